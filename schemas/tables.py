@@ -1,6 +1,4 @@
-"""Every table of a store: its row type and the columns its rows are sorted by."""
-
-from typing import NamedTuple
+"""Every table of a store: its row type, the columns its rows are sorted by, and what its id columns name."""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -73,85 +71,129 @@ from schemas.signals import (
     Tokens,
     UpstreamWords,
 )
+from schemas.table import Held, Table
 from schemas.tags import Categories, Criteria, Taxonomy
 from schemas.takedown import Tombstone
 from schemas.topic import FittedDocument, TopicChange, TopicMember, TopicMerge, TopicName
 from schemas.written import Caption, Reference, WrittenItem
 
-
-class Table(NamedTuple):
-    """A table: row type, sort columns, compression."""
-
-    row: type[BaseModel]
-    sort: tuple[str, ...]
-    compression: str = "zstd"
-    """Parquet codec; lz4 for tables that are written once and read once."""
-
+_NO_IDS: dict[str, Held] = {}
+"""For figures, and for what a benchmark's author wrote before there was an item."""
+_IMAGE = {"image_id": Held.IMAGE}
+_PAIR = {"image_a": Held.IMAGE, "image_b": Held.IMAGE}
+_SIDES = {"conversation_a": Held.CONVERSATION, "conversation_b": Held.CONVERSATION}
+_DOCUMENT = {"document_id": Held.CONTENT}
+_SHOWN = {"document_id": Held.CONTENT, "image_ids": Held.IMAGE, "user_id": Held.USER}
 
 TABLES: dict[str, Table] = {
-    "log_files": Table(LogFileRead, ("source",)),
-    "sightings": Table(Sighting, ("source", "line", "side"), "lz4"),
-    "conversations": Table(Conversation, ("tstamp", "conversation_id")),
-    "battles": Table(Battle, ("tstamp", "battle_id")),
-    "images": Table(Image, ("image_id",)),
-    "image_files": Table(ImageFile, ("name",)),
-    "presets": Table(Preset, ("path",)),
-    "near_images": Table(NearImage, ("image_a", "image_b")),
-    "searched_images": Table(SearchedImage, ("image_id",)),
-    "semantic_images": Table(SemanticImage, ("image_a", "image_b")),
-    "searched_vectors": Table(SearchedImage, ("image_id",)),
-    "rejects": Table(Reject, ("source", "line", "reason")),
-    "quarantine": Table(Quarantined, ("kind", "key", "cause")),
-    "redacted_images": Table(RedactedImage, ("image_id", "source_image_id")),
-    "redacted_conversations": Table(RedactedConversation, ("tstamp", "conversation_id")),
-    "takedowns": Table(Tombstone, ("key",)),
-    "reviews": Table(Review, ("conversation_id", "content_id", "reasons")),
-    "decisions": Table(Decision, ("item_kind", "item_id")),
-    "near_prompts": Table(NearPrompt, ("conversation_a",)),
-    "rule_parity": Table(RuleParity, ("item_kind", "reason")),
-    "topics": Table(TopicMember, ("document_id",)),
-    "topic_model": Table(FittedDocument, ("model", "document_id")),
-    "topic_names": Table(TopicName, ("evidence",)),
-    "topic_tree": Table(TopicMerge, ("node",)),
-    "topic_changes": Table(TopicChange, ("old_topic", "new_topic")),
-    "bench": Table(BenchItem, ("document_id",)),
-    "bench_funnel": Table(BenchFilter, ("step",)),
-    "bench_measures": Table(BenchMeasure, ("measure",)),
-    "bench_agreement": Table(BenchAgreement, ("reference", "metric", "sample")),
-    "bench_items": Table(WrittenItem, ("bench", "item_id")),
-    "captions": Table(Caption, ("item_id", "place", "written_at")),
-    "references": Table(Reference, ("item_id", "written_at")),
-    "hidden": Table(HiddenItem, ("document_id",)),
-    "hidden_changes": Table(HiddenChange, ("document_id",)),
-    "failures": Table(Failure, ("document_id",)),
-    "failure_rates": Table(FailureRate, ("failure_type", "model")),
-    "generated_benches": Table(GeneratedBench, ("bench",)),
-    "generated_aspects": Table(GeneratedAspect, ("bench", "aspect")),
-    "generated_descriptions": Table(GeneratedDescription, ("bench", "aspect", "level", "number")),
-    "drawings": Table(Drawing, ("description_id", "attempt")),
-    "generated_images": Table(GeneratedImage, ("description_id", "attempt")),
-    "alignments": Table(Alignment, ("description_id", "attempt", "version")),
-    "generated_questions": Table(GeneratedQuestion, ("description_id", "attempt")),
-    "generated_fates": Table(GeneratedFate, ("bench", "description_id")),
-    "generated_items": Table(GeneratedItem, ("bench", "number")),
-    "audit_answers": Table(AuditAnswer, ("item_id", "model", "mode", "version")),
-    "answers": Table(Answer, ("question_id", "model", "version")),
-    "verdicts": Table(Verdict, ("question_id", "model_a", "model_b", "judge_version")),
-    "judge_votes": Table(JudgeVote, ("battle_id", "judge_version", "shown")),
-    "judge_ratings": Table(JudgeRating, ("slice", "rank", "model")),
-    "judge_agreement": Table(JudgeAgreement, ("judge_version",)),
-    "judge_cards": Table(JudgeCard, ("question_id", "model_a", "model_b")),
-    "screened_texts": Table(ScreenedText, ("question_id", "item_id")),
-    "ratings": Table(Rating, ("slice", "rank", "model")),
-    "style_coefficients": Table(StyleCoefficient, ("slice", "covariate")),
-    "rank_changes": Table(RankChange, ("slice", "rank_style", "model")),
-    "pair_records": Table(PairRecord, ("slice", "model", "opponent")),
-    "win_rates": Table(WinRate, ("model",)),
-    "vote_shares": Table(VoteShare, ("slice",)),
-    "vote_statistics": Table(VoteStatistics, ("slice",)),
-    "length_differences": Table(LengthDifference, ("slice", "low")),
-    "elo_ratings": Table(EloRating, ("order", "model")),
-    "outlier_judges": Table(OutlierJudge, ("judge",)),
+    "log_files": Table(LogFileRead, ("source",), _NO_IDS),
+    "sightings": Table(
+        Sighting, ("source", "line", "side"), {"conv_id": Held.LINE}, {"user_id": Held.USER}, compression="lz4"
+    ),
+    "conversations": Table(Conversation, ("tstamp", "conversation_id"), {"conversation_id": Held.CONVERSATION}, _SHOWN),
+    "battles": Table(Battle, ("tstamp", "battle_id"), _SIDES, {"battle_id": Held.CONVERSATION, "judge": Held.USER}),
+    "images": Table(Image, ("image_id",), _IMAGE),
+    "image_files": Table(ImageFile, ("name",), {"name": Held.IMAGE_NAME, "image_id": Held.IMAGE}),
+    "presets": Table(Preset, ("path",), _IMAGE),
+    "near_images": Table(NearImage, ("image_a", "image_b"), _PAIR),
+    "searched_images": Table(SearchedImage, ("image_id",), _IMAGE),
+    "semantic_images": Table(SemanticImage, ("image_a", "image_b"), _PAIR),
+    "searched_vectors": Table(SearchedImage, ("image_id",), _IMAGE),
+    "rejects": Table(Reject, ("source", "line", "reason"), {"source": Held.PLACE}),
+    "quarantine": Table(Quarantined, ("kind", "key", "cause"), {"key": Held.WITHHELD}),
+    "redacted_images": Table(
+        RedactedImage, ("image_id", "source_image_id"), {"image_id": Held.IMAGE, "source_image_id": Held.IMAGE}
+    ),
+    "redacted_conversations": Table(
+        RedactedConversation, ("tstamp", "conversation_id"), {"conversation_id": Held.CONVERSATION}, _SHOWN
+    ),
+    "takedowns": Table(Tombstone, ("key",), _NO_IDS),
+    "reviews": Table(
+        Review,
+        ("conversation_id", "content_id", "reasons"),
+        {"conversation_id": Held.CONVERSATION},
+        {"content_id": Held.CONTENT, "item_id": Held.CONTENT},
+        grown=True,
+    ),
+    "decisions": Table(Decision, ("item_kind", "item_id"), {"item_id": Held.CONVERSATION}, derived=True),
+    "near_prompts": Table(NearPrompt, ("conversation_a",), _SIDES),
+    "rule_parity": Table(RuleParity, ("item_kind", "reason"), _NO_IDS, derived=True),
+    "topics": Table(TopicMember, ("document_id",), _DOCUMENT),
+    "topic_model": Table(FittedDocument, ("model", "document_id"), _DOCUMENT),
+    "topic_names": Table(TopicName, ("evidence",), {"document_ids": Held.CONTENT}, grown=True),
+    "topic_tree": Table(TopicMerge, ("node",), _NO_IDS),
+    "topic_changes": Table(TopicChange, ("old_topic", "new_topic"), _NO_IDS),
+    "bench": Table(BenchItem, ("document_id",), {"conversation_id": Held.CONVERSATION}, {"document_id": Held.CONTENT}),
+    "bench_funnel": Table(BenchFilter, ("step",), _NO_IDS, derived=True),
+    "bench_measures": Table(BenchMeasure, ("measure",), _NO_IDS, derived=True),
+    "bench_agreement": Table(BenchAgreement, ("reference", "metric", "sample"), _NO_IDS, derived=True),
+    "bench_items": Table(WrittenItem, ("bench", "item_id"), {"item_id": Held.CONVERSATION}),
+    "captions": Table(
+        Caption, ("item_id", "place", "written_at"), {"item_id": Held.CONVERSATION}, {"document_id": Held.CONTENT}
+    ),
+    "references": Table(
+        Reference, ("item_id", "written_at"), {"item_id": Held.CONVERSATION}, {"document_id": Held.CONTENT}
+    ),
+    "hidden": Table(HiddenItem, ("document_id",), _DOCUMENT),
+    "hidden_changes": Table(HiddenChange, ("document_id",), _DOCUMENT),
+    "failures": Table(
+        Failure,
+        ("document_id",),
+        {"document_id": Held.CONTENT, "conversation_id": Held.CONVERSATION},
+        derived=True,
+        grown=True,
+    ),
+    "failure_rates": Table(FailureRate, ("failure_type", "model"), _NO_IDS, derived=True),
+    "generated_benches": Table(GeneratedBench, ("bench",), _NO_IDS),
+    "generated_aspects": Table(GeneratedAspect, ("bench", "aspect"), _NO_IDS),
+    "generated_descriptions": Table(GeneratedDescription, ("bench", "aspect", "level", "number"), _NO_IDS),
+    "drawings": Table(Drawing, ("description_id", "attempt"), _NO_IDS, {"name": Held.IMAGE_NAME}),
+    "generated_images": Table(GeneratedImage, ("description_id", "attempt"), _IMAGE, {"name": Held.IMAGE_NAME}),
+    "alignments": Table(Alignment, ("description_id", "attempt", "version"), _IMAGE),
+    "generated_questions": Table(GeneratedQuestion, ("description_id", "attempt"), _IMAGE),
+    "generated_fates": Table(GeneratedFate, ("bench", "description_id"), _NO_IDS),
+    "generated_items": Table(
+        GeneratedItem,
+        ("bench", "number"),
+        {"item_id": Held.CONVERSATION, "image_id": Held.IMAGE},
+        {"name": Held.IMAGE_NAME},
+    ),
+    "audit_answers": Table(AuditAnswer, ("item_id", "model", "mode", "version"), {"item_id": Held.CONVERSATION}),
+    "answers": Table(
+        Answer,
+        ("question_id", "model", "version"),
+        _NO_IDS,
+        {"question_id": Held.CONVERSATION, "document_id": Held.CONTENT},
+    ),
+    "verdicts": Table(
+        Verdict,
+        ("question_id", "model_a", "model_b", "judge_version"),
+        _NO_IDS,
+        {"question_id": Held.CONVERSATION, "document_id": Held.CONTENT},
+    ),
+    "judge_votes": Table(JudgeVote, ("battle_id", "judge_version", "shown"), _SIDES, {"battle_id": Held.CONVERSATION}),
+    "judge_ratings": Table(JudgeRating, ("slice", "rank", "model"), _NO_IDS, derived=True),
+    "judge_agreement": Table(JudgeAgreement, ("judge_version",), _NO_IDS, derived=True),
+    "judge_cards": Table(
+        JudgeCard, ("question_id", "model_a", "model_b"), _NO_IDS, {"question_id": Held.CONVERSATION}, derived=True
+    ),
+    "screened_texts": Table(
+        ScreenedText,
+        ("question_id", "item_id"),
+        _NO_IDS,
+        {"question_id": Held.CONVERSATION, "item_id": Held.CONTENT},
+        derived=True,
+    ),
+    "ratings": Table(Rating, ("slice", "rank", "model"), _NO_IDS, derived=True),
+    "style_coefficients": Table(StyleCoefficient, ("slice", "covariate"), _NO_IDS, derived=True),
+    "rank_changes": Table(RankChange, ("slice", "rank_style", "model"), _NO_IDS, derived=True),
+    "pair_records": Table(PairRecord, ("slice", "model", "opponent"), _NO_IDS, derived=True),
+    "win_rates": Table(WinRate, ("model",), _NO_IDS, derived=True),
+    "vote_shares": Table(VoteShare, ("slice",), _NO_IDS, derived=True),
+    "vote_statistics": Table(VoteStatistics, ("slice",), _NO_IDS, derived=True),
+    "length_differences": Table(LengthDifference, ("slice", "low"), _NO_IDS, derived=True),
+    "elo_ratings": Table(EloRating, ("order", "model"), _NO_IDS, derived=True),
+    "outlier_judges": Table(OutlierJudge, ("judge",), {"judge": Held.USER}, derived=True),
 }
 
 _IMAGES, _MESSAGES, _ANSWERS, _PROMPT, _DOCUMENTS, _FAILURES, _ITEM_IMAGES = MeasuredOn
@@ -198,4 +240,8 @@ def _stored(name: str, value: type[BaseModel]) -> type[BaseModel]:
     return type(f"Stored{name.title().replace('_', '')}", (value, SignalKey), own)
 
 
-TABLES |= {f"signals/{name}": Table(_stored(name, value), ("content_id", "version")) for name, value in SIGNALS.items()}
+_ABOUT = {"content_id": Held.CONTENT}
+TABLES |= {
+    f"signals/{name}": Table(_stored(name, value), ("content_id", "version"), _ABOUT, derived=True, grown=True)
+    for name, value in SIGNALS.items()
+}

@@ -5,6 +5,8 @@ from collections.abc import Collection, Iterator, Sequence
 import polars as pl
 
 from schemas.errors import StoreUnwell
+from schemas.table import Held
+from schemas.tables import TABLES
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store
 
@@ -60,13 +62,6 @@ class TolerantTables:
             self.problems.append(problem)
 
 
-_BY_ITEM = {
-    "bench_items": "item_id", "captions": "item_id", "references": "item_id", "generated_items": "item_id",
-    "answers": "question_id", "verdicts": "question_id", "redacted_conversations": "conversation_id",
-}  # fmt: skip
-"""Table about items of benchmarks -> its column with the id of the conversation."""
-
-
 class NarrowedStore(Store):
     """A store that seems to hold only some conversations and battles, and what belongs to them.
 
@@ -88,8 +83,8 @@ class NarrowedStore(Store):
     def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """The rows of a table that belong to the items; tables that are not about items or contents are whole."""
         if table not in self._known:
-            if table in _BY_ITEM:
-                rows = self._rows(table, [_BY_ITEM[table]], self._known["conversations"]["conversation_id"])
+            if columns_of_items := TABLES[table].named(Held.CONVERSATION):
+                rows = self._rows(table, columns_of_items, self._known["conversations"]["conversation_id"])
             elif table.startswith("signals/"):
                 rows = self._rows(table, ["content_id"], self._content_ids)
             else:

@@ -17,15 +17,16 @@ import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
 from schemas.reject import QuarantineCause
-from schemas.row import arrow_schema
+from schemas.table import Held
 from schemas.tables import TABLES
 from tasks.images.decode import DecodedImage
 from tasks.images.hashes import pdq_digits
 from tasks.ingest.presets import PresetFile
 from tasks.ingest.quarantine import PRESET, hold, key_of
 from tasks.storage.content_id import text_id
-from tasks.storage.part_rewrite import rows_without
+from tasks.storage.part_rewrite import names_any, rows_without
 from tasks.storage.tables import Store
+from tasks.storage.tombstones import UNFINISHED
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -37,12 +38,12 @@ PDQ_DISTANCE_MAX = 128
 _SEPARATORS = re.compile(r"[\s,;]+")
 _APPLIED = "ingest/known_hashes"
 _UNFINISHED = "ingest/holding"
-_IDS = ("image_id", "source_image_id", "image_a", "image_b", "content_id", "document_id", "question_id")
 _LAST = (
     "signals/image_text", "redacted_conversations", "conversations", "redacted_images", "presets", "image_files",
     "signals/image_hash",
 )  # fmt: skip
 """Tables to purge last: a killed purge needs them to find the same images, texts and prompts again."""
+_NAMED = (Held.CONVERSATION, Held.CONTENT, Held.IMAGE)
 
 
 class FileDigests(NamedTuple):
@@ -216,10 +217,12 @@ def _by_pixels(store: Store, listed: KnownHashes) -> set[str]:
 
 
 def _purge(store: Store, images: set[str], names: set[str]) -> None:
-    """Remove every row about the images, their redacted copies, their text, and prompts that show them.
+    """Remove every row about the images, their redacted copies, their text, and conversations that show them.
 
-    Answers to such prompts, verdicts on them and what was screened of both go, too.
+    Answers to such prompts, verdicts and votes on them and what was screened of both go, too. What nothing needs any
+    longer, such as facts about the texts of these conversations, is swept when ingest ends.
     """
+    store.write_bytes(UNFINISHED, b"")
     made = store.read("redacted_images", ["image_id", "source_image_id"])
     images = images | set(made.filter(pl.col("source_image_id").is_in(sorted(images)))["image_id"])
     shown = pl.col("image_ids").list.set_intersection(sorted(images)).list.len() > 0
@@ -228,10 +231,11 @@ def _purge(store: Store, images: set[str], names: set[str]) -> None:
     for table in ("conversations", "redacted_conversations"):
         showing = store.read(table, ["conversation_id", "document_id", "image_ids"]).filter(shown)
         gone |= {*showing["document_id"], *showing["conversation_id"]}
-    for table in sorted(TABLES, key=lambda table: _LAST.index(table) if table in _LAST else -1):
-        columns = arrow_schema(TABLES[table].row).names
-        tests = [pl.col(name).is_in(sorted(gone)) for name in _IDS if name in columns]
-        tests += [pl.col("name").is_in(sorted(names))] if table == "image_files" else []
+    files = names | {key_of(name) for name in names}
+    swept = {"topics"}  # its rows say which topics get another name
+    for table in sorted(TABLES.keys() - swept, key=lambda table: _LAST.index(table) if table in _LAST else -1):
+        declared = TABLES[table]
+        tests = [names_any(table, column, gone) for column in declared.named(*_NAMED)]
+        tests += [names_any(table, column, files) for column in declared.named(Held.IMAGE_NAME)]
         if tests:
-            unwanted = pl.any_horizontal(tests)
-            store.list_parts(table, rows_without(store, table, store.parts(table), unwanted))
+            store.list_parts(table, rows_without(store, table, store.parts(table), pl.any_horizontal(tests)))

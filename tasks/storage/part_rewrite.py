@@ -1,14 +1,23 @@
 """Changes rows of a table by rewriting only the parts that contain such rows."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import polars as pl
 
-from tasks.storage.tables import Store
+from schemas.tables import TABLES
+from tasks.storage.tables import Store, frame_schema
 
 ROWS = 65_536
 """Parts with more rows are read, changed and written as several parts, so that memory does not grow with them."""
+
+
+def names_any(table: str, column: str, ids: Collection[str]) -> pl.Expr:
+    """Whether a row's `column`, or one value of a list column, is one of `ids`."""
+    wanted = pl.lit(pl.Series(sorted(ids), dtype=pl.String).implode())
+    if isinstance(frame_schema(TABLES[table].row)[column], pl.List):
+        return pl.col(column).list.set_intersection(wanted).list.len() > 0
+    return pl.col(column).is_in(wanted)
 
 
 def rows_without(store: Store, table: str, parts: Sequence[str], unwanted: pl.Expr) -> list[str]:

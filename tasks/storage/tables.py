@@ -32,15 +32,6 @@ SLICE_ROWS, SLICE_BYTES = 16_384, 16 * 1024 * 1024
 _READ_BYTES, _READ_END_BYTES, _END_BYTES = 1024 * 1024, 64 * 1024, 8
 _PART = re.compile(r"[0-9a-f]{20}\.parquet")
 """Name of a part: 12 digits of the hash of its bytes, 8 of the CRC-32 of its footer, which no page checksum covers."""
-_MADE_AGAIN = {
-    "decisions", "rule_parity", "failures", "failure_rates", "bench_funnel", "bench_measures", "bench_agreement",
-    "ratings", "style_coefficients", "rank_changes", "pair_records", "win_rates", "vote_shares", "elo_ratings",
-    "vote_statistics", "length_differences",
-    "outlier_judges", "judge_ratings", "judge_agreement", "judge_cards", "screened_texts",
-}  # fmt: skip
-"""Tables that a run replaces as a whole, from others."""
-_GROWN = {"reviews", "failures", "topic_names"}
-"""Tables whose later columns are null in older parts, beside those of signals, so that an older store can be read."""
 HOLDS: dict[str, Callable[[], None]] = {}
 """Path of a store whose lease this process holds -> a function that raises when another run has taken it over."""
 
@@ -303,7 +294,7 @@ class Store:
 
     def _with_nulls(self, table: str, rows: pa.Table, names: Sequence[str]) -> pa.Table:
         """Columns of signals and of people's verdicts that a part lacks are null: they came later, as a new tag."""
-        if not table.startswith("signals/") and table not in _GROWN:
+        if not TABLES[table].grown:
             raise BadInput(
                 f"store {self.root!r} was written by another version: table {table!r} lacks a column; start a new store"
             )
@@ -317,7 +308,7 @@ class Store:
         copy = "put a copy of the store in its place, or start a new one"
         return StoreUnwell(
             f"store {self.root!r} is damaged: a part of table {table!r}, or the list of them, is lost or broken; "
-            + (again if table.startswith("signals/") or table in _MADE_AGAIN else copy)
+            + (again if TABLES[table].derived else copy)
         )
 
     def _list(self, table: str, parts: Sequence[str]) -> None:

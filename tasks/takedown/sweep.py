@@ -11,32 +11,20 @@ from typing import NamedTuple
 import polars as pl
 
 from schemas.row import arrow_schema
+from schemas.table import Held
 from schemas.tables import TABLES
 from schemas.takedown import TakenDownKind
-from tasks.ingest.quarantine import PRESET, taken_down_in, withdraw_taken_down
+from tasks.ingest.quarantine import PRESET, key_of, taken_down_in, withdraw_taken_down
 from tasks.storage.content_id import text_id
 from tasks.storage.distinct import Distinct
-from tasks.storage.part_rewrite import parts_with, rewritten
+from tasks.storage.part_rewrite import names_any, parts_with, rewritten
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import Tombstones
 
 _OF_CONVERSATIONS = ["conversation_id", "turns.list.element.text_id", "prompt_id", "document_id", "image_ids"]
 _TEXT_ID = pl.element().struct.field("text_id")
-IMPERSONAL = {
-    "log_files", "takedowns", "ratings", "style_coefficients", "rank_changes", "pair_records", "win_rates",
-    "vote_shares", "elo_ratings", "rule_parity", "bench_funnel", "bench_measures", "bench_agreement",
-    "topic_tree", "topic_changes", "failure_rates", "judge_ratings", "judge_agreement", "generated_benches",
-    "generated_aspects", "generated_descriptions", "generated_fates", "drawings",
-    "vote_statistics", "length_differences",
-}  # fmt: skip
-"""Tables without data of single conversations. The next `curate rate` computes ratings anew; what a benchmark's author
-wrote before there was an item stays, so that nothing is drawn again for an item that was taken down."""
-_CONVERSATION = ("conversation_id", "conversation_a", "conversation_b", "item_id")
-_OF_BENCH = ("answers", "verdicts", "judge_cards", "screened_texts")
-_DOCUMENTS = ("topics", "topic_model", "hidden", "hidden_changes", "failures")
 UNNAMED = "untitled ({})"
-"""As topics are named of which nothing can be said: unique, with the topic's number."""
-_IMAGE = ("image_id", "image_a", "image_b", "source_image_id")
+"""Placeholder name of a topic that lost documents; unique by the topic's number."""
 
 
 class Live(NamedTuple):
@@ -119,42 +107,61 @@ def stays(column: str, names: Distinct) -> pl.Expr:
 
 def sweep(store: Store, live: Live, tombstones: Tombstones, now: datetime, dry_run: bool) -> dict[str, int]:
     """Table -> number of rows that were removed, or with `dry_run` would be."""
-    personal, removed = [table for table in TABLES if table not in IMPERSONAL], dict[str, int]()
-    for table in personal:
-        unwanted = unwanted_rows(table, live, tombstones, store)
-        removed[table] = sum(parts_with(store, table, store.parts(table), unwanted).values())
+    unwanted = {table: rows for table in TABLES if (rows := unwanted_rows(table, live, tombstones, store)) is not None}
+    removed = {t: sum(parts_with(store, t, store.parts(t), rows).values()) for t, rows in unwanted.items()}
     if not dry_run:
         _sweep_lines(store, tombstones, now)
         _reset_names(store, live)  # before the rows are removed, which say what topics they were in
-        for table in personal:
-            _remove_rows(store, table, unwanted_rows(table, live, tombstones, store))
+        for table, rows in unwanted.items():
+            _remove_rows(store, table, rows)
         _reset_duplicates(store, live)
     return {table: rows for table, rows in removed.items() if rows}
 
 
-def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) -> pl.Expr:
-    """Which rows of a table are removed; `table` is not one of `IMPERSONAL`."""
-    if table == "sightings":
-        return pl.col("conv_id").is_in(sorted(live.gone))
-    if table == "rejects":  # rejects of images; those of lines contain only the place of the line
-        in_a_line = pl.col("source").is_in(store.read("log_files", ["source"])["source"].implode())
-        return pl.col("line").is_null() & ~stays("source", live.names) & ~in_a_line
-    if table == "quarantine":
-        held = store.read("quarantine").filter(kind="conversation")["key"]
-        gone = sorted(tombstones.holds(TakenDownKind.CONVERSATION, held))
-        return (pl.col("kind") == "conversation") & pl.col("key").is_in(gone)
-    if table in _OF_BENCH:  # also on prompts of other stores, which were not taken down here
-        asked = store.read(table, ["question_id"])["question_id"].unique()
-        return pl.col("question_id").is_in(sorted(tombstones.conversations(asked)))
-    columns = arrow_schema(TABLES[table].row).names
-    tests = [_gone(name, live.conversations) for name in _CONVERSATION if name in columns]
-    tests += [_gone(name, live.images) for name in _IMAGE if name in columns]
-    tests += [_gone("content_id", live.contents)] if table.startswith("signals/") else []
-    tests += [_gone("document_id", live.contents)] if table in _DOCUMENTS else []
-    tests += [~live.contents.hold_all(pl.col("document_ids"))] if table == "topic_names" else []
-    tests += [_gone("judge", live.judges)] if table == "outlier_judges" else []
-    tests += [~stays("name", live.names)] if table == "image_files" else []
-    return pl.any_horizontal(tests)
+def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) -> pl.Expr | None:
+    """Which rows of a table are removed; None for a table that holds nothing of single conversations."""
+    declared = TABLES[table]
+    tests = [_unheld(column, kind, live, tombstones, store) for column, kind in declared.holds.items()]
+    if tombstones:
+        tests += [_taken_down(table, column, tombstones, store) for column in declared.named(*_TAKEN_DOWN_BY)]
+    return pl.any_horizontal(tests) if tests else None
+
+
+def _unheld(column: str, kind: Held, live: Live, tombstones: Tombstones, store: Store) -> pl.Expr:
+    """Rows whose `column` names something that does not stay."""
+    match kind:
+        case Held.LINE:
+            return pl.col(column).is_in(sorted(live.gone))
+        case Held.PLACE:  # rejects of images; those of lines contain only the place of the line
+            in_a_line = pl.col(column).is_in(store.read("log_files", ["source"])["source"].implode())
+            return pl.col("line").is_null() & ~stays(column, live.names) & ~in_a_line
+        case Held.WITHHELD:
+            held = store.read("quarantine").filter(kind="conversation")["key"]
+            gone = sorted(tombstones.holds(TakenDownKind.CONVERSATION, held))
+            return (pl.col("kind") == "conversation") & pl.col(column).is_in(gone)
+        case Held.IMAGE_NAME:
+            return ~stays(column, live.names)
+        case Held.CONTENT if column == "document_ids":
+            return ~live.contents.hold_all(pl.col(column))
+    stay = {Held.CONVERSATION: live.conversations, Held.CONTENT: live.contents, Held.IMAGE: live.images}
+    return _gone(column, stay.get(kind, live.judges))
+
+
+_TAKEN_DOWN_BY: dict[Held, Callable[[Tombstones, pl.Series], set[str]]] = {
+    Held.CONVERSATION: Tombstones.conversations,
+    Held.IMAGE: lambda tombstones, ids: tombstones.holds(TakenDownKind.IMAGE, ids),
+    Held.IMAGE_NAME: lambda tombstones, names: {n for n in names if tombstones.holds(TakenDownKind.IMAGE, [key_of(n)])},
+    Held.USER: lambda tombstones, ids: tombstones.holds(TakenDownKind.USER, ids),
+}
+
+
+def _taken_down(table: str, column: str, tombstones: Tombstones, store: Store) -> pl.Expr:
+    """Rows whose `column` names something that was taken down, wherever it is; others may be of another store."""
+    found, kind = set[str](), {**TABLES[table].holds, **TABLES[table].mentions}[column]
+    for rows in store.read_slices(table, [column]):
+        ids = rows[column].explode() if rows[column].dtype == pl.List else rows[column]
+        found |= _TAKEN_DOWN_BY[kind](tombstones, ids.drop_nulls().unique())
+    return names_any(table, column, found)
 
 
 def _gone(column: str, stay: Distinct) -> pl.Expr:

@@ -9,15 +9,12 @@ import pytest
 
 from schemas.errors import BadInput
 from schemas.review import Review
-from schemas.row import arrow_schema
-from schemas.tables import TABLES
 from tasks.images.decode import open_image
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.decided import is_decided, mark_decided
 from tasks.storage.queries.funnel import line_fates
 from tasks.storage.reviews import journalled, keep
 from tasks.storage.tables import Store
-from tasks.takedown.sweep import IMPERSONAL
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON, image_bytes
 from tests.tasks.ingest.logs import conv_id
@@ -198,14 +195,6 @@ def test_the_same_takedown_again_is_not_an_error(store):
         take(store, asked)
         assert take(store, asked).rows == {}
     take(store, users=[BOB])
-
-
-@pytest.mark.parametrize("table", sorted(TABLES.keys() - IMPERSONAL))
-def test_a_new_table_is_swept_or_declared_impersonal(table):
-    columns = set(arrow_schema(TABLES[table].row).names)
-    known = {"conversation_id", "conversation_a", "item_id", "conv_id", "image_id", "image_a", "content_id"}
-    known |= {"document_id", "document_ids", "question_id", "judge"}
-    assert columns & known or table in ("rejects", "quarantine")
 
 
 def test_a_conversation_held_as_flagged_can_be_taken_down_too(store):

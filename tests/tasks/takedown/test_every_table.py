@@ -1,0 +1,106 @@
+"""Rows about a person go from every table, whichever way they were asked to go, and rows about others stay."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from schemas.agreement import JudgeVote
+from schemas.table import Held, Table
+from schemas.tables import TABLES
+from tasks.storage.part_rewrite import names_any
+from tasks.storage.tables import Store, frame_schema
+from tasks.takedown.take_down import finish, take_down
+from tests.builders import NOON, image_bytes
+from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, write
+from tests.tasks.takedown.conftest import ANN, LINES, OTHER, OWN
+
+MADE_BY_INGEST = {"sightings", "conversations", "battles", "images", "image_files", "rejects", "quarantine"}
+HASHES = "signals/image_hash"  # `fill` writes true ones, by which near copies are looked for
+PLANTED = [
+    name
+    for name, table in TABLES.items()
+    if name not in MADE_BY_INGEST and name != HASHES and (table.holds or table.mentions)
+]
+
+
+NOTHING = {pl.String: "", pl.Int32: 0, pl.Int64: 0, pl.Float32: 0.0, pl.Float64: 0.0, pl.Boolean: False}
+
+
+def ids_of(store: Store, name: str, image_name: str) -> dict[Held, str]:
+    """What a row about one conversation would hold, by kind."""
+    told = store.read("conversations").filter(conversation_id=conv_id(name)).row(0, named=True)
+    return {
+        Held.CONVERSATION: conv_id(name),
+        Held.CONTENT: told["document_id"],
+        Held.IMAGE: told["image_ids"][0],
+        Held.IMAGE_NAME: image_name,
+        Held.USER: told["user_id"],
+    }
+
+
+def about(declared: Table, ids: dict[Held, str]) -> pl.DataFrame:
+    """One row with these ids in its declared columns and nothing in the others."""
+    columns = frame_schema(declared.row)
+    held = {column: ids[kind] for column, kind in {**declared.holds, **declared.mentions}.items()}
+    cells = {c: [[held[c]]] if columns[c] == pl.List(pl.String) else [held[c]] for c in held}
+    return pl.DataFrame({c: cells.get(c, [NOTHING.get(columns[c])]) for c in columns}, schema=columns)
+
+
+def left_of(store: Store, table: str, ids: dict[Held, str], *but: Held) -> pl.DataFrame:
+    """Rows of a table that name one of the ids."""
+    columns = [(c, k) for k in ids if k not in but for c in TABLES[table].named(k)]
+    return store.read(table).filter(pl.any_horizontal([names_any(table, c, {ids[k]}) for c, k in columns]))
+
+
+def listed(store: Store, arena: Path, tmp_path: Path) -> None:
+    """The operator puts the image on a hash list."""
+    hashes = tmp_path / "list.txt"
+    hashes.write_text(f"sha256 {hashlib.sha256(image_bytes(0)).hexdigest()}")
+    ingested(arena, Path(store.root), known_hashes=[str(hashes)])
+    finish(store, NOON)
+
+
+def flagged(store: Store, arena: Path, tmp_path: Path) -> None:
+    """The server flags the image in a later line."""
+    logs = tmp_path / "logs"
+    write(logs, DAY, *LINES)
+    write(logs, "vision-csam-2024-06-21-conv.json", chat("later", images=[OWN]))
+    ingested(logs, Path(store.root), images=str(arena / "serve_images"))
+    finish(store, NOON)
+
+
+WAYS: dict[str, Callable[[Store, Path, Path], Any]] = {
+    "takedown of a conversation": lambda store, *_: take_down(store, [conv_id("ann")], [], NOON, False),
+    "takedown of an image": lambda store, *_: take_down(store, [OWN], [], NOON, False),
+    "takedown of a user": lambda store, *_: take_down(store, [], [ANN], NOON, False),
+    "hash list": listed,
+    "late flag": flagged,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_rows_about_it_are_gone_from_every_table_and_rows_about_others_stay(way, store, arena, tmp_path):
+    hers, his = ids_of(store, "ann", OWN), ids_of(store, "bob2", OTHER)
+    for table in PLANTED:
+        declared = TABLES[table]
+        store.append(table, pl.concat([about(declared, ids) for ids in (hers, his)]))
+        assert left_of(store, table, hers).height and left_of(store, table, his).height, table
+    WAYS[way](store, arena, tmp_path)
+    still_hers = [] if way == "takedown of a user" else [Held.USER]  # she said more than this
+    tables = (*PLANTED, HASHES, "conversations", "battles", "images", "image_files")
+    unseen = (
+        {"drawings"} if way in ("takedown of a conversation", "takedown of a user") else set()
+    )  # in no conversation
+    asked = [table for table in tables if table not in unseen and TABLES[table].named(*hers.keys() - set(still_hers))]
+    assert [table for table in asked if left_of(store, table, hers, *still_hers).height] == []
+    voters = {"outlier_judges"}  # he did not vote
+    assert [table for table in PLANTED if table not in voters and not left_of(store, table, his).height] == []
+
+
+def test_an_id_column_that_nobody_declared_does_not_import():
+    with pytest.raises(TypeError, match="JudgeVote: say in `holds` or `mentions` what battle_id, conversation_b names"):
+        Table(JudgeVote, ("battle_id",), {"conversation_a": Held.CONVERSATION})
