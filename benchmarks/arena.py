@@ -60,7 +60,7 @@ def serve(update_seconds: float, port: int, folder: Path) -> None:
     from schemas.arena import ArenaModel
     from tasks.arena import answers
     from tasks.arena.app import Pictures, make_app
-    from tasks.arena.entrance.door import Door
+    from tasks.arena.entrance.admission import Admission
     from tasks.arena.entrance.uploads import Uploads
     from tasks.arena.entrance.visitors import Visitors
     from tasks.arena.events import Page
@@ -70,12 +70,12 @@ def serve(update_seconds: float, port: int, folder: Path) -> None:
 
     answers.UPDATE_SECONDS = update_seconds
     models = [ArenaModel(name=name, base_url="http://127.0.0.1") for name in ("model-one", "model-two")]
-    door = Door(Passes(), 0.8, Passes())  # type: ignore[arg-type] - no image is sent
+    admission = Admission(Passes(), 0.8, Passes())  # type: ignore[arg-type] - no image is sent
     visitors = Visitors(b"k" * 32, messages_a_minute=10_000)
     logs = LogFolder(folder / "logs")
     (folder / "logs").mkdir()
-    arena = Arena(models, lambda _: Scripted(), door, logs, visitors, version="benchmark")
-    uploads, pictures = Uploads(door, folder), Pictures(folder)
+    arena = Arena(models, lambda _: Scripted(), admission, logs, visitors, version="benchmark")
+    uploads, pictures = Uploads(admission, folder), Pictures(folder)
     blocks = make_page(
         arena, Page(arena, uploads, None, pictures.show), title="Arena", terms="None", answers_at_once=80
     )

@@ -80,7 +80,7 @@ def judge(url: str, folder: str, n: int) -> tuple[int, float, float]:
     from schemas.asked_model import AskedModel
     from schemas.written import Split
     from tasks.evaluate.compare import judge_version
-    from tasks.evaluate.visit.compare import Seated, compare_without_images, without_verdict
+    from tasks.evaluate.visit.compare import OrderedPair, compare_without_images, without_verdict
     from tasks.evaluate.visit.items import Items
     from tasks.evaluate.visit.protocol import VisitProtocol
     from tasks.storage.queries.benches.written_items import ItemForJudging
@@ -90,7 +90,7 @@ def judge(url: str, folder: str, n: int) -> tuple[int, float, float]:
     sides = [{"model": name, "version": "1", "text": f"The answer of {name}."} for name in "xy"]
     names = [f"i{place}" for place in range(n)]
     items = {i: ItemForJudging(i, "f", "What?", [f"Caption {i}."], None, (), Split.VALIDATION, i) for i in names}
-    every = [Seated(item, item.item_id, sides[0], sides[1]) for item in items.values()]
+    every = [OrderedPair(item, item.item_id, sides[0], sides[1]) for item in items.values()]
     how, known = VisitProtocol(False), Items("b", items, {})
     began, cpu = time.perf_counter(), time.process_time()
     while wanted := without_verdict(store, every, judge_version(asked.version, how.version)):
@@ -104,8 +104,8 @@ def draw(url: str, folder: str, n: int) -> tuple[int, float, float]:
     os.environ |= {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{url}/v1", "NO_PROXY": "127.0.0.1"}
     from schemas.generated import GeneratedBench, GeneratedDescription
     from schemas.policy import GeneratedRule
+    from tasks.bench.generate.bench_state import BenchState, ItemProgress
     from tasks.bench.generate.making import Work, draw_missing
-    from tasks.bench.generate.standing import Made, Standing
     from tasks.providers import Providers
     from tasks.storage.tables import Store
 
@@ -120,7 +120,7 @@ def draw(url: str, folder: str, n: int) -> tuple[int, float, float]:
         )
         for place in range(n)
     ]  # fmt: skip
-    made = Made(bench, standings=[Standing(each, [], {}, [], None) for each in described])
+    made = BenchState(bench, progress=[ItemProgress(each, [], {}, [], None) for each in described])
     began, cpu, failed = time.perf_counter(), time.process_time(), True
     while failed:  # repeated runs, for what failed after all retries
         draw_missing(store, made, pictures, GeneratedRule(), work := Work())

@@ -9,8 +9,8 @@ import polars as pl
 from fastapi.testclient import TestClient
 
 from tasks.explore.of_store import OfStore
-from tasks.explore.review.desk import Desk
 from tasks.explore.review.routes import review_routes
+from tasks.explore.review.session import ReviewSession
 from tasks.explore.server import explorer
 from tasks.policy.explained import explained
 from tasks.policy.review import HeldQueue
@@ -39,10 +39,10 @@ def shown_of(html: str) -> str:
 
 
 class Reviewing(NamedTuple):
-    """A reviewer's browser, and the desk behind it."""
+    """A reviewer's browser, and the session behind it."""
 
     client: TestClient
-    desk: Desk
+    session: ReviewSession
 
     def page(self, queue: str = "held") -> tuple[str, dict[str, str], str]:
         """Address, fields and HTML of the next item."""
@@ -59,11 +59,11 @@ class Reviewing(NamedTuple):
 
 def reviewing(store: Store, reviewer: str = "Ada", queues=None, figures=None) -> Reviewing:
     """A reviewer who has followed the link and signed in."""
-    desk = Desk(store, queues or [HeldQueue()], *filter(None, [figures]))
-    app, path = explorer(OfStore(store, explained), lambda: PORT, None, [review_routes(desk, lambda: PORT)])
+    session = ReviewSession(store, queues or [HeldQueue()], *filter(None, [figures]))
+    app, path = explorer(OfStore(store, explained), lambda: PORT, None, [review_routes(session, lambda: PORT)])
     client = TestClient(app, base_url=f"http://127.0.0.1:{PORT}")
     home = client.get(path)
     assert home.url.path == "/review"
     token = re.search(r'name="token" value="([^"]*)"', home.text)[1]
     assert client.post("/review", data={"token": token, "reviewer": reviewer}).status_code == 200
-    return Reviewing(client, desk)
+    return Reviewing(client, session)

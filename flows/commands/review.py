@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from schemas.row import Row
     from tasks.agreement.preferences import Tuple
     from tasks.agreement.text_metrics.stored import Stored
-    from tasks.explore.review.desk import Figures
     from tasks.explore.review.queues import ReviewQueue
+    from tasks.explore.review.session import Figures
     from tasks.storage.tables import Store
 
 
@@ -121,7 +121,7 @@ def pairs_of_answers(store: "Store", bench: str, count: int, seed: int) -> "Revi
 def figures_of(store: "Store") -> "Figures":
     """Agreement of reviewers and precision of detectors."""
     from tasks.agreement.reviewers import reviewer_agreements
-    from tasks.explore.review.desk import Figures
+    from tasks.explore.review.session import Figures
     from tasks.storage.queries.benches.findings import detector_precisions
     from tasks.storage.reviews import reviews_of
 
@@ -141,21 +141,21 @@ def _take(store: "Store", file: Path, reviewer: str) -> None:
 
 def _serve(store: "Store", asked: "Sequence[ReviewQueue]", name: str, port: int | None, browse: bool) -> None:
     from tasks.explore.of_store import OfStore
-    from tasks.explore.review.desk import Desk
     from tasks.explore.review.routes import review_routes
+    from tasks.explore.review.session import ReviewSession
     from tasks.explore.source import Gone
     from tasks.policy.explained import explained
 
-    desk = Desk(store, asked, figures_of)
-    desk.take_in(at_once=False)
+    session = ReviewSession(store, asked, figures_of)
+    session.take_in(at_once=False)
     try:
-        serve(OfStore(store, explained), None, port, browse, [lambda port: review_routes(desk, port, name)])
+        serve(OfStore(store, explained), None, port, browse, [lambda port: review_routes(session, port, name)])
     except Gone as gone:
         raise BadInput(f"{store.root!r} cannot be shown: {gone}") from None
     finally:
-        desk.take_in(at_once=False)
+        session.take_in(at_once=False)
         with suppress(Exception):  # the store may be out of reach by now
-            if left := desk.in_journal:
+            if left := session.in_journal:
                 waiting = "verdict waits" if left == 1 else "verdicts wait"
                 print(f"curate: {left:,} {waiting} in the journal; the next run takes them in", file=sys.stderr)
 

@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
 from tasks.arena.conversations import Picture
-from tasks.arena.entrance.door import UPLOAD_BYTES_MAX
+from tasks.arena.entrance.admission import UPLOAD_BYTES_MAX
 from tasks.arena.entrance.uploads import Uploads
 from tasks.arena.entrance.visitors import browser_token, fingerprint
 from tasks.arena.events import COOKIE

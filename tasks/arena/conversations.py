@@ -33,7 +33,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Picture:
-    """An image that passed the door."""
+    """An image that passed the admission."""
 
     name: str
     """As the log names it: MD5 of the RGBA pixels."""
@@ -44,7 +44,7 @@ class Picture:
     preset: str | None = None
     """Path in the collection of example images; None for an upload."""
     checked: dict[str, Any] = field(default_factory=dict)
-    """What the door measured."""
+    """What the admission measured."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Conversation:
     """Token of the browser that opened it."""
     prompts: list[Prompt] = field(default_factory=list)
     moderation: list[str] | None = None
-    """Categories of the texts before the last answers that the door let pass; None without such texts."""
+    """Categories of the texts before the last answers that the admission let pass; None without such texts."""
     voted: dict[tuple[str, int, int], RecordType] = field(default_factory=dict)
     """State -> vote; in direct chat one of up, down and flag."""
     revealed: bool = False

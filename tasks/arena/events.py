@@ -11,7 +11,7 @@ import gradio as gr
 
 from schemas.conversation import RecordType
 from tasks.arena.conversations import Conversation, Mode, Picture
-from tasks.arena.entrance.door import Ended, Refused
+from tasks.arena.entrance.admission import Ended, Refused
 from tasks.arena.entrance.uploads import Uploads
 from tasks.arena.entrance.visitors import fingerprint
 from tasks.arena.rounds import Arena, Visit

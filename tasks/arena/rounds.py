@@ -28,7 +28,7 @@ from tasks.arena.conversations import (
     flagged_record,
     vote_record,
 )
-from tasks.arena.entrance.door import ENDED, Door, Ended, KnownImage, Refused
+from tasks.arena.entrance.admission import ENDED, Admission, Ended, KnownImage, Refused
 from tasks.arena.entrance.visitors import Visitors
 from tasks.arena.logs import LogFolder, LogsUnwritable
 from tasks.arena.pool import Pool, draw_pair, for_prompt
@@ -60,7 +60,7 @@ class Arena:
         self,
         models: Sequence[ArenaModel],
         connect: Callable[[ArenaModel], StreamingModel],
-        door: Door,
+        admission: Admission,
         logs: LogFolder,
         visitors: Visitors,
         *,
@@ -69,7 +69,7 @@ class Arena:
         narrowing: bool = False,
         rng: Random | None = None,
     ) -> None:
-        self.pool, self.door, self.logs, self.visitors = Pool(models), door, logs, visitors
+        self.pool, self.admission, self.logs, self.visitors = Pool(models), admission, logs, visitors
         self.images_max, self.counts = images_max, Counts()
         self.cast: list[Cast] = []
         """Anonymous votes so far."""
@@ -131,7 +131,7 @@ class Arena:
         if shown and not all(side.model.vision for side in spoken.sides):
             raise Refused("These models read no images. Start a new round with the image in its first message.")
         texts = [*spoken.texts(), *([text] if text else [])]
-        moderation = await asyncio.to_thread(self.door.check_texts, texts)
+        moderation = await asyncio.to_thread(self.admission.check_texts, texts)
         for picture in shown:
             await self._written(partial(self.logs.keep_image, picture.name, picture.png))
         self._check_still(spoken, before)
@@ -237,7 +237,7 @@ class Arena:
         if wait := self.visitors.wait_seconds(visit.address):
             raise Refused(f"Too many messages in a minute. Please wait {wait:.0f} seconds.")
         before, texts = conversation.state, conversation.texts(last_answers=False)
-        moderation = await asyncio.to_thread(self.door.check_texts, texts)
+        moderation = await asyncio.to_thread(self.admission.check_texts, texts)
         self._check_still(conversation, before)
         conversation.moderation = moderation
         answers = [Answer(regenerated=side.answers[-1].regenerated + 1) for side in conversation.sides]

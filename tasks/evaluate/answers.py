@@ -12,9 +12,9 @@ from schemas.errors import BadInput
 from schemas.judging import Answer, AnswerState
 from tasks.evaluate.files.answer_files import Read
 from tasks.evaluate.questions import Bench, Question
+from tasks.providers.batch_run import BatchRun
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
-from tasks.providers.overnight import Night
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
 from tasks.storage.arriving import arriving
@@ -50,15 +50,15 @@ def ask_models(store: Store, bench: Bench, models: Sequence[AskedModel], batch_h
     connections = [chat_model(asked) for asked in models]  # all, before the first call
     done = Called()
     with ExitStack() as stack:
-        nights = []
+        runs = []
         for asked, model in zip(models, connections, strict=True):
             wanted, work = unanswered(store, bench, asked), partial(_ask, model, asked, bench)
             if batch_hours is None:
                 _keep(store, asked, map_as_done(work, wanted, model.calls_at_once), len(wanted), done)
             else:
                 queue = stack.enter_context(model.together(store, batch_hours))
-                nights.append((asked, Night(queue, work, wanted)))
-        for asked, night in nights:
+                runs.append((asked, BatchRun(queue, work, wanted)))
+        for asked, night in runs:
             _keep(store, asked, night.results(), 0, done)  # its waiting shows progress itself
     return done
 

@@ -13,9 +13,9 @@ from tasks.evaluate.answers import Called
 from tasks.evaluate.labels import labels_in, parse_label
 from tasks.evaluate.protocols import Protocol
 from tasks.evaluate.questions import Bench, Question
+from tasks.providers.batch_run import BatchRun
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed, Reply
 from tasks.providers.chat import chat_model
-from tasks.providers.overnight import Night
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
 from tasks.storage.arriving import arriving
@@ -124,7 +124,7 @@ def keep_verdicts(
         if batch_hours is None:
             verdicts = map_as_done(work, wanted, model.calls_at_once)
         else:
-            verdicts = Night(stack.enter_context(model.together(store, batch_hours)), work, wanted).results()
+            verdicts = BatchRun(stack.enter_context(model.together(store, batch_hours)), work, wanted).results()
         keep = stack.enter_context(arriving(store, "verdicts"))
         keep(again)
         for verdict in verdicts:

@@ -11,7 +11,7 @@ from tasks.evaluate.compare import judge_version, pairs, unjudged
 from tasks.evaluate.protocols import protocol
 from tasks.evaluate.questions import Bench
 from tasks.evaluate.sources import EMBEDDED, bench_of, judge_of, models_of, versions_of
-from tasks.evaluate.visit.compare import Seated, told_of, without_verdict
+from tasks.evaluate.visit.compare import OrderedPair, judge_prompt, without_verdict
 from tasks.evaluate.visit.protocol import VisitProtocol
 from tasks.evaluate.visit.sources import VISIT, battles_to_judge
 from tasks.evaluate.votes import battles_of, message, without_vote
@@ -67,11 +67,11 @@ def _verdicts(store: Store, bench: Bench, chosen: EvaluateSettings, prices: Pric
 
 
 def estimate_without_images(
-    store: Store, wanted: Sequence[Seated], judge: AskedModel, how: VisitProtocol, prices: Prices, count: Count
+    store: Store, wanted: Sequence[OrderedPair], judge: AskedModel, how: VisitProtocol, prices: Prices, count: Count
 ) -> list[Estimate]:
     """Of a judge that reads captions and lacks some of these verdicts, by both ways to call."""
     texts = [
-        ("\n".join(message.text for message in told_of(how, pair).messages), ())
+        ("\n".join(message.text for message in judge_prompt(how, pair).messages), ())
         for pair in without_verdict(store, wanted, judge_version(judge.version, how.version))
     ]
     return chat_cost(judge, f"verdicts of {judge.name}", texts, VISIT_VERDICT_TOKENS, prices, count)

@@ -19,7 +19,7 @@ from tasks.evaluate.protocols import protocol
 from tasks.evaluate.questions import image_texts, texts_of_images
 from tasks.evaluate.sources import bench_of, to_ask, versions_of
 from tasks.evaluate.submission.judged import keep_answers, plan_of
-from tasks.evaluate.visit.compare import Seated, compare_without_images, order_counts, without_verdict
+from tasks.evaluate.visit.compare import OrderedPair, compare_without_images, order_counts, without_verdict
 from tasks.evaluate.visit.items import Items
 from tasks.evaluate.visit.protocol import VisitProtocol
 from tasks.evaluate.visit.sources import VISIT, battles_to_judge
@@ -84,7 +84,7 @@ def judge_in_use(settings: Settings) -> str:
 
 
 def _without_images(
-    settings: Settings, judge: AskedModel | None, items: Items, wanted: Sequence[Seated]
+    settings: Settings, judge: AskedModel | None, items: Items, wanted: Sequence[OrderedPair]
 ) -> StageReport:
     store, how = Store.open(settings.store), VisitProtocol(settings.evaluate.with_reference)
     version = judge_in_use(settings)

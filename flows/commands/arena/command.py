@@ -111,12 +111,12 @@ def arena(
     )
     from tasks.arena.entrance.uploads import private_folder
 
-    door = serving.door(policy, provider, known_hashes)
+    admission = serving.admission(policy, provider, known_hashes)
     with (
         serving.ended_in_order(), private_folder() as private, listening(port, serving.PORT, host) as listener,
         ExitStack() as running,
     ):  # fmt: skip
-        app = serving.app(chosen, served, connect, door, presets or examples_at, private, running)
+        app = serving.app(chosen, served, connect, admission, presets or examples_at, private, running)
         link = f"http://{host}:{listener.getsockname()[1]}/"
         print(f"{link}\n{serving.hint(folder)}\nCtrl-C ends it", flush=True)
         if not no_browser:

@@ -1,4 +1,4 @@
-"""The application of `curate arena`: models, door, logs, page and board put together, and served until it is ended."""
+"""The application of `curate arena`: models, admission, logs, page and board put together, and served."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from schemas.arena import ArenaModel
-    from tasks.arena.entrance.door import Door
+    from tasks.arena.entrance.admission import Admission
     from tasks.arena.rounds import Arena
     from tasks.arena.tabs.board import Board
     from tasks.providers.capabilities import StreamingModel
@@ -127,10 +127,10 @@ def check(served: Sequence["ArenaModel"], connect: Callable[["ArenaModel"], "Str
         raise BadInput(f"{len(bad)} of {len(results)} models do not answer: {', '.join(bad)}")
 
 
-def door(policy: str, provider: list[str] | None, known_hashes: list[str] | None) -> "Door":
-    """The door's checks: the run's providers, with the thresholds and the categories of its policy."""
+def admission(policy: str, provider: list[str] | None, known_hashes: list[str] | None) -> "Admission":
+    """The admission's checks: the run's providers, with the thresholds and the categories of its policy."""
     from schemas.policy import Action
-    from tasks.arena.entrance.door import Door
+    from tasks.arena.entrance.admission import Admission
     from tasks.ingest.known_images import file_digests, load_known_hashes
     from tasks.policy.policy_file import load_policy
     from tasks.providers import Providers
@@ -150,7 +150,7 @@ def door(policy: str, provider: list[str] | None, known_hashes: list[str] | None
         lists = [rule.contains_any or [] for rule in rules if rule.signal == signal and rule.action is not Action.TAG]
         return frozenset(chain.from_iterable(lists)) if all(lists) else frozenset()
 
-    return Door(
+    return Admission(
         nsfw=providers["nsfw"],
         nsfw_probability_max=min(nsfw),
         moderator=providers["moderation"],
@@ -166,7 +166,7 @@ def app(
     chosen: Chosen,
     served: Sequence["ArenaModel"],
     connect: Callable[["ArenaModel"], "StreamingModel"],
-    door: "Door",
+    admission: "Admission",
     presets: str | None,
     private: Path,
     running: ExitStack,
@@ -185,11 +185,11 @@ def app(
     from tasks.arena.entrance.examples import examples
     from tasks.arena.entrance.uploads import Uploads
 
-    arena = _arena(chosen, served, connect, door)
-    uploads, pictures = Uploads(door, private), Pictures(chosen.logs)
+    arena = _arena(chosen, served, connect, admission)
+    uploads, pictures = Uploads(admission, private), Pictures(chosen.logs)
     running.enter_context(uploads.purged())
     listed = _listed(presets, chosen.logs) if chosen.images_max else []
-    page = Page(arena, uploads, examples(door, listed, Random()) if listed else None, pictures.show)  # noqa: S311
+    page = Page(arena, uploads, examples(admission, listed, Random()) if listed else None, pictures.show)  # noqa: S311
     blocks = make_page(
         arena,
         page,
@@ -207,7 +207,7 @@ def _arena(
     chosen: Chosen,
     served: Sequence["ArenaModel"],
     connect: Callable[["ArenaModel"], "StreamingModel"],
-    door: "Door",
+    admission: "Admission",
 ) -> "Arena":
     from tasks.arena.entrance.visitors import Visitors, key_of
     from tasks.arena.logs import LogFolder
@@ -224,7 +224,7 @@ def _arena(
     made = Arena(
         served,
         connect,
-        door,
+        admission,
         folder,
         visitors,
         version=version("arena-curation"),

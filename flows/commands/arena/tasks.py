@@ -52,8 +52,8 @@ def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
     from tasks.arena.tabs.tasks import Tasks
     from tasks.explore.of_store import OfStore
     from tasks.explore.review.assigned import Assigned, Task
-    from tasks.explore.review.desk import Desk, Refused
     from tasks.explore.review.routes import reviewer_name
+    from tasks.explore.review.session import Refused, ReviewSession
     from tasks.explore.source import Gone
     from tasks.policy.explained import explained
     from tasks.storage.tables import Store
@@ -64,11 +64,11 @@ def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
         raise BadInput(f"annotator {odd!r}: give a name on one line of at most 60 characters")
     store = Store.existing(wanted.store)
     chosen = _chosen(store, wanted)
-    desk = Desk(store, chosen, figures_of)
-    desk.take_in()
-    if empty := next((queue.name for queue in chosen if not desk.items(queue.name)), None):
+    session = ReviewSession(store, chosen, figures_of)
+    session.take_in()
+    if empty := next((queue.name for queue in chosen if not session.items(queue.name)), None):
         raise BadInput(f"store {wanted.store!r} has nothing for the list {empty!r}; leave it out of `lists`")
-    assigned = Assigned(desk, OfStore(store, explained), wanted.overlap)
+    assigned = Assigned(session, OfStore(store, explained), wanted.overlap)
 
     def annotator(given: str) -> str | None:
         found = [name for name, key in keys.items() if hmac.compare_digest(key.encode(), given.strip().encode())]

@@ -101,8 +101,8 @@ def review(
     as_json: opt.JsonOption = False,
 ) -> None:
     """What people say: does the description fit its aspect, do question and key fit the image? Majorities and rates."""
+    from tasks.bench.generate.bench_state import read_bench
     from tasks.bench.generate.people.sheets import review_csv, review_rows, take_reviews
-    from tasks.bench.generate.standing import read_bench
     from tasks.storage.lock import writing
     from tasks.storage.tables import Store
 
@@ -275,9 +275,9 @@ class _Marked:
 
 
 def _marked(store: str, bench: str, versions: "list[str] | tuple[str, ...]") -> _Marked:
+    from tasks.bench.generate.bench_state import read_bench
     from tasks.bench.generate.results.accuracy import mark
     from tasks.bench.generate.results.examiners import Examined
-    from tasks.bench.generate.standing import read_bench
     from tasks.bench.generate.steps import STAND_INS
     from tasks.storage.queries.benches.generated_items import kept_items
     from tasks.storage.tables import Store
@@ -287,7 +287,7 @@ def _marked(store: str, bench: str, versions: "list[str] | tuple[str, ...]") -> 
     now = kept.conversations.select("document_id", question_id="conversation_id")
     answers = opened.read("answers").join(now, on=["question_id", "document_id"], how="semi")
     embedded = [each.partition("=")[0] for each in made.bench.providers if each.endswith("=embedded")]
-    author = made.standings[0].description.version if made.standings else ""
+    author = made.progress[0].description.version if made.standings else ""
     notes = [STAND_INS.format(", ".join(embedded))] if embedded else []
     marked = mark(kept.items, answers, versions)
     return _Marked(Examined(bench, made.bench.capability, author, kept.items, marked), kept.dropped, notes)

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 from tasks.arena.conversations import Picture
-from tasks.arena.entrance.door import Door, KnownImage, Refused
+from tasks.arena.entrance.admission import Admission, KnownImage, Refused
 
 Listed = tuple[str, Path]
 """Path in the collection's index, and the file."""
@@ -14,15 +14,15 @@ _IN_MEMORY = 64
 _TRIES = 5
 
 
-def examples(door: Door, listed: Sequence[Listed], rng: Random) -> Callable[[], Picture]:
-    """A function that gives a random example image; each passes the door like an upload when it is first drawn.
+def examples(admission: Admission, listed: Sequence[Listed], rng: Random) -> Callable[[], Picture]:
+    """A function that gives a random example image; each passes the admission like an upload when it is first drawn.
 
     It raises Refused when several in a row cannot be used.
     """
 
     @lru_cache(_IN_MEMORY)
     def taken_in(path: str, file: Path) -> Picture:
-        return door.picture(file.read_bytes(), path)
+        return admission.picture(file.read_bytes(), path)
 
     def drawn() -> Picture:
         for path, file in rng.sample(listed, min(_TRIES, len(listed))):

@@ -1,6 +1,6 @@
 """Uploads between the moment a browser sends them and the message that they belong to.
 
-Only the new file that the door made is stored, under a random name; of a refused one, an empty picture.
+Only the new file that the admission made is stored, under a random name; of a refused one, an empty picture.
 """
 
 import base64
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tasks.arena.conversations import Picture
-from tasks.arena.entrance.door import UNREADABLE, Door, KnownImage, Refused
+from tasks.arena.entrance.admission import UNREADABLE, Admission, KnownImage, Refused
 
 KEPT_SECONDS = 3600.0
 """How long an upload waits for its message."""
@@ -48,8 +48,8 @@ class _Upload:
 class Uploads:
     """Uploads that wait for their message. Thread-safe."""
 
-    def __init__(self, door: Door, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._door, self._folder, self._clock = door, folder, clock
+    def __init__(self, admission: Admission, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._door, self._folder, self._clock = admission, folder, clock
         self._waiting: OrderedDict[str, _Upload] = OrderedDict()
         self._taken: dict[str, deque[float]] = {}
         self._lock = threading.Lock()

@@ -23,11 +23,11 @@ from schemas.row import Row
 from schemas.settings import Settings
 from tasks.bench.generate.alignment import align
 from tasks.bench.generate.aspects import write_aspects
+from tasks.bench.generate.bench_state import BenchState, ItemProgress, NextStep, read_bench
 from tasks.bench.generate.capability_files import levels, load_capability
 from tasks.bench.generate.descriptions import CellDescriptions, description_id_of
 from tasks.bench.generate.items import Accepted, make_items
 from tasks.bench.generate.questions import ATTEMPTS, write_question
-from tasks.bench.generate.standing import Made, Next, Standing, read_bench
 from tasks.providers import MAKERS, Providers
 from tasks.providers.capabilities import Author, Failed, ImageModel, Viewer
 from tasks.runtime.parallel import map_as_done
@@ -101,7 +101,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def write_missing_aspects(store: Store, made: Made, author: Author, work: Work) -> None:
+def write_missing_aspects(store: Store, made: BenchState, author: Author, work: Work) -> None:
     """All aspects, or none."""
     if made.aspects:
         return
@@ -114,12 +114,12 @@ def write_missing_aspects(store: Store, made: Made, author: Author, work: Work) 
     work.counts["aspects"] = len(found)
 
 
-def write_missing_descriptions(store: Store, made: Made, author: Author, work: Work) -> None:
+def write_missing_descriptions(store: Store, made: BenchState, author: Author, work: Work) -> None:
     """Some of every aspect and level at a time, so that a killed run has written most of what it paid for."""
     for first in range(0, made.bench.per_aspect, NUMBERS_A_ROUND):
         last = min(first + NUMBERS_A_ROUND, made.bench.per_aspect)
         known = {
-            each.description.description_id: each.description for each in read_bench(store, made.bench.bench).standings
+            each.description.description_id: each.description for each in read_bench(store, made.bench.bench).progress
         }
         cells = list(product(sorted(made.aspects), made.bench.levels))
         write = partial(_write_cell, made, author, known, range(first, last))
@@ -135,7 +135,7 @@ def write_missing_descriptions(store: Store, made: Made, author: Author, work: W
 
 
 def _keep_description(
-    made: Made, description_id: str, result: GeneratedDescription | Failed, keep: Keep, end: Keep, work: Work
+    made: BenchState, description_id: str, result: GeneratedDescription | Failed, keep: Keep, end: Keep, work: Work
 ) -> None:
     if isinstance(result, Failed) and result.reason in ("description_rejected", "no_check_questions"):
         fate = GeneratedFate(
@@ -150,7 +150,7 @@ def _keep_description(
 
 
 def _write_cell(
-    made: Made, author: Author, known: dict[str, GeneratedDescription], numbers: range, cell: tuple[int, str]
+    made: BenchState, author: Author, known: dict[str, GeneratedDescription], numbers: range, cell: tuple[int, str]
 ) -> list[tuple[str, GeneratedDescription | Failed]]:
     """The missing descriptions of one aspect and level; after a failed call no more are asked for."""
     aspect, level = cell
@@ -170,10 +170,10 @@ def _write_cell(
     return found
 
 
-def draw_missing(store: Store, made: Made, pictures: ImageModel, rule: GeneratedRule, work: Work) -> None:
+def draw_missing(store: Store, made: BenchState, pictures: ImageModel, rule: GeneratedRule, work: Work) -> None:
     """Order every image that is wanted now. Writes `drawings`, which the intake of images then empties."""
     ordered = set(store.read("drawings", ["description_id", "attempt"]).iter_rows())
-    wanted = [each for each in made.standings if each.next(rule)[0] is Next.DRAW]
+    wanted = [each for each in made.progress if each.next_step(rule)[0] is NextStep.DRAW]
     orders = [(each.description, each.next_attempt) for each in wanted]
     orders = [(each, attempt) for each, attempt in orders if (each.description_id, attempt) not in ordered]
     draw = partial(_draw, pictures, made.bench.seed)
@@ -203,14 +203,16 @@ def _draw(pictures: ImageModel, seed: int, order: tuple[GeneratedDescription, in
     )
 
 
-def check_missing(store: Store, made: Made, viewer: Viewer, rule: GeneratedRule, work: Work) -> None:
+def check_missing(store: Store, made: BenchState, viewer: Viewer, rule: GeneratedRule, work: Work) -> None:
     """Ask the viewer about every image that has no alignment yet, then end what the policy drops."""
-    wanted = {each.images[-1].image_id or "": each for each in made.standings if each.next(rule)[0] is Next.CHECK}
+    wanted = {
+        each.images[-1].image_id or "": each for each in made.progress if each.next_step(rule)[0] is NextStep.CHECK
+    }
     images = StoredImages(store, "images")
 
     def check(image_id: str) -> Row | Failed:
-        standing, stored = wanted[image_id], images[image_id]
-        return align(viewer, standing.description, standing.images[-1], (stored.format, stored.bytes))
+        progress_of_item, stored = wanted[image_id], images[image_id]
+        return align(viewer, progress_of_item.description, progress_of_item.images[-1], (stored.format, stored.bytes))
 
     ordered = images.ordered(wanted)
     with progress("checked images", len(ordered)) as advance, arriving(store, "alignments") as keep:
@@ -218,10 +220,10 @@ def check_missing(store: Store, made: Made, viewer: Viewer, rule: GeneratedRule,
             if work.took("viewer", result) and not isinstance(result, Failed):
                 keep([result.model_dump()])
             advance()
-    now = read_bench(store, made.bench.bench).standings
-    dropped = [(each, why) for each in now for needs, why in [each.next(rule)] if needs is Next.DROP]
+    now = read_bench(store, made.bench.bench).progress
+    dropped = [(each, why) for each in now for needs, why in [each.next_step(rule)] if needs is NextStep.DROP]
     end_all(store, [each.ended(Fate.DROPPED, why) for each, why in dropped], work)
-    work.counts.update(each.next(rule)[0] for each in now)
+    work.counts.update(each.next_step(rule)[0] for each in now)
 
 
 def end_all(store: Store, fates: Sequence[GeneratedFate], work: Work) -> None:
@@ -230,9 +232,11 @@ def end_all(store: Store, fates: Sequence[GeneratedFate], work: Work) -> None:
     work.counts.update(each.reason or str(each.fate) for each in fates)
 
 
-def write_missing_questions(store: Store, made: Made, author: Author, rule: GeneratedRule, work: Work) -> None:
+def write_missing_questions(store: Store, made: BenchState, author: Author, rule: GeneratedRule, work: Work) -> None:
     """A question for every accepted image; rejected ones are asked for again, at most ATTEMPTS in all."""
-    wanted = [each for each in made.standings if each.next(rule)[0] is Next.ASK and not _settled(each.questions)]
+    wanted = [
+        each for each in made.progress if each.next_step(rule)[0] is NextStep.ASK and not _settled(each.questions)
+    ]
     ask = partial(_ask, made, author)
     with progress("questions", len(wanted)) as advance, arriving(store, "generated_questions") as keep:
         for results in map_as_done(ask, wanted, author.calls_at_once):
@@ -241,8 +245,8 @@ def write_missing_questions(store: Store, made: Made, author: Author, rule: Gene
                     keep([result.model_dump()])
                     work.counts["rejected" if result.problem else "accepted"] += 1
             advance()
-    now = read_bench(store, made.bench.bench).standings
-    asked = [each for each in now if each.next(rule)[0] is Next.ASK and _settled(each.questions)]
+    now = read_bench(store, made.bench.bench).progress
+    asked = [each for each in now if each.next_step(rule)[0] is NextStep.ASK and _settled(each.questions)]
     fates = [
         each.ended(Fate.DROPPED, "question") if each.questions[-1].problem else each.ended(Fate.ITEM) for each in asked
     ]
@@ -253,11 +257,11 @@ def _settled(questions: Sequence[GeneratedQuestion]) -> bool:
     return bool(questions) and (not questions[-1].problem or len(questions) >= ATTEMPTS)
 
 
-def _ask(made: Made, author: Author, standing: Standing) -> list[GeneratedQuestion | Failed]:
+def _ask(made: BenchState, author: Author, progress_of_item: ItemProgress) -> list[GeneratedQuestion | Failed]:
     found: list[GeneratedQuestion | Failed] = []
-    description, alignment = standing.description, standing.last
+    description, alignment = progress_of_item.description, progress_of_item.last
     assert alignment is not None, "a question is written for a checked image"
-    for attempt in range(len(standing.questions), ATTEMPTS):
+    for attempt in range(len(progress_of_item.questions), ATTEMPTS):
         aspect = made.aspects[description.aspect]
         result = write_question(author, made.capability, aspect, description, alignment, attempt, made.bench.seed)
         found.append(result)
@@ -266,13 +270,13 @@ def _ask(made: Made, author: Author, standing: Standing) -> list[GeneratedQuesti
     return found
 
 
-def write_items(store: Store, made: Made, tombstones: Tombstones, work: Work) -> None:
+def write_items(store: Store, made: BenchState, tombstones: Tombstones, work: Work) -> None:
     """The items, once every description has its end; they never change afterwards. What was taken down becomes none."""
     if made.items or len(made.fates) < made.wanted:
         work.counts["unfinished"] = made.wanted - len(made.fates)
         return
     accepted = [
-        Accepted(each.description, each.questions[-1], each.images[-1].name) for each in made.standings if each.accepted
+        Accepted(each.description, each.questions[-1], each.images[-1].name) for each in made.progress if each.accepted
     ]
     every = make_items(made.bench, made.aspects, accepted)
     gone = tombstones.conversations(pl.Series([item.item_id for item in every], dtype=pl.String))

@@ -13,10 +13,10 @@ from schemas.policy import GeneratedRule
 from schemas.run import LATER_CAUSES, StageReport
 from schemas.settings import Settings
 from tasks.bench.generate import making
+from tasks.bench.generate.bench_state import BenchState, read_bench
 from tasks.bench.generate.items import key_counts
 from tasks.bench.generate.making import Work
 from tasks.bench.generate.results import audit
-from tasks.bench.generate.standing import Made, read_bench
 from tasks.bench.generate.word_graph import mean_cosine
 from tasks.providers import Providers
 from tasks.runtime.timing import timed
@@ -79,12 +79,12 @@ def ask_again(settings: Settings, models: Sequence[AskedModel], modes: Collectio
     return _report("audit", work)
 
 
-def _opened(settings: Settings) -> tuple[Store, Made]:
+def _opened(settings: Settings) -> tuple[Store, BenchState]:
     store = Store.open(settings.store)
     return store, read_bench(store, settings.generate.name)
 
 
-def _summary(made: Made) -> list[str]:
+def _summary(made: BenchState) -> list[str]:
     """What the benchmark holds, and what became of the rest."""
     dropped = Counter(fate.reason for fate in made.fates.values() if fate.reason)
     notes = [f"{len(made.fates):,} of {made.wanted:,} descriptions have their end, {len(made.items):,} are items"]
@@ -97,14 +97,14 @@ def _summary(made: Made) -> list[str]:
     return [*notes, STAND_INS.format(", ".join(embedded))] if embedded else notes
 
 
-def _diversity(made: Made, providers: Providers) -> str:
+def _diversity(made: BenchState, providers: Providers) -> str:
     """The mean cosine of descriptions of one aspect and level, over all of these."""
     cells: dict[tuple[int, str], list[int]] = {}
-    for place, each in enumerate(made.standings):
+    for place, each in enumerate(made.progress):
         cells.setdefault((each.description.aspect, each.description.level), []).append(place)
-    if not made.standings:
+    if not made.progress:
         return "no descriptions yet"
-    vectors = np.asarray(providers["text_embedding"].embed_texts([e.description.description for e in made.standings]))
+    vectors = np.asarray(providers["text_embedding"].embed_texts([e.description.description for e in made.progress]))
     found = [value for places in cells.values() if (value := mean_cosine(vectors[places])) is not None]
     words = "with" if made.bench.graph else "without"
     if not found:

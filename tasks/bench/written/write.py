@@ -15,9 +15,9 @@ from schemas.judging import STAND_IN
 from schemas.row import Row
 from schemas.written import Caption, Reference, Split, WrittenBy
 from tasks.prompts import load_prompt, untrusted
+from tasks.providers.batch_run import BatchRun
 from tasks.providers.capabilities import BatchQueue, ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
-from tasks.providers.overnight import Night
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
 from tasks.storage.arriving import arriving
@@ -147,7 +147,7 @@ class _Overnight(NamedTuple):
     queue: BatchQueue
 
     def __call__(self, table: str, work: Callable[[Any], Row | Failed], lacking: Sequence[Any]) -> Results:
-        return Night(self.queue, work, lacking).results()
+        return BatchRun(self.queue, work, lacking).results()
 
 
 def _is_insufficient(said: str) -> bool:

@@ -8,7 +8,7 @@ from schemas.errors import BadInput
 from schemas.settings import EvaluateSettings
 from tasks.evaluate.submission.answers import Submission, read_submission
 from tasks.evaluate.submission.draw import drawn_battles
-from tasks.evaluate.visit.compare import Seated, players, seated
+from tasks.evaluate.visit.compare import OrderedPair, ordered_pairs, players
 from tasks.evaluate.visit.items import Items
 from tasks.evaluate.visit.sources import answers_on, items_chosen
 from tasks.storage.arriving import arriving
@@ -23,7 +23,7 @@ class Plan:
     submission: Submission
     items: Items
     """The items that the judge may see."""
-    wanted: list[Seated]
+    wanted: list[OrderedPair]
     """Its battles in both orders, also those that are judged already."""
 
 
@@ -41,7 +41,7 @@ def plan_of(store: Store, chosen: EvaluateSettings) -> Plan:
     battles = drawn_battles(items, playing, model, chosen.reference_battles)
     if not battles:
         raise BadInput("there is nobody to meet: no other model has answers, and no item a reference")
-    return Plan(submission, items, seated(items, playing, battles, chosen.with_reference))
+    return Plan(submission, items, ordered_pairs(items, playing, battles, chosen.with_reference))
 
 
 def keep_answers(store: Store, plan: Plan) -> int:

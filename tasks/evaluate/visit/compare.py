@@ -13,7 +13,7 @@ from schemas.judging import Label, Verdict
 from tasks.evaluate.answers import Called
 from tasks.evaluate.compare import ByModel, judge_version, keep_verdicts
 from tasks.evaluate.visit.items import Items, reference_answers
-from tasks.evaluate.visit.protocol import Told, VisitProtocol
+from tasks.evaluate.visit.protocol import JudgePrompt, VisitProtocol
 from tasks.evaluate.visit.verdict_texts import SHAPE, extracted, verdict_in
 from tasks.providers.capabilities import ChatModel, Failed
 from tasks.providers.chat import chat_model
@@ -33,8 +33,8 @@ class Battle(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Seated:
-    """A battle in one of its two orders."""
+class OrderedPair:
+    """Two answers to one item in the order in which the judge sees them."""
 
     item: ItemForJudging
     shown: str
@@ -76,24 +76,24 @@ def battles_of(playing: ByModel, baseline: str | None) -> Iterator[Battle]:
                 yield Battle(item_id, one, other)
 
 
-def seated(items: Items, playing: ByModel, battles: Iterable[Battle], with_reference: bool) -> list[Seated]:
+def ordered_pairs(items: Items, playing: ByModel, battles: Iterable[Battle], with_reference: bool) -> list[OrderedPair]:
     """Both orders of every battle, one after the other."""
     found = []
     for item_id, *sides in battles:
         item = items.judged[item_id]
         shown = shown_id(item, with_reference)
         one, other = (playing[side][item_id] for side in sides)
-        found += [Seated(item, shown, one, other), Seated(item, shown, other, one)]
+        found += [OrderedPair(item, shown, one, other), OrderedPair(item, shown, other, one)]
     return found
 
 
-def without_verdict(store: Store, wanted: Sequence[Seated], version: str) -> list[Seated]:
+def without_verdict(store: Store, wanted: Sequence[OrderedPair], version: str) -> list[OrderedPair]:
     """Those that this judge has not judged."""
     known = set(store.read("verdicts", list(_KEY)).iter_rows())
     return [each for each in wanted if each.key(version) not in known]
 
 
-def order_counts(store: Store, wanted: Sequence[Seated], version: str) -> dict[str, int]:
+def order_counts(store: Store, wanted: Sequence[OrderedPair], version: str) -> dict[str, int]:
     """Of the wanted battles: how many have both orders, tie, or flip with the order."""
     keys = pl.DataFrame([each.key(version) for each in wanted], schema=dict.fromkeys(_KEY, pl.String), orient="row")
     judged = store.read("verdicts", [*_KEY, "label"]).join(keys, on=_KEY, how="semi")
@@ -105,7 +105,7 @@ def order_counts(store: Store, wanted: Sequence[Seated], version: str) -> dict[s
 def compare_without_images(
     store: Store,
     items: Items,
-    wanted: Sequence[Seated],
+    wanted: Sequence[OrderedPair],
     judge: AskedModel,
     protocol: VisitProtocol,
     batch_hours: float | None = None,
@@ -116,31 +116,31 @@ def compare_without_images(
     """
     model, version, done = chat_model(judge), judge_version(judge.version, protocol.version), Called()
 
-    def work(pair: Seated) -> Verdict | Failed:
-        told = told_of(protocol, pair)
-        heard = _heard(model, protocol, told, " ".join(pair.key("")))
-        if isinstance(heard, Failed):
-            return heard
-        return verdict_row(pair, items.draw, protocol, judge.name, version, heard, told.fenced_marks)
+    def work(pair: OrderedPair) -> Verdict | Failed:
+        told = judge_prompt(protocol, pair)
+        judge_reply = _judge_reply(model, protocol, told, " ".join(pair.key("")))
+        if isinstance(judge_reply, Failed):
+            return judge_reply
+        return verdict_row(pair, items.draw, protocol, judge.name, version, judge_reply, told.fenced_marks)
 
     return keep_verdicts(store, model, judge, wanted, (), work, batch_hours, done)
 
 
-class Heard(NamedTuple):
-    """What a judge said."""
+class JudgeReply(NamedTuple):
+    """A judge's reply: its verdict, all that it wrote, and whether it was asked for the verdict again."""
 
     label: Label | None
     text: str
     asked_again: bool
 
 
-def told_of(protocol: VisitProtocol, pair: Seated) -> Told:
+def judge_prompt(protocol: VisitProtocol, pair: OrderedPair) -> JudgePrompt:
     """The chat about two answers."""
     item, answers = pair.item, (pair.first["text"], pair.second["text"])
     return protocol.told(item.captions, item.instruction, item.reference or "", answers)
 
 
-def _heard(model: ChatModel, protocol: VisitProtocol, told: Told, about: str) -> Heard | Failed:
+def _judge_reply(model: ChatModel, protocol: VisitProtocol, told: JudgePrompt, about: str) -> JudgeReply | Failed:
     """Its verdict; where its text states none, one more call asks which it holds. Both must succeed, or neither counts.
 
     A reply without a word is no verdict but a failure, and asked for again in the next run.
@@ -152,15 +152,21 @@ def _heard(model: ChatModel, protocol: VisitProtocol, told: Told, about: str) ->
         return Failed("empty_verdict")
     stated, label = verdict_in(reply.text)
     if stated or reply.state == "refused":
-        return Heard(label, reply.text, False)
+        return JudgeReply(label, reply.text, False)
     more = model.chat(protocol.extraction(reply.text), f"{about} extracted")
     if isinstance(more, Failed):
         return more
-    return Heard(extracted(more.text), f"{reply.text}\n{more.text}", True)
+    return JudgeReply(extracted(more.text), f"{reply.text}\n{more.text}", True)
 
 
 def verdict_row(
-    pair: Seated, draw: str, protocol: VisitProtocol, judge: str, version: str, heard: Heard, fenced_marks: int
+    pair: OrderedPair,
+    draw: str,
+    protocol: VisitProtocol,
+    judge: str,
+    version: str,
+    judge_reply: JudgeReply,
+    fenced_marks: int,
 ) -> Verdict:
     """The row of `verdicts`."""
     return Verdict(
@@ -171,12 +177,12 @@ def verdict_row(
         baseline="",
         answer_a=pair.first["version"],
         answer_b=pair.second["version"],
-        label=heard.label,
+        label=judge_reply.label,
         judge=judge,
         judge_version=version,
         draw=draw,
-        text=heard.text,
-        asked_again=heard.asked_again,
+        text=judge_reply.text,
+        asked_again=judge_reply.asked_again,
         fenced_marks=fenced_marks,
         document_id=pair.item.document_id,
         shown=pair.shown,

@@ -16,7 +16,7 @@ _MARK = re.compile(r"\[\[\s*(?:A|B|none)\s*\]\]|\"better\"\s*:", re.IGNORECASE)
 """A verdict as the judge states it; in an answer it is spaced out, so that a judge who quotes it gives none."""
 
 
-class Told(NamedTuple):
+class JudgePrompt(NamedTuple):
     """The chat that a judge is sent."""
 
     messages: list[ChatMessage]
@@ -48,13 +48,13 @@ class VisitProtocol:
         texts = "\0".join((self.system, _text("extract"), str(SHAPE.schema), _material([], "", "", "", "")))
         return f"{self.name}-{hashlib.sha256(texts.encode()).hexdigest()[:8]}"
 
-    def told(self, captions: Sequence[str], instruction: str, reference: str, answers: Sequence[str]) -> Told:
+    def told(self, captions: Sequence[str], instruction: str, reference: str, answers: Sequence[str]) -> JudgePrompt:
         """The chat for two answers in the order in which they are shown."""
         defused = [_defused(answer) for answer in answers]
         first, second = (text for text, _ in defused)
         user = _material(captions, instruction, reference if self.with_reference else "", first, second)
         marks = sum(count for _, count in defused)
-        return Told([ChatMessage("system", self.system), ChatMessage("user", user)], marks)
+        return JudgePrompt([ChatMessage("system", self.system), ChatMessage("user", user)], marks)
 
     def extraction(self, said: str) -> list[ChatMessage]:
         """The chat that asks which verdict a judge's text holds."""

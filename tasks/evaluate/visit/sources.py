@@ -6,7 +6,7 @@ from tasks.evaluate.answers import answers_by_model
 from tasks.evaluate.compare import ByModel
 from tasks.evaluate.questions import Bench
 from tasks.evaluate.sources import versions_of
-from tasks.evaluate.visit.compare import Seated, battles_of, players, seated
+from tasks.evaluate.visit.compare import OrderedPair, battles_of, ordered_pairs, players
 from tasks.evaluate.visit.items import Items, items_of, questions_of
 from tasks.storage.tables import Store
 
@@ -30,8 +30,8 @@ def answers_on(store: Store, items: Items, chosen: EvaluateSettings, but: str | 
     return answers_by_model(store, bench, versions_of(chosen, bench), chosen.baseline or "", but)
 
 
-def battles_to_judge(store: Store, chosen: EvaluateSettings) -> tuple[Items, list[Seated]]:
+def battles_to_judge(store: Store, chosen: EvaluateSettings) -> tuple[Items, list[OrderedPair]]:
     """The items and every battle of the chosen players on them, in both orders. Raises BadInput."""
     items = items_chosen(store, chosen)
     playing = playing_on(store, items, chosen)
-    return items, seated(items, playing, battles_of(playing, chosen.baseline), chosen.with_reference)
+    return items, ordered_pairs(items, playing, battles_of(playing, chosen.baseline), chosen.with_reference)

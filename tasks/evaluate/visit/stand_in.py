@@ -12,7 +12,7 @@ from rouge_score.rouge_scorer import RougeScorer
 from schemas.judging import STAND_IN, Label
 from tasks.evaluate.answers import Called
 from tasks.evaluate.compare import judge_version
-from tasks.evaluate.visit.compare import Heard, Seated, told_of, verdict_row, without_verdict
+from tasks.evaluate.visit.compare import JudgeReply, OrderedPair, judge_prompt, verdict_row, without_verdict
 from tasks.evaluate.visit.items import Items
 from tasks.evaluate.visit.protocol import VisitProtocol
 from tasks.providers.capabilities import TextEmbedder
@@ -28,7 +28,7 @@ TIE = 0.005
 
 
 def compare_by_nearness(
-    store: Store, items: Items, wanted: Sequence[Seated], protocol: VisitProtocol, embedder: TextEmbedder
+    store: Store, items: Items, wanted: Sequence[OrderedPair], protocol: VisitProtocol, embedder: TextEmbedder
 ) -> Called:
     """Write the verdicts that are missing."""
     version, done = stand_in_version(protocol, embedder), Called()
@@ -36,10 +36,12 @@ def compare_by_nearness(
     with arriving(store, "verdicts") as keep:
         for pair in without_verdict(store, wanted, version):
             shown = pair.item.reference if protocol.with_reference else None
-            heard = _heard(*(near.of(row["text"], shown or "\n".join(pair.item.captions)) for row in _sides(pair)))
-            marks = told_of(protocol, pair).fenced_marks
-            keep([verdict_row(pair, items.draw, protocol, STAND_IN, version, heard, marks).model_dump()])
-            done.counts["verdicts" if heard.label else "no_verdict"] += 1
+            judge_reply = _judge_reply(
+                *(near.of(row["text"], shown or "\n".join(pair.item.captions)) for row in _sides(pair))
+            )
+            marks = judge_prompt(protocol, pair).fenced_marks
+            keep([verdict_row(pair, items.draw, protocol, STAND_IN, version, judge_reply, marks).model_dump()])
+            done.counts["verdicts" if judge_reply.label else "no_verdict"] += 1
     return done
 
 
@@ -48,15 +50,15 @@ def stand_in_version(protocol: VisitProtocol, embedder: TextEmbedder) -> str:
     return judge_version(f"embedded-nearness1-{embedder.version}", protocol.name)
 
 
-def _sides(pair: Seated) -> tuple[dict[str, str], dict[str, str]]:
+def _sides(pair: OrderedPair) -> tuple[dict[str, str], dict[str, str]]:
     return dict(pair.first), dict(pair.second)
 
 
-def _heard(first: float, second: float) -> Heard:
+def _judge_reply(first: float, second: float) -> JudgeReply:
     text = f"Nearness to what is known of the images: {first:.3f} and {second:.3f}."
     if abs(first - second) < TIE:
-        return Heard(None, text, False)
-    return Heard(Label.A_BETTER if first > second else Label.B_BETTER, text, False)
+        return JudgeReply(None, text, False)
+    return JudgeReply(Label.A_BETTER if first > second else Label.B_BETTER, text, False)
 
 
 class _Nearness:

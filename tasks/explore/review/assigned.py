@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from schemas.review import Choice, Waiting
 from tasks.explore.listing import BATTLE, CONVERSATION, item_key
-from tasks.explore.review.desk import Desk
 from tasks.explore.review.queues import fingerprint, subject_of
+from tasks.explore.review.session import ReviewSession
 from tasks.explore.source import Item, Source, blinded
 
 HELD_SECONDS = 1800.0
@@ -37,10 +37,12 @@ class Task(NamedTuple):
 
 
 class Assigned:
-    """The queues of a desk, of which every item goes to `overlap` annotators."""
+    """The queues of a session, of which every item goes to `overlap` annotators."""
 
-    def __init__(self, desk: Desk, source: Source, overlap: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.desk, self._source, self._overlap, self._clock = desk, source, overlap, clock
+    def __init__(
+        self, session: ReviewSession, source: Source, overlap: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.session, self._source, self._overlap, self._clock = session, source, overlap, clock
         self._held: dict[tuple[str, str], dict[str, float]] = {}
         self._lock = Lock()
 
@@ -49,7 +51,7 @@ class Assigned:
 
         `after`: the key of an item that is passed over, until no other is left.
         """
-        items, given = self.desk.items(name), self.desk.given(name)
+        items, given = self.session.items(name), self.session.given(name)
         with self._lock:
             open_keys = []
             for key, item in items.items():
@@ -72,11 +74,11 @@ class Assigned:
 
     def give(self, task: Task, verdicts: Sequence[str], annotator: str) -> None:
         """Store a verdict; it is on the disk when this returns. Raises Refused."""
-        self.desk.give(task.queue, task.key, task.shown, verdicts, annotator)
-        self.desk.take_in()
+        self.session.give(task.queue, task.key, task.shown, verdicts, annotator)
+        self.session.take_in()
 
     def _task(self, name: str, key: str, waiting: Waiting, left: int) -> Task:
-        queue = self.desk.queues[name]
+        queue = self.session.queues[name]
         self._source.refresh()
         kind, own = (BATTLE, waiting.battle_id) if waiting.battle_id else (CONVERSATION, waiting.conversation_id)
         found = self._source.item(item_key(kind, own), False)

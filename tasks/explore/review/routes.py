@@ -11,8 +11,8 @@ from starlette.background import BackgroundTask
 
 from schemas.review import Waiting
 from tasks.explore.listing import BATTLE, CONVERSATION, item_key
-from tasks.explore.review.desk import REVIEWER_CHARACTERS_MAX, Desk, Refused
 from tasks.explore.review.queues import fingerprint, subject_of
+from tasks.explore.review.session import REVIEWER_CHARACTERS_MAX, Refused, ReviewSession
 from tasks.explore.server import Served
 from tasks.explore.source import Item, blinded
 from tasks.runtime.untrusted import one_line
@@ -37,12 +37,14 @@ async def _fields(request: Request) -> Fields:
 Form = Annotated[Fields, Depends(_fields)]
 
 
-def review_routes(desk: Desk, port: Callable[[], int], reviewer: str = "") -> Callable[[FastAPI, Served], str]:
-    """A function that adds the pages of a desk to an explorer. `reviewer`: a name that need not be asked for."""
+def review_routes(
+    session: ReviewSession, port: Callable[[], int], reviewer: str = ""
+) -> Callable[[FastAPI, Served], str]:
+    """A function that adds the pages of a session to an explorer. `reviewer`: a name that need not be asked for."""
 
     def add(app: FastAPI, served: Served) -> str:
         served.pages.more_tabs.append(("Review", FIRST))
-        pages = _ReviewPages(desk, served, reviewer, port)
+        pages = _ReviewPages(session, served, reviewer, port)
         _reading(app, pages)
         _writing(app, pages)
         return FIRST
@@ -51,10 +53,10 @@ def review_routes(desk: Desk, port: Callable[[], int], reviewer: str = "") -> Ca
 
 
 class _ReviewPages:
-    """What the routes share: the desk, the explorer's pages, and the token that forms send back."""
+    """What the routes share: the session, the explorer's pages, and the token that forms send back."""
 
-    def __init__(self, desk: Desk, served: Served, reviewer: str, port: Callable[[], int]) -> None:
-        self.desk, self.served, self.token = desk, served, secrets.token_urlsafe(24)
+    def __init__(self, session: ReviewSession, served: Served, reviewer: str, port: Callable[[], int]) -> None:
+        self.session, self.served, self.token = session, served, secrets.token_urlsafe(24)
         self._reviewer, self._port = reviewer, port
 
     @property
@@ -69,7 +71,7 @@ class _ReviewPages:
     def page(self, made: Callable[[], str | None]) -> Response:
         """A page, after which the journal is taken in when nobody else writes."""
         response = self.served.answer(made)
-        response.background = BackgroundTask(self.desk.take_in)
+        response.background = BackgroundTask(self.session.take_in)
         return response
 
     def refused(self, text: str, back: str, status: int = 409) -> Response:
@@ -80,29 +82,29 @@ class _ReviewPages:
     def home(self, reviewer: str) -> str:
         """The queues, how far they are, and what the verdicts say."""
         return self.served.pages.more(
-            "reviews.html", "Review", progress=self.desk.progress(reviewer), reviewer=reviewer, token=self.token,
-            figures=self.desk.figures(), in_journal=self.desk.in_journal, most=REVIEWER_CHARACTERS_MAX,
+            "reviews.html", "Review", progress=self.session.progress(reviewer), reviewer=reviewer, token=self.token,
+            figures=self.session.figures(), in_journal=self.session.in_journal, most=REVIEWER_CHARACTERS_MAX,
         )  # fmt: skip
 
     def item(self, name: str, key: str, reviewer: str, last: str, whole: bool) -> str | None:
         """One item of a queue with its choices; None when it does not wait. `whole`: also long messages."""
-        waiting = self.desk.items(name).get(key)
+        waiting = self.session.items(name).get(key)
         if waiting is None:
             return None
         shown = self.shown(name, key)
         values: dict[str, Any] = {
-            "queue": self.desk.queues[name],
+            "queue": self.session.queues[name],
             "waiting": waiting,
             "key": key,
             "shown": fingerprint(waiting),
-            "mine": self.desk.given(name).get(subject_of(waiting), {}).get(reviewer, ""),
-            "left": self.desk.progress_of(name, reviewer).left,
-            "last": last if last in self.desk.items(name) else "",
+            "mine": self.session.given(name).get(subject_of(waiting), {}).get(reviewer, ""),
+            "left": self.session.progress_of(name, reviewer).left,
+            "last": last if last in self.session.items(name) else "",
             "item": shown,
             "images": [each for each in shown.images if each.image_id in waiting.image_ids] if shown else [],
             "opened": self.opened(name, key),
             "has_hidden": self._has_hidden(waiting, shown),
-            "in_journal": self.desk.in_journal,
+            "in_journal": self.session.in_journal,
             "token": self.token,
         }
         return self.served.pages.more("review.html", "Review", whole=whole, alone=_is_alone(waiting), **values)
@@ -116,12 +118,12 @@ class _ReviewPages:
 
     def conversation(self, name: str, key: str) -> str:
         """Key of the conversation or battle of an item in the explorer."""
-        item = self.desk.items(name)[key]
+        item = self.session.items(name)[key]
         return item_key(BATTLE, item.battle_id) if item.battle_id else item_key(CONVERSATION, item.conversation_id)
 
     def shown(self, name: str, key: str) -> Item | None:
         """The conversation or battle of an item; None when it is taken down or quarantined."""
-        waiting = self.desk.items(name)[key]
+        waiting = self.session.items(name)[key]
         found = self.served.source.item(self.conversation(name, key), self.opened(name, key))
         return blinded(found, waiting.swapped) if found and waiting.blinded else found
 
@@ -131,14 +133,14 @@ class _ReviewPages:
 
     def open(self, name: str, key: str) -> None:
         """Note that somebody asked for what is masked in an item: the whole conversation, or only what is shown."""
-        waiting = self.desk.items(name)[key]
+        waiting = self.session.items(name)[key]
         if _is_alone(waiting):
             self.served.open_images(self._opening(name, key), waiting.image_ids)
         else:
             self.served.open(self.conversation(name, key))
 
     def _opening(self, name: str, key: str) -> str:
-        waiting = self.desk.items(name)[key]
+        waiting = self.session.items(name)[key]
         return f"{name} {key}" if _is_alone(waiting) else self.conversation(name, key)
 
 
@@ -153,7 +155,7 @@ def reviewer_name(text: str) -> str:
 
 
 def _reading(app: FastAPI, pages: _ReviewPages) -> None:
-    desk = pages.desk
+    session = pages.session
 
     @app.get(FIRST)
     def home(request: Request) -> Response:
@@ -164,9 +166,9 @@ def _reading(app: FastAPI, pages: _ReviewPages) -> None:
         reviewer, found = pages.reviewer(request), list[str]()
 
         def made() -> str | None:
-            if name not in desk.queues:
+            if name not in session.queues:
                 return None
-            found.extend(filter(None, [desk.next_key(name, reviewer, after)]))
+            found.extend(filter(None, [session.next_key(name, reviewer, after)]))
             return pages.home(reviewer)
 
         response = pages.page(made)
@@ -180,19 +182,21 @@ def _reading(app: FastAPI, pages: _ReviewPages) -> None:
         reviewer = pages.reviewer(request)
         if not reviewer:
             return RedirectResponse(FIRST, 303)
-        return pages.page(lambda: pages.item(name, key, reviewer, last, bool(whole)) if name in desk.queues else None)
+        return pages.page(
+            lambda: pages.item(name, key, reviewer, last, bool(whole)) if name in session.queues else None
+        )
 
 
 def _writing(app: FastAPI, pages: _ReviewPages) -> None:
-    desk = pages.desk
+    session = pages.session
 
     def checked(name: str, key: str, fields: Fields) -> Response | None:
         """What to answer instead, when the form is not of these pages or there is no such item any more."""
         token = fields.get("token", [""])[0]
         if not secrets.compare_digest(token.encode(), pages.token.encode()):
             return pages.refused("This form is of an earlier start of the explorer. Nothing was stored.", FIRST, 403)
-        response = pages.served.answer(lambda: "" if name in desk.queues and key in desk.items(name) else None)
-        if response.status_code == 404 and name in desk.queues:
+        response = pages.served.answer(lambda: "" if name in session.queues and key in session.items(name) else None)
+        if response.status_code == 404 and name in session.queues:
             gone = "This item does not wait any more: it was decided or taken down. Nothing was stored."
             return pages.refused(gone, f"{FIRST}/{name}")
         return None if response.status_code == 200 else response
@@ -215,10 +219,10 @@ def _writing(app: FastAPI, pages: _ReviewPages) -> None:
         if not reviewer:
             return pages.refused("Say who you are first. Nothing was stored.", FIRST)
         try:
-            desk.give(name, key, fields.get("shown", [""])[0], fields.get("verdict", []), reviewer)
+            session.give(name, key, fields.get("shown", [""])[0], fields.get("verdict", []), reviewer)
         except Refused as refused:
             return pages.refused(str(refused), f"{FIRST}/{name}/{key}")
-        task = BackgroundTask(desk.take_in)
+        task = BackgroundTask(session.take_in)
         return RedirectResponse(f"{FIRST}/{name}?after={key}&last={key}", 303, background=task)
 
     @app.post(FIRST + "/{name}/{key}/open")

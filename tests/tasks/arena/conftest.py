@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from schemas.arena import ArenaModel
-from tasks.arena.entrance.door import Door
+from tasks.arena.entrance.admission import Admission
 from tasks.arena.entrance.visitors import Visitors
 from tasks.arena.logs import LogFolder
 from tasks.arena.rounds import Arena
@@ -14,23 +14,23 @@ from tests.built_arena import KEY, Built, Scripted
 
 
 @pytest.fixture(scope="session")
-def door() -> Door:
+def admission() -> Admission:
     """The embedded checks with the policy's threshold."""
     providers = Providers()
-    return Door(providers["nsfw"], 0.8, providers["moderation"])
+    return Admission(providers["nsfw"], 0.8, providers["moderation"])
 
 
 @pytest.fixture
-def build(tmp_path, door):
+def build(tmp_path, admission):
     """A function that makes an arena of models by name."""
 
-    def built(models=None, *, door=door, vision=(), messages_a_minute=1000, **settings) -> Built:
+    def built(models=None, *, admission=admission, vision=(), messages_a_minute=1000, **settings) -> Built:
         models = models or {"good-model": Scripted(), "second-model": Scripted(("Bye.",))}
         rows = [ArenaModel(name=name, base_url="http://127.0.0.1", vision=name in vision) for name in models]
         folder = LogFolder(tmp_path / "logs")
         visitors = Visitors(KEY, messages_a_minute=messages_a_minute)
         arena = Arena(
-            rows, lambda row: models[row.name], door, folder, visitors, version="test", rng=Random(1), **settings
+            rows, lambda row: models[row.name], admission, folder, visitors, version="test", rng=Random(1), **settings
         )
         (tmp_path / "logs" / "serve_images").mkdir(parents=True, exist_ok=True)
         return Built(arena, tmp_path / "logs", models)

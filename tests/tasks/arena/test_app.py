@@ -15,7 +15,7 @@ from tasks.arena.streams import END_READ_SECONDS, Streams
 from tests.built_arena import image_file
 
 
-def test_a_second_line_of_forwarded_addresses_counts_and_uploads_are_limited(build, door, tmp_path, monkeypatch):
+def test_a_second_line_of_forwarded_addresses_counts_and_uploads_are_limited(build, admission, tmp_path, monkeypatch):
     monkeypatch.setenv("GRADIO_ANALYTICS_ENABLED", "False")
     gr = pytest.importorskip("gradio")
     from tasks.arena.app import Pictures, make_app
@@ -35,7 +35,7 @@ def test_a_second_line_of_forwarded_addresses_counts_and_uploads_are_limited(bui
                 at_once[0] -= 1
             return super().take(b"", owner, visitor)
 
-    uploads = Slow(door, tmp_path / "private")
+    uploads = Slow(admission, tmp_path / "private")
 
     async def visits():
         with gr.Blocks(analytics_enabled=False) as blocks:
@@ -59,9 +59,9 @@ def test_a_second_line_of_forwarded_addresses_counts_and_uploads_are_limited(bui
     asyncio.run(visits())
 
 
-def test_one_visitors_uploads_push_out_none_of_others(door, tmp_path, monkeypatch):
+def test_one_visitors_uploads_push_out_none_of_others(admission, tmp_path, monkeypatch):
     monkeypatch.setattr("tasks.arena.entrance.uploads._WAITING_MAX", 60)
-    uploads = Uploads(door, tmp_path)
+    uploads = Uploads(admission, tmp_path)
     mine = uploads.take(image_file(), "me", "here")
     for _ in range(100):
         uploads.take(b"", "other", "there")

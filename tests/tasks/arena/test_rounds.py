@@ -8,7 +8,7 @@ import pytest
 
 from schemas.conversation import RecordType
 from tasks.arena.conversations import Mode
-from tasks.arena.entrance.door import KnownImage, Refused
+from tasks.arena.entrance.admission import KnownImage, Refused
 from tasks.arena.rounds import FULL, Visit
 from tasks.arena.shown.look import chat_messages, label, status
 from tasks.storage.user_ids import Pseudonyms
@@ -18,11 +18,11 @@ from tests.tasks.ingest.logs import ingested
 LEFT = RecordType.LEFT_VOTE
 
 
-def test_a_battle_with_an_image_is_logged_as_fastchat_does_and_read_without_a_reject(build, door):
+def test_a_battle_with_an_image_is_logged_as_fastchat_does_and_read_without_a_reject(build, admission):
     built = build(vision=("good-model", "second-model"))
 
     async def battle():
-        conversation = await built.say("What is this?", [door.picture(image_file(), "memes_1.jpg")])
+        conversation = await built.say("What is this?", [admission.picture(image_file(), "memes_1.jpg")])
         await built.finished(conversation)
         await built.say("And now?", conversation=conversation)
         await built.finished(conversation)
@@ -47,14 +47,14 @@ def test_a_battle_with_an_image_is_logged_as_fastchat_does_and_read_without_a_re
     assert [message.role for message in sent] == ["user", "assistant", "user"] and sent[0].images[0][0] == "png"
 
 
-def test_what_a_visitor_writes_flags_nothing_of_other_visitors(build, door, tmp_path):
+def test_what_a_visitor_writes_flags_nothing_of_other_visitors(build, admission, tmp_path):
     built = build(vision=("good-model", "second-model"))
     flag = '{"has_csam_image": 1}'
 
     async def battles():
         for number, said in enumerate([flag, "Fine"]):
             visit = Visit(f"browser {number}", f"203.0.113.{number}")
-            conversation = await built.say(said, [door.picture(image_file())], visit=visit)
+            conversation = await built.say(said, [admission.picture(image_file())], visit=visit)
             await built.finished(conversation)
             await built.arena.vote(conversation, LEFT, said, visit)
 
@@ -221,9 +221,9 @@ def test_all_nine_types_of_records_are_logged_and_read(build):
     assert {record["type"] for record, _ in built.seen()} == set(RecordType), "and ingest reads every line"
 
 
-def test_a_message_has_so_many_images_and_none_where_no_model_reads_them(build, door):
+def test_a_message_has_so_many_images_and_none_where_no_model_reads_them(build, admission):
     built = build({name: Scripted() for name in ("sees", "looks", "reads", "listens")}, vision=("sees", "looks"))
-    pictures = [door.picture(image_file(seed=seed)) for seed in range(5)]
+    pictures = [admission.picture(image_file(seed=seed)) for seed in range(5)]
 
     async def messages():
         with pytest.raises(Refused, match="At most 4 images"):
@@ -313,10 +313,10 @@ def test_what_visitors_forgot_is_taken_down_and_what_an_address_said_too(build, 
     assert store.read("conversations").height == 2 and "Keep me" in str(store.read("conversations").to_dicts())
 
 
-def test_forgetting_what_no_model_answered_drops_its_images_and_asks_for_nothing(build, door):
+def test_forgetting_what_no_model_answered_drops_its_images_and_asks_for_nothing(build, admission):
     models = {"good-model": Scripted(), "second-model": Scripted()}
     built = build(models, vision=tuple(models))
-    one, two = (door.picture(image_file(seed=seed)) for seed in (1, 2))
+    one, two = (admission.picture(image_file(seed=seed)) for seed in (1, 2))
 
     async def forgotten():
         await built.finished(await built.say("Logged", [one]))

@@ -40,7 +40,7 @@ def _marked(store, name, marks):
         fields = dict(re.findall(r'name="(token|shown)" value="([^"]*)"', html))
         assert pages.client.post(path, data=fields | {"verdict": marked}, follow_redirects=False).status_code == 303
         seen = seen or html
-    pages.desk.take_in()
+    pages.session.take_in()
     return seen
 
 
@@ -68,7 +68,7 @@ def test_a_choice_between_two_answers_becomes_a_battle_without_the_raters_name(w
         pages.client.post(path, data=fields | {"verdict": "left"})
     _, fields, _ = pages.page("preferences")
     assert pages.client.post(path, data=fields | {"verdict": "tie"}).status_code == 409
-    pages.desk.take_in()
+    pages.session.take_in()
     battles = tmp_path / "battles.csv"
     options = ("judge", "sheet", "--store", written.root, "--bench", "b")
     code, _, err = curate(*options, "--reviews", "--battles", battles)

@@ -66,7 +66,7 @@ def test_what_was_read_in_an_image_is_asked_about_beside_it_and_counts_apart(sto
     ]
     store.replace("signals/text_pii", pl.DataFrame(both, schema=store.read("signals/text_pii").schema))
     ada = reviewing(store, queues=queues(10, 0), figures=figures_of)
-    (item,) = ada.desk.items("image_text_pii").values()
+    (item,) = ada.session.items("image_text_pii").values()
     assert item.image_ids == (looked.plain,) and item.content_id == text_id(text)
     path, fields, html = ada.page("image_text_pii")
     strict(html)
@@ -160,9 +160,9 @@ def test_reviewed_tags_are_a_reference_for_any_tagger(store, tmp_path):
 def test_two_reviewers_of_one_item_have_a_kappa(store):
     for reviewer, verdicts in {"Ada": "rdrr", "Bob": "rddr", "Eve": "r"}.items():
         each = reviewing(store, reviewer)
-        for item in sorted(each.desk.items("held").values()):
+        for item in sorted(each.session.items("held").values()):
             if verdicts:
-                keys = {choice.key: choice.verdict for choice in each.desk.queues["held"].choices}
+                keys = {choice.key: choice.verdict for choice in each.session.queues["held"].choices}
                 add_reviews(store, [Review(
                     conversation_id=item.conversation_id, content_id=item.content_id, reasons=list(item.reasons),
                     verdict=keys[verdicts[0]], queue="held", item_id=item.item_id, reviewer=reviewer, reviewed_at=NOON,
@@ -179,7 +179,7 @@ def test_experts_see_no_model_and_no_vote_and_their_verdicts_are_about_the_battl
     store = voted(tmp_path)
     settings = settings_of(store=store.root)
     page = reviewing(store, "Eve", [SheetQueue(lambda: anonymous_battles_of(settings), 5)])
-    items = page.desk.items("sheet")
+    items = page.session.items("sheet")
     assert len(items) == len(MODELS) and {item.swapped for item in items.values()} == {True, False}
     for key, item in items.items():
         html = page.client.get(f"/review/sheet/{key}").text

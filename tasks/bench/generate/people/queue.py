@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from schemas.generated import GeneratedAspect, GeneratedDescription, GeneratedItem
 from schemas.review import Choice, QueueName, ShownText, Stretch, Waiting
+from tasks.bench.generate.bench_state import BenchState, read_bench
 from tasks.bench.generate.items import LETTERS
-from tasks.bench.generate.standing import Made, read_bench
 from tasks.storage.queries.benches.item_verdicts import FITS, GUIDED
 from tasks.storage.tables import Store
 
@@ -35,8 +35,8 @@ class GeneratedQueue:
         return [each for made in benches for each in _of_bench(made, there)]
 
 
-def _of_bench(made: Made, there: set[str]) -> Iterator[Waiting]:
-    described = {each.description.description_id: each.description for each in made.standings}
+def _of_bench(made: BenchState, there: set[str]) -> Iterator[Waiting]:
+    described = {each.description.description_id: each.description for each in made.progress}
     for item in made.items:
         if item.item_id in there:
             description = described[item.description_id]

@@ -12,8 +12,8 @@ import polars as pl
 from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.generated import GeneratedItem
 from schemas.generated_results import ItemReview, ReviewRow
+from tasks.bench.generate.bench_state import BenchState
 from tasks.bench.generate.results.accuracy import interval
-from tasks.bench.generate.standing import Made
 from tasks.runtime.untrusted import csv_text
 from tasks.storage.queries.benches.item_verdicts import FITS, generated_reviews, review_of_generated
 from tasks.storage.reviews import add_reviews
@@ -26,9 +26,9 @@ SHOWN = ("item_id", "level", "aspect", "guideline", "description", "question", "
 CELL_CHARACTERS_MAX = 30_000
 
 
-def review_csv(made: Made, items: Sequence[GeneratedItem], guided: bool) -> str:
+def review_csv(made: BenchState, items: Sequence[GeneratedItem], guided: bool) -> str:
     """One line an item with empty columns for the rater; `guided`: with the aspect's guideline."""
-    texts = {each.description.description_id: each.description for each in made.standings}
+    texts = {each.description.description_id: each.description for each in made.progress}
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
     writer.writerow([*SHOWN, *ASKED])

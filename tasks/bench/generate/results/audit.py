@@ -8,11 +8,11 @@ from itertools import product
 from schemas.asked_model import AskedModel
 from schemas.generated import GeneratedDescription, GeneratedItem
 from schemas.generated_results import AuditAnswer, AuditMode, AuditRow
+from tasks.bench.generate.bench_state import read_bench
 from tasks.bench.generate.items import LETTERS, arranged, prompt_of
 from tasks.bench.generate.making import Work
 from tasks.bench.generate.results.accuracy import Marked, one_version, wrote
 from tasks.bench.generate.results.letters import letter_of
-from tasks.bench.generate.standing import read_bench
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
 from tasks.runtime.parallel import map_as_done
@@ -51,8 +51,8 @@ def asked_as(item: GeneratedItem, mode: AuditMode, description: str) -> Asked:
 
 def audited(store: Store, bench: str) -> tuple[list[GeneratedItem], dict[str, GeneratedDescription]]:
     """(kept items, description id -> description). Raises BadInput as `kept_items` does."""
-    standings = read_bench(store, bench).standings
-    return kept_items(store, bench).items, {each.description.description_id: each.description for each in standings}
+    progress = read_bench(store, bench).progress
+    return kept_items(store, bench).items, {each.description.description_id: each.description for each in progress}
 
 
 def unasked(

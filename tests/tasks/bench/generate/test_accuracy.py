@@ -8,11 +8,11 @@ from schemas.errors import BadInput
 from schemas.generated_results import AuditAnswer, AuditMode, ItemReview
 from schemas.review import Review
 from schemas.settings import EvaluateSettings
+from tasks.bench.generate.bench_state import read_bench
 from tasks.bench.generate.making import Work
 from tasks.bench.generate.results.accuracy import accuracy, interval, levels_that_do_not_fall, mark, rank_table
 from tasks.bench.generate.results.audit import ask_again, asked_as, audit_rows
 from tasks.bench.generate.results.letters import letter_of
-from tasks.bench.generate.standing import read_bench
 from tasks.evaluate.answers import ask_models, unanswered
 from tasks.evaluate.sources import bench_of
 from tasks.storage.queries.benches.generated_items import kept_items
@@ -100,7 +100,7 @@ def test_intervals_are_wilsons():
 
 def test_an_audit_moves_keys_and_takes_images_away(store, answers):
     items, made = kept_items(store, NAME).items, read_bench(store, NAME)
-    descriptions = {each.description.description_id: each.description for each in made.standings}
+    descriptions = {each.description.description_id: each.description for each in made.progress}
     for item in items:
         right = item.options["ABCD".index(item.key)]
         for mode, letter in ((AuditMode.ALL_A, "A"), (AuditMode.ALL_D, "D")):

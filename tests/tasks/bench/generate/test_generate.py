@@ -12,10 +12,10 @@ from schemas.generated import DrawingState, GeneratedFate, GeneratedImage
 from schemas.policy import GeneratedRule
 from tasks.bench.generate.alignment import failed_elements
 from tasks.bench.generate.aspects import fitting, write_aspects
+from tasks.bench.generate.bench_state import read_bench
 from tasks.bench.generate.capability_files import grid_of, known_levels, load_capability
 from tasks.bench.generate.making import TOLD, begin
 from tasks.bench.generate.questions import question_problem
-from tasks.bench.generate.standing import read_bench
 from tasks.ingest.steps import take_in_items
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
@@ -79,7 +79,7 @@ def made(settings):
 
 
 def test_every_cell_is_full_and_every_description_has_its_end(made):
-    cells = Counter((each.description.aspect, each.description.level) for each in made.standings)
+    cells = Counter((each.description.aspect, each.description.level) for each in made.progress)
     assert cells == dict.fromkeys(((a, level) for a in range(4) for level in ("easy", "medium", "hard")), 2)
     assert len(made.fates) == made.wanted == 24
     assert len(made.items) == sum(fate.fate == "item" for fate in made.fates.values()) > 20
@@ -105,7 +105,7 @@ def test_items_become_conversations_of_one_question_with_their_image(settings, m
 
 
 def test_no_question_rests_on_an_element_that_the_image_does_not_show(made):
-    failed = [each for each in made.standings if each.last.score < 1]
+    failed = [each for each in made.progress if each.last.score < 1]
     assert failed, "with 30 % planted faults some images are accepted with a failed element"
     for each in failed:
         elements = failed_elements(each.description.checks, each.last.answers)
@@ -119,7 +119,7 @@ def test_no_question_rests_on_an_element_that_the_image_does_not_show(made):
 
 
 def test_what_the_image_model_was_told_is_kept_apart(made):
-    for each in made.standings:
+    for each in made.progress:
         assert each.images[0].told == TOLD + each.description.description
         assert TOLD not in each.description.description
 
@@ -246,7 +246,7 @@ def test_a_benchmark_goes_on_after_takedowns_and_makes_nothing_of_them_again(tmp
 
 
 def test_an_image_after_one_that_was_taken_down_has_a_number_of_its_own(made):
-    standing = next(each for each in made.standings if each.fate.fate == "item")
+    standing = next(each for each in made.progress if each.fate.fate == "item")
     second = standing.images[-1].model_copy(update={"attempt": 1})
     unseen = dataclasses.replace(standing, images=[second], alignments={}, questions=[], fate=None)
     assert unseen.next_attempt == 2 and not unseen.accepted

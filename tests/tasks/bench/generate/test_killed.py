@@ -11,7 +11,7 @@ import pytest
 
 from schemas.policy import GeneratedRule
 from schemas.settings import Settings
-from tasks.bench.generate.standing import read_bench
+from tasks.bench.generate.bench_state import read_bench
 from tasks.bench.generate.steps import draw_images
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed

@@ -13,9 +13,9 @@ from schemas.errors import BadInput
 from schemas.policy import GeneratedRule
 from schemas.settings import GenerateSettings
 from tasks.bench.generate import cost
+from tasks.bench.generate.bench_state import read_bench
 from tasks.bench.generate.capability_files import levels, load_capability
 from tasks.bench.generate.people.sheets import review_csv, review_rows, take_reviews
-from tasks.bench.generate.standing import read_bench
 from tasks.providers import Providers
 from tasks.providers.production import language_model
 from tasks.runtime.prices import load_prices

@@ -4,7 +4,7 @@ from schemas.asked_model import AskedModel
 from schemas.prices import Prices
 from schemas.written import Split
 from tasks.evaluate.estimate import estimate_without_images
-from tasks.evaluate.visit.compare import Seated
+from tasks.evaluate.visit.compare import OrderedPair
 from tasks.evaluate.visit.protocol import VisitProtocol
 from tasks.runtime.prices import load_prices
 from tasks.storage.queries.benches.written_items import ItemForJudging
@@ -33,7 +33,7 @@ def test_700_battles_of_800_tokens_in_and_250_out_cost_50_to_70_dollars_at_the_p
     judge = AskedModel(name="gpt-4", vendor="openai", model="gpt-4-0613")
     item = ItemForJudging("i", "f", "What?", ["A cup."], None, (), Split.VALIDATION, "d")
     answers = [{"model": name, "version": "1", "text": name} for name in "xy"]
-    both = [Seated(item, "s", *answers), Seated(item, "s", *reversed(answers))]
+    both = [OrderedPair(item, "s", *answers), OrderedPair(item, "s", *reversed(answers))]
     store = Store.open(str(tmp_path / "store"))
     found = estimate_without_images(store, both * 700, judge, VisitProtocol(False), _prices(tmp_path), lambda text: 800)
     assert [(row.mode, row.calls, round(row.usd, 2)) for row in found] == [

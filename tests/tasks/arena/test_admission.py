@@ -1,4 +1,4 @@
-"""What passes the door, what does not, and what nobody is blamed for."""
+"""What passes the admission, what does not, and what nobody is blamed for."""
 
 import asyncio
 import io
@@ -11,15 +11,15 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from flows.commands.arena.serving import door as opened
+from flows.commands.arena.serving import admission as opened
 from schemas.signals import Moderation
-from tasks.arena.entrance.door import (
+from tasks.arena.entrance.admission import (
     MODERATED,
     NSFW,
     UNAVAILABLE,
     UNREADABLE,
     UPLOAD_BYTES_MAX,
-    Door,
+    Admission,
     KnownImage,
     Refused,
 )
@@ -60,12 +60,12 @@ class Scores:
         return [self.answer for _ in images]
 
 
-def test_an_upload_is_made_anew_without_metadata_and_named_as_ingest_names_it(door, tmp_path):
+def test_an_upload_is_made_anew_without_metadata_and_named_as_ingest_names_it(admission, tmp_path):
     exif = PIL.Image.Exif()
     exif[0x010F] = "maker"
     exif.get_ifd(0x8825)[1] = "N"
     photo = image_file("JPEG", exif=exif) + b"<?php trailing polyglot"
-    found = door.picture(photo)
+    found = admission.picture(photo)
     assert b"maker" not in found.png and b"Exif" not in found.png and b"polyglot" not in found.png
     with PIL.Image.open(io.BytesIO(found.png)) as again:
         assert (again.mode, served_name(again)) == ("RGBA", found.name)
@@ -108,22 +108,22 @@ def _sliver() -> bytes:
     ],
     ids=["empty", "svg", "broken", "cut off", "animated", "bomb", "sliver", "large"],
 )
-def test_what_is_no_still_image_within_the_limits_is_refused(door, content):
+def test_what_is_no_still_image_within_the_limits_is_refused(admission, content):
     began = time.process_time()
     with pytest.raises(Refused):
-        door.picture(content)
+        admission.picture(content)
     assert time.process_time() - began < 5
 
 
-def test_a_known_file_is_not_decoded_and_known_pixels_are_found(door, tmp_path):
+def test_a_known_file_is_not_decoded_and_known_pixels_are_found(admission, tmp_path):
     listed = tmp_path / "hashes.txt"
-    lines = [f"sha256 {file_digests(b'not an image').sha256}", f"md5 {door.picture(image_file(seed=3)).name}"]
+    lines = [f"sha256 {file_digests(b'not an image').sha256}", f"md5 {admission.picture(image_file(seed=3)).name}"]
     listed.write_text("\n".join(lines))
     known = load_known_hashes([str(listed)])
-    guarded = Door(
+    guarded = Admission(
         Scores(Failed("asked too early")),
         0.8,
-        door.moderator,
+        admission.moderator,
         known=known,
         holds_file=lambda content: known.holds_file(file_digests(content)),
     )
@@ -141,12 +141,12 @@ def test_a_known_file_is_not_decoded_and_known_pixels_are_found(door, tmp_path):
     ids=["nsfw", "failed", "NaN", "fine"],
 )
 def test_the_nsfw_check_decides_and_its_failure_closes_the_door(answer, said):
-    door = Door(Scores(answer), 0.8, Says())
+    admission = Admission(Scores(answer), 0.8, Says())
     if said is None:
-        assert door.picture(image_file()).name
+        assert admission.picture(image_file()).name
         return
     with pytest.raises(Refused) as refused:
-        door.picture(image_file())
+        admission.picture(image_file())
     assert str(refused.value) == said
 
 
@@ -155,12 +155,12 @@ def test_a_policy_without_a_threshold_for_nsfw_images_is_refused(curate, tmp_pat
     assert (code, out, err.count("\n")) == (2, "", 1) and "no rule `at_least` for nsfw.nsfw_probability" in err
 
 
-def test_what_the_moderation_measured_is_logged_and_a_new_answer_needs_it_too(build, door):
+def test_what_the_moderation_measured_is_logged_and_a_new_answer_needs_it_too(build, admission):
     says = Says()
-    built = build(door=Door(door.nsfw, 0.8, says), vision=("good-model", "second-model"))
+    built = build(admission=Admission(admission.nsfw, 0.8, says), vision=("good-model", "second-model"))
 
     async def rounds():
-        await built.finished(await built.say("", [door.picture(image_file())]))
+        await built.finished(await built.say("", [admission.picture(image_file())]))
         conversation = await built.say()
         await built.finished(conversation)
         says.failure = Failed("down")
@@ -203,9 +203,9 @@ def test_the_categories_that_the_policy_names_are_refused_and_all_where_it_names
             guarded.check_texts(["awful"])
 
 
-def test_the_whole_conversation_is_moderated_and_a_failure_blames_nobody(build, door):
+def test_the_whole_conversation_is_moderated_and_a_failure_blames_nobody(build, admission):
     models = {"good-model": Scripted(("Fine",)), "second-model": Scripted(("An awful word",))}
-    built = build(models, door=Door(door.nsfw, 0.8, Says("awful")))
+    built = build(models, admission=Admission(admission.nsfw, 0.8, Says("awful")))
 
     async def second_message():
         conversation = await built.say()
@@ -217,19 +217,21 @@ def test_the_whole_conversation_is_moderated_and_a_failure_blames_nobody(build, 
     asyncio.run(second_message())
     for failure in (Failed("down"), RuntimeError("key quoted here")):
         with pytest.raises(Refused) as refused:
-            Door(door.nsfw, 0.8, Says(failure=failure)).check_texts(["Hello"])
+            Admission(admission.nsfw, 0.8, Says(failure=failure)).check_texts(["Hello"])
         assert str(refused.value) == UNAVAILABLE
 
 
-def test_uploads_are_their_owners_wait_for_the_message_that_is_taken_and_leave_no_file(door, tmp_path):
+def test_uploads_are_their_owners_wait_for_the_message_that_is_taken_and_leave_no_file(admission, tmp_path):
     now = [0.0]
-    uploads = Uploads(door, tmp_path, clock=lambda: now[0])
+    uploads = Uploads(admission, tmp_path, clock=lambda: now[0])
     mine, refused = uploads.take(image_file(), "me"), uploads.take(b"nothing", "me")
     with pytest.raises(Refused):
         uploads.collect([mine], "somebody else")
     again = uploads.take(image_file(), "me")
     for _ in range(2):  # a refused message is sent again
-        assert [each.name for each in uploads.collect([mine, again], "me")] == [door.picture(image_file()).name] * 2
+        assert [each.name for each in uploads.collect([mine, again], "me")] == [
+            admission.picture(image_file()).name
+        ] * 2
     uploads.discard([mine, again, refused], "somebody else")
     assert len(list(tmp_path.rglob("*.png"))) == 3
     uploads.discard([mine, again, refused, "/etc/passwd"], "me")
@@ -260,11 +262,11 @@ def test_what_a_killed_arena_left_is_deleted_and_what_a_running_one_holds_is_not
     assert [path.name for path in tmp_path.iterdir()] == ["arena-of-mine"]
 
 
-def test_example_images_pass_the_door_and_others_are_left_out(door, tmp_path):
+def test_example_images_pass_the_door_and_others_are_left_out(admission, tmp_path):
     (tmp_path / "good.png").write_bytes(image_file())
     (tmp_path / "bad.png").write_bytes(b"nothing")
     listed = [("good.png", tmp_path / "good.png"), ("bad.png", tmp_path / "bad.png")]
-    draw = examples(door, listed, Random(0))
+    draw = examples(admission, listed, Random(0))
     assert {draw().preset for _ in range(10)} == {"good.png"}
     with pytest.raises(Refused):
-        examples(door, listed[1:], Random(0))()
+        examples(admission, listed[1:], Random(0))()

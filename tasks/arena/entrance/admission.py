@@ -1,7 +1,7 @@
 """What every message passes before anything is kept or sent: images alone, then the text of the whole conversation.
 
 Images: size, lists of known images, decoding, a new file of the pixels alone, lists again, NSFW. The checks are the
-pipeline's providers with the policy's thresholds. A provider that fails closes the door; nobody is blamed for it.
+pipeline's providers with the policy's thresholds. A provider that fails closes the admission; nobody is blamed for it.
 """
 
 import hashlib
@@ -55,8 +55,8 @@ class KnownImages(Protocol):
 
 
 @dataclass(frozen=True)
-class Door:
-    """The checks of one arena."""
+class Admission:
+    """The checks of what visitors send. If a provider fails, the message is refused; no strike is recorded."""
 
     nsfw: NsfwClassifier
     nsfw_probability_max: float
@@ -132,7 +132,7 @@ def _value(ask: Callable[[], Sequence[Value | Failed]]) -> Value:
 def _values(ask: Callable[[], Sequence[Value | Failed]], count: int) -> list[Value]:
     try:
         found = list(ask())
-    except Exception:  # providers raise what they like; without an answer the door stays closed
+    except Exception:  # providers raise what they like; without an answer the admission stays closed
         raise Refused(UNAVAILABLE) from None
     values = [each for each in found if not isinstance(each, Failed)]
     if len(values) != count or len(found) != count:

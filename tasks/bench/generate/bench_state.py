@@ -29,8 +29,8 @@ from tasks.storage.tables import Store
 AnyRow = TypeVar("AnyRow", bound=Row)
 
 
-class Next(StrEnum):
-    """What a description needs."""
+class NextStep(StrEnum):
+    """The next piece of work on a description."""
 
     DRAW = "draw"
     CHECK = "check"
@@ -40,8 +40,8 @@ class Next(StrEnum):
 
 
 @dataclass(frozen=True)
-class Standing:
-    """One description with all that is stored about it."""
+class ItemProgress:
+    """All rows stored for one description."""
 
     description: GeneratedDescription
     images: list[GeneratedImage]
@@ -68,22 +68,22 @@ class Standing:
         ended = self.fate is not None and self.fate.fate is Fate.ITEM
         return ended and bool(self.images and self.questions)
 
-    def next(self, rule: GeneratedRule) -> tuple[Next, str]:
+    def next_step(self, rule: GeneratedRule) -> tuple[NextStep, str]:
         """(what it needs, why it is dropped)."""
         if self.fate is not None:
-            return Next.DONE, ""
+            return NextStep.DONE, ""
         if not self.images:
-            return Next.DRAW, ""
+            return NextStep.DRAW, ""
         image = self.images[-1]
         if image.state is DrawingState.REFUSED:
-            return Next.DROP, "refused"
+            return NextStep.DROP, "refused"
         if image.state is DrawingState.DRAWN and self.last is None:
-            return Next.CHECK, ""
+            return NextStep.CHECK, ""
         if self.last is not None and self.last.score >= rule.alignment_min:
-            return Next.ASK, ""
+            return NextStep.ASK, ""
         if self.next_attempt <= rule.redraws_max:
-            return Next.DRAW, ""
-        return Next.DROP, "unusable" if self.last is None else "alignment"
+            return NextStep.DRAW, ""
+        return NextStep.DROP, "unusable" if self.last is None else "alignment"
 
     def ended(self, fate: Fate, reason: str = "") -> GeneratedFate:
         """The end of it."""
@@ -98,12 +98,12 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Made:
-    """One benchmark as far as it is made."""
+class BenchState:
+    """All rows stored for one benchmark."""
 
     bench: GeneratedBench
     aspects: dict[int, GeneratedAspect] = field(default_factory=dict)
-    standings: list[Standing] = field(default_factory=list)
+    progress: list[ItemProgress] = field(default_factory=list)
     fates: dict[str, GeneratedFate] = field(default_factory=dict)
     """Description id -> its end, also of descriptions that could not be written."""
     items: list[GeneratedItem] = field(default_factory=list)
@@ -119,7 +119,7 @@ class Made:
         return self.bench.general * self.bench.fine * self.bench.per_aspect * len(self.bench.levels)
 
 
-def read_bench(store: Store, name: str) -> Made:
+def read_bench(store: Store, name: str) -> BenchState:
     """What is stored of a benchmark. Raises BadInput when there is none of this name."""
     found = _rows(store, "generated_benches", GeneratedBench, pl.col("bench") == name)
     if not found:
@@ -136,7 +136,7 @@ def read_bench(store: Store, name: str) -> Made:
     questions = _by_description(_rows(store, "generated_questions", GeneratedQuestion, ids))
     fates = {each.description_id: each for each in _rows(store, "generated_fates", GeneratedFate, of_bench)}
     aspects = _rows(store, "generated_aspects", GeneratedAspect, of_bench)
-    return Made(
+    return BenchState(
         found[0],
         {each.aspect: each for each in aspects},
         [_standing(each, images, alignments, questions, fates) for each in descriptions],
@@ -151,10 +151,10 @@ def _standing(
     alignments: Mapping[str, list[Alignment]],
     questions: Mapping[str, list[GeneratedQuestion]],
     fates: Mapping[str, GeneratedFate],
-) -> Standing:
+) -> ItemProgress:
     own = description.description_id
     measured = {each.attempt: each for each in alignments.get(own, ())}
-    return Standing(description, images.get(own, []), measured, questions.get(own, []), fates.get(own))
+    return ItemProgress(description, images.get(own, []), measured, questions.get(own, []), fates.get(own))
 
 
 Owned = TypeVar("Owned", GeneratedImage, Alignment, GeneratedQuestion)

@@ -12,8 +12,8 @@ WORKERS = 4
 """Threads that make requests, which includes encoding their images."""
 
 
-class Night(Generic[Item, Result]):
-    """The work on some items, whose every call goes through the queue of one model."""
+class BatchRun(Generic[Item, Result]):
+    """Runs the calls of some items through a vendor's batch API; follow-up questions go into further batches."""
 
     def __init__(self, queue: BatchQueue, work: Callable[[Item], Result | Failed], items: Sequence[Item]) -> None:
         """Collects the items' questions and sends them."""

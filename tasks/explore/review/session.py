@@ -44,7 +44,7 @@ class Progress(NamedTuple):
     """Items without any verdict."""
 
 
-class Desk:
+class ReviewSession:
     """The queues of a store and the verdicts on their items."""
 
     def __init__(
