@@ -287,7 +287,7 @@ def _marked(store: str, bench: str, versions: "list[str] | tuple[str, ...]") -> 
     now = kept.conversations.select("document_id", question_id="conversation_id")
     answers = opened.read("answers").join(now, on=["question_id", "document_id"], how="semi")
     embedded = [each.partition("=")[0] for each in made.bench.providers if each.endswith("=embedded")]
-    author = made.progress[0].description.version if made.standings else ""
+    author = made.progress[0].description.version if made.progress else ""
     notes = [STAND_INS.format(", ".join(embedded))] if embedded else []
     marked = mark(kept.items, answers, versions)
     return _Marked(Examined(bench, made.bench.capability, author, kept.items, marked), kept.dropped, notes)
