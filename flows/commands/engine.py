@@ -38,7 +38,7 @@ _TEMPORARY = {
 def run_flows(settings: Settings, *loads: Callable[[], Flow]) -> list[StageReport]:
     """Run the flows that `loads` import, in order, and return all their reports.
 
-    Raises BadInput, before anything starts, when another run is writing to the store, and EngineUnwell when Prefect's
+    Raises StoreBusy, before anything starts, when another run is writing to the store, and EngineUnwell when Prefect's
     server does not answer or start. Heartbeats are off: Prefect would wait a second for them at the end of every flow.
     """
     prepare_engine(settings.store)
