@@ -99,7 +99,7 @@ def export_vision_arena(release: Path, out: Path) -> dict[str, int]:
     shutil.rmtree(staging, ignore_errors=True)
     rows = {config: _config(release, staging, config) for config in FEATURES}
     left_out = {config: manifest.counts[config] - count for config, count in rows.items()}
-    write_compat_cards(release, staging, manifest.version, left_out)
+    write_compat_cards(release, staging, manifest.version, rows, left_out)
     staging.rename(out)
     return rows
 

@@ -88,8 +88,8 @@ def check_labels(judgements: Judgements) -> None:
             instead = f"one without has {seen!r}" if seen else "the others are empty or failed calls"
             raise BadInput(
                 f"judgements of {one_line(row.model)!r}: {row.labels:,} of {row.judgements:,} have a label "
-                f"({', '.join(f'[[{label.value}]]' for label in Label)}); {instead}. Leave that file out, or count what "
-                "all hold with --table parsed"
+                f"({', '.join(f'[[{label.value}]]' for label in Label)}); {instead}. Leave that file out, or count "
+                "what all hold with --table parsed"
             )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import yaml
-from datasets import List, load_dataset
+from datasets import List, get_dataset_config_names, load_dataset
 
 from flows.commands import main
 from flows.commands.pipeline import export_released
@@ -133,6 +133,16 @@ def test_every_folder_says_what_the_release_says_of_removal_licence_and_stand_in
         assert "### chat" not in card
         (loaded,) = {each["data_files"][0]["path"] for each in yaml.safe_load(card.split("---\n")[1])["configs"][:1]}
         assert list(folder.glob(loaded))
+
+
+def test_the_cards_of_an_export_name_only_what_datasets_can_load_from_it(release, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "release"))
+    rewrite(copy, BATTLE, lambda rows: [row | {"is_preset": True} for row in rows])
+    export_vision_arena(copy, tmp_path / "out")
+    assert get_dataset_config_names(str(tmp_path / "out")) == ["chat", "bench"]
+    for config in ("chat", "bench"):
+        assert len(load_dataset(str(tmp_path / "out"), config, split="train", cache_dir=str(tmp_path / "cache"))) > 0
+    assert "configs: []" in (tmp_path / "out/battle/README.md").read_text(encoding="utf-8")
 
 
 def test_a_release_without_a_card_is_one_clear_error_and_nothing_is_written(release, tmp_path):
