@@ -90,7 +90,7 @@ class ReleasedConversation(Row):
     topic: str | None
     """Name of the prompt's topic; null when it has none."""
     topic_id: Int32 | None
-    """Number of the prompt's topic in this release, 0 for the largest; -1 for outliers, null when it has none."""
+    """Number of the topic in this release, 0 for the largest when fitted; -1 for outliers, null when it has none."""
 
 
 class SideMetadata(Row):

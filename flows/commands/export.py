@@ -69,4 +69,7 @@ def dataset(
     print(f"{out}: " + ", ".join(f"{name} {rows:,}" for name, rows in done.items()))
     left_out = {name: all_rows[name] - rows for name, rows in done.items() if all_rows[name] > rows}
     if left_out:
-        print("left out, without an image: " + ", ".join(f"{name} {rows:,}" for name, rows in left_out.items()))
+        print(
+            "left out, without an image or votes on example images: "
+            + ", ".join(f"{name} {rows:,}" for name, rows in left_out.items())
+        )

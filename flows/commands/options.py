@@ -13,6 +13,7 @@ from schemas.export import Compat
 from schemas.rating import BothBad, Cluster, Interval, StylePreset
 from schemas.row import Row
 from schemas.settings import BenchSettings, Settings, TopicSettings
+from tasks.policy.shipped import SHIPPED
 
 CompatOption = Annotated[
     Compat | None, typer.Option("--compat", help="Also write the release with the columns of this published dataset.")
@@ -47,7 +48,7 @@ KnownHashesOption = Annotated[
 SinceOption = Annotated[str | None, typer.Option("--since", help="First day of log files, YYYY-MM-DD.")]
 UntilOption = Annotated[str | None, typer.Option("--until", help="Last day of log files, YYYY-MM-DD.")]
 PolicyOption = Annotated[
-    str, typer.Option("--policy", help="Policy: public_release, redact, authored, internal, or a YAML file.")
+    str, typer.Option("--policy", help=f"Policy: {', '.join(SHIPPED)}, or a YAML file (docs/policies.md).")
 ]
 DecideDryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Only print what the policy would keep and drop, by reason; write nothing.")

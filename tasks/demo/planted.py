@@ -182,6 +182,7 @@ EXPECTATIONS: dict[str, Judge] = {
             and fact.get("dataset", dataset) == dataset
         )
     ),
+    "preset_battle": _removed("preset_battle"),
     "exif_gps": _each(_without_metadata),
     **dict.fromkeys(("image_corrupt", "image_missing", "image_bomb", "image_animated"), _IMAGE_REFUSED),
     **dict.fromkeys(("animated_picture", "image_path_escape"), _IMAGE_REFUSED),

@@ -1,12 +1,18 @@
 """The label of a verdict, from the text that a judge wrote."""
 
+import html
 import re
+import unicodedata
 
 from schemas.judging import Label
 
-_MARKED = re.compile(r"\[\[([AB<>=]+)\]\]"), re.compile(r"\[([AB<>=]+)\]")
-"""Arena-Hard's patterns; the second is read only where the first finds nothing. WildVision-Bench has the first."""
-SPELLINGS = {
+_INNER = r"([^\[\]［］\n]{1,40})"
+_DOUBLE = re.compile(rf"[\[［]{{2}}{_INNER}[\]］]{{2}}")
+_MARKED = _DOUBLE, re.compile(rf"[\[［]{_INNER}[\]］]")
+"""Arena-Hard's two patterns; the second is read only where the first finds nothing. WildVision-Bench has the first."""
+_LIKE_A_LABEL = re.compile(r"[AB](?:[<>=]+[AB])?", re.IGNORECASE)
+_ARROWS = str.maketrans({"»": ">>", "«": "<<", "≫": ">>", "≪": "<<"})
+_SPELLINGS = {
     **{label.value: label for label in Label},
     "A<<B": Label.B_MUCH_BETTER,
     "A<B": Label.B_BETTER,
@@ -14,7 +20,7 @@ SPELLINGS = {
     "B<A": Label.A_BETTER,
     "B<<A": Label.A_MUCH_BETTER,
 }
-"""Every spelling of a label."""
+"""Every spelling of a label in plain characters and without blanks."""
 
 
 def parse_label(text: str) -> Label | None:
@@ -31,5 +37,27 @@ def labels_in(text: str) -> set[Label]:
     return next(filter(None, (_known(marked.findall(text)) for marked in _MARKED)), set())
 
 
+def labelled(mark: str) -> Label | None:
+    """The label that a mark without its brackets says, such as `A>>B`, `A >> B`, `A&gt;&gt;B` or `A » B`."""
+    return _SPELLINGS.get(_plain(mark))
+
+
+def without_labels(text: str) -> tuple[str, int]:
+    """The text with round brackets around what double square ones hold of a label, and how many there were.
+
+    So a quote of it is no label. `[[A]]` counts too.
+    """
+    found = [mark for mark in _DOUBLE.finditer(text) if _LIKE_A_LABEL.fullmatch(_plain(mark[1]))]
+    for mark in reversed(found):
+        text = f"{text[: mark.start(1)]}({mark[1]}){text[mark.end(1) :]}"
+    return text, len(found)
+
+
 def _known(marks: list[str]) -> set[Label]:
-    return {SPELLINGS[mark] for mark in marks if mark in SPELLINGS}
+    return {label for mark in marks if (label := labelled(mark))}
+
+
+def _plain(mark: str) -> str:
+    """The mark without blanks and HTML escapes, its full-width characters and double arrows as ASCII."""
+    ascii_signs = unicodedata.normalize("NFKC", html.unescape(mark)).translate(_ARROWS)
+    return "".join(ascii_signs.split())

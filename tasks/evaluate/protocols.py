@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from schemas.errors import BadInput, known_values
+from tasks.evaluate.labels import without_labels
 from tasks.prompts import load_prompt, untrusted
 
-_MARK = re.compile(r"(?<=\[)\[\s*[AB](?:\s*[<>=]+\s*[AB])?\s*\](?=\])|<\|[^|<>\n]{1,60}\|>", re.IGNORECASE)
-"""A label in brackets, without the outer ones, or a mark such as <|User Prompt|>."""
+_MARK = re.compile(r"<\|[^|<>\n]{1,60}\|>")
+"""A mark such as <|User Prompt|>."""
 
 
 class Messages(NamedTuple):
@@ -73,9 +74,10 @@ def _published(name: str) -> str:
 
 
 def _fenced(text: str) -> tuple[str, int]:
-    """The text and how many marks it holds; with any, they are spaced out and the text stands between two lines.
+    """The text and how many marks and labels it holds; with any, they are broken up and it stands between two lines.
 
-    Spaced out, a mark neither ends the answer early nor counts as a label when the judge quotes it.
+    Broken up, a mark does not end the answer early, and a label does not count when the judge quotes it.
     """
-    fenced, marks = _MARK.subn(lambda mark: f"{mark[0][0]} {mark[0][1:-1]} {mark[0][-1]}", text)
-    return (untrusted(fenced), marks) if marks else (text, 0)
+    fenced, marks = _MARK.subn(lambda mark: f"< {mark[0][1:-1]} >", text)
+    fenced, labels = without_labels(fenced)
+    return (untrusted(fenced), marks + labels) if marks + labels else (text, 0)

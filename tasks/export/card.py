@@ -8,7 +8,7 @@ from typing import Any
 from schemas.errors import BadInput
 from schemas.export import FileFormat, SftSelection, SftStyle
 from tasks.release.build import CARD, MANIFEST_DIGITS, manifest_sha256
-from tasks.release.dataset_card import front_matter, render_card, size_category, split_card
+from tasks.release.dataset_card import data_files, front_matter, render_card, size_category, split_card
 from tasks.runtime.untrusted import markdown_text
 
 _HERE = Path(__file__).parent
@@ -60,12 +60,18 @@ def write_sft_card(
     (folder / CARD).write_text(card, encoding="utf-8")
 
 
-def write_compat_cards(release: Path, folder: Path, version: str, left_out: Mapping[str, int]) -> None:
-    """Write README.md of the export and of each configuration. Raises BadInput when the release has no card."""
+def write_compat_cards(
+    release: Path, folder: Path, version: str, rows: Mapping[str, int], left_out: Mapping[str, int]
+) -> None:
+    """Write README.md of the export and of each configuration, of which the rows and those left out are given.
+
+    Raises BadInput when the release has no card.
+    """
     about, parts = _read_card(release, "What was removed", "Known limits", "Licence", "Removal")
     parts |= {"version": version, "left_out": ", ".join(f"{config} {rows:,}" for config, rows in left_out.items())}
     own = [{"config_name": "default", "data_files": [{"split": "train", "path": "data/train-*.parquet"}]}]
-    for config in ("", *left_out):
-        front = front_matter(about | {"configs": own} if config else about)
+    for config in ("", *rows):
+        configs = data_files(rows) if not config else own if rows[config] else []
+        front = front_matter(about | {"configs": configs})
         card = render_card(_HERE / "vision_arena_card.md", **parts, front_matter=front)
         (folder / config / CARD).write_text(card, encoding="utf-8")

@@ -51,6 +51,11 @@ def published_row(config: str, row: Row) -> dict[str, Any]:
     return same | {"judge": judge_name(row["judge"]), "conv_metadata": metadata}
 
 
+def _published(config: str, row: Row) -> bool:
+    """Whether the published dataset would have the row."""
+    return bool(row["images"]) and not (config == "battle" and row["is_preset"])
+
+
 def user_number(user_id: str | None) -> int | None:
     """The first 52 bits of the keyed hash: pandas reads columns with nulls as floats, exact up to 53 bits."""
     return None if user_id is None else int(user_id[:13], 16)
@@ -82,8 +87,9 @@ def _side(side: str, messages: Sequence[Row], known: Row) -> dict[str, Any]:
 def export_vision_arena(release: Path, out: Path) -> dict[str, int]:
     """Write `out`/{chat,battle,bench}/data with the release's shards and row groups. Returns rows by configuration.
 
-    Rows without an image are left out, because loaders of the published datasets take `images[0]`. The folder is
-    renamed into place when complete. Raises BadInput when it exists or the release cannot be read.
+    Left out are rows without an image, because loaders of the published datasets take `images[0]`, and battles on the
+    arena's own example images, as there (VisionArena, section 3.1). The folder is renamed into place when complete.
+    Raises BadInput when it exists or the release cannot be read.
     """
     manifest = read_manifest(release)
     check_shards(release)
@@ -93,7 +99,7 @@ def export_vision_arena(release: Path, out: Path) -> dict[str, int]:
     shutil.rmtree(staging, ignore_errors=True)
     rows = {config: _config(release, staging, config) for config in FEATURES}
     left_out = {config: manifest.counts[config] - count for config, count in rows.items()}
-    write_compat_cards(release, staging, manifest.version, left_out)
+    write_compat_cards(release, staging, manifest.version, rows, left_out)
     staging.rename(out)
     return rows
 
@@ -104,7 +110,7 @@ def _config(release: Path, folder: Path, config: str) -> int:
     for shard in shards(release, config):
         with parquet_writer(folder / config / "data" / shard.name, schema) as file:
             for group in read_parquet_groups(shard):
-                shown = [published_row(config, row) for row in group.iter_rows(named=True) if row["images"]]
+                shown = [published_row(config, row) for row in group.iter_rows(named=True) if _published(config, row)]
                 file.write(pa.Table.from_pylist(shown, schema))
                 rows += len(shown)
     return rows

@@ -16,10 +16,10 @@ from schemas.row import Row
 from schemas.tables import SIGNALS
 from tasks.policy.extends import extended
 from tasks.policy.rules import DESCRIBED_ON, MEASURED_ON, stated_types
+from tasks.policy.shipped import SHIPPED
 from tasks.runtime.yaml_files import SafeLoader
 from tasks.storage.tables import frame_schema
 
-_SHIPPED = Path(__file__).parent / "policies"
 _ON = MEASURED_ON | DESCRIBED_ON
 """Signal -> the parts it is measured on."""
 
@@ -78,10 +78,9 @@ def _find(name_or_file: str, extending: tuple[Path, ...]) -> Path:
         if path.resolve() in [each.resolve() for each in extending]:
             raise BadPolicy(f"policy {name_or_file!r} extends itself; name another one")
         return path
-    shipped = {path.stem: path for path in _SHIPPED.glob("*.yaml")}
-    if name_or_file not in shipped:
-        raise BadPolicy(f"unknown policy {known_values(name_or_file, shipped)} Or give a YAML file.")
-    return shipped[name_or_file]
+    if name_or_file not in SHIPPED:
+        raise BadPolicy(f"unknown policy {known_values(name_or_file, SHIPPED)} Or give a YAML file.")
+    return SHIPPED[name_or_file]
 
 
 def _first_problem(error: ValidationError) -> str:

@@ -13,7 +13,9 @@ from pydantic_core import PydanticUndefined
 from schemas import policy
 from schemas.row import Row
 from schemas.tables import SIGNALS
+from tasks.policy.policy_file import load_policy
 from tasks.policy.rules import BATTLE_COLUMNS, CONVERSATION_COLUMNS, DESCRIBED_ON, MEASURED_ON, stated_types
+from tasks.policy.shipped import SHIPPED
 from tasks.storage.tables import frame_schema
 
 INTRODUCTION = Path(__file__).with_name("reference.md")
@@ -35,7 +37,15 @@ _SECTIONS = (
 def reference() -> str:
     """The page in Markdown."""
     keys = "\n\n".join(_section(row) for row in _SECTIONS)
-    return INTRODUCTION.read_text(encoding="utf-8").replace("KEYS", keys).replace("SIGNALS", _signals())
+    page = INTRODUCTION.read_text(encoding="utf-8").replace("SHIPPED", _shipped())
+    return page.replace("KEYS", keys).replace("SIGNALS", _signals())
+
+
+def _shipped() -> str:
+    lines = ["| policy | for | `publishable` |", "|---|---|---|"]
+    for each in map(load_policy, SHIPPED):
+        lines.append(f"| `{each.name}` | {each.about} | {'yes' if each.publishable else 'no'} |")
+    return "\n".join(lines)
 
 
 def _section(row: type[Row]) -> str:

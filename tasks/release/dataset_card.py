@@ -56,17 +56,18 @@ def dataset_card(
         "configs": data_files(manifest.counts),
     }
     texts = reason_texts(Policy.model_validate(manifest.policy))
+    schemas = {name: CONFIGS[name] for name in configs_with_rows(manifest.counts)}
     return render_card(
         Path(__file__).with_suffix(".md"),
         front_matter=front_matter(about),
         manifest=manifest,
         funnel=funnel,
-        statistics=[(dataset_name(config), *statistics[config]) for config in COMPARED],
+        statistics=[(dataset_name(config), *statistics[config]) for config in COMPARED if config in schemas],
         bench=bench,
         sections=sections,
-        schemas={name: described_columns(row) for name, row in CONFIGS.items()},
+        schemas={name: described_columns(row) for name, row in schemas.items()},
         parts={
-            row.__name__: described_columns(row) for row in dict.fromkeys(chain(*map(inner_rows, CONFIGS.values())))
+            row.__name__: described_columns(row) for row in dict.fromkeys(chain(*map(inner_rows, schemas.values())))
         },
         removed=[
             (f"{fate}: {reason}", f"{lines:,}", markdown_text(texts.get(reason, ""), characters_max=400))
@@ -121,11 +122,13 @@ def wrong_numbers(folder: Path, manifest: Manifest, statistics: Mapping[str, tup
     card = (folder / CARD).read_text(encoding="utf-8")
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in card.splitlines() if "|" in line]
     shown = {row[0]: row[1:] for row in reversed(cells)}  # when a first cell is repeated, its first row counts
-    for config in CONFIGS:
+    for config in configs_with_rows(manifest.counts):
         expected = f"{manifest.counts[config]:,}"
         if shown.get(f"`{config}`", [""])[0] != expected:
             yield f"{CARD}: rows of {config} are not the {expected} that the release has"
     for config, right in statistics.items():
+        if not manifest.counts[config]:
+            continue
         found = shown.get(dataset_name(config), [])
         unknown = [number for number, each in enumerate(found) if each == UNKNOWN and number in _MAY_BE_UNKNOWN]
         if found != [UNKNOWN if number in unknown else cell for number, cell in enumerate(right)]:
@@ -173,19 +176,17 @@ def wrong_sentences(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def configs_with_rows(counts: Mapping[str, int]) -> list[str]:
-    """The configurations that `datasets` can load; it refuses one without rows. The default one is always named."""
-    default = next(iter(CONFIGS))
-    return [name for name in CONFIGS if counts[name] or name == default]
+    """The configurations that `datasets` can load: it refuses one without rows."""
+    return [name for name in CONFIGS if counts.get(name)]
 
 
 def data_files(counts: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The `configs` of the front matter; the first configuration is the default. `counts` are the rows of each."""
+    """The `configs` of the front matter; the first one with rows is the default. `counts` are the rows of each."""
     configs: list[dict[str, Any]] = [
         {"config_name": name, "data_files": [{"split": "train", "path": f"{name}/data/train-*.parquet"}]}
         for name in configs_with_rows(counts)
     ]
-    configs[0]["default"] = True
-    return configs
+    return [each | {"default": True} if place == 0 else each for place, each in enumerate(configs)]
 
 
 def dataset_name(config: str) -> str:

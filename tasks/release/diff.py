@@ -28,7 +28,7 @@ _TOLD_APART = {"rules", "licence", "contact", "banned_users", "about", "drift"}
 _BATCH_ROWS = 65_536
 """Differing rows held in memory at once."""
 _SEMANTIC = re.compile(r"\d+\.\d+\.\d+")
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DAY = re.compile(r"(?P<day>\d{4}(?P<sign>[.-])\d{2}(?P=sign)\d{2})(?:\.(?P<again>\d+))?")
 _FITTED_ANEW = "topics were fitted anew"
 _DRAWN_ANEW = "the benchmark was drawn anew"
 _SIGNALS = {
@@ -94,11 +94,15 @@ def diff_releases(
 
 
 def _next(version: str, bump: Bump, last_day: str) -> str | None:
-    """A version after `version`: a day becomes the later release's last day, a name gets its last number raised."""
+    """A version after `version`: a name gets its last number raised.
+
+    A day becomes the later release's last day, YYYY-MM-DD, spelled as it, or gets the next suffix (`.1`, `.2`, …).
+    """
     if bump == Bump.NONE:
         return None
-    if _DAY.fullmatch(version):
-        return last_day if last_day > version else f"{version}.1"
+    if named_by_day := _DAY.fullmatch(version):
+        day, latest = named_by_day["day"], last_day.replace("-", named_by_day["sign"])
+        return latest if latest > day else f"{day}.{int(named_by_day['again'] or 0) + 1}"
     if not _SEMANTIC.fullmatch(version):
         named = _NUMBER.fullmatch(version)
         return f"{named[1]}{int(named[2]) + 1:0{len(named[2])}}" if named else f"{version}-2"

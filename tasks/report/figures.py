@@ -127,7 +127,11 @@ def shares(
 def topic_map(
     x: _Floats, y: _Floats, topic: npt.NDArray[np.int32], names: Mapping[int, str], sizes: Mapping[int, int]
 ) -> str:
-    """Documents as points with topic numbers at their centres, and a bar chart of the largest topics."""
+    """Documents as points with numbers at the centres of the largest topics, and bars of the largest, by size.
+
+    `names` and `sizes` are by topic number; sizes are documents.
+    """
+    by_size = sorted(names, key=lambda number: (-sizes[number], number))
     figure = new_figure(rows_height(NAMED_TOPICS))
     axes = panel(figure, EDGE, WIDTH - _MAP_WIDTH, EDGE, EDGE)
     axes.set_axis_off()
@@ -136,12 +140,12 @@ def topic_map(
     for number, colour in enumerate(_TOPIC_COLOURS):
         shown = ~outside & (topic % len(_TOPIC_COLOURS) == number)
         axes.plot(x[shown], y[shown], "o", color=colour, markersize=3.2, markeredgewidth=0)
-    for number in sorted(names)[:NUMBERED_TOPICS]:
+    for number in by_size[:NUMBERED_TOPICS]:
         here = topic == number
         if here.any():  # the sample may hold none of its documents
             at = float(np.median(x[here])), float(np.median(y[here]))
             axes.text(*at, str(number), ha="center", va="center", fontsize=SMALL, fontweight="bold")
-    largest = sorted(names)[:NAMED_TOPICS]
+    largest = by_size[:NAMED_TOPICS]
     labels = [f"{shown_name(names[number], 34)}  {number}" for number in largest]
     colours = [_TOPIC_COLOURS[number % len(_TOPIC_COLOURS)] for number in largest]
     bar_rows(figure, _MAP_WIDTH + EDGE, labels, [sizes[number] for number in largest], colours, "documents")

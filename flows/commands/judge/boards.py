@@ -131,7 +131,7 @@ def board(
         wanted = {"baseline": baseline, "judge_version": judge_version, "draw": draw}
         judged = _of_store(settings_of(store=store, provider=provider), wanted, answer_version or ())
     else:
-        judged = _of_files(files or [], baseline, answers or [])
+        judged = _of_files(files or [], baseline, answers or [], table)
     try:
         method = BoardMethod(
             baseline=judged.baseline,
@@ -225,12 +225,14 @@ class _Judged:
     """Slice -> prompts of the draw; empty when the draw is not known."""
 
 
-def _of_files(files: list[Path], baseline: str | None, answers: list[Path]) -> _Judged:
+def _of_files(files: list[Path], baseline: str | None, answers: list[Path], table: str) -> _Judged:
     from tasks.evaluate.files.answer_files import texts_of_files
     from tasks.evaluate.files.answer_lengths import answer_lengths
-    from tasks.evaluate.files.judgement_files import parsed, read_judgements
+    from tasks.evaluate.files.judgement_files import check_labels, parsed, read_judgements
 
     found = read_judgements(files, baseline)
+    if table != "parsed":
+        check_labels(found)
     tokens: dict[str, float] = {}
     if answers:
         lengths = answer_lengths(answers)

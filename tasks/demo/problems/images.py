@@ -11,7 +11,7 @@ import PIL.Image
 import PIL.ImageOps
 
 from tasks.demo.drawings import FAMILIES, pages, scenes
-from tasks.demo.images import Photograph, photographs, view
+from tasks.demo.images import Photograph, PoolImage, photographs, view
 from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Draw, Planter, Problem, about, later, planter, texts, upload
 from tasks.demo.records import Era, Fact, LogLine, Moment, new_conv_id
 from tasks.demo.traffic import Scene, Stage
@@ -208,6 +208,13 @@ def presets(stage: Stage, rng: Random) -> Iterator[Problem]:
         stage.presets.add(FAMILIES["meme"](rng).image, "Memes")
 
 
+def preset_votes(stage: Stage, rng: Random) -> Iterator[Problem]:
+    """Votes on presets."""
+    for dataset, family in _DATASETS.items():
+        file = stage.presets.add(FAMILIES[family](rng).image, dataset)
+        yield Problem(partial(_picked_in_battle, dataset, file), EXACT)
+
+
 def _asked(fact: Fact | None, draw: Draw, prompt: str, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     name = stage.images.save(draw(), moment.era)
     talk = stage.talk(rng, upload(name), [prompt])
@@ -216,10 +223,23 @@ def _asked(fact: Fact | None, draw: Draw, prompt: str, stage: Stage, rng: Random
 
 
 def _picked(dataset: str, file: Path, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    with PIL.Image.open(file) as image:
-        name = stage.images.save(image, moment.era)
-    talk = stage.talk(rng, upload(name), [f"What is the point of this example from {dataset.lower()}?"])
+    talk = stage.talk(rng, _served(file, stage, moment), _about_example(dataset))
     return stage.chat(rng, moment, talk, about("preset", talk, dataset=dataset))
+
+
+def _picked_in_battle(dataset: str, file: Path, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+    talks = stage.pair(rng, _served(file, stage, moment), _about_example(dataset))
+    return stage.battle(rng, moment, talks, {"kind": "preset_battle", "battle": talks[0].conv_id, "dataset": dataset})
+
+
+def _served(file: Path, stage: Stage, moment: Moment) -> PoolImage:
+    """A preset as the server stores it: like an upload."""
+    with PIL.Image.open(file) as image:
+        return upload(stage.images.save(image, moment.era))
+
+
+def _about_example(dataset: str) -> list[str]:
+    return [f"What is the point of this example from {dataset.lower()}?"]
 
 
 def _originals(rng: Random) -> Iterator[Draw]:
@@ -285,5 +305,6 @@ PLANTERS: dict[str, Planter] = {
     "not_near_duplicate": look_alikes,
     "hot_prompt": hot_prompts,
     "preset": presets,
+    "preset_battle": preset_votes,
 }
 """Kind -> function that plants it."""

@@ -4,7 +4,8 @@ A line has question_id (or uid), model, judge and games. In the first game the b
 the model. The label comes from the judge's text; the stored score is only compared with it.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,10 +14,13 @@ import polars as pl
 
 from schemas.errors import BadInput, known_values
 from schemas.judging import Label, ParsedJudgements
-from tasks.evaluate.labels import SPELLINGS, labels_in
+from tasks.evaluate.labels import labelled, labels_in
+from tasks.runtime.untrusted import one_line
 
 _TEXT = ("judgment", "judgement")
 _ERROR_MARK = "$ERROR$"
+_BRACKETS = re.compile(r"\[{1,2}[^\[\]]{1,40}\]{1,2}")
+_SHOWN_CHARACTERS = 60
 _REFERENCE = "_reference_"
 """WildVision-Bench names a folder judge_JUDGE_reference_BASELINE."""
 
@@ -33,6 +37,8 @@ class Judgements(NamedTuple):
     """The judge of all of them."""
     baseline: str
     """The model that every other one was compared with."""
+    unread: Mapping[str, str]
+    """Model -> what stands for a label in its first text that has none, or the end of that text."""
 
 
 def read_judgements(paths: Sequence[Path], baseline: str | None = None) -> Judgements:
@@ -56,8 +62,9 @@ def read_judgements(paths: Sequence[Path], baseline: str | None = None) -> Judge
     games = [game for line in lines for game in _games(line, found)]
     categories = {game["category"] for game in games if game["category"]}
     verdicts = pl.DataFrame(games, infer_schema_length=None, schema_overrides={"label": pl.String})
+    unread = {game["model"]: game["unread"] for game in reversed(games) if game["unread"]}
     in_category = ((pl.col("category") == name).alias(f"category:{name}") for name in sorted(categories))
-    return Judgements(verdicts.with_columns(in_category).drop("category"), judge, found)
+    return Judgements(verdicts.with_columns(in_category).drop("category", "unread"), judge, found, unread)
 
 
 def parsed(judgements: Judgements) -> list[ParsedJudgements]:
@@ -71,6 +78,19 @@ def parsed(judgements: Judgements) -> list[ParsedJudgements]:
         stored_as_tie=((kind != "labels") & (stored == Label.TIE.value)).sum(),
     )
     return [ParsedJudgements.model_validate(row) for row in counted.to_dicts()]
+
+
+def check_labels(judgements: Judgements) -> None:
+    """Raises BadInput for a model of whose judgements fewer than half have a label."""
+    for row in parsed(judgements):
+        if 2 * row.labels < row.judgements:
+            seen = judgements.unread.get(row.model)
+            instead = f"one without has {seen!r}" if seen else "the others are empty or failed calls"
+            raise BadInput(
+                f"judgements of {one_line(row.model)!r}: {row.labels:,} of {row.judgements:,} have a label "
+                f"({', '.join(f'[[{label.value}]]' for label in Label)}); {instead}. Leave that file out, or count "
+                "what all hold with --table parsed"
+            )
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:
@@ -124,32 +144,35 @@ def _one(what: str, names: set[str]) -> str:
 def _games(line: dict[str, Any], baseline: str) -> Iterator[dict[str, Any]]:
     for number, game in enumerate(line["games"]):
         first, second = (baseline, line["model"]) if number == 0 else (line["model"], baseline)
-        kind, label, stored = _read(game or {}, line["at"])
         yield {
             "question_id": str(line["question_id"]),
             "model": line["model"],
             "model_a": first,
             "model_b": second,
-            "label": label,
-            "kind": kind,
-            "stored": stored,
+            **_read(game or {}, line["at"]),
             "category": line.get("category"),
         }
 
 
-def _read(game: dict[str, Any], at: str) -> tuple[str, str | None, str | None]:
-    """(kind, label, stored score) of one game. A file without texts has only the stored label, which must be known."""
+def _read(game: dict[str, Any], at: str) -> dict[str, str | None]:
+    """kind, label, stored score and `unread` of one game; without a text only the stored label, which must be known."""
     score = game.get("score")
-    stored = SPELLINGS[score].value if isinstance(score, str) and score in SPELLINGS else None
+    known = labelled(score) if isinstance(score, str) else None
+    stored = known.value if known else None
     key = next((name for name in _TEXT if name in game), None)
     if key is None:
         if score is not None and stored is None:
             raise BadInput(f"{at}: unknown label {known_values(str(score)[:20], [label.value for label in Label])}")
-        return "labels" if stored else "empty", stored, stored
+        return {"kind": "labels" if stored else "empty", "label": stored, "stored": stored, "unread": None}
     text = game[key]["answer"] if isinstance(game[key], dict) else game[key]
-    text = text if isinstance(text, str) else ""
-    labels = sorted(labels_in(text))
-    if len(labels) == 1:
-        return "labels", labels[0].value, stored
-    silent = "error_marks" if _ERROR_MARK in text else "without_label" if text.strip() else "empty"
-    return "conflicting" if labels else silent, None, stored
+    text = text.strip() if isinstance(text, str) else ""
+    labels = sorted(label.value for label in labels_in(text))
+    silent = "error_marks" if _ERROR_MARK in text else "without_label" if text else "empty"
+    kind = "labels" if len(labels) == 1 else "conflicting" if labels else silent
+    unread = _instead(text) if kind == "without_label" else None
+    return {"kind": kind, "label": labels[0] if kind == "labels" else None, "stored": stored, "unread": unread}
+
+
+def _instead(text: str) -> str:
+    """The last thing in brackets, or else the end of the text."""
+    return one_line((_BRACKETS.findall(text) or [text[-_SHOWN_CHARACTERS:]])[-1])

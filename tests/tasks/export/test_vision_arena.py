@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import yaml
-from datasets import List, load_dataset
+from datasets import List, get_dataset_config_names, load_dataset
 
 from flows.commands import main
 from flows.commands.pipeline import export_released
@@ -20,7 +20,7 @@ from tasks.storage.tables import Store
 from tasks.storage.user_ids import KEY_VARIABLE
 from tasks.takedown.releases import withdraw_releases
 from tests.small_store import HOSTILE_MODEL, USER, make_release, manifest_of, small_store
-from tests.tampered_release import CHAT, rewrite
+from tests.tampered_release import BATTLE, CHAT, change_row, rewrite
 from tests.tasks.ingest.logs import ingested
 
 
@@ -103,7 +103,24 @@ def test_rows_without_an_image_are_left_out_as_loaders_take_the_first(release, t
     rows = export_vision_arena(copy, tmp_path / "out")
     assert rows["chat"] == manifest_of(copy)["counts"]["chat"] - 1
     assert pl.read_parquet(tmp_path / "out/chat/data/*.parquet")["images"].list.len().min() == 1
-    assert "left out (chat 1, battle 0, bench 0)" in (tmp_path / "out/README.md").read_text()
+    assert "(chat 1, battle 0, bench 0)" in (tmp_path / "out/README.md").read_text()
+
+
+def test_battles_on_example_images_are_left_out_as_there_and_chats_on_them_stay(curate, release, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "release"))
+    for shard in (CHAT, BATTLE):
+        change_row(copy, shard, is_preset=True)
+    code, out, _ = curate("export", "dataset", copy, "--out", tmp_path / "out")
+    counts = manifest_of(copy)["counts"]
+    assert (code, out.splitlines()[-1]) == (0, "left out, without an image or votes on example images: battle 1")
+    votes = pl.read_parquet(tmp_path / "out/battle/data/*.parquet")
+    ours = pl.read_parquet(release / "battle/data/*.parquet")
+    assert votes["question_id"].to_list() == ours["question_id"].to_list()[1:]
+    assert pl.read_parquet(tmp_path / "out/chat/data/*.parquet").height == counts["chat"]
+    assert (
+        "example\n  images, as in VisionArena-Battle (chat 0, battle 1, bench 0)"
+        in (tmp_path / "out/README.md").read_text()
+    )
 
 
 def test_every_folder_says_what_the_release_says_of_removal_licence_and_stand_ins(exported, release):
@@ -116,6 +133,16 @@ def test_every_folder_says_what_the_release_says_of_removal_licence_and_stand_in
         assert "### chat" not in card
         (loaded,) = {each["data_files"][0]["path"] for each in yaml.safe_load(card.split("---\n")[1])["configs"][:1]}
         assert list(folder.glob(loaded))
+
+
+def test_the_cards_of_an_export_name_only_what_datasets_can_load_from_it(release, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "release"))
+    rewrite(copy, BATTLE, lambda rows: [row | {"is_preset": True} for row in rows])
+    export_vision_arena(copy, tmp_path / "out")
+    assert get_dataset_config_names(str(tmp_path / "out")) == ["chat", "bench"]
+    for config in ("chat", "bench"):
+        assert len(load_dataset(str(tmp_path / "out"), config, split="train", cache_dir=str(tmp_path / "cache"))) > 0
+    assert "configs: []" in (tmp_path / "out/battle/README.md").read_text(encoding="utf-8")
 
 
 def test_a_release_without_a_card_is_one_clear_error_and_nothing_is_written(release, tmp_path):

@@ -1,6 +1,7 @@
 """`curate judge board`: boards, what they rest on, and one clear line for what cannot be."""
 
 import json
+import re
 from functools import partial
 
 import polars as pl
@@ -62,6 +63,30 @@ def test_a_board_of_files_has_the_stable_columns_and_says_what_it_rests_on(curat
     assert "judgements 6, labels 5, conflicting 0, error marks 1" in err
     assert "stored as tie 1" in err
     assert curate(files / "good.jsonl", "--baseline", "base")[1].split()[:3] == ["rank", "model", "score"]
+
+
+SPACED = {"[[B>A]]": "[[B > A]]", "[[B>>A]]": "[[B » A]]", "[[A>B]]": "[[A &gt; B]]", "[[A=B]]": "[[ A = B ]]"}
+
+
+def test_labels_as_papers_print_them_give_the_same_board(curate, files):
+    asked = [files / "good.jsonl", files / "bad.jsonl", "--baseline", "base", "--json"]
+    before = curate(*asked)
+    for file in asked[:2]:
+        file.write_text(re.sub(r"\[\[[^]]*\]\]", lambda mark: SPACED[mark[0]], file.read_text()))
+    assert curate(*asked) == before
+
+
+def test_judgements_without_labels_are_one_clear_line_and_no_empty_board(curate, files):
+    file = files / "bad.jsonl"
+    file.write_text(file.read_text().replace("[[A>B]]", "I choose [[first]]."))
+    asked = [files / "good.jsonl", file, "--baseline", "base"]
+    assert curate(*asked) == (
+        2,
+        "",
+        "curate: judgements of 'bad': 1 of 3 have a label ([[A>>B]], [[A>B]], [[A=B]], [[B>A]], [[B>>A]]); one "
+        "without has '[[first]]'. Leave that file out, or count what all hold with --table parsed\n",
+    )
+    assert curate(*asked, "--table", "parsed")[0] == 0
 
 
 def test_the_policy_for_no_verdict_and_the_weight_can_be_chosen(curate, files):

@@ -1,16 +1,14 @@
 """A policy is checked before it decides anything; what is wrong is said in one line."""
 
-from pathlib import Path
-
 import pytest
 import yaml
 
 from schemas.errors import BadPolicy, CurateError
 from schemas.policy import Action, Over
 from schemas.signals import MeasuredOn
-from tasks.policy import policy_file
 from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.policy.rules import BATTLE_COLUMNS, CONVERSATION_COLUMNS, DESCRIBED_ON, MEASURED_ON, stated_types
+from tasks.policy.shipped import SHIPPED
 from tasks.signals import (
     CHOSEN_IMAGE_SIGNALS,
     DESCRIPTIVE_TEXT_SIGNALS,
@@ -19,7 +17,6 @@ from tasks.signals import (
     SCREENING_TEXT_SIGNALS,
 )
 
-SHIPPED = sorted(path.stem for path in (Path(policy_file.__file__).parent / "policies").glob("*.yaml"))
 RULE = {"reason": "face", "signal": "faces.confidence_max", "over": "images", "at_least": 0.5}
 
 

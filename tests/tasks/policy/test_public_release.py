@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from schemas.conversation import UNDATED_BEFORE, Conversation
+from schemas.image import Preset
 from schemas.tables import SIGNALS
 from tasks.policy import policy_file
 from tasks.policy.policy_file import load_policy
@@ -166,6 +167,22 @@ def test_a_vote_that_compares_nothing_is_dropped_and_its_sides_are_not(deciding)
     assert "battle:fair" in reasons
 
 
+@pytest.mark.parametrize("policy", ["public_release", "redact", "authored", "generated", "internal"])
+def test_a_vote_on_an_example_image_of_the_arena_goes_and_its_conversations_stay(deciding, policy):
+    example = Preset(path="memes/1.png", dataset="Memes", logged_name="1" * 32, image_id="a" * 32)
+    both = {name: sides(name, image_ids=[shown * 32]) for name, shown in (("picked", "a"), ("own", "b"))}
+    deciding.policy = policy
+    decided = deciding.given(
+        [side for pair in both.values() for side in pair], [battle(*pair) for pair in both.values()], presets=[example]
+    ).decide()
+    vote = decided.pop("battle:picked")
+    assert (vote["keep"], vote["tags" if policy == "internal" else "reasons"]) == (
+        policy == "internal",
+        ["preset_battle"],
+    )
+    assert all(row["keep"] and "preset_battle" not in row["tags"] for row in decided.values())
+
+
 @pytest.mark.parametrize("side", [0, 1])
 def test_a_battle_falls_with_either_side_and_for_the_same_reasons(deciding, side):
     both = sides("b")
@@ -206,6 +223,7 @@ def test_all_reasons_are_recorded_in_the_order_of_the_policy(deciding):
 def test_every_rule_of_the_policy_is_tried_above():
     elsewhere = {"image_moderation"}  # test_if_chosen.py
     tried = {*LOGGED, *elsewhere, "text_only", "undated", "short_prompt", "same_model", "unequal_sides", "named_battle"}
+    tried |= {"preset_battle"}
     assert {rule.reason for rule in POLICY.rules} == tried | {reason for reason, *_ in DROPS + TAGS}
 
 

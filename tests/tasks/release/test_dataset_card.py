@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import yaml
+from datasets import get_dataset_config_names, load_dataset
 
 from schemas.bench import BenchAgreement
 from schemas.reject import REJECT_TEXTS, RejectReason
@@ -17,6 +18,7 @@ from schemas.row import described_columns, inner_rows
 from tasks.policy.policy_file import policy_hash
 from tasks.release.dataset_card import Statistics
 from tasks.release.diff import diff_releases
+from tasks.release.verify import verify_release
 from tasks.storage.queries.funnel import funnel
 from tasks.storage.tables import frame_of
 from tests.small_store import HOSTILE_MODEL, HOSTILE_PROMPT, HOSTILE_TOPIC, POLICY, make_release, manifest_of
@@ -62,6 +64,38 @@ def test_front_matter_names_every_configuration_and_finds_its_files(front_matter
         (files,) = each["data_files"]
         assert files["split"] == "train"
         assert list(release.glob(files["path"])) == list((release / each["config_name"] / "data").iterdir())
+
+
+def _only_the_benchmarks_prompt(store):
+    decided = store.read("decisions").with_columns(keep=pl.col("keep") & (pl.col("item_id") == "c00"))
+    store.replace("decisions", decided)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda store: None, list(CONFIGS)),
+        (lambda store: store.replace("failures", store.read("failures")[:0]), ["chat", "battle", "bench"]),
+        (_only_the_benchmarks_prompt, ["bench"]),
+    ],
+)
+def test_datasets_loads_every_configuration_that_a_card_names_and_no_other_is_named(own_store, tmp_path, change, named):
+    change(own_store)
+    made = Path(own_store.root) / make_release(own_store, release="told").result
+    told = (made / "README.md").read_text(encoding="utf-8")
+    cache = str(tmp_path / "cache")
+    assert get_dataset_config_names(str(made)) == named
+    assert re.findall(r'load_dataset\("PATH_OR_REPOSITORY", "(\w+)"', told) == named
+    assert [name for name, *_ in _table(told, "| configuration |")] == named
+    for name in named:
+        rows = load_dataset(str(made), name, split="train", cache_dir=cache)
+        assert len(rows) == manifest_of(made)["counts"][name] > 0
+        assert f"### {name}\n" in told
+    assert load_dataset(str(made), split="train", cache_dir=cache).info.config_name == named[0]
+    left_out = set(CONFIGS) - set(named)
+    prose = told.split("## Versions of the signals")[0].replace("are not in `chat`", "")
+    assert not [name for name in left_out if f"`{name}`" in prose or f"### {name}" in prose]
+    assert verify_release(made) == []
 
 
 def test_front_matter_uses_words_of_the_hub(front_matter):

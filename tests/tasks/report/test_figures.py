@@ -66,6 +66,14 @@ def test_every_document_is_a_point_and_outliers_are_grey():
     }  # fmt: skip
 
 
+def test_the_topics_with_most_documents_are_named_whatever_their_numbers():
+    sizes = {number: number + 1 for number in range(25)}
+    none = np.empty(0, np.float32)
+    svg = topic_map(none, none, np.empty(0, np.int32), {n: f"topic {n}" for n in sizes}, sizes)
+    named = [text.split()[1] for text in texts(svg) if text.startswith("topic ")]
+    assert named == [str(number) for number in range(24, 4, -1)]
+
+
 def test_empty_cells_stay_empty_and_numbers_can_be_read_on_their_shade():
     svg = matrix(["a", "b"], ["c", "d"], np.array([[0.0, 100.0], [50.0, NAN]]))
     assert sorted(text for text in texts(svg) if text.isdigit()) == ["0", "100", "50"]
