@@ -7,6 +7,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import polars as pl
 import typer
 
 from flows.commands.judge.calls import VISIT, JudgeOption, WithReferenceOption
@@ -23,6 +24,7 @@ from flows.commands.options import (
 )
 from flows.commands.pipeline import run_stages
 from flows.commands.rating_output import print_rows
+from flows.commands.tables import print_table
 from schemas.errors import BadInput, known_values
 from schemas.judging import STAND_IN
 from schemas.submission import SubmissionRating
@@ -83,17 +85,16 @@ def submit(
     Answers to a benchmark made on demand are marked by its keys, and its accuracy is printed.
     """
     from flows.before_work import check_before_work
-    from flows.commands.judge.submit_keyed import is_keyed, submit_keyed
     from tasks.evaluate.submission.judged import plan_of
     from tasks.storage.tables import Store
 
-    if is_keyed(store, bench):
+    if _is_keyed(store, bench):
         if judge != "embedded" or with_reference or hidden or battles or batch:
             raise BadInput(
                 f"--bench {bench!r} has keys, and no judge is asked; leave out --judge, --with-reference, --hidden, "
                 "--battles and --batch"
             )
-        submit_keyed(store, bench, answers, model, dry_run, as_json)
+        _submit_keyed(store, bench, answers, model, dry_run, as_json)
         return
     if elo_order not in _ORDERS:
         raise BadInput(f"--elo-order {known_values(elo_order, _ORDERS)}")
@@ -125,6 +126,37 @@ def submit(
         _write_lines(settings, plan, battles)
 
 
+def _is_keyed(store: str, bench: str) -> bool:
+    """Whether a store has a benchmark made on demand of this name."""
+    from tasks.storage.tables import Store
+
+    return bench in Store.existing(store).read("generated_benches", ["bench"])["bench"]
+
+
+def _submit_keyed(store: str, bench: str, answers: Path, model: str, dry_run: bool, as_json: bool) -> None:
+    """Take in a model's answers and print its accuracy, overall and by level. Raises BadInput."""
+    from tasks.bench.generate.results.accuracy import accuracy, mark
+    from tasks.evaluate.submission.keyed import keep_keyed, read_keyed
+    from tasks.storage.lock import writing
+    from tasks.storage.queries.benches.generated_items import kept_items
+    from tasks.storage.tables import Store
+
+    opened = Store.existing(store)
+    handed = read_keyed(opened, bench, answers, model)
+    _say_read(handed)
+    if dry_run:
+        print(f"curate: {len(handed.answers):,} answers would be taken in", file=sys.stderr)
+        return
+    with writing(store) as locked:
+        new = keep_keyed(locked, handed)
+    print(f"curate: {len(handed.answers):,} answers, {new:,} of them new", file=sys.stderr)
+    items = kept_items(opened, bench).items
+    own = opened.read("answers").filter(pl.col("model") == model, pl.col("version") == handed.version)
+    rows = accuracy(items, mark(items, own), ["overall", "level"])
+    print_table("accuracy", [row.model_dump(mode="json", exclude={"rank"}) for row in rows], as_json)
+    print(f"curate: beside other models: `curate bench accuracy --bench {bench}`", file=sys.stderr)
+
+
 def stored_board(store: str, file: str | None) -> list[SubmissionRating]:
     """The rows of a board; none without a file: the budget was reached before there was one."""
     from tasks.storage.tables import Store
@@ -147,13 +179,13 @@ def print_board(board: Sequence[SubmissionRating], as_json: bool) -> None:
 def _say_what(plan: "Plan") -> None:
     """What the file holds, and what is judged, on stderr."""
     handed = plan.submission
-    say_read(handed)
+    _say_read(handed)
     left_out = ", ".join(f"{why.replace('_', ' ')} {count:,}" for why, count in sorted(plan.items.left_out.items()))
     told = f"; items that are not judged: {left_out}" if left_out else ""
     print(f"curate: {len(handed.answers):,} answers, {len(plan.wanted) // 2:,} battles{told}", file=sys.stderr)
 
 
-def say_read(handed: "Submission") -> None:
+def _say_read(handed: "Submission") -> None:
     """Rows of the file that do not count, and items without an answer, on stderr."""
     for what, names in (
         ("missing", handed.missing), ("unknown", handed.unknown), ("double", handed.double), ("empty", handed.empty)
