@@ -180,10 +180,11 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     from schemas.signals import MeasuredOn
     from tasks.providers import Providers
     from tasks.runtime.prices import load_prices
+    from tasks.signals import CHOSEN_IMAGE_SIGNALS
     from tasks.signals.paid import (
         estimate_documents,
         estimate_images,
-        estimate_moderation,
+        estimate_texts,
         estimate_topic_names,
     )
     from tasks.signals.steps import conversations_to_describe, texts_of, vote_reasons
@@ -201,11 +202,12 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
         return int(counter.count_tokens([text])[0])
 
     originals = source.read("images", ["image_id"])["image_id"].to_list()
-    messages = texts_of(source.read("conversations"))[MeasuredOn.MESSAGES] | vote_reasons(source)
-    messages |= texts_on_bench(known) if settings.with_answers else {}
+    texts = texts_of(source.read("conversations"))
+    texts[MeasuredOn.MESSAGES] |= vote_reasons(source) | (texts_on_bench(known) if settings.with_answers else {})
     return [
         *estimate_images(known, images["image_id"], providers, prices),
-        *estimate_moderation(known, originals, messages, providers, prices, count),
+        *estimate_texts(known, texts, providers, prices, count),
+        *estimate_images(known, originals, providers, prices, CHOSEN_IMAGE_SIGNALS),
         *estimate_documents(known, conversations, images, providers, prices, count),
         *estimate_topic_names(documents // members_min(documents, settings.topics), providers, prices, count),
     ]
@@ -215,7 +217,7 @@ def in_words(row: Estimate) -> str:
     """One line: service, calls, tokens, money."""
     amount = f"{row.units:,} units" if row.units else f"{row.input_tokens:,} + {row.output_tokens:,} tokens"
     money = (
-        "no price in the price file"
+        "no price known: give --prices FILE"
         if row.usd is None or row.usd_most is None
         else f"{_dollars(row.usd)}, at most {_dollars(row.usd_most)}"
     )

@@ -98,6 +98,23 @@ class RemoteModel(Protocol):
         """
 
 
+class Billed(Protocol):
+    """What a provider behind a service that bills units tells `curate estimate`.
+
+    `service` is enough: without the rest, every item is one call and one unit.
+    """
+
+    service: str
+    """Name in the price file."""
+    items_a_call: int
+    """Most units that one request sends."""
+    shares_calls: bool
+    """Whether one request asks about an image for all capabilities of the service."""
+
+    def units_of(self, text: str) -> int:
+        """Billed units of a text."""
+
+
 class Provider(Protocol):
     """The base of every capability."""
 

@@ -4,7 +4,7 @@ Items with a stored answer are never sent again, even after a killed run. An est
 sends and spends nothing.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
@@ -14,15 +14,15 @@ import polars as pl
 
 from schemas.prices import Prices, TokenPrice
 from schemas.run import Estimate
+from schemas.signals import MeasuredOn
 from schemas.tags import Sees
 from tasks.images.decode import DecodedImage
 from tasks.providers import Providers
 from tasks.providers.capabilities import RemoteModel
-from tasks.providers.text_windows import windows
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import Advance, progress, silent
 from tasks.signals import (
-    CHOSEN_IMAGE_SIGNALS,
+    DESCRIPTIVE_TEXT_SIGNALS,
     DOCUMENT_SIGNALS,
     IMAGE_SIGNALS,
     SCREENING_TEXT_SIGNALS,
@@ -36,12 +36,8 @@ from tasks.storage.arriving import arriving
 from tasks.storage.queries.signals import table_name
 from tasks.storage.tables import Store
 
-IMAGES_A_REQUEST = 16
-"""Limit of Google Vision."""
 PROMPT_CHARACTERS, IMAGES_MAX, SIDE_MAX = 12_500, 8, 1600
 """Most that taggers send per document (`tasks/providers/production/labels.py`; a test holds them equal)."""
-MODERATION, PIECE_CHARACTERS, PIECE_OVERLAP, PIECES_A_REQUEST = "openai_moderation", 2000, 200, 16
-"""How moderation sends texts (`tasks/providers/production/openai/moderation.py`; a test holds them equal)."""
 TOPIC_TOKENS = 1100
 """Input tokens per topic: 20 words and 10 prompts of 400 characters, at four characters a token."""
 ANSWER_TOKENS, ANSWER_TOKENS_MAX = 80, 4096
@@ -105,54 +101,53 @@ def estimate_images(
     prices: Prices,
     kinds: Mapping[str, Make[DecodedImage]] = IMAGE_SIGNALS,
 ) -> list[Estimate]:
-    """Cost of these image signals at Google Vision: one unit per chosen signal and image that lacks a value."""
-    signals = [make(providers) for n, make in kinds.items() if providers.names.get(n) == "google_vision"]
-    shown = list(image_ids)
-    lacking = {image_id for signal in signals for image_id in missing(known, signal, shown)}
-    if not signals:
-        return []
-    signal_names = ", ".join(signal.name for signal in signals)
-    calls = -(-len(lacking) // IMAGES_A_REQUEST)
-    return [_billed("google_vision", signal_names, len(lacking), calls, len(lacking) * len(signals), prices)]
-
-
-def estimate_moderation(
-    known: Store,
-    image_ids: Collection[str],
-    texts: Mapping[str, str],
-    providers: Providers,
-    prices: Prices,
-    count: Count,
-) -> list[Estimate]:
-    """Cost of moderating texts (text id -> text), by OpenAI or a language model, and original images by OpenAI."""
+    """Cost of these image signals at paid services: one unit per signal and image that lacks a value."""
+    shown, asked = list(image_ids), dict[str, list[str]]()
+    paid = providers.paid(kinds)
+    for name in (name for name in kinds if name in paid):
+        together = getattr(providers[name], "shares_calls", False)
+        asked.setdefault(providers[name].service if together else name, []).append(name)
     found = []
-    chosen, (_, make) = providers["moderation"], SCREENING_TEXT_SIGNALS["moderation"]
-    instructions = getattr(chosen, "instructions", None)  # of a language model
-    if instructions or providers.names["moderation"] == "openai":
-        wanted = missing(known, make(providers), (text_id for text_id, text in texts.items() if text.strip()))
-    if instructions:
-        work = len(wanted), sum(count(instructions) + count(texts[each]) for each in wanted)
-        price = prices.tokens(chosen.service)
-        found.append(_tagging(chosen.service, "one by one", "moderation", len(wanted), work, price))
-    elif providers.names["moderation"] == "openai":
-        pieces = sum(len(list(windows(texts[each], PIECE_CHARACTERS, PIECE_OVERLAP))) for each in wanted)
-        calls = -(-pieces // PIECES_A_REQUEST)
-        found.append(_billed(MODERATION, "moderation", len(wanted), calls, pieces, prices))
-    if providers.names.get("image_moderation") == "openai":
-        shown = len(missing(known, CHOSEN_IMAGE_SIGNALS["image_moderation"](providers), image_ids))
-        found.append(_billed(MODERATION, "image_moderation", shown, shown, shown, prices))
+    for names in asked.values():
+        signals = [kinds[name](providers) for name in names]
+        lacking = len({image_id for signal in signals for image_id in missing(known, signal, shown)})
+        work = lacking, lacking, lacking * len(signals)
+        found.append(_billed(providers[names[0]], ", ".join(names), work, prices))
     return found
 
 
-def _billed(service: str, signals: str, items: int, calls: int, units: int, prices: Prices) -> Estimate:
-    price = prices.unit_usd(service)
+def estimate_texts(
+    known: Store, texts: Mapping[MeasuredOn, Mapping[str, str]], providers: Providers, prices: Prices, count: Count
+) -> list[Estimate]:
+    """Cost of measuring texts (text id -> text) at paid services: tokens of a language model, units of any other."""
+    found, kinds = [], SCREENING_TEXT_SIGNALS | DESCRIPTIVE_TEXT_SIGNALS
+    paid = providers.paid(kinds)
+    for name in (name for name in kinds if name in paid):
+        (on, make), provider = kinds[name], providers[name]
+        sent = {text_id: text for text_id, text in texts[on].items() if text.strip()}
+        wanted = missing(known, make(providers), sent)
+        if instructions := getattr(provider, "instructions", None):  # of a language model
+            work = len(wanted), sum(count(instructions) + count(sent[each]) for each in wanted)
+            price = prices.tokens(provider.service)
+            found.append(_tagging(provider.service, "one by one", name, len(wanted), work, price))
+        else:
+            units_of = getattr(provider, "units_of", lambda text: 1)
+            units = sum(units_of(sent[each]) for each in wanted)
+            found.append(_billed(provider, name, (len(wanted), units, units), prices))
+    return found
+
+
+def _billed(provider: Any, signals: str, work: tuple[int, int, int], prices: Prices) -> Estimate:
+    """The cost of `work` (items, what is sent, billed units) at a service that bills units."""
+    items, sent, units = work
+    price = prices.unit_usd(provider.service)
     usd = None if price is None else units * price
     return Estimate(
-        service=service,
+        service=provider.service,
         mode="one by one",
         signals=signals,
         items=items,
-        calls=calls,
+        calls=-(-sent // getattr(provider, "items_a_call", 1)),
         units=units,
         usd=usd,
         usd_most=usd,
@@ -170,9 +165,12 @@ def estimate_documents(
     for name, make in (DOCUMENT_SIGNALS | failure_signals(providers)).items():
         among = first if name in DOCUMENT_SIGNALS else failed
         service, asked = getattr(providers[name], "service", None), getattr(providers[name], "asked", None)
-        if service is None or asked is None:  # embedded, or a provider of another package, whose prompts are unknown
+        if service is None:
             continue
         wanted = among.filter(pl.col("document_id").is_in(missing(known, make(providers), among["document_id"])))
+        if asked is None:  # a provider of another package, whose prompts are unknown
+            found.append(_billed(providers[name], name, 3 * (wanted.height,), prices))
+            continue
         price = prices.tokens(service)
         needs = [_needs(turns, ids, sizes, price, count) for turns, ids in wanted["turns", "image_ids"].iter_rows()]
         work = _work(asked, needs, count)
@@ -184,8 +182,10 @@ def estimate_topic_names(topics_most: int, providers: Providers, prices: Prices,
     """Cost of naming at most `topics_most` topics with a language model, one call each."""
     namer = providers["topic_names"]
     service, instructions = getattr(namer, "service", None), getattr(namer, "instructions", None)
-    if service is None or instructions is None or not topics_most:
+    if service is None:
         return []
+    if instructions is None:  # a provider of another package, whose prompts are unknown
+        return [_billed(namer, "topic_names (at most)", 3 * (topics_most,), prices)]
     tokens = topics_most * (count(instructions) + TOPIC_TOKENS)
     price, mode = prices.tokens(service), "one by one"
     return [_tagging(service, mode, "topic_names (at most)", topics_most, (topics_most, tokens), price)]

@@ -171,3 +171,57 @@ def test_objects_that_vision_would_name_are_counted_with_the_writing(curate, tmp
     row = json.loads(out.splitlines()[-1])
     assert (row["service"], row["signals"], row["items"], row["units"]) == ("google_vision", "objects", 2, 2)
     assert "objects" not in curate(*asked)[1]
+
+
+ACME = """
+from schemas.signals import Moderation
+
+
+class Paid:
+    version, service = "1", "acme"
+
+
+class Nsfw(Paid):
+    def nsfw_probabilities(self, images): ...
+
+
+class Words(Paid):
+    items_a_call = 2
+
+    def units_of(self, text): return len(text.split())
+
+    def moderate(self, texts): ...
+
+
+class Tags(Paid):
+    looks_at_images = False
+
+    def tag(self, documents): ...
+
+
+class Names(Paid):
+    def name_topics(self, topics): ...
+"""
+
+
+def test_a_paid_provider_of_another_package_never_costs_nothing(curate, store, tmp_path, monkeypatch):
+    (tmp_path / "acme.py").write_text(ACME)
+    monkeypatch.syspath_prepend(tmp_path)
+    asked = ["estimate", "--store", store.root]
+    for capability, name in {"nsfw": "Nsfw", "moderation": "Words", "criteria": "Tags", "topic_names": "Names"}.items():
+        asked += ["--provider", f"{capability}=acme:{name}"]
+    code, out, _ = curate(*asked)
+    told = [line.removesuffix(", no price known: give --prices FILE") for line in out.splitlines()]
+    assert (code, told) == (
+        0,
+        [
+            "acme  one by one  nsfw: 1 items, 1 calls, 1 units",
+            "acme  one by one  moderation: 5 items, 5 calls, 9 units",
+            "acme  one by one  criteria: 3 items, 3 calls, 3 units",
+            "acme  one by one  topic_names (at most): 0 items, 0 calls, 0 + 0 tokens",
+        ],
+    )
+    assert out.count("no price known") == len(told)
+    (tmp_path / "mine.yaml").write_text("units: {acme: {usd_per_thousand: 500}}\n")
+    priced = curate(*asked, "--prices", tmp_path / "mine.yaml", "--json")[1]
+    assert [json.loads(line)["usd"] for line in priced.splitlines()] == [0.5, 4.5, 1.5, 0]

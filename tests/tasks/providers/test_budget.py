@@ -16,9 +16,7 @@ pytest.importorskip("google.cloud.vision_v1", reason="production extra")
 import grpc
 
 from tasks.providers.production import labels, language_model, upload
-from tasks.providers.production.google import vision
 from tasks.providers.production.google.vision import VisionClient, VisionFaces, VisionText
-from tasks.providers.production.openai import moderation
 
 NO = json.dumps(
     dict.fromkeys(
@@ -109,10 +107,6 @@ def test_the_estimate_knows_what_taggers_send():
     assert estimate.PROMPT_CHARACTERS == labels.PROMPT_CHARACTERS
     assert estimate.IMAGES_MAX == labels.IMAGES_MAX
     assert estimate.SIDE_MAX == upload.SIDE_MAX
-    assert estimate.IMAGES_A_REQUEST == vision.IMAGES_MAX
-    assert estimate.MODERATION == moderation.SERVICE
-    assert (estimate.PIECE_CHARACTERS, estimate.PIECE_OVERLAP) == (moderation.WINDOW_CHARACTERS, moderation.OVERLAP)
-    assert estimate.PIECES_A_REQUEST == moderation.PIECES_MAX
     assert estimate.ANSWER_TOKENS_MAX == language_model.ANSWER_TOKENS_MAX
 
 

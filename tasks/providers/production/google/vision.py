@@ -260,7 +260,7 @@ def shared_client() -> VisionClient:
 class _Feature:
     """One capability. It announces its feature when made, so that the first request includes it."""
 
-    service = SERVICE
+    service, items_a_call, shares_calls = SERVICE, IMAGES_MAX, True
     feature: int
 
     def __init__(self, client: VisionClient | None = None) -> None:

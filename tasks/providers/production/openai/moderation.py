@@ -78,9 +78,15 @@ class _Moderation:
 class OpenAiModeration(_Moderation):
     """Moderation of texts. Short ones share a request; long ones are split and get each category's highest score."""
 
+    items_a_call = PIECES_MAX
+
     def __init__(self) -> None:
         super().__init__()
         self.version = f"openai-{self._model}-window{WINDOW_CHARACTERS}"
+
+    def units_of(self, text: str) -> int:
+        """Pieces of a text that is not blank."""
+        return len(list(windows(text, WINDOW_CHARACTERS, OVERLAP)))
 
     def moderate(self, texts: Sequence[str]) -> list[Moderation | Failed]:
         """Moderation of every text, in order."""
