@@ -16,9 +16,11 @@ from schemas.takedown import TakenDownKind
 from tasks.ingest.quarantine import PRESET, taken_down_in, withdraw_taken_down
 from tasks.storage.content_id import text_id
 from tasks.storage.distinct import Distinct
+from tasks.storage.layout import unknown_tables
 from tasks.storage.part_rewrite import parts_with, rewritten
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import Tombstones
+from tasks.takedown.other_layouts import unwanted_elsewhere
 
 _OF_CONVERSATIONS = ["conversation_id", "turns.list.element.text_id", "prompt_id", "document_id", "image_ids"]
 _TEXT_ID = pl.element().struct.field("text_id")
@@ -120,6 +122,7 @@ def stays(column: str, names: Distinct) -> pl.Expr:
 def sweep(store: Store, live: Live, tombstones: Tombstones, now: datetime, dry_run: bool) -> dict[str, int]:
     """Table -> number of rows that were removed, or with `dry_run` would be."""
     personal, removed = [table for table in TABLES if table not in IMPERSONAL], dict[str, int]()
+    personal += unknown_tables(store)
     for table in personal:
         unwanted = unwanted_rows(table, live, tombstones, store)
         removed[table] = sum(parts_with(store, table, store.parts(table), unwanted).values())
@@ -134,6 +137,8 @@ def sweep(store: Store, live: Live, tombstones: Tombstones, now: datetime, dry_r
 
 def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) -> pl.Expr:
     """Which rows of a table are removed; `table` is not one of `IMPERSONAL`."""
+    if table not in TABLES:
+        return unwanted_elsewhere(store, table, live.images, live.contents, tombstones)
     if table == "sightings":
         return pl.col("conv_id").is_in(sorted(live.gone))
     if table == "rejects":  # rejects of images; those of lines contain only the place of the line
