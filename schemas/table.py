@@ -28,12 +28,15 @@ class Held(StrEnum):
     """conv_id or image name that is quarantined."""
 
 
-_IDS = {
-    "battle_id", "content_id", "conv_id", "conversation_a", "conversation_b", "conversation_id", "document_id",
-    "document_ids", "image_a", "image_b", "image_id", "image_ids", "item_id", "question_id", "source_image_id",
-    "user_id",
-}  # fmt: skip
-"""Names of columns that always hold an id."""
+BY_NAME = {
+    **dict.fromkeys(("conversation_id", "conversation_a", "conversation_b", "battle_id"), Held.CONVERSATION),
+    **dict.fromkeys(("item_id", "question_id"), Held.CONVERSATION),
+    **dict.fromkeys(("image_id", "image_ids", "image_a", "image_b", "source_image_id"), Held.IMAGE),
+    **dict.fromkeys(("content_id", "document_id", "document_ids"), Held.CONTENT),
+    "conv_id": Held.LINE,
+    "user_id": Held.USER,
+}
+"""Name of a column -> what it names as a rule."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Table:
         columns, declared = self.row.model_fields.keys(), {*self.holds, *self.mentions}
         if unknown := declared - columns:
             raise TypeError(f"{self.row.__name__} has no column {', '.join(sorted(unknown))}")
-        if missing := (columns & _IDS) - declared:
+        if missing := (columns & BY_NAME.keys()) - declared:
             raise TypeError(
                 f"{self.row.__name__}: say in `holds` or `mentions` what {', '.join(sorted(missing))} names"
             )

@@ -104,7 +104,8 @@ def doctor(
 ) -> None:
     """List what is installed, which providers can run, and how to get what is missing. Downloads nothing.
 
-    With --store, name the tables of a store whose files were damaged or lost since they were written; exit 1 for any.
+    With --store, name the tables of a store whose files were damaged or lost since they were written, and what reads a
+    store that this version does not; exit 1 for any.
     """
     if store is not None:
         _check_store(store)
@@ -127,9 +128,11 @@ def doctor(
 
 
 def _check_store(root: str) -> None:
+    from tasks.storage.layout import why_not_read
     from tasks.storage.tables import Store
 
-    lines = list(Store.existing(root).damage())
+    store = Store.existing(root, any_layout=True)
+    lines = [*filter(None, [why_not_read(store)]), *store.damage()]
     for line in lines:
         print(line)
     if lines:

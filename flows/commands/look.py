@@ -98,7 +98,7 @@ def explain(
     from tasks.storage.tables import Store
     from tasks.takedown.scope import known_as, taken_down
 
-    of_store = Store.existing(store)
+    of_store = Store.existing(store, any_layout=True)
     account = explain_item(of_store, item)
     if account is None:
         names = known_as(of_store, item)

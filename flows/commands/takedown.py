@@ -61,7 +61,7 @@ def takedown(
 
     if [*(ids or []), *(user or [])].count("-") > 1:
         raise BadInput("standard input can be read once: give - for ids or for --user, and run it again for the other")
-    of_store, asked, addresses = Store.existing(store), _given(ids or []), _given(user or [])
+    of_store, asked, addresses = Store.existing(store, any_layout=True), _given(ids or []), _given(user or [])
     if not asked and not addresses and of_store.read_bytes(UNFINISHED) is None:
         raise BadInput("nothing to take down: give an ID or --user; no earlier takedown is left unfinished")
     if skip_unknown and asked:
@@ -78,7 +78,7 @@ def takedown(
         if not typer.confirm("remove all this for ever?"):
             raise typer.Exit(1)
         told = lambda *_: None  # noqa: E731 - all was printed before the question
-    with storage_errors(of_store), nullcontext() if dry_run else writing(store):
+    with storage_errors(of_store), nullcontext() if dry_run else writing(store, any_layout=True):
         removed = take_down(of_store, asked, addresses, datetime.now(UTC), dry_run, told, reason)
     _print(removed, store, dry_run)
     if removed.earlier_versions:

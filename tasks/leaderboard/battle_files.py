@@ -220,6 +220,10 @@ def read_table(path: Path, wanted: Set[str]) -> pl.DataFrame:
     files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
     if not files:
         raise BadInput(f"{str(path)!r} holds no Parquet file; give a table or a folder of Parquet files")
+    parts = [file for file in files if (file.parent / "parts.json").is_file()]
+    if held := [parent.parent for part in parts for parent in part.parents if parent.name == "tables"]:
+        store = min(held, key=lambda folder: len(folder.parts))
+        raise BadInput(f"{str(path)!r} holds tables of a store; `curate rate --store {store}` rates its battles")
     if path.is_file() and path.suffix not in _READERS:
         raise BadInput(f"{str(path)!r}: unknown kind of table; give one of {', '.join(_READERS)}")
     try:

@@ -14,6 +14,7 @@ from schemas.judge_release import JUDGE_FILES
 from schemas.rating import Rating
 from schemas.release import CONFIGS, Manifest, MapPoint, ReleasedColumn, ReleasedGenerated, ReleasedItem
 from schemas.row import arrow_schema
+from tasks.release.fetched import maker
 from tasks.release.identifiers import identifiers_in
 from tasks.release.shards import METADATA_KEY, feature_schema, features_of, shard_schema, shards
 from tasks.storage.parquet import read_parquet_schema
@@ -66,7 +67,7 @@ def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
         raise BadInput(
             f"{str(folder)!r} cannot be verified by arena-curation {installed_version('arena-curation')}: it declares "
             f"other columns ({', '.join(_differing(manifest, own))}); verify it with the version that made it, "
-            f"{manifest.software}"
+            f"{maker(manifest.software)}"
         )
     for name in sorted(name for name in manifest.files if name.endswith(".parquet")):
         table = name.removesuffix(".parquet") if name.startswith(JUDGE_FOLDER) else name.partition("/")[0]

@@ -7,6 +7,7 @@ import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from schemas.policy import Policy
 from schemas.release import CONFIGS, Manifest
 from schemas.run import Funnel
 from tasks.release.build import MANIFEST, WITHDRAWN
+from tasks.runtime.untrusted import one_line
 from tasks.storage.storage_errors import storage_errors
 from tasks.storage.tables import Store
 
@@ -78,13 +80,16 @@ def read_manifest(folder: Path) -> Manifest:
         manifest = Manifest.model_validate(json.loads(text, object_pairs_hook=_named_once))
         Policy.model_validate(manifest.policy)
         Funnel.model_validate(manifest.funnel)
-        counted = {*CONFIGS, "withheld_for_bench"} <= manifest.counts.keys()
+        lacking = {*CONFIGS, "withheld_for_bench"} - manifest.counts.keys()
     except OSError:
         raise BadInput(f"{str(folder)!r} is not a release: it has no {MANIFEST}{releases_in(folder)}") from None
-    except (ValueError, ValidationError, RecursionError) as error:
+    except ValidationError as error:
+        named = one_line(".".join(map(str, error.errors()[0]["loc"])), 100)
+        raise BadInput(f"{_not_understood(path)} ({error.title}: {named})") from None
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{_not_understood(path)} ({type(error).__name__})") from None
-    if not counted:
-        raise BadInput(f"{_not_understood(path)} (counts)")
+    if lacking:
+        raise BadInput(f"{_not_understood(path)} (counts lack {', '.join(sorted(lacking))})")
     return manifest
 
 
@@ -99,8 +104,14 @@ def _not_understood(path: Path) -> str:
     """The message for a manifest that is broken or of another version."""
     made = ""
     with suppress(ValueError, KeyError, TypeError, RecursionError):
-        made = f"; it says that arena-curation {json.loads(path.read_bytes())['software']} made it: use that"
+        made = f"; it says that {maker(json.loads(path.read_bytes())['software'])} made it: use that"
     return f"{str(path)!r} is not a manifest this version understands{made}"
+
+
+def maker(software: object) -> str:
+    """The version that made a release which this one does not understand; both may have the same number."""
+    named = one_line(f"arena-curation {software}", 100)
+    return f"another state of {named} than this one" if software == version("arena-curation") else named
 
 
 @contextmanager

@@ -42,13 +42,13 @@ _GUARD = threading.Lock()
 
 
 @contextmanager
-def writing(root: str) -> Iterator[Store]:
-    """Lock a store for writing and yield it. Raises StoreBusy when another process writes to it.
+def writing(root: str, any_layout: bool = False) -> Iterator[Store]:
+    """Lock a store for writing and yield it. Raises StoreBusy when another process writes to it, and as `Store.open`.
 
     On a local folder the lock ends with the process, even if it is killed. On an object store it is a lease, which
     expires 10 minutes after a killed writer.
     """
-    store, stack = Store.open(root), ExitStack()
+    store, stack = Store.open(root, any_layout), ExitStack()
     key = f"{type(store.fs).__name__}:{store.path}"
     with _GUARD:
         if key not in _HELD:

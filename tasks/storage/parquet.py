@@ -71,6 +71,11 @@ def no_rows(schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches([], schema)
 
 
+def frame_types(schema: pa.Schema) -> pl.Schema:
+    """The types that polars gives the columns of an Arrow schema."""
+    return cast(pl.DataFrame, pl.from_arrow(no_rows(schema))).schema
+
+
 def conform(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
     """`frame` with exactly the columns and types of `schema`. Raises when a column is missing or does not fit."""
     return frame.select(schema.names).to_arrow().cast(schema)

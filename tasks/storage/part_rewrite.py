@@ -5,7 +5,9 @@ from collections.abc import Callable, Collection, Sequence
 
 import polars as pl
 
+from schemas.row import arrow_schema
 from schemas.tables import TABLES
+from tasks.storage.parquet import conform
 from tasks.storage.tables import Store, frame_schema
 
 ROWS = 65_536
@@ -31,7 +33,7 @@ def rewritten(
     """Names of the parts of a table after `change` was applied to every part with a row for which `touched` holds.
 
     To find these parts, only the columns of `touched` are read. All other parts are kept as they are. New parts are
-    written but not listed, and no part is deleted.
+    written but not listed, and no part is deleted. A part of another version keeps its own columns.
     """
     affected = parts_with(store, table, parts, touched)
     kept: list[str] = []
@@ -39,10 +41,12 @@ def rewritten(
         if part not in affected:
             kept.append(part)
             continue
-        for rows in store.part_slices(table, part, None, ROWS):
+        own = store.part_schema(table, part)
+        today = table in TABLES and own.equals(arrow_schema(TABLES[table].row))
+        for rows in store.slices_as_written(table, part, ROWS):
             left = change(rows)
             if left.height:
-                kept.append(store.write_part(table, left))
+                kept.append(store.write_part(table, left if today else conform(left, own)))
     return list(dict.fromkeys(kept))
 
 

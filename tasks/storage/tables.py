@@ -22,22 +22,31 @@ import pyarrow.parquet as pq
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
-from schemas.errors import BadInput, StoreUnwell, why_unreadable
-from schemas.row import arrow_schema
+from schemas.errors import BadInput, CurateError, StoreUnwell, why_unreadable
+from schemas.row import Row, arrow_schema
+from schemas.table import Table
 from schemas.tables import TABLES
-from tasks.storage.parquet import conform, encode_parquet, no_rows, rows_in, top_columns
+from tasks.storage.layout import Differences, part_differences, state_layout, unknown_tables, why_not_read, with_nulls
+from tasks.storage.parquet import conform, encode_parquet, frame_types, rows_in, top_columns
+from tasks.storage.places import is_release, not_a_store
 
 _LIST = "parts.json"
 SLICE_ROWS, SLICE_BYTES = 16_384, 16 * 1024 * 1024
 _READ_BYTES, _READ_END_BYTES, _END_BYTES = 1024 * 1024, 64 * 1024, 8
 _PART = re.compile(r"[0-9a-f]{20}\.parquet")
 """Name of a part: 12 digits of the hash of its bytes, 8 of the CRC-32 of its footer, which no page checksum covers."""
+_UNKNOWN = Table(Row, (), {})
+"""Stands for a table that this version does not know, of an earlier version or another package."""
 HOLDS: dict[str, Callable[[], None]] = {}
 """Path of a store whose lease this process holds -> a function that raises when another run has taken it over."""
 
 
 class Store:
     """A local folder or an object store address (`s3://…`, `gs://…`) that holds all tables of one arena."""
+
+    any_layout = False
+    """Whether columns that a part lacks are null in every table, to look at or take down from an older store."""
+    _has_stated_layout = False
 
     def __init__(self, root: str) -> None:
         try:
@@ -53,12 +62,21 @@ class Store:
         self.path: str = path.rstrip("/")
 
     @classmethod
-    def open(cls, root: str) -> "Store":
-        """Open a store for writing; it is created if it does not exist. Raises BadInput when it is not writable."""
+    def open(cls, root: str, any_layout: bool = False) -> "Store":
+        """Open a store for writing; it is created if it does not exist.
+
+        Raises BadInput when it is not writable, is a release, or, without `any_layout`, has another layout.
+        """
         store = cls(root)
+        store.any_layout = any_layout
         try:
+            if is_release(store):
+                raise BadInput(not_a_store(store))
+            store._require_readable()
             store.write_bytes("tables/.writable", b"")
             store.fs.rm_file(store.at("tables/.writable"))
+        except CurateError:
+            raise
         except Exception as error:  # every object store has its own errors
             raise BadInput(
                 f"store {root!r} cannot be written to ({why_unreadable(error)}); give a folder you may write, or the "
@@ -67,20 +85,25 @@ class Store:
         return store
 
     @classmethod
-    def existing(cls, root: str) -> "Store":
-        """Open a store that already has tables. Raises BadInput otherwise."""
+    def existing(cls, root: str, any_layout: bool = False) -> "Store":
+        """Open a store that already has tables. Raises BadInput otherwise, and for another layout as `open` does."""
         store = cls(root)
+        store.any_layout = any_layout
         try:
-            there = store.fs.isdir(store.at("tables"))
+            if not store.fs.isdir(store.at("tables")):
+                raise BadInput(not_a_store(store))
+            store._require_readable()
+        except CurateError:
+            raise
         except Exception as error:  # every object store has its own errors
             raise BadInput(
                 f"store {root!r} cannot be read ({why_unreadable(error)}); check the address and the credentials"
             ) from None
-        if not there:
-            raise BadInput(
-                f"{root!r} is not a store: it has no tables. Make one with `curate run --logs DIR --store {root}`"
-            )
         return store
+
+    def _require_readable(self) -> None:
+        if not self.any_layout and (why := why_not_read(self)):
+            raise BadInput(why)
 
     def at(self, relative: str) -> str:
         """Full path of something inside the store."""
@@ -126,7 +149,7 @@ class Store:
 
     def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """The whole table; an empty frame with the same columns when nothing was written yet."""
-        names = arrow_schema(TABLES[table].row).names if columns is None else columns
+        names = _columns(table) if columns is None else columns
         parts = self.parts(table)
         try:  # part by part: polars copies what Arrow reads, so memory never holds the whole table twice
             frames = [self.read_part(table, part, names) for part in parts]
@@ -167,19 +190,24 @@ class Store:
         self, table: str, part: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS
     ) -> Iterator[pl.DataFrame]:
         """One part in slices. `columns` may name nested ones: `turns.list.element.text_id` reads nothing else."""
-        names = arrow_schema(TABLES[table].row).names if columns is None else list(columns)
+        names = _columns(table) if columns is None else list(columns)
         with self._sound(table):
             file = self._opened_in_pieces(table, part)
-            if file is None or not {*top_columns(names)} <= {*file.schema_arrow.names}:
+            if file is None or any(part_differences(table, file.schema_arrow, names)):
                 yield from self.read_part(table, part, names).iter_slices(rows)
-                return
-            some_rows, left = min(rows, rows_in(SLICE_BYTES, file.metadata, names)), file.metadata.num_rows
-            for batch in file.iter_batches(some_rows, columns=names, use_threads=False):
-                left -= batch.num_rows
-                some = pa.table(batch).replace_schema_metadata(None).select(top_columns(names))
-                yield cast(pl.DataFrame, pl.from_arrow(some))
-            if left:  # Arrow ends early, without an error, at some damaged page headers
-                raise pa.ArrowInvalid("rows are missing")
+            else:
+                yield from _in_slices(file, names, rows)
+
+    def slices_as_written(self, table: str, part: str, rows: int = SLICE_ROWS) -> Iterator[pl.DataFrame]:
+        """One part in slices, with all columns that it has, whatever version wrote it and whatever the table is."""
+        with self._sound(table):
+            file = self._opened_in_pieces(table, part) or self._opened(table, part, filesystem=self.fs)
+            yield from _in_slices(file, file.schema_arrow.names, rows)
+
+    def part_schema(self, table: str, part: str) -> pa.Schema:
+        """The schema with which a part was written. Reads only the footer."""
+        with self._sound(table):
+            return self._footer(table, part).schema.to_arrow_schema().remove_metadata()
 
     def _opened_in_pieces(self, table: str, part: str) -> pq.ParquetFile | None:
         """A part to read piecewise; None for a small part on an object store, which is read with one request."""
@@ -190,8 +218,9 @@ class Store:
 
     def read_part(self, table: str, part: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """One part of a table."""
+        names = _columns(table) if columns is None else list(columns)
         with self._sound(table):
-            return cast(pl.DataFrame, pl.from_arrow(self._read_part(table, part, columns)))
+            return self._read_part(table, part, names)
 
     def replace(self, table: str, frame: pl.DataFrame) -> None:
         """Make `frame` the whole content of the table, sorted by the table's key; earlier parts are deleted."""
@@ -204,7 +233,7 @@ class Store:
 
     def write_part(self, table: str, rows: pl.DataFrame | pa.Table) -> str:
         """Write a part without listing it; returns its name. Frames are sorted by the table's key, Arrow tables not."""
-        declared = TABLES[table]
+        declared = TABLES.get(table, _UNKNOWN)
         if isinstance(rows, pl.DataFrame):
             rows = conform(rows.sort(declared.sort, maintain_order=True), arrow_schema(declared.row))
         content = encode_parquet(rows, declared.compression)
@@ -239,7 +268,7 @@ class Store:
 
         Every byte of every part is read and compared with the digest in the part's name.
         """
-        for table in TABLES:
+        for table in [*TABLES, *unknown_tables(self)]:
             try:
                 for part in self.parts(table):
                     with self._sound(table):
@@ -254,15 +283,13 @@ class Store:
         read = pq.read_table(self.at(relative), columns=columns, filesystem=self.fs)
         return cast(pl.DataFrame, pl.from_arrow(read.replace_schema_metadata(None)))
 
-    def _read_part(self, table: str, part: str, columns: Sequence[str] | None) -> pa.Table:
+    def _read_part(self, table: str, part: str, names: Sequence[str]) -> pl.DataFrame:
         # not `pq.read_table`, which imports pyarrow.dataset and pandas: half a second in every process
         with self._opened(table, part, filesystem=self.fs, pre_buffer=True) as file:
-            names = file.schema_arrow.names if columns is None else list(columns)
             there = [name for name in names if top_columns([name])[0] in file.schema_arrow.names]
-            rows = file.read(there).replace_schema_metadata(None)
-        if len(there) < len(names):
-            rows = self._with_nulls(table, rows, top_columns(names))
-        return rows.select(top_columns(names))
+            rows = cast(pl.DataFrame, pl.from_arrow(file.read(there).replace_schema_metadata(None)))
+            differ = part_differences(table, file.schema_arrow, names)
+        return (self._completed(table, rows, names, differ) if any(differ) else rows).select(top_columns(names))
 
     def _opened(self, table: str, part: str, **options: Any) -> pq.ParquetFile:
         """A part to read, with its checksums verified: that of the footer now, that of a page when it is read."""
@@ -292,16 +319,12 @@ class Store:
                 raise self._damaged(table) from None
             raise
 
-    def _with_nulls(self, table: str, rows: pa.Table, names: Sequence[str]) -> pa.Table:
-        """Columns of signals and of people's verdicts that a part lacks are null: they came later, as a new tag."""
-        if not TABLES[table].grown:
+    def _completed(self, table: str, rows: pl.DataFrame, names: Sequence[str], differ: Differences) -> pl.DataFrame:
+        if differ.changed or not (self.any_layout or TABLES[table].grown):
             raise BadInput(
-                f"store {self.root!r} was written by another version: table {table!r} lacks a column; start a new store"
+                f"store {self.root!r} was written by another version: a part of table {table!r} {differ}; use that one"
             )
-        for field in arrow_schema(TABLES[table].row):
-            if field.name in names and field.name not in rows.column_names:
-                rows = rows.append_column(field.name, pa.nulls(rows.num_rows, field.type))
-        return rows
+        return with_nulls(table, rows, names)
 
     def _damaged(self, table: str) -> StoreUnwell:
         again = f"delete {self.at('tables/' + table)!r}, and the next run makes the table again"
@@ -312,13 +335,31 @@ class Store:
         )
 
     def _list(self, table: str, parts: Sequence[str]) -> None:
+        if not self._has_stated_layout:
+            state_layout(self)
+            self._has_stated_layout = True
         self.write_bytes(f"tables/{table}/{_LIST}", json.dumps(list(parts)).encode())
+
+
+def _columns(table: str) -> list[str]:
+    return list(TABLES[table].row.model_fields)
+
+
+def _in_slices(file: pq.ParquetFile, names: Sequence[str], rows: int) -> Iterator[pl.DataFrame]:
+    """Columns of a part in slices. Raises ArrowInvalid when it holds fewer rows than its footer says."""
+    some_rows, left = min(rows, rows_in(SLICE_BYTES, file.metadata, names)), file.metadata.num_rows
+    for batch in file.iter_batches(some_rows, columns=names, use_threads=False):
+        left -= batch.num_rows
+        some = pa.table(batch).replace_schema_metadata(None).select(top_columns(names))
+        yield cast(pl.DataFrame, pl.from_arrow(some))
+    if left:  # Arrow ends early, without an error, at some damaged page headers
+        raise pa.ArrowInvalid("rows are missing")
 
 
 @cache
 def frame_schema(row: type[BaseModel]) -> pl.Schema:
     """The polars schema of a row type."""
-    return cast(pl.DataFrame, pl.from_arrow(no_rows(arrow_schema(row)))).schema
+    return frame_types(arrow_schema(row))
 
 
 def frame_of(row: type[BaseModel], rows: Iterable[BaseModel]) -> pl.DataFrame:

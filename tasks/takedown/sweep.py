@@ -17,9 +17,11 @@ from schemas.takedown import TakenDownKind
 from tasks.ingest.quarantine import PRESET, key_of, taken_down_in, withdraw_taken_down
 from tasks.storage.content_id import text_id
 from tasks.storage.distinct import Distinct
+from tasks.storage.layout import unknown_tables
 from tasks.storage.part_rewrite import names_any, parts_with, rewritten
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import Tombstones
+from tasks.takedown.other_layouts import unwanted_elsewhere
 
 _OF_CONVERSATIONS = ["conversation_id", "turns.list.element.text_id", "prompt_id", "document_id", "image_ids"]
 _TEXT_ID = pl.element().struct.field("text_id")
@@ -107,7 +109,8 @@ def stays(column: str, names: Distinct) -> pl.Expr:
 
 def sweep(store: Store, live: Live, tombstones: Tombstones, now: datetime, dry_run: bool) -> dict[str, int]:
     """Table -> number of rows that were removed, or with `dry_run` would be."""
-    unwanted = {table: rows for table in TABLES if (rows := unwanted_rows(table, live, tombstones, store)) is not None}
+    tables = [*TABLES, *unknown_tables(store)]
+    unwanted = {table: rows for table in tables if (rows := unwanted_rows(table, live, tombstones, store)) is not None}
     removed = {t: sum(parts_with(store, t, store.parts(t), rows).values()) for t, rows in unwanted.items()}
     if not dry_run:
         _sweep_lines(store, tombstones, now)
@@ -120,6 +123,8 @@ def sweep(store: Store, live: Live, tombstones: Tombstones, now: datetime, dry_r
 
 def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) -> pl.Expr | None:
     """Which rows of a table are removed; None for a table that holds nothing of single conversations."""
+    if table not in TABLES:
+        return unwanted_elsewhere(store, table, live.images, live.contents, tombstones)
     declared = TABLES[table]
     tests = [_unheld(column, kind, live, tombstones, store) for column, kind in declared.holds.items()]
     if tombstones:

@@ -16,6 +16,7 @@ from tasks.storage.tables import Store
 from tasks.storage.tombstones import UNFINISHED, Tombstones
 from tasks.storage.user_ids import store_key
 from tasks.takedown.earlier_versions import forget_versions
+from tasks.takedown.other_layouts import require_sweepable
 from tasks.takedown.releases import (
     perhaps_published,
     releases_with,
@@ -40,8 +41,9 @@ def take_down(
 
     Before anything is removed, `hear` is called with the raw log lines and image files that still contain it, and with
     near copies: stored images that stay and look like a removed one. Raises BadInput for an id that the store never
-    had.
+    had, and for a store of another version in which something could be missed.
     """
+    require_sweepable(store)
     key = store_key(store)
     tombstones = Tombstones(store, key)
     scope = find_scope(store, asked, addresses, key, tombstones)
@@ -82,6 +84,7 @@ def finish(store: Store, now: datetime) -> dict[str, int]:
     """Finish takedowns that were killed, or that new lines extended. Returns removed rows by table."""
     if store.read_bytes(UNFINISHED) is None:
         return {}
+    require_sweepable(store)
     tombstones = Tombstones(store, store_key(store))
     rows, _ = _remove(store, tombstones, live(store, tombstones), now, dry_run=False)
     if hindered := forget_versions(store):

@@ -9,6 +9,7 @@ from datetime import date
 from itertools import chain
 
 import polars as pl
+from pydantic import ValidationError
 
 from schemas.conversation import UNDATED_BEFORE
 from schemas.errors import BadInput
@@ -53,10 +54,21 @@ def days(store: Store) -> list[date]:
 
 
 def decided_policy(store: Store) -> Policy | None:
-    """The policy that made the decisions; None when there are no decisions."""
+    """The policy that made the decisions; None when there are no decisions.
+
+    Raises BadInput for one of another version, which is None in a store that may have any layout.
+    """
     decided = next((rows["policy_hash"][0] for rows in store.read_slices("decisions", ["policy_hash"], 1)), None)
     stored = None if decided is None else store.read_bytes(f"policies/{decided}.json")
-    return None if stored is None else Policy.model_validate(json.loads(stored))
+    try:
+        return None if stored is None else Policy.model_validate(json.loads(stored))
+    except ValidationError as error:
+        if store.any_layout:
+            return None
+        named = ".".join(map(str, error.errors()[0]["loc"]))
+        raise BadInput(
+            f"store {store.root!r} was decided by a policy of another version ({named}); run `curate decide` again"
+        ) from None
 
 
 def released_names(store: Store, items: pl.DataFrame) -> pl.DataFrame:

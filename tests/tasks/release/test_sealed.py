@@ -58,7 +58,9 @@ def test_a_release_with_other_columns_names_them_and_the_version_that_made_it(ow
     declared = manifest_of(own_release)["columns"]
     more = [*declared["chat"], {"name": "mood", "type": "string"}]
     write_manifest(own_release, columns=declared | {"chat": more}, software="0.0.9")
-    with pytest.raises(BadInput, match=r"other columns \(chat: mood\); verify it with the version that made it, 0.0.9"):
+    with pytest.raises(
+        BadInput, match=r"columns \(chat: mood\); verify it with the version that made it, arena-curation 0.0.9"
+    ):
         verify_release(own_release)
 
 
@@ -77,6 +79,16 @@ def test_a_manifest_without_what_proves_it_is_not_accepted(own_release, name):
 def test_a_manifest_of_a_version_to_come_names_the_version(own_release):
     write_manifest(own_release, software="99.0", signature="x")
     with pytest.raises(BadInput, match=r"it says that arena-curation 99\.0 made it: use that"):
+        verify_release(own_release)
+
+
+def test_a_manifest_of_another_state_of_this_version_is_not_said_to_be_readable_by_it(own_release):
+    """Two states of one version, as of a checkout, may write different manifests."""
+    own = manifest_of(own_release)
+    counts = {name: count for name, count in own["counts"].items() if name != "failures"}
+    write_manifest(own_release, counts=counts)
+    made = f"another state of arena-curation {own['software']} than this one made it: use that \\(counts lack failures"
+    with pytest.raises(BadInput, match=made):
         verify_release(own_release)
 
 

@@ -30,15 +30,20 @@ def without_line_two(store: Store) -> list[str]:
 
 def test_of_parts_that_do_not_change_only_the_key_is_read(store, monkeypatch):
     first, second, third = store.parts("rejects")
-    read, slices = [], Store.part_slices
+    read, slices, whole = [], Store.part_slices, Store.slices_as_written
 
-    def spied(self: Store, table: str, part: str, columns=None, rows: int = 0):
+    def spied(self: Store, table: str, part: str, columns: list[str], rows: int):
         read.append((part, columns))
         return slices(self, table, part, columns, rows)
 
+    def spied_whole(self: Store, table: str, part: str, rows: int):
+        read.append((part, "all"))
+        return whole(self, table, part, rows)
+
     monkeypatch.setattr(Store, "part_slices", spied)
+    monkeypatch.setattr(Store, "slices_as_written", spied_whole)
     kept = without_line_two(store)
-    assert read == [(first, ["line"]), (second, ["line"]), (third, ["line"]), (second, None)]
+    assert read == [(first, ["line"]), (second, ["line"]), (third, ["line"]), (second, "all")]
     assert (kept[0], kept[-1], second in kept) == (first, third, False)
 
 

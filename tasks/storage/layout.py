@@ -1,0 +1,169 @@
+"""Which stores this version reads: those that say its layout number, and older ones whose tables are as today.
+
+A store says its number in `tables/layout.json`. Stores made before there were numbers (before 0.2) are recognised by
+the first and the last part of each table. Anything else is refused in one line before it is read or written.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+import pyarrow as pa
+from pydantic import ValidationError
+
+from schemas.errors import StoreUnwell
+from schemas.layout import LAYOUT, StoreLayout
+from schemas.row import arrow_schema
+from schemas.tables import TABLES
+from tasks.storage.parquet import frame_types, top_columns
+
+if TYPE_CHECKING:
+    from tasks.storage.tables import Store
+
+_FILE, _END = "tables/layout.json", "/parts.json"
+SIGNALS = "signals/"
+"""Tables below it that this version does not know are of packages that are not installed here."""
+
+
+class Differences(NamedTuple):
+    """How the columns of a part differ from those that are declared; nested ones are named with dots."""
+
+    lacking: list[str]
+    unknown: list[str]
+    changed: list[str]
+    """Columns of another type."""
+
+    def __str__(self) -> str:
+        named = zip(("lacks", "also has", "has another type of"), self, strict=True)
+        return ", ".join(f"{what} {columns[0]!r}" for what, columns in named if columns)
+
+
+def differences(found: Mapping[str, pl.DataType], declared: Mapping[str, pl.DataType]) -> Differences:
+    """How columns differ from declared ones, in names and types of structs and their lists."""
+    both = Differences([], [], [])
+    both.lacking.extend(name for name in declared if name not in found)
+    both.unknown.extend(name for name in found if name not in declared)
+    for name in found.keys() & declared.keys():
+        own, wanted = _fields(found[name]), _fields(declared[name])
+        if own is None or wanted is None:
+            both.changed.extend([name] if found[name] != declared[name] else [])
+            continue
+        for names, inner in zip(both, differences(own, wanted), strict=True):
+            names.extend(f"{name}.{each}" for each in inner)
+    return both
+
+
+def part_differences(table: str, found: pa.Schema, names: Sequence[str]) -> Differences:
+    """How a part differs from its table in the columns `names`. A table that this version does not know has none.
+
+    Nested columns, such as `turns.list.element.role`, are not looked into.
+    """
+    if table not in TABLES or found.equals(declared := arrow_schema(TABLES[table].row)):
+        return Differences([], [], [])
+    there, wanted = frame_types(found), frame_types(declared)
+    whole = [top for name, top in zip(names, top_columns(names), strict=True) if name == top or top not in there]
+    return differences({name: there[name] for name in whole if name in there}, {name: wanted[name] for name in whole})
+
+
+def with_nulls(table: str, rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Rows of a part with the columns `names` as its table has them: what they lack is null, also in structs."""
+    wanted = frame_types(arrow_schema(TABLES[table].row))
+    tops = {top: top in names or top not in rows.columns for top in top_columns(names)}
+    types = {top: wanted[top] if whole else rows.schema[top] for top, whole in tops.items()}
+    return rows.match_to_schema(
+        types, missing_columns="insert", missing_struct_fields="insert", extra_struct_fields="ignore"
+    )
+
+
+def _fields(kind: pl.DataType) -> Mapping[str, pl.DataType] | None:
+    """Fields of a struct or of a list of structs; None for other types."""
+    inner = kind.inner if isinstance(kind, pl.List) else kind
+    return dict(inner) if isinstance(inner, pl.Struct) else None  # type: ignore[arg-type]
+
+
+def tables_in(store: "Store") -> list[str]:
+    """Names of the tables that a store has, also of those that this version does not know."""
+    start = store.at("tables/")
+    found = store.fs.find(store.at("tables"))
+    return sorted(path.removeprefix(start).removesuffix(_END) for path in found if path.endswith(_END))
+
+
+def unknown_tables(store: "Store") -> list[str]:
+    """Names of the tables that a store has and this version does not know."""
+    return [table for table in tables_in(store) if table not in TABLES]
+
+
+def stated_layout(store: "Store") -> StoreLayout | None:
+    """What the store says of its layout; None when it says nothing."""
+    content = store.read_bytes(_FILE)
+    try:
+        return None if content is None else StoreLayout.model_validate_json(content)
+    except ValidationError:
+        raise StoreUnwell(
+            f"store {store.root!r} is damaged: {_FILE} cannot be read; delete it, and the store is recognised by its "
+            "tables"
+        ) from None
+
+
+def state_layout(store: "Store") -> None:
+    """Have a store that this version reads say so, before it lists its first part."""
+    known, own = stated_layout(store), version("arena-curation")
+    if known is None and not unlike_today(store):
+        known = StoreLayout(layout=LAYOUT, written_by=[])
+    if known is not None and known.layout == LAYOUT and own not in known.written_by[-1:]:
+        content = known.model_copy(update={"written_by": [*known.written_by, own]}).model_dump_json()
+        store.write_bytes(_FILE, content.encode())
+
+
+def why_not_read(store: "Store") -> str:
+    """The line that says what made a store and what reads it; empty when this version does."""
+    known = stated_layout(store)
+    if known is not None and known.layout == LAYOUT:
+        return ""
+    own = version("arena-curation")
+    if known is None:
+        differs = unlike_today(store)
+        made = f"was written by a version before 0.2 ({differs}{_last_run(store)})"
+        return differs and f"store {store.root!r} {made}: {own} {_ONLY_SOME}"
+    made = f"has layout {known.layout}, of {', '.join(known.written_by)}, and {own} layout {LAYOUT}"
+    return f"store {store.root!r} {made}: " + ("use the later version" if known.layout > LAYOUT else f"it {_ONLY_SOME}")
+
+
+_ONLY_SOME = (
+    "only explains it, checks it and takes down from it. Go on with the version that wrote it, or start a new store "
+    "with its secret/ and tables/takedowns/ (docs/releasing.md)"
+)
+
+
+def unlike_today(store: "Store") -> str:
+    """The first difference between a store's tables and today's, in words; empty when there is none.
+
+    Reads the footers of the first and the last part of each table.
+    """
+    for table in tables_in(store):
+        if table in TABLES:
+            if differs := next(_differing(store, table), None):
+                return f"table {table!r} {differs}"
+        elif not table.startswith(SIGNALS):
+            return f"it has a table {table!r}"
+    return ""
+
+
+def _differing(store: "Store", table: str) -> Iterator[Differences]:
+    """Differences of the first or the last part. A damaged one is left out: who reads it is told."""
+    try:
+        parts = store.parts(table)
+        for part in dict.fromkeys([*parts[:1], *parts[-1:]]):
+            found = differences(frame_types(store.part_schema(table, part)), store.empty(table).schema)
+            if found.changed or (any(found) and not TABLES[table].grown):
+                yield found
+    except StoreUnwell:
+        return
+
+
+def _last_run(store: "Store") -> str:
+    """The day of the last run, which helps to find the version that made it."""
+    names = sorted(path.rsplit("/", 1)[-1] for path in store.fs.find(store.at("runs")))
+    day = names[-1][:8] if names else ""
+    return f", last run {day[:4]}-{day[4:6]}-{day[6:]}" if day.isdecimal() and len(day) == 8 else ""

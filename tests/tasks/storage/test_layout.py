@@ -1,0 +1,172 @@
+"""A store says what reads it, and one that this version does not read is refused before anything is done with it."""
+
+import json
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from schemas.errors import BadInput
+from schemas.layout import LAYOUT, StoreLayout
+from schemas.tables import TABLES
+from tasks.storage.layout import state_layout
+from tasks.storage.queries.released import decided_policy
+from tasks.storage.tables import Store, frame_schema
+from tests.builders import facts_frame
+from tests.older_store import LAYOUT_FILE, add_table, make_older
+from tests.small_store import small_store
+from tests.tasks.ingest.logs import DAY, chat, write
+
+COMMANDS = (
+    "run --logs {logs} --store {store}", "ingest --logs {logs} --store {store}", "measure --store {store}",
+    "decide --store {store}", "decide --dry-run --store {store}", "sample --store {store}", "rate --store {store}",
+    "rate --table win_rates --store {store}", "release --store {store}", "view {store}", "review --store {store}",
+    "review --serve --no-browser --store {store}", "bench show --store {store}", "bench refresh --store {store}",
+    "bench failures --store {store}", "judge board --store {store}", "estimate --store {store}",
+    "topics show --store {store}", "planted {expected} --store {store}",
+)  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    """A small store."""
+    return small_store(tmp_path)
+
+
+@pytest.fixture
+def older(store) -> Store:
+    """The store as an earlier version left it."""
+    store.write_bytes("runs/20240918T010203Z.json", b"{}")
+    return make_older(store)
+
+
+def _files(store: Store) -> dict[str, tuple[bytes, int]]:
+    return {path: (store.fs.cat_file(path), store.fs.info(path)["ino"]) for path in store.fs.find(store.path)}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_older_store_is_refused_in_one_line_and_left_as_it_is(command, older, curate, tmp_path):
+    logs = tmp_path / "logs"
+    write(logs, DAY, chat("ann", "a question?", "an answer"))
+    (tmp_path / "expected.jsonl").touch()
+    before = _files(older)
+    code, out, err = curate(*command.format(store=older.root, logs=logs, expected=tmp_path / "expected.jsonl").split())
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"store '{older.root}' was written by a version before 0.2 (table 'battles' lacks 'vote_reason', last" in err
+    assert (
+        "last run 2024-09-18)" in err and "Go on with the version that wrote it, or start a new store with its" in err
+    )
+    assert _files(older) == before
+
+
+def test_an_older_store_is_not_called_whole(older, curate):
+    code, out, _ = curate("doctor", "--store", older.root)
+    assert (code, out.count("\n")) == (1, 1)
+    assert "was written by a version before 0.2" in out
+
+
+def test_what_is_in_an_older_store_is_explained(older, curate):
+    item = older.read("battles", ["conversation_a"])["conversation_a"][0]
+    code, out, _ = curate("explain", "--store", older.root, item)
+    assert code == 0 and f"conversation {item} (" in out and "kept by policy public_release" in out
+
+
+def test_a_policy_of_another_version_hinders_no_explanation_and_is_one_clear_line_elsewhere(older, curate):
+    battle = older.read("battles", ["battle_id"])["battle_id"][0]
+    (policy,) = older.fs.ls(older.at("policies"), detail=False)
+    older.fs.pipe_file(policy, older.fs.cat_file(policy).replace(b"{", b'{"once": 1, ', 1))
+    code, out, _ = curate("explain", "--store", older.root, battle)
+    assert code == 0 and f"battle {battle} (" in out
+    with pytest.raises(
+        BadInput, match=r"was decided by a policy of another version \(once\); run `curate decide` again"
+    ):
+        decided_policy(older)
+
+
+def test_an_older_store_on_an_object_store_is_recognised_too(older):
+    inside = Store("memory://older/store")
+    for path in older.fs.find(older.path):
+        inside.fs.pipe_file(inside.at(path.removeprefix(f"{older.path}/")), older.fs.cat_file(path))
+    with pytest.raises(
+        BadInput, match=r"'memory://older/store' was written by a version before 0\.2 \(table 'battles' "
+    ):
+        Store.existing("memory://older/store")
+    read = Store.existing("memory://older/store", any_layout=True).read("battles")
+    assert read["vote_reason"].null_count() == read.height > 0
+
+
+def test_a_table_that_has_another_name_now_makes_a_store_older(store):
+    make_older(store, {"item_checks": [{"item_id": "a", "correct": True}]})
+    for table in ("conversations", "redacted_conversations", "battles"):
+        store.list_parts(table, [])
+    with pytest.raises(BadInput, match=r"before 0\.2 \(it has a table 'item_checks'"):
+        Store.open(store.root)
+
+
+def test_a_store_says_its_layout_and_what_wrote_to_it(store):
+    said = StoreLayout.model_validate_json(store.read_bytes(LAYOUT_FILE))
+    assert said.layout == LAYOUT and len(said.written_by) == 1
+    store.write_bytes(LAYOUT_FILE, json.dumps({"layout": LAYOUT, "written_by": ["0.1.9"]}).encode())
+    state_layout(store)
+    assert StoreLayout.model_validate_json(store.read_bytes(LAYOUT_FILE)).written_by == ["0.1.9", *said.written_by]
+
+
+def test_a_store_that_says_nothing_and_is_as_today_is_used_and_says_it_from_then_on(store):
+    store.fs.rm_file(store.at(LAYOUT_FILE))
+    again = Store.existing(store.root)
+    again.replace("rejects", again.read("rejects"))
+    assert StoreLayout.model_validate_json(store.read_bytes(LAYOUT_FILE)).layout == LAYOUT
+
+
+@pytest.mark.parametrize(
+    ("layout", "said"),
+    [
+        (LAYOUT - 1, f"has layout {LAYOUT - 1}, of 0.1.9, 0.1.10, and .* layout {LAYOUT}: it only explains it"),
+        (LAYOUT + 1, f"has layout {LAYOUT + 1}, of 0.1.9, 0.1.10, and .* layout {LAYOUT}: use the later version"),
+    ],
+)
+def test_a_store_of_another_layout_names_who_reads_it(store, layout, said):
+    store.write_bytes(LAYOUT_FILE, json.dumps({"layout": layout, "written_by": ["0.1.9", "0.1.10"]}).encode())
+    for opened in (Store.open, Store.existing):
+        with pytest.raises(BadInput, match=said):
+            opened(store.root)
+
+
+def test_recognition_reads_one_file_and_of_a_store_that_says_nothing_two_footers_a_table(store, monkeypatch):
+    for line in range(5):
+        store.append("rejects", store.read("rejects").head(1).with_columns(line=pl.lit(line, pl.Int64)))
+    read, footer = [], Store._footer
+    monkeypatch.setattr(Store, "_footer", lambda self, table, part: (read.append(table), footer(self, table, part))[1])
+    Store.existing(store.root)
+    assert read == []
+    store.fs.rm_file(store.at(LAYOUT_FILE))
+    Store.existing(store.root)
+    assert read.count("rejects") == 2 and max(map(read.count, read)) == 2
+
+
+def test_fields_that_facts_of_a_signal_got_later_are_null_in_older_ones(store):
+    table = "signals/faces"
+    now = store.read(table)
+    face = {"box": [1, 2, 3, 4]}
+    kind = pl.List(pl.Struct({"box": pl.List(pl.Int32)}))
+    older = facts_frame("faces", {"0" * 32: {"faces": []}}).with_columns(faces=pl.Series([[face]], dtype=kind))
+    store.list_parts(table, [*store.parts(table), store.write_part(table, older.to_arrow())])
+    both = Store.existing(store.root).read(table)
+    assert both.schema == frame_schema(TABLES[table].row) and both.height == now.height + 1
+    assert both.filter(content_id="0" * 32)["faces"].to_list() == [[face | {"confidence": None}]]
+    assert pl.concat(store.read_slices(table)).equals(both)
+
+
+def test_a_part_of_another_version_among_todays_is_one_clear_line(store):
+    add_table(store, "rejects", [{"source": "a", "line": 1}])
+    older = store.parts("rejects")
+    store.append("rejects", pl.DataFrame({"source": "b", "line": 1, "reason": "not_json", "evidence": ""}))
+    assert len(older) == 1
+    with pytest.raises(
+        BadInput, match="written by another version: a part of table 'rejects' lacks 'reason'; use that"
+    ):
+        store.read("rejects")
+    typed = pa.table({"source": ["a"], "line": ["one"], "reason": ["x"], "evidence": [""]})
+    store.list_parts("rejects", [store.write_part("rejects", typed)])
+    with pytest.raises(BadInput, match="a part of table 'rejects' has another type of 'line'"):
+        Store.existing(store.root, any_layout=True).read("rejects")
