@@ -6,8 +6,6 @@
 import sys
 from collections.abc import Iterator
 
-from pydantic import ConfigDict
-
 from schemas.row import Row, arrow_schema
 from schemas.tables import TABLES
 
@@ -18,8 +16,6 @@ merged or of another type, or a column that came to a table in which older parts
 
 class StoreLayout(Row):
     """What a store says about itself in `tables/layout.json`."""
-
-    model_config = ConfigDict(extra="ignore")
 
     layout: int
     """Number of the layout of its tables."""

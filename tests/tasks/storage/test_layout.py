@@ -6,7 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from schemas.errors import BadInput
+from schemas.errors import BadInput, StoreUnwell
 from schemas.layout import LAYOUT, StoreLayout
 from schemas.tables import TABLES
 from tasks.storage.layout import state_layout
@@ -130,6 +130,15 @@ def test_a_store_of_another_layout_names_who_reads_it(store, layout, said):
     for opened in (Store.open, Store.existing):
         with pytest.raises(BadInput, match=said):
             opened(store.root)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"[1]", b'{"layout": "x"}', b"\xff"])
+def test_a_broken_layout_file_is_one_clear_line(store, content):
+    store.write_bytes(LAYOUT_FILE, content)
+    with pytest.raises(
+        StoreUnwell, match=r"is damaged: tables/layout.json cannot be read; delete it, and the store is"
+    ):
+        Store.existing(store.root)
 
 
 def test_recognition_reads_one_file_and_of_a_store_that_says_nothing_two_footers_a_table(store, monkeypatch):
