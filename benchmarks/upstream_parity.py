@@ -29,7 +29,7 @@ from tasks.providers import Providers
 from tasks.signals import SCREENING_TEXT_SIGNALS
 from tasks.signals.run import measure_items
 from tasks.signals.steps import signal_versions, texts_of
-from tasks.storage.queries.funnel import SUPERSEDED, line_fates
+from tasks.storage.queries.funnel import SUPERSEDED, line_outcomes
 from tasks.storage.tables import Store
 
 DAY = "2024-06-20-conv.json"
@@ -89,7 +89,7 @@ def decided(records: Records, folder: Path, excluded: Sequence[str] = ()) -> Sto
 
 def vote_outcomes(records: Records, store: Store, excluded: Sequence[str] = ()) -> Outcomes:
     """Of every vote that no later one replaced and whose conversations did not go on."""
-    ours = {row["line"]: (row["fate"], row["reason"]) for row in line_fates(store).iter_rows(named=True)}
+    ours = {row["line"]: (row["outcome"], row["reason"]) for row in line_outcomes(store).iter_rows(named=True)}
     final = {row["conversation_id"]: row["turns"] for row in store.read("conversations").iter_rows(named=True)}
     verdicts = {"kept": KEPT, "rejected": INVALID}
     for number, record in enumerate(records, 1):

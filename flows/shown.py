@@ -101,12 +101,12 @@ def _row(report: StageReport) -> dict[str, Any]:
 
 
 def _show_funnel(gone: Mapping[str, Any]) -> None:
-    fates = [{"fate": fate, "lines": gone[fate]} for fate in ("kept", "dropped", "rejected")]
-    create_table_artifact(key="funnel", table=fates, description=f"Where {gone['lines']:,} lines went")
+    outcomes = [{"outcome": outcome, "lines": gone[outcome]} for outcome in ("kept", "dropped", "rejected")]
+    create_table_artifact(key="funnel", table=outcomes, description=f"Where {gone['lines']:,} lines went")
     rows = [
-        {"fate": fate, "reason": reason, "lines": lines}
-        for fate in ("dropped", "rejected")
-        for reason, lines in gone[f"{fate}_by"].items()
+        {"outcome": outcome, "reason": reason, "lines": lines}
+        for outcome in ("dropped", "rejected")
+        for reason, lines in gone[f"{outcome}_by"].items()
     ]
     create_table_artifact(key="dropped", table=rows, description="Lines by the first reason that fired")
 

@@ -255,21 +255,21 @@ class GeneratedQuestion(Row):
     """The author."""
 
 
-class Fate(StrEnum):
+class Outcome(StrEnum):
     """What became of a description."""
 
     ITEM = "item"
     DROPPED = "dropped"
 
 
-class GeneratedFate(Row):
+class GeneratedOutcome(Row):
     """The end of one description: an item, or dropped with a reason. It is never drawn again."""
 
     description_id: str
     """The description."""
     bench: str
     """The benchmark."""
-    fate: Fate
+    outcome: Outcome
     """item or dropped."""
     reason: str
     """Why it was dropped: alignment, refused, unusable, question; empty for an item."""

@@ -113,8 +113,8 @@ class Funnel(Row):
 
     def reasons(self) -> Iterator[tuple[str, str, int]]:
         """(dropped or rejected, reason, lines)."""
-        for fate, counts in (("dropped", self.dropped_by), ("rejected", self.rejected_by)):
-            yield from ((fate, reason, lines) for reason, lines in counts.items())
+        for outcome, counts in (("dropped", self.dropped_by), ("rejected", self.rejected_by)):
+            yield from ((outcome, reason, lines) for reason, lines in counts.items())
 
 
 class Estimate(Row):

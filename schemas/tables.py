@@ -23,9 +23,9 @@ from schemas.generated import (
     GeneratedAspect,
     GeneratedBench,
     GeneratedDescription,
-    GeneratedFate,
     GeneratedImage,
     GeneratedItem,
+    GeneratedOutcome,
     GeneratedQuestion,
 )
 from schemas.generated_results import AuditAnswer
@@ -151,7 +151,7 @@ TABLES: dict[str, Table] = {
     "generated_images": Table(GeneratedImage, ("description_id", "attempt"), _IMAGE, {"name": Held.IMAGE_NAME}),
     "alignments": Table(Alignment, ("description_id", "attempt", "version"), _IMAGE),
     "generated_questions": Table(GeneratedQuestion, ("description_id", "attempt"), _IMAGE),
-    "generated_fates": Table(GeneratedFate, ("bench", "description_id"), _NO_IDS),
+    "generated_outcomes": Table(GeneratedOutcome, ("bench", "description_id"), _NO_IDS),
     "generated_items": Table(
         GeneratedItem,
         ("bench", "number"),

@@ -264,9 +264,9 @@ def _in_money(service: str, use: Use) -> str:
 
 def _print_funnel(gone: Funnel) -> None:
     """Print the counts per reason, then the summary line that scripts parse."""
-    for fate, reasons in (("dropped", gone.dropped_by), ("rejected", gone.rejected_by)):
+    for outcome, reasons in (("dropped", gone.dropped_by), ("rejected", gone.rejected_by)):
         for reason, count in reasons.items():
-            print(f"  {fate:<9}{count:>8,}  {reason}")
+            print(f"  {outcome:<9}{count:>8,}  {reason}")
     if gone.held:
         print(f"  held     {gone.held:>8,}  of the dropped, waiting for a review: curate review")
     print(f"in {gone.lines} = kept {gone.kept} + dropped {gone.dropped} + rejected {gone.rejected}")

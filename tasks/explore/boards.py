@@ -103,8 +103,8 @@ def pairs(listing: pl.DataFrame, name: str) -> dict[tuple[str, str], Pair]:
 
 
 def _kept() -> pl.Expr:
-    fate = pl.col("fate").cast(pl.String)
-    return fate.is_null() | (fate == "kept")
+    outcome = pl.col("outcome").cast(pl.String)
+    return outcome.is_null() | (outcome == "kept")
 
 
 def _in_slice(name: str) -> pl.Expr:

@@ -18,7 +18,7 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "preset": pl.String,
     "day": pl.String,
     "bench": pl.String,
-    "fate": pl.String,
+    "outcome": pl.String,
     "reasons": pl.List(pl.String),
     "image_ids": pl.List(pl.String),
     "turns": pl.Int64,
@@ -51,7 +51,7 @@ class Facet(NamedTuple):
 
 
 FACETS = (
-    Facet("fate", "Decision", "fate"),
+    Facet("outcome", "Decision", "outcome"),
     Facet("reason", "Reason", "reasons", many=True),
     Facet("kind", "Kind", "kind"),
     Facet("model", "Model", "models", many=True),

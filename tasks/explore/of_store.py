@@ -157,8 +157,8 @@ class OfStore:
             pl.Series([turn["text_id"] for each in stored.values() for turn in each["turns"]], dtype=pl.String),
         )
         ids = self._conversation_ids(row)
-        fates = narrow.read("decisions").filter(item_kind="conversation")
-        decided = {each["item_id"]: each for each in fates.iter_rows(named=True)}
+        outcomes = narrow.read("decisions").filter(item_kind="conversation")
+        decided = {each["item_id"]: each for each in outcomes.iter_rows(named=True)}
         turns = {turn["text_id"]: turn["content"] for each in stored.values() for turn in each["turns"]}
         repeated = with_repeats([(text, spans.get(name)) for name, text in turns.items()])
         masks = dict(zip(turns, repeated, strict=True))
@@ -208,8 +208,14 @@ class OfStore:
         meanings = reason_texts(policy) if policy else REPEATS
         rejects = self._tables.read("rejects", ["reason", "evidence"])
         return [
-            Reason(reason, fate, lines, meanings.get(reason, ""), _words(rejects, reason) if fate == "rejected" else ())
-            for fate, reason, lines in funnel(self._store).reasons()
+            Reason(
+                reason,
+                outcome,
+                lines,
+                meanings.get(reason, ""),
+                _words(rejects, reason) if outcome == "rejected" else (),
+            )
+            for outcome, reason, lines in funnel(self._store).reasons()
         ]
 
 
@@ -225,8 +231,10 @@ def _side(
         Message(turn["role"], masked_parts(turn["content"], spans.get(turn["text_id"]), opened))
         for turn in row["turns"]
     ]
-    fate = "not decided" if decided is None else "kept" if decided["keep"] else "held" if decided["held"] else "dropped"
-    return Side(row["model"], messages, fate, tuple(decided["reasons"]) if decided else ())
+    outcome = (
+        "not decided" if decided is None else "kept" if decided["keep"] else "held" if decided["held"] else "dropped"
+    )
+    return Side(row["model"], messages, outcome, tuple(decided["reasons"]) if decided else ())
 
 
 def _face_boxes(narrow: Store, image_id: str) -> list[Box]:

@@ -100,7 +100,7 @@ class Pages:
         if item is None:
             return None
         row = self.listing.row(by_predicate=pl.col("key") == key, named=True)
-        return self._page("item.html", "", item=item, opened=opened, whole=whole, fate=row["fate"])
+        return self._page("item.html", "", item=item, opened=opened, whole=whole, outcome=row["outcome"])
 
     def map(self, query: Query) -> str:
         """The topic map, facets, and a table of topics."""

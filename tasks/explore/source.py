@@ -69,7 +69,7 @@ class Side:
 
     model: str
     messages: list[Message]
-    fate: str = ""
+    outcome: str = ""
     reasons: tuple[str, ...] = ()
 
 
@@ -119,7 +119,7 @@ class Reason(NamedTuple):
     """Why lines of the logs are not released."""
 
     reason: str
-    fate: str
+    outcome: str
     """dropped or rejected."""
     lines: int
     """Lines of the logs, by the first reason that fired."""

@@ -21,21 +21,21 @@ def store_listing(tables: TolerantTables) -> pl.DataFrame:
     """The listing, without what is quarantined."""
     conversations = _conversations(tables)
     described = _described(tables, conversations)
-    fates = tables.read("decisions", ["item_kind", "item_id", "keep", "held", "reasons", "tags", "preset_dataset"])
+    outcomes = tables.read("decisions", ["item_kind", "item_id", "keep", "held", "reasons", "tags", "preset_dataset"])
     votes = tables.read("battles", ["conversation_a", "conversation_b"])
     side = pl.col("conversation_id").is_in(pl.concat([votes["conversation_a"], votes["conversation_b"]]).implode())
     kind = pl.when(side).then(pl.lit(listing.SIDE)).otherwise(pl.lit(listing.CONVERSATION))
-    chats = _decided(described, fates.filter(item_kind="conversation"), "conversation_id").select(
+    chats = _decided(described, outcomes.filter(item_kind="conversation"), "conversation_id").select(
         *_SHOWN, id="conversation_id", models=pl.concat_list("model"), kind=kind
     )
-    battles = _decided(_battles(tables, described), fates.filter(item_kind="battle"), "battle_id").select(
+    battles = _decided(_battles(tables, described), outcomes.filter(item_kind="battle"), "battle_id").select(
         *_SHOWN, "vote", id="battle_id", models=pl.concat_list("model_a", "model_b"), kind=pl.lit(listing.BATTLE)
     )
     return listing.finished([chats, battles])
 
 
 _SHOWN = [
-    "language", "topic", "topic_id", "x", "y", "tags", "preset", "bench", "image_ids", "prompt", "answers", "fate",
+    "language", "topic", "topic_id", "x", "y", "tags", "preset", "bench", "image_ids", "prompt", "answers", "outcome",
     "reasons", "turns", "tstamp", "day", "place",
 ]  # fmt: skip
 
@@ -133,14 +133,14 @@ def _battles(tables: TolerantTables, conversations: pl.DataFrame) -> pl.DataFram
     )
 
 
-def _decided(rows: pl.DataFrame, fates: pl.DataFrame, key: str) -> pl.DataFrame:
-    """The rows with `fate`, `reasons`, where their image is from, and the policy's tags among `tags`."""
-    fate = pl.when("keep").then(pl.lit("kept")).when("held").then(pl.lit("held")).otherwise(pl.lit("dropped"))
-    known = fates.select(
-        pl.col("item_id").alias(key), "reasons", "preset_dataset", fate=fate, told=pl.col("tags"),
+def _decided(rows: pl.DataFrame, outcomes: pl.DataFrame, key: str) -> pl.DataFrame:
+    """The rows with `outcome`, `reasons`, where their image is from, and the policy's tags among `tags`."""
+    outcome = pl.when("keep").then(pl.lit("kept")).when("held").then(pl.lit("held")).otherwise(pl.lit("dropped"))
+    known = outcomes.select(
+        pl.col("item_id").alias(key), "reasons", "preset_dataset", outcome=outcome, told=pl.col("tags"),
     )  # fmt: skip
     return rows.join(known, on=key, how="left").with_columns(
-        pl.col("fate").fill_null("not decided"),
+        pl.col("outcome").fill_null("not decided"),
         tags=pl.concat_list(pl.col("tags").fill_null([]), pl.col("told").fill_null([])),
         preset=pl.col("preset_dataset").fill_null(listing.UPLOAD),
     )

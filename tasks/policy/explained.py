@@ -39,16 +39,16 @@ def explained(store: Store, account: Account) -> list[str]:
     return [one_line(head, 400), *(f"  {one_line(detail, 400)}" for detail in shown)]
 
 
-def _fate(decision: Account | None) -> str:
+def _outcome(decision: Account | None) -> str:
     if decision is None:
         return "not decided yet; `curate decide` decides it"
-    fate = "kept" if decision["keep"] else "held until a review" if decision["held"] else "dropped"
-    return f"{fate} by policy {decision['policy']}"
+    outcome = "kept" if decision["keep"] else "held until a review" if decision["held"] else "dropped"
+    return f"{outcome} by policy {decision['policy']}"
 
 
 def _conversation(store: Store, account: Account, policy: Policy) -> Iterator[str]:
     item, decision = account["conversation"], account["decision"]
-    yield f"conversation {item} ({account['released_as']}, {account['source']}): {_fate(decision)}"
+    yield f"conversation {item} ({account['released_as']}, {account['source']}): {_outcome(decision)}"
     if decision:
         yield from _reasons(store, item, decision, policy, account["twin"])
         if decision["redactions"]:
@@ -65,7 +65,7 @@ def _conversation(store: Store, account: Account, policy: Policy) -> Iterator[st
 def _battle(store: Store, account: Account, policy: Policy) -> Iterator[str]:
     vote, decision = account["vote"], account["decision"]
     said = f"{vote['model_a']} against {vote['model_b']}, winner {vote['winner']}, {vote['source']}:{vote['line']}"
-    yield f"battle {account['battle']} ({said}): {_fate(decision)}"
+    yield f"battle {account['battle']} ({said}): {_outcome(decision)}"
     reasons = list(decision["reasons"]) if decision else []
     for side in _SIDES:
         theirs = account["sides"][side]
@@ -78,8 +78,8 @@ def _battle(store: Store, account: Account, policy: Policy) -> Iterator[str]:
         held = [_said(rule, "the battle", frame[rule.signal.partition(".")[2]].to_list()[0]) for rule in rules]
         yield f"{reason}: {'; '.join(held) or reason_texts(policy).get(reason, 'a rule of an earlier policy')}"
     if decision and (withheld := decision["vote_reason_withheld"]) is not None:
-        fate = f"withheld by {', '.join(withheld)}" if withheld else "released with the battle"
-        yield f"what the voter wrote: {fate}"
+        outcome = f"withheld by {', '.join(withheld)}" if withheld else "released with the battle"
+        yield f"what the voter wrote: {outcome}"
 
 
 def _image(store: Store, account: Account, policy: Policy) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _image(store: Store, account: Account, policy: Policy) -> Iterator[str]:
 
 def _line(store: Store, account: Account, policy: Policy) -> Iterator[str]:
     line, found = account["line"], account["conversations"]
-    yield f"line {line['source']}:{line['line']}: {line['fate']}"
+    yield f"line {line['source']}:{line['line']}: {line['outcome']}"
     if line["reason"] and not found:
         yield f"{line['reason']}: {(reason_texts(policy) | REPEATS).get(line['reason'], 'a rule of an earlier policy')}"
     if successors := account["now"]:

@@ -196,7 +196,7 @@ def summary_lines(release: Path, plan: UploadPlan, store: Store | None) -> Itera
     yield f"version {manifest.version}, manifest {plan.manifest_sha256[:MANIFEST_DIGITS]}: {counts}"
     yield f"licence {manifest.policy.get('licence') or 'not chosen: the policy names one (`licence`)'}"
     yield f"in {gone.lines:,} = kept {gone.kept:,} + dropped {gone.dropped:,} + rejected {gone.rejected:,}"
-    yield from (f"  {fate} {count:,} {reason}" for fate, reason, count in gone.reasons())
+    yield from (f"  {outcome} {count:,} {reason}" for outcome, reason, count in gone.reasons())
     yield from _changes(release, plan, store)
 
 

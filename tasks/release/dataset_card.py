@@ -70,8 +70,8 @@ def dataset_card(
             row.__name__: described_columns(row) for row in dict.fromkeys(chain(*map(inner_rows, schemas.values())))
         },
         removed=[
-            (f"{fate}: {reason}", f"{lines:,}", markdown_text(texts.get(reason, ""), characters_max=400))
-            for fate, reason, lines in funnel.reasons()
+            (f"{outcome}: {reason}", f"{lines:,}", markdown_text(texts.get(reason, ""), characters_max=400))
+            for outcome, reason, lines in funnel.reasons()
         ],
         agreement=list(_agreement(bench["bench_agreement"])),
         funnel_line=funnel_line(funnel),
@@ -118,7 +118,7 @@ def split_card(card: str) -> tuple[dict[str, Any], str]:
 
 
 def wrong_numbers(folder: Path, manifest: Manifest, statistics: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """Problems of the card's numbers: counts and fates against the manifest, statistics against those of the rows."""
+    """Problems of the card's numbers: counts and outcomes against the manifest, statistics against those of the rows."""
     card = (folder / CARD).read_text(encoding="utf-8")
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in card.splitlines() if "|" in line]
     shown = {row[0]: row[1:] for row in reversed(cells)}  # when a first cell is repeated, its first row counts
@@ -134,7 +134,7 @@ def wrong_numbers(folder: Path, manifest: Manifest, statistics: Mapping[str, tup
         if found != [UNKNOWN if number in unknown else cell for number, cell in enumerate(right)]:
             yield f"{CARD}: statistics of {config} are not those of its rows, {' | '.join(right)}"
     gone = Funnel.model_validate(manifest.funnel)
-    reasons = [(f"{fate}: {reason}", f"{lines:,}") for fate, reason, lines in gone.reasons()]
+    reasons = [(f"{outcome}: {reason}", f"{lines:,}") for outcome, reason, lines in gone.reasons()]
     table = [(row[0], row[1]) for row in cells if row[0].startswith(("dropped: ", "rejected: ")) and len(row) > 1]
     if funnel_line(gone) not in card or sorted(table) != sorted(reasons):
         yield f"{CARD}: where the log lines went is not what the manifest says"

@@ -106,4 +106,4 @@ def _funnel(manifest: Manifest) -> Iterator[str]:
     gone = Funnel.model_validate(manifest.funnel)
     sums = (gone.dropped, sum(gone.dropped_by.values())), (gone.rejected, sum(gone.rejected_by.values()))
     if gone.lines != gone.kept + gone.dropped + gone.rejected or any(total != parts for total, parts in sums):
-        yield f"{MANIFEST}: the fates of the log lines do not add up to {gone.lines}"
+        yield f"{MANIFEST}: the outcomes of the log lines do not add up to {gone.lines}"

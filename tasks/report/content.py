@@ -103,9 +103,9 @@ def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
     rows = [(*each, meanings.get(each[1], "")) for each in gone.reasons()]
     if not rows:
         return None
-    table = pl.DataFrame(rows, schema=["fate", "reason", "lines", "means"], orient="row")
+    table = pl.DataFrame(rows, schema=["outcome", "reason", "lines", "means"], orient="row")
     shown = table.filter(~pl.col("reason").is_in(list(REPEATS)))
-    counts = {f"{reason} ({fate})": lines for fate, reason, lines, _ in shown.head(MOST).iter_rows()}
+    counts = {f"{reason} ({outcome})": lines for outcome, reason, lines, _ in shown.head(MOST).iter_rows()}
     repeats = sum(n for reason, n in gone.dropped_by.items() if reason in REPEATS)
     held = f" {gone.held:,} of the dropped lines are waiting for review." if gone.held else ""
     repeated = f"{', '.join(REPEATS)}: {repeats:,}"

@@ -25,7 +25,7 @@ class RunRecord:
     """The record of a running run: written again after every stage, so that a killed run leaves what it did.
 
     Its file is named by `started`. The funnel is recorded only when a release was made, because not every line has a
-    fate before.
+    outcome before.
     """
 
     def __init__(self, store: Store, settings: Settings, started: datetime) -> None:

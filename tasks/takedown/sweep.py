@@ -174,7 +174,7 @@ def _gone(column: str, stay: Distinct) -> pl.Expr:
 
 
 def _sweep_lines(store: Store, tombstones: Tombstones, now: datetime) -> None:
-    """Turn removed lines into rejects before they are removed from `sightings`, so that every line keeps a fate."""
+    """Turn removed lines into rejects before they are removed from `sightings`, so that every line keeps an outcome."""
     parts = store.parts("sightings")
     kept, rejects = withdraw_taken_down(store, parts, parts, tombstones, now)
     if rejects.height:

@@ -17,7 +17,7 @@ from schemas.run import StageReport
 from schemas.settings import BenchSettings
 from schemas.tables import TABLES
 from tasks.release.verify import verify_release
-from tasks.storage.queries.funnel import funnel, line_fates
+from tasks.storage.queries.funnel import funnel, line_outcomes
 from tasks.storage.tables import Store
 
 
@@ -36,8 +36,8 @@ def _log_lines(arena: Path) -> dict[str, int]:
 
 
 def test_every_input_line_is_kept_dropped_or_rejected_exactly_once(curated):
-    fates = line_fates(curated.store)
-    assert dict(fates.group_by("source").len().rows()) == _log_lines(curated.arena)
+    outcomes = line_outcomes(curated.store)
+    assert dict(outcomes.group_by("source").len().rows()) == _log_lines(curated.arena)
     gone = funnel(curated.store)
     assert gone.kept + gone.dropped + gone.rejected == gone.lines == sum(_log_lines(curated.arena).values())
     assert sum(gone.dropped_by.values()) == gone.dropped

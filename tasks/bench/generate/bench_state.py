@@ -12,14 +12,14 @@ from schemas.generated import (
     Alignment,
     Capability,
     DrawingState,
-    Fate,
     GeneratedAspect,
     GeneratedBench,
     GeneratedDescription,
-    GeneratedFate,
     GeneratedImage,
     GeneratedItem,
+    GeneratedOutcome,
     GeneratedQuestion,
+    Outcome,
 )
 from schemas.policy import GeneratedRule
 from schemas.row import Row
@@ -50,7 +50,7 @@ class ItemProgress:
     """Attempt -> alignment."""
     questions: list[GeneratedQuestion]
     """By attempt."""
-    fate: GeneratedFate | None
+    outcome: GeneratedOutcome | None
 
     @property
     def last(self) -> Alignment | None:
@@ -65,12 +65,12 @@ class ItemProgress:
     @property
     def accepted(self) -> bool:
         """Whether it ended as an item, and its image and question are still there: a takedown removes them."""
-        ended = self.fate is not None and self.fate.fate is Fate.ITEM
+        ended = self.outcome is not None and self.outcome.outcome is Outcome.ITEM
         return ended and bool(self.images and self.questions)
 
     def next_step(self, rule: GeneratedRule) -> tuple[NextStep, str]:
         """(what it needs, why it is dropped)."""
-        if self.fate is not None:
+        if self.outcome is not None:
             return NextStep.DONE, ""
         if not self.images:
             return NextStep.DRAW, ""
@@ -85,12 +85,12 @@ class ItemProgress:
             return NextStep.DRAW, ""
         return NextStep.DROP, "unusable" if self.last is None else "alignment"
 
-    def ended(self, fate: Fate, reason: str = "") -> GeneratedFate:
+    def ended(self, outcome: Outcome, reason: str = "") -> GeneratedOutcome:
         """The end of it."""
-        return GeneratedFate(
+        return GeneratedOutcome(
             description_id=self.description.description_id,
             bench=self.description.bench,
-            fate=fate,
+            outcome=outcome,
             reason=reason,
             images=len(self.images),
             score=self.last.score if self.last else None,
@@ -104,7 +104,7 @@ class BenchState:
     bench: GeneratedBench
     aspects: dict[int, GeneratedAspect] = field(default_factory=dict)
     progress: list[ItemProgress] = field(default_factory=list)
-    fates: dict[str, GeneratedFate] = field(default_factory=dict)
+    outcomes: dict[str, GeneratedOutcome] = field(default_factory=dict)
     """Description id -> its end, also of descriptions that could not be written."""
     items: list[GeneratedItem] = field(default_factory=list)
 
@@ -134,13 +134,13 @@ def read_bench(store: Store, name: str) -> BenchState:
     images = _by_description(_rows(store, "generated_images", GeneratedImage, ids))
     alignments = _by_description(_rows(store, "alignments", Alignment, ids))
     questions = _by_description(_rows(store, "generated_questions", GeneratedQuestion, ids))
-    fates = {each.description_id: each for each in _rows(store, "generated_fates", GeneratedFate, of_bench)}
+    outcomes = {each.description_id: each for each in _rows(store, "generated_outcomes", GeneratedOutcome, of_bench)}
     aspects = _rows(store, "generated_aspects", GeneratedAspect, of_bench)
     return BenchState(
         found[0],
         {each.aspect: each for each in aspects},
-        [_standing(each, images, alignments, questions, fates) for each in descriptions],
-        fates,
+        [_standing(each, images, alignments, questions, outcomes) for each in descriptions],
+        outcomes,
         _rows(store, "generated_items", GeneratedItem, of_bench),
     )
 
@@ -150,11 +150,11 @@ def _standing(
     images: Mapping[str, list[GeneratedImage]],
     alignments: Mapping[str, list[Alignment]],
     questions: Mapping[str, list[GeneratedQuestion]],
-    fates: Mapping[str, GeneratedFate],
+    outcomes: Mapping[str, GeneratedOutcome],
 ) -> ItemProgress:
     own = description.description_id
     measured = {each.attempt: each for each in alignments.get(own, ())}
-    return ItemProgress(description, images.get(own, []), measured, questions.get(own, []), fates.get(own))
+    return ItemProgress(description, images.get(own, []), measured, questions.get(own, []), outcomes.get(own))
 
 
 Owned = TypeVar("Owned", GeneratedImage, Alignment, GeneratedQuestion)

@@ -12,11 +12,11 @@ from schemas.errors import BadInput
 from schemas.generated import (
     Drawing,
     DrawingState,
-    Fate,
     GeneratedBench,
     GeneratedDescription,
-    GeneratedFate,
+    GeneratedOutcome,
     GeneratedQuestion,
+    Outcome,
 )
 from schemas.policy import GeneratedRule
 from schemas.row import Row
@@ -126,7 +126,7 @@ def write_missing_descriptions(store: Store, made: BenchState, author: Author, w
         with (
             progress("descriptions", len(cells)) as advance,
             arriving(store, "generated_descriptions") as keep,
-            arriving(store, "generated_fates") as end,
+            arriving(store, "generated_outcomes") as end,
         ):
             for results in map_as_done(write, cells, author.calls_at_once):
                 for description_id, result in results:
@@ -138,11 +138,11 @@ def _keep_description(
     made: BenchState, description_id: str, result: GeneratedDescription | Failed, keep: Keep, end: Keep, work: Work
 ) -> None:
     if isinstance(result, Failed) and result.reason in ("description_rejected", "no_check_questions"):
-        fate = GeneratedFate(
-            description_id=description_id, bench=made.bench.bench, fate=Fate.DROPPED, reason=result.reason, images=0,
+        outcome = GeneratedOutcome(
+            description_id=description_id, bench=made.bench.bench, outcome=Outcome.DROPPED, reason=result.reason, images=0,
             score=None,
         )  # fmt: skip
-        end([fate.model_dump()])
+        end([outcome.model_dump()])
         work.counts[result.reason] += 1
     elif work.took("author", result) and not isinstance(result, Failed):
         keep([result.model_dump()])
@@ -160,7 +160,7 @@ def _write_cell(
         description_id = description_id_of(made.bench.bench, aspect, level, number)
         if description_id in known:
             writer.known(known[description_id])
-        elif number in numbers and description_id not in made.fates:
+        elif number in numbers and description_id not in made.outcomes:
             result = writer.write(author, number)
             found.append((description_id, result))
             if isinstance(result, GeneratedDescription):
@@ -222,14 +222,14 @@ def check_missing(store: Store, made: BenchState, viewer: Viewer, rule: Generate
             advance()
     now = read_bench(store, made.bench.bench).progress
     dropped = [(each, why) for each in now for needs, why in [each.next_step(rule)] if needs is NextStep.DROP]
-    end_all(store, [each.ended(Fate.DROPPED, why) for each, why in dropped], work)
+    end_all(store, [each.ended(Outcome.DROPPED, why) for each, why in dropped], work)
     work.counts.update(each.next_step(rule)[0] for each in now)
 
 
-def end_all(store: Store, fates: Sequence[GeneratedFate], work: Work) -> None:
+def end_all(store: Store, outcomes: Sequence[GeneratedOutcome], work: Work) -> None:
     """Write the ends of some descriptions."""
-    store.append("generated_fates", frame_of(GeneratedFate, fates))
-    work.counts.update(each.reason or str(each.fate) for each in fates)
+    store.append("generated_outcomes", frame_of(GeneratedOutcome, outcomes))
+    work.counts.update(each.reason or str(each.outcome) for each in outcomes)
 
 
 def write_missing_questions(store: Store, made: BenchState, author: Author, rule: GeneratedRule, work: Work) -> None:
@@ -247,10 +247,11 @@ def write_missing_questions(store: Store, made: BenchState, author: Author, rule
             advance()
     now = read_bench(store, made.bench.bench).progress
     asked = [each for each in now if each.next_step(rule)[0] is NextStep.ASK and _settled(each.questions)]
-    fates = [
-        each.ended(Fate.DROPPED, "question") if each.questions[-1].problem else each.ended(Fate.ITEM) for each in asked
+    outcomes = [
+        each.ended(Outcome.DROPPED, "question") if each.questions[-1].problem else each.ended(Outcome.ITEM)
+        for each in asked
     ]
-    end_all(store, fates, work)
+    end_all(store, outcomes, work)
 
 
 def _settled(questions: Sequence[GeneratedQuestion]) -> bool:
@@ -272,8 +273,8 @@ def _ask(made: BenchState, author: Author, progress_of_item: ItemProgress) -> li
 
 def write_items(store: Store, made: BenchState, tombstones: Tombstones, work: Work) -> None:
     """The items, once every description has its end; they never change afterwards. What was taken down becomes none."""
-    if made.items or len(made.fates) < made.wanted:
-        work.counts["unfinished"] = made.wanted - len(made.fates)
+    if made.items or len(made.outcomes) < made.wanted:
+        work.counts["unfinished"] = made.wanted - len(made.outcomes)
         return
     accepted = [
         Accepted(each.description, each.questions[-1], each.images[-1].name) for each in made.progress if each.accepted
@@ -281,7 +282,7 @@ def write_items(store: Store, made: BenchState, tombstones: Tombstones, work: Wo
     every = make_items(made.bench, made.aspects, accepted)
     gone = tombstones.conversations(pl.Series([item.item_id for item in every], dtype=pl.String))
     items = [item for item in every if item.item_id not in gone]
-    if missing := sum(fate.fate is Fate.ITEM for fate in made.fates.values()) - len(items):
+    if missing := sum(outcome.outcome is Outcome.ITEM for outcome in made.outcomes.values()) - len(items):
         work.counts["taken_down"] = missing
     if items:
         store.append("generated_items", frame_of(type(items[0]), items))

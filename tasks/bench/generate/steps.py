@@ -51,7 +51,7 @@ def draw_images(settings: Settings, providers: Providers, rule: GeneratedRule) -
 @task(cache_policy=NO_CACHE)
 @timed
 def check_images(settings: Settings, providers: Providers, rule: GeneratedRule) -> StageReport:
-    """Ask the viewer about the new images. Writes `alignments`, and `generated_fates` of what the policy drops."""
+    """Ask the viewer about the new images. Writes `alignments`, and `generated_outcomes` of what the policy drops."""
     store, made, work = *_opened(settings), Work()
     making.check_missing(store, made, providers["viewer"], rule, work)
     return _report("bench_checks", work)
@@ -86,8 +86,8 @@ def _opened(settings: Settings) -> tuple[Store, BenchState]:
 
 def _summary(made: BenchState) -> list[str]:
     """What the benchmark holds, and what became of the rest."""
-    dropped = Counter(fate.reason for fate in made.fates.values() if fate.reason)
-    notes = [f"{len(made.fates):,} of {made.wanted:,} descriptions have their end, {len(made.items):,} are items"]
+    dropped = Counter(outcome.reason for outcome in made.outcomes.values() if outcome.reason)
+    notes = [f"{len(made.outcomes):,} of {made.wanted:,} descriptions have their end, {len(made.items):,} are items"]
     notes += [f"dropped: {', '.join(f'{reason} {count:,}' for reason, count in sorted(dropped.items()))}"] * bool(
         dropped
     )

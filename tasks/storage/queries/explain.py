@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from schemas.tables import SIGNALS
-from tasks.storage.queries.funnel import line_fates
+from tasks.storage.queries.funnel import line_outcomes
 from tasks.storage.queries.released import released_names
 from tasks.storage.queries.signals import table_name
 from tasks.storage.tables import Store
@@ -96,13 +96,13 @@ def _line(store: Store, item: str) -> Account | None:
     source, _, number = item.rpartition(":")
     if not number.isdecimal():
         return None
-    fate = _row(line_fates(store).filter(source=source, line=int(number)))
-    if fate is None:
+    outcome = _row(line_outcomes(store).filter(source=source, line=int(number)))
+    if outcome is None:
         return None
     rejected = store.read("rejects").filter(source=source, line=int(number))
     known = store.read("conversations", ["conversation_id", "source", "line"]).filter(source=source, line=int(number))
     return {
-        "line": fate,
+        "line": outcome,
         "rejected": _row(rejected),
         "conversations": known["conversation_id"].to_list(),
         "now": [] if known.height else _now(store, source, int(number)),

@@ -1,6 +1,6 @@
 """The funnel: every input line is counted once as kept, dropped or rejected, with its first reason.
 
-A chat line that holds the final state of a conversation has the fate of the conversation, a vote line that of its
+A chat line that holds the final state of a conversation has the outcome of the conversation, a vote line that of its
 battle. A line that a later line replaced (a conversation grew, an answer was regenerated, a vote was cast again) is
 dropped as `superseded`; a share line repeats the content of votes and is dropped as `share_record`.
 """
@@ -22,44 +22,46 @@ REPEATS = {
     SHARE: "a shared link; it repeats conversations that other lines hold",
 }
 """Reasons of dropped lines that repeat other lines -> what they mean."""
-_FATES = Path(__file__).with_name("line_fates.sql")
+_OUTCOMES = Path(__file__).with_name("line_outcomes.sql")
 _SAID: dict[str, dict[str, str]] = read_yaml(Path(__file__).with_name("rule_words.yaml"))
 
 
-def line_fates(store: Store) -> pl.DataFrame:
-    """source, line, fate (kept, dropped, rejected) and reason (null when kept) of every line, once each."""
-    return _fates(store).read("SELECT source, line, fate, reason FROM fates ORDER BY source, line")
+def line_outcomes(store: Store) -> pl.DataFrame:
+    """source, line, outcome (kept, dropped, rejected) and reason (null when kept) of every line, once each."""
+    return _outcomes(store).read("SELECT source, line, outcome, reason FROM outcomes ORDER BY source, line")
 
 
 def funnel(store: Store) -> Funnel:
-    """Counts of `line_fates`, and the number of lines that wait only for a review.
+    """Counts of `line_outcomes`, and the number of lines that wait only for a review.
 
     Raises AssertionError when the counts do not add up; nothing may be released then.
     """
-    database = _fates(store)
+    database = _outcomes(store)
     counts = database.read(
-        "SELECT fate, reason, count(*) AS number FROM fates GROUP BY ALL ORDER BY number DESC, reason"
+        "SELECT outcome, reason, count(*) AS number FROM outcomes GROUP BY ALL ORDER BY number DESC, reason"
     )
-    lines = database.read("SELECT count(DISTINCT (source, line)) FROM fates").item()
-    held = database.read("SELECT count(*) FROM fates WHERE held").item()
-    assert counts["number"].sum() == lines, "a line has two fates"
-    totals = {fate: int(counts.filter(fate=fate)["number"].sum()) for fate in ("kept", "dropped", "rejected")}
+    lines = database.read("SELECT count(DISTINCT (source, line)) FROM outcomes").item()
+    held = database.read("SELECT count(*) FROM outcomes WHERE held").item()
+    assert counts["number"].sum() == lines, "a line has two outcomes"
+    totals = {
+        outcome: int(counts.filter(outcome=outcome)["number"].sum()) for outcome in ("kept", "dropped", "rejected")
+    }
     by_reason = {
-        f"{fate}_by": dict(counts.filter(fate=fate).select("reason", "number").iter_rows())
-        for fate in ("dropped", "rejected")
+        f"{outcome}_by": dict(counts.filter(outcome=outcome).select("reason", "number").iter_rows())
+        for outcome in ("dropped", "rejected")
     }
     return Funnel(lines=lines, **totals, **by_reason, held=held)
 
 
-def _fates(store: Store) -> TemporaryDatabase:
-    """A database with the table `fates`."""
+def _outcomes(store: Store) -> TemporaryDatabase:
+    """A database with the table `outcomes`."""
     database = TemporaryDatabase()
     database.load_table(store, "sightings", ["source", "line", "record_type"])
     database.load_table(store, "rejects", ["source", "line", "reason"])
     database.load_table(store, "conversations", ["conversation_id", "source", "line"])
     database.load_table(store, "battles", ["battle_id", "source", "line"])
     database.load_table(store, "decisions", ["item_id", "item_kind", "keep", "reasons", "held"])
-    database.run(_FATES.read_text())
+    database.run(_OUTCOMES.read_text())
     return database
 
 

@@ -158,7 +158,7 @@ def test_a_statistic_that_can_be_counted_may_not_be_hidden(own_release):
 
 
 MANIFEST = {
-    "the fates of the log lines do not add up": lambda m: {"funnel": m["funnel"] | {"kept": 1}},
+    "the outcomes of the log lines do not add up": lambda m: {"funnel": m["funnel"] | {"kept": 1}},
     "which stand-ins it was built with": lambda m: {"embedded_providers": []},
     "the first or last day": lambda m: {"first_day": "1999-01-01"},
 }

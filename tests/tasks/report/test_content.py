@@ -63,17 +63,17 @@ def test_each_rule_stands_beside_upstream_s_and_all_drops_come_first(tables, rep
 
 def test_removed_lines_add_up_to_what_was_dropped_and_rejected(content, tables):
     removed = tables["removed"]
-    assert dict(removed.group_by("fate").agg(pl.col("lines").sum()).iter_rows()) == {
+    assert dict(removed.group_by("outcome").agg(pl.col("lines").sum()).iter_rows()) == {
         "dropped": content.funnel.dropped,
         "rejected": content.funnel.rejected,
     }
-    assert dict(removed.filter(fate="dropped").select("reason", "lines").iter_rows()) == content.funnel.dropped_by
+    assert dict(removed.filter(outcome="dropped").select("reason", "lines").iter_rows()) == content.funnel.dropped_by
 
 
 def test_the_csv_of_removed_lines_says_the_same(tables, report):
     with (report / "tables" / "removed.csv").open(newline="", encoding="utf-8") as stream:
-        rows = [(row["fate"], row["reason"], int(row["lines"])) for row in csv.DictReader(stream)]
-    assert rows == list(tables["removed"].select("fate", "reason", "lines").iter_rows())
+        rows = [(row["outcome"], row["reason"], int(row["lines"])) for row in csv.DictReader(stream)]
+    assert rows == list(tables["removed"].select("outcome", "reason", "lines").iter_rows())
 
 
 def test_the_head_counts_what_was_kept(content, kept, reported_store):
@@ -166,7 +166,7 @@ def test_every_reason_of_the_policy_is_explained(tables):
     assert {rule.reason for rule in POLICY.rules} | {POLICY.duplicates.reason, *REPEATS} <= texts.keys()
     assert texts["nsfw_image"] == "nudity or sex with probability 0.8 or more in an image"
     assert texts["unmeasured_nsfw"] == "no measurement, which counts against it"
-    dropped = tables["removed"].filter(fate="dropped")
+    dropped = tables["removed"].filter(outcome="dropped")
     assert set(dropped.filter(pl.col("means") == "")["reason"]) == set()
 
 

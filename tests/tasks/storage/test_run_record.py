@@ -28,7 +28,7 @@ def test_a_record_says_what_was_asked_and_what_was_done(tmp_path):
     assert record["settings"]["seed"] == 7
     assert [stage["stage"] for stage in record["stages"]] == ["ingest", "screen"]
     assert record["stages"][1]["failures"] == {"nsfw: x": 1}
-    assert record["funnel"] is None  # no release yet: not every line has a fate
+    assert record["funnel"] is None  # no release yet: not every line has an outcome
 
 
 def test_no_path_of_the_machine_is_in_the_record(tmp_path):

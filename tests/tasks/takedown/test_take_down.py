@@ -12,7 +12,7 @@ from schemas.review import Review
 from tasks.images.decode import open_image
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.decided import is_decided, mark_decided
-from tasks.storage.queries.funnel import line_fates
+from tasks.storage.queries.funnel import line_outcomes
 from tasks.storage.reviews import journalled, keep
 from tasks.storage.tables import Store
 from tasks.takedown.take_down import take_down
@@ -150,12 +150,12 @@ def test_what_repeated_it_no_longer_says_so(store):
     assert store.read("decisions")["duplicate_of"].null_count() == store.read("decisions").height
 
 
-def test_every_line_keeps_a_fate(store):
-    before = line_fates(store).select("source", "line")
+def test_every_line_keeps_a_outcome(store):
+    before = line_outcomes(store).select("source", "line")
     removed = take(store, conv_id("ann"), conv_id("left"))
-    fates = line_fates(store)
-    assert fates.select("source", "line").equals(before)
-    taken_down = fates.filter(reason="taken_down").select(pl.format("{}:{}", "source", "line")).to_series().to_list()
+    outcomes = line_outcomes(store)
+    assert outcomes.select("source", "line").equals(before)
+    taken_down = outcomes.filter(reason="taken_down").select(pl.format("{}:{}", "source", "line")).to_series().to_list()
     assert removed.lines == taken_down
     assert len(taken_down) == 4
 

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.author_replies import WrittenAspect, WrittenQuestion
 from schemas.errors import BadInput
-from schemas.generated import DrawingState, GeneratedFate, GeneratedImage
+from schemas.generated import DrawingState, GeneratedImage, GeneratedOutcome
 from schemas.policy import GeneratedRule
 from tasks.bench.generate.alignment import failed_elements
 from tasks.bench.generate.aspects import fitting, write_aspects
@@ -23,7 +23,14 @@ from tasks.providers.embedded.scenes.author import SceneAuthor
 from tasks.providers.embedded.scenes.pictures import FAULTS
 from tests.generated_bench import NAME, make, settings_for
 
-TABLES = ("generated_descriptions", "alignments", "generated_questions", "generated_items", "generated_fates", "images")
+TABLES = (
+    "generated_descriptions",
+    "alignments",
+    "generated_questions",
+    "generated_items",
+    "generated_outcomes",
+    "images",
+)
 
 
 class NoCalls:
@@ -81,8 +88,8 @@ def made(settings):
 def test_every_cell_is_full_and_every_description_has_its_end(made):
     cells = Counter((each.description.aspect, each.description.level) for each in made.progress)
     assert cells == dict.fromkeys(((a, level) for a in range(4) for level in ("easy", "medium", "hard")), 2)
-    assert len(made.fates) == made.wanted == 24
-    assert len(made.items) == sum(fate.fate == "item" for fate in made.fates.values()) > 20
+    assert len(made.outcomes) == made.wanted == 24
+    assert len(made.items) == sum(outcome.outcome == "item" for outcome in made.outcomes.values()) > 20
 
 
 def test_keys_are_even_in_every_level(made):
@@ -155,8 +162,8 @@ def test_a_refused_image_is_dropped_by_name_and_not_ordered_again(tmp_path):
     settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])
     refusing = Scripted("draw", [Failed("refused")], Providers()["pictures"])
     store = make(settings, With("pictures", refusing))
-    fates = store.read("generated_fates")
-    assert fates.filter(reason="refused").height == 1 and fates.filter(fate="item").height == 3
+    outcomes = store.read("generated_outcomes")
+    assert outcomes.filter(reason="refused").height == 1 and outcomes.filter(outcome="item").height == 3
     refused = store.read("generated_images").filter(state="refused")["description_id"][0]
     assert store.read("generated_images").filter(description_id=refused).height == 1
 
@@ -175,8 +182,8 @@ def test_an_image_below_the_threshold_is_drawn_again_and_then_dropped(tmp_path):
     settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])
     blind = Scripted("look", ["nothing"] * 10_000, Providers()["viewer"])
     store = make(settings, With("viewer", blind), GeneratedRule(redraws_max=1))
-    fates = [GeneratedFate(**row) for row in store.read("generated_fates").to_dicts()]
-    assert {(each.reason, each.images, each.score) for each in fates} == {("alignment", 2, 0.0)}
+    outcomes = [GeneratedOutcome(**row) for row in store.read("generated_outcomes").to_dicts()]
+    assert {(each.reason, each.images, each.score) for each in outcomes} == {("alignment", 2, 0.0)}
     assert store.read("images").height == 8 and store.height("conversations") == 0
 
 
@@ -184,7 +191,7 @@ def test_a_viewer_that_fails_leaves_no_score(tmp_path):
     settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])
     down = Scripted("look", [Failed("timed_out")] * 10_000, Providers()["viewer"])
     store = make(settings, With("viewer", down))
-    assert store.height("alignments") == 0 and store.height("generated_fates") == 0
+    assert store.height("alignments") == 0 and store.height("generated_outcomes") == 0
 
 
 def test_questions_that_another_call_cannot_solve_are_rejected(tmp_path):
@@ -195,7 +202,7 @@ def test_questions_that_another_call_cannot_solve_are_rejected(tmp_path):
     store = make(settings, With("author", unsure))
     rejected = store.read("generated_questions").filter(pl.col("problem") != "")
     assert rejected["problem"].to_list() == ["another call without the key finds another answer"] * 3
-    assert store.read("generated_fates").filter(reason="question").height == 1
+    assert store.read("generated_outcomes").filter(reason="question").height == 1
 
 
 def test_an_item_that_was_taken_down_is_not_made_again(tmp_path, monkeypatch):
@@ -226,7 +233,7 @@ def test_a_benchmark_goes_on_after_takedowns_and_makes_nothing_of_them_again(tmp
     settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])
     down = Scripted("question", [Failed("service_down")], Providers()["author"])
     store = make(settings, With("author", down))
-    assert store.height("generated_items") == 0 and store.height("generated_fates") == 3
+    assert store.height("generated_items") == 0 and store.height("generated_outcomes") == 3
     first = store.read("generated_questions").to_dicts()[0]
     take_down(store, [first["image_id"]], (), datetime.now(UTC), False)
     items = make(settings).read("generated_items")
@@ -235,8 +242,8 @@ def test_a_benchmark_goes_on_after_takedowns_and_makes_nothing_of_them_again(tmp
     stay = {table: store.read(table) for table in ("generated_images", "generated_questions")}
     removed = take_down(store, items["item_id"].to_list(), (), datetime.now(UTC), False)
     assert (removed.lines, removed.image_files) == ([], []), "what was made here is in no raw log"
-    kept = {table: store.height(table) for table in ("generated_descriptions", "generated_fates", "alignments")}
-    assert kept == {"generated_descriptions": 4, "generated_fates": 4, "alignments": 0}
+    kept = {table: store.height(table) for table in ("generated_descriptions", "generated_outcomes", "alignments")}
+    assert kept == {"generated_descriptions": 4, "generated_outcomes": 4, "alignments": 0}
     make(settings, NoCalls())
     assert store.height("generated_items") == 0 == store.height("conversations")
     for table, rows in stay.items():  # as when another conversation shows their images
@@ -246,9 +253,9 @@ def test_a_benchmark_goes_on_after_takedowns_and_makes_nothing_of_them_again(tmp
 
 
 def test_an_image_after_one_that_was_taken_down_has_a_number_of_its_own(made):
-    standing = next(each for each in made.progress if each.fate.fate == "item")
+    standing = next(each for each in made.progress if each.outcome.outcome == "item")
     second = standing.images[-1].model_copy(update={"attempt": 1})
-    unseen = dataclasses.replace(standing, images=[second], alignments={}, questions=[], fate=None)
+    unseen = dataclasses.replace(standing, images=[second], alignments={}, questions=[], outcome=None)
     assert unseen.next_attempt == 2 and not unseen.accepted
 
 

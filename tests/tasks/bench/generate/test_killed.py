@@ -87,7 +87,7 @@ def test_a_killed_run_orders_at_most_one_batch_again_and_ends_as_any_other(kille
     again = sorted(order for order, times in Counter(orders(log)).items() if times > 1)
     assert 0 < len(again) <= ROWS_A_PART + IN_FLIGHT and set(again) <= set(before)
     made = read_bench(store, NAME)
-    assert len(made.fates) == made.wanted == 48
+    assert len(made.outcomes) == made.wanted == 48
     whole = make(chosen(tmp_path / "whole"))
     assert store.read("generated_items").sort("number").equals(whole.read("generated_items").sort("number"))
 
@@ -106,4 +106,4 @@ def test_calls_that_a_budget_stopped_are_made_later_and_no_image_twice(tmp_path)
     assert draw_images.fn(settings, Spent(log), GeneratedRule()).failures["pictures: budget_reached"]
     store = make(settings, LoggedPictures(log))
     assert max(Counter(orders(log)).values()) == 1
-    assert len(read_bench(store, NAME).fates) == 48
+    assert len(read_bench(store, NAME).outcomes) == 48

@@ -101,11 +101,11 @@ def test_an_image_shows_its_signals_where_it_is_used_and_what_it_resembles(tmp_p
     assert "vector" not in account["signals"]["image_embedding"]
 
 
-@pytest.mark.parametrize(("line", "fate"), [(1, "kept"), (50, "dropped"), (500, "dropped"), (600, "rejected")])
-def test_a_line_shows_its_fate(store, line, fate):
+@pytest.mark.parametrize(("line", "outcome"), [(1, "kept"), (50, "dropped"), (500, "dropped"), (600, "rejected")])
+def test_a_line_shows_its_outcome(store, line, outcome):
     account = explain_item(store, f"{SOURCE}:{line}")
-    assert account["line"]["fate"] == fate
-    assert (account["rejected"] is not None) == (fate == "rejected")
+    assert account["line"]["outcome"] == outcome
+    assert (account["rejected"] is not None) == (outcome == "rejected")
 
 
 def test_a_line_names_its_conversation(store):

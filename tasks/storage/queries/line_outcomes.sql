@@ -1,5 +1,5 @@
--- source, line, fate, held and reason of every input line, once each.
-CREATE TABLE fates AS
+-- source, line, outcome, held and reason of every input line, once each.
+CREATE TABLE outcomes AS
 WITH lines AS (
     SELECT source, line, first(record_type ORDER BY place) AS record_type FROM sightings GROUP BY source, line
 ), items AS (
@@ -15,7 +15,7 @@ WITH lines AS (
 ), judged AS (  -- a share line may be the source of two conversations; it is kept when one of them is
     SELECT DISTINCT ON (source, line) * FROM known ORDER BY source, line, keep DESC NULLS LAST, item_id
 )
-SELECT source, line, if(keep, 'kept', 'dropped') AS fate, coalesce(held, false) AS held,
+SELECT source, line, if(keep, 'kept', 'dropped') AS outcome, coalesce(held, false) AS held,
     CASE WHEN coalesce(keep, false) THEN NULL WHEN reason IS NOT NULL THEN reason
     WHEN record_type = 'share' THEN 'share_record' ELSE 'superseded' END AS reason
 FROM judged
