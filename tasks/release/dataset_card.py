@@ -118,7 +118,7 @@ def split_card(card: str) -> tuple[dict[str, Any], str]:
 
 
 def wrong_numbers(folder: Path, manifest: Manifest, statistics: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """Problems of the card's numbers: counts and outcomes against the manifest, statistics against those of the rows."""
+    """Problems of the card's numbers: counts and outcomes against the manifest, statistics against the rows."""
     card = (folder / CARD).read_text(encoding="utf-8")
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in card.splitlines() if "|" in line]
     shown = {row[0]: row[1:] for row in reversed(cells)}  # when a first cell is repeated, its first row counts

@@ -139,8 +139,8 @@ def _keep_description(
 ) -> None:
     if isinstance(result, Failed) and result.reason in ("description_rejected", "no_check_questions"):
         outcome = GeneratedOutcome(
-            description_id=description_id, bench=made.bench.bench, outcome=Outcome.DROPPED, reason=result.reason, images=0,
-            score=None,
+            description_id=description_id, bench=made.bench.bench, outcome=Outcome.DROPPED, reason=result.reason,
+            images=0, score=None,
         )  # fmt: skip
         end([outcome.model_dump()])
         work.counts[result.reason] += 1
