@@ -8,6 +8,7 @@ import prefect
 from prefect.settings import PREFECT_API_URL
 
 from flows.commands.engine import check_server
+from flows.run_names import run_name
 from schemas.errors import CurateError
 
 P = ParamSpec("P")
@@ -39,6 +40,6 @@ for _name in ("prefect.flow_runs", "prefect.task_runs"):  # what the UI shows
     logging.getLogger(_name).addFilter(OneLine())
 
 
-def flow(name: str, flow_run_name: Callable[[], str] | None = None) -> Callable[[Callable[P, R]], prefect.Flow[P, R]]:
-    """Decorator: make a function a flow of this name."""
-    return lambda stage: CheckedFlow(stage, name=name, flow_run_name=flow_run_name)
+def flow(name: str) -> Callable[[Callable[P, R]], prefect.Flow[P, R]]:
+    """Decorator: make a function a flow of this name, whose runs are named by `run_name`."""
+    return lambda stage: CheckedFlow(stage, name=name, flow_run_name=run_name)

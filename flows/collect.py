@@ -7,14 +7,13 @@ from flows.decide import decide, decide_described
 from flows.ingest import ingest
 from flows.measure import describe, screen
 from flows.one_writer import one_writer
-from flows.run_names import run_name
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.providers import Providers
 from tasks.signals.steps import measure_item_images
 
 
-@flow(name="take-in-items", flow_run_name=run_name)
+@flow(name="take-in-items")
 @one_writer
 def take_in_items(settings: Settings) -> Iterator[StageReport]:
     """Read the rows of one file of items, which `logs` names, and screen what they say and show."""
@@ -22,7 +21,7 @@ def take_in_items(settings: Settings) -> Iterator[StageReport]:
     yield from screen(settings)
 
 
-@flow(name="decide-items", flow_run_name=run_name)
+@flow(name="decide-items")
 @one_writer
 def decide_items(settings: Settings) -> Iterator[StageReport]:
     """Decide on all items, once their findings are stored, and describe what is kept."""

@@ -9,13 +9,12 @@ from flows.ingest import ingest
 from flows.measure import describe, screen
 from flows.one_writer import one_writer
 from flows.release import release
-from flows.run_names import run_name
 from flows.sample import sample
 from schemas.run import StageReport
 from schemas.settings import Settings
 
 
-@flow(name="curate", flow_run_name=run_name)
+@flow(name="curate")
 @one_writer
 def curate(settings: Settings) -> Iterator[StageReport]:
     """Raw logs -> a release. Reports each stage as it ends; the last one names the release."""

@@ -7,13 +7,12 @@ from flows.curate import until_drawn
 from flows.evaluate import answer, compare
 from flows.one_writer import one_writer
 from flows.release import release
-from flows.run_names import run_name
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.demo.steps import write_answer_files
 
 
-@flow(name="demo", flow_run_name=run_name)
+@flow(name="demo")
 @one_writer
 def demo(settings: Settings) -> Iterator[StageReport]:
     """As `curate`, and what `curate judge answer` and `compare` do before the release."""

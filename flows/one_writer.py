@@ -1,15 +1,20 @@
 """Wraps every flow that writes to a store: checks, a lock, one budget, a run record, log lines and artifacts."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import wraps
 from typing import cast
 
+from prefect import tags
+from prefect.runtime import deployment, flow_run
+from prefect.states import Running
+
 from flows.before_work import check_before_work
 from flows.run_names import ended
-from flows.shown import Shown
+from flows.shown import Shown, show_state
 from flows.task_runners import shards_by
-from schemas.errors import CurateError
+from schemas.errors import CurateError, StoreBusy
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.runtime.budget import one_ledger
@@ -20,15 +25,18 @@ from tasks.storage.run_record import RunRecord, run_record
 from tasks.storage.storage_errors import storage_errors
 from tasks.storage.tables import Store
 
+WAIT_SECONDS = 10.0
+"""Time between two attempts of a waiting run to lock its store."""
 _running: list[tuple[RunRecord, Shown]] = []
 """The outermost run of this process, if there is one."""
 
 
 def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[Settings], list[StageReport]]:
-    """Decorator: lock the store while the flow runs. Raises BadInput when another process writes to it.
+    """Decorator: lock the store while the flow runs. Raises StoreBusy when another process writes to it.
 
-    The flow yields the report of each stage that ends, which is then recorded and shown. Only the outermost flow checks
-    the settings, starts the ledger (all stages share one budget), opens the run record and gives an error its state.
+    The run of a deployment waits for that process instead. The flow yields the report of each stage that ends, which is
+    then recorded and shown. Only the outermost flow checks the settings, starts the ledger (all stages share one
+    budget), opens the run record, gives an error its state and tags the runs of inner flows as its own.
     """
 
     @wraps(stage)
@@ -44,7 +52,7 @@ def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[
     def work(settings: Settings, outermost: bool) -> list[StageReport]:
         if outermost:
             check_before_work(settings)
-        with writing(settings.store) as store, storage_errors(store):
+        with _locked(settings.store) as store, storage_errors(store), tags(*flow_run.tags):
             if outermost:
                 sweep(store)
                 take_in(store)
@@ -52,6 +60,28 @@ def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[
                 return _ended(store, stage(settings))
 
     return held
+
+
+@contextmanager
+def _locked(root: str) -> Iterator[Store]:
+    """Lock the store; the run of a deployment, for which nobody waits, does so as soon as it is free."""
+    with ExitStack() as stack:
+        try:
+            store = stack.enter_context(writing(root))
+        except StoreBusy as busy:
+            if deployment.id is None:
+                raise
+            show_state(Running(name="Waiting", message=str(busy)))
+            store = _freed(stack, root)
+            show_state(Running())
+        yield store
+
+
+def _freed(stack: ExitStack, root: str) -> Store:
+    while True:
+        time.sleep(WAIT_SECONDS)
+        with suppress(StoreBusy):
+            return stack.enter_context(writing(root))
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from prefect.states import Cancelled
 from pydantic import Field
 
 from flows.checked_flow import flow
-from flows.run_names import run_name
 from tasks.publish.steps import describe_release, push_release
 
 HOURS_TO_DECIDE = 72
@@ -33,7 +32,7 @@ def form(text: str) -> type[Approval]:
     return Approval.with_initial_data(description=f"```\n{text}\n```")
 
 
-@flow(name="publish", flow_run_name=run_name)
+@flow(name="publish")
 def publish(
     release: str,
     repo: str,

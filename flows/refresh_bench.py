@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from flows.checked_flow import flow
 from flows.one_writer import one_writer
 from flows.release import release
-from flows.run_names import run_name
 from flows.sample import sample
 from schemas.run import StageReport
 from schemas.settings import Settings
 
 
-@flow(name="refresh-bench", flow_run_name=run_name)
+@flow(name="refresh-bench")
 @one_writer
 def refresh_bench(settings: Settings) -> Iterator[StageReport]:
     """Find topics and draw the benchmark with the settings' seed and size. Nothing is read or measured."""

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from flows.checked_flow import flow
 from flows.one_writer import one_writer
-from flows.run_names import run_name
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.leaderboard.steps import rate_judged, rate_models
@@ -20,7 +19,7 @@ from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
 
-@flow(name="release", flow_run_name=run_name)
+@flow(name="release")
 @one_writer
 def release(settings: Settings) -> Iterator[StageReport]:
     """Build, rate its battles and what a judge said, report on, seal and write a release.

@@ -9,8 +9,10 @@ from uuid import UUID
 from prefect.artifacts import create_markdown_artifact, create_progress_artifact, create_table_artifact
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
+from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
+from prefect.runtime import flow_run
 
 from schemas.run import StageReport
 from schemas.settings import Settings
@@ -62,6 +64,13 @@ class Shown:
                 _show_release(self._settings, reports[-1])
 
 
+def show_state(state: State[Any]) -> None:
+    """Give the present run another state, such as `Running` with a name of its own, and log its message."""
+    with _artifacts(), get_client(sync_client=True) as client:
+        get_run_logger().info("%s", state.message or state.name)
+        client.set_flow_run_state(str(flow_run.id), state)
+
+
 @contextmanager
 def _artifacts() -> Iterator[None]:
     """Logs any failure of the server or the connection. Outside a flow run `get_run_logger` ends the block."""
@@ -69,7 +78,7 @@ def _artifacts() -> Iterator[None]:
         yield
     except Exception as error:
         if FlowRunContext.get() is not None:
-            get_run_logger().warning("artifacts were not stored (%s)", type(error).__name__)
+            get_run_logger().warning("not shown by Prefect (%s)", type(error).__name__)
 
 
 def _line(report: StageReport) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from flows.checked_flow import flow
 from flows.one_writer import one_writer
-from flows.run_names import run_name
 from flows.writer import writer_of
 from schemas.run import StageReport
 from schemas.settings import Settings
@@ -13,7 +12,7 @@ from tasks.providers import Providers
 from tasks.signals.steps import measure_item_images, signal_versions
 
 
-@flow(name="write-items", flow_run_name=run_name)
+@flow(name="write-items")
 @one_writer
 def write_items(settings: Settings) -> Iterator[StageReport]:
     """Write the captions and references that kept items lack."""

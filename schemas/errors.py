@@ -8,6 +8,7 @@
     ├── CanaryEscaped           a planted probe that was not caught: nothing may be released
     ├── DriftHeld               a rule drops more or less than it used to: nothing is released yet; status 3
     ├── ProviderHeld            a chosen provider failed for too many items: nothing is released yet; status 3
+    ├── StoreBusy               another run is writing to the store
     ├── StoreUnwell             the disk is full, or the store cannot be reached or is damaged
     ├── EngineUnwell            Prefect's server does not start or answer
     └── HubError                the Hugging Face Hub refuses, or cannot be reached
@@ -61,6 +62,10 @@ class ProviderHeld(CurateError):
     """A run that stops before its release because a chosen provider failed; the text says which, why and how often."""
 
     exit_status = 3
+
+
+class StoreBusy(CurateError):
+    """Another run is writing to the store; the text says since when."""
 
 
 class StoreUnwell(CurateError):

@@ -23,7 +23,7 @@ from uuid import uuid4
 from filelock import FileLock, Timeout
 from fsspec.implementations.local import LocalFileSystem
 
-from schemas.errors import BadInput, StoreUnwell
+from schemas.errors import StoreBusy, StoreUnwell
 from schemas.tables import TABLES
 from tasks.storage.storage_errors import storage_errors
 from tasks.storage.tables import HOLDS, Store
@@ -43,7 +43,7 @@ _GUARD = threading.Lock()
 
 @contextmanager
 def writing(root: str) -> Iterator[Store]:
-    """Lock a store for writing and yield it. Raises BadInput when another process writes to it.
+    """Lock a store for writing and yield it. Raises StoreBusy when another process writes to it.
 
     On a local folder the lock ends with the process, even if it is killed. On an object store it is a lease, which
     expires 10 minutes after a killed writer.
@@ -88,7 +88,7 @@ def _local(store: Store) -> Iterator[None]:
                 Path(store.at(_FILE)).unlink()  # still locked: filelock handles a lock file that was removed
     except Timeout:
         began = since.read_text() if since.exists() else "just now"
-        raise BadInput(
+        raise StoreBusy(
             f"another run has been writing to store {store.root!r} since {began or 'just now'}; wait for it to end"
         ) from None
 
@@ -106,7 +106,7 @@ class Terms(NamedTuple):
 
 @contextmanager
 def leased(store: Store, terms: Terms | None = None) -> Iterator[None]:
-    """Hold the store's lease. Raises BadInput when another run holds it; interrupts this run if it loses the lease."""
+    """Hold the store's lease. Raises StoreBusy when another run holds it; interrupts this run if it loses the lease."""
     terms, own = terms or Terms(), f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC {uuid4().hex}".encode()
     _take(store, own, terms)
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -136,7 +136,7 @@ def _take(store: Store, own: bytes, terms: Terms) -> None:
             if store.read_bytes(_FILE) == own:
                 return
     since = (store.read_bytes(_FILE) or b"").decode()[: len("2026-01-01 00:00:00 UTC")]
-    raise BadInput(
+    raise StoreBusy(
         f"another run has been writing to store {store.root!r} since {since or 'just now'}; wait for it to end. "
         f"If it was killed, its hold ends by itself {terms.expires_after / 60:.0f} minutes after it"
     )

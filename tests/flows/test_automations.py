@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -17,15 +17,20 @@ import yaml
 from prefect.blocks.notifications import CustomWebhookNotificationBlock
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterParentFlowRunId
 from prefect.client.schemas.objects import FlowRun
 from prefect.events import Event
 from prefect.events.schemas.automations import AutomationCore
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import Running
+from prefect.states import Completed, Running
+
+from tests.http_server import HttpServer, Reply
 
 ROOT = Path(__file__).parents[2]
 AUTOMATIONS = (ROOT / "docs" / "automations.yaml").read_text()
 NOBODY = "00000000-0000-0000-0000-000000000000"
+SECONDS = 10
+"""The shortest time that Prefect lets an automation wait for what does not happen."""
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +62,17 @@ def test_they_are_about_the_deployments_that_there_are(made):
     assert all(tag.removeprefix("prefect.tag.") in each for each in tags)
 
 
-@pytest.fixture
-def server(tmp_path, monkeypatch) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[str]:
     """`prefect server start`: unlike the server of other tests it runs automations. Yields the address of its API."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
-    environment |= {"PREFECT_HOME": str(tmp_path), "PREFECT_SERVER_SERVICES_TRIGGERS_PROACTIVE_GRANULARITY": "1"}
+    environment |= {
+        "PREFECT_HOME": str(tmp_path_factory.mktemp("served")),
+        "PREFECT_SERVER_SERVICES_TRIGGERS_PROACTIVE_GRANULARITY": "1",
+    }
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port, "--no-ui"]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}/api"
@@ -83,12 +91,20 @@ def server(tmp_path, monkeypatch) -> Iterator[str]:
 
 ASLEEP = """
 import os, pathlib, time
-import prefect
+from flows.checked_flow import flow
+from flows.one_writer import one_writer
+from schemas.settings import Settings
 
-@prefect.flow
-def asleep():
+@flow(name="inner")
+@one_writer
+def inner(settings: Settings):
     pathlib.Path({pid!r}).write_text(str(os.getpid()))
     time.sleep(600)
+
+@flow(name="asleep")
+@one_writer
+def asleep(settings: Settings):
+    yield from inner(settings)
 """
 
 
@@ -120,27 +136,56 @@ def worker(server, tmp_path) -> Iterator[subprocess.Popen]:
 
 
 def test_a_run_that_is_killed_with_its_worker_is_crashed_and_a_run_of_others_is_not(server, worker, tmp_path):
-    """Both get SIGKILL; the shipped automation waits seconds here. The run of others is one that nobody runs."""
-    (shipped,) = [each for each in yaml.safe_load(AUTOMATIONS)["automations"] if each["name"] == "end killed runs"]
-    shipped["trigger"]["within"] = 10
+    """Both get SIGKILL; the shipped automation waits seconds here. The run of others is one that nobody runs.
+
+    The run of its inner flow is ended like that of the deployment.
+    """
     pid, code = tmp_path / "pid", tmp_path / "code"
     code.mkdir()
     (code / "asleep.py").write_text(ASLEEP.format(pid=str(pid)))
     with get_client(sync_client=True) as client:
-        client.create_automation(AutomationCore.model_validate(shipped))
+        client.create_automation(_within_seconds("end killed runs"))
         flow = client.create_flow_from_name("asleep")
         others = client.create_flow_run_from_deployment(client.create_deployment(flow, "of others"), state=Running())
         time.sleep(3)  # until the server has read the new automation
         client._client.post("/events", json=[_heartbeat("of others", others)]).raise_for_status()
         place = {"path": str(code), "entrypoint": "asleep.py:asleep", "work_pool_name": "killed", "tags": ["curation"]}
+        place["parameters"] = {"settings": {"store": str(tmp_path / "store")}}
         nightly = client.create_flow_run_from_deployment(client.create_deployment(flow, "nightly", **place))
-        assert _within(90, lambda: f"prefect.flow-run.{nightly.id}" in _alive(client)), "no heartbeat came"
-        assert client.read_flow_run(nightly.id).state.is_running()
+        assert _within(90, lambda: len(_alive(client)) == 3), "a heartbeat did not come"
+        of_nightly = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[nightly.id]))
+        (inner,) = client.read_flow_runs(flow_run_filter=of_nightly)
+        assert client.read_flow_run(nightly.id).state.is_running() and inner.state.is_running()
         worker.kill()
         os.kill(int(pid.read_text()), signal.SIGKILL)
         assert _within(40, lambda: client.read_flow_run(nightly.id).state.is_crashed())
         assert "no heartbeat" in client.read_flow_run(nightly.id).state.message
+        assert _within(40, lambda: client.read_flow_run(inner.id).state.is_crashed())
         assert client.read_flow_run(others.id).state.is_running()
+
+
+def test_an_alarm_is_given_when_no_night_was_ever_completed_and_again_when_nights_stop(server):
+    told = HttpServer()
+    told.answer(Reply({}))
+    block = CustomWebhookNotificationBlock(name="told", url=f"{told.url}/told", json_data={"text": "{{subject}}"})
+    with get_client(sync_client=True) as client, closing(told):
+        client.create_automation(_within_seconds("no night for 26 hours", str(block.save("told"))))
+        assert _within(30, lambda: len(told.requests) == 1), "no night ever: nobody was told"
+        deployment = client.create_deployment(client.create_flow_from_name("nights"), "nightly")
+        for _ in range(2):
+            client.create_flow_run_from_deployment(deployment, state=Completed())
+            time.sleep(SECONDS * 0.7)
+        assert len(told.requests) == 1, "an alarm although nights were completed"
+        assert _within(30, lambda: len(told.requests) == 2), "nights stopped: nobody was told"
+    assert "no night for 26 hours" in told.requests[1]["text"]
+
+
+def _within_seconds(name: str, block: str = NOBODY) -> AutomationCore:
+    """A shipped automation that waits for `SECONDS`, and tells through a block."""
+    shipped = yaml.safe_load(AUTOMATIONS.replace(NOBODY, block))["automations"]
+    (one,) = [each for each in shipped if each["name"] == name]
+    one["trigger"]["within"] = SECONDS
+    return AutomationCore.model_validate(one)
 
 
 def _alive(client: SyncPrefectClient) -> set[str]:

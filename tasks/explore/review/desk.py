@@ -9,7 +9,7 @@ from typing import NamedTuple
 import polars as pl
 from fsspec.implementations.local import LocalFileSystem
 
-from schemas.errors import BadInput, StoreUnwell, why_unreadable
+from schemas.errors import StoreBusy, StoreUnwell, why_unreadable
 from schemas.review import DetectorPrecision, Review, ReviewerAgreement, Waiting
 from tasks.explore.listing import item_key
 from tasks.explore.review.queues import NONE, ReviewQueue, Subject, fingerprint, subject_of
@@ -129,7 +129,7 @@ class Desk:
         With `at_once`, only on a local disk: on an object store a lease takes seconds, and would keep a run out.
         """
         if (not at_once or isinstance(self.store.fs, LocalFileSystem)) and journalled(self.store):
-            with suppress(BadInput, StoreUnwell, OSError), writing(self.store.root) as store:
+            with suppress(StoreBusy, StoreUnwell, OSError), writing(self.store.root) as store:
                 take_in(store)
 
     @property

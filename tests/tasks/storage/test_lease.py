@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import fsspec
 import pytest
 
-from schemas.errors import BadInput, StoreUnwell
+from schemas.errors import StoreBusy, StoreUnwell
 from tasks.storage.lock import Terms, leased, writing
 from tasks.storage.tables import Store
 
@@ -36,7 +36,7 @@ def test_a_hold_that_was_renewed_lately_refuses_and_says_when_it_ends(store):
     _left_behind(store, minutes_ago=9)
     with (
         pytest.raises(
-            BadInput, match=r"since 2026-01-01 00:00:00 UTC; .* killed, its hold ends by itself 10 minutes after it"
+            StoreBusy, match=r"since 2026-01-01 00:00:00 UTC; .* killed, its hold ends by itself 10 minutes after it"
         ),
         leased(store),
     ):
@@ -60,7 +60,7 @@ def test_of_several_that_take_over_at_once_one_succeeds(store):
             with leased(store, QUICK):
                 held.append(1)
                 time.sleep(1)
-        except BadInput:
+        except StoreBusy:
             refused.append(1)
 
     threads = [threading.Thread(target=take) for _ in range(4)]

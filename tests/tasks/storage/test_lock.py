@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import BadInput
+from schemas.errors import StoreBusy
 from tasks.storage.lock import writing
 
 ROOT = Path(__file__).parents[3]
@@ -39,7 +39,7 @@ def _hold(root: str) -> None:
 
 def test_a_second_process_is_refused_with_the_time_the_first_began(other_process, tmp_path):
     with pytest.raises(
-        BadInput, match=r"another run has been writing to store '.*' since 20.* UTC; wait for it to end"
+        StoreBusy, match=r"another run has been writing to store '.*' since 20.* UTC; wait for it to end"
     ):
         _hold(str(tmp_path))
 

@@ -60,7 +60,7 @@ def test_another_process_is_refused_while_a_takedown_is_under_way(start, store, 
         flows.commands.takedown, "_print_left", lambda *_: told.append(start(store.root).communicate()[1])
     )
     assert curate("takedown", "--yes", "--store", store.root, conv_id("ann"))[0] == 0
-    assert "BadInput: another run has been writing to store" in told[0]
+    assert "StoreBusy: another run has been writing to store" in told[0]
 
 
 def test_a_release_is_exported_while_the_store_is_held(start, store, monkeypatch):
@@ -70,4 +70,4 @@ def test_a_release_is_exported_while_the_store_is_held(start, store, monkeypatch
     )
     reports = [StageReport(stage="release", result="releases/1.0.0")]
     export_released(Settings(store=store.root), reports, Compat.VISIONARENA)
-    assert "BadInput: another run has been writing to store" in told[0]
+    assert "StoreBusy: another run has been writing to store" in told[0]
