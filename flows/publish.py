@@ -1,18 +1,24 @@
 """Publishes a release to the Hub after a person has approved it."""
 
-from typing import Any
+from typing import Any, cast
 
 from prefect import get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.flow_runs import suspend_flow_run
 from prefect.input import RunInput
+from prefect.input.actions import read_flow_run_input
 from prefect.states import Cancelled
 from pydantic import Field
 
 from flows.checked_flow import flow
+from flows.run_names import ended
+from schemas.errors import CurateError
 from tasks.publish.steps import describe_release, push_release
 
 HOURS_TO_DECIDE = 72
+_KEY = "approval"
+_ANSWER = f"suspended-{_KEY}-response"
+"""The name under which Prefect keeps the submitted form of a run that is suspended with `_KEY`."""
 
 
 class Approval(RunInput):
@@ -41,10 +47,14 @@ def publish(
     preview: bool = False,
     accept_embedded: list[str] | None = None,
 ) -> dict[str, str] | State[Any]:
-    """Runs as a deployment: suspends until the form is submitted, then starts again from the beginning."""
-    text = describe_release(release, repo, public, per_config, preview, accept_embedded or [])
-    answer = suspend_flow_run(wait_for_input=form(text), timeout=HOURS_TO_DECIDE * 3600, key="approval")
-    if not answer.approve:
-        return Cancelled(name="NotApproved", message=f"{answer.approved_by} did not approve")
-    get_run_logger().info("%r approved manifest %s for %s", answer.approved_by, answer.manifest.strip(), repo)
-    return push_release(release, repo, public, per_config, preview, answer.manifest.strip(), accept_embedded or [])
+    """Runs as a deployment: suspends until the form is submitted, then starts again and does what it says."""
+    what = (release, repo, public, per_config, preview)
+    try:
+        text = "" if read_flow_run_input(_ANSWER) else describe_release(*what, accept_embedded or [])
+        answer = suspend_flow_run(wait_for_input=form(text), timeout=HOURS_TO_DECIDE * 3600, key=_KEY)
+        if not answer.approve:
+            return Cancelled(name="NotApproved", message=f"{answer.approved_by} did not approve")
+        get_run_logger().info("%r approved manifest %s for %s", answer.approved_by, answer.manifest.strip(), repo)
+        return push_release(*what, answer.manifest.strip(), accept_embedded or [])
+    except CurateError as error:
+        return cast(State[Any], ended(error))

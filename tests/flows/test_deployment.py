@@ -14,7 +14,12 @@ from uuid import UUID
 import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
-from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterFlowRunId,
+    FlowRunFilter,
+    FlowRunFilterParentFlowRunId,
+)
 from prefect.client.schemas.objects import FlowRun
 from prefect.exceptions import PrefectHTTPStatusError
 from prefect.flow_runs import resume_flow_run
@@ -28,7 +33,7 @@ from tests.tasks.ingest.logs import chat, write
 
 ADDRESS, MAILBOX = "203.0.113.199", "planted.person@example.com"
 ROOT = Path(__file__).parents[2]
-BACKFILL = "curate/backfill"
+NIGHTLY, BACKFILL = "curate/nightly", "curate/backfill"
 ANSWERS = {"org/approved": True, "org/refused": False}
 """Repository -> whether publishing to it is approved."""
 PREFECT = [sys.executable, "-m", "prefect", "--no-prompt"]
@@ -111,7 +116,7 @@ def test_without_its_folders_nothing_is_deployed_and_one_line_says_so(environmen
 
 
 def test_nightly_runs_once_a_night_and_never_twice_at_once(client):
-    nightly = client.read_deployment_by_name("curate/nightly")
+    nightly = client.read_deployment_by_name(NIGHTLY)
     (schedule,) = nightly.schedules
     assert schedule.schedule.cron == "30 2 * * *"
     assert nightly.global_concurrency_limit.limit == 1
@@ -132,6 +137,7 @@ class Operated:
     """Ids of the scheduled runs, and what the two workers printed."""
 
     nightly: UUID
+    backfill: UUID
     no_days: UUID
     refreshed: UUID
     published: dict[str, UUID]
@@ -143,12 +149,13 @@ class Operated:
 
 @pytest.fixture(scope="module")
 def operated(client, environment, place, hub, releasable) -> Operated:
-    """One worker for a night, a backfill whose days are reversed and two runs that publish; then a second one.
+    """One worker for a night and a backfill at once, and two runs that publish; then a second one.
 
-    The second worker runs a new draw of the benchmark, and the runs that publish, which somebody has answered.
+    The second worker runs a new draw of the benchmark, a backfill whose days are reversed, and the runs that publish,
+    which somebody has answered; nothing can be learned any more about the repository for which the answer is no.
     """
     backwards = {"since": "2024-06-30", "until": "2024-06-01", "store": str(place / "untouched")}
-    nightly, no_days = _ordered(client, "curate/nightly").id, _ordered(client, BACKFILL, **backwards).id
+    nightly, backfill = _ordered(client, NIGHTLY).id, _ordered(client, BACKFILL).id
     publish = client.read_deployment_by_name("publish/publish").id
     published = {
         repo: client.create_flow_run_from_deployment(publish, parameters={"release": str(releasable), "repo": repo}).id
@@ -160,10 +167,12 @@ def operated(client, environment, place, hub, releasable) -> Operated:
     for repo, run in published.items():
         answer = {"approve": ANSWERS[repo], "approved_by": "A. Person", "manifest": sealed}
         resume_flow_run(run, run_input=answer)
+    hub.fail("GET", "org/refused", 401, times=1_000)
     draw = {"seed": 7, "bench": {"size": 4}, "release": "refreshed"}
     refreshed = _ordered(client, "refresh-bench/refresh-bench", **draw).id
+    no_days = _ordered(client, BACKFILL, **backwards).id
     printed.append(_work(environment))
-    return Operated(nightly, no_days, refreshed, published, printed, unasked)
+    return Operated(nightly, backfill, no_days, refreshed, published, printed, unasked)
 
 
 def _stages(client: SyncPrefectClient, run: UUID) -> list[str]:
@@ -180,6 +189,23 @@ def test_a_worker_runs_the_night_to_a_release(client, operated, place):
     dated = sorted(folder for folder in (place / "store" / "releases").iterdir() if folder.name[0] == "2")
     assert len(dated) == 1 and (dated[0] / "manifest.json").exists()
     _shows_its_stages_and_no_person(client, operated.nightly, operated.printed[0])
+
+
+def test_of_a_night_and_a_backfill_at_once_one_waits_for_the_other_and_both_complete(client, operated):
+    states = [
+        [state.name for state in client.read_flow_run_states(run)] for run in (operated.nightly, operated.backfill)
+    ]
+    assert [names[-1] for names in states] == ["Completed"] * 2, operated.printed[0]
+    assert sum("Waiting" in names for names in states) == 1, states
+    assert "another run has been writing to store" in operated.printed[0]
+
+
+def test_runs_of_stages_are_named_by_stage_and_day_and_tagged_as_the_night(client, operated):
+    inside = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[operated.nightly]))
+    stages = client.read_flow_runs(flow_run_filter=inside)
+    day = f"{client.read_flow_run(operated.nightly).expected_start_time:%Y-%m-%d}"
+    assert {run.name for run in stages} >= {f"{stage} {day}" for stage in ("canaries", "ingest", "screen", "describe")}
+    assert all(run.name.endswith(day) and {"curation", "nightly"} <= set(run.tags) for run in stages)
 
 
 def test_a_refreshed_benchmark_is_released_and_nothing_is_read_or_measured_for_it(client, operated, place):
