@@ -1,5 +1,6 @@
 """The commands of docs/operating.md, typed in their order into terminals of a fresh clone."""
 
+import json
 import os
 import re
 import shutil
@@ -8,9 +9,12 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +40,7 @@ TYPED = {
     "curate explain ID --store …": "curate explain vision-tmp-2024-06-02-conv.json:1 --store $CURATE_STORE",
     "curate doctor --store STORE": "curate doctor --store $CURATE_STORE",
     "curate release --store … --accept-drift": "curate release --store $CURATE_STORE --accept-drift",
-    "prefect flow-run ls": "prefect flow-run ls",
+    "prefect flow-run ls --state-type FAILED": "prefect flow-run ls --state-type FAILED",
     "prefect block ls": "prefect block ls",
 }
 """Commands inside sentences -> what is typed: the placeholders replaced, nothing else."""
@@ -121,8 +125,6 @@ def environment(tmp_path, clone) -> dict[str, str]:
     return kept | {
         "PREFECT_HOME": str(tmp_path / "prefect"),
         "PREFECT_SERVER_API_PORT": str(port),
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "DO_NOT_TRACK": "1",
         "COLUMNS": "200",
         "PYTHONPATH": str(clone),  # the environment's own folder of code is another one
     }
@@ -150,13 +152,37 @@ def _listens(port: str) -> bool:
     return False
 
 
+def _soon() -> str:
+    """Minutes of a cron line: the next but one, and two later ones in case that deploying takes longer."""
+    first = (datetime.now(UTC) + timedelta(seconds=90)).minute
+    return ",".join(str((first + later) % 60) for later in (0, 3, 6))
+
+
+def _asked(port: str, path: str, body: dict | None = None) -> Any:
+    """The answer of the server to a GET, or to a POST of `body`."""
+    sent = None if body is None else json.dumps(body).encode()
+    asked = urllib.request.Request(f"http://127.0.0.1:{port}/api/{path}", sent, {"content-type": "application/json"})
+    with urllib.request.urlopen(asked, timeout=60) as answer:
+        return json.load(answer)
+
+
+def _night_by_schedule(port: str) -> str | None:
+    """The state of the first night that the scheduler made."""
+    runs = _asked(port, "flow_runs/filter", {"sort": "EXPECTED_START_TIME_ASC"})
+    return next(
+        (run["state_name"] for run in runs if run["auto_scheduled"] and run["name"].startswith("nightly")), None
+    )
+
+
 def test_every_command_inside_a_sentence_is_run_by_a_test():
     named = re.findall(r"`((?:curate|prefect|make|\.venv/bin/\S+)[ \n][^`]*)`", GUIDE)
     assert {" ".join(command.split()) for command in named} == TYPED.keys() | ELSEWHERE.keys()
     assert all((ROOT / file).exists() for file in ELSEWHERE.values())
 
 
-def test_the_guide_is_followed_from_a_fresh_clone_to_a_release(clone, environment, terminals, tmp_path):
+def test_the_guide_is_followed_from_a_fresh_clone_to_a_release_and_a_scheduled_night(
+    clone, environment, terminals, tmp_path
+):
     install, exports, start, database, deploy, backfill, automation = [
         block
         for language, block in re.findall(r"^```(\w*)\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)
@@ -168,23 +194,34 @@ def test_the_guide_is_followed_from_a_fresh_clone_to_a_release(clone, environmen
     write(logs, "vision-tmp-2024-06-02-conv.json", chat("planted", "How tall is the tower?", "About forty metres."))
     exports = exports.replace("/path/to/logs", str(logs)).replace("/path/to/store", str(store))
     exports = exports.replace("=…", "='a key for the store of this test'")
-    exports = exports.replace(":4200/", f":{environment['PREFECT_SERVER_API_PORT']}/")
+    port = environment["PREFECT_SERVER_API_PORT"]
+    exports = exports.replace(":4200/", f":{port}/")
     served, worked, typed = terminals
     for terminal in terminals:
         for line in (install + exports).splitlines():
             terminal.type(line)
     server, pool, worker = start.splitlines()
     served.leave_running(server)
-    _until(lambda: _listens(environment["PREFECT_SERVER_API_PORT"]), 120)
+    _until(lambda: _listens(port), 120)
+    assert _asked(port, "admin/settings")["server"]["analytics_enabled"] is False
     typed.type(pool)
     worked.leave_running(worker)
+    deployments = clone / "prefect.yaml"
+    at_half_past_two = deployments.read_text(encoding="utf-8")
+    deployments.write_text(
+        at_half_past_two.replace('cron: "30 2 * * *"', f'cron: "{_soon()} * * * *"'), encoding="utf-8"
+    )
     typed.type(deploy.strip())
     typed.type(backfill.strip())
     _until(lambda: list((store / "releases").glob("*/manifest.json")), 240)
+    _until(lambda: _night_by_schedule(port) == "Completed", 400)
+    typed.type("prefect deployment schedule pause --all")  # or a later night would be at work when commands write
     for command in TYPED.values():
         printed = typed.type(command)
         assert "Traceback" not in printed, printed
-    _until(lambda: re.search("backfill .* COMPLETED", typed.type(TYPED["prefect flow-run ls"])), 60)
+    assert re.search(
+        "backfill .* COMPLETED", typed.type("prefect flow-run ls --flow-name curate --state-type COMPLETED")
+    )
     automations = clone / "docs" / "automations.yaml"
     (told,) = re.findall(UUID, typed.type(f"python -c '{BLOCK}'"))
     automations.write_text(automations.read_text(encoding="utf-8").replace(NOBODY, told), encoding="utf-8")

@@ -1,5 +1,6 @@
 """Prefect's server on PostgreSQL, as docs/operating.md says, where PostgreSQL is installed."""
 
+import json
 import os
 import pwd
 import shutil
@@ -34,7 +35,7 @@ run_flows(Settings(store=sys.argv[1]), lambda: stage)
 pytestmark = pytest.mark.skipif(not shutil.which("initdb"), reason="PostgreSQL is not installed")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def database() -> Iterator[str]:
     """A PostgreSQL server of its own, with an empty database: its address for SQLAlchemy."""
     user = pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())  # it refuses to run as root
@@ -62,14 +63,14 @@ def database() -> Iterator[str]:
             call("stop")
 
 
-@pytest.fixture
-def server(database, tmp_path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def server(database, tmp_path_factory) -> Iterator[str]:
     """`prefect server start` with that database: the address of its API."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"} | {
-        "PREFECT_HOME": str(tmp_path / "home"),
+        "PREFECT_HOME": str(tmp_path_factory.mktemp("home")),
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
     }
     start = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port, "--no-ui"]
@@ -97,9 +98,31 @@ def test_a_stage_runs_and_its_run_is_kept_in_postgresql(server, database, tmp_pa
         capture_output=True, text=True, check=False, timeout=400,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    asked = "select r.state_name, a.data from flow_run r join artifact a on a.flow_run_id = r.id where a.key = 'stages'"
-    port = database.rpartition(":")[2].partition("/")[0]
-    ask = ["psql", "-h", "127.0.0.1", "-p", port, "-U", "prefect", "-At", "-c", asked, "postgres"]
-    (kept,) = subprocess.run(ask, check=True, capture_output=True, text=True).stdout.splitlines()
+    (kept,) = _rows(
+        database,
+        "select r.state_name, a.data from flow_run r join artifact a on a.flow_run_id = r.id where a.key = 'stages'",
+    )
     assert kept.startswith("Completed|") and "ingest" in kept
-    assert not list((tmp_path / "home").glob("*.db"))
+
+
+def test_the_scheduler_makes_the_nights_of_a_deployment(server, database):
+    flow = _post(f"{server}/flows/", {"name": "curate"})["id"]
+    nightly = {"name": "nightly", "flow_id": flow, "schedules": [{"schedule": {"cron": "30 2 * * *"}, "active": True}]}
+    _post(f"{server}/deployments/", nightly)
+    made, until = [], time.monotonic() + 60
+    while not made and time.monotonic() < until:
+        time.sleep(1)
+        made = _rows(database, "select name from flow_run where auto_scheduled and state_name = 'Scheduled'")
+    assert made, "no run was scheduled within a minute"
+
+
+def _post(url: str, body: dict) -> dict:
+    asked = urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
+    with urllib.request.urlopen(asked, timeout=60) as answer:
+        return json.load(answer)
+
+
+def _rows(database: str, query: str) -> list[str]:
+    port = database.rpartition(":")[2].partition("/")[0]
+    ask = ["psql", "-h", "127.0.0.1", "-p", port, "-U", "prefect", "-At", "-c", query, "postgres"]
+    return subprocess.run(ask, check=True, capture_output=True, text=True).stdout.splitlines()
