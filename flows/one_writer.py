@@ -64,7 +64,7 @@ def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[
 
 @contextmanager
 def _locked(root: str) -> Iterator[Store]:
-    """Lock the store: at once, or, in the run of a deployment, before which nobody sits, when it is free."""
+    """Lock the store; the run of a deployment, for which nobody waits, does so as soon as it is free."""
     with ExitStack() as stack:
         try:
             store = stack.enter_context(writing(root))

@@ -12,7 +12,9 @@ from schemas.errors import CurateError
 
 def run_name() -> str:
     """Deployment, or else flow, and the UTC day for which the run was scheduled: `nightly 2024-09-18`."""
-    what = None if flow_run.parent_flow_run_id else deployment.name
+    context = FlowRunContext.get()
+    inner = context and context.flow_run and context.flow_run.parent_task_run_id  # the server need not be asked
+    what = None if inner else deployment.name
     return f"{what or flow_run.flow_name} {flow_run.scheduled_start_time:%Y-%m-%d}"
 
 

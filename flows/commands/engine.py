@@ -5,6 +5,7 @@ import gc
 import http.client
 import os
 import shutil
+import sqlite3
 import sys
 import tempfile
 import time
@@ -33,6 +34,9 @@ _TEMPORARY = {
     "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
 }
 """Prefect settings of a temporary server: it has no blocks, automations or event feed to serve."""
+
+_NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+"""SQLite's codes of a full disk, and of a quota or another limit that is reached."""
 
 
 def run_flows(settings: Settings, *loads: Callable[[], Flow]) -> list[StageReport]:
@@ -104,16 +108,44 @@ def _server(configured: str | None) -> Iterator[str]:
     app = create_app(ephemeral=True, final=True, ignore_cache=True)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="on"))
     thread = Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        if not thread.is_alive():
-            raise _unwell("see `.prefect` in the store")
-        time.sleep(0.02)
+    with _room_for_history():
+        thread.start()
+        while not server.started:
+            if not thread.is_alive():
+                raise _unwell("see `.prefect` in the store")
+            time.sleep(0.02)
+        try:
+            yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/api"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@contextmanager
+def _room_for_history() -> Iterator[None]:
+    """Turn what a temporary server answers, or that it does not start, into one line when its database has no room."""
+    import httpx
+    from sqlalchemy import Engine, event
+    from sqlalchemy.engine import ExceptionContext
+
+    full: list[BaseException] = []
+
+    def note(context: ExceptionContext) -> None:
+        if getattr(context.original_exception, "sqlite_errorcode", 0) & 0xFF in _NO_ROOM:
+            full.append(context.original_exception)
+
+    event.listen(Engine, "handle_error", note)
     try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/api"
+        yield
+    except (EngineUnwell, httpx.HTTPError):
+        if not full:
+            raise
+        raise EngineUnwell(
+            f"no room left for the history of runs in {os.environ['PREFECT_HOME']!r} ({full[0]}); free some and run "
+            "again: what was stored stays, and it goes on from there"
+        ) from None
     finally:
-        server.should_exit = True
-        thread.join()
+        event.remove(Engine, "handle_error", note)
 
 
 def _unwell(reason: str) -> EngineUnwell:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -43,11 +44,12 @@ print(len(run_flows(Settings(store=sys.argv[1]), load, load)))
 """
 
 
-def _run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def _run(folder: Path, *options: str, room_bytes: int = resource.RLIM_INFINITY) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PREFECT_HOME": str(folder / "home")}
     return subprocess.run(
         [sys.executable, "-c", COMMAND, str(folder / "store"), *options], cwd=ROOT, env=environment,
         capture_output=True, text=True, check=False, timeout=400,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room_bytes, resource.RLIM_INFINITY)),
     )  # fmt: skip
 
 
@@ -74,6 +76,15 @@ def test_a_broken_history_is_one_line_that_says_what_to_do(tmp_path):
     done = _run(tmp_path)
     assert done.returncode == 1
     assert re.search(r"EngineUnwell: Prefect's server does not start[^\n]* PREFECT_API_URL=[^\n]*\n$", done.stderr)
+
+
+def test_no_room_for_the_history_is_one_line_when_the_server_starts_and_when_it_runs(tmp_path):
+    """A limit on the size of files stands for the full disk; SQLite's log of a run is larger."""
+    full = _run(tmp_path, room_bytes=65_536), _run(tmp_path), _run(tmp_path, room_bytes=65_536)
+    assert [done.returncode for done in full] == [1, 0, 1], full
+    place = re.escape(str(tmp_path / "store" / ".prefect"))
+    for done in (full[0], full[2]):
+        assert re.search(rf"EngineUnwell: no room left for the history of runs in '{place}' [^\n]*\n$", done.stderr)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/api", "nonsense", "http://[::1/api"])

@@ -8,7 +8,7 @@ from prefect import task
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun
 
-from schemas.errors import MissingProvider
+from schemas.errors import BadInput, MissingProvider
 from schemas.settings import Settings
 from tasks.demo.arena import generate_arena
 
@@ -32,6 +32,16 @@ def test_a_missing_key_is_the_name_and_the_line_of_the_state_and_no_traceback(tm
     (run,) = [each for each in _runs() if each.parameters.get("settings") == settings.model_dump(mode="json")]
     assert (run.state_name, run.state.message) == ("Missing provider", str(refused.value))
     assert run.name == f"release {run.expected_start_time:%Y-%m-%d}"
+
+
+def test_a_publication_without_a_token_is_the_name_and_the_line_of_the_state(tmp_path, monkeypatch):
+    from flows.publish import publish
+
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    with pytest.raises(BadInput, match="HF_TOKEN") as refused:
+        publish(str(tmp_path), "org/without-token")
+    (run,) = [each for each in _runs() if each.parameters.get("repo") == "org/without-token"]
+    assert (run.state_name, run.state.message) == ("Bad input", str(refused.value))
 
 
 def test_a_key_that_an_inner_task_lacks_is_its_line_and_no_traceback(tmp_path, monkeypatch, caplog):
