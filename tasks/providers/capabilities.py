@@ -99,10 +99,7 @@ class RemoteModel(Protocol):
 
 
 class Billed(Protocol):
-    """What a provider behind a service that bills units tells `curate estimate`.
-
-    `service` is enough: without the rest, every item is one call and one unit.
-    """
+    """What a provider tells `curate estimate`. With `service` alone, every item is one call and one billed unit."""
 
     service: str
     """Name in the price file."""
