@@ -138,11 +138,14 @@ def file_stamp(file: Path) -> tuple[int, int]:
 
 
 def embedded_images(files: Iterable[tuple[LogFile, str]], wanted: Iterable[str]) -> Iterator[ImageSource]:
-    """The wanted images that rows of `files`, which are (file, format), hold: each once, in row order."""
+    """The wanted images that rows of `files`, which are (file, format), hold: each once, in row order.
+
+    Files that are flagged as a whole are not opened.
+    """
     missing = set(wanted)
     for file, format_name in files:
         shape = None if format_name == ARENA_LOGS else adapter(format_name)
-        if shape is None or shape.image_column is None or not missing:
+        if shape is None or shape.image_column is None or file.csam or not missing:
             continue
         is_table = file.path.suffix in TABLES
         rows = (
