@@ -24,7 +24,7 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
     from tasks.policy.policy_file import load_policy
     from tasks.release.build import checked_version
     from tasks.storage.tables import Store
-    from tasks.storage.user_ids import given_key
+    from tasks.storage.user_ids import given_key, known_key
     from tasks.topics.engines import engine
 
     given_key()
@@ -45,7 +45,9 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
     _check_task_runner(settings)
     to_ask(settings)
     engine(settings.topics.engine)
-    Store.open(settings.store)
+    store = Store.open(settings.store)
+    if settings.logs is not None or given_key():
+        known_key(store)
 
 
 def check_places() -> dict[str, str]:
