@@ -25,11 +25,13 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
     from tasks.release.build import checked_version
     from tasks.storage.tables import Store
     from tasks.storage.user_ids import given_key, known_key
+    from tasks.takedown.requests import requested
     from tasks.topics.engines import engine
 
     given_key()
     if settings.logs is not None:
         files = source_files(Path(settings.logs), settings.format, settings.since, settings.until)
+        requested(Path(settings.logs))
         _check_clock([file.day for file, _ in files if file.day], today or datetime.now(UTC).date())
     if settings.presets is not None:
         preset_files(Path(settings.presets))
