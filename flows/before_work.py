@@ -24,12 +24,14 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
     from tasks.policy.policy_file import load_policy
     from tasks.release.build import checked_version
     from tasks.storage.tables import Store
-    from tasks.storage.user_ids import given_key
+    from tasks.storage.user_ids import given_key, known_key
+    from tasks.takedown.requests import requested
     from tasks.topics.engines import engine
 
     given_key()
     if settings.logs is not None:
         files = source_files(Path(settings.logs), settings.format, settings.since, settings.until)
+        requested(Path(settings.logs))
         _check_clock([file.day for file, _ in files if file.day], today or datetime.now(UTC).date())
     if settings.presets is not None:
         preset_files(Path(settings.presets))
@@ -45,7 +47,9 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
     _check_task_runner(settings)
     to_ask(settings)
     engine(settings.topics.engine)
-    Store.open(settings.store)
+    store = Store.open(settings.store)
+    if settings.logs is not None or given_key():
+        known_key(store)
 
 
 def check_places() -> dict[str, str]:

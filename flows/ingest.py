@@ -12,7 +12,7 @@ from tasks.providers import Providers
 from tasks.signals.run import MeasuringObserver
 from tasks.signals.steps import report
 from tasks.storage.tables import Store
-from tasks.takedown.steps import finish_takedowns, withdraw_known_images
+from tasks.takedown.steps import finish_takedowns, forget_requested, withdraw_known_images
 
 
 @flow(name="ingest")
@@ -20,6 +20,7 @@ from tasks.takedown.steps import finish_takedowns, withdraw_known_images
 def ingest(settings: Settings) -> Iterator[StageReport]:
     """Read the logs and the images. Each image is decoded once, for its content id and its signals."""
     observer = MeasuringObserver(Store.open(settings.store), Providers(settings.providers), datetime.now(UTC))
+    yield from forget_requested(settings)  # first, so that no line of it is kept
     yield read_log_lines(settings)
     images = take_in_images(settings, observer)
     yield images.model_copy(update=report("", observer.done).model_dump(include={"model_calls", "failures"}))

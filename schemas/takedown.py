@@ -6,6 +6,9 @@ from enum import StrEnum
 from schemas.export import Exported
 from schemas.row import Row
 
+REQUESTS = "takedown_requests.txt"
+"""File in a log folder: the conv_ids of conversations that visitors of an arena want forgotten, one a line."""
+
 
 class TakenDownKind(StrEnum):
     """What a tombstone is about."""

@@ -1,6 +1,5 @@
 """`curate takedown`: remove conversations, images and users for ever."""
 
-import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -114,45 +113,19 @@ def _without_unknown(store: "Store", asked: Sequence[str]) -> list[str]:
 
 
 def _print_left(store: str, lines: Sequence[str], files: Sequence[str], near: "Sequence[NearCopy]") -> None:
-    """Print what the takedown does not reach, before anything is removed; afterwards it could not be found any more."""
-    if lines or files:
-        print(f"still in the raw logs, to be deleted there: {len(lines):,} lines, {len(files):,} image files")
-        for each in (*lines, *files):
-            print(f"  {one_line(each, 1000)}", flush=True)
-    if near:
-        print(f"{len(near):,} near copies, images that look like a removed one, stay:")
-        for copy in near:
-            print(f"  {one_line(copy.image_id, 100)}  {copy.pdq_distance} of 256 bits of their PDQ hashes differ")
-        them = shlex.join(["curate", "takedown", "--store", store, *(copy.image_id for copy in near)])
-        print(f"to take them down as well: {one_line(them, 100_000)}", flush=True)
+    from tasks.takedown.told import left_lines
 
-
-def _yank(repo: str, revision: str, store: str) -> str:
-    return one_line(shlex.join(["curate", "yank", revision, "--repo", repo, "--store", store]), 1000)
+    for line in left_lines(store, lines, files, near):
+        print(line, flush=True)
 
 
 def _print(removed: "Removed", store: str, dry_run: bool) -> None:
-    from tasks.export.records import is_moved, record_name
+    from tasks.takedown.told import export_lines, release_lines
 
     went = "would go" if dry_run else "gone"
     for table, rows in removed.rows.items():
         print(f"{went}  {rows:>8,}  {table}")
-    for version in removed.releases:
-        print(f"{went}  release {store}/releases/{version}; its manifest stays")
-    for repo, revision in removed.published:
-        print(f"still on the Hub; take it back with: {_yank(repo, revision, store)}")
-    for repo, revision in removed.perhaps_published:
-        print(
-            f"on the Hub, but its release is not in {store}/releases any more; check whether it has the content, or "
-            f"take it back with: {_yank(repo, revision, store)}"
-        )
-    for each, certain in removed.exports:
-        about = f"an export of release {each.version} ({each.kind})"
-        where = one_line(f"{each.place} on {each.machine}" if each.machine else each.place, 1000)
-        if is_moved(each):
-            record = f"{store}/{record_name(each.place, each.machine)}"
-            print(f"{about} was recorded at {where}, not found there: delete it where it is now, then {record}")
-            continue
-        print(f"still in {about}, to be deleted: {where}" if certain else f"perhaps in {about}, look there: {where}")
+    for line in (*release_lines(removed, store, went), *export_lines(removed, store)):
+        print(line)
     if not dry_run:
         print("the next `curate run`, or decide, sample, rate and release, makes a release without it")

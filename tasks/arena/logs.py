@@ -16,9 +16,9 @@ from typing import Any
 import orjson
 
 from schemas.errors import BadInput, why_unreadable
+from schemas.takedown import REQUESTS
 
 IMAGES, FLAGGED_IMAGES = "serve_images", "csam_images"
-TAKEDOWNS = "takedown_requests.txt"
 _NAME = re.compile(r"vision-(?:tmp|csam)-(\d{4}-\d{2}-\d{2})-conv\.json")
 _PRIVATE = 0o600
 
@@ -90,9 +90,9 @@ class LogFolder:
             self._keep(self.folder / FLAGGED_IMAGES / name, content)
 
     def ask_takedown(self, conv_ids: list[str]) -> None:
-        """Add conversation ids to the list that `curate takedown --store DIR -` reads."""
+        """Add conversation ids to the list that the next ingest of this folder applies first."""
         with self._failing():
-            _append(self.folder / TAKEDOWNS, "".join(f"{conv_id}\n" for conv_id in conv_ids).encode())
+            _append(self.folder / REQUESTS, "".join(f"{conv_id}\n" for conv_id in conv_ids).encode())
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Every whole record of earlier days and today, in order; unreadable lines are left out."""

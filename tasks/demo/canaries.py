@@ -18,6 +18,7 @@ import numpy as np
 import PIL.Image
 import PIL.ImageDraw
 
+from schemas.errors import BadInput
 from schemas.policy import Action, Over, Policy, Rule
 from schemas.settings import THREADS, Settings
 from tasks.demo.images import photographs, view
@@ -26,6 +27,7 @@ from tasks.images.hashes import pdq_digits
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.released import conversations_as_released
 from tasks.storage.tables import Store
+from tasks.storage.user_ids import known_key
 
 EMAIL, CARD = "canary.probe@example.org", "4111 1111 1111 1111"
 PHONE, IBAN = "+1 202-555-0143", "GB82 WEST 1234 5698 7654 32"
@@ -117,7 +119,10 @@ def _png(image: PIL.Image.Image) -> bytes:
 
 
 def plant(probes: Sequence[Probe], folder: Path, settings: Settings) -> Settings:
-    """Write the arena of the probes below `folder`; returns the settings of the run with it and a store of its own."""
+    """Write the arena of the probes below `folder`; returns the settings of the run with it and a store of its own.
+
+    A store that was started with another user key, as by an earlier run that had a wrong one, is begun anew.
+    """
     logs, images, known = folder / "arena" / "logs", folder / "arena" / "images", folder / "known.txt"
     lines = [json.dumps(_record(place, probe)) for place, probe in enumerate(probes)]
     files = {
@@ -129,8 +134,13 @@ def plant(probes: Sequence[Probe], folder: Path, settings: Settings) -> Settings
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
         os.utime(file, (NOON, NOON))
+    store = Store(f"{settings.store}/{STORE}")
+    try:
+        known_key(store)
+    except BadInput:
+        store.fs.rm(store.path, recursive=True)
     own = {
-        "store": f"{settings.store}/{STORE}",
+        "store": store.root,
         "logs": str(logs),
         "images": str(images),
         "known_hashes": [*settings.known_hashes, str(known)],

@@ -83,7 +83,8 @@ def find_files(folders: Sequence[Path], names: Iterable[str]) -> tuple[list[Imag
     """The file of every image name, in order, and rows of `rejects` for the names without a usable file.
 
     The first folder that has the file is used: names are hashes, so files of two servers with one name are equal.
-    Symbolic links out of the folder are rejected, because users can influence the names in a log.
+    Nothing is opened, and what is no readable file of the folder is rejected: a pipe, a folder, a link to itself, and
+    one out of the folder, because users can influence the names in a log.
     """
     present: dict[str, os.DirEntry[str]] = {}
     for folder in folders:
@@ -94,10 +95,8 @@ def find_files(folders: Sequence[Path], names: Iterable[str]) -> tuple[list[Imag
         file = next((name + suffix for suffix in SUFFIXES if name + suffix in present), None)
         if file is None:
             rejects.append((name, RejectReason.IMAGE_MISSING, "no such file"))
-        elif _leads_out(present[file]):
-            rejects.append((file, RejectReason.IMAGE_PATH_ESCAPE, "a link out of the image folder"))
-        elif not present[file].is_file():
-            rejects.append((file, RejectReason.NOT_AN_IMAGE, "not a file"))
+        elif problem := _problem(present[file]):
+            rejects.append((file, *problem))
         else:
             files.append(ImageSource(file, Path(present[file].path)))
     return files, _rejects(rejects)
@@ -106,6 +105,19 @@ def find_files(folders: Sequence[Path], names: Iterable[str]) -> tuple[list[Imag
 def _rejects(rows: Iterable[tuple[str, str, str]]) -> pl.DataFrame:
     """Rows of `rejects` for (source, reason, evidence) of images, without a line number."""
     return pl.DataFrame([(source, None, *rest) for source, *rest in rows], frame_schema(Reject), orient="row")
+
+
+def _problem(entry: os.DirEntry[str]) -> tuple[RejectReason, str] | None:
+    """(reject reason, evidence) of an entry that must not be opened; None for a readable file."""
+    try:
+        if _leads_out(entry):
+            return RejectReason.IMAGE_PATH_ESCAPE, "a link out of the image folder"
+        if not entry.is_file():
+            return RejectReason.NOT_AN_IMAGE, "not a file"
+    except OSError:
+        return RejectReason.NOT_AN_IMAGE, "a link that leads nowhere"
+    readable = os.access(entry.path, os.R_OK)
+    return None if readable else (RejectReason.IMAGE_MISSING, "a file that may not be read")
 
 
 def _leads_out(entry: os.DirEntry[str]) -> bool:
@@ -126,11 +138,14 @@ def file_stamp(file: Path) -> tuple[int, int]:
 
 
 def embedded_images(files: Iterable[tuple[LogFile, str]], wanted: Iterable[str]) -> Iterator[ImageSource]:
-    """The wanted images that rows of `files`, which are (file, format), hold: each once, in row order."""
+    """The wanted images that rows of `files`, which are (file, format), hold: each once, in row order.
+
+    Files that are flagged as a whole are not opened.
+    """
     missing = set(wanted)
     for file, format_name in files:
         shape = None if format_name == ARENA_LOGS else adapter(format_name)
-        if shape is None or shape.image_column is None or not missing:
+        if shape is None or shape.image_column is None or file.csam or not missing:
             continue
         is_table = file.path.suffix in TABLES
         rows = (

@@ -13,9 +13,11 @@ from pathlib import Path
 import zstandard
 
 from schemas.errors import BadInput
-from tasks.ingest.csam_flags import notable
+from tasks.ingest.csam_flags import name_is_flagged, notable
 
-_NAME = re.compile(r"(?:vision-(?P<kind>tmp|csam)-)?(?P<day>\d{4}-\d{2}-\d{2})-conv\.jsonl?(?:\.gz|\.zst)?")
+_NAME = re.compile(r"(?:vision-(?:tmp|csam)-)?(?P<day>\d{4}-\d{2}-\d{2})-conv\.jsonl?(?:\.gz|\.zst)?")
+_HOLDS_LINES = re.compile(r"(?i).*\.(?:jsonl?|ndjson|log)\b.*")
+"""Names of files that are read as logs when they are flagged, whatever else they are called."""
 _COMPRESSED = (".gz", ".zst")
 IMAGE_FOLDERS = ("serve_images", "input_images")
 """Names of the image folders beside a server's logs."""
@@ -35,9 +37,9 @@ class LogFile:
     source: str
     """Path relative to the log folder, with forward slashes and without .gz or .zst: rotating renames nothing."""
     day: date | None
-    """The server's local date in the file's name; null in other formats."""
+    """The server's local date in the file's name; null in other formats, and in flagged files with other names."""
     csam: bool
-    """Whether the server keeps flagged conversations in this file."""
+    """Whether the server keeps flagged conversations in this file: its name, or that of a folder, holds `csam`."""
 
     @property
     def compressed(self) -> bool:
@@ -55,9 +57,9 @@ def log_files(folder: Path, since: date | None = None, until: date | None = None
     if not folder.is_dir():
         raise BadInput(f"log folder {str(folder)!r} does not exist or is not a folder")
     found = arena_logs(folder)
-    if not found:
-        raise BadInput(f"log folder {str(folder)!r} holds no log file; expected names like 2024-06-20-conv.json")
     days = sorted(file.day for file in found if file.day)
+    if not days:
+        raise BadInput(f"log folder {str(folder)!r} holds no log file; expected names like 2024-06-20-conv.json")
     in_window = {
         file.source
         for file in found
@@ -80,13 +82,17 @@ def arena_logs(folder: Path) -> list[LogFile]:
 def _found(folder: Path) -> Iterator[LogFile]:
     for server in server_folders(folder):
         for path in server.iterdir():
-            match = _NAME.fullmatch(path.name)
-            if match and path.is_file():
-                try:
-                    day = date.fromisoformat(match["day"])
-                except ValueError:
-                    continue
-                yield LogFile(path, source_name(path, folder), day, match["kind"] == "csam")
+            day, csam = _day(path.name), name_is_flagged(path.relative_to(folder).as_posix())
+            if (day or (csam and _HOLDS_LINES.fullmatch(path.name))) and path.is_file():
+                yield LogFile(path, source_name(path, folder), day, csam)
+
+
+def _day(name: str) -> date | None:
+    match = _NAME.fullmatch(name)
+    try:
+        return date.fromisoformat(match["day"]) if match else None
+    except ValueError:
+        return None
 
 
 def server_folders(logs: Path) -> Iterator[Path]:

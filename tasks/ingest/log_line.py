@@ -25,7 +25,7 @@ _SIDE_BY_SIDE = {*_WINNERS, RecordType.SHARE.value}
 _STATES_OF = {kind.value: 2 if kind.value in _SIDE_BY_SIDE else 1 for kind in RecordType}
 _HASH = re.compile(r"[0-9a-f]{32}")
 _BUCKET_URL = re.compile(r"https?://[^\s\\]+/([0-9a-f]{32})(?:\.[a-z]{3,4})?")
-_CONV_ID = re.compile(r"[0-9A-Za-z_-]{8,64}").fullmatch
+is_conv_id = re.compile(r"[0-9A-Za-z_-]{8,64}").fullmatch
 _REVEALED = re.compile(r"\s*(?:<h3>|#{1,4})\s*Model [AB]\s*(?::|$)")
 _SURROGATE = re.compile(
     rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
@@ -130,7 +130,7 @@ def _vote_reason(value: object) -> str | None:
 def _named(state: dict[str, Any], model: object) -> tuple[str, str]:
     """(conversation id, model name). Raises LineRejected when one of them is not valid."""
     conv_id = state.get("conv_id")
-    if type(conv_id) is not str or not _CONV_ID(conv_id):
+    if type(conv_id) is not str or not is_conv_id(conv_id):
         evidence = f"{type(conv_id).__name__}, not 8 to 64 letters and digits"
         raise LineRejected(RejectReason.BAD_CONVERSATION_ID, evidence)
     if type(model) is not str or not _is_name(model):

@@ -3,10 +3,11 @@
 Every line or row becomes either sightings or one reject; no content of a line can stop the reading.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -17,11 +18,14 @@ from schemas.row import arrow_schema
 from tasks.ingest.csam_flags import ids_in, line_is_flagged, row_is_flagged
 from tasks.ingest.formats.adapter import FormatAdapter, Record
 from tasks.ingest.image_files import LinkedImages, image_at
-from tasks.ingest.log_files import LINE_BYTES_MAX, without_mark
+from tasks.ingest.log_files import LINE_BYTES_MAX, LogFile, lines, without_mark
 from tasks.ingest.log_line import Place, Seen, parse_json, sightings, states_of
 from tasks.storage.user_ids import Pseudonyms
 
 Texts = list[str | None]
+_NOT_TEXT = b"\0\xff\xfe\xef\xbb\xbf"
+"""Byte order marks, and the zero bytes of UTF-16."""
+_KEY = re.compile(rb"""["']\s*:""")
 
 
 @dataclass
@@ -33,24 +37,26 @@ class LogContent:
     rejects: list[Reject] = field(default_factory=list)
     flagged_conv_ids: set[str] = field(default_factory=set)
     flagged_images: set[str] = field(default_factory=set)
+    flagged_unread: set[Place] = field(default_factory=set)
+    """Flagged lines that are no JSON object: their images may be named by the lines around them."""
 
     def add_line(self, raw: bytes, place: Place, csam: bool, people: Pseudonyms, linked: LinkedImages) -> None:
         """Add one log line. `csam` says that the server keeps flagged conversations in the file."""
         self.line_count += 1
         try:
             if csam or line_is_flagged(raw):
-                raise self._hold(raw)
+                raise self._hold(raw, place, raw)
             record = parse_json(_checked_length(raw, place))
             seen = sightings(record, states_of(record), place, people)
             self.sightings += _with_linked(seen, linked) if linked else seen
         except LineRejected as rejected:
             self._reject(place, rejected)
 
-    def add_row(self, row: Any, place: Place, adapter: FormatAdapter, people: Pseudonyms) -> None:
-        """Add one row of a published dataset: bytes of a JSON line, or a table's row."""
+    def add_row(self, row: Any, place: Place, csam: bool, adapter: FormatAdapter, people: Pseudonyms) -> None:
+        """Add one row of a published dataset: bytes of a JSON line, or a table's row. `csam` as for a log line."""
         self.line_count += 1
         try:
-            if line_is_flagged(row) if isinstance(row, bytes) else row_is_flagged(row):
+            if csam or (line_is_flagged(row) if isinstance(row, bytes) else row_is_flagged(row)):
                 raise self._hold_row(row, place, adapter)
             record = _record(row, place, adapter)
             self.sightings += sightings(record, states_of(record), place, people)
@@ -60,19 +66,61 @@ class LogContent:
     def _reject(self, place: Place, rejected: LineRejected) -> None:
         self.rejects.append(Reject(**place._asdict(), reason=rejected.reason, evidence=rejected.evidence))
 
-    def _hold(self, raw: bytes) -> LineRejected:
-        """Note every conversation and image of a flagged line for quarantine; returns the rejection to raise."""
-        conv_ids, images = ids_in(raw)
+    def _hold(self, raw: bytes, place: Place, named_in: bytes) -> LineRejected:
+        """Note what a flagged line names for quarantine; `named_in` is the line, or more. Returns what to raise."""
+        if raw.strip() and not is_record(raw, place):
+            self.flagged_unread.add(place)
+        conv_ids, images = ids_in(named_in)
         self.flagged_conv_ids |= conv_ids
         self.flagged_images |= images
         return LineRejected(RejectReason.CSAM_FLAGGED, "flagged by the server; not read any further")
 
     def _hold_row(self, row: Any, place: Place, adapter: FormatAdapter) -> LineRejected:
         """The same for a dataset row, also with the ids and names that its record gives them."""
-        raw = row if isinstance(row, bytes) else orjson.dumps(row, default=str)
+        raw = named_in = row if isinstance(row, bytes) else orjson.dumps(row, default=str)
         with suppress(LineRejected):
-            raw = orjson.dumps([raw.decode("utf-8", "replace"), _record(row, place, adapter)], default=str)
-        return self._hold(raw)
+            named_in = orjson.dumps([raw.decode("utf-8", "replace"), _record(row, place, adapter)], default=str)
+        return self._hold(raw, place, named_in)
+
+
+def is_record(raw: bytes, place: Place) -> bool:
+    """Whether a line is a JSON object."""
+    try:
+        parse_json(without_mark(raw, place.line))
+    except LineRejected:
+        return False
+    return True
+
+
+class BrokenRecord(NamedTuple):
+    """A record that is no JSON object on one line."""
+
+    lines: set[int]
+    fragments: set[int]
+    """Those of its lines with one key at most, of a record that is spread over several."""
+    names: set[str]
+    """What looks like an id or the name of an image."""
+
+
+def broken_records(file: LogFile) -> Iterator[BrokenRecord]:
+    """The broken records of a file; of a file that is flagged as a whole, all records.
+
+    A line that begins with a brace begins a record, which goes on to the next such line unless it also ends with one.
+    """
+    broken = BrokenRecord(set(), set(), set())
+    for number, raw in lines(file):
+        text, whole = raw.translate(None, _NOT_TEXT), is_record(raw, Place(file.source, number))
+        if broken.lines and (whole or text.startswith(b"{")):
+            yield broken
+            broken = BrokenRecord(set(), set(), set())
+        if not whole or file.csam:
+            broken.lines.add(number)
+            broken.fragments.update([number] if len(_KEY.findall(text)) < 2 else [])
+            broken.names.update(*ids_in(raw))
+        if broken.lines and text.startswith(b"{") and text.endswith(b"}"):
+            yield broken
+            broken = BrokenRecord(set(), set(), set())
+    yield broken
 
 
 def _checked_length(raw: bytes, place: Place) -> bytes:

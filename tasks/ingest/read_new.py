@@ -2,7 +2,7 @@
 
 import gc
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 from schemas.conversation import LogFileRead
+from schemas.errors import BadInput
 from schemas.reject import QuarantineCause, Reject
 from tasks.ingest.formats import ARENA_LOGS, adapter
 from tasks.ingest.formats.data_files import TABLES, table_rows
@@ -19,10 +20,10 @@ from tasks.ingest.image_files import LinkedImages, linked_images
 from tasks.ingest.log_files import LogFile, open_stream, raw_lines
 from tasks.ingest.log_line import Place
 from tasks.ingest.quarantine import hold, withdraw_taken_down
-from tasks.ingest.read_logs import LogContent, sighting_table
+from tasks.ingest.read_logs import LogContent, broken_records, sighting_table
 from tasks.ingest.read_plan import PART_BYTES, PIECE_BYTES, FilePlan, Piece, batches, changed, plan
 from tasks.runtime.parallel import map_in_processes
-from tasks.runtime.progress import progress
+from tasks.runtime.progress import progress, tell
 from tasks.storage.part_rewrite import rows_without
 from tasks.storage.tables import Store, frame_of
 from tasks.storage.tombstones import UNFINISHED as UNFINISHED_TAKEDOWN
@@ -50,6 +51,8 @@ class PartsRead(NamedTuple):
     bytes_read: int
     flagged_conv_ids: set[str]
     flagged_images: set[str]
+    flagged_unread: set[Place]
+    """Flagged lines that are no JSON object."""
 
 
 class PieceReader(NamedTuple):
@@ -69,7 +72,7 @@ class PieceReader(NamedTuple):
 
     def _read(self, batch: Sequence[Piece]) -> PartsRead:
         people, linked = Pseudonyms(self.key), linked_images(self.logs)
-        result = PartsRead([], [], Counter(), [], sum(piece.size_bytes for piece in batch), set(), set())
+        result = PartsRead([], [], Counter(), [], sum(piece.size_bytes for piece in batch), set(), set(), set())
         tables: list[pa.Table] = []
         rejects: list[Reject] = []
         waiting_bytes = 0
@@ -80,6 +83,7 @@ class PieceReader(NamedTuple):
             result.lines[chunk.piece.file.source] += content.line_count
             result.flagged_conv_ids.update(content.flagged_conv_ids)
             result.flagged_images.update(content.flagged_images)
+            result.flagged_unread.update(content.flagged_unread)
             waiting_bytes += chunk.size_bytes
             if waiting_bytes >= PART_BYTES:
                 self._write(tables, rejects, result)
@@ -125,7 +129,7 @@ def _content(chunk: _Chunk, people: Pseudonyms, linked: LinkedImages) -> LogCont
         if shape is None:
             content.add_line(row, Place(file.source, number), file.csam, people, linked)
         else:
-            content.add_row(row, Place(file.source, number), shape, people)
+            content.add_row(row, Place(file.source, number), file.csam, shape, people)
     return content
 
 
@@ -170,6 +174,8 @@ def read_new(store: Store, files: Sequence[tuple[LogFile, str]], logs: Path, wor
         for parts in _read_batches(reader, batches(planned()), workers):
             read.append(parts)
             advance(parts.bytes_read // 1_000_000)
+    flagged = _named_around(new, set[Place]().union(*(each.flagged_unread for each in read)))
+    read += [PartsRead([], [], Counter(), [], 0, flagged, flagged, set())] if flagged else []
     if plans:
         _list(store, plans, read, before, Tombstones(store, reader.key))
     counts = {"files": len(files), "files_read": len(plans), "lines": sum(each.lines.total() for each in read)}
@@ -177,6 +183,33 @@ def read_new(store: Store, files: Sequence[tuple[LogFile, str]], logs: Path, wor
     replaced = sum(row.lines for row in anew)
     counts |= {"lines_replaced": replaced} if replaced else {}
     return counts | {"rejected": sum(sum(each.rejected) for each in read)}
+
+
+def _named_around(files: Sequence[tuple[LogFile, str]], unread: Set[Place]) -> set[str]:
+    """Ids and image names in the records that flagged lines are part of; `unread` are those that are no JSON object."""
+    found: set[str] = set()
+    for file, _ in files:
+        if flagged := {place.line for place in unread if place.source == file.source}:
+            found |= _named_in_broken_records(file, flagged)
+    return found
+
+
+def _named_in_broken_records(file: LogFile, flagged: set[int]) -> set[str]:
+    """Ids and names in the records with a flagged line; where fragments of one name nothing, in all broken records.
+
+    Raises BadInput when these name nothing either, because an image that is not known could not be held back.
+    """
+    first, records = min(flagged), list(broken_records(file))
+    everything = set[str]().union(*(record.names for record in records))
+    records = [record for record in records if record.lines & flagged]
+    lost = any(record.fragments & flagged and not record.names for record in records)
+    if lost and not everything:
+        raise BadInput(
+            f"log file {file.source!r}, line {first}: it is flagged as child abuse, it is no JSON object, and no image "
+            "or conversation can be read there that could be held back; mend the line, or remove it from the log"
+        )
+    tell(f"{file.source}, line {first}: flagged, but no JSON object; what can be read of its record is held back")
+    return everything if lost else set[str]().union(*(record.names for record in records))
 
 
 def _list(

@@ -63,12 +63,18 @@ def store_key(store: Store) -> bytes:
 
     Raises BadInput when it is not the key that the store was started with, because users would get new ids.
     """
-    key = given_key() or store.read_bytes(_KEY_FILE) or _new_key(store)
-    fingerprint = _fingerprint(key).encode()
-    known = store.read_bytes(_FINGERPRINT_FILE)
-    if known is None:
-        store.write_bytes(_FINGERPRINT_FILE, fingerprint)
-    elif known != fingerprint:
+    key = known_key(store) or _new_key(store)
+    if store.read_bytes(_FINGERPRINT_FILE) is None:
+        store.write_bytes(_FINGERPRINT_FILE, _fingerprint(key).encode())
+    return key
+
+
+def known_key(store: Store) -> bytes:
+    """The same, but nothing is written: b"" for a store that has no key yet."""
+    key, known = given_key() or store.read_bytes(_KEY_FILE) or b"", store.read_bytes(_FINGERPRINT_FILE)
+    if known is not None and not key:
+        raise BadInput(f"the key that store {store.root!r} was started with is not in it; set {KEY_VARIABLE} as before")
+    if known is not None and known != _fingerprint(key).encode():
         raise BadInput(f"the user key differs from the one this store was started with; set {KEY_VARIABLE} as before")
     return key
 
@@ -82,8 +88,6 @@ def given_key() -> bytes:
 
 
 def _new_key(store: Store) -> bytes:
-    if store.read_bytes(_FINGERPRINT_FILE) is not None:
-        raise BadInput(f"the key that store {store.root!r} was started with is not in it; set {KEY_VARIABLE} as before")
     key = secrets.token_hex(32).encode()
     if isinstance(store.fs, LocalFileSystem):  # a private folder first: the file's own mode is set after it is written
         Path(store.at(_KEY_FILE)).parent.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)

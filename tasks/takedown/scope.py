@@ -116,15 +116,21 @@ def _also(store: Store, wanted: AbstractSet[str]) -> dict[str, str]:
 
 
 def find_scope(
-    store: Store, asked: Iterable[str], addresses: Iterable[str], key: bytes, tombstones: Tombstones
+    store: Store,
+    asked: Iterable[str],
+    addresses: Iterable[str],
+    key: bytes,
+    tombstones: Tombstones,
+    conv_ids: Iterable[str] = (),
 ) -> Scope:
     """Everything that is removed for a request. Raises BadInput for an id that this store never had.
 
     `asked`: conversation, battle, image and user ids, logged image names and image files. `addresses`: users as the raw
     logs name them. The other side of a vote is included because it repeats the prompt; so are all conversations that
-    show a removed image, and all conversations and votes of a user.
+    show a removed image, and all conversations and votes of a user. `conv_ids` may be of conversations to come.
     """
     people, scope = Pseudonyms(key), {kind: set[str]() for kind in TakenDownKind}
+    scope[TakenDownKind.CONVERSATION].update(conv_ids)
     spellings = {each: list(_spellings(each)) for each in asked}
     users = [people.user_id(address) for address in addresses]
     spelled = {name for each in spellings for name in (*possible_conv_ids(each), *spellings[each])}

@@ -1,17 +1,51 @@
 """Prefect tasks of takedown."""
 
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.runtime.progress import tell
 from tasks.runtime.timing import timed
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import UNFINISHED
 from tasks.takedown.releases import withdraw_known
+from tasks.takedown.requests import requested, take_down_requested
 from tasks.takedown.take_down import finish
+from tasks.takedown.told import export_lines, left_lines, release_lines
+
+_REQUESTS = "takedown_requests"
+
+
+def forget_requested(settings: Settings) -> list[StageReport]:
+    """Take down what visitors asked the arena to forget. Reports nothing when nobody asked."""
+    return [apply_requests(settings)] if settings.logs and requested(Path(settings.logs)) else []
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def apply_requests(settings: Settings) -> StageReport:
+    """Counts of requests, of new ones, and of removed rows by table; notes on releases that held something of it."""
+    store, conv_ids = Store.open(settings.store), requested(Path(settings.logs or ""))
+
+    def hear(*found: Any) -> None:
+        for line in left_lines(settings.store, *found):
+            tell(line)
+
+    new, removed = take_down_requested(store, conv_ids, datetime.now(UTC), hear)
+    counts = {"requests": len(conv_ids), "new": new}
+    if removed is None:
+        return StageReport(stage=_REQUESTS, counts=counts)
+    for line in export_lines(removed, settings.store):
+        tell(line)
+    notes = list(release_lines(removed, "STORE"))  # run records have no paths
+    if removed.earlier_versions:
+        notes.append(f"the bucket may keep earlier versions of what went ({removed.earlier_versions})")
+    return StageReport(stage=_REQUESTS, counts=counts | removed.rows, notes=notes)
 
 
 def finish_takedowns(settings: Settings) -> list[StageReport]:

@@ -36,8 +36,11 @@ def take_down(
     dry_run: bool,
     hear: Callable[[Sequence[str], Sequence[str], Sequence[NearCopy]], None] = lambda *_: None,
     reason: str = "",
+    conv_ids: Iterable[str] = (),
 ) -> Removed:
     """Remove what is asked for and keep it out for ever; with `dry_run` only report what would be removed.
+
+    `conv_ids` are conversations that are kept out even if the store has not had them yet.
 
     Before anything is removed, `hear` is called with the raw log lines and image files that still contain it, and with
     near copies: stored images that stay and look like a removed one. Raises BadInput for an id that the store never
@@ -46,7 +49,7 @@ def take_down(
     require_sweepable(store)
     key = store_key(store)
     tombstones = Tombstones(store, key)
-    scope = find_scope(store, asked, addresses, key, tombstones)
+    scope = find_scope(store, asked, addresses, key, tombstones, conv_ids)
     new = tombstones.add_for_now(scope, now)
     stay = live(store, tombstones)
     lines, files, near = _lines(store, scope), _image_files(store, scope), near_copies(store, stay.images)

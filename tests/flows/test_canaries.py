@@ -12,7 +12,9 @@ from tasks.demo.canaries import STORE, probes
 from tasks.policy.policy_file import load_policy
 from tasks.release.build import MANIFEST
 from tasks.storage.tables import Store
+from tasks.storage.user_ids import KEY_VARIABLE
 from tests.http_server import HttpServer, Reply
+from tests.tasks.ingest.logs import DAY, chat, ingested, write
 
 
 @pytest.fixture
@@ -84,6 +86,35 @@ def test_a_listed_image_that_is_taken_in_ends_the_run(planted, monkeypatch):
     shutil.rmtree(planted.store)
     with pytest.raises(CanaryEscaped, match="listed_image: its image is on a list"):
         run(planted, "public_release")
+
+
+def everything(store: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(store)): path.read_bytes() for path in store.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("probed", [False, True], ids=["no probes yet", "probes of another key"])
+def test_a_run_with_a_wrong_user_key_changes_nothing_and_the_right_key_works_afterwards(
+    curated, tmp_path, curate, monkeypatch, capsys, probed
+):
+    logs, store = tmp_path / "logs", tmp_path / "store"
+    write(logs, DAY, chat("a"))
+    monkeypatch.setenv(KEY_VARIABLE, "the key of this store")
+    ingested(logs, store)
+    if probed:
+        shutil.copytree(Path(curated.settings.store) / STORE, store / STORE)
+    before, _ = everything(store), capsys.readouterr()
+    for command in (["run", "--logs", logs], ["ingest", "--logs", logs], ["decide"]):
+        monkeypatch.setenv(KEY_VARIABLE, "the key of another store")
+        code, out, err = curate(*command, "--store", store)
+        assert (code, out, err.count("\n"), everything(store) == before) == (2, "", 1, True), err
+        assert err.startswith("curate: the user key differs from the one this store was started with; set ")
+    monkeypatch.delenv(KEY_VARIABLE)
+    code, out, err = curate("run", "--logs", logs, "--store", store)
+    assert (code, out, err.count("\n"), everything(store) == before) == (2, "", 1, True), err
+    monkeypatch.setenv(KEY_VARIABLE, "the key of this store")
+    own = curated.settings.model_copy(update={"store": str(store), "logs": str(logs)})
+    assert run(own, "public_release").counts["caught"] == len(probes())
+    assert ingested(logs, store).read("conversations").height == 1
 
 
 def test_an_escape_ends_the_command_with_one_line_and_no_release(curated, planted, tmp_path, curate):

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from schemas.errors import BadInput, why_unreadable
+from tasks.ingest.csam_flags import name_is_flagged
 from tasks.ingest.formats import ARENA_LOGS, adapter, format_names, matching_adapter
 from tasks.ingest.log_files import LogFile, arena_logs, lines, log_files, source_name, without_mark
 
@@ -38,14 +39,15 @@ def source_files(
         adapter(str(format))  # raises for an unknown one, and for a package that cannot be loaded
     if not place.is_file():
         data = [] if format == ARENA_LOGS or not place.is_dir() else list(_data_files(place))
-        if format in (None, ARENA_LOGS) and (arena_logs(place) or not data):
+        if format in (None, ARENA_LOGS) and (any(file.day for file in arena_logs(place)) or not data):
             return [(file, ARENA_LOGS) for file in log_files(place, since, until)]
     else:
         data = [place]
     if since or until:
         raise BadInput("--since and --until choose arena logs by the day in their names; these files have none")
     folder = place.parent if place.is_file() else place
-    files = [LogFile(path, source_name(path, folder), None, False) for path in data]
+    sources = [(path, source_name(path, folder)) for path in data]
+    files = [LogFile(path, source, None, name_is_flagged(source)) for path, source in sources]
     return [(file, format or _format_of(file)) for file in files]
 
 
@@ -88,7 +90,7 @@ def columns_of(file: LogFile) -> frozenset[str]:
         if path.suffix == ".arrow":
             with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as stream:
                 return frozenset(stream.schema.names)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise _unreadable(path, error) from None
     rows = (row for number, row in line_rows(file, _LINES_TRIED) if isinstance(row, dict))
     return frozenset(next(rows, ()))
@@ -106,7 +108,7 @@ def table_rows(path: Path, columns: Sequence[str] | None = None, *, image_bytes:
     try:
         for batch in _batches(path, columns, image_bytes):
             yield from batch.to_pylist()
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise _unreadable(path, error) from None
 
 

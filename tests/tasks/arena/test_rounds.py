@@ -1,17 +1,18 @@
 """Battles, votes and what is logged of them: read back by the code that `curate ingest` reads logs with."""
 
 import asyncio
-import io
 import threading
 
 import pytest
 
 from schemas.conversation import RecordType
+from schemas.settings import Settings
 from tasks.arena.conversations import Mode
 from tasks.arena.entrance.admission import KnownImage, Refused
 from tasks.arena.rounds import FULL, Visit
 from tasks.arena.shown.look import chat_messages, label, status
 from tasks.storage.user_ids import Pseudonyms
+from tasks.takedown.steps import apply_requests
 from tests.built_arena import KEY, VISIT, Scripted, image_file
 from tests.tasks.ingest.logs import ingested
 
@@ -290,7 +291,9 @@ def test_forgetting_writes_the_list_that_takedowns_read(build):
     assert ids == {seen.conv_id for _, found in built.seen() for seen in found}
 
 
-def test_what_visitors_forgot_is_taken_down_and_what_an_address_said_too(build, curate, tmp_path, monkeypatch):
+def test_what_visitors_forgot_is_never_taken_in_and_what_an_address_said_is_taken_down(
+    build, curate, tmp_path, monkeypatch
+):
     monkeypatch.setenv("CURATE_USER_KEY", KEY.decode())
     built = build()
 
@@ -303,11 +306,10 @@ def test_what_visitors_forgot_is_taken_down_and_what_an_address_said_too(build, 
                 await built.arena.forget(conversation, visit)
 
     asyncio.run(said())
+    report = apply_requests.fn(Settings(logs=str(built.folder), store=str(tmp_path / "store")))
+    assert report.counts == {"requests": 2, "new": 2}
     store = ingested(built.folder, tmp_path / "store")
-    asked = (built.folder / "takedown_requests.txt").read_text()
-    monkeypatch.setattr("sys.stdin", io.StringIO(asked))
-    code, _, err = curate("takedown", "--store", store.root, "--yes", "--skip-unknown", "-")
-    assert code == 0, err
+    assert "Forget me" not in str(store.read("sightings").to_dicts()) and store.read("conversations").height == 4
     code, _, err = curate("takedown", "--store", store.root, "--yes", "--user", "203.0.113.2")
     assert code == 0, err
     assert store.read("conversations").height == 2 and "Keep me" in str(store.read("conversations").to_dicts())

@@ -18,7 +18,8 @@ from tests.tasks.ingest.test_formats import ROWS, put
 
 BAD = image_name("bad")
 FLAG = {"has_csam_image": True}
-YES = [True, 1, 0, "", "false", "no", [], {}, [False], -1.5]
+YES = [True, 1, "maybe", "yes", "true", [False, True], {"found": 1}, {"by": "scan", "found": False}, -1.5, 1e-9]
+NO = [False, None, 0, 0.0, "", " ", "false", "No", "0", "none", [], {}, [False, None], {"found": False}]
 KINDS = {
     **{kind: chat("bad", kind=kind, images=[BAD]) for kind in ("chat", "upvote", "downvote", "flag")},
     **{
@@ -94,7 +95,7 @@ def test_whatever_is_not_a_plain_no_is_a_yes(value):
     assert line_is_flagged(line(chat("a") | {"gen_params": json.dumps({"has_csam_image": value})}))
 
 
-@pytest.mark.parametrize("no", [False, None])
+@pytest.mark.parametrize("no", NO, ids=repr)
 def test_a_plain_no_and_what_people_write_about_the_flag_are_no_flags(no):
     said = ['What does "has_csam_image": true mean?', '{"has_csam_image": true}', '["\\"has_csam_image\\": 1"]']
     for text in said:
@@ -106,7 +107,21 @@ def test_a_plain_no_and_what_people_write_about_the_flag_are_no_flags(no):
     assert not line_is_flagged(line(chat("a", "\x1f < a \u00e9 \ud83d") | {"gen_params": '{"a": '}))
 
 
-@pytest.mark.parametrize("unit", [b"\\", b"\\u005c", b"u005c", b'"{', b"has_csam_image"], ids=repr)
+UNITS = [
+    b"\\",
+    b"\\u005c",
+    b"u005c",
+    b'"{',
+    b"has_csam_image",
+    b"\\u00cc",
+    b"c_s-a ",
+    b"c" + b" " * 40,
+    b"sexual/",
+    b"csam\\",
+]
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=repr)
 def test_a_line_that_is_made_to_take_long_does_not(unit):
     hostile = b'{"a": "\\' + unit * (2_000_000 // len(unit))
     started = time.process_time()

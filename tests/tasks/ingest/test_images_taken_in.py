@@ -2,6 +2,8 @@
 
 import json
 import os
+import random
+import socket
 
 import pytest
 
@@ -142,6 +144,57 @@ def test_a_link_out_of_the_image_folder_is_not_followed(tmp_path):
     store = ingested(tmp_path / "logs", tmp_path / "store")
     assert store.read("images").is_empty()
     assert only(store, "rejects")["reason"] == "image_path_escape"
+
+
+def a_socket(path):
+    with socket.socket(socket.AF_UNIX) as bound, pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path.parent)  # the address of a socket is short
+        bound.bind(path.name)
+
+
+ODD = {
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a link to a link to itself": lambda path: (
+        path.with_name(f"{path.name}-next").symlink_to(path.name),
+        path.symlink_to(f"{path.name}-next"),
+    ),
+    "a link to nothing": lambda path: path.symlink_to("nothing"),
+    "a link to a name that cannot be": lambda path: path.symlink_to("x" * 300),
+    "a link to this folder": lambda path: path.symlink_to("."),
+    "a link to the folder above": lambda path: path.symlink_to(".."),
+    "a link into a log": lambda path: path.symlink_to(f"../{DAY}"),
+    "a link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "a pipe": os.mkfifo,
+    "a link to a pipe": lambda path: (os.mkfifo(path.with_name(f"{path.name}-p")), path.symlink_to(f"{path.name}-p")),
+    "a socket": a_socket,
+    "a folder": lambda path: path.mkdir(),
+    "an empty file": lambda path: path.touch(),
+    "an unreadable file": lambda path: (path.touch(), path.chmod(0)),
+    "bytes that are no UTF-8": lambda path: os.mkfifo(os.fsencode(path.with_suffix("")) + b"-\xff\n.png"),
+    "a name of two lines": lambda path: os.mkfifo(path.with_name(f"{path.stem}\n{path.name}")),
+}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("folder", ["serve_images", "input_images"])
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_lies_in_an_image_folder_is_at_most_a_reject_and_nothing_waits_for_it(tmp_path, capfd, seed, folder):
+    chance, logs = random.Random(seed), tmp_path / "logs"
+    kinds = [*ODD, *chance.choices(list(ODD), k=12)]
+    names = [image_name(f"odd{number}") for number in range(len(kinds))]
+    put(logs, f"{P}.png", image_bytes(1), folder)
+    for name, kind in zip(names, kinds, strict=True):
+        ODD[kind](logs / folder / (name + chance.choice([".png", ".jpg", ".jpeg", ".webp"])))
+    for number, ending in enumerate((b"1.5.png", b"2\xff.png", b"3\n.png")):
+        os.mkfifo(os.fsencode(logs / folder) + b"/input_image_" + conv_id(f"linked{number}").encode() + b"_" + ending)
+    rows = [chat(f"c{number}", images=[name]) for number, name in enumerate(chance.sample(names, len(names)))]
+    rows += [chat(f"linked{number}") for number in range(3)]
+    write(logs, DAY, *rows, chat("good", images=[P]))
+    store = ingested(logs, tmp_path / "store")
+    assert store.read("conversations").height == len(rows) + 1 and store.read("images").height == 1
+    assert sum(reject["source"].partition(".")[0] in names for reject in store.read("rejects").to_dicts()) == len(names)
+    shown = [*capfd.readouterr(), *map(str, store.read("rejects").rows())]
+    assert not [text for text in shown if str(tmp_path) in text or "/dev" in text]
 
 
 def test_every_server_below_the_log_folder_has_its_own_images(tmp_path):
