@@ -34,7 +34,7 @@ def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or 
     for problem in problems[:50]:
         print(one_line(problem.encode(errors="backslashreplace").decode(), 1000))
     if problems:
-        print(f"{len(problems)} problems: this release was changed after it was made")
+        print(f"{len(problems)} problems: this release was changed after it was made, or an older version made it")
         raise typer.Exit(1)
     print(f"{release} is whole; its manifest is {sealed}")
     if lacking:

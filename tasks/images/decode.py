@@ -14,7 +14,7 @@ import numpy.typing as npt
 import PIL.Image
 
 from schemas.reject import Rejected, RejectReason
-from tasks.images.rebuild import png, rebuilt_jpeg
+from tasks.images.rebuild import is_pixels_alone, png, rebuilt_jpeg
 from tasks.storage.content_id import image_id
 
 Pixels = npt.NDArray[np.uint8]
@@ -125,6 +125,13 @@ def from_pixels(rgb: Pixels) -> DecodedImage:
 def decode_stored(encoded: bytes, stored_format: str, stored_id: str) -> DecodedImage:
     """Decode an image of the `images` table again, for a signal that was added later."""
     return DecodedImage(stored_id, encoded, stored_format, _decode(_header(encoded)))
+
+
+def released_file(encoded: bytes, stored_format: str) -> tuple[bytes, str]:
+    """A stored file and its format; a PNG in place of a JPEG in which an older version kept more than its pixels."""
+    if stored_format == "png" or is_pixels_alone(encoded):
+        return encoded, stored_format
+    return png(_decode(_header(encoded))), "png"
 
 
 def within(what: str, value: int, most: int) -> None:

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 import PIL.Image
-from jpegtran.lib import Transformation
+
+from tasks.images.edge_blocks import EdgeBlocks
 
 _PNG_LEVEL, _RUNS, _RUNS_FROM = 3, 3, 8_000_000
 """Level 3 makes files 3 % larger than level 6, in half the time. From 8 million pixels on only runs are sought."""
@@ -28,14 +29,15 @@ _SIGNATURE, _RGB8 = b"\x89PNG\r\n\x1a\n", b"\x08\x02\x00\x00\x00"
 
 
 def rebuilt_jpeg(content: bytes) -> bytes | None:
-    """The JPEG as one scan of its coefficients, with nothing else; None for a broken one.
+    """The JPEG as one scan of its coefficients, with nothing else; None for a broken one, and one that was cropped.
 
     libjpeg-turbo reads and writes the coefficients. It raises for damage of which decoders only warn, such as many
     bytes behind the last block; a few it drops.
     """
     try:
-        coded = Transformation(b"".join(_used(content))).crop(0, 0, 0, 0)
-        return b"".join(_used(coded))
+        blocks = EdgeBlocks(b"".join(_used(content)))
+        coded = blocks.coded()
+        return b"".join(_used(coded)) if blocks.hold_the_image_alone(coded) else None
     except Exception:  # the library raises exceptions of its own on hostile bytes
         return None
 

@@ -11,6 +11,7 @@ from datasets import Features, Image, List
 
 from schemas.release import CONFIGS
 from schemas.row import arrow_schema
+from tasks.images.decode import released_file
 from tasks.storage.parquet import parquet_writer
 from tasks.storage.tables import Store
 
@@ -105,7 +106,8 @@ class ReleasedImages:
             columns = ["image_id", "format", "bytes"]
             for images in self._store.part_slices(*self._parts[int(str(part))], columns):
                 for image_id, form, content in images.join(some, on="image_id", how="semi").iter_rows():
-                    found[image_id] = {"bytes": content, "path": f"{image_id}.{form}"}
+                    file, kind = released_file(content, form)
+                    found[image_id] = {"bytes": file, "path": f"{image_id}.{kind}"}
         if missing := sorted({*image_ids} - found.keys()):
             raise KeyError(missing[0])
         return found

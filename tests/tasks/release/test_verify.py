@@ -1,6 +1,7 @@
 """`curate verify` notices every way to spoil a release, also when the checksums were made to fit."""
 
 import io
+from pathlib import Path
 
 import PIL.Image
 import polars as pl
@@ -11,7 +12,7 @@ from schemas.errors import BadInput
 from tasks.images.decode import open_image
 from tasks.release.verify import verify_release
 from tests.builders import image_bytes
-from tests.small_store import manifest_of
+from tests.small_store import make_release, manifest_of
 from tests.tampered_release import BATTLE, BENCH, CHAT, FAILURES, change_row, reseal, rewrite, write_manifest
 
 
@@ -111,10 +112,13 @@ def _with_exif():
     return image_bytes(0, exif=exif.tobytes())
 
 
+CUT = open_image(image_bytes(0, (32, 32), "JPEG", quality=90)).encoded.replace(b"\x08\0\x20", b"\x08\0\x19", 1)
+"""A stored JPEG with a smaller height in its header: it still holds the last 7 of 32 rows."""
 SPOILED = {
     "exif in png": _with_exif(),
     "exif in jpeg": image_bytes(0, file_format="JPEG", exif=PIL.Image.Exif().tobytes() + b"GPS"),
     "comment in jpeg": image_bytes(0, file_format="JPEG", comment=b"taken at home"),
+    "more rows in a cropped jpeg": CUT,
     "bytes after the end": image_bytes(0) + b"hidden",
     "not a picture": b"<svg/>",
     "another format": image_bytes(0, file_format="GIF"),
@@ -127,6 +131,15 @@ def test_an_image_that_carries_more_than_pixels_or_is_none_is_found(own_release,
     _with_image(own_release, SPOILED[why])
     (problem,) = verify_release(own_release)
     assert "carries more than its pixels" in problem or "does not open as an image" in problem
+
+
+def test_a_cropped_jpeg_in_the_store_of_an_older_version_is_released_as_a_png(own_store):
+    cut = pl.lit(CUT, pl.Binary)
+    own_store.replace("images", own_store.read("images").with_columns(bytes=cut, format=pl.lit("jpeg")))
+    made = own_store.at(make_release(own_store, release="second").result)
+    assert verify_release(Path(made)) == []
+    (image, *_) = pl.read_parquet(f"{made}/{CHAT}")["images"].explode().drop_nulls()
+    assert image["path"].endswith(".png") and image["bytes"] == open_image(CUT).encoded
 
 
 @pytest.mark.parametrize("file_format", ["PNG", "JPEG"])
