@@ -17,7 +17,7 @@ from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
-from tasks.storage.arriving import arriving
+from tasks.storage.append_incrementally import append_incrementally
 from tasks.storage.tables import Store
 
 KEY = ["model", "version", "question_id", "document_id"]
@@ -64,7 +64,7 @@ def ask_models(store: Store, bench: Bench, models: Sequence[AskedModel], batch_h
 
 
 def _keep(store: Store, asked: AskedModel, answers: Iterable[Answer | Failed], count: int, done: Called) -> None:
-    with progress(f"answers of {asked.name}", count) as advance, arriving(store, "answers") as keep:
+    with progress(f"answers of {asked.name}", count) as advance, append_incrementally(store, "answers") as keep:
         for answer in answers:
             done.calls[asked.name] += 1
             if isinstance(answer, Failed):
@@ -95,7 +95,7 @@ def take_in(store: Store, read: Read) -> Called:
     """Store answers that were made elsewhere; those that are stored already are left out."""
     known, done = set(store.read("answers", KEY).iter_rows()), Called()
     new = [each for each in read.answers if (each.model, each.version, each.question_id, each.document_id) not in known]
-    with arriving(store, "answers") as keep:
+    with append_incrementally(store, "answers") as keep:
         keep([each.model_dump() for each in new])
     done.counts.update(each.state for each in new)
     done.failures.update({(model, "no_answer_in_file"): count for model, count in read.failed.items()})

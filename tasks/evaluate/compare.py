@@ -18,7 +18,7 @@ from tasks.providers.capabilities import ChatMessage, ChatModel, Failed, Reply
 from tasks.providers.chat import chat_model
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
-from tasks.storage.arriving import arriving
+from tasks.storage.append_incrementally import append_incrementally
 from tasks.storage.tables import Store
 
 ByModel = Mapping[str, Mapping[str, Mapping[str, Any]]]
@@ -125,7 +125,7 @@ def keep_verdicts(
             verdicts = map_as_done(work, wanted, model.calls_at_once)
         else:
             verdicts = BatchRun(stack.enter_context(model.together(store, batch_hours)), work, wanted).results()
-        keep = stack.enter_context(arriving(store, "verdicts"))
+        keep = stack.enter_context(append_incrementally(store, "verdicts"))
         keep(again)
         for verdict in verdicts:
             done.calls[judge.name] += 1

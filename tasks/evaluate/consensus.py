@@ -16,7 +16,7 @@ from tasks.evaluate.compare import ByModel, Pair, pairs, unjudged
 from tasks.evaluate.protocols import Protocol
 from tasks.evaluate.questions import Bench, Question
 from tasks.providers.capabilities import TextEmbedder
-from tasks.storage.arriving import arriving
+from tasks.storage.append_incrementally import append_incrementally
 from tasks.storage.tables import Store
 
 NOTE = (
@@ -78,7 +78,7 @@ def compare_by_consensus(
             said = {model: row["text"] for model, row in rows.items() if row}
             found = closeness(list(said.values()), image_text(asked), embedder)
             scores[asked.question_id] = dict(zip(said, found, strict=True))
-    with arriving(store, "verdicts") as keep:
+    with append_incrementally(store, "verdicts") as keep:
         keep(again)
         for pair in wanted:
             verdict = _verdict(pair, scores[pair.question.question_id], protocol, bench, baseline, version)

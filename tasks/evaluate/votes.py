@@ -17,7 +17,7 @@ from tasks.providers.capabilities import ChatMessage, ChatModel, Failed, TextEmb
 from tasks.providers.chat import chat_model
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
-from tasks.storage.arriving import arriving
+from tasks.storage.append_incrementally import append_incrementally
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.shown_battles import ShownBattle
 from tasks.storage.tables import Store
@@ -101,7 +101,7 @@ def ask_votes(store: Store, battles: Battles, judge: AskedModel) -> Called:
     """Ask for every vote that is missing. A failed call stores nothing, so the next run makes it again."""
     model, done = chat_model(judge), Called()
     wanted = without_vote(store, battles.shown, judge_version(judge))
-    with progress(f"votes of {judge.name}", len(wanted)) as advance, arriving(store, "judge_votes") as keep:
+    with progress(f"votes of {judge.name}", len(wanted)) as advance, append_incrementally(store, "judge_votes") as keep:
         for vote in map_as_done(lambda each: _vote(model, judge, battles, each), wanted, model.calls_at_once):
             done.calls[judge.name] += 1
             if isinstance(vote, Failed):
@@ -128,7 +128,7 @@ def vote_by_consensus(
 ) -> Called:
     """Votes of the embedded stand-in: the answer that is closer to the text in the images wins."""
     version, done = f"embedded-consensus-votes1-{embedder.version}", Called()
-    with arriving(store, "judge_votes") as keep:
+    with append_incrementally(store, "judge_votes") as keep:
         for battle in without_vote(store, battles.shown, version):
             label, why = _closer(battle, image_text(battle.image_ids), embedder)
             keep([_row(battles, battle, STAND_IN, version, label, why, None).model_dump()])

@@ -67,8 +67,8 @@ class NoObserver:
 
 
 @dataclass
-class TakenIn:
-    """What became of some image files."""
+class ImageBatch:
+    """Images of one batch of files, and what was noted of each file."""
 
     images: list[Image] = field(default_factory=list)
     files: list[ImageFile] = field(default_factory=list)
@@ -78,7 +78,7 @@ class TakenIn:
     taken_down: list[str] = field(default_factory=list)
     """Names of images that were taken down: neither listed above nor looked at."""
 
-    def add(self, other: "TakenIn") -> None:
+    def add(self, other: "ImageBatch") -> None:
         """What became of more files."""
         self.images += other.images
         self.files += other.files
@@ -100,11 +100,11 @@ class Intake(NamedTuple):
 
 def take_in(
     files: Iterable[ImageSource], known_ids: AbstractSet[str], intake: Intake, workers: int
-) -> Iterator[TakenIn]:
+) -> Iterator[ImageBatch]:
     """Decode `files` in batches, in order. Images in `known_ids` get a row in `image_files` but are not measured."""
     seen_ids = set(known_ids)
 
-    def work(batch: Sequence[ImageSource]) -> TakenIn:
+    def work(batch: Sequence[ImageSource]) -> ImageBatch:
         return _take_in_batch(batch, seen_ids, intake)  # reading a set that grows meanwhile is safe
 
     ahead = iter(files)
@@ -115,8 +115,8 @@ def take_in(
         yield result
 
 
-def _take_in_batch(files: Sequence[ImageSource], known_ids: AbstractSet[str], intake: Intake) -> TakenIn:
-    result = TakenIn()
+def _take_in_batch(files: Sequence[ImageSource], known_ids: AbstractSet[str], intake: Intake) -> ImageBatch:
+    result = ImageBatch()
     fresh: dict[str, DecodedImage] = {}
     for file in files:
         image = _open(file, result, intake)
@@ -128,7 +128,7 @@ def _take_in_batch(files: Sequence[ImageSource], known_ids: AbstractSet[str], in
     return result
 
 
-def _open(source: ImageSource, result: TakenIn, intake: Intake) -> DecodedImage | None:
+def _open(source: ImageSource, result: ImageBatch, intake: Intake) -> DecodedImage | None:
     size_bytes, modified_ns = source.stamp()
     image, problem, evidence = None, None, ""
     too_large = source.content is None and size_bytes > FILE_BYTES_MAX
@@ -162,7 +162,7 @@ def _open(source: ImageSource, result: TakenIn, intake: Intake) -> DecodedImage 
     return image
 
 
-def _hand_over(fresh: dict[str, DecodedImage], result: TakenIn, intake: Intake) -> None:
+def _hand_over(fresh: dict[str, DecodedImage], result: ImageBatch, intake: Intake) -> None:
     images = list(fresh.values())
     fresh.clear()
     if images:
@@ -188,7 +188,7 @@ class WrittenShard(NamedTuple):
     """The observer's counts."""
 
 
-def write_shard(store: Store, taken: TakenIn, observer: ImageObserver) -> WrittenShard:
+def write_shard(store: Store, taken: ImageBatch, observer: ImageObserver) -> WrittenShard:
     """Write the parts of one shard."""
     image_ids = [image.image_id for image in taken.images]
     parts, done = observer.write(taken.seen, set(image_ids))
@@ -257,7 +257,7 @@ class ShardTaker(NamedTuple):
     def take_in(self, files: Sequence[ImageSource]) -> WrittenShard:
         """Read one shard. Images that were listed when this process read its first shard are not measured."""
         known_ids, intake = _loaded(self)
-        taken = TakenIn()
+        taken = ImageBatch()
         for batch in take_in(files, known_ids, intake, workers=1):
             taken.add(batch)
         return write_shard(Store(self.store), taken, self.observer)
@@ -295,13 +295,13 @@ def take_in_here(
     files: Iterable[ImageSource], taker: ShardTaker, known_ids: set[str], workers: int, advance: Advance
 ) -> Iterator[WrittenShard]:
     """Read `files` shard by shard with threads of this process; threads do not wait at the end of a shard."""
-    store, taken = Store(taker.store), TakenIn()
+    store, taken = Store(taker.store), ImageBatch()
     for number, batch in enumerate(take_in(files, known_ids, taker.intake(), workers), 1):
         advance(len(batch.files) + len(batch.known))
         taken.add(batch)
         if number * FILES_AT_ONCE % FILES_A_SHARD == 0:
             yield write_shard(store, taken, taker.observer)
-            taken = TakenIn()
+            taken = ImageBatch()
     yield write_shard(store, taken, taker.observer)
 
 

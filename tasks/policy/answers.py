@@ -14,7 +14,7 @@ from tasks.policy.policy_file import policy_hash
 from tasks.policy.redact import exercise_names, findings, redact_rules, redact_texts
 from tasks.policy.rules import STOPS, Signals, conversation_columns, fired, reasons_of
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.benches.judged import carded_texts
+from tasks.storage.queries.benches.judged import released_judge_texts
 from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
@@ -69,7 +69,7 @@ def _conversations(store: Store) -> pl.DataFrame:
     """
     kept = kept_conversations(store).select(asked="conversation_id")
     named = store.read("conversations").rename({"conversation_id": "asked"}).drop("model")
-    texts = carded_texts(store).rename({"question_id": "asked", "item_id": "conversation_id"})
+    texts = released_judge_texts(store).rename({"question_id": "asked", "item_id": "conversation_id"})
     items = texts.join(kept, on="asked", how="semi").join(named, on="asked", maintain_order="left")
     turns = [
         [turn for turn in asked if turn["role"] == "user"]

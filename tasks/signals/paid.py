@@ -32,7 +32,7 @@ from tasks.signals import (
     failure_signals,
 )
 from tasks.signals.run import BATCH, Load, Measured, Rows, cut, measure_items, measured, missing
-from tasks.storage.arriving import arriving
+from tasks.storage.append_incrementally import append_incrementally
 from tasks.storage.queries.signals import table_name
 from tasks.storage.tables import Store
 
@@ -63,7 +63,7 @@ def measure_one_by_one(store: Store, asked: Asked[Item], *, now: datetime, advan
     def work(content_id: str) -> tuple[Rows, Measured]:
         return measured([signal], [content_id], load([content_id]), now)
 
-    with arriving(store, table_name(signal.name)) as keep:
+    with append_incrementally(store, table_name(signal.name)) as keep:
         for rows, done in map_as_done(work, content_ids, model.calls_at_once):
             total.add(done)
             keep(rows[signal.name])

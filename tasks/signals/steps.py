@@ -32,7 +32,7 @@ from tasks.signals.documents import prompt_text, stored_documents
 from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight
 from tasks.signals.run import ImageItems, Measured, Measurer, TextItems, measure_items, missing
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.benches.judged import carded_texts
+from tasks.storage.queries.benches.judged import released_judge_texts
 from tasks.storage.queries.benches.written_items import item_images, validation_texts
 from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.queries.images import StoredImages
@@ -100,7 +100,7 @@ def measure_answers(settings: Settings, providers: Providers, names: Sequence[st
     """Measure these signals of answers and verdicts on the judge's cards, and of their redacted forms."""
     store, total = Store.open(settings.store), Measured()
     redacted = store.read("screened_texts", ["text"]).filter(pl.col("text") != "")
-    texts = pl.concat([carded_texts(store)["text"], redacted["text"]])
+    texts = pl.concat([released_judge_texts(store)["text"], redacted["text"]])
     text_of = {text_id(text): text for text in texts}
     every = SCREENING_TEXT_SIGNALS | DESCRIPTIVE_TEXT_SIGNALS
     signals = {name: every[name][1](providers) for name in names}

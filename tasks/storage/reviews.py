@@ -29,7 +29,7 @@ _TAKING_IN = threading.Lock()
 """The store's lock does not separate threads of one process."""
 
 
-class TakenIn(NamedTuple):
+class ReviewsTakenIn(NamedTuple):
     """What became of a journal."""
 
     stored: int
@@ -109,7 +109,7 @@ def waiting_reviews(store: Store, names: Iterable[str]) -> dict[str, Review]:
     return found
 
 
-def take_in(store: Store) -> TakenIn:
+def take_in(store: Store) -> ReviewsTakenIn:
     """Move the journal into the table; call it only while holding the store's lock."""
     with _TAKING_IN:
         names = journalled(store)
@@ -124,7 +124,7 @@ def take_in(store: Store) -> TakenIn:
         for name in set(names) - given.keys():
             tell(f"{JOURNAL}/{name} of the store is no verdict; look at it, and delete it")
         _sweep_halves(store)
-        return TakenIn(len(live), len(given) - len(live))
+        return ReviewsTakenIn(len(live), len(given) - len(live))
 
 
 def _table_synced(store: Store) -> None:

@@ -32,7 +32,7 @@ from tasks.providers import MAKERS, Providers
 from tasks.providers.capabilities import Author, Failed, ImageModel, Viewer
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
-from tasks.storage.arriving import Keep, arriving
+from tasks.storage.append_incrementally import AppendRows, append_incrementally
 from tasks.storage.content_id import combined_id
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store, frame_of
@@ -125,8 +125,8 @@ def write_missing_descriptions(store: Store, made: BenchState, author: Author, w
         write = partial(_write_cell, made, author, known, range(first, last))
         with (
             progress("descriptions", len(cells)) as advance,
-            arriving(store, "generated_descriptions") as keep,
-            arriving(store, "generated_outcomes") as end,
+            append_incrementally(store, "generated_descriptions") as keep,
+            append_incrementally(store, "generated_outcomes") as end,
         ):
             for results in map_as_done(write, cells, author.calls_at_once):
                 for description_id, result in results:
@@ -135,7 +135,12 @@ def write_missing_descriptions(store: Store, made: BenchState, author: Author, w
 
 
 def _keep_description(
-    made: BenchState, description_id: str, result: GeneratedDescription | Failed, keep: Keep, end: Keep, work: Work
+    made: BenchState,
+    description_id: str,
+    result: GeneratedDescription | Failed,
+    keep: AppendRows,
+    end: AppendRows,
+    work: Work,
 ) -> None:
     if isinstance(result, Failed) and result.reason in ("description_rejected", "no_check_questions"):
         outcome = GeneratedOutcome(
@@ -177,7 +182,7 @@ def draw_missing(store: Store, made: BenchState, pictures: ImageModel, rule: Gen
     orders = [(each.description, each.next_attempt) for each in wanted]
     orders = [(each, attempt) for each, attempt in orders if (each.description_id, attempt) not in ordered]
     draw = partial(_draw, pictures, made.bench.seed)
-    with progress("drawings", len(orders)) as advance, arriving(store, "drawings") as keep:
+    with progress("drawings", len(orders)) as advance, append_incrementally(store, "drawings") as keep:
         for result in map_as_done(draw, orders, pictures.calls_at_once):
             if work.took("pictures", result) and not isinstance(result, Failed):
                 keep([result.model_dump()])
@@ -215,7 +220,7 @@ def check_missing(store: Store, made: BenchState, viewer: Viewer, rule: Generate
         return align(viewer, progress_of_item.description, progress_of_item.images[-1], (stored.format, stored.bytes))
 
     ordered = images.ordered(wanted)
-    with progress("checked images", len(ordered)) as advance, arriving(store, "alignments") as keep:
+    with progress("checked images", len(ordered)) as advance, append_incrementally(store, "alignments") as keep:
         for result in map_as_done(check, ordered, viewer.calls_at_once):
             if work.took("viewer", result) and not isinstance(result, Failed):
                 keep([result.model_dump()])
@@ -238,7 +243,7 @@ def write_missing_questions(store: Store, made: BenchState, author: Author, rule
         each for each in made.progress if each.next_step(rule)[0] is NextStep.ASK and not _settled(each.questions)
     ]
     ask = partial(_ask, made, author)
-    with progress("questions", len(wanted)) as advance, arriving(store, "generated_questions") as keep:
+    with progress("questions", len(wanted)) as advance, append_incrementally(store, "generated_questions") as keep:
         for results in map_as_done(ask, wanted, author.calls_at_once):
             for result in results:
                 if work.took("author", result) and not isinstance(result, Failed):

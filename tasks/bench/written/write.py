@@ -20,7 +20,7 @@ from tasks.providers.capabilities import BatchQueue, ChatMessage, ChatModel, Fai
 from tasks.providers.chat import chat_model
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
-from tasks.storage.arriving import arriving
+from tasks.storage.append_incrementally import append_incrementally
 from tasks.storage.queries.benches.written_items import (
     ItemForJudging,
     captions_id,
@@ -240,7 +240,7 @@ def _of(item: ItemForJudging) -> dict[str, str]:
 
 def _keep(store: Store, table: str, results: Results, provider: str, done: Done) -> None:
     """Store texts as they arrive."""
-    with arriving(store, table) as keep:
+    with append_incrementally(store, table) as keep:
         for result in results:
             done.calls[provider] += 1
             if isinstance(result, Failed):

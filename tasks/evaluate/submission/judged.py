@@ -11,7 +11,7 @@ from tasks.evaluate.submission.draw import drawn_battles
 from tasks.evaluate.visit.compare import OrderedPair, ordered_pairs, players
 from tasks.evaluate.visit.items import Items
 from tasks.evaluate.visit.sources import answers_on, items_chosen
-from tasks.storage.arriving import arriving
+from tasks.storage.append_incrementally import append_incrementally
 from tasks.storage.queries.benches.written_items import items_for_judging
 from tasks.storage.tables import Store
 
@@ -50,7 +50,7 @@ def keep_answers(store: Store, plan: Plan) -> int:
     known = set(store.read("answers", list(key)).iter_rows())
     new = [each.model_dump() for each in plan.submission.answers]
     new = [row for row in new if tuple(row[name] for name in key) not in known]
-    with arriving(store, "answers") as keep:
+    with append_incrementally(store, "answers") as keep:
         keep(new)
     return len(new)
 

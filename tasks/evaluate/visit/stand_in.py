@@ -16,7 +16,7 @@ from tasks.evaluate.visit.compare import JudgeReply, OrderedPair, judge_prompt, 
 from tasks.evaluate.visit.items import Items
 from tasks.evaluate.visit.protocol import VisitProtocol
 from tasks.providers.capabilities import TextEmbedder
-from tasks.storage.arriving import arriving
+from tasks.storage.append_incrementally import append_incrementally
 from tasks.storage.tables import Store
 
 NOTE = (
@@ -33,7 +33,7 @@ def compare_by_nearness(
     """Write the verdicts that are missing."""
     version, done = stand_in_version(protocol, embedder), Called()
     near = _Nearness(embedder)
-    with arriving(store, "verdicts") as keep:
+    with append_incrementally(store, "verdicts") as keep:
         for pair in without_verdict(store, wanted, version):
             shown = pair.item.reference if protocol.with_reference else None
             judge_reply = _judge_reply(

@@ -18,7 +18,7 @@ from tasks.release.identifiers import identifiers
 from tasks.release.shards import shards
 from tasks.storage.content_id import text_id
 from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
-from tasks.storage.queries.benches.judged import JUDGE, answer_ids, carded_texts
+from tasks.storage.queries.benches.judged import JUDGE, answer_ids, released_judge_texts
 from tasks.storage.tables import Store
 
 _ON_A_DISK = re.compile(r"[/\\~.]|[A-Za-z]:\\")
@@ -67,7 +67,7 @@ def _public(version: str) -> str:
 def _texts(store: Store, policy_hash: str) -> dict[str, pl.DataFrame]:
     """Tables `answers` and `verdicts`: what this policy lets leave, and what was screened in its present form."""
     screened = store.read("screened_texts").filter(pl.col("reasons").list.len() == 0, policy_hash=policy_hash)
-    left = screened.join(carded_texts(store), on="item_id", how="semi").rename({"text": "content"})
+    left = screened.join(released_judge_texts(store), on="item_id", how="semi").rename({"text": "content"})
     answers = store.read("answers")
     named = answers.with_columns(item_id=pl.Series(answer_ids(answers), dtype=pl.String)).drop("question_id")
     said = left.join(named, on="item_id").sort("question_id", "model")

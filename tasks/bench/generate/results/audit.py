@@ -17,7 +17,7 @@ from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
-from tasks.storage.arriving import arriving
+from tasks.storage.append_incrementally import append_incrementally
 from tasks.storage.queries.benches.generated_items import kept_items
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store
@@ -93,7 +93,10 @@ def ask_again(
     for asked, model in zip(models, connections, strict=True):
         wanted = unasked(store, items, descriptions, asked, modes)
         ask = partial(_ask, model, asked, images)
-        with progress(f"audit of {asked.name}", len(wanted)) as advance, arriving(store, "audit_answers") as keep:
+        with (
+            progress(f"audit of {asked.name}", len(wanted)) as advance,
+            append_incrementally(store, "audit_answers") as keep,
+        ):
             for result in map_as_done(ask, wanted, model.calls_at_once):
                 if work.took(asked.name, result) and not isinstance(result, Failed):
                     keep([result.model_dump()])

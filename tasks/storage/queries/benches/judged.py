@@ -48,7 +48,7 @@ def texts_on_bench(store: Store) -> dict[str, str]:
     return {text_id(text): text for text in texts}
 
 
-def carded_texts(store: Store) -> pl.DataFrame:
+def released_judge_texts(store: Store) -> pl.DataFrame:
     """item_id, question_id, model and text of every answer and verdict that `judge_cards` names."""
     cards, about = store.read("judge_cards"), judged_by(store) or {}
     named = pl.concat([cards["answer_a"], cards["answer_b"], cards["verdict_id"]])

@@ -14,7 +14,7 @@ ROWS_A_PART, SECONDS_A_PART = 32, 10.0
 """A part is written after so many rows, or when the next row comes after so long; a killed run loses no more."""
 
 
-class Keep(Protocol):
+class AppendRows(Protocol):
     """Stores rows soon."""
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> None:
@@ -23,7 +23,7 @@ class Keep(Protocol):
 
 
 @contextmanager
-def arriving(store: Store, table: str) -> Iterator[Keep]:
+def append_incrementally(store: Store, table: str) -> Iterator[AppendRows]:
     """Inside it, rows are appended in small parts, also when an exception ends it; at the end the parts are merged."""
     before, waiting, last = store.parts(table), list[dict[str, Any]](), time.monotonic()
 
