@@ -21,7 +21,7 @@ def not_a_store(store: "Store") -> str:
     given = repr(store.root)
     if not store.fs.exists(store.path):
         return (
-            f"there is no folder {given}; give that of a store. `curate run --logs DIR --store {store.root}` makes one"
+            f"{given} is not a store: there is no such folder. `curate run --logs DIR --store {store.root}` makes one"
         )
     what = "a release" if is_release(store) else "a folder" if store.fs.isdir(store.path) else "a file"
     if (above := next(_above(store), None)) is not None:

@@ -6,6 +6,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 import s3fs
 
+from schemas.layout import LAYOUT, StoreLayout
 from tests.cut_off import cut_off_at
 from tests.http_server import LoopbackServer
 from tests.s3_server import s3_client, s3_server
@@ -111,6 +112,8 @@ def test_a_bucket_that_does_not_exist_is_one_line_and_is_not_made(curate, argume
 def test_a_store_that_is_lost_while_a_command_reads_it_is_one_line(curate, arguments, bucket, monkeypatch):
     client = s3_client(bucket)
     client.put_object(Bucket="another", Key="store/tables/decisions/parts.json", Body=b"[]")
+    said = StoreLayout(layout=LAYOUT, written_by=[]).model_dump_json().encode()
+    client.put_object(Bucket="another", Key="store/tables/layout.json", Body=said)
     port = int(bucket["AWS_ENDPOINT_URL"].rpartition(":")[2])
     with cut_off_at(port, b"GET /another/store/tables/decisions") as cut:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{cut}")

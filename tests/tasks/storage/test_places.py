@@ -30,7 +30,7 @@ def arena(tmp_path_factory) -> Path:
         ("copy", "is a release, not a store; give the store that it was made in"),
         ("copy/manifest.json", "is a file, not a store; give the folder of one"),
         ("", "is not a store, but holds 1 ('{arena}/store'); give '{arena}/store'"),
-        ("nosuch", "there is no folder '{arena}/nosuch'; give that of a store."),
+        ("nosuch", "'{arena}/nosuch' is not a store: there is no such folder. `curate run --logs"),
         ("empty", "is not a store: it has no tables. `curate run --logs DIR --store {arena}/empty` makes one of it"),
     ],
 )
