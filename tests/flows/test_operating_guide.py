@@ -25,6 +25,9 @@ ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
 ELSEWHERE = {
     "curate estimate": "tests/flows/test_estimate.py",
+    "curate arena": "tests/tasks/arena/test_served.py",
+    "curate explain": "tests/tasks/storage/test_layout.py",
+    "curate doctor --store": "tests/tasks/storage/test_layout.py",
     "curate run": "tests/flows/test_nights.py",
     "curate run … --policy FILE": "tests/flows/test_nights.py",
     "curate yank": "tests/tasks/publish/test_yank.py",
