@@ -3,6 +3,7 @@
 import atexit
 import gc
 import http.client
+import logging
 import os
 import shutil
 import sqlite3
@@ -133,6 +134,7 @@ def _room_for_history() -> Iterator[None]:
     def note(context: ExceptionContext) -> None:
         if getattr(context.original_exception, "sqlite_errorcode", 0) & 0xFF in _NO_ROOM:
             full.append(context.original_exception)
+            logging.raiseExceptions = False  # Prefect's threads would print each failure, also while Python ends
 
     event.listen(Engine, "handle_error", note)
     try:
