@@ -55,7 +55,10 @@ def logged_name(file: Path) -> str:
 
 
 def _inside(folder: Path, path: str) -> Path:
-    file = (folder / path).resolve()
+    try:
+        file = (folder / path).resolve()
+    except RuntimeError:
+        raise BadInput(f"preset path {path!r} is a link to itself; give an image") from None
     if folder.resolve() not in file.parents:
         raise BadInput(f"preset path {path!r} leads out of {str(folder)!r}")
     return file

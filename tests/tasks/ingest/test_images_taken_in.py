@@ -236,6 +236,9 @@ def test_a_preset_outside_its_collection_is_refused(tmp_path):
     put(tmp_path, "presets.json", b'[{"dataset": "x", "path": "../secret.png"}]', folder="presets")
     with pytest.raises(BadInput, match="leads out of"):
         ingested(tmp_path / "logs", tmp_path / "store")
+    (tmp_path / "secret.png").symlink_to("secret.png")
+    with pytest.raises(BadInput, match="is a link to itself"):
+        ingested(tmp_path / "logs", tmp_path / "store")
 
 
 def test_both_sides_of_a_battle_share_one_image(tmp_path):
