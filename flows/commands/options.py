@@ -13,7 +13,7 @@ from schemas.export import Compat
 from schemas.rating import BothBad, Cluster, Interval, StylePreset
 from schemas.row import Row
 from schemas.settings import BenchSettings, Settings, TopicSettings
-from tasks.policy.shipped import SHIPPED
+from tasks.policy import SHIPPED
 
 CompatOption = Annotated[
     Compat | None, typer.Option("--compat", help="Also write the release with the columns of this published dataset.")

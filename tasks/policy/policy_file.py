@@ -14,9 +14,9 @@ from schemas.errors import BadPolicy, known_values, why_unreadable
 from schemas.policy import Action, Over, Policy, Rule, Scope
 from schemas.row import Row
 from schemas.tables import SIGNALS
+from tasks.policy import SHIPPED
 from tasks.policy.extends import extended
 from tasks.policy.rules import DESCRIBED_ON, MEASURED_ON, stated_types
-from tasks.policy.shipped import SHIPPED
 from tasks.runtime.yaml_files import SafeLoader
 from tasks.storage.tables import frame_schema
 

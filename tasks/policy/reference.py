@@ -13,9 +13,9 @@ from pydantic_core import PydanticUndefined
 from schemas import policy
 from schemas.row import Row
 from schemas.tables import SIGNALS
+from tasks.policy import SHIPPED
 from tasks.policy.policy_file import load_policy
 from tasks.policy.rules import BATTLE_COLUMNS, CONVERSATION_COLUMNS, DESCRIBED_ON, MEASURED_ON, stated_types
-from tasks.policy.shipped import SHIPPED
 from tasks.storage.tables import frame_schema
 
 INTRODUCTION = Path(__file__).with_name("reference.md")

@@ -6,9 +6,9 @@ import yaml
 from schemas.errors import BadPolicy, CurateError
 from schemas.policy import Action, Over
 from schemas.signals import MeasuredOn
+from tasks.policy import SHIPPED
 from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.policy.rules import BATTLE_COLUMNS, CONVERSATION_COLUMNS, DESCRIBED_ON, MEASURED_ON, stated_types
-from tasks.policy.shipped import SHIPPED
 from tasks.signals import (
     CHOSEN_IMAGE_SIGNALS,
     DESCRIPTIVE_TEXT_SIGNALS,
