@@ -79,11 +79,11 @@ def judge(url: str, folder: str, n: int) -> tuple[int, float, float]:
     os.environ |= {"NO_PROXY": "127.0.0.1"}
     from schemas.asked_model import AskedModel
     from schemas.written import Split
+    from tasks.bench.written.written_items import ItemForJudging
     from tasks.evaluate.compare import judge_version
     from tasks.evaluate.visit.compare import OrderedPair, compare_without_images, without_verdict
     from tasks.evaluate.visit.items import Items
     from tasks.evaluate.visit.protocol import VisitProtocol
-    from tasks.storage.queries.benches.written_items import ItemForJudging
     from tasks.storage.tables import Store
 
     store, asked = Store.open(folder), AskedModel(name="j", vendor="openai", model="m", base_url=f"{url}/v1")

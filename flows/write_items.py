@@ -7,7 +7,7 @@ from flows.one_writer import one_writer
 from flows.writer import writer_of
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.bench.steps import write_missing
+from tasks.bench.written.steps import write_missing
 from tasks.providers import Providers
 from tasks.signals.steps import measure_item_images, signal_versions
 

@@ -100,8 +100,8 @@ def _print(found: list[Estimate], as_json: bool) -> None:
 
 def _of_writing(settings: Settings, bench: str | None, writer: str | None, hidden: bool) -> list[Estimate]:
     from flows.writer import writer_named
-    from tasks.bench.written.checks import check_known
     from tasks.bench.written.estimate import estimate_writing
+    from tasks.bench.written.written_items import check_known
     from tasks.providers import Providers
     from tasks.runtime.prices import load_prices
     from tasks.signals import ITEM_IMAGE_SIGNALS

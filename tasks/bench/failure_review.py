@@ -1,4 +1,4 @@
-"""Failures for reviewers, as CSV and for the review pages, and the types that they give them."""
+"""Failures for reviewers, as CSV and for the review pages."""
 
 import csv
 import io
@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-import polars as pl
-
 from schemas.bench import FailureType
 from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.review import Choice, QueueName, Review, Waiting
-from tasks.storage.reviews import add_reviews, reviews_of
+from tasks.storage.reviews import add_reviews
 from tasks.storage.tables import Store
 
 COLUMNS = ("document_id", "conversation_id", "judges", "both_bad", "failure_type", "reviewed", "verdict")
@@ -53,12 +51,6 @@ class FailuresQueue:
             )
             for row in failures.iter_rows(named=True)
         ]
-
-
-def types_of_reviewers(store: Store) -> pl.DataFrame:
-    """document_id and failure_type of the failures that people decided; the last verdict counts."""
-    given = reviews_of(store).filter(queue=QueueName.FAILURES.value).sort("reviewed_at", maintain_order=True)
-    return given.unique("item_id", keep="last").select(document_id="item_id", failure_type="verdict")
 
 
 def take_types(store: Store, file: Path, reviewer: str, now: datetime) -> int:

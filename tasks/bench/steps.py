@@ -1,13 +1,10 @@
-"""The Prefect task of the benchmark: `topics` -> a public split, drawn evenly over topics, and a hidden one."""
-
-from datetime import UTC, datetime
+"""The Prefect tasks of the drawn benchmark: `topics` -> a public split, drawn over topics, a hidden one, failures."""
 
 import numpy as np
 import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from schemas.asked_model import AskedModel
 from schemas.bench import BenchFilter, BenchItem, BenchMeasure, HiddenChange, HiddenItem
 from schemas.run import StageReport
 from schemas.settings import Settings
@@ -15,15 +12,20 @@ from schemas.written import AUTHOR
 from tasks.bench.contamination.alike import ALIKE_OVERLAP, alike_in_store, original_documents
 from tasks.bench.contamination.reserve import epoch_of, reserved
 from tasks.bench.draw import by_topic, draw, hidden_changes, hidden_items, proportional_quotas, quotas
-from tasks.bench.failure_evidence import described, kept_battles, said_by_tagger
-from tasks.bench.failure_review import types_of_reviewers
-from tasks.bench.failures import UNDECIDED, failure_pool, failure_rates, failure_set, typed
+from tasks.bench.failures import (
+    UNDECIDED,
+    described,
+    failure_pool,
+    failure_rates,
+    failure_set,
+    kept_battles,
+    said_by_tagger,
+    typed,
+    types_of_reviewers,
+)
 from tasks.bench.pool import capped, draw_weights, eligible, first_of_alike
 from tasks.bench.representativeness import measures
-from tasks.bench.written.checks import check_known
-from tasks.bench.written.write import STAND_IN_NOTE, reference_gaps, write_by_model, write_by_rules
 from tasks.runtime.timing import timed
-from tasks.storage.queries.benches.written_items import items_for_judging
 from tasks.storage.queries.documents import embedded_documents, kept_conversations
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions, signal_values
@@ -123,29 +125,3 @@ def _measured(
     ordered, vectors = embedded_documents(store, pool.sort("document_id"), versions, beside, joint=False)
     places = np.flatnonzero(ordered["document_id"].is_in(drawn["document_id"].implode()).to_numpy())
     return measures(ordered["topic"].cast(pl.Int64).to_numpy(), vectors, places, settings.seed)
-
-
-@task(cache_policy=NO_CACHE)
-@timed
-def write_missing(settings: Settings, writer: AskedModel | None, versions: Versions) -> StageReport:
-    """Write the captions and references that a benchmark's kept items lack; without a writer, by the stand-in.
-
-    A model gets nothing of hidden items unless the settings say so.
-    """
-    store, name, now = Store.open(settings.store), settings.written.name, datetime.now(UTC)
-    check_known(store, name)
-    done = (
-        write_by_model(
-            store, name, writer, now, settings.written.hidden, settings.batch_hours if settings.batch else None
-        )
-        if writer
-        else write_by_rules(store, name, versions, now)
-    )
-    failures = {f"{model}: {reason}": count for (model, reason), count in sorted(done.failures.items())}
-    lacking = reference_gaps(store, name, anew=writer is not None)
-    left = {"items": len(items_for_judging(store, name)), "without_reference": len(lacking)}
-    notes = [] if writer else [STAND_IN_NOTE]
-    if writer and not settings.written.hidden:
-        notes.append("hidden items are left out; with --hidden a writer on a server of your own writes for them, too")
-    counts = dict(sorted(done.counts.items())) | left
-    return StageReport(stage="write_items", counts=counts, model_calls=dict(done.calls), failures=failures, notes=notes)

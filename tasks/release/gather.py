@@ -47,7 +47,7 @@ class Gathered:
         left_out = set[str]().union(*found_wanting(store).values())
         self._drawn = public_prompts(store).filter(~public_prompts(store).is_in(sorted(left_out)))
         self._conversations = conversation_blocks(store, block_rows)
-        self._guard = Guard(store, versions, bench)
+        self._guard = Guard(store, versions, bench, public_prompts(store))
         for block in self._conversations:
             self._guard.learn(block, _kept(block))
         self._conversations.divide(

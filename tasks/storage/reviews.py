@@ -54,6 +54,38 @@ def latest(reviews: pl.DataFrame) -> pl.DataFrame:
     return reviews.sort("reviewed_at", maintain_order=True).unique(_KEY, keep="last", maintain_order=True)
 
 
+NOTHING = "none"
+"""Verdict on an item of a benchmark when nothing of what was asked holds."""
+
+
+def finding(
+    queue: QueueName,
+    item_id: str,
+    content_id: str,
+    rater: str,
+    said: Iterable[str],
+    reasons: Iterable[str],
+    now: datetime,
+) -> Review:
+    """The row of a finding on a benchmark's item, where several verdicts may hold at once or none."""
+    return Review(
+        conversation_id=item_id,
+        content_id=content_id,
+        reasons=list(reasons),
+        verdict=" ".join(said) or NOTHING,
+        queue=queue.value,
+        item_id=item_id,
+        reviewer=rater,
+        reviewed_at=now,
+    )
+
+
+def last_findings(store: Store, queue: QueueName) -> pl.DataFrame:
+    """item_id, content_id, reviewer, verdict and reasons: the last of each reviewer on each content of an item."""
+    rows = latest(reviews_of(store).filter(queue=queue.value))
+    return rows.select("item_id", "content_id", "reviewer", "verdict", "reasons").sort("item_id", "reviewer")
+
+
 def add_reviews(store: Store, given: Iterable[Review]) -> None:
     """Add verdicts to the table; call it only while holding the store's lock. The order of calls does not matter."""
     both = pl.concat([reviews_of(store), frame_of(Review, given)])

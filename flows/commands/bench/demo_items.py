@@ -66,7 +66,7 @@ def _submitted(settings: Settings, folder: Path) -> list[StageReport]:
 
 def _print_caught(expected: Path, store: str, bench: str) -> None:
     """Print how many of the planted faults were dropped."""
-    from tasks.storage.queries.benches.written_items import items_for_judging
+    from tasks.bench.written.written_items import items_for_judging
     from tasks.storage.tables import Store
 
     planted = {json.loads(line)["item_id"] for line in expected.read_text(encoding="utf-8").splitlines()}

@@ -45,7 +45,7 @@ def family() -> typer.Typer:
 
 def show(store: StoreOption, as_json: JsonOption = False) -> None:
     """Prompts after each filter, prompts drawn per topic, how well they represent the arena, and the hidden split."""
-    from tasks.storage.queries.benches.bench import bench_tables
+    from tasks.storage.queries.bench import bench_tables
     from tasks.storage.tables import Store
 
     for name, rows in bench_tables(Store.existing(store)).items():
@@ -65,7 +65,7 @@ def refresh(
     as_json: JsonOption = False,
 ) -> None:
     """Draw both splits again and list the hidden prompts that enter or retire, with reasons. Months only go forward."""
-    from tasks.storage.queries.benches.bench import hidden_changes
+    from tasks.storage.queries.bench import hidden_changes
     from tasks.storage.tables import Store
 
     chosen = [*(bench or []), *([f"hidden_epoch={epoch}"] if epoch else [])]
@@ -90,12 +90,17 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Find questions of the benchmark in any dataset. Exit 0: none found; 1: some found; 2: bad input."""
+    from flows.products import hidden_texts, item_ids
     from tasks.bench.contamination.check import Checker, bench_of_release, bench_of_store
     from tasks.storage.tables import Store
 
     if (store is None) == (release is None):
         raise BadInput("give either --store DIR or --release DIR, the one that holds the benchmark")
-    bench = bench_of_store(Store.existing(store)) if store else bench_of_release(release or Path())
+    if store is not None:
+        opened = Store.existing(store)
+        bench = bench_of_store(opened, item_ids(opened), hidden_texts(opened))
+    else:
+        bench = bench_of_release(release or Path())
     if bench.is_empty():
         raise BadInput(f"{store or str(release)!r} has no benchmark; draw one with `curate sample`")
     checker = Checker(bench, overlap_min)
@@ -124,7 +129,7 @@ def failures(
     """Prompts that several people voted both bad: error rates by model and type. With FILE, types that people gave."""
     from tasks.bench.failure_review import failures_csv, take_types
     from tasks.storage.lock import writing
-    from tasks.storage.queries.benches.bench import failure_tables
+    from tasks.storage.queries.bench import failure_tables
     from tasks.storage.reviews import take_in
     from tasks.storage.tables import Store
 

@@ -218,8 +218,8 @@ def audit(
 ) -> None:
     """Ask models again without the image, with the description instead, and with every key at A or at the end."""
     from schemas.generated_results import AuditAnswer
+    from tasks.bench.generate.kept_items import found_blind
     from tasks.bench.generate.results.audit import audit_rows
-    from tasks.storage.queries.benches.generated_items import found_blind
     from tasks.storage.tables import Store
 
     given = [mode.strip() for mode in modes.split(",") if mode.strip()]
@@ -276,10 +276,10 @@ class _Marked:
 
 def _marked(store: str, bench: str, versions: "list[str] | tuple[str, ...]") -> _Marked:
     from tasks.bench.generate.bench_state import read_bench
+    from tasks.bench.generate.kept_items import kept_items
     from tasks.bench.generate.results.accuracy import mark
     from tasks.bench.generate.results.examiners import Examined
     from tasks.bench.generate.steps import STAND_INS
-    from tasks.storage.queries.benches.generated_items import kept_items
     from tasks.storage.tables import Store
 
     opened = Store.existing(store)

@@ -145,14 +145,14 @@ def findings(
 
     With FILE, take what raters filled in; `curate decide --policy authored` then drops what is incorrect.
     """
-    from tasks.bench.written import checks, yields
+    from tasks.bench.written import checks, figures, yields
+    from tasks.bench.written.written_items import check_known
     from tasks.providers.embedded.phrases import root_phrases
     from tasks.storage.lock import writing
-    from tasks.storage.queries.benches import item_figures as figures
     from tasks.storage.tables import Store, frame_of
 
     opened = Store.existing(store)
-    checks.check_known(opened, bench)
+    check_known(opened, bench)
     if out is not None:
         print(f"{out}/sheet.csv: {checks.write_sheet(opened, bench, out):,} items")
         return
@@ -198,7 +198,7 @@ def write(
     A model writes for the validation split; with --hidden for the hidden one, too.
     """
     from flows.writer import writer_of
-    from tasks.bench.written.checks import check_known
+    from tasks.bench.written.written_items import check_known
     from tasks.storage.tables import Store
 
     check_known(Store.existing(store), bench)

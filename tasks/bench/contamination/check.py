@@ -8,22 +8,23 @@ import polars as pl
 from schemas.contamination import Overlap, OverlapCount
 from schemas.errors import BadInput
 from tasks.bench.contamination.alike import documents_of
+from tasks.bench.contamination.guard import public_prompts
 from tasks.bench.contamination.outside import OutsideRow, read_outside
 from tasks.bench.contamination.prompt_index import DISTINCTIVE_WORDS, PromptIndex, words
 from tasks.storage.parquet import read_parquet_groups
-from tasks.storage.queries.benches.written_items import hidden_texts, public_prompts
 from tasks.storage.tables import Store
 
 CAPTIONS = "captions"
 _ORDER = ("exact", "normalised", "near")
 
 
-def bench_of_store(store: Store) -> pl.DataFrame:
+def bench_of_store(store: Store, items: pl.Series, hidden_texts: pl.DataFrame) -> pl.DataFrame:
     """question_id, split, prompt and image of every benchmark question of a store.
 
-    split: public, hidden, or captions for a caption or reference of the written benchmarks that is in no release.
+    `items`: conversations that are items of written or generated benchmarks. `hidden_texts`: item_id and text of the
+    captions and references that are in no release; their split is captions, that of others is public or hidden.
     """
-    bench = pl.DataFrame({"conversation_id": public_prompts(store)}).with_columns(split=pl.lit("public"))
+    bench = pl.DataFrame({"conversation_id": public_prompts(store, items)}).with_columns(split=pl.lit("public"))
     hidden = store.read("hidden").filter("drawn").select("document_id", split=pl.lit("hidden"))
     conversations = store.read("conversations")
     asked = [conversations.join(bench, on="conversation_id"), conversations.join(hidden, on="document_id")]
@@ -31,7 +32,7 @@ def bench_of_store(store: Store) -> pl.DataFrame:
     first = rows.sort("tstamp", "conversation_id").unique("document_id", keep="first", maintain_order=True)
     splits = first.select("document_id", "split", question_id="conversation_id")
     questions = documents_of(first).join(splits, on="document_id", maintain_order="left")
-    secret = hidden_texts(store).select(question_id="item_id", split=pl.lit(CAPTIONS), prompt="text", image=pl.lit(""))
+    secret = hidden_texts.select(question_id="item_id", split=pl.lit(CAPTIONS), prompt="text", image=pl.lit(""))
     return pl.concat([questions.select(secret.columns), secret])
 
 

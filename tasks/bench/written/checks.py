@@ -11,10 +11,10 @@ from pathlib import Path
 
 from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.written import Fault, ItemCheck
+from tasks.bench.written.findings import review_of_check
+from tasks.bench.written.written_items import ItemForJudging, item_members, items_for_judging
 from tasks.runtime.untrusted import csv_text, one_line
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.benches.item_verdicts import review_of_check
-from tasks.storage.queries.benches.written_items import ItemForJudging, item_members, items_for_judging
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.reviews import add_reviews
 from tasks.storage.tables import Store
@@ -26,14 +26,6 @@ CELL_CHARACTERS_MAX = 32_000
 """Spreadsheets cut cells off at 32,767 characters."""
 _YES = {"yes": True, "y": True, "true": True, "1": True, "no": False, "n": False, "false": False, "0": False}
 _ID_DIGITS = 32
-
-
-def check_known(store: Store, bench: str) -> None:
-    """Raises BadInput when the store has no item of the benchmark."""
-    if item_members(store, bench).is_empty():
-        named = sorted(store.read("bench_items", ["bench"])["bench"].unique())
-        known = known_values(bench, [*named, "sampled"])
-        raise BadInput(f"bench {known} Take one in with `curate bench collect`")
 
 
 def write_sheet(store: Store, bench: str, folder: Path) -> int:

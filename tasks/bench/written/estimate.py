@@ -7,8 +7,8 @@ from schemas.judging import STAND_IN
 from schemas.prices import Prices
 from schemas.run import Estimate
 from tasks.bench.written.write import caption_gaps, caption_message, reference_gaps, reference_message
+from tasks.bench.written.written_items import providers_of
 from tasks.providers.chat_cost import Count, Sent, chat_cost
-from tasks.storage.queries.benches.written_items import providers_of
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from schemas.review import Choice, QueueName, ShownText, Stretch, Waiting
 from schemas.written import SAMPLED, Fault
+from tasks.bench.written.findings import HARMFUL, INCORRECT
+from tasks.bench.written.written_items import ItemForJudging, items_for_judging
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.benches.item_verdicts import HARMFUL, INCORRECT
-from tasks.storage.queries.benches.written_items import ItemForJudging, items_for_judging
 from tasks.storage.tables import Store
 
 

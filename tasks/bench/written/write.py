@@ -14,6 +14,12 @@ from schemas.asked_model import AskedModel
 from schemas.judging import STAND_IN
 from schemas.row import Row
 from schemas.written import Caption, Reference, Split, WrittenBy
+from tasks.bench.written.written_items import (
+    ItemForJudging,
+    captions_id,
+    items_for_judging,
+    providers_of,
+)
 from tasks.prompts import load_prompt, untrusted
 from tasks.providers.batch_run import BatchRun
 from tasks.providers.capabilities import BatchQueue, ChatMessage, ChatModel, Failed
@@ -21,12 +27,6 @@ from tasks.providers.chat import chat_model
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
 from tasks.storage.append_incrementally import append_incrementally
-from tasks.storage.queries.benches.written_items import (
-    ItemForJudging,
-    captions_id,
-    items_for_judging,
-    providers_of,
-)
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store

@@ -7,7 +7,8 @@ import polars as pl
 
 from schemas.row import Int32, Row
 from schemas.written import Fault
-from tasks.storage.queries.benches.written_items import counted_checks, item_members
+from tasks.bench.written.findings import counted_checks
+from tasks.bench.written.written_items import item_members
 from tasks.storage.tables import Store, frame_of
 
 OVERALL, ONE, SEVERAL = "all", "one image", "several images"

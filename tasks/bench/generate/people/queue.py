@@ -6,7 +6,7 @@ from schemas.generated import GeneratedAspect, GeneratedDescription, GeneratedIt
 from schemas.review import Choice, QueueName, ShownText, Stretch, Waiting
 from tasks.bench.generate.bench_state import BenchState, read_bench
 from tasks.bench.generate.items import LETTERS
-from tasks.storage.queries.benches.item_verdicts import FITS, GUIDED
+from tasks.bench.generate.kept_items import FITS, GUIDED
 from tasks.storage.tables import Store
 
 

@@ -13,9 +13,9 @@ from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.generated import GeneratedItem
 from schemas.generated_results import ItemReview, ReviewRow
 from tasks.bench.generate.bench_state import BenchState
+from tasks.bench.generate.kept_items import FITS, generated_reviews, review_of_generated
 from tasks.bench.generate.results.accuracy import interval
 from tasks.runtime.untrusted import csv_text
-from tasks.storage.queries.benches.item_verdicts import FITS, generated_reviews, review_of_generated
 from tasks.storage.reviews import add_reviews
 from tasks.storage.tables import Store
 from tasks.storage.user_ids import store_key

@@ -10,6 +10,7 @@ from schemas.generated import GeneratedDescription, GeneratedItem
 from schemas.generated_results import AuditAnswer, AuditMode, AuditRow
 from tasks.bench.generate.bench_state import read_bench
 from tasks.bench.generate.items import LETTERS, arranged, prompt_of
+from tasks.bench.generate.kept_items import kept_items
 from tasks.bench.generate.making import Work
 from tasks.bench.generate.results.accuracy import Marked, one_version, wrote
 from tasks.bench.generate.results.letters import letter_of
@@ -18,7 +19,6 @@ from tasks.providers.chat import chat_model
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
 from tasks.storage.append_incrementally import append_incrementally
-from tasks.storage.queries.benches.generated_items import kept_items
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store
 

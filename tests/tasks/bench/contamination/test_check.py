@@ -5,6 +5,7 @@ import json
 import polars as pl
 import pytest
 
+from flows.products import hidden_texts, item_ids
 from schemas.bench import BenchItem, HiddenItem
 from schemas.errors import BadInput
 from tasks.bench.contamination.check import Checker, bench_of_release, bench_of_store
@@ -26,7 +27,7 @@ def bench(tmp_path):
         bench=[BenchItem(conversation_id="q1", document_id=public.document_id, topic=0)],
         hidden=[HiddenItem(document_id=hidden.document_id, **about)],
     )
-    return bench_of_store(store)
+    return bench_of_store(store, item_ids(store), hidden_texts(store))
 
 
 def _check(bench, path, column=None):

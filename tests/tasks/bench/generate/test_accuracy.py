@@ -9,14 +9,13 @@ from schemas.generated_results import AuditAnswer, AuditMode, ItemReview
 from schemas.review import Review
 from schemas.settings import EvaluateSettings
 from tasks.bench.generate.bench_state import read_bench
+from tasks.bench.generate.kept_items import kept_items, review_of_generated
 from tasks.bench.generate.making import Work
 from tasks.bench.generate.results.accuracy import accuracy, interval, levels_that_do_not_fall, mark, rank_table
 from tasks.bench.generate.results.audit import ask_again, asked_as, audit_rows
 from tasks.bench.generate.results.letters import letter_of
 from tasks.evaluate.answers import ask_models, unanswered
 from tasks.evaluate.sources import bench_of
-from tasks.storage.queries.benches.generated_items import kept_items
-from tasks.storage.queries.benches.item_verdicts import review_of_generated
 from tasks.storage.tables import frame_of
 from tests.builders import NOON
 from tests.generated_bench import NAME, decided, settings_for

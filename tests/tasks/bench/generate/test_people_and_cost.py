@@ -15,11 +15,11 @@ from schemas.settings import GenerateSettings
 from tasks.bench.generate import cost
 from tasks.bench.generate.bench_state import read_bench
 from tasks.bench.generate.capability_files import levels, load_capability
+from tasks.bench.generate.kept_items import kept_items
 from tasks.bench.generate.people.sheets import review_csv, review_rows, take_reviews
 from tasks.providers import Providers
 from tasks.providers.production import language_model
 from tasks.runtime.prices import load_prices
-from tasks.storage.queries.benches.generated_items import kept_items
 from tests.builders import NOON
 from tests.generated_bench import NAME, decided, settings_for
 

@@ -2,7 +2,7 @@
 
 from schemas.bench import BenchItem
 from schemas.written import Split, WrittenBy
-from tasks.storage.queries.benches.written_items import hidden_texts, items_for_judging, split_of
+from tasks.bench.written.written_items import hidden_texts, items_for_judging, split_of
 from tests.builders import conversation, decision, store_with
 from tests.written import caption, reference, written_item
 

@@ -12,11 +12,11 @@ from schemas.judging import STAND_IN
 from schemas.prices import Prices
 from schemas.settings import Settings, WrittenSettings
 from schemas.written import WrittenBy
-from tasks.bench.steps import write_missing
 from tasks.bench.written.estimate import CAPTION_TOKENS, estimate_writing
+from tasks.bench.written.steps import write_missing
 from tasks.bench.written.write import reference_gaps, reference_message, write_by_model, write_by_rules
+from tasks.bench.written.written_items import items_for_judging
 from tasks.runtime.prices import load_prices
-from tasks.storage.queries.benches.written_items import items_for_judging
 from tasks.storage.tables import frame_of
 from tests.asked_bench import PUBLIC, benched, completed, models_file
 from tests.batch_server import BatchServer

@@ -1,0 +1,104 @@
+"""Items of benchmarks made on demand that are kept: by the policy's decisions, by audits, and by what people found."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+import polars as pl
+
+from schemas.errors import BadInput
+from schemas.generated import GeneratedItem
+from schemas.generated_results import AuditMode, ItemReview
+from schemas.policy import GeneratedRule
+from schemas.review import QueueName, Review
+from tasks.storage.queries.documents import kept_conversations
+from tasks.storage.queries.released import decided_policy
+from tasks.storage.reviews import finding, last_findings
+from tasks.storage.tables import Store, frame_of
+
+FITS = ("description_fits", "question_fits")
+"""Verdicts on a generated item."""
+GUIDED = "guided"
+"""Reason of a finding on a generated item whose rater had read the guidelines."""
+
+
+class KeptItems(NamedTuple):
+    """The items of a benchmark that models are asked."""
+
+    items: list[GeneratedItem]
+    """In the order of the benchmark."""
+    conversations: pl.DataFrame
+    """Their conversations in released form."""
+    dropped: dict[str, int]
+    """Reason -> items that are left out: screened, blind, people."""
+
+
+def kept_items(store: Store, bench: str) -> KeptItems:
+    """Raises BadInput when the store has no such benchmark, it is not finished, or none of its items is kept."""
+    rows = store.read("generated_items").filter(bench=bench).sort("number")
+    if rows.is_empty():
+        names = ", ".join(sorted(store.read("generated_items")["bench"].unique()))
+        raise BadInput(
+            f"--bench {bench!r}: store {store.root!r} has no finished benchmark of this name; "
+            + (f"it has {names}" if names else "make one with `curate bench generate`")
+        )
+    kept = kept_conversations(store)
+    by_reason = {"screened": set(rows["item_id"]) - set(kept["conversation_id"]), **found_wanting(store)}
+    dropped, items = Counter[str](), []
+    for item in (GeneratedItem.model_validate(row) for row in rows.to_dicts()):
+        if reason := next((name for name, ids in by_reason.items() if item.item_id in ids), None):
+            dropped[reason] += 1
+        else:
+            items.append(item)
+    if not items:
+        left_out = ", ".join(f"{reason} {count:,}" for reason, count in dropped.items())
+        raise BadInput(f"--bench {bench!r}: no item is kept ({left_out}); `curate explain ITEM` says more about one")
+    own = kept.filter(pl.col("conversation_id").is_in([item.item_id for item in items]))
+    return KeptItems(items, own, dict(dropped))
+
+
+def found_wanting(store: Store) -> dict[str, set[str]]:
+    """Reason -> items that the policy leaves out for what audits (blind) and people found."""
+    policy = decided_policy(store)
+    rule = (policy.generated if policy else None) or GeneratedRule()
+    unfit = found_unfit(store) if rule.people else set[str]()
+    return {"blind": found_blind(store, rule.blind_models_min), "people": unfit}
+
+
+def found_blind(store: Store, models_min: int | None) -> set[str]:
+    """Items that at least `models_min` models were asked without the image, all of which answered right."""
+    if models_min is None:
+        return set()
+    asked = store.read("audit_answers").filter(mode=AuditMode.BLIND.value)
+    by_item: dict[str, dict[str, bool]] = defaultdict(dict)
+    for item_id, model, right in asked.select("item_id", "model", pl.col("letter") == pl.col("key")).iter_rows():
+        by_item[item_id][model] = by_item[item_id].get(model, True) and bool(right)
+    return {item for item, models in by_item.items() if len(models) >= models_min and all(models.values())}
+
+
+def found_unfit(store: Store) -> set[str]:
+    """Items whose description or question most of their raters find unfit."""
+    reviews = generated_reviews(store).group_by("item_id").agg(
+        raters=pl.len(), unfit=(~(pl.col("description_fits") & pl.col("question_fits"))).sum()
+    )  # fmt: skip
+    return set(reviews.filter(pl.col("unfit") * 2 > pl.col("raters"))["item_id"])
+
+
+def review_of_generated(found: ItemReview, now: datetime) -> Review:
+    """The row of `reviews` for a finding on a generated item."""
+    said = [name for name in FITS if getattr(found, name)]
+    reasons = (GUIDED,) if found.guided else ()
+    return finding(QueueName.GENERATED, found.item_id, found.item_id, found.rater, said, reasons, now)
+
+
+def generated_reviews(store: Store) -> pl.DataFrame:
+    """Findings on generated items as `ItemReview`; the last one of each rater with, and without, the guidelines."""
+    rows = last_findings(store, QueueName.GENERATED)
+    return frame_of(ItemReview, (_review(*row) for row in rows.iter_rows()))
+
+
+def _review(item_id: str, _: str, rater: str, verdict: str, reasons: Iterable[str]) -> ItemReview:
+    said = set(verdict.split())
+    fits = {name: name in said for name in FITS}
+    return ItemReview(item_id=item_id, rater=rater, guided=GUIDED in reasons, **fits)

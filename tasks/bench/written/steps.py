@@ -1,0 +1,41 @@
+"""The Prefect task of written benchmarks: kept items -> `captions` and `references` that they lack."""
+
+from datetime import UTC, datetime
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from schemas.asked_model import AskedModel
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.bench.written.write import STAND_IN_NOTE, reference_gaps, write_by_model, write_by_rules
+from tasks.bench.written.written_items import check_known, items_for_judging
+from tasks.runtime.timing import timed
+from tasks.storage.queries.signals import Versions
+from tasks.storage.tables import Store
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def write_missing(settings: Settings, writer: AskedModel | None, versions: Versions) -> StageReport:
+    """Write the captions and references that a benchmark's kept items lack; without a writer, by the stand-in.
+
+    A model gets nothing of hidden items unless the settings say so.
+    """
+    store, name, now = Store.open(settings.store), settings.written.name, datetime.now(UTC)
+    check_known(store, name)
+    done = (
+        write_by_model(
+            store, name, writer, now, settings.written.hidden, settings.batch_hours if settings.batch else None
+        )
+        if writer
+        else write_by_rules(store, name, versions, now)
+    )
+    failures = {f"{model}: {reason}": count for (model, reason), count in sorted(done.failures.items())}
+    lacking = reference_gaps(store, name, anew=writer is not None)
+    left = {"items": len(items_for_judging(store, name)), "without_reference": len(lacking)}
+    notes = [] if writer else [STAND_IN_NOTE]
+    if writer and not settings.written.hidden:
+        notes.append("hidden items are left out; with --hidden a writer on a server of your own writes for them, too")
+    counts = dict(sorted(done.counts.items())) | left
+    return StageReport(stage="write_items", counts=counts, model_calls=dict(done.calls), failures=failures, notes=notes)

@@ -1,0 +1,185 @@
+"""Items that people write, or that were drawn, with the captions and references that count.
+
+A caption or reference holds for one form of an item: for others, such as a redacted one, it counts as missing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from schemas.errors import BadInput, known_values
+from schemas.judging import STAND_IN
+from schemas.written import SAMPLED, VALIDATION_SHARE, Split, WrittenBy
+from tasks.storage.content_id import combined_id
+from tasks.storage.queries.documents import kept_conversations
+from tasks.storage.queries.images import StoredImages
+from tasks.storage.tables import Store
+
+_FORM = ["item_id", "document_id"]
+
+
+@dataclass(frozen=True)
+class ItemForJudging:
+    """One kept item of a benchmark as a judge without its images needs it."""
+
+    item_id: str
+    """The conversation of the item."""
+    family: str
+    """Its instruction family; empty for drawn prompts."""
+    instruction: str
+    """The user's messages, joined by blank lines."""
+    captions: list[str]
+    """One for each image, in order; empty unless every image has one."""
+    reference: str | None
+    """The reference written from exactly these captions; None when there is none."""
+    image_ids: tuple[str, ...]
+    """Content ids of its images, in order."""
+    split: Split
+    """Whether its captions and its reference may be released."""
+    document_id: str
+    """Content id of instruction and images, as in `answers`."""
+
+
+def item_images(store: Store, bench: str) -> dict[str, tuple[str, str]]:
+    """Image id -> (table, part) of the stored images that kept items show."""
+    shown = {image_id for item in items_for_judging(store, bench) for image_id in item.image_ids}
+    stored = StoredImages(store, "images", "redacted_images").part_of
+    return {image_id: stored[image_id] for image_id in sorted(shown & stored.keys())}
+
+
+def items_for_judging(store: Store, bench: str) -> list[ItemForJudging]:
+    """The items of a benchmark that the policy keeps, by id; empty when the store has no such benchmark."""
+    members = item_members(store, bench)
+    if members.is_empty():
+        return []
+    kept = kept_conversations(store).rename({"conversation_id": "item_id"})
+    rows = kept.join(members.select("item_id", "family", "split"), on="item_id").sort("item_id")
+    captions, references = current_captions(store, rows), current_references(store, rows)
+    return [_item(row, captions.get(row["item_id"], []), references) for row in rows.iter_rows(named=True)]
+
+
+def _item(row: dict[str, object], captions: list[str], references: dict[str, tuple[str, str]]) -> ItemForJudging:
+    turns, images, item_id = row["turns"], row["image_ids"], str(row["item_id"])
+    assert isinstance(turns, list) and isinstance(images, list)
+    text, written_from = references.get(item_id, (None, ""))
+    return ItemForJudging(
+        item_id=item_id,
+        family=str(row["family"]),
+        instruction="\n\n".join(turn["content"] for turn in turns if turn["role"] == "user"),
+        captions=captions,
+        reference=text if written_from in (captions_id(captions), NO_CAPTIONS) else None,
+        image_ids=tuple(images),
+        split=Split(str(row["split"])),
+        document_id=str(row["document_id"]),
+    )
+
+
+def item_members(store: Store, bench: str) -> pl.DataFrame:
+    """item_id, family and split of every item of a benchmark, kept or not.
+
+    An item that is hidden in any benchmark is hidden in all: the same instruction about the same images.
+    """
+    every = pl.concat([_sampled(store), store.read("bench_items", [*_MEMBER, "bench"])])
+    forms = store.read("conversations", ["conversation_id", "document_id"]).rename({"conversation_id": "item_id"})
+    placed = every.join(forms, on="item_id", how="left", maintain_order="left")
+    hidden = placed.filter(split=Split.HIDDEN.value)["document_id"].drop_nulls()
+    asked_there = pl.col("document_id").is_in(hidden.implode()).fill_null(False)
+    split = pl.when(asked_there).then(pl.lit(Split.HIDDEN.value)).otherwise("split").alias("split")
+    return placed.with_columns(split).filter(bench=bench).select(_MEMBER)
+
+
+def check_known(store: Store, bench: str) -> None:
+    """Raises BadInput when the store has no item of the benchmark."""
+    if item_members(store, bench).is_empty():
+        named = sorted(store.read("bench_items", ["bench"])["bench"].unique())
+        known = known_values(bench, [*named, SAMPLED])
+        raise BadInput(f"bench {known} Take one in with `curate bench collect`")
+
+
+def _sampled(store: Store) -> pl.DataFrame:
+    drawn = store.read("bench", ["conversation_id"])["conversation_id"].to_list()
+    splits = [split_of(item_id).value for item_id in drawn]
+    rows = {"item_id": drawn, "family": [""] * len(drawn), "split": splits, "bench": [SAMPLED] * len(drawn)}
+    return pl.DataFrame(rows, schema=dict.fromkeys(rows, pl.String))
+
+
+_MEMBER = ("item_id", "family", "split")
+
+
+def split_of(item_id: str, validation_share: float = VALIDATION_SHARE) -> Split:
+    """The split of an item: by a hash of its id, so that it never changes with the other items."""
+    drawn = int(combined_id("validation", [item_id])[:8], 16) / 2**32
+    return Split.VALIDATION if drawn < validation_share else Split.HIDDEN
+
+
+def captions_id(captions: Sequence[str]) -> str:
+    """Hash of an item's captions, in order."""
+    return combined_id("captions", captions)
+
+
+NO_CAPTIONS = captions_id([])
+"""Of a reference that a person wrote without captions: it never becomes stale."""
+
+
+def current_captions(store: Store, items: pl.DataFrame) -> dict[str, list[str]]:
+    """Item -> its captions in order, for items (item_id, document_id, image_ids) with one for every image."""
+    counts = dict(items.select("item_id", pl.col("image_ids").list.len()).iter_rows())
+    found = captions_by_place(store, items)
+    whole = {item_id: placed for item_id, placed in found.items() if sorted(placed) == list(range(counts[item_id]))}
+    return {item_id: [placed[place] for place in sorted(placed)] for item_id, placed in whole.items()}
+
+
+def captions_by_place(store: Store, items: pl.DataFrame) -> dict[str, dict[int, str]]:
+    """Item -> place of an image -> its caption, for items (item_id, document_id) with any."""
+    found: dict[str, dict[int, str]] = {}
+    rows = current(store, "captions", items, ["item_id", "place"])
+    for item_id, place, text in rows.select("item_id", "place", "text").iter_rows():
+        found.setdefault(item_id, {})[place] = text
+    return found
+
+
+def current_references(store: Store, items: pl.DataFrame) -> dict[str, tuple[str, str]]:
+    """Item -> (reference, hash of the captions it was written from), for items (item_id, document_id)."""
+    rows = current(store, "references", items, ["item_id"]).select("item_id", "text", "captions_id")
+    return {item_id: (text, written_from) for item_id, text, written_from in rows.iter_rows()}
+
+
+def current(store: Store, table: str, items: pl.DataFrame, key: list[str]) -> pl.DataFrame:
+    """Rows of `captions` or `references` that count: of this form of the item, people's first, then the latest.
+
+    Those of the stand-in come last.
+    """
+    rows = store.read(table).join(items.select(_FORM), on=_FORM, how="semi")
+    rank = pl.col("written_by") == WrittenBy.PEOPLE.value, pl.col("provider") != STAND_IN
+    return rows.sort(*rank, "written_at", "version").unique(key, keep="last", maintain_order=True)
+
+
+def providers_of(store: Store, table: str, items: Sequence[ItemForJudging]) -> dict[str, dict[int, str]]:
+    """Item -> place of an image, 0 for a reference -> `people`, or the model that wrote its text that counts."""
+    key = ["item_id", "place"] if table == "captions" else ["item_id"]
+    forms = {"item_id": [item.item_id for item in items], "document_id": [item.document_id for item in items]}
+    rows = current(store, table, pl.DataFrame(forms, schema=dict.fromkeys(_FORM, pl.String)), key)
+    place = pl.col("place") if table == "captions" else pl.lit(0)
+    found: dict[str, dict[int, str]] = {}
+    for item_id, at, provider in rows.select("item_id", place.alias("at"), "provider").iter_rows():
+        found.setdefault(item_id, {})[at] = provider
+    return found
+
+
+def hidden_texts(store: Store) -> pl.DataFrame:
+    """item_id and text of every caption and reference, stale ones too, whose item is not of the validation split."""
+    benches = [SAMPLED, *store.read("bench_items", ["bench"])["bench"].unique().sort()]
+    splits = pl.concat([item_members(store, bench) for bench in benches])
+    hidden = splits.filter(split=Split.HIDDEN.value)["item_id"]
+    open_ones = splits.filter(~pl.col("item_id").is_in(hidden.implode()))["item_id"]
+    texts = [store.read(table, ["item_id", "text"]) for table in ("captions", "references")]
+    every = pl.concat(texts).with_columns(is_open=pl.col("item_id").is_in(open_ones.implode()))
+    return every.filter(~pl.col("is_open")).drop("is_open").unique(maintain_order=True)
+
+
+def validation_texts(store: Store) -> list[str]:
+    """The captions and references that a release may hold, once they are screened: those of the validation split."""
+    benches = [SAMPLED, *sorted(store.read("bench_items", ["bench"])["bench"].unique())]
+    items = [item for bench in benches for item in items_for_judging(store, bench) if item.split is Split.VALIDATION]
+    return [text for item in items for text in (*item.captions, item.reference) if text]
