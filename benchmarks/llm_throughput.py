@@ -105,8 +105,9 @@ def draw(url: str, folder: str, n: int) -> tuple[int, float, float]:
     from schemas.generated import GeneratedBench, GeneratedDescription
     from schemas.policy import GeneratedRule
     from tasks.bench.generate.bench_state import BenchState, ItemProgress
-    from tasks.bench.generate.making import Work, draw_missing
+    from tasks.bench.generate.making import draw_missing
     from tasks.providers import Providers
+    from tasks.providers.ask_items import Work
     from tasks.storage.tables import Store
 
     store, pictures = Store.open(folder), Providers({"pictures": "openai"})["pictures"]

@@ -18,7 +18,7 @@ from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
     from schemas.run import Estimate
-    from tasks.bench.generate.results.examiners import Examined
+    from tasks.bench.generate.examiners import Examined
 
 SLICES = ("overall", "level", "aspect", "type")
 MODES = ("blind", "described", "all_a", "all_d")
@@ -52,7 +52,7 @@ def generate(
     ] = False,
 ) -> None:
     """Make a benchmark for a capability: images, questions and keys. The same command goes on where it stopped."""
-    from tasks.bench.generate.capability_files import grid_of, known_levels, load_capability
+    from tasks.bench.generate.aspects import grid_of, known_levels, load_capability
     from tasks.storage.tables import Store
 
     general, fine = grid_of(aspects)
@@ -75,7 +75,7 @@ def generate(
 def _print_estimate(settings: Settings) -> None:
     from flows.commands.estimate import tokens_in
     from schemas.policy import GeneratedRule
-    from tasks.bench.generate.capability_files import levels, load_capability
+    from tasks.bench.generate.aspects import levels, load_capability
     from tasks.bench.generate.cost import estimate
     from tasks.policy.policy_file import load_policy
     from tasks.providers import Providers
@@ -140,8 +140,8 @@ def accuracy(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Accuracy of every model on the items that all of them answered, with intervals and coverage."""
-    from tasks.bench.generate.results.accuracy import accuracy as rows_of
-    from tasks.bench.generate.results.accuracy import levels_that_do_not_fall, rank_table
+    from tasks.bench.generate.accuracy import accuracy as rows_of
+    from tasks.bench.generate.accuracy import levels_that_do_not_fall, rank_table
 
     chosen = slices or ["overall", "level"]
     for name in chosen:
@@ -184,7 +184,7 @@ def _write_heat_map(ranks: list[dict[str, object]], svg: Path) -> None:
 
 
 def _print_side_by_side(one: "_Marked", other: "_Marked", slices: list[str], table: str, as_json: bool) -> None:
-    from tasks.bench.generate.results.examiners import side_by_side
+    from tasks.bench.generate.examiners import side_by_side
 
     if table != "accuracy":
         raise BadInput(f"--table {table} is of one benchmark; leave out --against")
@@ -218,8 +218,8 @@ def audit(
 ) -> None:
     """Ask models again without the image, with the description instead, and with every key at A or at the end."""
     from schemas.generated_results import AuditAnswer
+    from tasks.bench.generate.audit import audit_rows
     from tasks.bench.generate.kept_items import found_blind
-    from tasks.bench.generate.results.audit import audit_rows
     from tasks.storage.tables import Store
 
     given = [mode.strip() for mode in modes.split(",") if mode.strip()]
@@ -245,7 +245,7 @@ def audit(
 def _print_audit_estimate(settings: Settings) -> None:
     from flows.commands.estimate import tokens_in
     from schemas.generated_results import AuditMode
-    from tasks.bench.generate.results.audit_cost import estimate_audit
+    from tasks.bench.generate.audit import estimate_audit
     from tasks.evaluate.sources import to_ask
     from tasks.runtime.prices import load_prices
     from tasks.storage.tables import Store
@@ -275,10 +275,10 @@ class _Marked:
 
 
 def _marked(store: str, bench: str, versions: "list[str] | tuple[str, ...]") -> _Marked:
+    from tasks.bench.generate.accuracy import mark
     from tasks.bench.generate.bench_state import read_bench
+    from tasks.bench.generate.examiners import Examined
     from tasks.bench.generate.kept_items import kept_items
-    from tasks.bench.generate.results.accuracy import mark
-    from tasks.bench.generate.results.examiners import Examined
     from tasks.bench.generate.steps import STAND_INS
     from tasks.storage.tables import Store
 

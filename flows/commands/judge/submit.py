@@ -135,7 +135,7 @@ def _is_keyed(store: str, bench: str) -> bool:
 
 def _submit_keyed(store: str, bench: str, answers: Path, model: str, dry_run: bool, as_json: bool) -> None:
     """Take in a model's answers and print its accuracy, overall and by level. Raises BadInput."""
-    from tasks.bench.generate.results.accuracy import accuracy, mark
+    from tasks.bench.generate.accuracy import accuracy, mark
     from tasks.evaluate.submission.keyed import keep_keyed, read_keyed
     from tasks.storage.lock import writing
     from tasks.storage.queries.benches.generated_items import kept_items

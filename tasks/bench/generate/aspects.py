@@ -1,16 +1,75 @@
-"""Aspects of a capability: asked again where they repeat each other, until the grid is full."""
+"""Aspects of a capability, and what they start from: files of capabilities and of levels of difficulty."""
 
-from collections import Counter
 from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+from pydantic import ValidationError
 
 from schemas.author_replies import WrittenAspect
-from schemas.errors import BadInput
-from schemas.generated import Capability, GeneratedAspect, GeneratedBench
+from schemas.errors import BadInput, known_values
+from schemas.generated import Capability, GeneratedAspect, GeneratedBench, Level
+from schemas.row import Row
 from tasks.bench.generate.wordings import repeats
 from tasks.providers.capabilities import AspectsWanted, Author, Failed
+from tasks.runtime.yaml_files import read_yaml
 
+_SHIPPED = Path(__file__).with_name("capabilities")
 ROUNDS = 4
 """Times an author is asked for what is still missing."""
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+def load_capability(name_or_file: str) -> Capability:
+    """A shipped capability, or that of a YAML file. Raises BadInput."""
+    shipped = {path.stem: path for path in sorted(_SHIPPED.glob("*.yaml"))}
+    is_file = name_or_file.endswith((".yaml", ".yml")) or "/" in name_or_file
+    if not is_file and name_or_file not in shipped:
+        raise BadInput(f"unknown capability {known_values(name_or_file, shipped)} Or give a YAML file of your own")
+    return _read(Path(name_or_file) if is_file else shipped[name_or_file], Capability, "capability")
+
+
+def _read(path: Path, row: type[AnyRow], what: str) -> AnyRow:
+    where = f"{what} {str(path)!r}"
+    try:
+        content = read_yaml(path)
+    except OSError:
+        raise BadInput(f"{where} cannot be read; give a YAML file with {', '.join(row.model_fields)}") from None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise BadInput(f"{where} is not YAML; give {', '.join(row.model_fields)} as keys") from None
+    try:
+        return row.model_validate(content)
+    except ValidationError as error:
+        problem = error.errors(include_input=False)[0]
+        key = ".".join(map(str, problem["loc"])) or "the file"
+        raise BadInput(f"{where}: {key}: {problem['msg']}; its keys are {', '.join(row.model_fields)}") from None
+
+
+@cache
+def levels() -> dict[str, Level]:
+    """Level -> what a description of it may hold, easiest first."""
+    return {name: Level(**value) for name, value in read_yaml(Path(__file__).with_name("levels.yaml")).items()}
+
+
+def known_levels(names: str) -> list[str]:
+    """The levels of `easy,hard`, in their own order. Raises BadInput."""
+    given = [name.strip() for name in names.split(",") if name.strip()]
+    for name in given:
+        if name not in levels():
+            raise BadInput(f"--levels: unknown level {known_values(name, levels())}")
+    if not given:
+        raise BadInput(f"--levels is empty; give some of {', '.join(levels())}")
+    return [name for name in levels() if name in given]
+
+
+def grid_of(aspects: str) -> tuple[int, int]:
+    """(general, fine) of `4x6`. Raises BadInput."""
+    general, _, fine = aspects.lower().partition("x")
+    if not (general.isdecimal() and fine.isdecimal() and 0 < int(general) <= 50 and 0 < int(fine) <= 50):
+        raise BadInput(f"--aspects {aspects!r}: give GENERALxFINE, such as 4x6, each from 1 to 50")
+    return int(general), int(fine)
 
 
 def write_aspects(author: Author, bench: GeneratedBench, capability: Capability) -> list[GeneratedAspect] | Failed:
@@ -47,8 +106,3 @@ def fitting(aspects: Iterable[WrittenAspect], general: int, fine: int) -> list[W
 
 def _row(bench: GeneratedBench, number: int, aspect: WrittenAspect, version: str) -> GeneratedAspect:
     return GeneratedAspect(bench=bench.bench, aspect=number, version=version, **aspect.model_dump())
-
-
-def counted(aspects: Iterable[GeneratedAspect]) -> dict[str, int]:
-    """Fine aspects by general one."""
-    return dict(Counter(each.general for each in aspects))

@@ -1,12 +1,14 @@
 """Descriptions of one aspect and level: written one after the other, checked as far as words can be checked."""
 
+import math
 import re
 from collections.abc import Sequence
+
+import networkx as nx
 
 from schemas.author_replies import WrittenDescription
 from schemas.generated import Capability, CheckQuestion, GeneratedAspect, GeneratedBench, GeneratedDescription, Level
 from tasks.bench.generate.alignment import THINGS
-from tasks.bench.generate.word_graph import WordGraph
 from tasks.bench.generate.wordings import mentions, words_of
 from tasks.providers.capabilities import Author, DescriptionWanted, Failed
 from tasks.storage.content_id import combined_id
@@ -29,6 +31,27 @@ _LIGHT = re.compile(
     re.IGNORECASE,
 )
 """What light there is; not the light of a light blue."""
+
+
+class WordGraph:
+    """Graph of topic and key words: what many descriptions share is kept out of later ones (AutoBench-V sec. 3.2)."""
+
+    def __init__(self) -> None:
+        self._graph: nx.Graph = nx.Graph()
+        self._descriptions = 0
+
+    def add(self, topic_word: str, key_words: Sequence[str]) -> None:
+        """The words of one more description."""
+        self._graph.add_edges_from((topic_word, word) for word in key_words if word != topic_word)
+        self._descriptions += 1
+
+    def kept_out(self) -> tuple[str, ...]:
+        """The most connected words, floor(ln(descriptions) + 1) of them; by name among equals."""
+        if not self._descriptions:
+            return ()
+        count = math.floor(math.log(self._descriptions) + 1)
+        ranked = sorted(self._graph.degree, key=lambda pair: (-pair[1], pair[0]))
+        return tuple(word for word, _ in ranked[:count])
 
 
 class CellDescriptions:

@@ -1,15 +1,14 @@
 """Does what a benchmark lacks, call by call, and stores each result as it arrives. A failed call stores nothing."""
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from itertools import product
+from itertools import chain, product
 
 import polars as pl
 
 from schemas.errors import BadInput
 from schemas.generated import (
+    Alignment,
     Drawing,
     DrawingState,
     GeneratedBench,
@@ -19,19 +18,16 @@ from schemas.generated import (
     Outcome,
 )
 from schemas.policy import GeneratedRule
-from schemas.row import Row
 from schemas.settings import Settings
 from tasks.bench.generate.alignment import align
-from tasks.bench.generate.aspects import write_aspects
+from tasks.bench.generate.aspects import levels, load_capability, write_aspects
 from tasks.bench.generate.bench_state import BenchState, ItemProgress, NextStep, read_bench
-from tasks.bench.generate.capability_files import levels, load_capability
 from tasks.bench.generate.descriptions import CellDescriptions, description_id_of
 from tasks.bench.generate.items import Accepted, make_items
 from tasks.bench.generate.questions import ATTEMPTS, write_question
 from tasks.providers import MAKERS, Providers
+from tasks.providers.ask_items import Work, ask_each, store_results
 from tasks.providers.capabilities import Author, Failed, ImageModel, Viewer
-from tasks.runtime.parallel import map_as_done
-from tasks.runtime.progress import progress
 from tasks.storage.append_incrementally import AppendRows, append_incrementally
 from tasks.storage.content_id import combined_id
 from tasks.storage.queries.images import StoredImages
@@ -45,24 +41,6 @@ TOLD = (
 """What the image model is told before the description."""
 NUMBERS_A_ROUND = 16
 """Descriptions of one aspect and level that are written before any is stored."""
-
-
-@dataclass
-class Work:
-    """What a stage did."""
-
-    calls: Counter[str] = field(default_factory=Counter)
-    """Results by capability."""
-    failures: Counter[str] = field(default_factory=Counter)
-    """`capability: reason` of calls that gave nothing."""
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def took(self, capability: str, result: Row | Failed) -> bool:
-        """Count a result; whether it is one."""
-        self.calls[capability] += 1
-        if isinstance(result, Failed):
-            self.failures[f"{capability}: {result.reason}"] += 1
-        return not isinstance(result, Failed)
 
 
 def begin(store: Store, settings: Settings) -> GeneratedBench:
@@ -124,14 +102,12 @@ def write_missing_descriptions(store: Store, made: BenchState, author: Author, w
         cells = list(product(sorted(made.aspects), made.bench.levels))
         write = partial(_write_cell, made, author, known, range(first, last))
         with (
-            progress("descriptions", len(cells)) as advance,
             append_incrementally(store, "generated_descriptions") as keep,
             append_incrementally(store, "generated_outcomes") as end,
         ):
-            for results in map_as_done(write, cells, author.calls_at_once):
+            for results in ask_each("descriptions", write, cells, author.calls_at_once):
                 for description_id, result in results:
                     _keep_description(made, description_id, result, keep, end, work)
-                advance()
 
 
 def _keep_description(
@@ -182,12 +158,8 @@ def draw_missing(store: Store, made: BenchState, pictures: ImageModel, rule: Gen
     orders = [(each.description, each.next_attempt) for each in wanted]
     orders = [(each, attempt) for each, attempt in orders if (each.description_id, attempt) not in ordered]
     draw = partial(_draw, pictures, made.bench.seed)
-    with progress("drawings", len(orders)) as advance, append_incrementally(store, "drawings") as keep:
-        for result in map_as_done(draw, orders, pictures.calls_at_once):
-            if work.took("pictures", result) and not isinstance(result, Failed):
-                keep([result.model_dump()])
-                work.counts[result.state] += 1
-            advance()
+    drawn = ask_each("drawings", draw, orders, pictures.calls_at_once)
+    store_results(store, "drawings", drawn, "pictures", work, lambda drawing: drawing.state)
 
 
 def _draw(pictures: ImageModel, seed: int, order: tuple[GeneratedDescription, int]) -> Drawing | Failed:
@@ -215,16 +187,12 @@ def check_missing(store: Store, made: BenchState, viewer: Viewer, rule: Generate
     }
     images = StoredImages(store, "images")
 
-    def check(image_id: str) -> Row | Failed:
+    def check(image_id: str) -> Alignment | Failed:
         progress_of_item, stored = wanted[image_id], images[image_id]
         return align(viewer, progress_of_item.description, progress_of_item.images[-1], (stored.format, stored.bytes))
 
-    ordered = images.ordered(wanted)
-    with progress("checked images", len(ordered)) as advance, append_incrementally(store, "alignments") as keep:
-        for result in map_as_done(check, ordered, viewer.calls_at_once):
-            if work.took("viewer", result) and not isinstance(result, Failed):
-                keep([result.model_dump()])
-            advance()
+    checked = ask_each("checked images", check, images.ordered(wanted), viewer.calls_at_once)
+    store_results(store, "alignments", checked, "viewer", work)
     now = read_bench(store, made.bench.bench).progress
     dropped = [(each, why) for each in now for needs, why in [each.next_step(rule)] if needs is NextStep.DROP]
     end_all(store, [each.ended(Outcome.DROPPED, why) for each, why in dropped], work)
@@ -243,13 +211,10 @@ def write_missing_questions(store: Store, made: BenchState, author: Author, rule
         each for each in made.progress if each.next_step(rule)[0] is NextStep.ASK and not _settled(each.questions)
     ]
     ask = partial(_ask, made, author)
-    with progress("questions", len(wanted)) as advance, append_incrementally(store, "generated_questions") as keep:
-        for results in map_as_done(ask, wanted, author.calls_at_once):
-            for result in results:
-                if work.took("author", result) and not isinstance(result, Failed):
-                    keep([result.model_dump()])
-                    work.counts["rejected" if result.problem else "accepted"] += 1
-            advance()
+    written = chain.from_iterable(ask_each("questions", ask, wanted, author.calls_at_once))
+    store_results(
+        store, "generated_questions", written, "author", work, lambda each: "rejected" if each.problem else "accepted"
+    )
     now = read_bench(store, made.bench.bench).progress
     asked = [each for each in now if each.next_step(rule)[0] is NextStep.ASK and _settled(each.questions)]
     outcomes = [

@@ -4,21 +4,20 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 import numpy as np
+import numpy.typing as npt
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.asked_model import AskedModel
 from schemas.generated_results import AuditMode
 from schemas.policy import GeneratedRule
-from schemas.run import LATER_CAUSES, StageReport
+from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.bench.generate import making
+from tasks.bench.generate import audit, making
 from tasks.bench.generate.bench_state import BenchState, read_bench
 from tasks.bench.generate.items import key_counts
-from tasks.bench.generate.making import Work
-from tasks.bench.generate.results import audit
-from tasks.bench.generate.word_graph import mean_cosine
 from tasks.providers import Providers
+from tasks.providers.ask_items import Work
 from tasks.runtime.timing import timed
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import Tombstones
@@ -36,7 +35,7 @@ def write_texts(settings: Settings, providers: Providers) -> StageReport:
     making.write_missing_aspects(store, read_bench(store, bench.bench), providers["author"], work)
     if (made := read_bench(store, bench.bench)).aspects:
         making.write_missing_descriptions(store, made, providers["author"], work)
-    return _report("bench_texts", work, [_diversity(read_bench(store, bench.bench), providers)])
+    return work.report("bench_texts", [_diversity(read_bench(store, bench.bench), providers)])
 
 
 @task(cache_policy=NO_CACHE)
@@ -45,7 +44,7 @@ def draw_images(settings: Settings, providers: Providers, rule: GeneratedRule) -
     """Order the images that are wanted now. Writes `drawings`."""
     store, made, work = *_opened(settings), Work()
     making.draw_missing(store, made, providers["pictures"], rule, work)
-    return _report("bench_drawings", work)
+    return work.report("bench_drawings")
 
 
 @task(cache_policy=NO_CACHE)
@@ -54,7 +53,7 @@ def check_images(settings: Settings, providers: Providers, rule: GeneratedRule) 
     """Ask the viewer about the new images. Writes `alignments`, and `generated_outcomes` of what the policy drops."""
     store, made, work = *_opened(settings), Work()
     making.check_missing(store, made, providers["viewer"], rule, work)
-    return _report("bench_checks", work)
+    return work.report("bench_checks")
 
 
 @task(cache_policy=NO_CACHE)
@@ -66,7 +65,7 @@ def write_questions(settings: Settings, providers: Providers, rule: GeneratedRul
     tombstones = Tombstones(store, store_key(store))
     making.write_items(store, read_bench(store, made.bench.bench), tombstones, work)
     finished = read_bench(store, made.bench.bench)
-    return _report("bench_questions", work, _summary(finished))
+    return work.report("bench_questions", _summary(finished))
 
 
 @task(cache_policy=NO_CACHE)
@@ -76,7 +75,7 @@ def ask_again(settings: Settings, models: Sequence[AskedModel], modes: Collectio
     store, work, name = Store.open(settings.store), Work(), settings.evaluate.generated or ""
     items, descriptions = audit.audited(store, name)
     audit.ask_again(store, items, descriptions, models, modes, work)
-    return _report("audit", work)
+    return work.report("audit")
 
 
 def _opened(settings: Settings) -> tuple[Store, BenchState]:
@@ -105,19 +104,17 @@ def _diversity(made: BenchState, providers: Providers) -> str:
     if not made.progress:
         return "no descriptions yet"
     vectors = np.asarray(providers["text_embedding"].embed_texts([e.description.description for e in made.progress]))
-    found = [value for places in cells.values() if (value := mean_cosine(vectors[places])) is not None]
+    found = [value for places in cells.values() if (value := _mean_cosine(vectors[places])) is not None]
     words = "with" if made.bench.graph else "without"
     if not found:
         return "one description for each aspect and level: no diversity to measure"
     return f"mean cosine of descriptions of one aspect and level, {words} the graph of words: {np.mean(found):.3f}"
 
 
-def _report(stage: str, work: Work, notes: list[str] | None = None) -> StageReport:
-    ordered = sorted(work.failures.items(), key=lambda each: (LATER_CAUSES.get(each[0].split(": ")[1], 0), each[0]))
-    return StageReport(
-        stage=stage,
-        counts=dict(sorted(work.counts.items())),
-        model_calls=dict(sorted(work.calls.items())),
-        failures=dict(ordered),
-        notes=notes or [],
-    )
+def _mean_cosine(vectors: npt.NDArray[np.float32]) -> float | None:
+    """Mean cosine of all pairs of unit vectors (n, dimension): lower is more diverse. None for fewer than two."""
+    count = len(vectors)
+    if count < 2:
+        return None
+    total = float(np.square(vectors.sum(axis=0, dtype=np.float64)).sum())
+    return (total - count) / (count * (count - 1))

@@ -24,18 +24,15 @@ def write_missing(settings: Settings, writer: AskedModel | None, versions: Versi
     """
     store, name, now = Store.open(settings.store), settings.written.name, datetime.now(UTC)
     check_known(store, name)
-    done = (
-        write_by_model(
-            store, name, writer, now, settings.written.hidden, settings.batch_hours if settings.batch else None
-        )
-        if writer
-        else write_by_rules(store, name, versions, now)
-    )
-    failures = {f"{model}: {reason}": count for (model, reason), count in sorted(done.failures.items())}
-    lacking = reference_gaps(store, name, anew=writer is not None)
-    left = {"items": len(items_for_judging(store, name)), "without_reference": len(lacking)}
+    batch_hours = settings.batch_hours if settings.batch else None
+    if writer:
+        work = write_by_model(store, name, writer, now, settings.written.hidden, batch_hours)
+    else:
+        work = write_by_rules(store, name, versions, now)
     notes = [] if writer else [STAND_IN_NOTE]
     if writer and not settings.written.hidden:
         notes.append("hidden items are left out; with --hidden a writer on a server of your own writes for them, too")
-    counts = dict(sorted(done.counts.items())) | left
-    return StageReport(stage="write_items", counts=counts, model_calls=dict(done.calls), failures=failures, notes=notes)
+    lacking = reference_gaps(store, name, anew=writer is not None)
+    left = {"items": len(items_for_judging(store, name)), "without_reference": len(lacking)}
+    report = work.report("write_items", notes)
+    return report.model_copy(update={"counts": report.counts | left})

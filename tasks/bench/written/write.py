@@ -4,15 +4,17 @@ A model's texts are stored as they arrive and never written twice. A call that f
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from schemas.asked_model import AskedModel
 from schemas.judging import STAND_IN
+from schemas.prices import Prices
 from schemas.row import Row
+from schemas.run import Estimate
 from schemas.written import Caption, Reference, Split, WrittenBy
 from tasks.bench.written.written_items import (
     ItemForJudging,
@@ -21,12 +23,11 @@ from tasks.bench.written.written_items import (
     providers_of,
 )
 from tasks.prompts import load_prompt, untrusted
+from tasks.providers.ask_items import Work, ask_each, store_results
 from tasks.providers.batch_run import BatchRun
 from tasks.providers.capabilities import BatchQueue, ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
-from tasks.runtime.parallel import map_as_done
-from tasks.runtime.progress import progress
-from tasks.storage.append_incrementally import append_incrementally
+from tasks.providers.chat_cost import Count, Sent, chat_cost
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
@@ -42,6 +43,9 @@ _FLAT = 0.35
 """Share of one flat colour from which a picture is called a drawing or page."""
 _READ_CHARACTERS_MAX = 1500
 
+CAPTION_TOKENS = REFERENCE_TOKENS = 75
+"""Expected lengths: VisIT-Bench's single-image sheet has 56 words a caption and 58 a reference in the mean."""
+
 
 class Gap(NamedTuple):
     """One image of an item without a caption."""
@@ -50,19 +54,9 @@ class Gap(NamedTuple):
     place: int
 
 
-@dataclass
-class Done:
-    """What was written."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    """captions and references."""
-    calls: Counter[str] = field(default_factory=Counter)
-    """Calls by model."""
-    failures: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Failed calls by model and reason."""
-
-
 Results = Iterator[Row | Failed]
+Calls = Callable[[str, Callable[[Any], Row | Failed], Sequence[Any]], Results]
+"""(table, work on one gap, gaps) -> results as they come."""
 Writer = Callable[[Gap], str | Failed]
 Answerer = Callable[[ItemForJudging], str | Failed]
 
@@ -106,7 +100,7 @@ def write_by_model(
     now: datetime,
     hidden: bool = False,
     batch_hours: float | None = None,
-) -> Done:
+) -> Work:
     """Ask a model for what is missing. It sees the picture for a caption, and no picture for a reference.
 
     Nothing of the hidden split is sent to it without `hidden`. `batch_hours`: use the vendor's batch API and wait for
@@ -124,30 +118,18 @@ def write_by_model(
 
     by = (caption, reference)
     if batch_hours is None:
-        return _write(store, bench, asked.name, asked.version, by, _OneByOne(model.calls_at_once), now, hidden)
+        return _write(store, bench, asked.name, asked.version, by, _one_by_one(model.calls_at_once), now, hidden)
     with model.together(store, batch_hours) as queue:
-        return _write(store, bench, asked.name, asked.version, by, _Overnight(queue), now, hidden)
+        return _write(store, bench, asked.name, asked.version, by, partial(_batched, queue), now, hidden)
 
 
-class _OneByOne(NamedTuple):
-    """Makes calls as they come."""
-
-    calls_at_once: int
-
-    def __call__(self, table: str, work: Callable[[Any], Row | Failed], lacking: Sequence[Any]) -> Results:
-        with progress(table, len(lacking)) as advance:
-            for result in map_as_done(work, lacking, self.calls_at_once):
-                yield result
-                advance()
+def _one_by_one(calls_at_once: int) -> Calls:
+    return lambda table, write, lacking: ask_each(table, write, lacking, calls_at_once)
 
 
-class _Overnight(NamedTuple):
+def _batched(queue: BatchQueue, _: str, write: Callable[[Any], Row | Failed], lacking: Sequence[Any]) -> Results:
     """Makes calls in batches, whose waiting shows progress itself."""
-
-    queue: BatchQueue
-
-    def __call__(self, table: str, work: Callable[[Any], Row | Failed], lacking: Sequence[Any]) -> Results:
-        return BatchRun(self.queue, work, lacking).results()
+    return BatchRun(queue, write, lacking).results()
 
 
 def _is_insufficient(said: str) -> bool:
@@ -179,7 +161,7 @@ def _said(model: ChatModel, text: str, images: tuple[tuple[str, bytes], ...]) ->
     return reply.text.strip() if reply.state == "complete" and reply.text.strip() else Failed(f"answer_{reply.state}")
 
 
-def write_by_rules(store: Store, bench: str, versions: Versions, now: datetime) -> Done:
+def write_by_rules(store: Store, bench: str, versions: Versions, now: datetime) -> Work:
     """What ships with the install, a stand-in: a caption says what was measured, a reference repeats the captions."""
     read = dict(signal_values(store, "image_text", versions["image_text"], ["text"]).iter_rows())
     layouts = signal_values(store, "image_layout", versions["image_layout"], ["flat_fraction"])
@@ -194,7 +176,7 @@ def write_by_rules(store: Store, bench: str, versions: Versions, now: datetime) 
     def reference(item: ItemForJudging) -> str:
         return " ".join(item.captions)
 
-    return _write(store, bench, STAND_IN, _SHIPPED, (caption, reference), _OneByOne(1), now, hidden=True)
+    return _write(store, bench, STAND_IN, _SHIPPED, (caption, reference), _one_by_one(1), now, hidden=True)
 
 
 def _write(
@@ -203,12 +185,12 @@ def _write(
     provider: str,
     version: str,
     by: tuple[Writer, Answerer],
-    calls: _OneByOne | _Overnight,
+    calls: Calls,
     now: datetime,
     hidden: bool,
-) -> Done:
+) -> Work:
     """Fill the captions that are missing, then the references of items that have all captions."""
-    done, anew = Done(), provider != STAND_IN
+    work, anew = Work(), provider != STAND_IN
     shared: dict[str, Any] = {"written_by": WrittenBy.MODEL, "provider": provider, "written_at": now}
 
     def made(prompt: str) -> str:
@@ -227,24 +209,39 @@ def _write(
         of = _of(item)
         return Reference(**of, text=text, captions_id=captions_id(item.captions), version=made(_REFERENCE), **shared)
 
-    _keep(store, "captions", calls("captions", caption, caption_gaps(store, bench, hidden, anew)), provider, done)
-    _keep(
-        store, "references", calls("references", reference, reference_gaps(store, bench, hidden, anew)), provider, done
-    )
-    return done
+    captions = calls("captions", caption, caption_gaps(store, bench, hidden, anew))
+    store_results(store, "captions", captions, provider, work, lambda _: "captions")
+    references = calls("references", reference, reference_gaps(store, bench, hidden, anew))
+    store_results(store, "references", references, provider, work, lambda _: "references")
+    return work
 
 
 def _of(item: ItemForJudging) -> dict[str, str]:
     return {"item_id": item.item_id, "document_id": item.document_id}
 
 
-def _keep(store: Store, table: str, results: Results, provider: str, done: Done) -> None:
-    """Store texts as they arrive."""
-    with append_incrementally(store, table) as keep:
-        for result in results:
-            done.calls[provider] += 1
-            if isinstance(result, Failed):
-                done.failures[provider, result.reason] += 1
-            else:
-                keep([result.model_dump()])
-                done.counts[table] += 1
+def estimate_writing(
+    store: Store, bench: str, writer: AskedModel, hidden: bool, prices: Prices, count: Count
+) -> list[Estimate]:
+    """Estimated cost of missing captions, then references, by both ways to call. `hidden`: also of the hidden split.
+
+    References are also counted of items that lack a caption now, as if all were written, of the expected length.
+    """
+    gaps, stored = caption_gaps(store, bench, hidden, anew=True), StoredImages(store, "images", "redacted_images")
+    captions: list[Sent] = []
+    for gap in gaps:
+        image = stored[gap.item.image_ids[gap.place]]
+        captions.append((f"{writer.system}\n{caption_message(gap)}", ((image.format, image.bytes),)))
+    references = [(reference_message(item), 0) for item in reference_gaps(store, bench, hidden, anew=True)]
+    waiting = {gap.item.item_id: gap.item for gap in gaps}
+    by = providers_of(store, "references", list(waiting.values()))
+    for item in waiting.values():
+        if item.reference is None or by[item.item_id][0] == STAND_IN:
+            assumed = len(item.image_ids)
+            references.append((reference_message(replace(item, captions=[""] * assumed)), assumed * CAPTION_TOKENS))
+    texts: list[Sent] = [(f"{writer.system}\n{text}", ()) for text, _ in references]
+    to_come = sum(tokens for _, tokens in references)
+    return [
+        *chat_cost(writer, f"captions by {writer.name}", captions, CAPTION_TOKENS, prices, count),
+        *chat_cost(writer, f"references by {writer.name}", texts, REFERENCE_TOKENS, prices, count, to_come),
+    ]

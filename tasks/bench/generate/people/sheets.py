@@ -12,9 +12,9 @@ import polars as pl
 from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.generated import GeneratedItem
 from schemas.generated_results import ItemReview, ReviewRow
+from tasks.bench.generate.accuracy import interval
 from tasks.bench.generate.bench_state import BenchState
 from tasks.bench.generate.kept_items import FITS, generated_reviews, review_of_generated
-from tasks.bench.generate.results.accuracy import interval
 from tasks.runtime.untrusted import csv_text
 from tasks.storage.reviews import add_reviews
 from tasks.storage.tables import Store

@@ -8,14 +8,13 @@ from schemas.errors import BadInput
 from schemas.generated_results import AuditAnswer, AuditMode, ItemReview
 from schemas.review import Review
 from schemas.settings import EvaluateSettings
+from tasks.bench.generate.accuracy import accuracy, interval, letter_of, levels_that_do_not_fall, mark, rank_table
+from tasks.bench.generate.audit import ask_again, asked_as, audit_rows
 from tasks.bench.generate.bench_state import read_bench
 from tasks.bench.generate.kept_items import kept_items, review_of_generated
-from tasks.bench.generate.making import Work
-from tasks.bench.generate.results.accuracy import accuracy, interval, levels_that_do_not_fall, mark, rank_table
-from tasks.bench.generate.results.audit import ask_again, asked_as, audit_rows
-from tasks.bench.generate.results.letters import letter_of
 from tasks.evaluate.answers import ask_models, unanswered
 from tasks.evaluate.sources import bench_of
+from tasks.providers.ask_items import Work
 from tasks.storage.tables import frame_of
 from tests.builders import NOON
 from tests.generated_bench import NAME, decided, settings_for

@@ -11,10 +11,10 @@ from schemas.errors import BadInput
 from schemas.generated import GeneratedItem
 from schemas.generated_results import AuditAnswer
 from schemas.settings import EvaluateSettings
+from tasks.bench.generate.accuracy import Marked, wrote
+from tasks.bench.generate.audit import audit_rows
+from tasks.bench.generate.examiners import Examined, side_by_side
 from tasks.bench.generate.kept_items import kept_items
-from tasks.bench.generate.results.accuracy import Marked, wrote
-from tasks.bench.generate.results.audit import audit_rows
-from tasks.bench.generate.results.examiners import Examined, side_by_side
 from tasks.evaluate.answers import ask_models
 from tasks.evaluate.sources import bench_of
 from tasks.providers import Providers

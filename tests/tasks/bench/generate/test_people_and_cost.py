@@ -13,8 +13,8 @@ from schemas.errors import BadInput
 from schemas.policy import GeneratedRule
 from schemas.settings import GenerateSettings
 from tasks.bench.generate import cost
+from tasks.bench.generate.aspects import levels, load_capability
 from tasks.bench.generate.bench_state import read_bench
-from tasks.bench.generate.capability_files import levels, load_capability
 from tasks.bench.generate.kept_items import kept_items
 from tasks.bench.generate.people.sheets import review_csv, review_rows, take_reviews
 from tasks.providers import Providers

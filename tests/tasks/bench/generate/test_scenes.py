@@ -9,7 +9,7 @@ import pytest
 
 from schemas.generated import Capability, GeneratedAspect
 from tasks.bench.generate.alignment import check_answers, failed_elements
-from tasks.bench.generate.capability_files import levels
+from tasks.bench.generate.aspects import levels
 from tasks.bench.generate.questions import question_problem
 from tasks.drawing.scene import PLACES, Group, Scene, described, relation, scene_in
 from tasks.providers.capabilities import AspectsWanted, DescriptionWanted, QuestionWanted

@@ -12,9 +12,15 @@ from schemas.judging import STAND_IN
 from schemas.prices import Prices
 from schemas.settings import Settings, WrittenSettings
 from schemas.written import WrittenBy
-from tasks.bench.written.estimate import CAPTION_TOKENS, estimate_writing
 from tasks.bench.written.steps import write_missing
-from tasks.bench.written.write import reference_gaps, reference_message, write_by_model, write_by_rules
+from tasks.bench.written.write import (
+    CAPTION_TOKENS,
+    estimate_writing,
+    reference_gaps,
+    reference_message,
+    write_by_model,
+    write_by_rules,
+)
 from tasks.bench.written.written_items import items_for_judging
 from tasks.runtime.prices import load_prices
 from tasks.storage.tables import frame_of
@@ -60,7 +66,7 @@ def test_a_model_sees_one_picture_for_a_caption_and_none_for_a_reference(tmp_pat
     server.answer(Reply(_said))
     done = write_by_model(store, "sampled", writer, NOW, hidden=True)
     assert done.counts == {"captions": 2 * PUBLIC, "references": PUBLIC - 1}
-    assert done.failures == {("w", "captions_insufficient"): 1}
+    assert done.failures == {"w: captions_insufficient": 1}
     sent = [_sent(request) for request in server.requests]
     assert sorted(images for _, images in sent) == [0] * PUBLIC + [1] * 2 * PUBLIC
     references = [text for text, images in sent if not images]
@@ -90,7 +96,7 @@ def test_a_failed_call_stores_nothing_and_is_made_again(tmp_path, server):
     )
     server.answer(Reply(completed("A picture of squares.", "length")))
     done = write_by_model(store, "sampled", writer, NOW, hidden=True)
-    assert (done.counts.total(), done.failures) == (0, {("w", "answer_truncated"): 2})
+    assert (done.counts.total(), done.failures) == (0, {"w: answer_truncated": 2})
     server.answer(Reply(_said))
     assert write_by_model(store, "sampled", writer, NOW, hidden=True).counts == {"captions": 2, "references": 1}
 

@@ -8,20 +8,21 @@ from itertools import product
 from schemas.asked_model import AskedModel
 from schemas.generated import GeneratedDescription, GeneratedItem
 from schemas.generated_results import AuditAnswer, AuditMode, AuditRow
+from schemas.prices import Prices
+from schemas.run import Estimate
+from tasks.bench.generate.accuracy import Marked, letter_of, one_version, wrote
 from tasks.bench.generate.bench_state import read_bench
 from tasks.bench.generate.items import LETTERS, arranged, prompt_of
 from tasks.bench.generate.kept_items import kept_items
-from tasks.bench.generate.making import Work
-from tasks.bench.generate.results.accuracy import Marked, one_version, wrote
-from tasks.bench.generate.results.letters import letter_of
+from tasks.providers.ask_items import Work, ask_each, store_results
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
-from tasks.runtime.parallel import map_as_done
-from tasks.runtime.progress import progress
-from tasks.storage.append_incrementally import append_incrementally
+from tasks.providers.chat_cost import Count, chat_cost
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store
 
+ANSWER_TOKENS = 20
+"""Expected length of an answer: a letter, and a few words around it."""
 NO_IMAGE = "There is no image. Choose the option that is most likely right.\n\n"
 DESCRIBED = "This is what an image shows:\n\n{}\n\n"
 
@@ -79,6 +80,21 @@ def images_of(images: StoredImages, again: Asked) -> tuple[tuple[str, bytes], ..
     return ((stored.format, stored.bytes),)
 
 
+def estimate_audit(
+    store: Store, bench: str, models: Sequence[AskedModel], modes: Collection[AuditMode], prices: Prices, count: Count
+) -> list[Estimate]:
+    """One row for each model that is not embedded and lacks answers. Raises BadInput without kept items."""
+    items, descriptions = audited(store, bench)
+    images, found = StoredImages(store, "images", "redacted_images"), list[Estimate]()
+    for asked in models:
+        wanted = unasked(store, items, descriptions, asked, modes) if asked.vendor != "embedded" else []
+        if wanted:
+            texts = [(f"{asked.system}\n{again.prompt}", images_of(images, again)) for again in wanted]
+            # audits have no batch
+            found += chat_cost(asked, f"audit of {asked.name}", texts, ANSWER_TOKENS, prices, count)[:1]
+    return found
+
+
 def ask_again(
     store: Store,
     items: Sequence[GeneratedItem],
@@ -93,15 +109,8 @@ def ask_again(
     for asked, model in zip(models, connections, strict=True):
         wanted = unasked(store, items, descriptions, asked, modes)
         ask = partial(_ask, model, asked, images)
-        with (
-            progress(f"audit of {asked.name}", len(wanted)) as advance,
-            append_incrementally(store, "audit_answers") as keep,
-        ):
-            for result in map_as_done(ask, wanted, model.calls_at_once):
-                if work.took(asked.name, result) and not isinstance(result, Failed):
-                    keep([result.model_dump()])
-                    work.counts[result.mode] += 1
-                advance()
+        answers = ask_each(f"audit of {asked.name}", ask, wanted, model.calls_at_once)
+        store_results(store, "audit_answers", answers, asked.name, work, lambda answer: answer.mode)
 
 
 def _ask(model: ChatModel, asked: AskedModel, images: StoredImages, again: Asked) -> AuditAnswer | Failed:

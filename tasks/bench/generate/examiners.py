@@ -9,7 +9,7 @@ from scipy.stats import kendalltau, spearmanr
 from schemas.errors import BadInput
 from schemas.generated import GeneratedItem
 from schemas.generated_results import AccuracyRow, ExaminerRow, ExaminersRow
-from tasks.bench.generate.results.accuracy import Marked, accuracy, wrote
+from tasks.bench.generate.accuracy import Marked, accuracy, wrote
 
 MODELS_MIN = 3
 """Fewer models have no rank correlation worth the name."""

@@ -1,5 +1,6 @@
 """Accuracy of models on a benchmark made on demand, on the items that all of them answered, with coverage beside it."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,10 +12,20 @@ from schemas.errors import BadInput
 from schemas.generated import GeneratedItem
 from schemas.generated_results import AccuracyRow
 from schemas.judging import AnswerState
-from tasks.bench.generate.results.letters import letter_of
+from tasks.bench.generate.items import LETTERS
 
 COVERAGE_MIN, ITEMS_MIN = 0.95, 30
 """A model that answered less does not decide what all answered; a slice of fewer items is flagged."""
+
+_BRACKETED = re.compile(r"\[\s{0,3}([A-Z])\s{0,3}\]")
+_ANSWER = r"(?i:\banswer(?: is)?:?) {0,3}\*{0,2}"
+_NO_OTHER = r"(?!,? {1,3}(?:or|and) {1,3}[(\[*]{0,3}[A-Z]\b)"
+"""Not one of several letters, as in A or B."""
+_SAID_BRACKETED = re.compile(_ANSWER + r"\[\s{0,3}([A-Z])\s{0,3}\]" + _NO_OTHER)
+_NO_ARTICLE = r"(?!(?<=A) {1,3}(?!(?:because|since|as)\b)[a-z])"
+"""Not the article, as in A cat."""
+_SAID = re.compile(_ANSWER + r"\(?\*{0,2}([A-Z])\b(?!')" + _NO_OTHER + _NO_ARTICLE)
+_ALONE = re.compile(r"\s*[(\[*]{0,3}([A-Z])[)\].*:]{0,4}\s*")
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,20 @@ def mark(items: Sequence[GeneratedItem], answers: pl.DataFrame, versions: Collec
         right = {item_id: letter == by_id[item_id].key for item_id, letter in letters.items()}
         found[str(model)] = Marked(chosen, right, {i for i, letter in letters.items() if letter is None})
     return found
+
+
+def letter_of(text: str, options: int) -> str | None:
+    """The letter in brackets; without any, the letter alone or after the word answer. None for several, or another.
+
+    Of several letters in brackets the one after the word answer counts. Only capital letters are read: a is an article.
+    """
+    found = set(_BRACKETED.findall(text))
+    if len(found) > 1:
+        found = set(_SAID_BRACKETED.findall(text))
+    elif not found:
+        alone = _ALONE.fullmatch(text[:40]) if len(text) <= 40 else None
+        found = {alone[1]} if alone else set(_SAID.findall(text))
+    return next(iter(found)) if len(found) == 1 and found <= set(LETTERS[:options]) else None
 
 
 def one_version(model: str, found: Iterable[str], versions: Collection[str]) -> str:

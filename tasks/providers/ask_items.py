@@ -1,0 +1,68 @@
+"""Asks a model about some items, and stores each result as it arrives. A call that failed stores nothing."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from schemas.row import Row
+from schemas.run import LATER_CAUSES, StageReport
+from tasks.providers.capabilities import Failed
+from tasks.runtime.parallel import map_as_done
+from tasks.runtime.progress import progress
+from tasks.storage.append_incrementally import append_incrementally
+from tasks.storage.tables import Store
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+@dataclass
+class Work:
+    """The calls of a stage, those that failed, and what was made."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    """Results by capability or model."""
+    failures: Counter[str] = field(default_factory=Counter)
+    """`capability: reason` of calls that gave nothing."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """What was made, by kind."""
+
+    def took(self, name: str, result: Row | Failed) -> bool:
+        """Count a result of a capability or model; whether it is one."""
+        self.calls[name] += 1
+        if isinstance(result, Failed):
+            self.failures[f"{name}: {result.reason}"] += 1
+        return not isinstance(result, Failed)
+
+    def report(self, stage: str, notes: Sequence[str] = ()) -> StageReport:
+        """The counts by name; failures that follow from others come last."""
+        named = sorted(self.failures.items(), key=lambda each: (LATER_CAUSES.get(each[0].split(": ")[1], 0), each[0]))
+        counts, calls = dict(sorted(self.counts.items())), dict(sorted(self.calls.items()))
+        return StageReport(stage=stage, counts=counts, model_calls=calls, failures=dict(named), notes=list(notes))
+
+
+def ask_each(title: str, ask: Callable[[Item], Result], items: Sequence[Item], calls_at_once: int) -> Iterator[Result]:
+    """`ask(item)` for every item in the order of completion, with progress under `title`."""
+    with progress(title, len(items)) as advance:
+        for result in map_as_done(ask, items, calls_at_once):
+            yield result
+            advance()
+
+
+def store_results(
+    store: Store,
+    table: str,
+    results: Iterable[AnyRow | Failed],
+    name: str,
+    work: Work,
+    kind: Callable[[AnyRow], str] | None = None,
+) -> None:
+    """Append every result to its table soon after it arrives; `kind` names what it is counted as, besides the call."""
+    with append_incrementally(store, table) as keep:
+        for result in results:
+            if work.took(name, result) and not isinstance(result, Failed):
+                keep([result.model_dump()])
+                if kind is not None:
+                    work.counts[kind(result)] += 1
