@@ -14,7 +14,7 @@ from flows.measure import screen
 from schemas.errors import CanaryEscaped
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.demo.canaries import escaped, plant, probes
+from tasks.policy.canaries import escaped, plant, probes
 from tasks.policy.policy_file import load_policy
 from tasks.storage.tables import Store
 

@@ -143,7 +143,7 @@ def carried() -> set[str]:
             aside = place == "." or re.search(r"dist-info|(^|/)(tests?|benchmarks)(/|$)", place)
             if (listed or file.name.endswith(MODELS)) and not aside:
                 found.add(str(file))
-    scenes = yaml.safe_load((ROOT / "tasks/demo/words/photographs.yaml").read_text())
+    scenes = yaml.safe_load((ROOT / "tasks/drawing/photographs.yaml").read_text())
     return found | {f"{each['package']}/{each['file']}" for scene in scenes.values() for each in scene}
 
 

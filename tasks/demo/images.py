@@ -1,54 +1,26 @@
-"""Images of the demo: photographs from installed packages, image folders, and the pool for ordinary traffic."""
+"""Images of the demo: folders of a server's images and presets, and the pool for ordinary traffic."""
 
 import hashlib
 import io
 import json
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import PIL.Image
 
 from tasks.demo.drawings import FAMILIES
 from tasks.demo.records import Era
-from tasks.demo.words import chance, load, topics
-from tasks.drawing.canvas import Drawing, shipped
+from tasks.demo.words import chance, topics
+from tasks.drawing.canvas import Drawing
+from tasks.drawing.photographs import photographs, view
 
-SIDE_MAX = 512
 _PNG_EFFORT = 3
 _JPEG_QUALITY, _PRESET_QUALITY = 88, 90
 _EARLY_EVERY, _BOTH_EVERY = 4, 9
 """Every fourth image is of the early eras and every ninth of all eras; the others are of the last era."""
-
-
-class Photograph(NamedTuple):
-    """A photograph shipped with scikit-image, scikit-learn or matplotlib; see `words/photographs.yaml`."""
-
-    package: str
-    file: str
-    family: str
-    tiles: int
-    facts: dict[str, str]
-
-
-@cache
-def photographs(group: str) -> list[Photograph]:
-    """The photographs of a group: `scenes` (may be released) or `faces` (may not)."""
-    listed: list[dict[str, Any]] = load("photographs")[group]
-    return [Photograph(**entry) for entry in listed]
-
-
-def view(photograph: Photograph, cut: tuple[int, int, int] = (1, 0, 0)) -> Drawing:
-    """The tile (n, column, row) of an n x n grid, by default the whole photograph, at most 512 pixels a side."""
-    n, column, row = cut
-    with PIL.Image.open(shipped(photograph.package, "") / photograph.file) as opened:
-        image = opened.convert("RGB")
-    wide, high = image.width // n, image.height // n
-    tile = image.crop((column * wide, row * high, (column + 1) * wide, (row + 1) * high))
-    tile.thumbnail((SIDE_MAX, SIDE_MAX))
-    return Drawing(tile, dict(photograph.facts))
 
 
 class ImageFolder:

@@ -6,8 +6,7 @@ import PIL.Image
 import PIL.ImageEnhance
 
 from tasks.drawing.canvas import Box, Canvas, Colour, shade
-from tasks.drawing.scene import COLOURS, PLACES, Group, Scene
-from tasks.drawing.shapes import HOLES, OUTLINES
+from tasks.drawing.scene import COLOURS, HOLES, OUTLINES, PLACES, Group, Scene
 
 SIDE = 384
 """Pixels of an image's side."""

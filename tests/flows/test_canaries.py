@@ -8,7 +8,7 @@ import yaml
 
 from schemas.errors import CanaryEscaped
 from schemas.policy import Action
-from tasks.demo.canaries import STORE, probes
+from tasks.policy.canaries import STORE, probes
 from tasks.policy.policy_file import load_policy
 from tasks.release.build import MANIFEST
 from tasks.storage.tables import Store
@@ -130,7 +130,7 @@ def test_an_escape_ends_the_command_with_one_line_and_no_release(curated, plante
 
 
 def test_every_preset_has_a_rule_for_every_probe():
-    from tasks.demo.canaries import rules_about
+    from tasks.policy.canaries import rules_about
 
     for name in ("public_release", "redact", "internal"):
         for probe in probes():

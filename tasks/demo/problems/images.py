@@ -11,12 +11,13 @@ import PIL.Image
 import PIL.ImageOps
 
 from tasks.demo.drawings import FAMILIES, pages, scenes
-from tasks.demo.images import Photograph, PoolImage, photographs, view
+from tasks.demo.images import PoolImage
 from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Draw, Planter, Problem, about, later, planter, texts, upload
 from tasks.demo.records import Era, Fact, LogLine, Moment, new_conv_id
 from tasks.demo.traffic import Scene, Stage
 from tasks.demo.words import chance, load, things
 from tasks.drawing.canvas import WHITE, Canvas, Drawing
+from tasks.drawing.photographs import Photograph, photographs, view
 
 _GPS_TAG, _MAKE_TAG = 0x8825, 0x010F
 

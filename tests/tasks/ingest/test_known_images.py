@@ -9,7 +9,7 @@ import pytest
 
 from schemas.judge_release import JudgeCard, ScreenedText
 from schemas.tables import TABLES
-from tasks.demo.images import photographs, view
+from tasks.drawing.photographs import photographs, view
 from tasks.images.decode import open_image
 from tasks.images.hashes import pdq_digits
 from tasks.ingest import known_images

@@ -14,7 +14,7 @@ from schemas.release import CONFIGS
 from schemas.settings import BenchSettings, Settings
 from schemas.tables import TABLES
 from tasks.bench.steps import draw_bench
-from tasks.demo.images import photographs, view
+from tasks.drawing.photographs import photographs, view
 from tasks.images.decode import DecodedImage, open_image
 from tasks.leaderboard.steps import rate_models
 from tasks.policy.redact import ROUNDS

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.drawing.draw_scene import BRIGHTNESS, GROUND, RADIUS, SIDE, SKY
-from tasks.drawing.scene import COLOURS, PLACES, Group, Scene
-from tasks.drawing.shapes import HOLES, OUTLINES
+from tasks.drawing.scene import COLOURS, HOLES, OUTLINES, PLACES, Group, Scene
 
 Pixels = npt.NDArray[np.uint8]
 
