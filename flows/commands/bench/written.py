@@ -113,7 +113,7 @@ def _flow(name: str) -> Callable[[], Any]:
 
 def _print_kept(settings: Settings, bench: str, rows: int, counts: dict[str, int]) -> None:
     """Print the reasons for dropped items, and how many are kept."""
-    from tasks.bench.written.yields import kept_and_dropped
+    from tasks.bench.written.findings import kept_and_dropped
 
     kept, dropped = kept_and_dropped(_store(settings), bench)
     for reason, number in dropped.items():
@@ -145,7 +145,8 @@ def findings(
 
     With FILE, take what raters filled in; `curate decide --policy authored` then drops what is incorrect.
     """
-    from tasks.bench.written import checks, figures, yields
+    from tasks.bench.written import checks, figures
+    from tasks.bench.written.findings import finding_tables
     from tasks.bench.written.written_items import check_known
     from tasks.providers.embedded.phrases import root_phrases
     from tasks.storage.lock import writing
@@ -166,7 +167,7 @@ def findings(
         raise BadInput("--qualification is for a filled-in sheet; give FILE, too")
     facts = figures.facts_of_store(opened, bench)
     tables = {
-        **yields.tables(opened, bench),
+        **finding_tables(opened, bench),
         "families": frame_of(figures.FamilyFigures, figures.family_figures(facts)),
         "asked_for": frame_of(figures.AskedFor, figures.asked_for(facts, root_phrases)),
         "pictured": frame_of(figures.Pictured, figures.pictured(facts)),

@@ -10,7 +10,8 @@ from random import Random
 import PIL.Image
 import PIL.ImageOps
 
-from tasks.demo.drawings import FAMILIES, pages, scenes
+from tasks.demo import drawings
+from tasks.demo.drawings import FAMILIES
 from tasks.demo.images import PoolImage
 from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Draw, Planter, Problem, about, later, planter, texts, upload
 from tasks.demo.records import Era, Fact, LogLine, Moment, new_conv_id
@@ -34,7 +35,7 @@ def faces(stage: Stage, rng: Random) -> Iterator[Problem]:
 def misread_patterns(stage: Stage, rng: Random) -> Iterator[Problem]:
     """An abstract pattern that the embedded NSFW classifier scores as pornography."""
     for _ in range(3):
-        yield Problem(partial(_uploaded, "nsfw_probe", "pattern", later(scenes.misread_pattern, rng)), EXACT)
+        yield Problem(partial(_uploaded, "nsfw_probe", "pattern", later(drawings.misread_pattern, rng)), EXACT)
 
 
 def written_data(stage: Stage, rng: Random) -> Iterator[Problem]:
@@ -45,7 +46,7 @@ def written_data(stage: Stage, rng: Random) -> Iterator[Problem]:
 
 def located(stage: Stage, rng: Random) -> Iterator[Problem]:
     """Images with a GPS position in their metadata."""
-    for draw in (scenes.landscape, scenes.fish, scenes.plate):
+    for draw in (drawings.landscape, drawings.fish, drawings.plate):
         exif = PIL.Image.Exif()
         exif[_MAKE_TAG] = "Boxcam"
         exif[_GPS_TAG] = {1: "N", 2: (52.0, 31.0, 12.5), 3: "E", 4: (13.0, 24.0, 18.0)}
@@ -105,12 +106,12 @@ def _note(rng: Random, lines: list[str]) -> Drawing:
 
 def _half_png(rng: Random) -> bytes:
     sink = io.BytesIO()
-    scenes.landscape(rng).image.save(sink, "PNG")
+    drawings.landscape(rng).image.save(sink, "PNG")
     return sink.getvalue()[: len(sink.getvalue()) // 2]
 
 
 def _animation(rng: Random) -> bytes:
-    frames = [scenes.discs(rng).image.resize((120, 90)) for _ in range(3)]
+    frames = [drawings.discs(rng).image.resize((120, 90)) for _ in range(3)]
     sink = io.BytesIO()
     frames[0].save(sink, "GIF", save_all=True, append_images=frames[1:], duration=200)
     return sink.getvalue()
@@ -158,7 +159,7 @@ _PRESETS_UNUSED = 2
 def exact_duplicates(stage: Stage, rng: Random) -> Iterator[Problem]:
     """Different users ask the same about the same image."""
     for text in texts("exact_duplicate"):
-        draw = later(scenes.landscape, rng)
+        draw = later(drawings.landscape, rng)
         fact = {"kind": "exact_duplicate", "group": f"{rng.getrandbits(32):08x}"}
         for _ in range(COPIES):
             yield Problem(partial(_asked, fact, draw, text["prompt"]), EXACT)
@@ -177,8 +178,8 @@ def near_duplicates(stage: Stage, rng: Random) -> Iterator[Problem]:
 def look_alikes(stage: Stage, rng: Random) -> Iterator[Problem]:
     """Receipts of one shop and pages of one book: different images that look alike, with the same question."""
     shop, title = f"The {rng.choice(things('shops'))}", rng.choice(things("titles"))
-    receipts = [later(pages.receipt, rng, shop, 7) for _ in range(COPIES)]
-    book = [later(pages.text_page, rng, title) for _ in range(COPIES - 1)]
+    receipts = [later(drawings.receipt, rng, shop, 7) for _ in range(COPIES)]
+    book = [later(drawings.text_page, rng, title) for _ in range(COPIES - 1)]
     group = f"{rng.getrandbits(32):08x}"
     for name, draws, question in (
         ("receipts", receipts, "How much was paid in total on this slip?"),
@@ -194,7 +195,7 @@ def hot_prompts(stage: Stage, rng: Random) -> Iterator[Problem]:
     text = load("problem_texts")["hot_prompt"]
     for number in range(HOT_COUNT):
         fact = {"kind": "hot_prompt", "text": text, "count": HOT_COUNT} if number == 0 else None
-        draw = later(rng.choice([scenes.discs, scenes.shards, scenes.plate, scenes.landscape]), rng)
+        draw = later(rng.choice([drawings.discs, drawings.shards, drawings.plate, drawings.landscape]), rng)
         yield Problem(partial(_asked, fact, draw, text), EXACT)
 
 
@@ -248,8 +249,8 @@ def _originals(rng: Random) -> Iterator[Draw]:
     of_something = [photograph for photograph in photographs("scenes") if photograph.family in _SUBJECTS]
     for photograph in rng.sample(of_something, 2):
         yield partial(_changed, photograph, PIL.ImageOps.mirror)
-    yield later(scenes.plate, rng)
-    yield later(scenes.discs, rng)
+    yield later(drawings.plate, rng)
+    yield later(drawings.discs, rng)
 
 
 def _changed(shown: Photograph | Draw, change: Change) -> PIL.Image.Image:

@@ -9,7 +9,7 @@ from flows.commands.review import queues
 from schemas.review import QueueName
 from tasks.agreement.preference_queue import PreferenceQueue
 from tasks.agreement.preferences import drawn
-from tasks.bench.written.yields import tables
+from tasks.bench.written.findings import finding_tables
 from tasks.storage.queries.benches.generated_items import kept_items
 from tasks.storage.queries.benches.item_verdicts import generated_reviews, item_checks
 from tests.generated_bench import NAME, decided, settings_for
@@ -51,7 +51,7 @@ def test_what_reviewers_mark_of_a_written_item_is_counted_as_on_a_sheet(written)
     assert found["rater"].to_list() == ["Ada", "Bob", "Cat"] and found["correct"].to_list() == [False, False, True]
     assert found["fault"].to_list() == ["caption", "caption", None]
     assert found["harmful"].to_list() == [True, False, False]
-    every = tables(written, "b")["yield"].filter(part="all").row(0, named=True)
+    every = finding_tables(written, "b")["yield"].filter(part="all").row(0, named=True)
     assert (every["items"], every["correct"], every["caption"], every["harmful"]) == (1, 0, 1, 0)
 
 

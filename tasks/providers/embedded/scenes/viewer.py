@@ -1,18 +1,35 @@
-"""Answers the grammar's questions from pixels alone. It reads the drawings of `pictures` and no other image."""
+"""Answers the grammar's questions from pixels alone, of the drawings of `pictures` and no other image.
 
+Strongly coloured patches are things, pale ones the setting.
+"""
+
+from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 
+import cv2
 import numpy as np
+import numpy.typing as npt
 
-from tasks.drawing.scene import Scene
+from tasks.drawing.draw_scene import BRIGHTNESS, GROUND, RADIUS, SIDE, SKY
+from tasks.drawing.scene import COLOURS, HOLES, OUTLINES, PLACES, Group, Scene
 from tasks.images.decode import decode_stored
 from tasks.providers.capabilities import Failed
-from tasks.providers.embedded.scenes.read_scene import read_scene
 from tasks.providers.embedded.scenes.scene_questions import solved
 
 NOTHING_SEEN = "not shown"
 """The answer about a thing that is not in the image."""
+Pixels = npt.NDArray[np.uint8]
+
+_STRONG = 110
+"""Saturation, 0 to 255, from which a pixel belongs to a thing."""
+_DARK = 40
+_AREA_MIN = 60
+"""Pixels of the smallest patch that counts as a thing."""
+_MASK_SIDE = 32
+_EDGE = 14
+"""Rows of pixels at the upper and the lower edge that show sky and ground."""
 
 
 class SceneViewer:
@@ -30,3 +47,105 @@ class SceneViewer:
 def _seen(image: tuple[str, bytes]) -> Scene:
     kind, content = image
     return read_scene(np.asarray(decode_stored(content, kind, "").rgb, np.uint8))
+
+
+@dataclass(frozen=True)
+class Thing:
+    """One patch."""
+
+    kind: str
+    colour: str
+    size: str
+    place: str
+
+
+def read_scene(pixels: Pixels) -> Scene:
+    """The groups of things, the setting and the light that an image shows. `pixels`: uint8 (height, width, 3), RGB."""
+    if pixels.shape[:2] != (SIDE, SIDE):
+        pixels = np.asarray(cv2.resize(pixels, (SIDE, SIDE), interpolation=cv2.INTER_AREA), np.uint8)
+    hsv = np.asarray(cv2.cvtColor(pixels, cv2.COLOR_RGB2HSV_FULL), np.uint8)
+    strong = (hsv[..., 1] >= _STRONG) & (hsv[..., 2] >= _DARK)
+    setting, light = _setting(pixels, strong)
+    return Scene(_groups(_things(hsv, strong)), setting, light)
+
+
+def _things(hsv: Pixels, strong: npt.NDArray[np.bool_]) -> list[Thing]:
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(strong.astype(np.uint8), connectivity=8)
+    found = []
+    for label in range(1, count):
+        left, top, wide, high, area = (int(value) for value in stats[label])
+        if area < _AREA_MIN:
+            continue
+        mask = labels[top : top + high, left : left + wide] == label
+        hues = hsv[top : top + high, left : left + wide, 0][mask]
+        middle_x, middle_y = left + wide / 2, top + high / 2
+        cell = min(2, int(middle_y / (SIDE / 3))) * 3 + min(2, int(middle_x / (SIDE / 3)))
+        size = "large" if max(wide, high) / 2 > (RADIUS["small"] + RADIUS["large"]) / 2 else "small"
+        found.append(Thing(_kind(mask), _colour(hues), size, PLACES[cell]))
+    return found
+
+
+def _groups(things: Sequence[Thing]) -> tuple[Group, ...]:
+    """Things of one kind are one group, with the colour, size and place of most of them."""
+    groups = []
+    for kind in sorted({thing.kind for thing in things}):
+        same = [thing for thing in things if thing.kind == kind]
+        most = {
+            name: Counter(getattr(t, name) for t in same).most_common(1)[0][0] for name in ("colour", "size", "place")
+        }
+        groups.append(Group(kind, len(same), **most))
+    return tuple(groups)
+
+
+def _kind(mask: npt.NDArray[np.bool_]) -> str:
+    """The kind whose outline overlaps most with the patch, both scaled to one box; the box's sides count, too."""
+    seen = cv2.resize(mask.astype(np.float32), (_MASK_SIDE, _MASK_SIDE), interpolation=cv2.INTER_LINEAR) > 0.5
+    aspect = mask.shape[1] / mask.shape[0]
+
+    def fit(kind: str) -> float:
+        template, own = _templates()[kind]
+        both = np.logical_and(seen, template).sum() / max(1, np.logical_or(seen, template).sum())
+        return float(both - 0.5 * abs(np.log(aspect / own)))
+
+    return max(OUTLINES, key=fit)
+
+
+@cache
+def _templates() -> dict[str, tuple[npt.NDArray[np.bool_], float]]:
+    """Kind -> (its outline filled and scaled to a square, width / height)."""
+    found = {}
+    for kind, outline in OUTLINES.items():
+        points = np.array(outline, np.float64)
+        low, high = points.min(axis=0), points.max(axis=0)
+        scaled = ((points - low) / (high - low) * (16 * _MASK_SIDE - 1)).astype(np.int32)
+        drawn = np.zeros((16 * _MASK_SIDE, 16 * _MASK_SIDE), np.uint8)
+        cv2.fillPoly(drawn, [scaled], 1)
+        if hole := HOLES.get(kind):
+            cv2.circle(drawn, (8 * _MASK_SIDE, 8 * _MASK_SIDE), int(hole * 8 * _MASK_SIDE), 0, -1)
+        small = cv2.resize(drawn.astype(np.float32), (_MASK_SIDE, _MASK_SIDE), interpolation=cv2.INTER_AREA)
+        found[kind] = (small > 0.5, float((high - low)[0] / (high - low)[1]))
+    return found
+
+
+def _colour(hues: npt.NDArray[np.uint8]) -> str:
+    """The colour whose hue is nearest to the mean of the patch's, on the circle of hues."""
+    angles = hues.astype(np.float64) / 255 * 2 * np.pi
+    mean = float(np.arctan2(np.sin(angles).mean(), np.cos(angles).mean()) / (2 * np.pi)) % 1
+    return min(COLOURS, key=lambda name: abs((COLOURS[name] - mean + 0.5) % 1 - 0.5))
+
+
+def _setting(pixels: Pixels, strong: npt.NDArray[np.bool_]) -> tuple[str, str]:
+    """The setting and light whose sky and ground have the colours of the image's edges."""
+    edges = [_mean(pixels[part], strong[part]) for part in (slice(0, _EDGE), slice(-_EDGE, None))]
+
+    def distance(setting: str, light: str) -> float:
+        told = (np.array(colour[setting]) * BRIGHTNESS[light] for colour in (SKY, GROUND))
+        return float(sum(np.abs(seen - each).sum() for seen, each in zip(edges, told, strict=True)))
+
+    setting, light = min(((s, li) for s in SKY for li in BRIGHTNESS), key=lambda pair: distance(*pair))
+    return setting, light
+
+
+def _mean(pixels: Pixels, strong: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    pale = pixels[~strong]
+    return np.asarray(np.median(pale, axis=0) if len(pale) else np.zeros(3), np.float64)

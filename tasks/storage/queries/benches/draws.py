@@ -1,3 +1,3 @@
 """The old place of names that moved."""
 
-from tasks.bench.drawn_prompts import *  # noqa: F403
+from tasks.bench.draw import *  # noqa: F403

@@ -9,8 +9,8 @@ import pytest
 from schemas.written import Fault, ItemCheck
 from tasks.bench.written.collect import _FILE_BYTES_MAX
 from tasks.bench.written.families import load_families
+from tasks.bench.written.findings import majorities, rater_agreement, yields
 from tasks.bench.written.item_files import read_items
-from tasks.bench.written.yields import majorities, rater_agreement, yields
 from tasks.images.decode import FILE_BYTES_MAX
 from tasks.ingest.formats.bench_items import PROBLEMS
 from tasks.storage.tables import frame_of
