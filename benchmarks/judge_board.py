@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.timing import compare
 from schemas.judging import BoardMethod, Resampled
-from tasks.leaderboard.judged.board import judge_boards
+from tasks.leaderboard.judged.judge_board import judge_boards
 
 PROMPTS, MODELS, ROUNDS = 500, 20, 100
 LABELS = ("A>>B", "A>B", "A=B", "B>A", "B>>A")

@@ -5,8 +5,7 @@ from pathlib import Path
 from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.settings import Settings
-from tasks.evaluate.files.models_file import check_keys, check_own, read_models
-from tasks.evaluate.sources import EMBEDDED
+from tasks.evaluate.sources import EMBEDDED, check_keys, check_own, read_models
 from tasks.providers.chat import chat_model
 from tasks.runtime.prices import check_prices, load_prices
 

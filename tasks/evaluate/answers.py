@@ -1,7 +1,7 @@
 """Asks models the prompts of a benchmark. Answers are stored as they arrive; a question is never asked twice."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +21,8 @@ from tasks.storage.append_incrementally import append_incrementally
 from tasks.storage.tables import Store
 
 KEY = ["model", "version", "question_id", "document_id"]
+AnswersByModel = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""Model -> question_id -> its row of `answers`."""
 
 
 @dataclass

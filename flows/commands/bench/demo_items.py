@@ -54,12 +54,12 @@ def _submitted(settings: Settings, folder: Path) -> list[StageReport]:
     """Judge the three models as submissions, one after the other; the last report names the board."""
     from flows.evaluate import submit
     from tasks.demo.items import BENCH, MODELS
-    from tasks.evaluate.visit.sources import VISIT
+    from tasks.evaluate.protocols import VISIT
 
     reports: list[StageReport] = []
     for model in MODELS:
         submission = str(folder / "answers" / f"{model}.jsonl")
-        chosen = {"submission": submission, "submitted_as": model, "bench": BENCH, "protocol": VISIT, "hidden": True}
+        chosen = {"submission": submission, "submitted_as": model, "bench": BENCH, "protocol": VISIT[0], "hidden": True}
         reports += submit(settings_of(store=settings.store, evaluate=chosen))
     return reports
 

@@ -114,8 +114,7 @@ def board(
 
     With --bench, by the battles of a judge without images on a written benchmark.
     """
-    from tasks.leaderboard.judged.bias import judge_bias
-    from tasks.leaderboard.judged.board import as_ratings, judge_boards, outcomes
+    from tasks.leaderboard.judged.judge_board import as_ratings, judge_bias, judge_boards, outcomes
 
     if bench is not None:
         _of_written(store, files, bench, judge_version, seed, as_json)
@@ -168,7 +167,7 @@ def _of_written(
 ) -> None:
     """Print the board of a written benchmark."""
     from flows.commands.judge.submit import print_board
-    from tasks.leaderboard.submissions.stored import stored_board
+    from tasks.leaderboard.judged.submission_boards import stored_board
     from tasks.storage.tables import Store
 
     if store is None or files:
@@ -262,7 +261,7 @@ def _of_store(settings: Settings, wanted: dict[str, str | None], answer_versions
 def _style_controlled(
     rows: "Sequence[JudgeRating]", judged: _Judged, method: BoardMethod, preset: StylePreset
 ) -> "tuple[list[JudgeRating], list[StyleCoefficient]]":
-    from tasks.leaderboard.judged.style import style_controlled, style_of_answers
+    from tasks.leaderboard.judged.judge_style import style_controlled, style_of_answers
     from tasks.providers import Providers
     from tasks.signals.markdown import markdown
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from schemas.errors import BadInput, known_values
-from tasks.storage.queries.benches.visit_battles import VISIT
+from tasks.evaluate.protocols import VISIT
 from tasks.storage.queries.conversation_features import CATEGORIES, with_labels
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store

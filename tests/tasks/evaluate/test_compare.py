@@ -183,14 +183,16 @@ KILLED = """
 import sys
 from pathlib import Path
 from tasks.evaluate.answers import answers_by_model
-from tasks.evaluate.compare import compare
-from tasks.evaluate.files.models_file import read_models
+from tasks.evaluate.ask import ask, model_judge
+from tasks.evaluate.pairs import pairs_with_baseline
 from tasks.evaluate.protocols import protocol
 from tasks.evaluate.questions import bench_of_store
+from tasks.evaluate.sources import read_models
 from tasks.storage.tables import Store
 store, (judge,) = Store(sys.argv[1]), read_models(Path(sys.argv[2]))
-bench = bench_of_store(store, hidden=False)
-compare(store, bench, answers_by_model(store, bench), judge, protocol("visionarena"), "base")
+bench, how = bench_of_store(store, hidden=False), protocol("visionarena")
+pairs = list(pairs_with_baseline(bench, answers_by_model(store, bench), how, "base"))
+ask(store, pairs, how, model_judge(judge, how))
 """
 
 

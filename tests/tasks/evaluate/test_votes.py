@@ -5,8 +5,8 @@ import re
 import polars as pl
 import pytest
 
+from tasks.evaluate.labels import parse_vote
 from tasks.evaluate.steps import collect_votes
-from tasks.evaluate.votes import parse_vote
 from tests.asked_bench import evaluating, last_text, models_file, said_by
 from tests.builders import VERSIONS, facts_frame, gathered_rows
 from tests.http_server import HttpServer, Reply

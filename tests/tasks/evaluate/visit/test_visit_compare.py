@@ -8,8 +8,8 @@ import pytest
 
 from schemas.errors import CurateError
 from schemas.judging import Label
-from tasks.evaluate.visit.verdict_texts import extracted, verdict_in
-from tasks.storage.queries.benches.visit_battles import visit_battles, visit_verdicts
+from tasks.evaluate.labels import extracted, verdict_in
+from tasks.evaluate.visit_battles import visit_battles, visit_verdicts
 from tests.asked_bench import completed, evaluating, last_text, models_file, said_by
 from tests.builders import NOON, VERSIONS
 from tests.http_server import HttpServer, Reply

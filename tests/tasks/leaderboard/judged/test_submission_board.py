@@ -7,9 +7,9 @@ import pytest
 
 from schemas.errors import CurateError
 from schemas.rating import RatingMethod
+from tasks.evaluate.visit_battles import one_version, visit_battles
+from tasks.leaderboard.judged.submission_boards import submission_board
 from tasks.leaderboard.records import expected_score
-from tasks.leaderboard.submissions.board import submission_board
-from tasks.storage.queries.benches.visit_battles import one_version, visit_battles
 
 NOW = datetime(2024, 9, 18, tzinfo=UTC)
 FAMILIES = {f"i{n}": ("counting", "humor")[n % 2] for n in range(6)}

@@ -1,14 +1,15 @@
 """Battles from verdicts of a judge without the image: both orders of two answers to one item, put together."""
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from schemas.errors import BadInput, known_values
+from tasks.evaluate.protocols import VISIT, Pair, Protocol
 from tasks.storage.content_id import combined_id
 from tasks.storage.queries.benches.written_items import ItemForJudging, items_for_judging
 from tasks.storage.tables import Store
 
-VISIT = ("visit", "visit-reference")
-"""Protocols of such judges in `verdicts`."""
 REFERENCE = "reference"
 """The verified reference as a player on boards; no model may have this name."""
 _OF_PAIR = ["question_id", "shown", "model_a", "model_b", "answer_a", "answer_b"]
@@ -101,3 +102,13 @@ def visit_battles(verdicts: pl.DataFrame) -> pl.DataFrame:
         flipped=(pl.col("said") == 2) & (pl.col("balance") == 0),
         no_verdict=2 - pl.col("said").cast(pl.Int64),
     ).sort(_OF_PAIR)
+
+
+def order_counts(store: Store, pairs: Sequence[Pair], protocol: Protocol, version: str) -> dict[str, int]:
+    """How many battles of the pairs have both orders, tie, or flip with the order."""
+    key = [*protocol.key, "judge_version"]
+    named = [(*(pair.row[name] for name in protocol.key), version) for pair in pairs]
+    keys = pl.DataFrame(named, schema=dict.fromkeys(key, pl.String), orient="row")
+    battles = visit_battles(store.read("verdicts", [*key, "label"]).join(keys, on=key, how="semi"))
+    ties = battles.filter(winner="tie").height
+    return {"battles": battles.height, "ties": ties, "flipped": int(battles["flipped"].sum())}

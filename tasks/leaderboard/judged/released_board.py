@@ -11,8 +11,7 @@ from schemas.judging import STAND_IN, BoardMethod, JudgeRating
 from schemas.rating import Rating
 from schemas.settings import Settings
 from tasks.leaderboard.agreement import agreement
-from tasks.leaderboard.judged.bias import judge_bias
-from tasks.leaderboard.judged.board import as_ratings, judge_boards, outcomes
+from tasks.leaderboard.judged.judge_board import as_ratings, judge_bias, judge_boards, outcomes
 from tasks.leaderboard.judged.stored_verdicts import COLUMNS, mean_tokens, prompts_by_slice, with_slices
 from tasks.leaderboard.leaderboard import OVERALL
 from tasks.storage.queries.benches.draws import draw_name, drawn_prompts

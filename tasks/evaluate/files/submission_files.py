@@ -11,7 +11,7 @@ import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
 from schemas.judging import Answer, AnswerState
-from tasks.storage.queries.benches.visit_battles import REFERENCE
+from tasks.evaluate.visit_battles import REFERENCE
 
 _ITEM, _FAMILY = ("item_id", "question_id", "item"), ("family", "instruction_category")
 _TEXT = ("prediction", "output", "answer", "text")
