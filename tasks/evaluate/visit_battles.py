@@ -12,6 +12,8 @@ from tasks.storage.tables import Store
 
 REFERENCE = "reference"
 """The verified reference as a player on boards; no model may have this name."""
+ITEMS = "items-"
+"""Start of the draw, in `verdicts`, of a written benchmark."""
 _OF_PAIR = ["question_id", "shown", "model_a", "model_b", "answer_a", "answer_b"]
 _COLUMNS = [*_OF_PAIR, "label", "judge", "judge_version", "draw", "protocol"]
 
@@ -31,7 +33,7 @@ def visit_verdicts(store: Store, bench: str, judge_version: str | None = None) -
     items = items_for_judging(store, bench)
     current = [shown_id(item, with_reference) for item in items for with_reference in (False, True)]
     found = store.read("verdicts", _COLUMNS).filter(
-        pl.col("protocol").is_in(VISIT), pl.col("shown").is_in(current), draw=f"items-{bench}"
+        pl.col("protocol").is_in(VISIT), pl.col("shown").is_in(current), draw=f"{ITEMS}{bench}"
     )
     if found.is_empty():
         raise BadInput(

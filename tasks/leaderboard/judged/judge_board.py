@@ -15,6 +15,7 @@ import polars as pl
 from schemas.errors import BadInput, known_values
 from schemas.judging import BoardMethod, JudgeBias, JudgeRating, NoVerdict, Orders, Resampled
 from schemas.rating import Rating
+from schemas.row import Row
 from tasks.leaderboard.bradley_terry import SCALE
 from tasks.leaderboard.intervals import draws, quantiles95
 from tasks.leaderboard.leaderboard import OVERALL
@@ -99,7 +100,7 @@ def judge_boards(
     return rows
 
 
-def as_ratings(board: Sequence[JudgeRating]) -> list[Rating]:
+def as_ratings(board: Sequence[Row]) -> list[Rating]:
     """The scores of a board as ratings, for agreement with another board."""
     return [
         Rating(
@@ -113,7 +114,7 @@ def as_ratings(board: Sequence[JudgeRating]) -> list[Rating]:
             flags=row.flags,
         )
         for row in board
-        if row.score is not None
+        if isinstance(row, JudgeRating) and row.score is not None
     ]
 
 
