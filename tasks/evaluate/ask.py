@@ -12,7 +12,7 @@ from schemas.battle import Winner
 from schemas.judging import Label
 from schemas.tables import TABLES
 from tasks.evaluate.answers import Called
-from tasks.evaluate.protocols import Pair, Protocol
+from tasks.evaluate.protocols import AnswerPair, Protocol
 from tasks.providers.batch_run import BatchRun
 from tasks.providers.capabilities import ChatModel, Failed
 from tasks.providers.chat import chat_model
@@ -45,7 +45,7 @@ class Judge:
     """As in the tables."""
     version: str
     """Changes with everything that decides what it says."""
-    reply: Callable[[Pair], JudgeReply | Failed]
+    reply: Callable[[AnswerPair], JudgeReply | Failed]
     """What it says of a pair."""
     model: ChatModel | None = None
     """The model; None for a stand-in."""
@@ -64,7 +64,7 @@ def judge_version(asked: AskedModel, protocol: Protocol) -> str:
     return f"{asked.version}+{protocol.version}"
 
 
-def _reply(model: ChatModel, protocol: Protocol, pair: Pair) -> JudgeReply | Failed:
+def _reply(model: ChatModel, protocol: Protocol, pair: AnswerPair) -> JudgeReply | Failed:
     """What the model says. Both calls must succeed where two are needed, or neither counts."""
     prompt = protocol.prompt(pair)
     about = " ".join((*(pair.row[name] for name in protocol.key), ""))  # equal answers are asked about in both orders
@@ -84,14 +84,14 @@ def _reply(model: ChatModel, protocol: Protocol, pair: Pair) -> JudgeReply | Fai
 
 
 def unjudged(
-    store: Store, pairs: Sequence[Pair], protocol: Protocol, version: str
-) -> tuple[list[Pair], list[dict[str, Any]]]:
+    store: Store, pairs: Sequence[AnswerPair], protocol: Protocol, version: str
+) -> tuple[list[AnswerPair], list[dict[str, Any]]]:
     """The pairs that a judge of this version has not judged, and rows for those it judged under another draw."""
     known, here = dict[tuple[str, ...], dict[str, Any]](), set[tuple[str, ...]]()
     for stored in store.read(protocol.table).filter(judge_version=version).iter_rows(named=True):
         known[_values(stored, protocol.key)] = stored
         here.add(_values(stored, (*protocol.key, *protocol.draw)))
-    wanted, again = list[Pair](), list[dict[str, Any]]()
+    wanted, again = list[AnswerPair](), list[dict[str, Any]]()
     for pair in pairs:
         row = known.get(_values(pair.row, protocol.key))
         if row is None:
@@ -106,7 +106,7 @@ def _values(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def ask(
-    store: Store, pairs: Sequence[Pair], protocol: Protocol, judge: Judge, batch_hours: float | None = None
+    store: Store, pairs: Sequence[AnswerPair], protocol: Protocol, judge: Judge, batch_hours: float | None = None
 ) -> Called:
     """Ask for everything that is missing. A failed call stores nothing, so the next run makes it again.
 
@@ -133,11 +133,11 @@ def ask(
 
 
 def _replies(
-    store: Store, judge: Judge, wanted: Sequence[Pair], batch_hours: float | None, stack: ExitStack
-) -> Iterable[tuple[Pair, JudgeReply] | Failed]:
+    store: Store, judge: Judge, wanted: Sequence[AnswerPair], batch_hours: float | None, stack: ExitStack
+) -> Iterable[tuple[AnswerPair, JudgeReply] | Failed]:
     """The replies as they arrive; those of a stand-in in the order of the pairs."""
 
-    def work(pair: Pair) -> tuple[Pair, JudgeReply] | Failed:
+    def work(pair: AnswerPair) -> tuple[AnswerPair, JudgeReply] | Failed:
         reply = judge.reply(pair)
         return reply if isinstance(reply, Failed) else (pair, reply)
 
@@ -158,7 +158,7 @@ def _counted(protocol: Protocol, reply: JudgeReply) -> Counter[str]:
     return Counter({kind: int(count) for kind, count in kinds.items()})
 
 
-def _row(protocol: Protocol, judge: Judge, pair: Pair, reply: JudgeReply) -> dict[str, Any]:
+def _row(protocol: Protocol, judge: Judge, pair: AnswerPair, reply: JudgeReply) -> dict[str, Any]:
     """The row of the protocol's table."""
     row = TABLES[protocol.table].row
     columns = {**pair.row, **reply._asdict(), "judge": judge.name, "judge_version": judge.version}

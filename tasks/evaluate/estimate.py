@@ -9,13 +9,13 @@ from schemas.settings import EvaluateSettings
 from tasks.evaluate.answers import answers_by_model, unanswered
 from tasks.evaluate.ask import judge_version, unjudged
 from tasks.evaluate.pairs import pairs_of_battles, pairs_with_baseline
-from tasks.evaluate.protocols import VISIT, VOTE, Pair, Protocol, protocol
+from tasks.evaluate.protocols import VISIT, VOTE, AnswerPair, Protocol, protocol
 from tasks.evaluate.shown_battles import ShownBattle
 from tasks.evaluate.sources import bench_of, item_pairs, judge_of, models_of, protocol_of, versions_of
 from tasks.providers.chat_cost import Count, Sent, chat_cost
 from tasks.storage.tables import Store
 
-ANSWER_TOKENS = 150
+_ANSWER_TOKENS = 150
 """Expected length of answers, those on WildVision-Bench's printed board."""
 
 
@@ -25,7 +25,7 @@ def estimate_evaluation(store: Store, chosen: EvaluateSettings, prices: Prices, 
     for asked in (models_of(chosen) or []) if chosen.models else []:
         wanted = unanswered(store, bench, asked)
         texts = [(f"{asked.system}\n{each.prompt}", bench.images(each)) for each in wanted]
-        found += chat_cost(asked, f"answers of {asked.name}", texts, ANSWER_TOKENS, prices, count)
+        found += chat_cost(asked, f"answers of {asked.name}", texts, _ANSWER_TOKENS, prices, count)
     if judge := judge_of(chosen):
         how, baseline = protocol_of(chosen), chosen.baseline or ""
         if how.name in VISIT:
@@ -47,7 +47,7 @@ def estimate_votes(
 
 
 def estimate_judging(
-    store: Store, pairs: Sequence[Pair], judge: AskedModel, how: Protocol, prices: Prices, count: Count
+    store: Store, pairs: Sequence[AnswerPair], judge: AskedModel, how: Protocol, prices: Prices, count: Count
 ) -> list[Estimate]:
     """Cost of what a judge lacks on these pairs, for single calls and for the batch API."""
 

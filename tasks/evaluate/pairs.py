@@ -8,18 +8,20 @@ from typing import Any, NamedTuple
 from schemas.errors import BadInput, known_values
 from tasks.evaluate.answers import AnswersByModel
 from tasks.evaluate.items import Items, reference_answers
-from tasks.evaluate.protocols import VISIT, Pair, Protocol
+from tasks.evaluate.protocols import VISIT, AnswerPair, Protocol
 from tasks.evaluate.questions import Bench, Images
 from tasks.evaluate.shown_battles import ShownBattle
 from tasks.evaluate.visit_battles import REFERENCE, shown_id
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store
 
-Row = Mapping[str, Any]
+AnswerRow = Mapping[str, Any]
 """A row of `answers`."""
 
 
-def pairs_with_baseline(bench: Bench, answers: AnswersByModel, protocol: Protocol, baseline: str) -> Iterator[Pair]:
+def pairs_with_baseline(
+    bench: Bench, answers: AnswersByModel, protocol: Protocol, baseline: str
+) -> Iterator[AnswerPair]:
     """All comparisons with the baseline, both orders of a pair in a row. Raises BadInput for an unknown baseline."""
     if baseline not in answers:
         raise BadInput(
@@ -35,7 +37,7 @@ def pairs_with_baseline(bench: Bench, answers: AnswersByModel, protocol: Protoco
                 about = {"question_id": name, "document_id": question.document_id, "draw": bench.draw}
                 about |= {"protocol": protocol.name, "baseline": baseline}
                 for first, second in _orders(protocol, answers[baseline][name], answers[model][name]):
-                    yield Pair(
+                    yield AnswerPair(
                         _row(about, first, second),
                         question.prompt,
                         first["text"],
@@ -46,16 +48,16 @@ def pairs_with_baseline(bench: Bench, answers: AnswersByModel, protocol: Protoco
                     )
 
 
-def _orders(protocol: Protocol, one: Row, other: Row) -> list[tuple[Row, Row]]:
+def _orders(protocol: Protocol, one: AnswerRow, other: AnswerRow) -> list[tuple[AnswerRow, AnswerRow]]:
     return [(one, other), (other, one)][: 1 + protocol.both_orders]
 
 
-def _row(about: Mapping[str, str], first: Row, second: Row) -> dict[str, str]:
+def _row(about: Mapping[str, str], first: AnswerRow, second: AnswerRow) -> dict[str, str]:
     models = {"model_a": first["model"], "model_b": second["model"]}
     return {**about, **models, "answer_a": first["version"], "answer_b": second["version"]}
 
 
-class Battle(NamedTuple):
+class ItemBattle(NamedTuple):
     """Two players on one written item."""
 
     item_id: str
@@ -77,7 +79,7 @@ def players(items: Items, answers: AnswersByModel) -> AnswersByModel:
     return {model: rows for model, rows in (said | {REFERENCE: reference_answers(items)}).items() if rows}
 
 
-def battles_between(playing: AnswersByModel, baseline: str | None) -> Iterator[Battle]:
+def battles_between(playing: AnswersByModel, baseline: str | None) -> Iterator[ItemBattle]:
     """Every two players on every item that both have, or with a baseline each one against it. Raises BadInput."""
     if baseline is not None and baseline not in playing:
         raise BadInput(f"--baseline: no answers of {known_values(baseline, playing)}")
@@ -86,12 +88,12 @@ def battles_between(playing: AnswersByModel, baseline: str | None) -> Iterator[B
     for one, other in combinations(sorted(playing), 2):
         if baseline in (None, one, other):
             for item_id in sorted(playing[one].keys() & playing[other].keys()):
-                yield Battle(item_id, one, other)
+                yield ItemBattle(item_id, one, other)
 
 
 def pairs_of_items(
-    items: Items, playing: AnswersByModel, battles: Iterable[Battle], protocol: Protocol
-) -> Iterator[Pair]:
+    items: Items, playing: AnswersByModel, battles: Iterable[ItemBattle], protocol: Protocol
+) -> Iterator[AnswerPair]:
     """Both orders of every battle, one after the other, with captions instead of images."""
     with_reference = protocol.name == VISIT[1]
     for item_id, one, other in battles:
@@ -99,7 +101,7 @@ def pairs_of_items(
         about = {"question_id": item_id, "document_id": item.document_id, "shown": shown_id(item, with_reference)}
         about |= {"protocol": protocol.name, "baseline": "", "draw": items.draw}
         for first, second in _orders(protocol, playing[one][item_id], playing[other][item_id]):
-            yield Pair(
+            yield AnswerPair(
                 _row(about, first, second),
                 item.instruction,
                 first["text"],
@@ -109,7 +111,7 @@ def pairs_of_items(
             )
 
 
-def pairs_of_battles(store: Store, battles: Sequence[ShownBattle]) -> list[Pair]:
+def pairs_of_battles(store: Store, battles: Sequence[ShownBattle]) -> list[AnswerPair]:
     """Battles that people voted on. Raises BadInput when an image is lost: a vote without it would be a guess."""
     stored = StoredImages(store, "images", "redacted_images")
     lost = next((i for each in battles for i in each.image_ids if i not in stored.part_of), None)
@@ -122,7 +124,7 @@ def pairs_of_battles(store: Store, battles: Sequence[ShownBattle]) -> list[Pair]
         return tuple((found.format, found.bytes) for found in map(stored.__getitem__, image_ids))
 
     return [
-        Pair(
+        AnswerPair(
             {**sides[each.battle_id], "shown": each.content_id},
             each.prompt,
             each.left,

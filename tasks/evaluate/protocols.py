@@ -41,7 +41,7 @@ _SIDES = ("model_a", "model_b", "answer_a", "answer_b")
 
 
 @dataclass(frozen=True)
-class Pair:
+class AnswerPair:
     """Two answers to one prompt, in the order in which a judge sees them."""
 
     row: Mapping[str, str]
@@ -91,7 +91,7 @@ class Protocol:
     """As in `verdicts`."""
     version: str
     """The name and 8 hex digits of the SHA-256 of all that the judge is told and of the orders."""
-    prompt: Callable[[Pair], JudgePrompt]
+    prompt: Callable[[AnswerPair], JudgePrompt]
     """The first chat."""
     read: Callable[[str], tuple[bool, Label | Winner | None]]
     """Whether a reply states a verdict, and which; null where it says that there is none."""
@@ -147,7 +147,7 @@ def _arena_hard(name: str, both_orders: bool) -> Protocol:
     )
 
 
-def _arena_hard_prompt(system: str, user: str, pair: Pair) -> JudgePrompt:
+def _arena_hard_prompt(system: str, user: str, pair: AnswerPair) -> JudgePrompt:
     """Answers, and the question, with marks of the prompt are fenced."""
     (question, asked_marks), (first, marks), (second, more_marks) = map(_fenced, (pair.prompt, pair.first, pair.second))
     text = _filled(user, {"question_1": question, "answer_1": first, "answer_2": second})
@@ -182,7 +182,9 @@ def _visit(name: str) -> Protocol:
     extract = load_prompt("judges/visit_extract").text
     return Protocol(
         name=name,
-        version=_version(name, system, extract, str(VERDICT_SHAPE.schema), _visit_text(Pair({}, "", "", ""), "", "")),
+        version=_version(
+            name, system, extract, str(VERDICT_SHAPE.schema), _visit_text(AnswerPair({}, "", "", ""), "", "")
+        ),
         prompt=partial(_visit_prompt, system),
         read=verdict_in,
         key=("question_id", "shown", *_SIDES),
@@ -197,7 +199,7 @@ def _visit(name: str) -> Protocol:
     )
 
 
-def _visit_prompt(system: str, pair: Pair) -> JudgePrompt:
+def _visit_prompt(system: str, pair: AnswerPair) -> JudgePrompt:
     (first, marks), (second, more_marks) = (
         _VISIT_MARK.subn(lambda mark: " ".join(mark[0]), answer) for answer in (pair.first, pair.second)
     )
@@ -205,7 +207,7 @@ def _visit_prompt(system: str, pair: Pair) -> JudgePrompt:
     return JudgePrompt([ChatMessage("system", system), ChatMessage("user", user)], marks + more_marks)
 
 
-def _visit_text(pair: Pair, first: str, second: str) -> str:
+def _visit_text(pair: AnswerPair, first: str, second: str) -> str:
     """Captions are numbered if there are several; a reference that is not shown has no heading."""
     count = len(pair.captions)
     named = ["Caption of the image"] if count == 1 else [f"Caption of image {n + 1}" for n in range(count)]
@@ -229,7 +231,7 @@ def _vote() -> Protocol:
     )
 
 
-def _vote_prompt(template: str, pair: Pair) -> JudgePrompt:
+def _vote_prompt(template: str, pair: AnswerPair) -> JudgePrompt:
     """Double brackets in the material are spaced out. Images stand at their places where the prompt is as it was."""
     material = {"prompt": pair.prompt, "left": pair.first, "right": pair.second}
     text = _filled(template, {name: untrusted(_VOTE_OPENS.sub("[ ", said)) for name, said in material.items()})

@@ -11,16 +11,16 @@ from schemas.written import SAMPLED
 from tasks.evaluate.answers import AnswersByModel, answers_by_model
 from tasks.evaluate.files.answer_files import read_answers
 from tasks.evaluate.files.answer_shapes import is_models_file
-from tasks.evaluate.items import Items, items_of, questions_of, written_bench
+from tasks.evaluate.items import Items, item_questions, items_of, written_bench
 from tasks.evaluate.pairs import battles_between, pairs_of_items, players
-from tasks.evaluate.protocols import VISIT, Pair, Protocol, protocol
+from tasks.evaluate.protocols import VISIT, AnswerPair, Protocol, protocol
 from tasks.evaluate.questions import Bench, bench_of_items, bench_of_release, bench_of_store
 from tasks.providers.chat import chat_model
 from tasks.runtime.entries import read_models_list
 from tasks.runtime.prices import check_prices, load_prices
 from tasks.storage.tables import Store
 
-EMBEDDED = "embedded"
+EMBEDDED_JUDGE = "embedded"
 """Name of the judge that ships with the install, for --judge and in `verdicts`."""
 _HINTS = {
     "key": "; give the name of an environment variable, not the key",
@@ -58,7 +58,7 @@ def models_of(chosen: EvaluateSettings) -> list[AskedModel] | None:
 
 def judge_of(chosen: EvaluateSettings) -> AskedModel | None:
     """The judge; None for the stand-in. Raises BadInput."""
-    if chosen.judge in (None, EMBEDDED):
+    if chosen.judge in (None, EMBEDDED_JUDGE):
         return None
     judges = read_models(Path(chosen.judge))
     if len(judges) > 1:
@@ -93,11 +93,11 @@ def items_chosen(store: Store, chosen: EvaluateSettings) -> Items:
 
 def answers_on(store: Store, items: Items, chosen: EvaluateSettings, but: str | None = None) -> AnswersByModel:
     """The answers of the chosen models, or of all but one, on these items. Raises BadInput."""
-    bench = Bench(items.draw, questions_of(list(items.judged.values())), lambda asked: ())
+    bench = Bench(items.draw, item_questions(list(items.judged.values())), lambda asked: ())
     return answers_by_model(store, bench, versions_of(chosen, bench), chosen.baseline or "", but)
 
 
-def item_pairs(store: Store, chosen: EvaluateSettings, how: Protocol) -> tuple[Items, list[Pair]]:
+def item_pairs(store: Store, chosen: EvaluateSettings, how: Protocol) -> tuple[Items, list[AnswerPair]]:
     """The items and every battle of the chosen players on them, in both orders. Raises BadInput."""
     items = items_chosen(store, chosen)
     playing = players(items, answers_on(store, items, chosen))

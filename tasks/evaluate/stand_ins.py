@@ -16,10 +16,10 @@ from schemas.battle import Winner
 from schemas.judging import STAND_IN, Label
 from tasks.evaluate.answers import AnswersByModel
 from tasks.evaluate.ask import Judge, JudgeReply
-from tasks.evaluate.protocols import Pair, Protocol
+from tasks.evaluate.protocols import AnswerPair, Protocol
 from tasks.providers.capabilities import TextEmbedder
 
-ImageText = Callable[[Sequence[str]], str]
+TextOfImages = Callable[[Sequence[str]], str]
 """The text read in some images."""
 TIE, MUCH = 0.01, 0.2
 """Differences of mean cosines below which two answers are as good, and from which one is much better."""
@@ -30,7 +30,7 @@ _ONLY = -1.0
 
 
 def consensus_judge(
-    answers: AnswersByModel, protocol: Protocol, embedder: TextEmbedder, image_text: ImageText
+    answers: AnswersByModel, protocol: Protocol, embedder: TextEmbedder, image_text: TextOfImages
 ) -> Judge:
     """Compares answers by their closeness to all others; its version depends on all answers that take part."""
     sides = sorted((model, row["version"], name) for model, rows in answers.items() for name, row in rows.items())
@@ -42,7 +42,7 @@ def consensus_judge(
         said = {model: row["text"] for model, row in rows.items() if row}
         return dict(zip(said, closeness(list(said.values()), image_text(image_ids), embedder), strict=True))
 
-    def reply(pair: Pair) -> JudgeReply:
+    def reply(pair: AnswerPair) -> JudgeReply:
         found = scores(pair.row["question_id"], pair.image_ids)
         first, second = found[pair.row["model_a"]], found[pair.row["model_b"]]
         label = label_of(first, second)
@@ -57,10 +57,10 @@ def consensus_judge(
     )
 
 
-def consensus_voter(embedder: TextEmbedder, image_text: ImageText) -> Judge:
+def consensus_voter(embedder: TextEmbedder, image_text: TextOfImages) -> Judge:
     """Votes for the answer that is closer to the other one and to the text in the images; never says both bad."""
 
-    def reply(pair: Pair) -> JudgeReply:
+    def reply(pair: AnswerPair) -> JudgeReply:
         shown = image_text(pair.image_ids)
         if not shown.strip():
             return JudgeReply(None, "No text in the images to compare with.")
@@ -90,7 +90,7 @@ def nearness_judge(protocol: Protocol, embedder: TextEmbedder) -> Judge:
         cosine = float(np.dot(vector(answer), vector(known)))
         return (cosine + float(overlap.score(known, answer)["rouge1"].fmeasure)) / 2
 
-    def reply(pair: Pair) -> JudgeReply:
+    def reply(pair: AnswerPair) -> JudgeReply:
         known = pair.reference or "\n".join(pair.captions)
         first, second = near(pair.first, known), near(pair.second, known)
         label = Label.A_BETTER if first > second else Label.B_BETTER

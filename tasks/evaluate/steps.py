@@ -14,12 +14,12 @@ from schemas.rating import Rating
 from schemas.run import LATER_CAUSES, StageReport
 from schemas.settings import Settings
 from schemas.written import SAMPLED
-from tasks.evaluate.answers import Called, answers_by_model, ask_models, take_in
+from tasks.evaluate.answers import Called, answers_by_model, ask_models, take_in_answers
 from tasks.evaluate.ask import Judge, ask, judge_version, model_judge
 from tasks.evaluate.files.answer_files import read_answers
 from tasks.evaluate.items import Items
 from tasks.evaluate.pairs import pairs_of_battles, pairs_with_baseline
-from tasks.evaluate.protocols import VISIT, VOTE, Pair, Protocol, protocol
+from tasks.evaluate.protocols import VISIT, VOTE, AnswerPair, Protocol, protocol
 from tasks.evaluate.questions import texts_of_images
 from tasks.evaluate.shown_battles import anonymous_battles, shown
 from tasks.evaluate.sources import bench_of, item_pairs, judge_of, protocol_of, to_ask, versions_of
@@ -27,7 +27,7 @@ from tasks.evaluate.stand_ins import consensus_judge, consensus_voter, nearness_
 from tasks.evaluate.submissions import keep_answers, plan_of
 from tasks.evaluate.visit_battles import order_counts
 from tasks.leaderboard.judged.released_board import (
-    Chosen,
+    ChosenVerdicts,
     chosen_verdicts,
     judge_agreement,
     judge_cards,
@@ -54,7 +54,7 @@ def collect_answers(settings: Settings) -> StageReport:
     models = to_ask(settings)
     bench = bench_of(store, chosen)
     if not models:
-        return _report("answers", take_in(store, read_answers(Path(chosen.models or ""), bench.questions)))
+        return _report("answers", take_in_answers(store, read_answers(Path(chosen.models or ""), bench.questions)))
     return _report("answers", ask_models(store, bench, models, _batch_hours(settings)))
 
 
@@ -109,7 +109,7 @@ def judge_in_use(settings: Settings) -> str:
     return judge_version(asked, how) if asked else nearness_judge(how, Providers()["text_embedding"]).version
 
 
-def _judge_items(store: Store, settings: Settings, items: Items, pairs: Sequence[Pair]) -> StageReport:
+def _judge_items(store: Store, settings: Settings, items: Items, pairs: Sequence[AnswerPair]) -> StageReport:
     """Verdicts on written items, of a judge that reads captions."""
     how, asked = protocol_of(settings.evaluate), judge_of(settings.evaluate)
     judge = model_judge(asked, how) if asked else nearness_judge(how, Providers()["text_embedding"])
@@ -119,7 +119,7 @@ def _judge_items(store: Store, settings: Settings, items: Items, pairs: Sequence
     return report.model_copy(update={"counts": dict(sorted(counts.items()))})
 
 
-def _judge(store: Store, settings: Settings, pairs: Sequence[Pair], how: Protocol, judge: Judge) -> StageReport:
+def _judge(store: Store, settings: Settings, pairs: Sequence[AnswerPair], how: Protocol, judge: Judge) -> StageReport:
     report = _report(how.counted, ask(store, pairs, how, judge, _batch_hours(settings)))
     return report.model_copy(update={"notes": [judge.note] if judge.note else []})
 
@@ -161,7 +161,7 @@ def rate_judged(settings: Settings, versions: Versions, release: Path) -> StageR
     return StageReport(stage="rate_judged", counts=counts, notes=_whose(about, chosen))
 
 
-def _whose(about: Sequence[JudgeAgreement], chosen: Chosen | None) -> list[str]:
+def _whose(about: Sequence[JudgeAgreement], chosen: ChosenVerdicts | None) -> list[str]:
     """Whose verdicts are released, and how many judge versions are left out."""
     notes = [f"board by {row.judge}, {row.protocol}, against {row.baseline}, draw {row.draw}" for row in about]
     if chosen and chosen.left_out:

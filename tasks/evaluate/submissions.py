@@ -13,12 +13,12 @@ import polars as pl
 
 from schemas.errors import BadInput
 from schemas.settings import EvaluateSettings
-from tasks.evaluate.answers import AnswersByModel, take_in
-from tasks.evaluate.files.answer_files import Read
+from tasks.evaluate.answers import AnswersByModel, take_in_answers
+from tasks.evaluate.files.answer_files import AnswersRead
 from tasks.evaluate.files.submission_files import Submission, read_submission
 from tasks.evaluate.items import Items
-from tasks.evaluate.pairs import Battle, pairs_of_items, players
-from tasks.evaluate.protocols import Pair
+from tasks.evaluate.pairs import ItemBattle, pairs_of_items, players
+from tasks.evaluate.protocols import AnswerPair
 from tasks.evaluate.sources import answers_on, items_chosen, protocol_of
 from tasks.evaluate.visit_battles import REFERENCE
 from tasks.storage.content_id import combined_id
@@ -36,7 +36,7 @@ class Plan:
     submission: Submission
     items: Items
     """The items that the judge may see."""
-    wanted: list[Pair]
+    wanted: list[AnswerPair]
     """Its battles in both orders, also those that are judged already."""
 
 
@@ -66,9 +66,9 @@ def _versions(store: Store, model: str, items: Items) -> set[str]:
     }
 
 
-def _drawn_battles(items: Items, playing: AnswersByModel, model: str, reference_battles: int) -> list[Battle]:
+def _drawn_battles(items: Items, playing: AnswersByModel, model: str, reference_battles: int) -> list[ItemBattle]:
     """One opponent on every item, and the reference on some items, all drawn by content hash; sides by name."""
-    others, found = sorted(playing.keys() - {model, REFERENCE}), list[Battle]()
+    others, found = sorted(playing.keys() - {model, REFERENCE}), list[ItemBattle]()
     for item_id, row in sorted(playing[model].items()):
         content = items.judged[item_id].document_id, row["version"]
         if opponents := [other for other in others if item_id in playing[other]]:
@@ -79,13 +79,13 @@ def _drawn_battles(items: Items, playing: AnswersByModel, model: str, reference_
     return found + [_battle(item_id, model, REFERENCE) for item_id in order[:reference_battles]]
 
 
-def _battle(item_id: str, one: str, other: str) -> Battle:
-    return Battle(item_id, min(one, other), max(one, other))
+def _battle(item_id: str, one: str, other: str) -> ItemBattle:
+    return ItemBattle(item_id, min(one, other), max(one, other))
 
 
 def keep_answers(store: Store, submission: Submission) -> int:
     """Store the answers that are new; returns how many there are."""
-    return take_in(store, Read(submission.answers)).counts.total()
+    return take_in_answers(store, AnswersRead(submission.answers)).counts.total()
 
 
 def battle_lines(battles: pl.DataFrame, items: Items, model: str) -> Iterator[dict[str, Any]]:

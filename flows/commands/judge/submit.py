@@ -119,7 +119,7 @@ def submit(
         return
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         reports = run_stages(settings, ("flows.evaluate", "submit"))
-    if not (board := stored_board(store, reports[-1].result)):
+    if not (board := board_in_file(store, reports[-1].result)):
         return
     print_board(board, as_json)
     if battles:
@@ -157,7 +157,7 @@ def _submit_keyed(store: str, bench: str, answers: Path, model: str, dry_run: bo
     print(f"curate: beside other models: `curate bench accuracy --bench {bench}`", file=sys.stderr)
 
 
-def stored_board(store: str, file: str | None) -> list[SubmissionRating]:
+def board_in_file(store: str, file: str | None) -> list[SubmissionRating]:
     """The rows of a board; none without a file: the budget was reached before there was one."""
     from tasks.storage.tables import Store
 

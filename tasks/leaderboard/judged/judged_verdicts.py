@@ -13,13 +13,13 @@ from tasks.evaluate.files.answer_files import answer_lengths, texts_of_files
 from tasks.evaluate.files.judgement_files import check_labels, parsed, read_judgements
 from tasks.evaluate.protocols import VISIT
 from tasks.evaluate.questions import prompts_of_draw
-from tasks.evaluate.visit_battles import ITEMS
+from tasks.evaluate.visit_battles import ITEMS_DRAW
 from tasks.leaderboard.judged.judge_board import judge_bias, outcomes
 from tasks.storage.queries.conversation_features import CATEGORIES, with_labels
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
 
-COLUMNS = [
+VERDICT_COLUMNS = [
     "question_id", "model_a", "model_b", "baseline", "answer_a", "answer_b", "label", "judge", "judge_version", "draw",
     "fenced_marks", "document_id", "protocol",
 ]  # fmt: skip
@@ -94,10 +94,10 @@ def stored_verdicts(
     of a model's answers are left: a board never mixes them.
     """
     of_items = pl.col("protocol").is_in(VISIT)  # they have boards of their own
-    every = store.read("verdicts", COLUMNS)
+    every = store.read("verdicts", VERDICT_COLUMNS)
     verdicts = every.filter(~of_items)
     if verdicts.is_empty():
-        written = sorted(draw.removeprefix(ITEMS) for draw in every.filter(of_items)["draw"].unique())
+        written = sorted(draw.removeprefix(ITEMS_DRAW) for draw in every.filter(of_items)["draw"].unique())
         told = f"for its written benchmarks give --bench NAME ({', '.join(written)}), or " if written else ""
         which = " on a drawn benchmark" if written else ""
         raise BadInput(f"store {store.root!r} has no verdicts{which}; {told}make them with `curate judge compare`")

@@ -16,15 +16,15 @@ from schemas.errors import BadInput
 from schemas.rating import Rating, RatingMethod
 from schemas.submission import SubmissionRating
 from schemas.written import Split
-from tasks.evaluate.visit_battles import REFERENCE, one_version, visit_battles, visit_verdicts
+from tasks.evaluate.visit_battles import REFERENCE, one_answer_version, visit_battles, visit_verdicts
+from tasks.leaderboard.judged.judge_board import COVERAGE_MIN
 from tasks.leaderboard.leaderboard import OVERALL, slice_boards
 from tasks.leaderboard.records import elo_ratings, expected_score
 from tasks.leaderboard.votes import Mask, Votes, votes
 from tasks.storage.queries.benches.written_items import ItemForJudging, items_for_judging
 from tasks.storage.tables import Store
 
-COVERAGE_MIN = 0.95
-FOLDER = "boards"
+_FOLDER = "boards"
 """In the store: a folder for each benchmark, a file for each board."""
 
 
@@ -32,7 +32,7 @@ def stored_board(
     store: Store, bench: str, judge_version: str | None, method: RatingMethod, shuffled: bool
 ) -> list[SubmissionRating]:
     """The board now. Raises BadInput without battles, or for several judges or versions of a model's answers."""
-    verdicts = one_version(visit_verdicts(store, bench, judge_version))
+    verdicts = one_answer_version(visit_verdicts(store, bench, judge_version))
     families = {item.item_id: item.family for item in _could_be_judged(store, bench, verdicts)}
     rows = submission_board(verdicts, families, bench, method, shuffled, datetime.now(UTC))
     if not rows:
@@ -52,7 +52,7 @@ def _could_be_judged(store: Store, bench: str, verdicts: pl.DataFrame) -> list[I
 def keep_board(store: Store, board: list[SubmissionRating]) -> str:
     """Write the board beside the earlier ones; returns its path in the store."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", board[0].bench)
-    path = f"{FOLDER}/{name}/{re.sub('[-:]', '', board[0].made_at)}.jsonl"
+    path = f"{_FOLDER}/{name}/{re.sub('[-:]', '', board[0].made_at)}.jsonl"
     store.write_bytes(path, b"".join(orjson.dumps(row.model_dump(mode="json")) + b"\n" for row in board))
     return path
 

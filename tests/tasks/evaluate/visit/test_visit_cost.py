@@ -3,7 +3,7 @@
 from schemas.asked_model import AskedModel
 from schemas.prices import Prices
 from tasks.evaluate.estimate import estimate_judging
-from tasks.evaluate.protocols import VISIT, Pair, protocol
+from tasks.evaluate.protocols import VISIT, AnswerPair, protocol
 from tasks.runtime.prices import load_prices
 from tasks.storage.tables import Store
 
@@ -29,7 +29,7 @@ def _prices(folder) -> Prices:
 def test_700_battles_of_800_tokens_in_and_250_out_cost_50_to_70_dollars_at_the_prices_of_2023(tmp_path):
     judge = AskedModel(name="gpt-4", vendor="openai", model="gpt-4-0613")
     row = dict.fromkeys(("question_id", "shown", "model_a", "model_b", "answer_a", "answer_b"), "x")
-    both = [Pair(row, "What?", *answers, captions=["A cup."]) for answers in ("xy", "yx")]
+    both = [AnswerPair(row, "What?", *answers, captions=["A cup."]) for answers in ("xy", "yx")]
     store = Store.open(str(tmp_path / "store"))
     prices, how = _prices(tmp_path), protocol(VISIT[0])
     found = estimate_judging(store, both * 700, judge, how, prices, lambda text: 800)
