@@ -78,23 +78,23 @@ def judge(url: str, folder: str, n: int) -> tuple[int, float, float]:
     """Ask a judge without images for n verdicts; returns verdicts, wall seconds, CPU seconds."""
     os.environ |= {"NO_PROXY": "127.0.0.1"}
     from schemas.asked_model import AskedModel
-    from schemas.written import Split
-    from tasks.bench.written.written_items import ItemForJudging
-    from tasks.evaluate.compare import judge_version
-    from tasks.evaluate.visit.compare import OrderedPair, compare_without_images, without_verdict
-    from tasks.evaluate.visit.items import Items
-    from tasks.evaluate.visit.protocol import VisitProtocol
+    from tasks.evaluate.ask import ask, model_judge
+    from tasks.evaluate.protocols import VISIT, AnswerPair, protocol
     from tasks.storage.tables import Store
 
     store, asked = Store.open(folder), AskedModel(name="j", vendor="openai", model="m", base_url=f"{url}/v1")
-    sides = [{"model": name, "version": "1", "text": f"The answer of {name}."} for name in "xy"]
-    names = [f"i{place}" for place in range(n)]
-    items = {i: ItemForJudging(i, "f", "What?", [f"Caption {i}."], None, (), Split.VALIDATION, i) for i in names}
-    every = [OrderedPair(item, item.item_id, sides[0], sides[1]) for item in items.values()]
-    how, known = VisitProtocol(False), Items("b", items, {})
+    row = {"model_a": "x", "model_b": "y", "answer_a": "1", "answer_b": "1", "baseline": "", "draw": "b"}
+    row |= {"protocol": VISIT[0]}
+    every = [
+        AnswerPair(
+            row | {"question_id": f"i{n}", "shown": f"i{n}"}, "What?", "Of x.", "Of y.", captions=[f"Caption i{n}."]
+        )
+        for n in range(n)
+    ]
+    how = protocol(VISIT[0])
     began, cpu = time.perf_counter(), time.process_time()
-    while wanted := without_verdict(store, every, judge_version(asked.version, how.version)):
-        compare_without_images(store, known, wanted, asked, how)  # repeated runs, for what failed after all retries
+    while ask(store, every, how, model_judge(asked, how)).failures:  # repeated runs, for what failed after all retries
+        pass
     labelled = store.read("verdicts", ["label"])["label"].count()
     return labelled, time.perf_counter() - began, time.process_time() - cpu
 

@@ -9,8 +9,14 @@ from flows.one_writer import one_writer
 from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.evaluate.steps import collect_answers, collect_verdicts, collect_votes, judge_in_use, judge_submission
-from tasks.leaderboard.steps import rate_submissions
+from tasks.evaluate.steps import (
+    collect_answers,
+    collect_verdicts,
+    collect_votes,
+    judge_in_use,
+    judge_submission,
+    rate_submissions,
+)
 from tasks.providers import Providers
 from tasks.release.gather import Gathered
 from tasks.signals.steps import signal_versions

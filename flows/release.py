@@ -6,7 +6,7 @@ from flows.checked_flow import flow
 from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.leaderboard.steps import rate_judged, rate_models
+from tasks.leaderboard.steps import rate_models
 from tasks.policy.answers import signals_of_answers
 from tasks.policy.redact import ROUNDS
 from tasks.policy.steps import screen_answers, watch_drift
@@ -32,10 +32,14 @@ def release(settings: Settings) -> Iterator[StageReport]:
     versions = signal_versions(providers)
     built = build_release(settings, versions)
     yield rate_models(settings, versions, built.staging)
-    yield rate_judged(settings, versions, built.staging)
+    store = Store.open(settings.store)
+    if store.parts("verdicts") or store.parts("judge_ratings"):  # without a judge nothing of judging is loaded
+        from tasks.evaluate.steps import rate_judged
+
+        yield rate_judged(settings, versions, built.staging)
     if settings.with_answers:
         yield from _screened_answers(settings, providers, versions)
-    if Store.open(settings.store).parts("captions"):
+    if store.parts("captions"):
         yield measure_written(settings, providers)
     yield report_release(settings, providers, versions, built.staging)
     yield seal_release(settings, providers, versions, built)

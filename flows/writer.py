@@ -5,8 +5,7 @@ from pathlib import Path
 from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.settings import Settings
-from tasks.evaluate.files.models_file import check_keys, check_own, read_models
-from tasks.evaluate.sources import EMBEDDED
+from tasks.evaluate.sources import EMBEDDED_JUDGE, check_keys, check_own, read_models
 from tasks.providers.chat import chat_model
 from tasks.runtime.prices import check_prices, load_prices
 
@@ -26,7 +25,7 @@ def writer_of(settings: Settings) -> AskedModel | None:
 
 def writer_named(file: str) -> AskedModel | None:
     """The only entry of a models file; None for the stand-in. Raises BadInput for a file with more entries."""
-    if file == EMBEDDED:
+    if file == EMBEDDED_JUDGE:
         return None
     found = read_models(Path(file))
     if len(found) > 1:

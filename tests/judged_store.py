@@ -9,7 +9,7 @@ from schemas.judging import Answer, Verdict
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.tables import SIGNALS
-from tasks.leaderboard.steps import rate_judged
+from tasks.evaluate.steps import rate_judged
 from tasks.policy.steps import screen_answers
 from tasks.providers import Providers
 from tasks.release.steps import build_release, seal_release

@@ -125,8 +125,8 @@ def _of_writing(settings: Settings, bench: str | None, writer: str | None, hidde
 def _of_judge(settings: Settings) -> list[Estimate]:
     from flows.evaluate import released_battles
     from tasks.evaluate.estimate import estimate_evaluation, estimate_votes
+    from tasks.evaluate.shown_battles import anonymous_battles, shown
     from tasks.runtime.prices import load_prices
-    from tasks.storage.queries.shown_battles import anonymous_battles, shown
     from tasks.storage.tables import Store
 
     prices, chosen, count = load_prices(settings.prices), settings.evaluate, tokens_in()

@@ -1,17 +1,185 @@
-"""Correlations of columns of scores, each pair over the models that both have."""
+"""Correlations of tables of models x benchmarks, with gaps, over the models that both columns have.
 
-from collections.abc import Sequence
+Boards are such tables.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from itertools import combinations
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from schemas.agreement import ScoreCorrelation
-from tasks.agreement.score_tables import Scores
+from schemas.errors import BadInput, known_values
+from schemas.judging import JudgeRating
+from schemas.rating import Rating
+from tasks.leaderboard.battle_files import NAMES, read_table
+from tasks.leaderboard.leaderboard import OVERALL
+from tasks.runtime.untrusted import one_line
+
+Scores = dict[str, dict[str, float]]
+"""Column -> model -> score; a model without a score is not there."""
+_GAPS = {"", "-", "–", "—", "na", "n/a", "nan", "null", "none"}
+_SCORES = {"rating", "score", "win_rate", "reward"}
+_BESIDE = ({*Rating.model_fields, *JudgeRating.model_fields} - _SCORES) | {
+    name for end in ("ci95_low", "ci95_high") for name in NAMES["board"][end]
+}
+"""Columns of boards that are no scores: intervals, ranks, counts, flags."""
+NEAR = 3
+"""Pairs of like names in an error."""
 
 
-def correlations(scores: Scores) -> list[ScoreCorrelation]:
+class ScoreTables(NamedTuple):
+    """What tables hold."""
+
+    scores: Scores
+    near: list[tuple[str, str]]
+    """Names that one table has alone, each with a like name that another has alone."""
+
+
+def read_scores(files: Sequence[Path], renames: Mapping[str, str], columns: Sequence[str] = ()) -> ScoreTables:
+    """The columns of all tables, under their names; a name that two tables have gets the table's name before it.
+
+    `renames`: name in a table -> the model's name. `columns`: only these. Raises BadInput for a table without models or
+    numbers, one that rates a model twice, one whose models no other table has, and an unknown column.
+    """
+    tables = {file: _table(file, renames) for file in files}
+    if len(tables) < len(files):
+        raise BadInput("a table is given twice; give each once")
+    _check_shared(tables)
+    names = [column for table in tables.values() for column in table]
+    found = {
+        column if names.count(column) == 1 else f"{file.stem}:{column}": scores
+        for file, table in tables.items()
+        for column, scores in table.items()
+    }
+    if len(found) < len(names):
+        raise BadInput("two tables have one name and a column in common; rename one of the files")
+    if unknown := [name for name in columns if name not in found]:
+        raise BadInput(f"--column {known_values(unknown[0], found)}")
+    chosen = {name: found[name] for name in columns} if columns else found
+    if len(chosen) < 2:
+        raise BadInput(f"only one column of scores ({one_line(next(iter(chosen)))}); a correlation needs two")
+    return ScoreTables(chosen, _alike(tables))
+
+
+def _table(file: Path, renames: Mapping[str, str]) -> Scores:
+    raw = _overall(_whole(file), file)
+    of_models = next((name for name in NAMES["board"]["model"] if name in raw.columns), None)
+    if of_models is None:
+        raise BadInput(f"table {str(file)!r} lacks a column model; its columns are {', '.join(raw.columns)}")
+    models = raw[of_models].cast(pl.String).str.strip_chars().replace(dict(renames))
+    if models.null_count() or (models == "").any():
+        raise BadInput(f"table {str(file)!r} has a row without a model; every row needs its name")
+    if models.is_duplicated().any():
+        twice = one_line(models.filter(models.is_duplicated())[0])
+        raise BadInput(f"table {str(file)!r} has model {twice!r} twice; keep one row of each")
+    found = {}
+    for name in raw.columns:
+        scores = {} if name == of_models or name in _BESIDE else _numbers(raw[name], models, f"{str(file)!r}")
+        if scores:
+            found[name] = scores
+    if not found:
+        raise BadInput(f"table {str(file)!r} has no column of numbers beside the models; give one a benchmark")
+    return found
+
+
+def _whole(file: Path) -> pl.DataFrame:
+    """All columns of a file."""
+    return read_table(file, {*read_table(file, set()).columns})
+
+
+def _overall(raw: pl.DataFrame, file: Path) -> pl.DataFrame:
+    """Of a board with slices, the overall board."""
+    if "slice" not in raw.columns:
+        return raw
+    chosen = raw.filter(pl.col("slice") == OVERALL)
+    if chosen.is_empty():
+        raise BadInput(f"table {str(file)!r} has no slice {OVERALL!r}; leave out its column slice")
+    return chosen
+
+
+def _numbers(column: pl.Series, models: pl.Series, where: str) -> dict[str, float]:
+    """Model -> score; empty when most cells are no numbers. Raises BadInput when only some are none."""
+    if column.dtype.is_nested() or column.dtype == pl.Boolean:
+        return {}
+    cells = dict(zip(models, column.cast(pl.String), strict=True))
+    given = {model: cell for model, cell in cells.items() if (cell or "").strip().lower() not in _GAPS}
+    scores = {model: _number(cell) for model, cell in given.items()}
+    wrong = [model for model, score in scores.items() if not math.isfinite(score)]
+    if 2 * len(wrong) >= len(scores):
+        return {}
+    if wrong:
+        cell = one_line(str(given[wrong[0]]), 40)
+        raise BadInput(
+            f"{where}, column {one_line(column.name)!r}: {cell!r} is no number (model {one_line(wrong[0])!r}); leave "
+            "the cell of a missing score empty"
+        )
+    return scores
+
+
+def _number(cell: str | None) -> float:
+    try:
+        return float(str(cell).strip().removesuffix("%"))
+    except ValueError:
+        return math.nan
+
+
+def _check_shared(tables: Mapping[Path, Scores]) -> None:
+    """Raises BadInput for a table that shares no model with any other one."""
+    for file, (own, others) in _models(tables).items():
+        if others and not own & others:
+            raise BadInput(
+                f"no model of {str(file)!r} is in another table; {_hint(own, others)}; --renames FILE says which are "
+                "the same (`its name: the other name` lines)"
+            )
+
+
+def _models(tables: Mapping[Path, Scores]) -> dict[Path, tuple[set[str], set[str]]]:
+    """File -> its models, and those of the other files."""
+    models = {file: {model for scores in table.values() for model in scores} for file, table in tables.items()}
+    return {
+        file: (own, set().union(*(names for other, names in models.items() if other is not file)))
+        for file, own in models.items()
+    }
+
+
+def _alike(tables: Mapping[Path, Scores]) -> list[tuple[str, str]]:
+    models = _models(tables)
+    alone = {file: own - others for file, (own, others) in models.items()}
+    pairs = [pair for file in tables for pair in near(alone[file], set().union(*alone.values()) - alone[file], 0.8)]
+    return list({frozenset(pair): pair for pair in pairs}.values())
+
+
+def _hint(own: set[str], others: set[str]) -> str:
+    """`near names: 'gpt4o' and 'GPT-4o', …`."""
+    if pairs := near(own, others, 0.6):
+        return f"near names: {', '.join(f'{one_line(a, 60)!r} and {one_line(b, 60)!r}' for a, b in pairs[:NEAR])}"
+    some = [", ".join(repr(one_line(name, 60)) for name in sorted(names)[:NEAR]) for names in (own, others)]
+    return f"no names are near (here {some[0]} …, elsewhere {some[1]} …)"
+
+
+def near(own: set[str], others: set[str], likeness_min: float) -> list[tuple[str, str]]:
+    """Names with the likest of the others, compared without case and punctuation."""
+    known = {_plain(name): name for name in sorted(others)}
+    return [
+        (name, known[match])
+        for name in sorted(own)
+        for match in get_close_matches(_plain(name), known, n=1, cutoff=likeness_min)
+    ]
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
+def score_correlations(scores: Scores) -> list[ScoreCorrelation]:
     """One row for every pair of columns, in the order of the columns."""
     return [_correlation(a, b, scores) for a, b in combinations(scores, 2)]
 

@@ -1,4 +1,4 @@
-"""Experts' sheets against the people's votes and against each other, and the boards of both."""
+"""Experts and judges, held against the people's votes on the same battles, and the boards of experts."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -10,10 +10,11 @@ from schemas.agreement import LabelAgreement, RaterAgreement
 from schemas.errors import BadInput
 from schemas.rating import Agreement
 from tasks.agreement.agree import agreement, has_several, rater_agreement
-from tasks.agreement.label_files import VOTES, Labels
+from tasks.agreement.label_files import VOTES, Labels, labels_of
 from tasks.leaderboard.agreement import agreement as board_agreement
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.votes import rateable, votes
+from tasks.storage.tables import Store
 
 _WINNER = {vote: winner.value for winner, vote in VOTES.items()}
 
@@ -54,3 +55,36 @@ def _boards(people: Labels, every: Labels, battles: pl.DataFrame) -> Agreement |
         told = rows.join(battles, left_on="item", right_on="question_id").with_columns(winner=winner)
         boards.append(leaderboard(votes(rateable(told))))
     return board_agreement(*boards) if min(map(len, boards)) > 1 else None
+
+
+PEOPLE = "people"
+
+
+def judges_against_people(store: Store, rounds: int, seed: int) -> list[LabelAgreement]:
+    """One comparison for each version of a judge that voted, in the order of their names.
+
+    Raises BadInput when no judge has voted, or when none of its votes is a verdict.
+    """
+    votes = store.read("judge_votes", ["battle_id", "judge", "judge_version", "label"])
+    if votes.is_empty():
+        raise BadInput(f"store {store.root!r} has no votes of a judge; ask for some with --sample N")
+    people = crowd(store, votes["battle_id"])
+    versions = votes.select("judge", "judge_version").unique().sort("judge", "judge_version")
+    found = []
+    for judge, version in versions.iter_rows():
+        of_judge = votes.filter(judge=judge, judge_version=version).unique(
+            "battle_id", keep="last", maintain_order=True
+        )
+        name = judge if versions["judge"].to_list().count(judge) == 1 else version
+        rows = of_judge.select(item="battle_id", rater=pl.lit(version), label="label")
+        if rows["label"].null_count() < rows.height:
+            found.append(agreement(people, labels_of(name, rows, f"judge {name!r}"), rounds, seed))
+    if not found:
+        raise BadInput(f"no judge of store {store.root!r} gave a verdict on any of {votes.height:,} battles")
+    return found
+
+
+def crowd(store: Store, battle_ids: pl.Series) -> Labels:
+    """The people's votes on these battles."""
+    battles = store.read("battles", ["battle_id", "winner"]).filter(pl.col("battle_id").is_in(battle_ids.implode()))
+    return labels_of(PEOPLE, battles.select(item="battle_id", rater=pl.lit(PEOPLE), label="winner"), "the battles")

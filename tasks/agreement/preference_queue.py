@@ -6,7 +6,7 @@ from schemas.review import Choice, QueueName, ShownText, Stretch, Waiting
 from tasks.agreement.preferences import SIDES, Tuple
 from tasks.agreement.preferences import Choice as Chosen
 from tasks.agreement.text_metrics.stored import Stored
-from tasks.storage.queries.benches.visit_battles import REFERENCE
+from tasks.evaluate.visit_battles import REFERENCE
 from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store
 

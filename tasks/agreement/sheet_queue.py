@@ -7,7 +7,7 @@ import polars as pl
 from schemas.review import Choice, QueueName, Waiting
 from tasks.agreement.label_files import VOTES, Labels
 from tasks.agreement.sheets import drawn_evenly, is_swapped, item_of
-from tasks.storage.queries.shown_battles import shown
+from tasks.evaluate.shown_battles import shown
 from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store
 

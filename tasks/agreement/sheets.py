@@ -14,10 +14,10 @@ import polars as pl
 
 from schemas.errors import BadInput, known_values, why_unreadable
 from tasks.agreement.label_files import VOTES, Labels, labels_of
+from tasks.evaluate.shown_battles import ShownBattle, shown
 from tasks.runtime.untrusted import csv_text, one_line
 from tasks.storage.content_id import combined_id
 from tasks.storage.queries.images import StoredImages
-from tasks.storage.queries.shown_battles import ShownBattle, shown
 from tasks.storage.tables import Store
 
 COLUMNS = ("item", "images", "prompt", "left", "right", "label")

@@ -1,7 +1,7 @@
 """Asks models the prompts of a benchmark. Answers are stored as they arrive; a question is never asked twice."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,7 +10,7 @@ from typing import Any
 from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.judging import Answer, AnswerState
-from tasks.evaluate.files.answer_files import Read
+from tasks.evaluate.files.answer_files import AnswersRead
 from tasks.evaluate.questions import Bench, Question
 from tasks.providers.batch_run import BatchRun
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
@@ -20,7 +20,9 @@ from tasks.runtime.progress import progress
 from tasks.storage.append_incrementally import append_incrementally
 from tasks.storage.tables import Store
 
-KEY = ["model", "version", "question_id", "document_id"]
+_KEY = ["model", "version", "question_id", "document_id"]
+AnswersByModel = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""Model -> question_id -> its row of `answers`."""
 
 
 @dataclass
@@ -37,7 +39,7 @@ class Called:
 
 def unanswered(store: Store, bench: Bench, asked: AskedModel) -> list[Question]:
     """The questions without an answer of this version of the model."""
-    known = set(store.read("answers", KEY).iter_rows())
+    known = set(store.read("answers", _KEY).iter_rows())
     own = (asked.name, asked.version)
     return [each for each in bench.questions if (*own, each.question_id, each.document_id) not in known]
 
@@ -91,9 +93,9 @@ def _ask(model: ChatModel, asked: AskedModel, bench: Bench, question: Question) 
     )
 
 
-def take_in(store: Store, read: Read) -> Called:
+def take_in_answers(store: Store, read: AnswersRead) -> Called:
     """Store answers that were made elsewhere; those that are stored already are left out."""
-    known, done = set(store.read("answers", KEY).iter_rows()), Called()
+    known, done = set(store.read("answers", _KEY).iter_rows()), Called()
     new = [each for each in read.answers if (each.model, each.version, each.question_id, each.document_id) not in known]
     with append_incrementally(store, "answers") as keep:
         keep([each.model_dump() for each in new])

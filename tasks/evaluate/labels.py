@@ -1,10 +1,13 @@
-"""The label of a verdict, from the text that a judge wrote."""
+"""The verdict in what a judge wrote: five labels (Arena-Hard), A or B (VisIT-Bench), or a vote as people cast it."""
 
 import html
+import json
 import re
 import unicodedata
 
+from schemas.battle import Winner
 from schemas.judging import Label
+from tasks.providers.capabilities import ReplyShape
 
 _INNER = r"([^\[\]［］\n]{1,40})"
 _DOUBLE = re.compile(rf"[\[［]{{2}}{_INNER}[\]］]{{2}}")
@@ -21,6 +24,21 @@ _SPELLINGS = {
     "B<<A": Label.A_MUCH_BETTER,
 }
 """Every spelling of a label in plain characters and without blanks."""
+VERDICT_SHAPE = ReplyShape(
+    "verdict",
+    {
+        "type": "object",
+        "properties": {"reasons": {"type": "string"}, "better": {"type": "string", "enum": ["A", "B", "none"]}},
+        "required": ["reasons", "better"],
+        "additionalProperties": False,
+    },
+)
+"""A verdict as JSON. Reasons first: a model writes the keys in this order."""
+_STATED = re.compile(r"\[\[\s*(A|B|none)\s*\]\]", re.IGNORECASE)
+_EXTRACTED = re.compile(r"\W*(?:response\s+)?(A|B|unknown)\W*", re.IGNORECASE)
+_SIDES = {"a": Label.A_BETTER, "b": Label.B_BETTER}
+_VOTE = re.compile(r"\[\[\s*(left|right|tie|both bad|na)\s*\]\]", re.IGNORECASE)
+_VOTES = {"left": Winner.MODEL_A, "right": Winner.MODEL_B, "tie": Winner.TIE, "both bad": Winner.BOTH_BAD}
 
 
 def parse_label(text: str) -> Label | None:
@@ -61,3 +79,35 @@ def _plain(mark: str) -> str:
     """The mark without blanks and HTML escapes, its full-width characters and double arrows as ASCII."""
     ascii_signs = unicodedata.normalize("NFKC", html.unescape(mark)).translate(_ARROWS)
     return "".join(ascii_signs.split())
+
+
+def verdict_in(text: str) -> tuple[bool, Label | None]:
+    """Whether the text states a verdict, and which; null where it says that there is none.
+
+    Of a JSON object its `better` counts, of free text the last verdict in double square brackets.
+    """
+    if (better := _structured(text)) is None:
+        stated = _STATED.findall(text)
+        better = stated[-1] if stated else None
+    return better is not None, _SIDES.get((better or "").lower())
+
+
+def extracted(text: str) -> Label | None:
+    """The label in the reply to the question what a judge said; None unless it is one word for one side."""
+    found = _EXTRACTED.fullmatch(text.strip())
+    return _SIDES.get(found[1].lower()) if found else None
+
+
+def _structured(text: str) -> str | None:
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    better = said.get("better") if isinstance(said, dict) else None
+    return better if better in ("A", "B", "none") else None
+
+
+def parse_vote(text: str) -> Winner | None:
+    """The one vote in double square brackets; None for NA, for none, and for several different ones."""
+    found = {mark.lower() for mark in _VOTE.findall(text)}
+    return _VOTES.get(found.pop()) if len(found) == 1 else None

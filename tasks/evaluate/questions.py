@@ -115,14 +115,8 @@ def _of_store(stored: StoredImages, asked: Question) -> Images:
     return tuple((each.format, each.bytes) for each in found)
 
 
-def image_texts(store: Store, versions: Versions) -> Callable[[Question], str]:
-    """A function that gives the text read in a question's images; empty where none was read."""
-    of_images = texts_of_images(store, versions)
-    return lambda asked: of_images(asked.image_ids)
-
-
 def texts_of_images(store: Store, versions: Versions) -> Callable[[Sequence[str]], str]:
-    """A function that gives the text read in some images, in order."""
+    """A function that gives the text read in some images, in order; empty where none was read."""
     read = dict(signal_values(store, "image_text", versions["image_text"], ["text"]).iter_rows())
     return lambda image_ids: "\n".join(read.get(image_id) or "" for image_id in image_ids).strip()
 

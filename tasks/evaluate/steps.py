@@ -1,4 +1,4 @@
-"""The Prefect tasks of evaluation: answers of models to the benchmark, verdicts of a judge on them, and its votes."""
+"""The Prefect tasks of judging: answers of models, verdicts and votes of a judge, and boards of them."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -7,31 +7,43 @@ import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
+from schemas.judge_release import JudgeAgreement, JudgeCard
+from schemas.judging import JudgeRating
+from schemas.rating import Rating
 from schemas.run import LATER_CAUSES, StageReport
 from schemas.settings import Settings
-from tasks.evaluate.answers import Called, answers_by_model, ask_models, take_in
-from tasks.evaluate.compare import compare, judge_version
-from tasks.evaluate.consensus import NOTE, compare_by_consensus
+from schemas.written import SAMPLED
+from tasks.evaluate.answers import Called, answers_by_model, ask_models, take_in_answers
+from tasks.evaluate.ask import Judge, ask, judge_version, model_judge
 from tasks.evaluate.files.answer_files import read_answers
-from tasks.evaluate.protocols import protocol
-from tasks.evaluate.questions import image_texts, texts_of_images
-from tasks.evaluate.sources import bench_of, to_ask, versions_of
-from tasks.evaluate.submission.judged import keep_answers, plan_of
-from tasks.evaluate.visit.compare import OrderedPair, compare_without_images, order_counts, without_verdict
-from tasks.evaluate.visit.items import Items
-from tasks.evaluate.visit.protocol import VisitProtocol
-from tasks.evaluate.visit.sources import VISIT, battles_to_judge
-from tasks.evaluate.visit.stand_in import NOTE as VISIT_NOTE
-from tasks.evaluate.visit.stand_in import compare_by_nearness, stand_in_version
-from tasks.evaluate.votes import NOTE as VOTES_NOTE
-from tasks.evaluate.votes import ask_votes, battles_of, vote_by_consensus
+from tasks.evaluate.items import Items
+from tasks.evaluate.pairs import pairs_of_battles, pairs_with_baseline
+from tasks.evaluate.protocols import VISIT, VOTE, AnswerPair, Protocol, protocol
+from tasks.evaluate.questions import texts_of_images
+from tasks.evaluate.shown_battles import anonymous_battles, shown
+from tasks.evaluate.sources import bench_of, item_pairs, judge_of, protocol_of, to_ask, versions_of
+from tasks.evaluate.stand_ins import consensus_judge, consensus_voter, nearness_judge
+from tasks.evaluate.submissions import keep_answers, plan_of
+from tasks.evaluate.visit_battles import order_counts
+from tasks.leaderboard.judged.released_board import (
+    ChosenVerdicts,
+    chosen_verdicts,
+    judge_agreement,
+    judge_cards,
+    released_board,
+)
+from tasks.leaderboard.judged.submission_boards import keep_board, stored_board
+from tasks.leaderboard.leaderboard import OVERALL
+from tasks.leaderboard.rating_tables import method_of
 from tasks.providers import Providers
 from tasks.runtime.timing import timed
-from tasks.storage.queries.shown_battles import anonymous_battles, shown
+from tasks.runtime.untrusted import one_line
+from tasks.storage.parquet import read_parquet_groups
 from tasks.storage.queries.signals import Versions
-from tasks.storage.tables import Store
+from tasks.storage.tables import Store, frame_of
+
+_ASKED = ["question_id"]
 
 
 @task(cache_policy=NO_CACHE)
@@ -42,7 +54,7 @@ def collect_answers(settings: Settings) -> StageReport:
     models = to_ask(settings)
     bench = bench_of(store, chosen)
     if not models:
-        return _report("answers", take_in(store, read_answers(Path(chosen.models or ""), bench.questions)))
+        return _report("answers", take_in_answers(store, read_answers(Path(chosen.models or ""), bench.questions)))
     return _report("answers", ask_models(store, bench, models, _batch_hours(settings)))
 
 
@@ -50,69 +62,111 @@ def collect_answers(settings: Settings) -> StageReport:
 @timed
 def collect_verdicts(settings: Settings, versions: Versions) -> StageReport:
     """Ask a judge for the verdicts that are missing. Writes `verdicts`. `versions`: signal -> version."""
-    store, chosen = Store.open(settings.store), settings.evaluate
-    judge = next(iter(to_ask(settings)), None) if chosen.judge else None
-    if chosen.protocol == VISIT:
-        return _without_images(settings, judge, *battles_to_judge(store, chosen))
-    bench, how, baseline = bench_of(store, chosen), protocol(chosen.protocol), chosen.baseline or ""
+    store, chosen, how = Store.open(settings.store), settings.evaluate, protocol_of(settings.evaluate)
+    to_ask(settings)
+    if how.name in VISIT:
+        return _judge_items(store, settings, *item_pairs(store, chosen, how))
+    bench, baseline = bench_of(store, chosen), chosen.baseline or ""
     answers = answers_by_model(store, bench, versions_of(chosen, bench), baseline)
-    if judge:
-        done = compare(store, bench, answers, judge, how, baseline, _batch_hours(settings))
-        return _report("verdicts", done)
-    texts = image_texts(store, versions)
-    done = compare_by_consensus(store, bench, answers, how, baseline, Providers()["text_embedding"], texts)
-    return _report("verdicts", done).model_copy(update={"notes": [NOTE]})
-
-
-@task(cache_policy=NO_CACHE)
-@timed
-def judge_submission(settings: Settings) -> StageReport:
-    """Store a model's answers and ask a judge about its battles. Writes `answers` and `verdicts`."""
-    store, judge = Store.open(settings.store), next(iter(to_ask(settings)), None)
-    plan = plan_of(store, settings.evaluate)
-    new = keep_answers(store, plan)
-    report = _without_images(settings, judge, plan.items, plan.wanted)
-    return report.model_copy(update={"counts": {"answers": new} | report.counts})
-
-
-def judge_in_use(settings: Settings) -> str:
-    """Version of the judge without images that the settings choose, as in `verdicts`."""
-    how, judge = VisitProtocol(settings.evaluate.with_reference), next(iter(to_ask(settings)), None)
-    if judge is None:
-        return stand_in_version(how, Providers()["text_embedding"])
-    return judge_version(judge.version, how.version)
-
-
-def _without_images(
-    settings: Settings, judge: AskedModel | None, items: Items, wanted: Sequence[OrderedPair]
-) -> StageReport:
-    store, how = Store.open(settings.store), VisitProtocol(settings.evaluate.with_reference)
-    version = judge_in_use(settings)
-    if judge:
-        open_pairs = without_verdict(store, wanted, version)
-        done, notes = compare_without_images(store, items, open_pairs, judge, how, _batch_hours(settings)), []
+    if asked := judge_of(chosen):
+        judge = model_judge(asked, how)
     else:
-        embedder = Providers()["text_embedding"]
-        done, notes = compare_by_nearness(store, items, wanted, how, embedder), [VISIT_NOTE]
-    done.counts.update({f"items_{why}": count for why, count in items.left_out.items()})
-    done.counts.update(order_counts(store, wanted, version))
-    return _report("verdicts", done).model_copy(update={"notes": notes})
+        judge = consensus_judge(answers, how, Providers()["text_embedding"], texts_of_images(store, versions))
+    return _judge(store, settings, list(pairs_with_baseline(bench, answers, how, baseline)), how, judge)
 
 
 @task(cache_policy=NO_CACHE)
 @timed
 def collect_votes(settings: Settings, versions: Versions, released: Iterable[pl.DataFrame]) -> StageReport:
     """Ask a judge to vote on some battles. Writes `judge_votes`. `released`: rows of a release's battle table."""
-    store, judge = Store.open(settings.store), next(iter(to_ask(settings)), None)
+    store, how = Store.open(settings.store), protocol(VOTE)
+    to_ask(settings)
     drawn = anonymous_battles(released)[: settings.evaluate.sample]
     if drawn.is_empty():
         raise BadInput(f"store {settings.store!r} has no kept anonymous battle; votes need some")
-    battles = battles_of(store, shown(drawn))
-    if judge:
-        return _report("votes", ask_votes(store, battles, judge))
-    texts = texts_of_images(store, versions)
-    done = vote_by_consensus(store, battles, Providers()["text_embedding"], texts)
-    return _report("votes", done).model_copy(update={"notes": [VOTES_NOTE]})
+    if asked := judge_of(settings.evaluate):
+        judge = model_judge(asked, how)
+    else:
+        judge = consensus_voter(Providers()["text_embedding"], texts_of_images(store, versions))
+    return _judge(store, settings, pairs_of_battles(store, shown(drawn)), how, judge)
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def judge_submission(settings: Settings) -> StageReport:
+    """Store a model's answers and ask a judge about its battles. Writes `answers` and `verdicts`."""
+    store = Store.open(settings.store)
+    to_ask(settings)
+    plan = plan_of(store, settings.evaluate)
+    new = keep_answers(store, plan.submission)
+    report = _judge_items(store, settings, plan.items, plan.wanted)
+    return report.model_copy(update={"counts": {"answers": new} | report.counts})
+
+
+def judge_in_use(settings: Settings) -> str:
+    """Version of the judge of written items that the settings choose, as in `verdicts`."""
+    how, asked = protocol_of(settings.evaluate), judge_of(settings.evaluate)
+    return judge_version(asked, how) if asked else nearness_judge(how, Providers()["text_embedding"]).version
+
+
+def _judge_items(store: Store, settings: Settings, items: Items, pairs: Sequence[AnswerPair]) -> StageReport:
+    """Verdicts on written items, of a judge that reads captions."""
+    how, asked = protocol_of(settings.evaluate), judge_of(settings.evaluate)
+    judge = model_judge(asked, how) if asked else nearness_judge(how, Providers()["text_embedding"])
+    report = _judge(store, settings, pairs, how, judge)
+    counts = report.counts | {f"items_{why}": count for why, count in items.left_out.items()}
+    counts |= order_counts(store, pairs, how, judge.version)
+    return report.model_copy(update={"counts": dict(sorted(counts.items()))})
+
+
+def _judge(store: Store, settings: Settings, pairs: Sequence[AnswerPair], how: Protocol, judge: Judge) -> StageReport:
+    report = _report(how.counted, ask(store, pairs, how, judge, _batch_hours(settings)))
+    return report.model_copy(update={"notes": [judge.note] if judge.note else []})
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def rate_submissions(settings: Settings, version: str) -> StageReport:
+    """Write the board of a written benchmark to a dated file; earlier ones stay. A note where there is none yet."""
+    store, chosen = Store.open(settings.store), settings.evaluate
+    shuffled = chosen.elo_order == "shuffled"
+    try:
+        board = stored_board(store, chosen.bench or SAMPLED, version, method_of(settings), shuffled)
+    except BadInput as error:  # no verdict so far, as when the budget is used up or the judge is down
+        return StageReport(stage="board", notes=[str(error)])
+    players = len({row.model for row in board})
+    return StageReport(stage="board", counts={"players": players}, result=keep_board(store, board))
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def rate_judged(settings: Settings, versions: Versions, release: Path) -> StageReport:
+    """Write `judge_ratings`, `judge_agreement` and `judge_cards`: the judge's board of the release in this folder.
+
+    They are empty when no verdict is on the draw that is released. The people's board is that of `ratings`.
+    """
+    store = Store.open(settings.store)
+    groups = (g for file in sorted(release.glob("bench/data/*.parquet")) for g in read_parquet_groups(file, _ASKED))
+    prompts = sorted(pl.concat([pl.DataFrame(schema=dict.fromkeys(_ASKED, pl.String)), *groups])["question_id"])
+    board, about, cards = list[JudgeRating](), list[JudgeAgreement](), list[JudgeCard]()
+    chosen = chosen_verdicts(store, prompts, settings.judge_version)
+    if chosen:
+        board = released_board(store, chosen.verdicts, prompts, settings, versions)
+        people = [Rating(**row) for row in store.read("ratings").filter(slice=OVERALL).iter_rows(named=True)]
+        about, cards = [judge_agreement(chosen.verdicts, board, people)], judge_cards(chosen.verdicts)
+    store.replace("judge_ratings", frame_of(JudgeRating, board))
+    store.replace("judge_agreement", frame_of(JudgeAgreement, about))
+    store.replace("judge_cards", frame_of(JudgeCard, cards))
+    counts = {"prompts": len(prompts), "verdicts": len(cards), "boards": len({row.slice for row in board})}
+    return StageReport(stage="rate_judged", counts=counts, notes=_whose(about, chosen))
+
+
+def _whose(about: Sequence[JudgeAgreement], chosen: ChosenVerdicts | None) -> list[str]:
+    """Whose verdicts are released, and how many judge versions are left out."""
+    notes = [f"board by {row.judge}, {row.protocol}, against {row.baseline}, draw {row.draw}" for row in about]
+    if chosen and chosen.left_out:
+        notes.append(f"verdicts of {len(chosen.left_out)} other judge versions on this draw are not released")
+    return [one_line(note) for note in notes]
 
 
 def _batch_hours(settings: Settings) -> float | None:

@@ -1,6 +1,5 @@
 """The Prefect task of ratings: leaderboards of anonymous battles, per slice and under style control."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,18 +8,13 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.bench import BenchAgreement
-from schemas.errors import BadInput
-from schemas.judge_release import JudgeAgreement, JudgeCard
-from schemas.judging import JudgeRating
-from schemas.rating import Rating, VoteStatistics
+from schemas.rating import VoteStatistics
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.tables import TABLES as STORED
-from schemas.written import SAMPLED
 from tasks.leaderboard.agreement import bench_agreement
 from tasks.leaderboard.battle_files import read_battles
-from tasks.leaderboard.judged.release import Chosen, chosen_verdicts, judge_agreement, judge_cards, released_board
-from tasks.leaderboard.leaderboard import CATEGORY, OVERALL
+from tasks.leaderboard.leaderboard import CATEGORY
 from tasks.leaderboard.rating_tables import (
     ALL_SLICES,
     PAIR_CARDS,
@@ -29,34 +23,16 @@ from tasks.leaderboard.rating_tables import (
     RatingTables,
     method_of,
 )
-from tasks.leaderboard.submissions.stored import keep_board, stored_board
 from tasks.leaderboard.votes import votes
 from tasks.runtime.timing import timed
-from tasks.runtime.untrusted import one_line
-from tasks.storage.parquet import read_parquet_groups
 from tasks.storage.queries.conversation_features import CATEGORIES, TAXONOMY, conversation_features, with_labels
 from tasks.storage.queries.language_names import english_name
 from tasks.storage.queries.released import battles_as_released, conversations_as_released
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store, frame_of
 
-_ASKED = ["question_id"]
 _FEATURES = {"assistant_tokens": "tokens", **{name: name for name in ("headers", "list_items", "bold", "entities")}}
 """Column of `conversation_features` -> style covariate."""
-
-
-@task(cache_policy=NO_CACHE)
-@timed
-def rate_submissions(settings: Settings, judge_version: str) -> StageReport:
-    """Write the board of a written benchmark to a dated file; earlier ones stay. A note where there is none yet."""
-    store, chosen = Store.open(settings.store), settings.evaluate
-    shuffled = chosen.elo_order == "shuffled"
-    try:
-        board = stored_board(store, chosen.bench or SAMPLED, judge_version, method_of(settings), shuffled)
-    except BadInput as error:  # no verdict so far, as when the budget is used up or the judge is down
-        return StageReport(stage="board", notes=[str(error)])
-    players = len({row.model for row in board})
-    return StageReport(stage="board", counts={"players": players}, result=keep_board(store, board))
 
 
 @task(cache_policy=NO_CACHE)
@@ -89,37 +65,6 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
         "outlier_judges": len(whole.outliers),
     }
     return StageReport(stage="rate", counts=counts)
-
-
-@task(cache_policy=NO_CACHE)
-@timed
-def rate_judged(settings: Settings, versions: Versions, release: Path) -> StageReport:
-    """Write `judge_ratings`, `judge_agreement` and `judge_cards`: the judge's board of the release in this folder.
-
-    They are empty when no verdict is on the draw that is released. The people's board is that of `ratings`.
-    """
-    store = Store.open(settings.store)
-    groups = (g for file in sorted(release.glob("bench/data/*.parquet")) for g in read_parquet_groups(file, _ASKED))
-    prompts = sorted(pl.concat([pl.DataFrame(schema=dict.fromkeys(_ASKED, pl.String)), *groups])["question_id"])
-    board, about, cards = list[JudgeRating](), list[JudgeAgreement](), list[JudgeCard]()
-    chosen = chosen_verdicts(store, prompts, settings.judge_version)
-    if chosen:
-        board = released_board(store, chosen.verdicts, prompts, settings, versions)
-        people = [Rating(**row) for row in store.read("ratings").filter(slice=OVERALL).iter_rows(named=True)]
-        about, cards = [judge_agreement(chosen.verdicts, board, people)], judge_cards(chosen.verdicts)
-    store.replace("judge_ratings", frame_of(JudgeRating, board))
-    store.replace("judge_agreement", frame_of(JudgeAgreement, about))
-    store.replace("judge_cards", frame_of(JudgeCard, cards))
-    counts = {"prompts": len(prompts), "verdicts": len(cards), "boards": len({row.slice for row in board})}
-    return StageReport(stage="rate_judged", counts=counts, notes=_whose(about, chosen))
-
-
-def _whose(about: Sequence[JudgeAgreement], chosen: Chosen | None) -> list[str]:
-    """Whose verdicts are released, and how many judge versions are left out."""
-    notes = [f"board by {row.judge}, {row.protocol}, against {row.baseline}, draw {row.draw}" for row in about]
-    if chosen and chosen.left_out:
-        notes.append(f"verdicts of {len(chosen.left_out)} other judge versions on this draw are not released")
-    return [one_line(note) for note in notes]
 
 
 def _bench_agreement(store: Store, rated: pl.DataFrame, seed: int) -> list[BenchAgreement]:

@@ -1,4 +1,4 @@
-"""`curate correlate`: correlations of boards and benchmarks."""
+"""`curate correlate`: score_correlations of boards and benchmarks."""
 
 import sys
 from pathlib import Path
@@ -35,8 +35,7 @@ def correlate(
 ) -> None:
     """Spearman, Kendall and Pearson of every two columns, over the models that both have."""
     from flows.commands.judge.board_agreement import read_renames
-    from tasks.agreement.correlation import as_matrix, correlations
-    from tasks.agreement.score_tables import read_scores
+    from tasks.agreement.correlation import as_matrix, read_scores, score_correlations
 
     scores, near = read_scores(tables, read_renames(renames) if renames else {}, column or ())
     if svg and svg.suffix != ".svg":
@@ -44,7 +43,7 @@ def correlate(
     if near:
         told = ", ".join(f"{one_line(a, 60)!r} and {one_line(b, 60)!r}" for a, b in near[:NEAR_SHOWN])
         print(f"curate: names that only one table has look alike: {told}; --renames FILE joins them", file=sys.stderr)
-    rows = correlations(scores)
+    rows = score_correlations(scores)
     if as_json:
         for row in rows:
             print(json_text(row.model_dump(mode="json")))

@@ -56,8 +56,7 @@ def metrics(
     seed: SeedOption = 0,
 ) -> None:
     """Hold text metrics and judges against comparisons that several people voted on, by how far they agreed."""
-    from tasks.agreement.text_metrics.comparisons import read_comparisons
-    from tasks.agreement.text_metrics.reproduced import every
+    from tasks.agreement.text_metrics.reproduced import every, read_comparisons
 
     if store is None and not answers:
         raise BadInput("give --store DIR, or --answers FILE with the compared answers")

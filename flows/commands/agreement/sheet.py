@@ -130,7 +130,7 @@ def _read_preferences(
 def anonymous_battles_of(settings: "Settings") -> "pl.DataFrame":
     """The anonymous battles that a release would hold. Raises BadInput for a store without any."""
     from flows.evaluate import released_battles
-    from tasks.storage.queries.shown_battles import anonymous_battles
+    from tasks.evaluate.shown_battles import anonymous_battles
 
     battles = anonymous_battles(released_battles(settings))
     if battles.is_empty():

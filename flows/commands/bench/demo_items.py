@@ -23,7 +23,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the items.")] = 0,
 ) -> None:
     """Draw items with planted faults, invented raters and models; take them in, count the caught faults, judge all."""
-    from flows.commands.judge.submit import print_board, stored_board
+    from flows.commands.judge.submit import board_in_file, print_board
     from tasks.bench.written.checks import read_qualification, take_findings
     from tasks.demo.items import BENCH, files_of, write_demo_items
     from tasks.storage.tables import Store
@@ -47,19 +47,19 @@ def demo(
     take_in(files["items"], settings, BENCH, out / "images", then=rated, last=judged)
     print(told[0])
     _print_caught(files["expected"], store, BENCH)
-    print_board(stored_board(store, boards[-1]), as_json=False)
+    print_board(board_in_file(store, boards[-1]), as_json=False)
 
 
 def _submitted(settings: Settings, folder: Path) -> list[StageReport]:
     """Judge the three models as submissions, one after the other; the last report names the board."""
     from flows.evaluate import submit
     from tasks.demo.items import BENCH, MODELS
-    from tasks.evaluate.visit.sources import VISIT
+    from tasks.evaluate.protocols import VISIT
 
     reports: list[StageReport] = []
     for model in MODELS:
         submission = str(folder / "answers" / f"{model}.jsonl")
-        chosen = {"submission": submission, "submitted_as": model, "bench": BENCH, "protocol": VISIT, "hidden": True}
+        chosen = {"submission": submission, "submitted_as": model, "bench": BENCH, "protocol": VISIT[0], "hidden": True}
         reports += submit(settings_of(store=settings.store, evaluate=chosen))
     return reports
 

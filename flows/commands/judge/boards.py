@@ -2,9 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,20 +13,19 @@ from flows.commands.judge.board_agreement import agreement_with
 from flows.commands.options import BootstrapsOption, JsonOption, ProviderOption, SeedOption, StyleOption, settings_of
 from flows.commands.rating_output import print_rows
 from schemas.errors import BadInput, known_values
-from schemas.judging import STAND_IN, BoardMethod, JudgeBias, NoVerdict, Orders, ParsedJudgements, Resampled
+from schemas.judging import STAND_IN, BoardMethod, NoVerdict, Orders, ParsedJudgements, Resampled
 from schemas.rating import RatingMethod, StylePreset
 from schemas.row import Row
 from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from schemas.judging import JudgeRating
     from schemas.rating import StyleCoefficient
+    from tasks.leaderboard.judged.judged_verdicts import Judged
 
-_STYLE_TABLES = ("style_control", "style_coefficients")
-_TABLES = ("board", "parsed", "bias", *_STYLE_TABLES)
+_BOARDS = ("board", "style_control")
+_TABLES = (*_BOARDS, "parsed", "bias", "style_coefficients")
 
 FilesArgument = Annotated[
     list[Path] | None,
@@ -114,15 +111,11 @@ def board(
 
     With --bench, by the battles of a judge without images on a written benchmark.
     """
-    from tasks.leaderboard.judged.bias import judge_bias
-    from tasks.leaderboard.judged.board import as_ratings, judge_boards, outcomes
-
     if bench is not None:
-        _of_written(store, files, bench, judge_version, seed, as_json)
+        _print_written(store, files, bench, judge_version, seed, as_json)
         return
-    of_store = _of_stores(judge_version, draw, answer_version)
-    _check(files, store, table, slices or [], against, renames, of_store)
-    if files and len(files) == 1 and files[0].suffix == ".csv" and against:
+    _check(files, store, table, slices or [], against, renames, _of_stores(judge_version, draw, answer_version))
+    if against and files and files[0].suffix == ".csv":
         from tasks.leaderboard.battle_files import read_board
 
         _print([agreement_with(read_board(files[0], "overall"), against, renames)], "agreement", as_json)
@@ -131,44 +124,58 @@ def board(
         wanted = {"baseline": baseline, "judge_version": judge_version, "draw": draw}
         judged = _of_store(settings_of(store=store, provider=provider), wanted, answer_version or ())
     else:
-        judged = _of_files(files or [], baseline, answers or [], table)
+        from tasks.leaderboard.judged.judged_verdicts import judged_in_files
+
+        judged = judged_in_files(files or [], baseline, answers or [], whole=table != "parsed")
+    about = {"no_verdict": no_verdict, "orders": orders, "interval": interval, "bootstraps": bootstraps, "seed": seed}
     try:
-        method = BoardMethod(
-            baseline=judged.baseline,
-            strong_weight=strong_weight,
-            no_verdict=no_verdict,
-            orders=orders,
-            interval=interval,
-            bootstraps=bootstraps,
-            seed=seed,
-        )
+        method = BoardMethod(baseline=judged.baseline, strong_weight=strong_weight, **about)
     except ValidationError:
         raise BadInput(f"--strong-weight {strong_weight}: give a number above 0") from None
-    bias = judge_bias(outcomes(judged.verdicts, judged.baseline), judged.judge, judged.baseline)
+    found = _rows(judged, method, table, slices or (), style)
+    if against and table in _BOARDS:
+        from tasks.leaderboard.judged.judge_board import as_ratings
+
+        _print([agreement_with(as_ratings(found), against, renames)], "agreement", as_json)
+        return
+    _print(found, table, as_json)
+    if table in _BOARDS:
+        _note(judged)
+
+
+def _rows(
+    judged: "Judged", method: BoardMethod, table: str, slices: Sequence[str], style: StylePreset
+) -> Sequence[Row]:
+    """The rows of one of `_TABLES`."""
+    from tasks.leaderboard.judged.judge_board import judge_boards
+
     if table == "parsed":
-        _print(judged.parsed, table, as_json)
-    elif table == "bias":
-        _print([bias], table, as_json)
-    else:
-        rows = judge_boards(judged.verdicts, method, judged.judge, judged.tokens, slices or (), judged.prompts)
-        if table in _STYLE_TABLES:
-            rows, coefficients = _style_controlled(rows, judged, method, style)
-            if table == "style_coefficients":
-                _print(coefficients, table, as_json)
-                return
-        if against:
-            _print([agreement_with(as_ratings(rows), against, renames)], "agreement", as_json)
-            return
-        _print(rows, table, as_json)
-        _note(judged.parsed, bias)
+        return judged.parsed
+    if table == "bias":
+        return [judged.bias]
+    rows = judge_boards(judged.verdicts, method, judged.judge, judged.tokens, slices, judged.prompts)
+    if table == "board":
+        return rows
+    board, coefficients = _style_controlled(rows, judged, method, style)
+    return coefficients if table == "style_coefficients" else board
 
 
-def _of_written(
+def _of_store(settings: Settings, wanted: dict[str, str | None], answer_versions: Sequence[str]) -> "Judged":
+    from tasks.leaderboard.judged.judged_verdicts import judged_in_store
+    from tasks.providers import Providers
+    from tasks.signals.steps import signal_versions
+    from tasks.storage.tables import Store
+
+    versions = signal_versions(Providers(settings.providers))
+    return judged_in_store(Store.existing(settings.store), versions, wanted, answer_versions)
+
+
+def _print_written(
     store: str | None, files: list[Path] | None, bench: str, version: str | None, seed: int, as_json: bool
 ) -> None:
     """Print the board of a written benchmark."""
     from flows.commands.judge.submit import print_board
-    from tasks.leaderboard.submissions.stored import stored_board
+    from tasks.leaderboard.judged.submission_boards import stored_board
     from tasks.storage.tables import Store
 
     if store is None or files:
@@ -209,60 +216,10 @@ def _of_stores(judge_version: str | None, draw: str | None, answer_version: list
     return next((name for name, value in given.items() if value), None)
 
 
-@dataclass(frozen=True)
-class _Judged:
-    """Verdicts of one judge on one draw."""
-
-    verdicts: "pl.DataFrame"
-    judge: str
-    baseline: str
-    tokens: dict[str, float]
-    """Model -> mean tokens of its answers."""
-    texts: Callable[[], Sequence[tuple[str, str, str]]]
-    """Reads the judged answers: model, question and text."""
-    parsed: Sequence[ParsedJudgements] = ()
-    prompts: dict[str, int] = field(default_factory=dict)
-    """Slice -> prompts of the draw; empty when the draw is not known."""
-
-
-def _of_files(files: list[Path], baseline: str | None, answers: list[Path], table: str) -> _Judged:
-    from tasks.evaluate.files.answer_files import texts_of_files
-    from tasks.evaluate.files.answer_lengths import answer_lengths
-    from tasks.evaluate.files.judgement_files import check_labels, parsed, read_judgements
-
-    found = read_judgements(files, baseline)
-    if table != "parsed":
-        check_labels(found)
-    tokens: dict[str, float] = {}
-    if answers:
-        lengths = answer_lengths(answers)
-        if found.baseline not in lengths.models:
-            raise BadInput(f"no answers of the baseline {known_values(found.baseline, lengths.models)}")
-        if unknown := sorted(set(found.verdicts["question_id"]) - lengths.questions):
-            raise BadInput(f"question {unknown[0]!r} is judged, but {len(unknown)} such questions have no answer")
-        tokens = lengths.models
-    texts = partial(texts_of_files, answers)
-    return _Judged(found.verdicts, found.judge, found.baseline, tokens, texts, parsed(found))
-
-
-def _of_store(settings: Settings, wanted: dict[str, str | None], answer_versions: Sequence[str]) -> _Judged:
-    from tasks.evaluate.questions import prompts_of_draw
-    from tasks.leaderboard.judged.stored_verdicts import judged_texts, mean_tokens, prompts_by_slice, stored_verdicts
-    from tasks.providers import Providers
-    from tasks.signals.steps import signal_versions
-    from tasks.storage.tables import Store
-
-    store, versions = Store.existing(settings.store), signal_versions(Providers(settings.providers))
-    verdicts = stored_verdicts(store, versions, wanted, answer_versions)
-    prompts = prompts_by_slice(store, prompts_of_draw(store, verdicts["draw"][0]), versions)
-    tokens, texts = mean_tokens(store, verdicts), partial(judged_texts, store, verdicts)
-    return _Judged(verdicts, verdicts["judge"][0], verdicts["baseline"][0], tokens, texts, prompts=prompts)
-
-
 def _style_controlled(
-    rows: "Sequence[JudgeRating]", judged: _Judged, method: BoardMethod, preset: StylePreset
+    rows: "Sequence[JudgeRating]", judged: "Judged", method: BoardMethod, preset: StylePreset
 ) -> "tuple[list[JudgeRating], list[StyleCoefficient]]":
-    from tasks.leaderboard.judged.style import style_controlled, style_of_answers
+    from tasks.leaderboard.judged.judge_style import style_controlled, style_of_answers
     from tasks.providers import Providers
     from tasks.signals.markdown import markdown
 
@@ -285,27 +242,22 @@ def _print(rows: Sequence[Row], table: str, as_json: bool) -> None:
         print(json.dumps(row.model_dump(mode="json")))
 
 
-def _note(parsed: Sequence[ParsedJudgements], bias: JudgeBias) -> None:
-    """What the board rests on, on stderr."""
+def _note(judged: "Judged") -> None:
+    """Say on stderr what the board rests on."""
+    parsed, bias = judged.parsed, judged.bias
     if bias.judge == STAND_IN:
-        told = "it measures how close an answer is to the other models' answers; rank nothing in public with it"
-        print(f"curate: the judge is the {STAND_IN}: {told}", file=sys.stderr)
+        what = "it measures how close an answer is to the other models' answers; rank nothing in public with it"
+        print(f"curate: the judge is the {STAND_IN}: {what}", file=sys.stderr)
     if parsed:
-        counted = {
-            name: sum(getattr(row, name) for row in parsed) for name in ParsedJudgements.model_fields if name != "model"
-        }
-        told = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counted.items())
-        print(f"curate: {told}", file=sys.stderr)
-    flips = f"{bias.flipped:,} of {bias.both_orders:,} pairs flip with the order; " if bias.both_orders else ""
-    seat = (
-        ""
-        if bias.first_seat_fraction is None
-        else f"{bias.first_seat_fraction:.1%} of decisive verdicts are for the first seat; "
-    )
-    vendor = (
-        f"{one_line(bias.judge)} judges models of its own vendor: {one_line(', '.join(bias.same_vendor))}"
-        if bias.same_vendor
-        else ""
-    )
-    if flips or seat or vendor:
-        print(f"curate: {flips}{seat}{vendor}".rstrip("; "), file=sys.stderr)
+        kinds = [name for name in ParsedJudgements.model_fields if name != "model"]
+        counts = [f"{kind.replace('_', ' ')} {sum(getattr(row, kind) for row in parsed):,}" for kind in kinds]
+        print(f"curate: {', '.join(counts)}", file=sys.stderr)
+    told = []
+    if bias.both_orders:
+        told.append(f"{bias.flipped:,} of {bias.both_orders:,} pairs flip with the order")
+    if bias.first_seat_fraction is not None:
+        told.append(f"{bias.first_seat_fraction:.1%} of decisive verdicts are for the first seat")
+    if bias.same_vendor:
+        told.append(f"{one_line(bias.judge)} judges models of its own vendor: {one_line(', '.join(bias.same_vendor))}")
+    if told:
+        print(f"curate: {'; '.join(told)}", file=sys.stderr)

@@ -32,8 +32,8 @@ from tasks.runtime.untrusted import json_text, one_line
 
 if TYPE_CHECKING:
     from schemas.settings import Settings
-    from tasks.evaluate.submission.answers import Submission
-    from tasks.evaluate.submission.judged import Plan
+    from tasks.evaluate.files.submission_files import Submission
+    from tasks.evaluate.submissions import Plan
 
 _NAMED = 5
 """Items that a line names."""
@@ -85,7 +85,7 @@ def submit(
     Answers to a benchmark made on demand are marked by its keys, and its accuracy is printed.
     """
     from flows.before_work import check_before_work
-    from tasks.evaluate.submission.judged import plan_of
+    from tasks.evaluate.submissions import plan_of
     from tasks.storage.tables import Store
 
     if _is_keyed(store, bench):
@@ -119,7 +119,7 @@ def submit(
         return
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         reports = run_stages(settings, ("flows.evaluate", "submit"))
-    if not (board := stored_board(store, reports[-1].result)):
+    if not (board := board_in_file(store, reports[-1].result)):
         return
     print_board(board, as_json)
     if battles:
@@ -136,9 +136,9 @@ def _is_keyed(store: str, bench: str) -> bool:
 def _submit_keyed(store: str, bench: str, answers: Path, model: str, dry_run: bool, as_json: bool) -> None:
     """Take in a model's answers and print its accuracy, overall and by level. Raises BadInput."""
     from tasks.bench.generate.accuracy import accuracy, mark
-    from tasks.evaluate.submission.keyed import keep_keyed, read_keyed
+    from tasks.evaluate.submissions import keep_answers, read_keyed
     from tasks.storage.lock import writing
-    from tasks.storage.queries.benches.generated_items import kept_items
+    from tasks.bench.generate.kept_items import kept_items
     from tasks.storage.tables import Store
 
     opened = Store.existing(store)
@@ -148,7 +148,7 @@ def _submit_keyed(store: str, bench: str, answers: Path, model: str, dry_run: bo
         print(f"curate: {len(handed.answers):,} answers would be taken in", file=sys.stderr)
         return
     with writing(store) as locked:
-        new = keep_keyed(locked, handed)
+        new = keep_answers(locked, handed)
     print(f"curate: {len(handed.answers):,} answers, {new:,} of them new", file=sys.stderr)
     items = kept_items(opened, bench).items
     own = opened.read("answers").filter(pl.col("model") == model, pl.col("version") == handed.version)
@@ -157,7 +157,7 @@ def _submit_keyed(store: str, bench: str, answers: Path, model: str, dry_run: bo
     print(f"curate: beside other models: `curate bench accuracy --bench {bench}`", file=sys.stderr)
 
 
-def stored_board(store: str, file: str | None) -> list[SubmissionRating]:
+def board_in_file(store: str, file: str | None) -> list[SubmissionRating]:
     """The rows of a board; none without a file: the budget was reached before there was one."""
     from tasks.storage.tables import Store
 
@@ -197,23 +197,22 @@ def _say_read(handed: "Submission") -> None:
 
 def _say_cost(settings: "Settings", plan: "Plan") -> None:
     from flows.commands.estimate import in_words, tokens_in
-    from tasks.evaluate.estimate import estimate_without_images
-    from tasks.evaluate.sources import to_ask
-    from tasks.evaluate.visit.protocol import VisitProtocol
+    from tasks.evaluate.estimate import estimate_judging
+    from tasks.evaluate.sources import protocol_of, to_ask
     from tasks.runtime.prices import load_prices
     from tasks.storage.tables import Store
 
     for judge in to_ask(settings):
-        how, prices = VisitProtocol(settings.evaluate.with_reference), load_prices(settings.prices)
-        rows = estimate_without_images(Store(settings.store), plan.wanted, judge, how, prices, tokens_in())
+        how, prices = protocol_of(settings.evaluate), load_prices(settings.prices)
+        rows = estimate_judging(Store(settings.store), plan.wanted, judge, how, prices, tokens_in())
         for row in rows:
             print(f"curate: {in_words(row)}", file=sys.stderr)
 
 
 def _write_lines(settings: "Settings", plan: "Plan", path: Path) -> None:
     from tasks.evaluate.steps import judge_in_use
-    from tasks.evaluate.submission.lines import battle_lines
-    from tasks.storage.queries.benches.visit_battles import visit_battles, visit_verdicts
+    from tasks.evaluate.submissions import battle_lines
+    from tasks.evaluate.visit_battles import visit_battles, visit_verdicts
     from tasks.storage.tables import Store
 
     verdicts = visit_verdicts(Store.existing(settings.store), plan.items.bench, judge_in_use(settings))

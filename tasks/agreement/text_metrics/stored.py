@@ -7,7 +7,7 @@ import polars as pl
 
 from schemas.errors import BadInput, known_values
 from tasks.agreement.text_metrics.reproduced import Winners
-from tasks.storage.queries.benches.visit_battles import visit_battles, visit_verdicts
+from tasks.evaluate.visit_battles import ITEMS_DRAW, visit_battles, visit_verdicts
 from tasks.storage.queries.benches.written_items import ItemForJudging, items_for_judging
 from tasks.storage.tables import Store
 
@@ -47,7 +47,7 @@ def _answers(store: Store, items: Mapping[str, ItemForJudging]) -> dict[tuple[st
 
 
 def _judges(store: Store, bench: str) -> dict[str, Winners]:
-    versions = store.read("verdicts", ["judge_version", "draw"]).filter(draw=f"items-{bench}")["judge_version"]
+    versions = store.read("verdicts", ["judge_version", "draw"]).filter(draw=f"{ITEMS_DRAW}{bench}")["judge_version"]
     found: dict[str, Winners] = {}
     for version in sorted(versions.unique()):
         try:

@@ -27,7 +27,7 @@ _STOPS = {
 """inspect_ai's stop reason -> state."""
 
 
-class Said(NamedTuple):
+class SaidAnswer(NamedTuple):
     """One answer of a file."""
 
     where: str
@@ -41,7 +41,7 @@ class Said(NamedTuple):
     """None where the file does not say it."""
 
 
-def answers_in(file: Path) -> Iterator[Said] | None:
+def answers_in(file: Path) -> Iterator[SaidAnswer] | None:
     """The answers of a file; None when it is a JSON or TSV file that holds none. Raises BadInput."""
     if file.suffix == ".eval":
         raise BadInput(f"{file.name}: a packed log of inspect_ai; unpack it with `inspect log convert --to json`")
@@ -96,7 +96,7 @@ def _lines(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield where, row
 
 
-def _line(row: dict[str, Any], file: Path, where: str) -> Said:
+def _line(row: dict[str, Any], file: Path, where: str) -> SaidAnswer:
     """A line of JSON Lines."""
     try:
         if "resps" in row:  # lmms-eval: samples_TASK.jsonl in a folder, or under a name, of the model
@@ -135,7 +135,7 @@ def _table(file: Path) -> list[dict[str, Any]]:
         raise BadInput(f"{file.name}: cannot be read as a table ({type(error).__name__})") from None
 
 
-def _predictions(rows: list[dict[str, Any]], file: Path) -> Iterator[Said]:
+def _predictions(rows: list[dict[str, Any]], file: Path) -> Iterator[SaidAnswer]:
     """VLMEvalKit: MODEL/MODEL_BENCHMARK.tsv, also within a folder of the run."""
     folder = file.parent.parent if _RUN.fullmatch(file.parent.name) else file.parent
     if not file.stem.startswith(f"{folder.name}_"):
@@ -151,7 +151,7 @@ def _predictions(rows: list[dict[str, Any]], file: Path) -> Iterator[Said]:
         yield _said(where, folder.name, str(name), str(text) if is_number else text if isinstance(text, str) else None)
 
 
-def _samples(log: dict[str, Any], file: Path) -> Iterator[Said]:
+def _samples(log: dict[str, Any], file: Path) -> Iterator[SaidAnswer]:
     """inspect_ai: a log as JSON."""
     for number, sample in enumerate(log["samples"], 1):
         where = f"{file.name}:sample {number}"
@@ -176,8 +176,10 @@ def _unknown_shape(where: str) -> BadInput:
     return BadInput(f"{where}: no known shape of an answer file; see docs/judge_calls.md for those that are")
 
 
-def _said(where: str, model: Any, name: Any, text: Any, tokens: Any = None, state: AnswerState | None = None) -> Said:
+def _said(
+    where: str, model: Any, name: Any, text: Any, tokens: Any = None, state: AnswerState | None = None
+) -> SaidAnswer:
     if not (isinstance(model, str) and model and isinstance(name, str) and (text is None or isinstance(text, str))):
         raise BadInput(f"{where}: model, question and answer must be texts; see docs/judge_calls.md")
     counted = tokens if isinstance(tokens, int) and 0 <= tokens < 2**31 else None
-    return Said(where, model, name, None if state is AnswerState.FAILED else text, counted, state)
+    return SaidAnswer(where, model, name, None if state is AnswerState.FAILED else text, counted, state)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.agreement.correlation import correlations
-from tasks.agreement.score_tables import read_scores
+from tasks.agreement.correlation import read_scores, score_correlations
 
 BESIDE = Path(__file__).parents[4] / "shared" / "data"
 FOLDER = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "printed-tables"
@@ -33,5 +32,5 @@ def test_wildvisions_elo_bench_and_mmmu(tmp_path):
         [tmp_path / "arena.csv", FOLDER / "wildvision-table4.csv"], RENAMES, ("elo", "score", "mmmu")
     )
     assert near == []
-    found = {(row.a, row.b): (round(row.spearman, 3), row.models) for row in correlations(scores)}
+    found = {(row.a, row.b): (round(row.spearman, 3), row.models) for row in score_correlations(scores)}
     assert found == {("elo", "score"): (0.963, 21), ("elo", "mmmu"): (0.813, 19), ("score", "mmmu"): (0.866, 19)}

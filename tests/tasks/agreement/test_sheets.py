@@ -8,7 +8,7 @@ import pytest
 from schemas.errors import BadInput
 from tasks.agreement.experts import experts
 from tasks.agreement.sheets import drawn_evenly, is_swapped, item_of, people_of, read_sheet, write_sheet
-from tasks.storage.queries.shown_battles import anonymous_battles
+from tasks.evaluate.shown_battles import anonymous_battles
 from tests.builders import gathered_rows
 from tests.voted_store import MODELS, SECRETS, voted
 

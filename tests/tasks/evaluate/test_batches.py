@@ -14,13 +14,14 @@ from schemas.settings import Settings
 from tasks.runtime.budget import ledger, start_ledger
 from tests.asked_bench import PUBLIC, benched, models_file
 from tests.batch_server import BatchServer, failed, result
-from tests.builders import VERSIONS
+from tests.builders import VERSIONS, gathered_rows
+from tests.voted_store import voted
 
 pytest.importorskip("openai", reason="production extra")
 pytest.importorskip("google.genai", reason="production extra")
 pytest.importorskip("anthropic", reason="production extra")
 from tasks.evaluate.sources import to_ask
-from tasks.evaluate.steps import collect_answers, collect_verdicts
+from tasks.evaluate.steps import collect_answers, collect_verdicts, collect_votes
 from tasks.providers.production.calls import Service
 
 ROOT = Path(__file__).parents[3]
@@ -174,3 +175,12 @@ def test_a_batch_needs_a_model_that_is_called(tmp_path):
     assert to_ask(Settings(store=store.root, batch=True)) == []  # a run that asks for tags
     with pytest.raises(BadInput, match="batch: no model is called"):
         collect_verdicts.fn(_settings(store, judge="embedded", baseline="base"), VERSIONS)
+
+
+def test_votes_go_through_batches_and_a_second_run_sends_nothing(server, tmp_path):
+    store = voted(tmp_path)
+    server.lines = lambda rows: b"".join(result(row, "[[left]]") for row in rows)
+    settings = _settings(store, judge=_file(tmp_path, server, "openai", "judge"), sample=4)
+    for _ in range(2):
+        collect_votes.fn(settings, VERSIONS, [gathered_rows(store).rows["battle"]])
+        assert (len(server.batches), len(server.requests), store.height("judge_votes")) == (1, 4, 4)

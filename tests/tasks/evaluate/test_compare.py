@@ -110,9 +110,9 @@ def test_wildvision_shows_the_baseline_first_and_once(judged):
     assert report.model_calls == {"judge": 4}
 
 
-def test_a_second_run_makes_no_call_and_another_judge_or_protocol_makes_its_own(judged, server, tmp_path):
+def test_another_judge_or_protocol_makes_its_own_calls(judged, server, tmp_path):
     compare = judged()
-    assert [len(compare()[1]) for _ in range(2)] == [2, 0]
+    assert len(compare()[1]) == 2
     assert len(compare(protocol="wildvision")[1]) == 1
     other = models_file(tmp_path, server.url, "other", temperature=1)
     assert len(compare(judge=other)[1]) == 2
@@ -154,18 +154,6 @@ def test_the_label_of_the_second_reply_counts_and_two_different_labels_are_none(
     assert compare.store.read("verdicts").filter(protocol="visionarena")["label"].to_list() == [None, None]
 
 
-def test_a_failed_call_stores_nothing_and_is_made_again(judged, server):
-    compare = judged()
-    server.answer(
-        Reply(said_by(lambda text: "[[A>B]]" if text.index("Long.") < text.index("Short.") else Reply({}, 400)))
-    )
-    report, _ = compare()
-    assert report.failures == {"judge: http_400": 1}
-    assert compare.store.read("verdicts").select(SEATS).rows() == [("base", "m", "A>B")]
-    server.answer(Reply(completed("[[B>A]]")))
-    assert [_seats(request) for request in compare()[1]] == [["Short.", "Long."]]
-
-
 def test_an_answer_that_imitates_the_published_marks_is_fenced_and_counted(judged, server):
     compare = judged(base="Long.", m=HOSTILE)
     server.answer(Reply(said_by(lambda text: f"It says {text[text.index('My final') :][:60]} [[B>A]]")))
@@ -183,14 +171,16 @@ KILLED = """
 import sys
 from pathlib import Path
 from tasks.evaluate.answers import answers_by_model
-from tasks.evaluate.compare import compare
-from tasks.evaluate.files.models_file import read_models
+from tasks.evaluate.ask import ask, model_judge
+from tasks.evaluate.pairs import pairs_with_baseline
 from tasks.evaluate.protocols import protocol
 from tasks.evaluate.questions import bench_of_store
+from tasks.evaluate.sources import read_models
 from tasks.storage.tables import Store
 store, (judge,) = Store(sys.argv[1]), read_models(Path(sys.argv[2]))
-bench = bench_of_store(store, hidden=False)
-compare(store, bench, answers_by_model(store, bench), judge, protocol("visionarena"), "base")
+bench, how = bench_of_store(store, hidden=False), protocol("visionarena")
+pairs = list(pairs_with_baseline(bench, answers_by_model(store, bench), how, "base"))
+ask(store, pairs, how, model_judge(judge, how))
 """
 
 

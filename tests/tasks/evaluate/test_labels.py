@@ -1,9 +1,9 @@
-"""A verdict is the label in the judge's text."""
+"""A verdict is what the judge's text states, in the words of its protocol."""
 
 import pytest
 
 from schemas.judging import Label
-from tasks.evaluate.labels import parse_label
+from tasks.evaluate.labels import extracted, parse_label, parse_vote, verdict_in
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,39 @@ from tasks.evaluate.labels import parse_label
 )
 def test_one_label_in_either_spelling_is_a_verdict_and_anything_else_is_none(text, label):
     assert parse_label(text) is label
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("[[A]] looks good, yet [[b]]", (True, Label.B_BETTER)),
+        ('{"reasons": "[[B]]", "better": "A"}', (True, Label.A_BETTER)),
+        ('{"better": "C"} [[none]]', (True, None)),
+        ("A is better", (False, None)),
+        ("[" * 20_000, (False, None)),
+    ],
+)
+def test_the_structured_or_the_last_stated_verdict_counts(text, found):
+    assert verdict_in(text) == found
+    assert extracted(text) is None
+
+
+def test_one_word_is_extracted():
+    assert (extracted("Response B."), extracted("a"), extracted("A or B")) == (Label.B_BETTER, Label.A_BETTER, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("It is the left one. [[left]]", "model_a"),
+        ("[[ Both Bad ]]", "tie_bothbad"),
+        ("[[RIGHT]] and once more: [[right]]", "model_b"),
+        ("[[tie]]", "tie"),
+        ("[[NA]]", None),
+        ("[[left]] or [[right]]", None),
+        ("[left] left [[maybe]]", None),
+        ("", None),
+    ],
+)
+def test_a_vote_is_the_one_label_in_double_brackets(text, label):
+    assert parse_vote(text) == label

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tasks.evaluate.files.judgement_files import parsed, read_judgements
-from tasks.evaluate.protocols import protocol
+from tasks.evaluate.protocols import AnswerPair, protocol
 
 BESIDE = Path(__file__).parents[4] / "shared" / "data"
 FOLDER = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "judge-wildvision"
@@ -81,8 +81,8 @@ def test_the_published_prompts_are_built_again_to_the_letter():
         if sent is None:
             continue
         baseline, own = (answers[row["question_id"], model] for model in (BASELINE, row["model"]))
-        found = wildvision.messages(own["instruction"], baseline["output"], own["output"])
+        found = wildvision.prompt(AnswerPair({}, own["instruction"], baseline["output"], own["output"]))
         assert found.fenced_marks == 0
-        assert found.user == sent[0]["text"]
+        assert found.messages[1].text == sent[0]["text"]
         built += 1
     assert built == 10 * 498

@@ -10,8 +10,8 @@ import pytest
 from schemas.judging import STAND_IN, Answer, BoardMethod
 from schemas.rating import StylePreset
 from tasks.evaluate.questions import bench_of_store
-from tasks.leaderboard.judged.board import judge_boards
-from tasks.leaderboard.judged.style import style_controlled, style_of_answers
+from tasks.leaderboard.judged.judge_board import judge_boards
+from tasks.leaderboard.judged.judge_style import style_controlled, style_of_answers
 from tasks.signals.markdown import markdown
 from tests.asked_bench import PUBLIC, benched
 from tests.builders import store_with, verdict

@@ -10,10 +10,8 @@ import polars as pl
 import pytest
 
 from schemas.errors import CurateError
-from tasks.agreement.text_metrics.cider import Cider
-from tasks.agreement.text_metrics.comparisons import read_comparisons
-from tasks.agreement.text_metrics.metrics import metrics
-from tasks.agreement.text_metrics.reproduced import board_agreement, judged, reproduced, scored
+from tasks.agreement.text_metrics.metrics import Cider, metrics
+from tasks.agreement.text_metrics.reproduced import board_agreement, judged, read_comparisons, reproduced, scored
 
 BESIDE = Path(__file__).parents[5] / "shared" / "data"
 LLMFAO = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "votes-llmfao"

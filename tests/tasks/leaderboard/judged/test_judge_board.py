@@ -13,8 +13,7 @@ from schemas.judging import BoardMethod, NoVerdict, Orders, Resampled
 from tasks.leaderboard.agreement import agreement
 from tasks.leaderboard.battle_files import read_board
 from tasks.leaderboard.bradley_terry import log_strengths
-from tasks.leaderboard.judged.bias import judge_bias
-from tasks.leaderboard.judged.board import judge_boards, outcomes
+from tasks.leaderboard.judged.judge_board import judge_bias, judge_boards, outcomes
 from tasks.leaderboard.votes import rateable, votes
 
 BESIDE = Path(__file__).parents[5] / "shared" / "data"

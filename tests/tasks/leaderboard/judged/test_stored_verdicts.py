@@ -6,7 +6,7 @@ from schemas.errors import BadInput
 from schemas.judging import Answer, AnswerState
 from schemas.tables import SIGNALS
 from schemas.topic import TopicMember
-from tasks.leaderboard.judged.stored_verdicts import mean_tokens, stored_verdicts
+from tasks.leaderboard.judged.judged_verdicts import mean_tokens, stored_verdicts
 from tests.builders import conversation, measure_clean, store_with, verdict
 
 VERSIONS = dict.fromkeys(SIGNALS, "1")
@@ -52,3 +52,9 @@ def test_verdicts_on_two_versions_of_a_models_answers_do_not_mix(tmp_path):
 def test_a_store_without_verdicts_says_how_to_make_them(tmp_path):
     with pytest.raises(BadInput, match="curate judge compare"):
         stored_verdicts(store_with(tmp_path), VERSIONS, {})
+
+
+def test_a_store_with_verdicts_on_written_benchmarks_alone_names_them(tmp_path):
+    judged = verdict(protocol="visit", draw="items-drawn", baseline="")
+    with pytest.raises(BadInput, match=r"no verdicts on a drawn benchmark; .* give --bench NAME \(drawn\)"):
+        stored_verdicts(store_with(tmp_path, verdicts=[judged]), VERSIONS, {})

@@ -1,20 +1,85 @@
-"""The verdicts of a store that one board is computed from: of one judge version, on one draw, with one baseline."""
+"""The verdicts that one board is computed from, of files or of a store: one judge version, one draw, one baseline."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
 
 import polars as pl
 
 from schemas.errors import BadInput, known_values
-from tasks.storage.queries.benches.visit_battles import VISIT
+from schemas.judging import JudgeBias, ParsedJudgements
+from tasks.evaluate.files.answer_files import answer_lengths, texts_of_files
+from tasks.evaluate.files.judgement_files import check_labels, parsed, read_judgements
+from tasks.evaluate.protocols import VISIT
+from tasks.evaluate.questions import prompts_of_draw
+from tasks.evaluate.visit_battles import ITEMS_DRAW
+from tasks.leaderboard.judged.judge_board import judge_bias, outcomes
 from tasks.storage.queries.conversation_features import CATEGORIES, with_labels
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
 
-COLUMNS = [
+VERDICT_COLUMNS = [
     "question_id", "model_a", "model_b", "baseline", "answer_a", "answer_b", "label", "judge", "judge_version", "draw",
     "fenced_marks", "document_id", "protocol",
 ]  # fmt: skip
-"""Of `verdicts`: what a board needs."""
+"""Columns of `verdicts` that boards read."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Verdicts of one judge on one draw."""
+
+    verdicts: pl.DataFrame
+    """question_id, model_a, model_b and label, and a bool column for every slice."""
+    judge: str
+    """Name of the judge."""
+    baseline: str
+    """Model that every other one was compared with."""
+    tokens: Mapping[str, float]
+    """Model -> mean tokens of its answers."""
+    texts: Callable[[], Sequence[tuple[str, str, str]]]
+    """Reads the judged answers: model, question and text."""
+    parsed: Sequence[ParsedJudgements] = ()
+    """What the texts of judgement files hold."""
+    prompts: Mapping[str, int] = field(default_factory=dict)
+    """Slice -> prompts of the draw; empty when the draw is not known."""
+
+    @cached_property
+    def bias(self) -> JudgeBias:
+        """How far to trust the judge."""
+        return judge_bias(outcomes(self.verdicts, self.baseline), self.judge, self.baseline)
+
+
+def judged_in_files(files: Sequence[Path], baseline: str | None, answers: Sequence[Path], whole: bool) -> Judged:
+    """The verdicts of judgement files; `answers` are files or folders of the judged answers.
+
+    Raises BadInput for files that cannot be read, a question without an answer, and with `whole` for a model of whose
+    judgements fewer than half have a label.
+    """
+    found = read_judgements(files, baseline)
+    if whole:
+        check_labels(found)
+    tokens: dict[str, float] = {}
+    if answers:
+        lengths = answer_lengths(answers)
+        if found.baseline not in lengths.models:
+            raise BadInput(f"no answers of the baseline {known_values(found.baseline, lengths.models)}")
+        if unknown := sorted(set(found.verdicts["question_id"]) - lengths.questions):
+            raise BadInput(f"question {unknown[0]!r} is judged, but {len(unknown)} such questions have no answer")
+        tokens = lengths.models
+    texts = partial(texts_of_files, answers)
+    return Judged(found.verdicts, found.judge, found.baseline, tokens, texts, parsed(found))
+
+
+def judged_in_store(
+    store: Store, versions: Versions, wanted: Mapping[str, str | None], answer_versions: Sequence[str] = ()
+) -> Judged:
+    """The verdicts of a store. Raises BadInput as `stored_verdicts` does."""
+    verdicts = stored_verdicts(store, versions, wanted, answer_versions)
+    prompts = prompts_by_slice(store, prompts_of_draw(store, verdicts["draw"][0]), versions)
+    tokens, texts = mean_tokens(store, verdicts), partial(judged_texts, store, verdicts)
+    return Judged(verdicts, verdicts["judge"][0], verdicts["baseline"][0], tokens, texts, prompts=prompts)
 
 
 def stored_verdicts(
@@ -28,9 +93,14 @@ def stored_verdicts(
     `image:<domain>`. Raises BadInput without verdicts, and where several judge versions, draws, baselines or versions
     of a model's answers are left: a board never mixes them.
     """
-    verdicts = store.read("verdicts", COLUMNS).filter(~pl.col("protocol").is_in(VISIT))  # they have boards of their own
+    of_items = pl.col("protocol").is_in(VISIT)  # they have boards of their own
+    every = store.read("verdicts", VERDICT_COLUMNS)
+    verdicts = every.filter(~of_items)
     if verdicts.is_empty():
-        raise BadInput(f"store {store.root!r} has no verdicts; make them with `curate judge compare`")
+        written = sorted(draw.removeprefix(ITEMS_DRAW) for draw in every.filter(of_items)["draw"].unique())
+        told = f"for its written benchmarks give --bench NAME ({', '.join(written)}), or " if written else ""
+        which = " on a drawn benchmark" if written else ""
+        raise BadInput(f"store {store.root!r} has no verdicts{which}; {told}make them with `curate judge compare`")
     for column in ("baseline", "judge_version", "draw"):
         value = wanted.get(column)
         known = sorted(verdicts[column].unique())

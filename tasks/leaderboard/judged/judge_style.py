@@ -8,7 +8,7 @@ from schemas.errors import BadInput
 from schemas.judging import BoardMethod, JudgeRating
 from schemas.rating import Cluster, Rating, RatingMethod, StyleCoefficient, StylePreset
 from schemas.signals import Markdown
-from tasks.leaderboard.judged.board import battles_of, outcomes
+from tasks.leaderboard.judged.judge_board import battles_of, outcomes
 from tasks.leaderboard.leaderboard import OVERALL
 from tasks.leaderboard.style_control import STYLE_CONTROL, style_board
 

@@ -1,20 +1,60 @@
-"""Battles of models and the reference -> the board, of all items and of every family."""
+"""The board of a written benchmark: Elo, Bradley-Terry, coverage and wins against the reference, kept in dated files.
 
+All items and each family have a board.
+"""
+
+import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import orjson
 import polars as pl
 
+from schemas.errors import BadInput
 from schemas.rating import Rating, RatingMethod
 from schemas.submission import SubmissionRating
+from schemas.written import Split
+from tasks.evaluate.visit_battles import REFERENCE, one_answer_version, visit_battles, visit_verdicts
+from tasks.leaderboard.judged.judge_board import COVERAGE_MIN
 from tasks.leaderboard.leaderboard import OVERALL, slice_boards
 from tasks.leaderboard.records import elo_ratings, expected_score
 from tasks.leaderboard.votes import Mask, Votes, votes
-from tasks.storage.queries.benches.visit_battles import REFERENCE, visit_battles
+from tasks.storage.queries.benches.written_items import ItemForJudging, items_for_judging
+from tasks.storage.tables import Store
 
-COVERAGE_MIN = 0.95
+_FOLDER = "boards"
+"""In the store: a folder for each benchmark, a file for each board."""
+
+
+def stored_board(
+    store: Store, bench: str, judge_version: str | None, method: RatingMethod, shuffled: bool
+) -> list[SubmissionRating]:
+    """The board now. Raises BadInput without battles, or for several judges or versions of a model's answers."""
+    verdicts = one_answer_version(visit_verdicts(store, bench, judge_version))
+    families = {item.item_id: item.family for item in _could_be_judged(store, bench, verdicts)}
+    rows = submission_board(verdicts, families, bench, method, shuffled, datetime.now(UTC))
+    if not rows:
+        raise BadInput(f"no battle on benchmark {bench!r} has verdicts in both orders yet; ask for the rest again")
+    return rows
+
+
+def _could_be_judged(store: Store, bench: str, verdicts: pl.DataFrame) -> list[ItemForJudging]:
+    """The items that coverage is a share of: hidden ones only where some of them are judged."""
+    judged, items = set(verdicts["question_id"]), items_for_judging(store, bench)
+    needs_reference = verdicts["protocol"][0] == "visit-reference"
+    hidden = any(item.split is Split.HIDDEN for item in items if item.item_id in judged)
+    able = [item for item in items if item.captions and (item.reference or not needs_reference)]
+    return [item for item in able if hidden or item.split is not Split.HIDDEN]
+
+
+def keep_board(store: Store, board: list[SubmissionRating]) -> str:
+    """Write the board beside the earlier ones; returns its path in the store."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", board[0].bench)
+    path = f"{_FOLDER}/{name}/{re.sub('[-:]', '', board[0].made_at)}.jsonl"
+    store.write_bytes(path, b"".join(orjson.dumps(row.model_dump(mode="json")) + b"\n" for row in board))
+    return path
 
 
 def submission_board(

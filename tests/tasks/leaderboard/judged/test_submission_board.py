@@ -7,9 +7,9 @@ import pytest
 
 from schemas.errors import CurateError
 from schemas.rating import RatingMethod
+from tasks.evaluate.visit_battles import one_answer_version, visit_battles
+from tasks.leaderboard.judged.submission_boards import submission_board
 from tasks.leaderboard.records import expected_score
-from tasks.leaderboard.submissions.board import submission_board
-from tasks.storage.queries.benches.visit_battles import one_version, visit_battles
 
 NOW = datetime(2024, 9, 18, tzinfo=UTC)
 FAMILIES = {f"i{n}": ("counting", "humor")[n % 2] for n in range(6)}
@@ -72,4 +72,4 @@ def test_two_versions_of_a_models_answers_do_not_mix():
     said = _verdicts(*SAID)
     mixed = pl.concat([said, said.with_columns(answer_a=pl.lit("another"))])
     with pytest.raises(CurateError, match="two versions of the answers of"):
-        one_version(mixed)
+        one_answer_version(mixed)

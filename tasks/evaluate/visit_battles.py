@@ -1,16 +1,19 @@
 """Battles from verdicts of a judge without the image: both orders of two answers to one item, put together."""
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from schemas.errors import BadInput, known_values
+from tasks.evaluate.protocols import VISIT, AnswerPair, Protocol
 from tasks.storage.content_id import combined_id
 from tasks.storage.queries.benches.written_items import ItemForJudging, items_for_judging
 from tasks.storage.tables import Store
 
-VISIT = ("visit", "visit-reference")
-"""Protocols of such judges in `verdicts`."""
 REFERENCE = "reference"
 """The verified reference as a player on boards; no model may have this name."""
+ITEMS_DRAW = "items-"
+"""Start of the draw, in `verdicts`, of a written benchmark."""
 _OF_PAIR = ["question_id", "shown", "model_a", "model_b", "answer_a", "answer_b"]
 _COLUMNS = [*_OF_PAIR, "label", "judge", "judge_version", "draw", "protocol"]
 
@@ -30,7 +33,7 @@ def visit_verdicts(store: Store, bench: str, judge_version: str | None = None) -
     items = items_for_judging(store, bench)
     current = [shown_id(item, with_reference) for item in items for with_reference in (False, True)]
     found = store.read("verdicts", _COLUMNS).filter(
-        pl.col("protocol").is_in(VISIT), pl.col("shown").is_in(current), draw=f"items-{bench}"
+        pl.col("protocol").is_in(VISIT), pl.col("shown").is_in(current), draw=f"{ITEMS_DRAW}{bench}"
     )
     if found.is_empty():
         raise BadInput(
@@ -47,7 +50,7 @@ def visit_verdicts(store: Store, bench: str, judge_version: str | None = None) -
     return found.filter(judge_version=judge_version or known[0])
 
 
-def one_version(verdicts: pl.DataFrame) -> pl.DataFrame:
+def one_answer_version(verdicts: pl.DataFrame) -> pl.DataFrame:
     """The verdicts. Raises BadInput when they are on two versions of a model's answers; the reference may have many."""
     sides = [verdicts.select(model=f"model_{side}", version=f"answer_{side}") for side in ("a", "b")]
     several = (
@@ -101,3 +104,13 @@ def visit_battles(verdicts: pl.DataFrame) -> pl.DataFrame:
         flipped=(pl.col("said") == 2) & (pl.col("balance") == 0),
         no_verdict=2 - pl.col("said").cast(pl.Int64),
     ).sort(_OF_PAIR)
+
+
+def order_counts(store: Store, pairs: Sequence[AnswerPair], protocol: Protocol, version: str) -> dict[str, int]:
+    """How many battles of the pairs have both orders, tie, or flip with the order."""
+    key = [*protocol.key, "judge_version"]
+    named = [(*(pair.row[name] for name in protocol.key), version) for pair in pairs]
+    keys = pl.DataFrame(named, schema=dict.fromkeys(key, pl.String), orient="row")
+    battles = visit_battles(store.read("verdicts", [*key, "label"]).join(keys, on=key, how="semi"))
+    ties = battles.filter(winner="tie").height
+    return {"battles": battles.height, "ties": ties, "flipped": int(battles["flipped"].sum())}

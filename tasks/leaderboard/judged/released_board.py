@@ -11,9 +11,8 @@ from schemas.judging import STAND_IN, BoardMethod, JudgeRating
 from schemas.rating import Rating
 from schemas.settings import Settings
 from tasks.leaderboard.agreement import agreement
-from tasks.leaderboard.judged.bias import judge_bias
-from tasks.leaderboard.judged.board import as_ratings, judge_boards, outcomes
-from tasks.leaderboard.judged.stored_verdicts import COLUMNS, mean_tokens, prompts_by_slice, with_slices
+from tasks.leaderboard.judged.judge_board import as_ratings, judge_bias, judge_boards, outcomes
+from tasks.leaderboard.judged.judged_verdicts import VERDICT_COLUMNS, mean_tokens, prompts_by_slice, with_slices
 from tasks.leaderboard.leaderboard import OVERALL
 from tasks.storage.queries.benches.draws import draw_name, drawn_prompts
 from tasks.storage.queries.benches.judged import answer_ids, verdict_ids
@@ -28,7 +27,7 @@ _BEST = (-pl.col("len"), -pl.col("place"))
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenVerdicts:
     """The verdicts of one judge version, with one baseline and one version of every model's answers."""
 
     verdicts: pl.DataFrame
@@ -36,7 +35,9 @@ class Chosen:
     """Judge versions with verdicts on the released draw that are not in the release."""
 
 
-def chosen_verdicts(store: Store, question_ids: Sequence[str], judge_version: str | None = None) -> Chosen | None:
+def chosen_verdicts(
+    store: Store, question_ids: Sequence[str], judge_version: str | None = None
+) -> ChosenVerdicts | None:
     """The verdicts on the released prompts that a board is made of; None when there are none.
 
     A board never mixes judge versions, baselines, or versions of a model's answers: of several, the one with most
@@ -47,7 +48,7 @@ def chosen_verdicts(store: Store, question_ids: Sequence[str], judge_version: st
         draw = draw_name(drawn_prompts(store, hidden=False), hidden=False)
     except BadInput:  # some of its prompts are not kept any more, so that no verdict is on what is released
         return None
-    found = store.read("verdicts", COLUMNS).with_row_index("place")  # rows are in the order of arrival
+    found = store.read("verdicts", VERDICT_COLUMNS).with_row_index("place")  # rows are in the order of arrival
     found = found.filter(pl.col("question_id").is_in(list(question_ids)), pl.col("judge") != _PERSON, draw=draw)
     versions = sorted({*found["judge_version"]})
     if judge_version is not None:
@@ -60,7 +61,7 @@ def chosen_verdicts(store: Store, question_ids: Sequence[str], judge_version: st
     order = found.group_by(*_CHOICE, stand_in).agg(*_COUNTED).sort("stand_in", *_BEST)
     first = order.row(0, named=True)
     chosen = found.filter(**{name: first[name] for name in _CHOICE})
-    return Chosen(_of_one_version(chosen), [name for name in versions if name != first["judge_version"]])
+    return ChosenVerdicts(_of_one_version(chosen), [name for name in versions if name != first["judge_version"]])
 
 
 def _of_one_version(verdicts: pl.DataFrame) -> pl.DataFrame:

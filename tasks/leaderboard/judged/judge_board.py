@@ -1,10 +1,11 @@
-"""Boards from a judge's verdicts: every model against one baseline, whose score is 50.
+"""Boards from a judge's verdicts: every model against one baseline, whose score is 50; and how far to trust the judge.
 
 With one common opponent, a model's maximum-likelihood Bradley-Terry win rate is its weighted wins, with ties as half,
 out of all its weighted verdicts; so WildVision-Bench's and Arena-Hard's scores need no fit. `1000 + 400 log10(odds)`
 is the rating.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -12,11 +13,11 @@ import numpy as np
 import polars as pl
 
 from schemas.errors import BadInput, known_values
-from schemas.judging import BoardMethod, JudgeRating, NoVerdict, Orders, Resampled
+from schemas.judging import BoardMethod, JudgeBias, JudgeRating, NoVerdict, Orders, Resampled
 from schemas.rating import Rating
+from schemas.row import Row
 from tasks.leaderboard.bradley_terry import SCALE
 from tasks.leaderboard.intervals import draws, quantiles95
-from tasks.leaderboard.judged.bias import same_vendor
 from tasks.leaderboard.leaderboard import OVERALL
 from tasks.leaderboard.votes import Matrix, Numbers, Vector, Votes, rateable, votes
 
@@ -25,6 +26,22 @@ _OF_SEAT = {"A>>B": 2, "A>B": 1, "A=B": 0, "B>A": -1, "B>>A": -2}
 """Label -> outcome for the first seat."""
 _LABEL = {outcome: label for label, outcome in _OF_SEAT.items()}
 _COUNTS = {"much_better": 2, "better": 1, "tie": 0, "worse": -1, "much_worse": -2}
+_VENDORS = {
+    "OpenAI": r"gpt|chatgpt|o[134]\b|davinci",
+    "Anthropic": "claude",
+    "Google": "gemini|gemma|palm|paligemma",
+    "Meta": r"llama-?\d|meta-llama",
+    "Alibaba": "qwen|qvq",
+    "Mistral": "mi[sx]tral|pixtral",
+    "DeepSeek": "deepseek",
+    "Reka": "reka",
+    "01.AI": "yi-",
+    "xAI": "grok",
+    "Shanghai AI Lab": "internvl|internlm",
+    "Microsoft": r"phi-?\d",
+    "Amazon": "nova-|amazon",
+}
+"""Vendor -> how names of its models begin, after an organisation and a slash."""
 
 
 def outcomes(verdicts: pl.DataFrame, baseline: str) -> pl.DataFrame:
@@ -83,7 +100,7 @@ def judge_boards(
     return rows
 
 
-def as_ratings(board: Sequence[JudgeRating]) -> list[Rating]:
+def as_ratings(board: Sequence[Row]) -> list[Rating]:
     """The scores of a board as ratings, for agreement with another board."""
     return [
         Rating(
@@ -97,7 +114,7 @@ def as_ratings(board: Sequence[JudgeRating]) -> list[Rating]:
             flags=row.flags,
         )
         for row in board
-        if row.score is not None
+        if isinstance(row, JudgeRating) and row.score is not None
     ]
 
 
@@ -219,3 +236,38 @@ def _counted(each: pl.DataFrame, seen: pl.Expr) -> dict[str, dict[str, float]]:
         reward=50 * outcome.fill_null(0).mean(),
     )
     return {row.pop("model"): row for row in counts.join(rates, on="model").to_dicts()}
+
+
+def vendor(model: str) -> str | None:
+    """The vendor of a model, by its name."""
+    name = model.rpartition("/")[2].lower()
+    return next((vendor for vendor, begins in _VENDORS.items() if re.match(begins, name)), None)
+
+
+def same_vendor(judge: str, model: str) -> bool:
+    """Whether judge and model are of one vendor, as far as their names tell."""
+    return vendor(judge) is not None and vendor(judge) == vendor(model)
+
+
+def judge_bias(told: pl.DataFrame, judge: str, baseline: str) -> JudgeBias:
+    """`JudgeBias` of `outcomes`, which may have a column fenced_marks."""
+    models = told.filter(pl.col("model") != baseline)
+    first = pl.when(pl.col("model_a") == pl.col("model")).then("outcome").otherwise(-pl.col("outcome"))
+    seats = models.drop_nulls("outcome").with_columns(first=first.sign())
+    pairs = seats.group_by("question_id", "model").agg(orders=pl.len(), first=pl.col("first"))
+    both = pairs.filter(pl.col("orders") == 2)
+    sides = both["first"].list.sum().abs()
+    decisive = both["first"].explode().drop_nulls().cast(pl.Int64)
+    decisive = decisive.filter(decisive != 0)
+    flipped = int((sides == 2).sum())
+    return JudgeBias(
+        judge=judge,
+        verdicts=seats.height,
+        no_verdicts=models.height - seats.height,
+        both_orders=both.height,
+        flipped=flipped,
+        flipped_fraction=flipped / both.height if both.height else None,
+        first_seat_fraction=float((decisive > 0).sum()) / len(decisive) if len(decisive) else None,
+        same_vendor=sorted(name for name in {*models["model"], baseline} if same_vendor(judge, name)),
+        fenced_marks=int(told["fenced_marks"].sum()) if "fenced_marks" in told.columns else 0,
+    )

@@ -11,13 +11,13 @@ import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
 from schemas.judging import Answer, AnswerState
-from tasks.storage.queries.benches.visit_battles import REFERENCE
+from tasks.evaluate.visit_battles import REFERENCE
 
 _ITEM, _FAMILY = ("item_id", "question_id", "item"), ("family", "instruction_category")
 _TEXT = ("prediction", "output", "answer", "text")
 """Names of columns; the first one present is used. Of VisIT-Bench's sheets also `MODEL prediction`."""
-SUFFIXES = (".csv", ".jsonl", ".parquet")
-NAME_CHARACTERS_MAX = 100
+_SUFFIXES = (".csv", ".jsonl", ".parquet")
+_NAME_CHARACTERS_MAX = 100
 
 
 class Answerable(Protocol):
@@ -87,8 +87,8 @@ def read_submission(path: Path, model: str, items: Sequence[Answerable]) -> Subm
 
 
 def _check_name(model: str) -> None:
-    if not model.strip() or len(model) > NAME_CHARACTERS_MAX or not model.isprintable():
-        raise BadInput(f"--model: give a name of 1 to {NAME_CHARACTERS_MAX} printable characters")
+    if not model.strip() or len(model) > _NAME_CHARACTERS_MAX or not model.isprintable():
+        raise BadInput(f"--model: give a name of 1 to {_NAME_CHARACTERS_MAX} printable characters")
     if model.strip().lower() == REFERENCE:
         raise BadInput(f"--model {model!r} is the name of the verified reference; give another one")
 
@@ -138,8 +138,8 @@ def _rows(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
-    if path.suffix not in SUFFIXES:
-        raise BadInput(f"{str(path)!r}: unknown kind of file; give answers as one of {', '.join(SUFFIXES)}")
+    if path.suffix not in _SUFFIXES:
+        raise BadInput(f"{str(path)!r}: unknown kind of file; give answers as one of {', '.join(_SUFFIXES)}")
     try:
         if path.suffix == ".csv":
             return pl.read_csv(path, infer_schema=False).to_dicts()

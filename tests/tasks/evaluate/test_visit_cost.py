@@ -2,12 +2,9 @@
 
 from schemas.asked_model import AskedModel
 from schemas.prices import Prices
-from schemas.written import Split
-from tasks.evaluate.estimate import estimate_without_images
-from tasks.evaluate.visit.compare import OrderedPair
-from tasks.evaluate.visit.protocol import VisitProtocol
+from tasks.evaluate.estimate import estimate_judging
+from tasks.evaluate.protocols import VISIT, AnswerPair, protocol
 from tasks.runtime.prices import load_prices
-from tasks.storage.queries.benches.written_items import ItemForJudging
 from tasks.storage.tables import Store
 
 PRICES = """
@@ -31,11 +28,11 @@ def _prices(folder) -> Prices:
 
 def test_700_battles_of_800_tokens_in_and_250_out_cost_50_to_70_dollars_at_the_prices_of_2023(tmp_path):
     judge = AskedModel(name="gpt-4", vendor="openai", model="gpt-4-0613")
-    item = ItemForJudging("i", "f", "What?", ["A cup."], None, (), Split.VALIDATION, "d")
-    answers = [{"model": name, "version": "1", "text": name} for name in "xy"]
-    both = [OrderedPair(item, "s", *answers), OrderedPair(item, "s", *reversed(answers))]
+    row = dict.fromkeys(("question_id", "shown", "model_a", "model_b", "answer_a", "answer_b"), "x")
+    both = [AnswerPair(row, "What?", *answers, captions=["A cup."]) for answers in ("xy", "yx")]
     store = Store.open(str(tmp_path / "store"))
-    found = estimate_without_images(store, both * 700, judge, VisitProtocol(False), _prices(tmp_path), lambda text: 800)
+    prices, how = _prices(tmp_path), protocol(VISIT[0])
+    found = estimate_judging(store, both * 700, judge, how, prices, lambda text: 800)
     assert [(row.mode, row.calls, round(row.usd, 2)) for row in found] == [
         ("one by one", 1400, 54.6),
         ("batch", 1400, 27.3),

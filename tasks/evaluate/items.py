@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from schemas.errors import BadInput, known_values
 from schemas.written import SAMPLED, Split
 from tasks.evaluate.questions import Bench, Question, bench_of_questions, bench_of_store
+from tasks.evaluate.visit_battles import ITEMS_DRAW, REFERENCE
 from tasks.storage.content_id import combined_id
-from tasks.storage.queries.benches.visit_battles import REFERENCE
 from tasks.storage.queries.benches.written_items import ItemForJudging, items_for_judging
 from tasks.storage.tables import Store
 
@@ -26,7 +26,7 @@ class Items:
     @property
     def draw(self) -> str:
         """As in `verdicts`."""
-        return f"items-{self.bench}"
+        return f"{ITEMS_DRAW}{self.bench}"
 
 
 def items_of(store: Store, bench: str, *, hidden: bool, needs_reference: bool) -> Items:
@@ -78,9 +78,9 @@ def written_bench(store: Store, bench: str) -> Bench:
     items = items_for_judging(store, bench)
     if not items:
         raise BadInput(f"--bench {known_values(bench, {*store.read('bench_items', ['bench'])['bench'], SAMPLED})}")
-    return bench_of_questions(store, f"items-{bench}", questions_of(items))
+    return bench_of_questions(store, f"{ITEMS_DRAW}{bench}", item_questions(items))
 
 
-def questions_of(items: Sequence[ItemForJudging]) -> list[Question]:
+def item_questions(items: Sequence[ItemForJudging]) -> list[Question]:
     """The items as questions."""
     return [Question(item.item_id, item.instruction, item.image_ids) for item in items]
