@@ -18,7 +18,7 @@ def run() -> list[dict[str, Any]]:
     images = generator.integers(0, 2**64, (IMAGES, 4), dtype=np.uint64)
     images[: IMAGES // 10] = listed[: IMAGES // 10] ^ np.uint64(2**20 - 1)
     distance = np.full(LISTED, PDQ_DISTANCE, np.uint8)
-    known = KnownHashes({}, np.ascontiguousarray(listed.T), distance, "")
+    known = KnownHashes((), {}, np.ascontiguousarray(listed.T), distance, "")
     digits = [row.astype(">u8").tobytes().hex() for row in images]
     faiss.omp_set_num_threads(1)
     index = faiss.IndexBinaryFlat(256)

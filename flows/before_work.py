@@ -19,8 +19,8 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
     """Raises CurateError for the first setting that cannot be used. `today` is by default this machine's UTC date."""
     from tasks.evaluate.sources import to_ask
     from tasks.ingest.formats.data_files import source_files
+    from tasks.ingest.image_files import preset_files
     from tasks.ingest.known_images import load_known_hashes
-    from tasks.ingest.presets import preset_files
     from tasks.policy.policy_file import load_policy
     from tasks.release.build import checked_version
     from tasks.storage.tables import Store

@@ -21,7 +21,7 @@ from schemas.table import Held
 from schemas.tables import TABLES
 from tasks.images.decode import DecodedImage
 from tasks.images.hashes import pdq_digits
-from tasks.ingest.presets import PresetFile
+from tasks.ingest.image_files import PresetFile
 from tasks.ingest.quarantine import PRESET, hold, key_of
 from tasks.storage.content_id import text_id
 from tasks.storage.part_rewrite import names_any, rows_without
@@ -63,6 +63,8 @@ def file_digests(content: bytes) -> FileDigests:
 class KnownHashes:
     """All of the operator's lists."""
 
+    files: tuple[str, ...]
+    """The lists."""
     exact: dict[str, frozenset[str]]
     """Kind -> hexadecimal digits; every kind but pdq."""
     pdq: Hashes
@@ -104,7 +106,8 @@ def load_known_hashes(files: Iterable[str]) -> KnownHashes:
     """
     exact: dict[str, set[str]] = {kind: set() for kind in DIGITS}
     near: dict[tuple[str, int], None] = {}
-    for file in files:
+    paths = tuple(files)
+    for file in paths:
         for kind, value, distance in _entries(file):
             if kind == "pdq":
                 near[value, distance] = None
@@ -113,6 +116,7 @@ def load_known_hashes(files: Iterable[str]) -> KnownHashes:
     listed = sorted(near)
     basis = repr([sorted((kind, sorted(values)) for kind, values in exact.items()), listed])
     return KnownHashes(
+        files=paths,
         exact={kind: frozenset(values) for kind, values in exact.items()},
         pdq=np.ascontiguousarray(_words([value for value, _ in listed]).T),
         pdq_distance=np.array([distance for _, distance in listed], np.uint8),

@@ -14,8 +14,8 @@ from schemas.takedown import NearCopy, TakenDownKind
 from tasks.dedup.near_images import near_hashes, near_images
 from tasks.images.decode import ImageRejected, open_image
 from tasks.images.hashes import image_hashes
+from tasks.ingest.image_files import logged_name
 from tasks.ingest.known_images import FileDigests, file_digests
-from tasks.ingest.presets import logged_name
 from tasks.ingest.quarantine import PRESET, quarantined
 from tasks.storage.distinct import Distinct
 from tasks.storage.tables import Store

@@ -18,9 +18,9 @@ from tasks.demo.planted_evidence import read_facts
 from tasks.demo.problems import PLANTERS
 from tasks.demo.problems.lines import SPOILERS
 from tasks.demo.words import load
+from tasks.ingest.image_files import preset_files
 from tasks.ingest.log_files import lines, log_files
 from tasks.ingest.log_line import Place
-from tasks.ingest.presets import preset_files
 from tasks.ingest.read_logs import LogContent
 from tasks.storage.user_ids import Pseudonyms
 
