@@ -26,7 +26,7 @@ from tasks.ingest.image_files import ImageSource
 from tasks.ingest.known_images import load_known_hashes
 from tasks.ingest.take_in import ImageReader
 from tasks.providers import Providers
-from tasks.runtime.shards import shard_runner
+from tasks.runtime.parallel import shard_runner
 from tasks.signals.run import MeasuringObserver
 from tasks.storage.tables import Store
 

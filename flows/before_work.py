@@ -25,7 +25,7 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
     from tasks.release.build import checked_version
     from tasks.storage.tables import Store
     from tasks.storage.user_ids import given_key, known_key
-    from tasks.takedown.requests import requested
+    from tasks.takedown.take_down import requested
     from tasks.topics.engines import engine
 
     given_key()

@@ -3,9 +3,9 @@
 import polars as pl
 
 from schemas.tags import Categories, Taxonomy
+from tasks.storage.queries.kept import unsafe_documents
 from tasks.storage.queries.released import battles_as_released
 from tasks.storage.queries.signals import Versions, signal_values
-from tasks.storage.queries.unsafe import unsafe_documents
 from tasks.storage.tables import Store
 
 _TAGGER = "failure_types"

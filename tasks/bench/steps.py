@@ -24,7 +24,8 @@ from tasks.bench.written.checks import check_known
 from tasks.bench.written.write import STAND_IN_NOTE, reference_gaps, write_by_model, write_by_rules
 from tasks.runtime.timing import timed
 from tasks.storage.queries.benches.written_items import items_for_judging
-from tasks.storage.queries.documents import embedded_documents, kept_conversations
+from tasks.storage.queries.documents import embedded_documents
+from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_of

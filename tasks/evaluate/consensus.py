@@ -16,7 +16,7 @@ from tasks.evaluate.compare import ByModel, Pair, pairs, unjudged
 from tasks.evaluate.protocols import Protocol
 from tasks.evaluate.questions import Bench, Question
 from tasks.providers.capabilities import TextEmbedder
-from tasks.storage.append_incrementally import append_incrementally
+from tasks.storage.parts import append_incrementally
 from tasks.storage.tables import Store
 
 NOTE = (

@@ -21,7 +21,7 @@ from tasks.ingest.formats.data_files import TABLES, line_rows, table_rows
 from tasks.ingest.log_files import IMAGE_FOLDERS, LogFile, server_folders
 from tasks.ingest.log_line import Place
 from tasks.ingest.quarantine import EMBEDDED
-from tasks.storage.part_rewrite import rows_without
+from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_schema
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".avif", ".heic", ".heif", ".tif", ".tiff", ".svg")

@@ -24,7 +24,7 @@ from tasks.images.hashes import pdq_digits
 from tasks.ingest.image_files import PresetFile
 from tasks.ingest.quarantine import PRESET, hold, key_of
 from tasks.storage.content_id import text_id
-from tasks.storage.part_rewrite import names_any, rows_without
+from tasks.storage.parts import names_any, rows_without
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import UNFINISHED
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from schemas.reject import QuarantineCause, Quarantined, Reject, RejectReason
 from schemas.takedown import TakenDownKind
-from tasks.storage.part_rewrite import rows_without
+from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_of
 from tasks.storage.tombstones import UNFINISHED, Tombstones
 

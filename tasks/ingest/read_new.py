@@ -24,7 +24,7 @@ from tasks.ingest.read_logs import LogContent, broken_records, sighting_table
 from tasks.ingest.read_plan import PART_BYTES, PIECE_BYTES, FilePlan, Piece, batches, changed, plan
 from tasks.runtime.parallel import map_in_processes
 from tasks.runtime.progress import progress, tell
-from tasks.storage.part_rewrite import rows_without
+from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_of
 from tasks.storage.tombstones import UNFINISHED as UNFINISHED_TAKEDOWN
 from tasks.storage.tombstones import Tombstones

@@ -35,8 +35,8 @@ from tasks.ingest.made_images import drawn, record_drawings, sight_items, source
 from tasks.ingest.quarantine import EMBEDDED, PRESET, keep_names_out
 from tasks.ingest.read_new import read_new
 from tasks.ingest.take_in import ImageObserver, ImageReader, Shard, take_in
+from tasks.runtime.parallel import shard_runner
 from tasks.runtime.progress import tell
-from tasks.runtime.shards import shard_runner
 from tasks.runtime.timing import report, timed
 from tasks.storage.tables import Store, frame_of
 from tasks.storage.tombstones import Tombstones

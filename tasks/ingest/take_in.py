@@ -23,9 +23,8 @@ from schemas.takedown import TakenDownKind
 from tasks.images.decode import FILE_BYTES_MAX, DecodedImage, ImageRejected, open_image, within
 from tasks.ingest.image_files import ImageSource
 from tasks.ingest.known_images import KnownHashes, file_digests, load_known_hashes
-from tasks.runtime.parallel import map_ordered
+from tasks.runtime.parallel import ShardRunner, map_ordered
 from tasks.runtime.progress import Advance, progress, silent
-from tasks.runtime.shards import ShardRunner
 from tasks.runtime.timing import Measured
 from tasks.storage.tables import Store, frame_of, frame_schema
 from tasks.storage.tombstones import Tombstones

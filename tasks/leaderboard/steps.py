@@ -34,8 +34,13 @@ from tasks.leaderboard.votes import votes
 from tasks.runtime.timing import timed
 from tasks.runtime.untrusted import one_line
 from tasks.storage.parquet import read_parquet_groups
-from tasks.storage.queries.conversation_features import CATEGORIES, TAXONOMY, conversation_features, with_labels
-from tasks.storage.queries.language_names import english_name
+from tasks.storage.queries.conversation_features import (
+    CATEGORIES,
+    TAXONOMY,
+    conversation_features,
+    english_name,
+    with_labels,
+)
 from tasks.storage.queries.released import battles_as_released, conversations_as_released
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store, frame_of

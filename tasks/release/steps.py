@@ -35,8 +35,8 @@ from tasks.release.shards import LAYOUT, ReleasedImages, write_shards
 from tasks.runtime.timing import timed
 from tasks.storage.queries.benches.bench import bench_evidence, topics_fit
 from tasks.storage.queries.benches.judged import embedded_judge
-from tasks.storage.queries.decided import is_decided
 from tasks.storage.queries.funnel import funnel
+from tasks.storage.queries.kept import is_decided
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions
 from tasks.storage.run_record import run_records

@@ -33,7 +33,7 @@ from tasks.signals import (
     failure_signals,
 )
 from tasks.signals.run import BATCH, Load, Rows, cut, measure_items, measured, missing
-from tasks.storage.append_incrementally import append_incrementally
+from tasks.storage.parts import append_incrementally
 from tasks.storage.queries.signals import table_name
 from tasks.storage.tables import Store
 

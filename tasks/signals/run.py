@@ -15,9 +15,8 @@ from schemas.tables import TABLES
 from tasks.images.decode import DecodedImage, decode_stored
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
-from tasks.runtime.parallel import map_ordered
+from tasks.runtime.parallel import ShardRunner, map_ordered
 from tasks.runtime.progress import Advance, progress, silent
-from tasks.runtime.shards import ShardRunner
 from tasks.runtime.timing import Measured
 from tasks.signals import Item, Signal, image_signals, signal_of
 from tasks.storage.queries.images import StoredImages

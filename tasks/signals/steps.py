@@ -13,8 +13,8 @@ from schemas.settings import Settings
 from schemas.signals import MeasuredOn
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
+from tasks.runtime.parallel import shard_runner
 from tasks.runtime.progress import progress
-from tasks.runtime.shards import shard_runner
 from tasks.runtime.timing import Measured, report, timed
 from tasks.signals import (
     DESCRIPTIVE_TEXT_SIGNALS,
@@ -34,8 +34,8 @@ from tasks.signals.run import ImageItems, Measurer, TextItems, measure_items, mi
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.benches.judged import released_judge_texts
 from tasks.storage.queries.benches.written_items import item_images, validation_texts
-from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.queries.images import StoredImages
+from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.released import conversations_as_released
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store

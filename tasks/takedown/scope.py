@@ -17,7 +17,7 @@ from tasks.images.hashes import image_hashes
 from tasks.ingest.image_files import logged_name
 from tasks.ingest.known_images import FileDigests, file_digests
 from tasks.ingest.quarantine import PRESET, quarantined
-from tasks.storage.distinct import Distinct
+from tasks.storage.content_id import Distinct
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import Tombstones, possible_conv_ids
 from tasks.storage.user_ids import Pseudonyms, store_key

@@ -14,8 +14,7 @@ from tasks.runtime.timing import timed
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import UNFINISHED
 from tasks.takedown.releases import withdraw_known
-from tasks.takedown.requests import requested, take_down_requested
-from tasks.takedown.take_down import finish
+from tasks.takedown.take_down import finish, requested, take_down_requested
 from tasks.takedown.told import export_lines, left_lines, release_lines
 
 _REQUESTS = "takedown_requests"

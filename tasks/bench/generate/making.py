@@ -32,8 +32,8 @@ from tasks.providers import MAKERS, Providers
 from tasks.providers.capabilities import Author, Failed, ImageModel, Viewer
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
-from tasks.storage.append_incrementally import AppendRows, append_incrementally
 from tasks.storage.content_id import combined_id
+from tasks.storage.parts import AppendRows, append_incrementally
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store, frame_of
 from tasks.storage.tombstones import Tombstones

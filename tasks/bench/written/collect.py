@@ -22,7 +22,7 @@ from schemas.row import Row
 from schemas.written import PEOPLE, PUBLISHED, SAMPLED, Caption, ItemCheck, Reference, WrittenBy, WrittenItem
 from tasks.bench.written.item_files import DRAFTED_BY, Item
 from tasks.storage.content_id import ID_DIGITS, combined_id, text_id
-from tasks.storage.part_rewrite import rows_without
+from tasks.storage.parts import rows_without
 from tasks.storage.queries.benches.item_verdicts import review_of_check
 from tasks.storage.queries.benches.written_items import captions_id, split_of
 from tasks.storage.tables import Store, frame_of

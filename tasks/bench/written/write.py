@@ -20,7 +20,7 @@ from tasks.providers.capabilities import BatchQueue, ChatMessage, ChatModel, Fai
 from tasks.providers.chat import chat_model
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
-from tasks.storage.append_incrementally import append_incrementally
+from tasks.storage.parts import append_incrementally
 from tasks.storage.queries.benches.written_items import (
     ItemForJudging,
     captions_id,

@@ -11,7 +11,7 @@ from tasks.evaluate.submission.draw import drawn_battles
 from tasks.evaluate.visit.compare import OrderedPair, ordered_pairs, players
 from tasks.evaluate.visit.items import Items
 from tasks.evaluate.visit.sources import answers_on, items_chosen
-from tasks.storage.append_incrementally import append_incrementally
+from tasks.storage.parts import append_incrementally
 from tasks.storage.queries.benches.written_items import items_for_judging
 from tasks.storage.tables import Store
 

@@ -16,7 +16,7 @@ from tasks.evaluate.visit.compare import JudgeReply, OrderedPair, judge_prompt, 
 from tasks.evaluate.visit.items import Items
 from tasks.evaluate.visit.protocol import VisitProtocol
 from tasks.providers.capabilities import TextEmbedder
-from tasks.storage.append_incrementally import append_incrementally
+from tasks.storage.parts import append_incrementally
 from tasks.storage.tables import Store
 
 NOTE = (

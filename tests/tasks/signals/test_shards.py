@@ -13,7 +13,7 @@ from schemas.takedown import TakenDownKind
 from tasks.images.decode import open_image
 from tasks.ingest import steps as ingest
 from tasks.providers import Providers
-from tasks.runtime.shards import shards_on
+from tasks.runtime.parallel import shards_on
 from tasks.signals import run
 from tasks.signals.run import MeasuringObserver
 from tasks.signals.steps import catch_up_images, measure_texts

@@ -17,7 +17,7 @@ from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
-from tasks.storage.append_incrementally import append_incrementally
+from tasks.storage.parts import append_incrementally
 from tasks.storage.queries.benches.generated_items import kept_items
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store

@@ -4,7 +4,7 @@ import polars as pl
 
 from schemas.errors import BadInput
 from tasks.storage.content_id import combined_id
-from tasks.storage.queries.documents import kept_conversations
+from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.tables import Store
 
 HIDDEN = "hidden-"

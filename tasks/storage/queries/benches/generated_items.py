@@ -10,7 +10,7 @@ from schemas.generated import GeneratedItem
 from schemas.generated_results import AuditMode
 from schemas.policy import GeneratedRule
 from tasks.storage.queries.benches.item_verdicts import generated_reviews
-from tasks.storage.queries.documents import kept_conversations
+from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.tables import Store
 
