@@ -23,8 +23,8 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
     from tasks.ingest.known_images import load_known_hashes
     from tasks.policy.policy_file import load_policy
     from tasks.release.build import checked_version
+    from tasks.storage.keyed_ids import given_key, known_key
     from tasks.storage.tables import Store
-    from tasks.storage.user_ids import given_key, known_key
     from tasks.takedown.take_down import requested
     from tasks.topics.engines import engine
 

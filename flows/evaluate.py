@@ -14,9 +14,9 @@ from tasks.leaderboard.steps import rate_submissions
 from tasks.providers import Providers
 from tasks.release.gather import Gathered
 from tasks.signals.steps import signal_versions
+from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.kept import is_decided
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import UNFINISHED
 
 
 @flow(name="answer")

@@ -19,10 +19,10 @@ from tasks.agreement.sheets import CELL_CHARACTERS_MAX, COLUMNS, image_files, is
 from tasks.agreement.text_metrics.stored import Stored
 from tasks.runtime.untrusted import csv_text, one_line
 from tasks.storage.content_id import combined_id
+from tasks.storage.keyed_ids import Pseudonyms
 from tasks.storage.queries.benches.visit_battles import REFERENCE
 from tasks.storage.queries.benches.written_items import ItemForJudging
 from tasks.storage.tables import Store
-from tasks.storage.user_ids import Pseudonyms
 
 BATTLES = {
     "question_id": pl.String,

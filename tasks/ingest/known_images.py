@@ -24,9 +24,9 @@ from tasks.images.hashes import pdq_digits
 from tasks.ingest.image_files import PresetFile
 from tasks.ingest.quarantine import PRESET, hold, key_of
 from tasks.storage.content_id import text_id
+from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.parts import names_any, rows_without
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import UNFINISHED
 
 Hashes = npt.NDArray[np.uint64]
 

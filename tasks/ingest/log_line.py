@@ -12,7 +12,7 @@ from schemas.battle import Winner
 from schemas.conversation import RecordType
 from schemas.reject import LineRejected, RejectReason
 from tasks.storage.content_id import text_id
-from tasks.storage.user_ids import Pseudonyms
+from tasks.storage.keyed_ids import Pseudonyms
 
 MARK = "<image>"
 """Stands for an image among the words of a message."""

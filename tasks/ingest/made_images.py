@@ -11,8 +11,8 @@ from tasks.ingest.formats.adapter import UNDATED_SECONDS
 from tasks.ingest.image_files import ImageSource
 from tasks.ingest.quarantine import EMBEDDED
 from tasks.storage.content_id import text_id
+from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.tables import Store, frame_of
-from tasks.storage.tombstones import Tombstones
 
 MODEL = "no-model"
 """Model of an item's conversation: nobody has answered it."""

@@ -11,9 +11,9 @@ import polars as pl
 
 from schemas.reject import QuarantineCause, Quarantined, Reject, RejectReason
 from schemas.takedown import TakenDownKind
+from tasks.storage.keyed_ids import UNFINISHED, Tombstones
 from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_of
-from tasks.storage.tombstones import UNFINISHED, Tombstones
 
 PRESET = "preset:"
 """Prefix of the name of a preset image."""

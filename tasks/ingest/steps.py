@@ -38,9 +38,8 @@ from tasks.ingest.take_in import ImageObserver, ImageReader, Shard, take_in
 from tasks.runtime.parallel import shard_runner
 from tasks.runtime.progress import tell
 from tasks.runtime.timing import report, timed
+from tasks.storage.keyed_ids import Tombstones, store_key
 from tasks.storage.tables import Store, frame_of
-from tasks.storage.tombstones import Tombstones
-from tasks.storage.user_ids import store_key
 
 
 @task(cache_policy=NO_CACHE)

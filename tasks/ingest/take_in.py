@@ -26,8 +26,8 @@ from tasks.ingest.known_images import KnownHashes, file_digests, load_known_hash
 from tasks.runtime.parallel import ShardRunner, map_ordered
 from tasks.runtime.progress import Advance, progress, silent
 from tasks.runtime.timing import Measured
+from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.tables import Store, frame_of, frame_schema
-from tasks.storage.tombstones import Tombstones
 
 FILES_AT_ONCE = 16
 PIXELS_AT_ONCE = 32_000_000

@@ -18,8 +18,8 @@ from tasks.export.records import exports
 from tasks.publish.records import publications
 from tasks.release.build import MANIFEST, WITHDRAWN, staging_folder
 from tasks.storage.content_id import Distinct
+from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import Tombstones
 
 _CHECKED = "ingest/known_withdrawn"
 _FOLDERS = ("tables", "releases", "exports")

@@ -16,10 +16,10 @@ from schemas.tables import TABLES
 from schemas.takedown import TakenDownKind
 from tasks.ingest.quarantine import PRESET, key_of, taken_down_in, withdraw_taken_down
 from tasks.storage.content_id import Distinct, text_id
+from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.layout import unknown_tables
 from tasks.storage.parts import names_any, parts_with, rewritten
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import Tombstones
 from tasks.takedown.other_layouts import unwanted_elsewhere
 
 _OF_CONVERSATIONS = ["conversation_id", "turns.list.element.text_id", "prompt_id", "document_id", "image_ids"]

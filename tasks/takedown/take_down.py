@@ -17,11 +17,10 @@ from schemas.takedown import REQUESTS, NearCopy, Removed, TakenDownKind
 from tasks.ingest.log_files import server_folders, source_name
 from tasks.ingest.log_line import is_conv_id
 from tasks.runtime.progress import tell
+from tasks.storage.keyed_ids import UNFINISHED, Tombstones, store_key
 from tasks.storage.queries.kept import is_decided, mark_decided
 from tasks.storage.reviews import take_in
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import UNFINISHED, Tombstones
-from tasks.storage.user_ids import store_key
 from tasks.takedown.other_layouts import require_sweepable
 from tasks.takedown.releases import (
     forget_versions,

@@ -20,9 +20,8 @@ from tasks.bench.generate.results import audit
 from tasks.bench.generate.word_graph import mean_cosine
 from tasks.providers import Providers
 from tasks.runtime.timing import timed
+from tasks.storage.keyed_ids import Tombstones, store_key
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import Tombstones
-from tasks.storage.user_ids import store_key
 
 STAND_INS = "made with embedded stand-ins ({}): it shows that the way works, and ranks nothing in public"
 

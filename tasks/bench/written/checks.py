@@ -13,12 +13,12 @@ from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.written import Fault, ItemCheck
 from tasks.runtime.untrusted import csv_text, one_line
 from tasks.storage.content_id import text_id
+from tasks.storage.keyed_ids import Pseudonyms, store_key
 from tasks.storage.queries.benches.item_verdicts import review_of_check
 from tasks.storage.queries.benches.written_items import ItemForJudging, item_members, items_for_judging
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.reviews import add_reviews
 from tasks.storage.tables import Store
-from tasks.storage.user_ids import Pseudonyms, store_key
 
 SHOWN = ("item", "images", "instruction", "captions", "reference", "reference_id")
 FILLED_IN = ("rater", "correct", "fault", "harmful")

@@ -22,7 +22,7 @@ from tasks.ingest.image_files import preset_files
 from tasks.ingest.log_files import lines, log_files
 from tasks.ingest.log_line import Place
 from tasks.ingest.read_logs import LogContent
-from tasks.storage.user_ids import Pseudonyms
+from tasks.storage.keyed_ids import Pseudonyms
 
 DOCUMENTATION = [
     ipaddress.ip_network(block) for block in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32")

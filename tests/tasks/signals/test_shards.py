@@ -17,9 +17,8 @@ from tasks.runtime.parallel import shards_on
 from tasks.signals import run
 from tasks.signals.run import MeasuringObserver
 from tasks.signals.steps import catch_up_images, measure_texts
+from tasks.storage.keyed_ids import Tombstones, store_key
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import Tombstones
-from tasks.storage.user_ids import store_key
 from tests.builders import NOON, conversation, image, image_bytes, store_with
 from tests.builders import drawn_image as drawn
 from tests.tasks.ingest.logs import DAY, chat, image_name, write

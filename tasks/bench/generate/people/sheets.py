@@ -15,10 +15,10 @@ from schemas.generated_results import ItemReview, ReviewRow
 from tasks.bench.generate.bench_state import BenchState
 from tasks.bench.generate.results.accuracy import interval
 from tasks.runtime.untrusted import csv_text
+from tasks.storage.keyed_ids import store_key
 from tasks.storage.queries.benches.item_verdicts import FITS, generated_reviews, review_of_generated
 from tasks.storage.reviews import add_reviews
 from tasks.storage.tables import Store
-from tasks.storage.user_ids import store_key
 
 ASKED = FITS
 """Columns that raters fill in with yes or no."""
