@@ -15,11 +15,9 @@ import polars as pl
 from schemas.image import NearImage
 from schemas.policy import NearImages, SemanticImages
 from schemas.row import Row
-from tasks.dedup.cosine import Vectors, close_rows
+from tasks.dedup.cosine import Rows, Vectors, close_rows
 from tasks.storage.queries.signals import Versions, signal_values, table_name
 from tasks.storage.tables import Store, frame_schema
-
-Rows = npt.NDArray[np.int64]
 
 GREY_PIXELS = 32 * 32
 PDQ_BITS = 256
@@ -64,7 +62,7 @@ def near_images(hash_pairs: pl.DataFrame, greys: pl.DataFrame, radius: NearImage
     place = dict(zip(greys["image_id"], range(greys.height), strict=True))
     pixels = np.frombuffer(bytes.fromhex("".join(greys["grey"])), np.uint8).reshape(-1, GREY_PIXELS)
     i, j = (hash_pairs[side].replace_strict(place, return_dtype=pl.Int64).to_numpy() for side in ("image_a", "image_b"))
-    correlation = correlations(pixels, i, j)
+    correlation = grey_correlations(pixels, i, j)
     near = hash_pairs.with_columns(grey_correlation=pl.Series(correlation, dtype=pl.Float32))
     return near.filter(correlation >= radius.grey_correlation_min).select(frame_schema(NearImage).names())
 
@@ -78,7 +76,7 @@ def _distances(hashes: npt.NDArray[np.uint64], i: Rows, j: Rows) -> Rows:
     return found
 
 
-def correlations(pixels: npt.NDArray[np.uint8], i: Rows, j: Rows) -> npt.NDArray[np.float32]:
+def grey_correlations(pixels: npt.NDArray[np.uint8], i: Rows, j: Rows) -> npt.NDArray[np.float32]:
     """Pearson correlation, float32 (pairs,), of rows i and j of thumbnails uint8 (n, 1024).
 
     For two flat images it is undefined: 1 if they are about equally bright, else 0.

@@ -20,7 +20,7 @@ WITHHELD = "withheld"
 """Why an image cannot be used that is on a list of known hashes, or was taken down."""
 
 
-def drawn(store: Store) -> list[Drawing]:
+def waiting_drawings(store: Store) -> list[Drawing]:
     """The images that wait to be taken in, and the orders that were refused."""
     return [Drawing.model_validate(row) for row in store.read("drawings").to_dicts()]
 

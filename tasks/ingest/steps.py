@@ -15,7 +15,7 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.ingest.assemble import assemble_store
 from tasks.ingest.formats import bench_items
-from tasks.ingest.formats.data_files import described, source_files
+from tasks.ingest.formats.data_files import files_in_words, source_files
 from tasks.ingest.image_files import (
     ImageSource,
     PresetFile,
@@ -31,10 +31,10 @@ from tasks.ingest.image_files import (
 )
 from tasks.ingest.known_images import KnownHashes, apply_lists, hold_images, load_known_hashes, not_held, purge_flagged
 from tasks.ingest.log_files import LogFile
-from tasks.ingest.made_images import drawn, record_drawings, sight_items, sources_of
+from tasks.ingest.made_images import record_drawings, sight_items, sources_of, waiting_drawings
 from tasks.ingest.quarantine import EMBEDDED, PRESET, keep_names_out
 from tasks.ingest.read_new import read_new
-from tasks.ingest.take_in import ImageObserver, ImageReader, Shard, take_in
+from tasks.ingest.take_in import ImageObserver, ImageReader, ImageShard, take_in_files
 from tasks.runtime.parallel import shard_runner
 from tasks.runtime.progress import tell
 from tasks.runtime.timing import report, timed
@@ -48,7 +48,7 @@ def read_log_lines(settings: Settings) -> StageReport:
     """Read the new lines of the log files in the window into `sightings`, `rejects` and `quarantine`."""
     store, logs = Store.open(settings.store), _log_folder(settings)
     files = source_files(logs, settings.format, settings.since, settings.until)
-    tell(described(files, settings.format))
+    tell(files_in_words(files, settings.format))
     return StageReport(stage="read_logs", counts=read_new(store, files, logs, settings.workers))
 
 
@@ -106,11 +106,11 @@ def _taken_in(
     count: int,
     listed: KnownHashes,
     observer: ImageObserver,
-) -> Shard:
+) -> ImageShard:
     """Take images in; those on a list are quarantined, and new names of those taken down are taken down."""
     key = store_key(store)
     reader = ImageReader(store, listed, key, observer)
-    done = take_in(store, sources, count, reader, settings.workers, shard_runner(settings))
+    done = take_in_files(store, sources, count, reader, settings.workers, shard_runner(settings))
     if done.known:
         hold_images(store, done.known)
     if done.taken_down:
@@ -118,7 +118,7 @@ def _taken_in(
     return done
 
 
-def _counts(done: Shard) -> dict[str, int]:
+def _counts(done: ImageShard) -> dict[str, int]:
     return {"files": done.files, "images": len(done.image_ids), "known": len(done.known)}
 
 
@@ -127,7 +127,7 @@ def _counts(done: Shard) -> dict[str, int]:
 def take_in_drawings(settings: Settings, observer: ImageObserver) -> StageReport:
     """What an image model drew goes the way of every image. Writes `generated_images`, empties `drawings`."""
     store = Store.open(settings.store)
-    drawings = drawn(store)
+    drawings = waiting_drawings(store)
     known_files = set(store.read("image_files", ["name"])["name"])
     sources = [source for source in sources_of(drawings) if source.name not in known_files]
     listed = load_known_hashes(settings.known_hashes)

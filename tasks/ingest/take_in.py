@@ -2,7 +2,8 @@
 
 In: image files. Out: parts of `images`, `image_files` and the tables of signals.
 An `ImageReader` decodes and measures the files, some at a time (`ImageBatch`), and writes the parts of a shard of them
-(`Shard`): on threads of this process, or as a copy in each worker process of a task runner. `take_in` lists the parts.
+(`ImageShard`): on threads of this process, or as a copy in each worker process of a task runner. `take_in_files` lists
+the parts.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -20,7 +21,7 @@ from schemas.errors import BadInput
 from schemas.image import Image, ImageFile
 from schemas.tables import TABLES
 from schemas.takedown import TakenDownKind
-from tasks.images.decode import FILE_BYTES_MAX, DecodedImage, ImageRejected, open_image, within
+from tasks.images.decode import FILE_BYTES_MAX, DecodedImage, ImageRejected, open_image, require_within
 from tasks.ingest.image_files import ImageSource
 from tasks.ingest.known_images import KnownHashes, file_digests, load_known_hashes
 from tasks.runtime.parallel import ShardRunner, map_ordered
@@ -34,14 +35,14 @@ PIXELS_AT_ONCE = 32_000_000
 """Decoded pixels that a worker holds before it measures them: 96 MB."""
 FILES_A_SHARD = 16 * FILES_AT_ONCE
 """A multiple of FILES_AT_ONCE. A shard takes about two minutes of one core and writes one part a table."""
-Rows = dict[str, list[dict[str, Any]]]
+SignalRows = dict[str, list[dict[str, Any]]]
 """Table -> rows, which have the image's id as `content_id`."""
 
 
 class ImageObserver(Protocol):
     """Measures newly decoded images. It is pickled for worker processes, which load their own models."""
 
-    def measure(self, images: Sequence[DecodedImage]) -> tuple[Rows, Measured]:
+    def measure(self, images: Sequence[DecodedImage]) -> tuple[SignalRows, Measured]:
         """Measure some images; safe on any thread."""
         ...
 
@@ -49,7 +50,7 @@ class ImageObserver(Protocol):
 class NoObserver:
     """Measures nothing."""
 
-    def measure(self, images: Sequence[DecodedImage]) -> tuple[Rows, Measured]:
+    def measure(self, images: Sequence[DecodedImage]) -> tuple[SignalRows, Measured]:
         """No rows."""
         return {}, Measured()
 
@@ -60,7 +61,7 @@ class ImageBatch:
 
     images: list[Image] = field(default_factory=list)
     """New images."""
-    signals: Rows = field(default_factory=dict)
+    signals: SignalRows = field(default_factory=dict)
     """Signals of these images."""
     files: list[ImageFile] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
@@ -83,7 +84,7 @@ class ImageBatch:
         self.known += other.known
         self.taken_down += other.taken_down
 
-    def add_signals(self, signals: Rows, measured: Measured) -> None:
+    def add_signals(self, signals: SignalRows, measured: Measured) -> None:
         """Add what was measured."""
         for table, rows in signals.items():
             self.signals.setdefault(table, []).extend(rows)
@@ -91,7 +92,7 @@ class ImageBatch:
 
 
 @dataclass
-class Shard:
+class ImageShard:
     """What came of some image files, without their content; of one shard of them, or of all together."""
 
     parts: list[tuple[str, str]] = field(default_factory=list)
@@ -106,7 +107,7 @@ class Shard:
     """Names of files whose image was taken down."""
     measured: Measured = field(default_factory=Measured)
 
-    def add(self, other: "Shard") -> None:
+    def add(self, other: "ImageShard") -> None:
         """Add what came of more files."""
         self.parts += other.parts
         self.image_ids += other.image_ids
@@ -132,12 +133,12 @@ class ImageReader:
         key = SecretBytes(self._key) if self._taken_down else None
         return _in_worker, (self._store.root, self._listed.files, self._listed.digest, key, self._observer, self._run)
 
-    def read_shard(self, files: Sequence[ImageSource]) -> Shard:
+    def read_shard(self, files: Sequence[ImageSource]) -> ImageShard:
         """Read one shard in a worker. Images that were stored when this process read its first shard are not new."""
         (shard,) = self.read(files, workers=1)
         return shard
 
-    def read(self, files: Iterable[ImageSource], workers: int, advance: Advance = silent) -> Iterator[Shard]:
+    def read(self, files: Iterable[ImageSource], workers: int, advance: Advance = silent) -> Iterator[ImageShard]:
         """Read files on threads and write the parts of each shard, in order; no thread waits at the end of a shard."""
         batches = self._batches(files, workers, advance)
         while some := list(islice(batches, FILES_A_SHARD // FILES_AT_ONCE)):
@@ -179,7 +180,7 @@ class ImageReader:
             return None
         try:
             if too_large:
-                within("bytes", size_bytes, FILE_BYTES_MAX)
+                require_within("bytes", size_bytes, FILE_BYTES_MAX)
             image = open_image(content)
             if self._listed.holds_image(image):
                 batch.known.append(source.name)
@@ -208,7 +209,7 @@ class ImageReader:
             Image(image_id=p.image_id, bytes=p.encoded, format=p.format, width=p.width, height=p.height) for p in images
         ]
 
-    def _write(self, batches: Iterable[ImageBatch]) -> Shard:
+    def _write(self, batches: Iterable[ImageBatch]) -> ImageShard:
         """Write the parts of one shard."""
         read = ImageBatch()
         for batch in batches:
@@ -217,7 +218,7 @@ class ImageReader:
         tables |= {"images": frame_of(Image, read.images), "image_files": frame_of(ImageFile, read.files)}
         parts = [(table, self._store.write_part(table, rows)) for table, rows in tables.items() if rows.height]
         ids = [image.image_id for image in read.images]
-        return Shard(parts, ids, len(read.files), read.known, read.taken_down, read.measured)
+        return ImageShard(parts, ids, len(read.files), read.known, read.taken_down, read.measured)
 
 
 @lru_cache(maxsize=1)
@@ -234,20 +235,20 @@ def _in_worker(
     return ImageReader(Store(root), listed, key.get_secret_value() if key else b"", observer, run)
 
 
-def take_in(
+def take_in_files(
     store: Store,
     files: Iterable[ImageSource],
     count: int,
     reader: ImageReader,
     workers: int,
     runner: ShardRunner | None,
-) -> Shard:
+) -> ImageShard:
     """Read `count` files and list the parts of each shard, in order. More than one shard is read by a task runner.
 
     Returns what came of all of them. An image is kept only in the first shard that has it: shards are read
     independently.
     """
-    total, stored_ids = Shard(), set(reader.stored_ids)
+    total, stored_ids = ImageShard(), set(reader.stored_ids)
     with progress("images", count) as advance:
         if runner is not None and count > FILES_A_SHARD:
             shards = _advancing(runner.map_ordered(reader.read_shard, _cut(files, FILES_A_SHARD)), advance)
@@ -261,13 +262,13 @@ def take_in(
     return total
 
 
-def _advancing(shards: Iterable[Shard], advance: Advance) -> Iterator[Shard]:
+def _advancing(shards: Iterable[ImageShard], advance: Advance) -> Iterator[ImageShard]:
     for shard in shards:
         advance(shard.files + len(shard.known))
         yield shard
 
 
-def _list(store: Store, shard: Shard, stored_ids: AbstractSet[str]) -> None:
+def _list(store: Store, shard: ImageShard, stored_ids: AbstractSet[str]) -> None:
     """List the parts of a shard, without the images that are stored."""
     again = sorted(stored_ids & set(shard.image_ids))
     for table, part in shard.parts:

@@ -58,14 +58,10 @@ def map_as_done(function: Callable[[Item], Result], items: Iterable[Item], worke
             pool.shutdown(cancel_futures=True)
 
 
-Shard = TypeVar("Shard")
-Done = TypeVar("Done")
-
-
 class ShardRunner(Protocol):
     """Runs shards in other processes."""
 
-    def map_ordered(self, work: Callable[[Shard], Done], shards: Iterable[Shard]) -> Iterator[Done]:
+    def map_ordered(self, work: Callable[[Item], Result], shards: Iterable[Item]) -> Iterator[Result]:
         """`map(work, shards)`, concurrently. `work` and shards are pickled; workers must reach store and files."""
         ...
 

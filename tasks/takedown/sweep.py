@@ -14,7 +14,7 @@ from schemas.row import arrow_schema
 from schemas.table import Held
 from schemas.tables import TABLES
 from schemas.takedown import TakenDownKind
-from tasks.ingest.quarantine import PRESET, key_of, taken_down_in, withdraw_taken_down
+from tasks.ingest.quarantine import PRESET, quarantine_key, taken_down_in, withdraw_taken_down
 from tasks.storage.content_id import Distinct, text_id
 from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.layout import unknown_tables
@@ -154,7 +154,9 @@ def _unheld(column: str, kind: Held, live: Live, tombstones: Tombstones, store: 
 _TAKEN_DOWN_BY: dict[Held, Callable[[Tombstones, pl.Series], set[str]]] = {
     Held.CONVERSATION: Tombstones.conversations,
     Held.IMAGE: lambda tombstones, ids: tombstones.holds(TakenDownKind.IMAGE, ids),
-    Held.IMAGE_NAME: lambda tombstones, names: {n for n in names if tombstones.holds(TakenDownKind.IMAGE, [key_of(n)])},
+    Held.IMAGE_NAME: lambda tombstones, names: {
+        n for n in names if tombstones.holds(TakenDownKind.IMAGE, [quarantine_key(n)])
+    },
     Held.USER: lambda tombstones, ids: tombstones.holds(TakenDownKind.USER, ids),
 }
 

@@ -16,7 +16,7 @@ import zstandard
 from schemas.settings import Settings
 from tasks.images.decode import DecodedImage
 from tasks.ingest import steps
-from tasks.ingest.take_in import NoObserver, Rows
+from tasks.ingest.take_in import NoObserver, SignalRows
 from tasks.runtime.timing import Measured
 from tasks.storage.tables import Store
 
@@ -91,7 +91,7 @@ class _Looked(NoObserver):
     def __init__(self, ids: list[str]) -> None:
         self._ids = ids
 
-    def measure(self, images: Sequence[DecodedImage]) -> tuple[Rows, Measured]:
+    def measure(self, images: Sequence[DecodedImage]) -> tuple[SignalRows, Measured]:
         self._ids.extend(each.image_id for each in images)
         return super().measure(images)
 
