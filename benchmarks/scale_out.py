@@ -24,10 +24,9 @@ from benchmarks.timing import write
 from schemas.settings import Settings
 from tasks.ingest.image_files import ImageSource
 from tasks.ingest.known_images import load_known_hashes
-from tasks.ingest.take_in import ShardTaker, take_in_here
+from tasks.ingest.take_in import ImageReader
 from tasks.providers import Providers
-from tasks.runtime.progress import silent
-from tasks.runtime.shards import shard_runner
+from tasks.runtime.parallel import shard_runner
 from tasks.signals.run import MeasuringObserver
 from tasks.storage.tables import Store
 
@@ -93,11 +92,11 @@ def _shards(engine: str, workers: int, files: list[Path]) -> dict[str, float]:
         runner = shard_runner(settings)
 
         def take_in(shards: list[list[ImageSource]]) -> None:
-            taker = _taker(f"{folder}/{uuid4().hex}")
+            reader = _reader(f"{folder}/{uuid4().hex}")
             if runner is None:
-                list(take_in_here(chain.from_iterable(shards), taker, set(), workers, silent))
+                list(reader.read(chain.from_iterable(shards), workers))
             else:
-                list(runner.map_ordered(taker.take_in, shards))
+                list(runner.map_ordered(reader.read_shard, shards))
 
         started = time.perf_counter()
         take_in([shards[0]] * workers)
@@ -111,10 +110,9 @@ def _shards(engine: str, workers: int, files: list[Path]) -> dict[str, float]:
     return {"workers": workers, "start_s": ready - started, "work_s": done - ready, "shard_ms": shard_ms}
 
 
-def _taker(folder: str) -> ShardTaker:
+def _reader(folder: str) -> ImageReader:
     store = Store.open(folder)
-    look = MeasuringObserver(store, Providers(), datetime.now(UTC))
-    return ShardTaker(store.root, (), load_known_hashes([]).digest, None, uuid4().hex, look)
+    return ImageReader(store, load_known_hashes([]), b"", MeasuringObserver(store, Providers(), datetime.now(UTC)))
 
 
 def _nothing(number: int) -> int:

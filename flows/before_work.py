@@ -19,13 +19,13 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
     """Raises CurateError for the first setting that cannot be used. `today` is by default this machine's UTC date."""
     from tasks.evaluate.sources import to_ask
     from tasks.ingest.formats.data_files import source_files
+    from tasks.ingest.image_files import preset_files
     from tasks.ingest.known_images import load_known_hashes
-    from tasks.ingest.presets import preset_files
     from tasks.policy.policy_file import load_policy
     from tasks.release.build import checked_version
+    from tasks.storage.keyed_ids import given_key, known_key
     from tasks.storage.tables import Store
-    from tasks.storage.user_ids import given_key, known_key
-    from tasks.takedown.requests import requested
+    from tasks.takedown.take_down import requested
     from tasks.topics.engines import engine
 
     given_key()

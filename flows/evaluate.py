@@ -20,9 +20,9 @@ from tasks.evaluate.steps import (
 from tasks.providers import Providers
 from tasks.release.gather import Gathered
 from tasks.signals.steps import signal_versions
-from tasks.storage.queries.decided import is_decided
+from tasks.storage.keyed_ids import UNFINISHED
+from tasks.storage.queries.kept import is_decided
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import UNFINISHED
 
 
 @flow(name="answer")

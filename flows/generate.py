@@ -17,7 +17,6 @@ from tasks.ingest.steps import take_in_drawings, take_in_items
 from tasks.policy.policy_file import load_policy
 from tasks.providers import Providers
 from tasks.signals.run import MeasuringObserver
-from tasks.signals.steps import report
 from tasks.storage.tables import Store
 
 
@@ -30,8 +29,7 @@ def generate(settings: Settings) -> Iterator[StageReport]:
     for _ in range(rule.redraws_max + 1):
         yield (drawn := draw_images(settings, providers, rule))
         observer = MeasuringObserver(Store.open(settings.store), providers, datetime.now(UTC))
-        taken = take_in_drawings(settings, observer)
-        yield taken.model_copy(update=report("", observer.done).model_dump(include={"model_calls", "failures"}))
+        yield take_in_drawings(settings, observer)
         yield check_images(settings, providers, rule)
         if not drawn.counts:
             break

@@ -10,7 +10,6 @@ from schemas.settings import Settings
 from tasks.ingest.steps import assemble, read_log_lines, take_in_images
 from tasks.providers import Providers
 from tasks.signals.run import MeasuringObserver
-from tasks.signals.steps import report
 from tasks.storage.tables import Store
 from tasks.takedown.steps import finish_takedowns, forget_requested, withdraw_known_images
 
@@ -22,8 +21,7 @@ def ingest(settings: Settings) -> Iterator[StageReport]:
     observer = MeasuringObserver(Store.open(settings.store), Providers(settings.providers), datetime.now(UTC))
     yield from forget_requested(settings)  # first, so that no line of it is kept
     yield read_log_lines(settings)
-    images = take_in_images(settings, observer)
-    yield images.model_copy(update=report("", observer.done).model_dump(include={"model_calls", "failures"}))
+    yield take_in_images(settings, observer)
     yield assemble(settings)
     yield withdraw_known_images(settings)
     yield from finish_takedowns(settings)

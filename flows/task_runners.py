@@ -15,7 +15,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.task_runners import TaskRunner
 
 from schemas.settings import THREADS, Settings
-from tasks.runtime.shards import shard_runner, shards_on
+from tasks.runtime.parallel import shard_runner, shards_on
 
 Shard = TypeVar("Shard")
 Done = TypeVar("Done")

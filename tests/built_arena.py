@@ -13,7 +13,7 @@ from tasks.arena.rounds import Arena, Visit
 from tasks.ingest.csam_flags import line_is_flagged
 from tasks.ingest.log_line import Place as LogPlace
 from tasks.ingest.log_line import Seen, parse_json, sightings, states_of
-from tasks.storage.user_ids import Pseudonyms
+from tasks.storage.keyed_ids import Pseudonyms
 
 KEY = b"k" * 32
 VISIT = Visit("browser", "203.0.113.7")

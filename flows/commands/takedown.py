@@ -52,10 +52,10 @@ def takedown(
     conversation shows stay. Lists what would be removed and asks before it acts. Without any ID, finishes an
     interrupted takedown.
     """
+    from tasks.storage.keyed_ids import UNFINISHED
     from tasks.storage.lock import writing
     from tasks.storage.storage_errors import storage_errors
     from tasks.storage.tables import Store
-    from tasks.storage.tombstones import UNFINISHED
     from tasks.takedown.take_down import take_down
 
     if [*(ids or []), *(user or [])].count("-") > 1:

@@ -22,7 +22,6 @@ from tasks.runtime.untrusted import csv_text, one_line
 from tasks.storage.content_id import combined_id
 from tasks.storage.queries.benches.written_items import ItemForJudging
 from tasks.storage.tables import Store
-from tasks.storage.user_ids import Pseudonyms
 
 BATTLES = {
     "question_id": pl.String,

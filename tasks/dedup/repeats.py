@@ -4,14 +4,11 @@ import hashlib
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from schemas.policy import DuplicateRule, HotPromptRule
-from tasks.dedup.cosine import cosine_pairs
+from tasks.dedup.cosine import Vectors, cosine_pairs
 from tasks.storage.content_id import text_id
-
-Vectors = npt.NDArray[np.float32]
 
 
 def preset_datasets(
@@ -55,7 +52,7 @@ def duplicates_of(
     repeats: dict[str, str] = {}
     for key, members in alike.items():
         prompts = [text for _, text, _ in members] if _by_embedding(*key) else []
-        near = near_prompts(prompts, vectors, rule.prompt_cosine_min)
+        near = near_by_embedding(prompts, vectors, rule.prompt_cosine_min)
         repeats |= _repeats(members, near, rule.copies_max)
     return repeats
 
@@ -73,7 +70,9 @@ def _asked() -> pl.Expr:
     return pl.col("turns").list.eval(plain.str.strip_chars()).list.join("\0").alias("asked")
 
 
-def near_prompts(prompt_ids: Iterable[str], vectors: Mapping[str, Vectors], cosine_min: float) -> dict[str, list[str]]:
+def near_by_embedding(
+    prompt_ids: Iterable[str], vectors: Mapping[str, Vectors], cosine_min: float
+) -> dict[str, list[str]]:
     """Each prompt -> the earlier ones whose embeddings are at least this similar."""
     known = [prompt_id for prompt_id in dict.fromkeys(prompt_ids) if prompt_id in vectors]
     near: dict[str, list[str]] = {}

@@ -18,7 +18,7 @@ from tasks.demo.planted_evidence import read_facts
 from tasks.demo.records import models
 from tasks.demo.traffic import quality
 from tasks.demo.words import chance
-from tasks.storage.queries.documents import kept_conversations
+from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.tables import Store
 
 BASELINE = models()[len(models()) // 2].name

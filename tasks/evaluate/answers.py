@@ -17,7 +17,7 @@ from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
-from tasks.storage.append_incrementally import append_incrementally
+from tasks.storage.parts import append_incrementally
 from tasks.storage.tables import Store
 
 _KEY = ["model", "version", "question_id", "document_id"]

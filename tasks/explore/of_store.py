@@ -15,13 +15,13 @@ from tasks.explore.store_listing import store_listing
 from tasks.explore.tolerant import NarrowedStore, TolerantTables
 from tasks.runtime.untrusted import one_line
 from tasks.storage.content_id import text_id
+from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.explain import Account, explain_item
 from tasks.storage.queries.funnel import REPEATS, funnel, reason_texts
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.repeated_values import Span, with_repeats
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import UNFINISHED
 
 _TABLES = (
     "conversations", "battles", "decisions", "topics", "bench", "images", "quarantine", "takedowns", "ratings",

@@ -7,7 +7,7 @@ from schemas.tags import TAGS
 from tasks.explore import listing
 from tasks.explore.masking import NOT_SEARCHED, masked_text
 from tasks.explore.tolerant import TolerantTables
-from tasks.storage.queries.language_names import english_name
+from tasks.storage.queries.conversation_features import english_name
 from tasks.storage.queries.repeated_values import with_repeats
 
 _CONVERSATION = [

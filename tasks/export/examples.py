@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from schemas.export import SftStyle
-from tasks.ingest.image_marks import MARK
+from tasks.ingest.log_line import MARK
 
 Example = dict[str, Any]
 _MARKS = re.compile("<(image|video|audio|bbox|ref-object|start-image|cot-process)>")

@@ -107,7 +107,7 @@ def open_image(content: bytes) -> DecodedImage:
     """Decode an untrusted file. Raises ImageRejected unless it is one complete, still image within the limits."""
     if not content:
         raise ImageRejected(RejectReason.IMAGE_EMPTY, "0 bytes")
-    within("bytes", len(content), FILE_BYTES_MAX)
+    require_within("bytes", len(content), FILE_BYTES_MAX)
     image = _header(content)
     rgb = _decode(image)
     encoded = rebuilt_jpeg(content) if image.format == "JPEG" and _orientation(image) == 1 else None
@@ -134,7 +134,7 @@ def released_file(encoded: bytes, stored_format: str) -> tuple[bytes, str]:
     return png(_decode(_header(encoded))), "png"
 
 
-def within(what: str, value: int, most: int) -> None:
+def require_within(what: str, value: int, most: int) -> None:
     """Raises ImageRejected when an image exceeds a limit."""
     if value > most:
         raise ImageRejected(RejectReason.IMAGE_TOO_LARGE, f"{value:,} {what}, at most {most:,} are read")
@@ -143,8 +143,8 @@ def within(what: str, value: int, most: int) -> None:
 def _header(content: bytes) -> PIL.Image.Image:
     try:
         header = PIL.Image.open(_Reads(content), formats=FORMATS)
-        within("pixels on the longer side", max(header.size), SIDE_MAX)
-        within("pixels", header.width * header.height, PIXELS_MAX)
+        require_within("pixels on the longer side", max(header.size), SIDE_MAX)
+        require_within("pixels", header.width * header.height, PIXELS_MAX)
         frames = getattr(header, "n_frames", 1)
     except ImageRejected:
         raise
@@ -155,7 +155,7 @@ def _header(content: bytes) -> PIL.Image.Image:
     elif frames != 1:
         raise ImageRejected(RejectReason.IMAGE_ANIMATED, f"{frames} frames")
     if header.format == "JPEG":
-        within("scans", len(_SCAN.findall(content)), _SCANS_MAX)
+        require_within("scans", len(_SCAN.findall(content)), _SCANS_MAX)
     return header
 
 

@@ -1,4 +1,4 @@
-"""Finds the image file, or the dataset row, of every image name that the sightings hold. Unusable ones are rejects."""
+"""Finds the files of images: of every name that the sightings hold, in folders or dataset rows, and of the presets."""
 
 import os
 import re
@@ -8,16 +8,20 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import orjson
+import PIL.Image
 import polars as pl
 
+from schemas.errors import BadInput, why_unreadable
 from schemas.reject import Reject, RejectReason
+from tasks.images.served import served, served_name
 from tasks.ingest.formats import ARENA_LOGS, adapter
 from tasks.ingest.formats.adapter import FormatAdapter, image_name
 from tasks.ingest.formats.data_files import TABLES, line_rows, table_rows
 from tasks.ingest.log_files import IMAGE_FOLDERS, LogFile, server_folders
 from tasks.ingest.log_line import Place
 from tasks.ingest.quarantine import EMBEDDED
-from tasks.storage.part_rewrite import rows_without
+from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_schema
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".avif", ".heic", ".heif", ".tif", ".tiff", ".svg")
@@ -193,3 +197,56 @@ def _bad_names(store: Store) -> Iterator[tuple[str, str, str]]:
         found = part.explode("name_problems").drop_nulls("name_problems").unique().sort(part.columns)
         for source, line, reason in found.iter_rows():
             yield source, reason, f"an image name on line {line}"
+
+
+INDEX = "presets.json"
+
+
+class PresetFile(NamedTuple):
+    """One image of the server's preset collection, the examples of its "random example" button."""
+
+    path: str
+    dataset: str
+    file: Path
+
+
+def preset_files(folder: Path) -> list[PresetFile]:
+    """Every image in the preset collection's index.
+
+    Raises BadInput when the index cannot be read or names an image outside the folder.
+    """
+    index = folder / INDEX
+    try:
+        entries = orjson.loads(index.read_bytes())
+        listed = [(str(entry["path"]), str(entry["dataset"])) for entry in entries]
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
+        reason = f"{why_unreadable(error)}; expected a JSON list of objects with dataset and path"
+        raise BadInput(f"preset index {str(index)!r} cannot be read: {reason}") from None
+    return [PresetFile(path, dataset, _inside(folder, path)) for path, dataset in listed]
+
+
+def find_presets(logs: Path) -> Path | None:
+    """The preset collection beside the logs: a `presets` folder in the log folder or next to it."""
+    return next((folder for folder in (logs / "presets", logs.parent / "presets") if (folder / INDEX).is_file()), None)
+
+
+def logged_name(file: Path) -> str:
+    """The name the server logs for this file: 32 hex digits. A preset is treated like an upload.
+
+    Presets of servers with other limits are recognized by their pixels (`tasks/dedup/repeats.py`).
+    """
+    try:
+        with PIL.Image.open(file) as opened:
+            return served_name(served(opened))
+    except OSError as error:
+        raise BadInput(f"preset image {file.name!r} cannot be read ({why_unreadable(error)})") from None
+
+
+def _inside(folder: Path, path: str) -> Path:
+    try:
+        file = (folder / path).resolve()
+    except RuntimeError:
+        raise BadInput(f"preset path {path!r} is a link to itself; give an image") from None
+    if folder.resolve() not in file.parents:
+        raise BadInput(f"preset path {path!r} leads out of {str(folder)!r}")
+    return file

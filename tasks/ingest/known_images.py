@@ -21,12 +21,12 @@ from schemas.table import Held
 from schemas.tables import TABLES
 from tasks.images.decode import DecodedImage
 from tasks.images.hashes import pdq_digits
-from tasks.ingest.presets import PresetFile
-from tasks.ingest.quarantine import PRESET, hold, key_of
+from tasks.ingest.image_files import PresetFile
+from tasks.ingest.quarantine import PRESET, hold, quarantine_key
 from tasks.storage.content_id import text_id
-from tasks.storage.part_rewrite import names_any, rows_without
+from tasks.storage.keyed_ids import UNFINISHED
+from tasks.storage.parts import names_any, rows_without
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import UNFINISHED
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -63,6 +63,8 @@ def file_digests(content: bytes) -> FileDigests:
 class KnownHashes:
     """All of the operator's lists."""
 
+    files: tuple[str, ...]
+    """The lists."""
     exact: dict[str, frozenset[str]]
     """Kind -> hexadecimal digits; every kind but pdq."""
     pdq: Hashes
@@ -104,7 +106,8 @@ def load_known_hashes(files: Iterable[str]) -> KnownHashes:
     """
     exact: dict[str, set[str]] = {kind: set() for kind in DIGITS}
     near: dict[tuple[str, int], None] = {}
-    for file in files:
+    paths = tuple(files)
+    for file in paths:
         for kind, value, distance in _entries(file):
             if kind == "pdq":
                 near[value, distance] = None
@@ -113,6 +116,7 @@ def load_known_hashes(files: Iterable[str]) -> KnownHashes:
     listed = sorted(near)
     basis = repr([sorted((kind, sorted(values)) for kind, values in exact.items()), listed])
     return KnownHashes(
+        files=paths,
         exact={kind: frozenset(values) for kind, values in exact.items()},
         pdq=np.ascontiguousarray(_words([value for value, _ in listed]).T),
         pdq_distance=np.array([distance for _, distance in listed], np.uint8),
@@ -154,7 +158,7 @@ def hold_images(store: Store, names: Iterable[str], cause: QuarantineCause = Qua
     """Quarantine images by file name, with every log line that shows them. The next call finishes a killed one."""
     store.write_bytes(_UNFINISHED, b"")
     known, parts = store.read("quarantine"), store.parts("sightings")
-    images = {key_of(name) for name in names}
+    images = {quarantine_key(name) for name in names}
     _, kept, held, rejects = hold(store, [], parts, known, cause, images=images)
     others = known.filter(pl.col("cause").ne_missing(cause.value))
     store.replace("quarantine", pl.concat([others, held]))
@@ -173,7 +177,7 @@ def purge_flagged(store: Store) -> None:
     """Remove every row about images that were flagged after they were taken in, under all their names."""
     flagged = set(store.read("quarantine").filter(kind="image", cause=QuarantineCause.FLAGGED.value)["key"])
     files = store.read("image_files", ["name", "image_id"])
-    named = files.filter(files["name"].map_elements(key_of, return_dtype=pl.String).is_in(sorted(flagged)))
+    named = files.filter(files["name"].map_elements(quarantine_key, return_dtype=pl.String).is_in(sorted(flagged)))
     if named.is_empty():
         return
     ids = set(named["image_id"].drop_nulls())
@@ -200,7 +204,7 @@ def apply_lists(store: Store, listed: KnownHashes) -> None:
 def _apply(store: Store, listed: KnownHashes) -> None:
     files = store.read("image_files", ["name", "image_id", *FileDigests._fields])
     by_bytes = pl.any_horizontal(pl.col(kind).is_in(listed.exact[kind]) for kind in FileDigests._fields)
-    by_name = files["name"].map_elements(lambda name: listed.holds_name(key_of(name)), return_dtype=pl.Boolean)
+    by_name = files["name"].map_elements(lambda name: listed.holds_name(quarantine_key(name)), return_dtype=pl.Boolean)
     ids = set(files.filter(by_bytes | by_name)["image_id"].drop_nulls()) | _by_pixels(store, listed)
     names = set(files.filter(by_bytes | by_name | pl.col("image_id").is_in(sorted(ids)))["name"])
     if names or ids:
@@ -231,7 +235,7 @@ def _purge(store: Store, images: set[str], names: set[str]) -> None:
     for table in ("conversations", "redacted_conversations"):
         showing = store.read(table, ["conversation_id", "document_id", "image_ids"]).filter(shown)
         gone |= {*showing["document_id"], *showing["conversation_id"]}
-    files = names | {key_of(name) for name in names}
+    files = names | {quarantine_key(name) for name in names}
     swept = {"topics"}  # its rows say which topics get another name
     for table in sorted(TABLES.keys() - swept, key=lambda table: _LAST.index(table) if table in _LAST else -1):
         declared = TABLES[table]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import NamedTuple
 
 import zstandard
 
@@ -24,6 +25,10 @@ IMAGE_FOLDERS = ("serve_images", "input_images")
 LINE_BYTES_MAX = 16 * 1024 * 1024
 """Longer lines are rejected unread: a state of 50 turns of 30,000 characters is below 8 MB."""
 READ_BYTES = 256 * 1024
+PIECE_BYTES = 8 * 1024 * 1024
+"""Bytes that a reader holds in memory; more if a line is longer."""
+PART_BYTES = 4 * PIECE_BYTES
+"""Bytes that a reader reads in one batch and writes as one part."""
 _OVERLAP = 256
 """Bytes by which the pieces of an overlong line overlap, so that no name or flag is cut in two."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -45,6 +50,26 @@ class LogFile:
     def compressed(self) -> bool:
         """Whether the file can only be read from its beginning."""
         return self.path.suffix in _COMPRESSED
+
+
+class Piece(NamedTuple):
+    """Part of a file that one reader reads."""
+
+    file: LogFile
+    format: str
+    start: int
+    """First byte."""
+    stop: int | None
+    """Byte after the last; null for a file that is read as a whole."""
+    lines_before: int
+    """Lines of the file before the piece."""
+    lines: int | None
+    """Lines in the piece; null for a file that is read as a whole."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes on disk."""
+        return self.file.path.stat().st_size if self.stop is None else self.stop - self.start
 
 
 def log_files(folder: Path, since: date | None = None, until: date | None = None) -> list[LogFile]:

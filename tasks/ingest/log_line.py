@@ -11,10 +11,11 @@ import orjson
 from schemas.battle import Winner
 from schemas.conversation import RecordType
 from schemas.reject import LineRejected, RejectReason
-from tasks.ingest.image_marks import text_and_images
 from tasks.storage.content_id import text_id
-from tasks.storage.user_ids import Pseudonyms
+from tasks.storage.keyed_ids import Pseudonyms
 
+MARK = "<image>"
+"""Stands for an image among the words of a message."""
 _WINNERS: dict[object, str] = {
     RecordType.LEFT_VOTE.value: Winner.MODEL_A.value,
     RecordType.RIGHT_VOTE.value: Winner.MODEL_B.value,
@@ -227,7 +228,7 @@ def _messages_of(state: Record) -> tuple[list[str | None], list[Any], list[tuple
             raise LineRejected(RejectReason.BAD_MESSAGES, "a message is not [role, content]")
         content = message[1]
         if type(content) is list and 2 <= len(content) <= 3 and type(content[1]) is list:
-            content, names, characters = text_and_images(*content)
+            content, names, characters = _text_and_images(*content)
             logged += names
             places += [(len(texts), character) for character in characters]
         if content is not None and type(content) is not str:
@@ -235,6 +236,36 @@ def _messages_of(state: Record) -> tuple[list[str | None], list[Any], list[tuple
             raise LineRejected(RejectReason.BAD_MESSAGES, evidence)
         texts.append(content)
     return texts, logged, places
+
+
+def _text_and_images(text: Any, names: list[Any], characters: Any = None) -> tuple[Any, list[Any], Sequence[int]]:
+    """(text without marks, image names, characters before each image) of a message's content.
+
+    `characters`, which format adapters give, is checked. Raises LineRejected when it does not fit.
+    """
+    if characters is not None:
+        if type(characters) is not list or len(characters) != len(names) or not _within(characters, text):
+            raise LineRejected(RejectReason.BAD_MESSAGES, "places of images do not fit the text")
+        return text, names, characters
+    if names and type(text) is str and text.count(MARK) == len(names):
+        said, places = _without_marks(text)
+        return said, names, places
+    return text, names, [0] * len(names)
+
+
+def _within(characters: list[Any], text: Any) -> bool:
+    most = len(text) if type(text) is str else 0
+    return all(type(each) is int and 0 <= each <= most for each in characters)
+
+
+def _without_marks(text: str) -> tuple[str, list[int]]:
+    """(the text without its marks, the characters before each). A mark on a line of its own goes with its line."""
+    said, *pieces = text.split(MARK)
+    places = []
+    for piece in pieces:
+        places.append(len(said))
+        said += piece.removeprefix("\n") if not said or said.endswith("\n") else piece
+    return said, places
 
 
 def _names_hidden(record: Record, states: list[Record]) -> bool:

@@ -11,8 +11,8 @@ from tasks.ingest.formats.adapter import UNDATED_SECONDS
 from tasks.ingest.image_files import ImageSource
 from tasks.ingest.quarantine import EMBEDDED
 from tasks.storage.content_id import text_id
+from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.tables import Store, frame_of
-from tasks.storage.tombstones import Tombstones
 
 MODEL = "no-model"
 """Model of an item's conversation: nobody has answered it."""
@@ -20,7 +20,7 @@ WITHHELD = "withheld"
 """Why an image cannot be used that is on a list of known hashes, or was taken down."""
 
 
-def drawn(store: Store) -> list[Drawing]:
+def waiting_drawings(store: Store) -> list[Drawing]:
     """The images that wait to be taken in, and the orders that were refused."""
     return [Drawing.model_validate(row) for row in store.read("drawings").to_dicts()]
 

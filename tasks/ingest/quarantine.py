@@ -11,9 +11,9 @@ import polars as pl
 
 from schemas.reject import QuarantineCause, Quarantined, Reject, RejectReason
 from schemas.takedown import TakenDownKind
-from tasks.storage.part_rewrite import rows_without
+from tasks.storage.keyed_ids import UNFINISHED, Tombstones
+from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_of
-from tasks.storage.tombstones import UNFINISHED, Tombstones
 
 PRESET = "preset:"
 """Prefix of the name of a preset image."""
@@ -27,7 +27,7 @@ _REASONS: dict[QuarantineCause, tuple[RejectReason, str]] = {
 }
 
 
-def key_of(name: str) -> str:
+def quarantine_key(name: str) -> str:
     """The key of an image in `quarantine`: its logged name without extension, or its preset path as it is."""
     if name.startswith(PRESET):
         return name
@@ -136,7 +136,7 @@ def withdraw_taken_down(
 
 def keep_names_out(store: Store, names: Iterable[str], tombstones: Tombstones, now: datetime) -> None:
     """Take down new names of images that were taken down, and the lines that show them, when ingest ends."""
-    keys = {key_of(name) for name in names}
+    keys = {quarantine_key(name) for name in names}
     if keys - tombstones.holds(TakenDownKind.IMAGE, keys):
         store.write_bytes(UNFINISHED, b"")
         shown = quarantined(store, store.parts("sightings"), (), keys).filter(kind="conversation")["key"]

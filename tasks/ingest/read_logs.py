@@ -3,10 +3,14 @@
 Every line or row becomes either sightings or one reject; no content of a line can stop the reading.
 """
 
+import gc
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
@@ -16,15 +20,30 @@ from schemas.conversation import Sighting
 from schemas.reject import LineRejected, Reject, RejectReason
 from schemas.row import arrow_schema
 from tasks.ingest.csam_flags import ids_in, line_is_flagged, row_is_flagged
+from tasks.ingest.formats import ARENA_LOGS, adapter
 from tasks.ingest.formats.adapter import FormatAdapter, Record
-from tasks.ingest.image_files import LinkedImages, image_at
-from tasks.ingest.log_files import LINE_BYTES_MAX, LogFile, lines, without_mark
+from tasks.ingest.formats.data_files import TABLES, table_rows
+from tasks.ingest.image_files import LinkedImages, image_at, linked_images
+from tasks.ingest.log_files import (
+    LINE_BYTES_MAX,
+    PART_BYTES,
+    PIECE_BYTES,
+    LogFile,
+    Piece,
+    lines,
+    open_stream,
+    raw_lines,
+    without_mark,
+)
 from tasks.ingest.log_line import Place, Seen, parse_json, sightings, states_of
-from tasks.storage.user_ids import Pseudonyms
+from tasks.storage.keyed_ids import Pseudonyms
+from tasks.storage.tables import Store, frame_of
 
 Texts = list[str | None]
 _NOT_TEXT = b"\0\xff\xfe\xef\xbb\xbf"
 """Byte order marks, and the zero bytes of UTF-16."""
+_TABLE_ROW_BYTES = 2048
+"""Assumed size of a row of a table."""
 _KEY = re.compile(rb"""["']\s*:""")
 
 
@@ -172,3 +191,109 @@ def _not_repeated(conv_ids: Sequence[str], texts: Sequence[Texts]) -> list[Texts
             own[place] = None
         following[conv_id] = said
     return own
+
+
+class PartsRead(NamedTuple):
+    """Result of reading one batch of pieces."""
+
+    sightings: list[str]
+    """Parts of the table, not yet listed."""
+    rejects: list[str]
+    """Parts of the table, not yet listed."""
+    lines: Counter[str]
+    """Lines by source."""
+    rejected: list[int]
+    """Rejected lines of each part."""
+    bytes_read: int
+    flagged_conv_ids: set[str]
+    flagged_images: set[str]
+    flagged_unread: set[Place]
+    """Flagged lines that are no JSON object."""
+
+
+class PieceReader(NamedTuple):
+    """Reads batches of pieces; it is pickled for worker processes."""
+
+    store: str
+    key: bytes
+    logs: Path
+
+    def read(self, batch: Sequence[Piece]) -> PartsRead:
+        """Read a batch and write its parts. Parsed lines have no cycles; searching them for some takes a sixth more."""
+        gc.disable()
+        try:
+            return self._read(batch)
+        finally:
+            gc.enable()
+
+    def _read(self, batch: Sequence[Piece]) -> PartsRead:
+        people, linked = Pseudonyms(self.key), linked_images(self.logs)
+        result = PartsRead([], [], Counter(), [], sum(piece.size_bytes for piece in batch), set(), set(), set())
+        tables: list[pa.Table] = []
+        rejects: list[Reject] = []
+        waiting_bytes = 0
+        for chunk in _chunks(batch):
+            content = _content(chunk, people, linked)
+            tables.append(sighting_table(content.sightings))
+            rejects += content.rejects
+            result.lines[chunk.piece.file.source] += content.line_count
+            result.flagged_conv_ids.update(content.flagged_conv_ids)
+            result.flagged_images.update(content.flagged_images)
+            result.flagged_unread.update(content.flagged_unread)
+            waiting_bytes += chunk.size_bytes
+            if waiting_bytes >= PART_BYTES:
+                self._write(tables, rejects, result)
+                tables, rejects, waiting_bytes = [], [], 0
+        self._write(tables, rejects, result)
+        return result
+
+    def _write(self, tables: Sequence[pa.Table], rejects: Sequence[Reject], result: PartsRead) -> None:
+        store = Store(self.store)
+        if any(table.num_rows for table in tables):
+            result.sightings.append(store.write_part("sightings", pa.concat_tables(tables)))
+        if rejects:
+            result.rejects.append(store.write_part("rejects", frame_of(Reject, rejects)))
+            result.rejected.append(len(rejects))
+
+
+class _Chunk(NamedTuple):
+    piece: Piece
+    first_line: int
+    rows: list[Any]
+    """Raw lines, or rows of a table."""
+    size_bytes: int
+
+
+def _chunks(batch: Sequence[Piece]) -> Iterator[_Chunk]:
+    """The pieces; archives and tables, which cannot be cut, in chunks of about PIECE_BYTES."""
+    for piece in batch:
+        line, rows, size = piece.lines_before + 1, [], 0
+        for row in _rows(piece):
+            rows.append(row)
+            size += len(row) if isinstance(row, bytes) else _TABLE_ROW_BYTES
+            if size >= PIECE_BYTES and piece.stop is None:
+                yield _Chunk(piece, line, rows, size)
+                line, rows, size = line + len(rows), [], 0
+        yield _Chunk(piece, line, rows, size)
+
+
+def _content(chunk: _Chunk, people: Pseudonyms, linked: LinkedImages) -> LogContent:
+    """The sightings, rejects and flagged names of a chunk."""
+    content, file = LogContent(), chunk.piece.file
+    shape = None if chunk.piece.format == ARENA_LOGS else adapter(chunk.piece.format)
+    for number, row in enumerate(chunk.rows, chunk.first_line):
+        if shape is None:
+            content.add_line(row, Place(file.source, number), file.csam, people, linked)
+        else:
+            content.add_row(row, Place(file.source, number), file.csam, shape, people)
+    return content
+
+
+def _rows(piece: Piece) -> Iterator[Any]:
+    if piece.file.path.suffix in TABLES:
+        yield from table_rows(piece.file.path, image_bytes=False)
+        return
+    with open_stream(piece.file.path) as stream:
+        if piece.start:
+            stream.seek(piece.start)
+        yield from islice(raw_lines(stream), piece.lines)

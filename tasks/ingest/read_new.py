@@ -1,146 +1,119 @@
-"""Reads the new bytes of a store's input into `sightings`, `rejects`, `quarantine` and `log_files`."""
+"""Reads the new bytes of a store's input into `sightings`, `rejects`, `quarantine` and `log_files`.
 
-import gc
+New bytes are cut into pieces that can be read in parallel (`plan`, `batches`); a `PieceReader` writes the parts of each
+batch; `_list` lists them. Unchanged files are skipped. Appended files resume at the last offset if the hash of the old
+bytes is the same. Rewritten files, archives and tables are read from the beginning.
+"""
+
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import polars as pl
-import pyarrow as pa
+from xxhash import xxh3_128
 
 from schemas.conversation import LogFileRead
 from schemas.errors import BadInput
-from schemas.reject import QuarantineCause, Reject
-from tasks.ingest.formats import ARENA_LOGS, adapter
-from tasks.ingest.formats.data_files import TABLES, table_rows
-from tasks.ingest.image_files import LinkedImages, linked_images
-from tasks.ingest.log_files import LogFile, open_stream, raw_lines
+from schemas.reject import QuarantineCause
+from tasks.ingest.formats.data_files import TABLES
+from tasks.ingest.log_files import PART_BYTES, PIECE_BYTES, LogFile, Piece
 from tasks.ingest.log_line import Place
 from tasks.ingest.quarantine import hold, withdraw_taken_down
-from tasks.ingest.read_logs import LogContent, broken_records, sighting_table
-from tasks.ingest.read_plan import PART_BYTES, PIECE_BYTES, FilePlan, Piece, batches, changed, plan
+from tasks.ingest.read_logs import PartsRead, PieceReader, broken_records
 from tasks.runtime.parallel import map_in_processes
 from tasks.runtime.progress import progress, tell
-from tasks.storage.part_rewrite import rows_without
+from tasks.storage.keyed_ids import UNFINISHED as UNFINISHED_TAKEDOWN
+from tasks.storage.keyed_ids import Tombstones, store_key
+from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_of
-from tasks.storage.tombstones import UNFINISHED as UNFINISHED_TAKEDOWN
-from tasks.storage.tombstones import Tombstones
-from tasks.storage.user_ids import Pseudonyms, store_key
 
 BATCHES_ALONE = 12
 """Up to this many batches are read in this process: each other process takes 1.4 CPU seconds to start."""
-_TABLE_ROW_BYTES = 2048
-"""Assumed size of a row of a table."""
 _UNFINISHED = "ingest/unfinished"
 
 
-class PartsRead(NamedTuple):
-    """Result of reading one batch of pieces."""
+class FilePlan(NamedTuple):
+    """The pieces of one file to read."""
 
-    sightings: list[str]
-    """Parts of the table, not yet listed."""
-    rejects: list[str]
-    """Parts of the table, not yet listed."""
-    lines: Counter[str]
-    """Lines by source."""
-    rejected: list[int]
-    """Rejected lines of each part."""
-    bytes_read: int
-    flagged_conv_ids: set[str]
-    flagged_images: set[str]
-    flagged_unread: set[Place]
-    """Flagged lines that are no JSON object."""
+    read: LogFileRead
+    """The row of `log_files` when it has been read; files read as a whole get their lines then."""
+    lines_kept: int
+    """Lines that earlier runs read and that have not changed."""
+    pieces: list[Piece]
 
 
-class PieceReader(NamedTuple):
-    """Reads batches of pieces; it is pickled for worker processes."""
-
-    store: str
-    key: bytes
-    logs: Path
-
-    def read(self, batch: Sequence[Piece]) -> PartsRead:
-        """Read a batch and write its parts. Parsed lines have no cycles; searching them for some takes a sixth more."""
-        gc.disable()
-        try:
-            return self._read(batch)
-        finally:
-            gc.enable()
-
-    def _read(self, batch: Sequence[Piece]) -> PartsRead:
-        people, linked = Pseudonyms(self.key), linked_images(self.logs)
-        result = PartsRead([], [], Counter(), [], sum(piece.size_bytes for piece in batch), set(), set(), set())
-        tables: list[pa.Table] = []
-        rejects: list[Reject] = []
-        waiting_bytes = 0
-        for chunk in _chunks(batch):
-            content = _content(chunk, people, linked)
-            tables.append(sighting_table(content.sightings))
-            rejects += content.rejects
-            result.lines[chunk.piece.file.source] += content.line_count
-            result.flagged_conv_ids.update(content.flagged_conv_ids)
-            result.flagged_images.update(content.flagged_images)
-            result.flagged_unread.update(content.flagged_unread)
-            waiting_bytes += chunk.size_bytes
-            if waiting_bytes >= PART_BYTES:
-                self._write(tables, rejects, result)
-                tables, rejects, waiting_bytes = [], [], 0
-        self._write(tables, rejects, result)
-        return result
-
-    def _write(self, tables: Sequence[pa.Table], rejects: Sequence[Reject], result: PartsRead) -> None:
-        store = Store(self.store)
-        if any(table.num_rows for table in tables):
-            result.sightings.append(store.write_part("sightings", pa.concat_tables(tables)))
-        if rejects:
-            result.rejects.append(store.write_part("rejects", frame_of(Reject, rejects)))
-            result.rejected.append(len(rejects))
+def changed(files: Iterable[tuple[LogFile, str]], before: Mapping[str, LogFileRead]) -> list[tuple[LogFile, str]]:
+    """The (file, format) whose size, time or format differ from what was read before."""
+    return [each for each in files if not _is_known(*each, before.get(each[0].source))]
 
 
-class _Chunk(NamedTuple):
-    piece: Piece
-    first_line: int
-    rows: list[Any]
-    """Raw lines, or rows of a table."""
-    size_bytes: int
+def _is_known(file: LogFile, name: str, known: LogFileRead | None) -> bool:
+    status = file.path.stat()
+    stamp = (name, status.st_size, status.st_mtime_ns)
+    return known is not None and (known.format, known.size_bytes, known.modified_ns) == stamp
 
 
-def _chunks(batch: Sequence[Piece]) -> Iterator[_Chunk]:
-    """The pieces; archives and tables, which cannot be cut, in chunks of about PIECE_BYTES."""
-    for piece in batch:
-        line, rows, size = piece.lines_before + 1, [], 0
-        for row in _rows(piece):
-            rows.append(row)
-            size += len(row) if isinstance(row, bytes) else _TABLE_ROW_BYTES
-            if size >= PIECE_BYTES and piece.stop is None:
-                yield _Chunk(piece, line, rows, size)
-                line, rows, size = line + len(rows), [], 0
-        yield _Chunk(piece, line, rows, size)
+def plan(file: LogFile, name: str, known: LogFileRead | None) -> FilePlan:
+    """Plan the reading of a file in format `name`; `known` says how far earlier runs read it."""
+    status = file.path.stat()
+    row = LogFileRead(
+        source=file.source, format=name, size_bytes=status.st_size, modified_ns=status.st_mtime_ns,
+        offset=0, lines=0, tail_lines=0, end_digest="",
+    )  # fmt: skip
+    if file.compressed or file.path.suffix in TABLES:
+        return FilePlan(row, 0, [Piece(file, name, 0, None, 0, None)])
+    with file.path.open("rb", buffering=0) as stream:
+        digest = _unchanged(stream, known) if known and known.format == name else None
+        start, lines = (known.offset, known.lines) if known and digest else (0, 0)
+        stream.seek(start)
+        return _plan_rest(stream, row, Piece(file, name, start, start, lines, 0), digest or xxh3_128())
 
 
-def _content(chunk: _Chunk, people: Pseudonyms, linked: LinkedImages) -> LogContent:
-    """The sightings, rejects and flagged names of a chunk."""
-    content, file = LogContent(), chunk.piece.file
-    shape = None if chunk.piece.format == ARENA_LOGS else adapter(chunk.piece.format)
-    for number, row in enumerate(chunk.rows, chunk.first_line):
-        if shape is None:
-            content.add_line(row, Place(file.source, number), file.csam, people, linked)
-        else:
-            content.add_row(row, Place(file.source, number), file.csam, shape, people)
-    return content
+def _unchanged(stream: BinaryIO, known: LogFileRead) -> xxh3_128 | None:
+    """The digest of the bytes before the offset, or None if they have changed."""
+    digest, left = xxh3_128(), known.offset
+    while left and (content := stream.read(min(PIECE_BYTES, left))):
+        digest.update(content)
+        left -= len(content)
+    return digest if known.offset and digest.hexdigest() == known.end_digest else None
 
 
-def _rows(piece: Piece) -> Iterator[Any]:
-    if piece.file.path.suffix in TABLES:
-        yield from table_rows(piece.file.path, image_bytes=False)
-        return
-    with open_stream(piece.file.path) as stream:
-        if piece.start:
-            stream.seek(piece.start)
-        yield from islice(raw_lines(stream), piece.lines)
+def _plan_rest(stream: BinaryIO, row: LogFileRead, first: Piece, digest: xxh3_128) -> FilePlan:
+    """Cut the rest of the file into pieces of whole lines. An unfinished last line is a piece of its own."""
+    pieces: list[Piece] = []
+    start, position, lines, whole = first.start, first.start, first.lines_before, digest.copy()
+    while content := stream.read(PIECE_BYTES):
+        end = content.rfind(b"\n") + 1
+        if end:
+            whole = digest.copy()
+            whole.update(content[:end])
+            count = content.count(b"\n")
+            pieces.append(first._replace(start=start, stop=position + end, lines_before=lines, lines=count))
+            start, lines = position + end, lines + count
+        digest.update(content)
+        position += len(content)
+    if position > start:
+        pieces.append(first._replace(start=start, stop=position, lines_before=lines, lines=1))
+    read = {"size_bytes": position, "offset": start, "lines": lines, "tail_lines": int(position > start)}
+    return FilePlan(row.model_copy(update=read | {"end_digest": whole.hexdigest()}), first.lines_before, pieces)
+
+
+def batches(plans: Iterable[FilePlan]) -> Iterator[list[Piece]]:
+    """Group pieces, also of different files, into batches of about PART_BYTES."""
+    waiting: list[Piece] = []
+    waiting_bytes = 0
+    for piece in (piece for each in plans for piece in each.pieces):
+        size = PART_BYTES if piece.stop is None else piece.size_bytes
+        if waiting and waiting_bytes + size > PART_BYTES:
+            yield waiting
+            waiting, waiting_bytes = [], 0
+        waiting.append(piece)
+        waiting_bytes += size
+    if waiting:
+        yield waiting
 
 
 def _read_batches(reader: PieceReader, batches: Iterable[Sequence[Piece]], workers: int) -> Iterator[PartsRead]:

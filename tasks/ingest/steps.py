@@ -4,43 +4,42 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from uuid import uuid4
 
 import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-from pydantic import SecretBytes
 
 from schemas.errors import BadInput
 from schemas.image import Preset
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.ingest import take_in
 from tasks.ingest.assemble import assemble_store
 from tasks.ingest.formats import bench_items
-from tasks.ingest.formats.data_files import described, source_files
+from tasks.ingest.formats.data_files import files_in_words, source_files
 from tasks.ingest.image_files import (
     ImageSource,
+    PresetFile,
     embedded_images,
     find_files,
+    find_presets,
     image_folders,
+    logged_name,
     not_taken_in,
+    preset_files,
     rejects_of_others,
     store_image_rejects,
 )
 from tasks.ingest.known_images import KnownHashes, apply_lists, hold_images, load_known_hashes, not_held, purge_flagged
 from tasks.ingest.log_files import LogFile
-from tasks.ingest.made_images import drawn, record_drawings, sight_items, sources_of
-from tasks.ingest.presets import PresetFile, find_presets, logged_name, preset_files
+from tasks.ingest.made_images import record_drawings, sight_items, sources_of, waiting_drawings
 from tasks.ingest.quarantine import EMBEDDED, PRESET, keep_names_out
 from tasks.ingest.read_new import read_new
-from tasks.ingest.take_in import ImageObserver, ImageParts, ShardTaker, image_ids_of
-from tasks.runtime.progress import progress, tell
-from tasks.runtime.shards import shard_runner
-from tasks.runtime.timing import timed
+from tasks.ingest.take_in import ImageObserver, ImageReader, ImageShard, take_in_files
+from tasks.runtime.parallel import shard_runner
+from tasks.runtime.progress import tell
+from tasks.runtime.timing import report, timed
+from tasks.storage.keyed_ids import Tombstones, store_key
 from tasks.storage.tables import Store, frame_of
-from tasks.storage.tombstones import Tombstones
-from tasks.storage.user_ids import store_key
 
 
 @task(cache_policy=NO_CACHE)
@@ -49,7 +48,7 @@ def read_log_lines(settings: Settings) -> StageReport:
     """Read the new lines of the log files in the window into `sightings`, `rejects` and `quarantine`."""
     store, logs = Store.open(settings.store), _log_folder(settings)
     files = source_files(logs, settings.format, settings.since, settings.until)
-    tell(described(files, settings.format))
+    tell(files_in_words(files, settings.format))
     return StageReport(stage="read_logs", counts=read_new(store, files, logs, settings.workers))
 
 
@@ -65,31 +64,26 @@ def take_in_images(settings: Settings, observer: ImageObserver) -> StageReport:
     listed = load_known_hashes(settings.known_hashes)
     purge_flagged(store)
     apply_lists(store, listed)
-    preset_folder = Path(settings.presets) if settings.presets else find_presets(_log_folder(settings))
-    presets = not_held(store, preset_files(preset_folder) if preset_folder else [])
-    preset_sources = [ImageSource(f"{PRESET}{preset.path}", preset.file) for preset in presets]
+    presets = not_held(store, _presets(settings))
     logged = _logged_names(store, _items_file(settings))
     found, missing = find_files(_image_folders(settings), logged)
     known_files = store.read("image_files")
-    new = not_taken_in([*found, *preset_sources], known_files)
+    new = not_taken_in(
+        [*found, *(ImageSource(f"{PRESET}{preset.path}", preset.file) for preset in presets)], known_files
+    )
     carried = set(missing["source"]) - {name.removesuffix(EMBEDDED) for name in known_files["name"]}
     sources = chain(new, embedded_images(_data_files(settings), carried))
-    parts = _taken_in(settings, store, sources, len(new) + len(carried), _taker(settings, store, listed, observer))
-    if parts.known:
-        hold_images(store, parts.known)
-        presets = not_held(store, presets)
-    if parts.taken_down:
-        keep_names_out(store, parts.taken_down, Tombstones(store, store_key(store)), datetime.now(UTC))
-        presets = [preset for preset in presets if f"{PRESET}{preset.path}" not in parts.taken_down]
+    done = _taken_in(settings, store, sources, len(new) + len(carried), listed, observer)
     taken_in = store.read("image_files").unique("name", keep="last")
-    _store_presets(store, presets, taken_in)
+    left = [preset for preset in not_held(store, presets) if f"{PRESET}{preset.path}" not in done.taken_down]
+    _store_presets(store, left, taken_in)
     carried_names = {name for name in taken_in["name"] if name.endswith(EMBEDDED)}
     missing = missing.filter(~(pl.col("source") + EMBEDDED).is_in(list(carried_names)))
     missing = pl.concat([missing, rejects_of_others(store, logged)]) if _items_file(settings) else missing
     store_image_rejects(store, missing, [*carried_names, *(source.name for source in found)], taken_in)
-    counts = {"named": len(logged), **parts.counts, "known": len(parts.known), "missing": missing.height}
-    counts |= {"taken_down": len(parts.taken_down)} if parts.taken_down else {}
-    return StageReport(stage="take_in_images", counts=counts)
+    counts = {"named": len(logged), **_counts(done), "missing": missing.height}
+    counts |= {"taken_down": len(done.taken_down)} if done.taken_down else {}
+    return report("take_in_images", done.measured, counts)
 
 
 def _items_file(settings: Settings) -> str | None:
@@ -105,26 +99,27 @@ def _logged_names(store: Store, source: str | None) -> pl.Series:
     return pl.concat([store.empty("sightings")["images"].explode(), *named]).unique().sort()
 
 
-def _taker(settings: Settings, store: Store, listed: KnownHashes, observer: ImageObserver) -> ShardTaker:
-    key = store_key(store)
-    secret = SecretBytes(key) if Tombstones(store, key) else None
-    return ShardTaker(store.root, tuple(settings.known_hashes), listed.digest, secret, uuid4().hex, observer)
-
-
 def _taken_in(
-    settings: Settings, store: Store, sources: Iterable[ImageSource], count: int, taker: ShardTaker
-) -> ImageParts:
-    known_ids = image_ids_of(store)
-    parts = ImageParts(store, taker.observer, known_ids)
-    with progress("images", count) as advance:
-        runner = shard_runner(settings)
-        if runner is not None and count > take_in.FILES_A_SHARD:
-            shards = take_in.take_in_shards(sources, taker, runner, advance)
-        else:
-            shards = take_in.take_in_here(sources, taker, known_ids, settings.workers, advance)
-        for shard in shards:
-            parts.add(shard)
-    return parts
+    settings: Settings,
+    store: Store,
+    sources: Iterable[ImageSource],
+    count: int,
+    listed: KnownHashes,
+    observer: ImageObserver,
+) -> ImageShard:
+    """Take images in; those on a list are quarantined, and new names of those taken down are taken down."""
+    key = store_key(store)
+    reader = ImageReader(store, listed, key, observer)
+    done = take_in_files(store, sources, count, reader, settings.workers, shard_runner(settings))
+    if done.known:
+        hold_images(store, done.known)
+    if done.taken_down:
+        keep_names_out(store, done.taken_down, Tombstones(store, key), datetime.now(UTC))
+    return done
+
+
+def _counts(done: ImageShard) -> dict[str, int]:
+    return {"files": done.files, "images": len(done.image_ids), "known": len(done.known)}
 
 
 @task(cache_policy=NO_CACHE)
@@ -132,17 +127,13 @@ def _taken_in(
 def take_in_drawings(settings: Settings, observer: ImageObserver) -> StageReport:
     """What an image model drew goes the way of every image. Writes `generated_images`, empties `drawings`."""
     store = Store.open(settings.store)
-    listed = load_known_hashes(settings.known_hashes)
-    drawings = drawn(store)
+    drawings = waiting_drawings(store)
     known_files = set(store.read("image_files", ["name"])["name"])
     sources = [source for source in sources_of(drawings) if source.name not in known_files]
-    parts = _taken_in(settings, store, sources, len(sources), _taker(settings, store, listed, observer))
-    if parts.known:
-        hold_images(store, parts.known)
-    if parts.taken_down:
-        keep_names_out(store, parts.taken_down, Tombstones(store, store_key(store)), datetime.now(UTC))
+    listed = load_known_hashes(settings.known_hashes)
+    done = _taken_in(settings, store, sources, len(sources), listed, observer)
     record_drawings(store, drawings)
-    return StageReport(stage="take_in_drawings", counts={**parts.counts, "known": len(parts.known)})
+    return report("take_in_drawings", done.measured, _counts(done))
 
 
 @task(cache_policy=NO_CACHE)
@@ -165,6 +156,11 @@ def _log_folder(settings: Settings) -> Path:
     if settings.logs is None:
         raise BadInput("no log folder given; use --logs DIR")
     return Path(settings.logs)
+
+
+def _presets(settings: Settings) -> list[PresetFile]:
+    folder = Path(settings.presets) if settings.presets else find_presets(_log_folder(settings))
+    return preset_files(folder) if folder else []
 
 
 def _data_files(settings: Settings) -> list[tuple[LogFile, str]]:

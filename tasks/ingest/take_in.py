@@ -1,311 +1,294 @@
-"""Reads image files: each is decoded once, identified by its pixels and measured by an observer.
+"""Takes image files in: each is decoded once, and that decode gives its id and all its signals.
 
-In: image files. Out: parts of `images`, `image_files` and the observer's tables, listed one shard of files at a time.
-Shards are read by threads of this process or by the worker processes of a task runner.
+In: image files. Out: parts of `images`, `image_files` and the tables of signals.
+An `ImageReader` decodes and measures the files, some at a time (`ImageBatch`), and writes the parts of a shard of them
+(`ImageShard`): on threads of this process, or as a copy in each worker process of a task runner. `take_in_files` lists
+the parts.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+from uuid import uuid4
 
 import polars as pl
 from pydantic import SecretBytes
 
 from schemas.errors import BadInput
 from schemas.image import Image, ImageFile
+from schemas.tables import TABLES
 from schemas.takedown import TakenDownKind
-from tasks.images.decode import FILE_BYTES_MAX, DecodedImage, ImageRejected, open_image, within
+from tasks.images.decode import FILE_BYTES_MAX, DecodedImage, ImageRejected, open_image, require_within
 from tasks.ingest.image_files import ImageSource
 from tasks.ingest.known_images import KnownHashes, file_digests, load_known_hashes
-from tasks.runtime.parallel import map_ordered
-from tasks.runtime.progress import Advance
-from tasks.runtime.shards import ShardRunner
-from tasks.storage.tables import Store, frame_of
-from tasks.storage.tombstones import Tombstones
+from tasks.runtime.parallel import ShardRunner, map_ordered
+from tasks.runtime.progress import Advance, progress, silent
+from tasks.runtime.timing import Measured
+from tasks.storage.keyed_ids import Tombstones
+from tasks.storage.tables import Store, frame_of, frame_schema
 
 FILES_AT_ONCE = 16
 PIXELS_AT_ONCE = 32_000_000
 """Decoded pixels that a worker holds before it measures them: 96 MB."""
 FILES_A_SHARD = 16 * FILES_AT_ONCE
 """A multiple of FILES_AT_ONCE. A shard takes about two minutes of one core and writes one part a table."""
-Written = tuple[list[tuple[str, str]], Any]
-"""(parts, what the observer counts). Parts are (table, part) and not listed yet; their rows have the image's id as
-`content_id`."""
+SignalRows = dict[str, list[dict[str, Any]]]
+"""Table -> rows, which have the image's id as `content_id`."""
 
 
 class ImageObserver(Protocol):
     """Measures newly decoded images. It is pickled for worker processes, which load their own models."""
 
-    def measure(self, images: Sequence[DecodedImage]) -> Any:
+    def measure(self, images: Sequence[DecodedImage]) -> tuple[SignalRows, Measured]:
         """Measure some images; safe on any thread."""
-        ...
-
-    def write(self, seen: Sequence[Any], image_ids: AbstractSet[str]) -> Written:
-        """Write what `measure` measured of these images as parts."""
-        ...
-
-    def count(self, done: Any) -> None:
-        """Count what was done, in this process or another."""
         ...
 
 
 class NoObserver:
     """Measures nothing."""
 
-    def measure(self, images: Sequence[DecodedImage]) -> None:
-        """Nothing."""
-
-    def write(self, seen: Sequence[None], image_ids: AbstractSet[str]) -> Written:
-        """No part."""
-        return [], None
-
-    def count(self, done: None) -> None:
-        """Nothing."""
+    def measure(self, images: Sequence[DecodedImage]) -> tuple[SignalRows, Measured]:
+        """No rows."""
+        return {}, Measured()
 
 
 @dataclass
 class ImageBatch:
-    """Images of one batch of files, and what was noted of each file."""
+    """Some image files as they were read, in memory."""
 
     images: list[Image] = field(default_factory=list)
+    """New images."""
+    signals: SignalRows = field(default_factory=dict)
+    """Signals of these images."""
     files: list[ImageFile] = field(default_factory=list)
-    seen: list[Any] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
-    """Names of images that are on a list of known hashes: neither listed above nor looked at."""
+    """Names of files on a list of known hashes: neither stored nor measured."""
     taken_down: list[str] = field(default_factory=list)
-    """Names of images that were taken down: neither listed above nor looked at."""
+    """Names of files whose image was taken down: neither stored nor measured."""
+    measured: Measured = field(default_factory=Measured)
+
+    def leave_out(self, image_ids: AbstractSet[str]) -> None:
+        """Remove these images and their signals. Their files stay."""
+        self.images = [image for image in self.images if image.image_id not in image_ids]
+        for table, rows in self.signals.items():
+            self.signals[table] = [row for row in rows if row["content_id"] not in image_ids]
 
     def add(self, other: "ImageBatch") -> None:
-        """What became of more files."""
+        """Add more files."""
         self.images += other.images
+        self.add_signals(other.signals, other.measured)
         self.files += other.files
-        self.seen += other.seen
         self.known += other.known
         self.taken_down += other.taken_down
 
-
-class Intake(NamedTuple):
-    """What is done with an image file."""
-
-    measure: Callable[[Sequence[DecodedImage]], Any]
-    """`ImageObserver.measure`."""
-    listed: KnownHashes
-    """Files on a list are not decoded; images on a list are not measured."""
-    taken_down: Callable[[str], bool]
-    """Whether the image with this content id was taken down; then only its name is kept."""
+    def add_signals(self, signals: SignalRows, measured: Measured) -> None:
+        """Add what was measured."""
+        for table, rows in signals.items():
+            self.signals.setdefault(table, []).extend(rows)
+        self.measured.add(measured)
 
 
-def take_in(
-    files: Iterable[ImageSource], known_ids: AbstractSet[str], intake: Intake, workers: int
-) -> Iterator[ImageBatch]:
-    """Decode `files` in batches, in order. Images in `known_ids` get a row in `image_files` but are not measured."""
-    seen_ids = set(known_ids)
+@dataclass
+class ImageShard:
+    """What came of some image files, without their content; of one shard of them, or of all together."""
 
-    def work(batch: Sequence[ImageSource]) -> ImageBatch:
-        return _take_in_batch(batch, seen_ids, intake)  # reading a set that grows meanwhile is safe
+    parts: list[tuple[str, str]] = field(default_factory=list)
+    """(table, part), written and not listed; signals before images: after a kill in between, images are read again."""
+    image_ids: list[str] = field(default_factory=list)
+    """New images."""
+    files: int = 0
+    """Files that were taken in."""
+    known: list[str] = field(default_factory=list)
+    """Names of files on a list of known hashes."""
+    taken_down: list[str] = field(default_factory=list)
+    """Names of files whose image was taken down."""
+    measured: Measured = field(default_factory=Measured)
 
-    ahead = iter(files)
-    batches = iter(lambda: list(islice(ahead, FILES_AT_ONCE)), [])
-    for result in map_ordered(work, batches, workers):
-        result.images = [image for image in result.images if image.image_id not in seen_ids]
-        seen_ids.update(image.image_id for image in result.images)
-        yield result
-
-
-def _take_in_batch(files: Sequence[ImageSource], known_ids: AbstractSet[str], intake: Intake) -> ImageBatch:
-    result = ImageBatch()
-    fresh: dict[str, DecodedImage] = {}
-    for file in files:
-        image = _open(file, result, intake)
-        if image is not None and image.image_id not in known_ids:
-            fresh.setdefault(image.image_id, image)
-        if sum(p.width * p.height for p in fresh.values()) >= PIXELS_AT_ONCE:
-            _hand_over(fresh, result, intake)
-    _hand_over(fresh, result, intake)
-    return result
+    def add(self, other: "ImageShard") -> None:
+        """Add what came of more files."""
+        self.parts += other.parts
+        self.image_ids += other.image_ids
+        self.files += other.files
+        self.known += other.known
+        self.taken_down += other.taken_down
+        self.measured.add(other.measured)
 
 
-def _open(source: ImageSource, result: ImageBatch, intake: Intake) -> DecodedImage | None:
-    size_bytes, modified_ns = source.stamp()
-    image, problem, evidence = None, None, ""
-    too_large = source.content is None and size_bytes > FILE_BYTES_MAX
-    content = b"" if too_large else source.read()
-    digests = file_digests(content)
-    if intake.listed.holds_file(digests):
-        result.known.append(source.name)
-        return None
-    try:
-        if too_large:
-            within("bytes", size_bytes, FILE_BYTES_MAX)
-        image = open_image(content)
-        if intake.listed.holds_image(image):
-            result.known.append(source.name)
+class ImageReader:
+    """Reads image files and writes what is new as parts. Files on a list of known hashes are not decoded.
+
+    Its copy in a worker process loads the lists and the ids of stored images once for each run.
+    """
+
+    def __init__(self, store: Store, listed: KnownHashes, key: bytes, observer: ImageObserver, run: str = "") -> None:
+        self.stored_ids = {each for part in store.read_parts("images", ["image_id"]) for each in part["image_id"]}
+        self._store, self._listed, self._key, self._observer = store, listed, key, observer
+        self._taken_down = Tombstones(store, key)
+        self._run = run or uuid4().hex
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        key = SecretBytes(self._key) if self._taken_down else None
+        return _in_worker, (self._store.root, self._listed.files, self._listed.digest, key, self._observer, self._run)
+
+    def read_shard(self, files: Sequence[ImageSource]) -> ImageShard:
+        """Read one shard in a worker. Images that were stored when this process read its first shard are not new."""
+        (shard,) = self.read(files, workers=1)
+        return shard
+
+    def read(self, files: Iterable[ImageSource], workers: int, advance: Advance = silent) -> Iterator[ImageShard]:
+        """Read files on threads and write the parts of each shard, in order; no thread waits at the end of a shard."""
+        batches = self._batches(files, workers, advance)
+        while some := list(islice(batches, FILES_A_SHARD // FILES_AT_ONCE)):
+            yield self._write(some)
+
+    def _batches(self, files: Iterable[ImageSource], workers: int, advance: Advance) -> Iterator[ImageBatch]:
+        seen_ids = set(self.stored_ids)
+
+        def work(some: Sequence[ImageSource]) -> ImageBatch:
+            return self._read_batch(some, seen_ids)  # reading a set that grows meanwhile is safe
+
+        for batch in map_ordered(work, _cut(files, FILES_AT_ONCE), workers):
+            batch.leave_out(seen_ids)  # several threads may have read the same image
+            seen_ids.update(image.image_id for image in batch.images)
+            advance(len(batch.files) + len(batch.known))
+            yield batch
+
+    def _read_batch(self, files: Sequence[ImageSource], seen_ids: AbstractSet[str]) -> ImageBatch:
+        batch, fresh, measured_ids = ImageBatch(), dict[str, DecodedImage](), set[str]()
+        for file in files:
+            image = self._open(file, batch)
+            if image is not None and image.image_id not in seen_ids and image.image_id not in measured_ids:
+                fresh.setdefault(image.image_id, image)
+            if file is files[-1] or sum(each.width * each.height for each in fresh.values()) >= PIXELS_AT_ONCE:
+                self._measure(fresh.values(), batch)
+                measured_ids |= fresh.keys()
+                fresh.clear()
+        return batch
+
+    def _open(self, source: ImageSource, batch: ImageBatch) -> DecodedImage | None:
+        """Decode a file and note it; None when it cannot be used or may not be looked at."""
+        size_bytes, modified_ns = source.stamp()
+        image, problem, evidence = None, None, ""
+        too_large = source.content is None and size_bytes > FILE_BYTES_MAX
+        content = b"" if too_large else source.read()
+        digests = file_digests(content)
+        if self._listed.holds_file(digests):
+            batch.known.append(source.name)
             return None
-        if intake.taken_down(image.image_id):
-            result.taken_down.append(source.name)
-            return None
-    except ImageRejected as rejected:
-        problem, evidence = rejected.reason, rejected.evidence
-    row = ImageFile(
-        name=source.name,
-        size_bytes=size_bytes,
-        modified_ns=modified_ns,
-        image_id=image.image_id if image else None,
-        problem=problem,
-        evidence=evidence,
-        **digests._asdict(),
-    )
-    result.files.append(row)
-    return image
+        try:
+            if too_large:
+                require_within("bytes", size_bytes, FILE_BYTES_MAX)
+            image = open_image(content)
+            if self._listed.holds_image(image):
+                batch.known.append(source.name)
+                return None
+            if self._taken_down.holds(TakenDownKind.IMAGE, [image.image_id]):
+                batch.taken_down.append(source.name)
+                return None
+        except ImageRejected as rejected:
+            problem, evidence = rejected.reason, rejected.evidence
+        row = ImageFile(
+            name=source.name,
+            size_bytes=size_bytes,
+            modified_ns=modified_ns,
+            image_id=image.image_id if image else None,
+            problem=problem,
+            evidence=evidence,
+            **digests._asdict(),
+        )
+        batch.files.append(row)
+        return image
 
-
-def _hand_over(fresh: dict[str, DecodedImage], result: ImageBatch, intake: Intake) -> None:
-    images = list(fresh.values())
-    fresh.clear()
-    if images:
-        result.seen.append(intake.measure(images))
-        result.images += [
+    def _measure(self, images: Collection[DecodedImage], batch: ImageBatch) -> None:
+        if images:
+            batch.add_signals(*self._observer.measure(list(images)))
+        batch.images += [
             Image(image_id=p.image_id, bytes=p.encoded, format=p.format, width=p.width, height=p.height) for p in images
         ]
 
-
-class WrittenShard(NamedTuple):
-    """Result of one shard. Its parts are not listed yet."""
-
-    image_ids: list[str]
-    files: int
-    """Files that were taken in."""
-    parts: list[tuple[str, str]]
-    """(table, part), measurements before images: after a kill in between, the images are measured again."""
-    known: list[str]
-    """Names of images that are on a list of known hashes."""
-    taken_down: list[str]
-    """Names of images that were taken down."""
-    done: Any
-    """The observer's counts."""
-
-
-def write_shard(store: Store, taken: ImageBatch, observer: ImageObserver) -> WrittenShard:
-    """Write the parts of one shard."""
-    image_ids = [image.image_id for image in taken.images]
-    parts, done = observer.write(taken.seen, set(image_ids))
-    if taken.images:
-        parts = [*parts, ("images", store.write_part("images", frame_of(Image, taken.images)))]
-    if taken.files:
-        parts = [*parts, ("image_files", store.write_part("image_files", frame_of(ImageFile, taken.files)))]
-    return WrittenShard(image_ids, len(taken.files), parts, taken.known, taken.taken_down, done)
-
-
-class ImageParts:
-    """Lists the parts of shards in order. An image is kept only in the first shard that has it."""
-
-    def __init__(self, store: Store, observer: ImageObserver, known_ids: set[str]) -> None:
-        self.known: list[str] = []
-        """Names of images that are on a list of known hashes."""
-        self.taken_down: list[str] = []
-        """Names of images that were taken down."""
-        self.counts = {"files": 0, "images": 0}
-        """What is stored."""
-        self._store = store
-        self._observer = observer
-        self._ids = known_ids
-
-    def add(self, shard: WrittenShard) -> None:
-        """List a shard's parts, without images of earlier shards: shards are read independently."""
-        new = [image_id for image_id in shard.image_ids if image_id not in self._ids]
-        again = sorted(self._ids.intersection(shard.image_ids))
-        for table, part in shard.parts:
-            left = self._without(table, part, again) if again and table != "image_files" else part
-            if left is not None:
-                self._store.add_parts(table, [left])
-        self._observer.count(shard.done)
-        self._ids.update(new)
-        self.known += shard.known
-        self.taken_down += shard.taken_down
-        self.counts["files"] += shard.files
-        self.counts["images"] += len(new)
-
-    def _without(self, table: str, part: str, image_ids: Sequence[str]) -> str | None:
-        """A part without the rows of some images; None when nothing is left."""
-        key = "image_id" if table == "images" else "content_id"
-        rows = self._store.read_part(table, part)
-        left = rows.filter(~pl.col(key).is_in(image_ids))
-        if left.height == rows.height:
-            return part
-        if part not in self._store.parts(table):
-            self._store.fs.rm_file(self._store.at(f"tables/{table}/{part}"))
-        return self._store.write_part(table, left) if left.height else None
-
-
-class ShardTaker(NamedTuple):
-    """Reads shards of image files and writes their parts; it is pickled for worker processes."""
-
-    store: str
-    known_hashes: tuple[str, ...]
-    """Files of the operator's lists; every worker reads them."""
-    lists_digest: str
-    """Expected `KnownHashes.digest` of these lists."""
-    key: SecretBytes | None
-    """The store's key; null when nothing was taken down."""
-    run: str
-    """Id of the run: a worker loads lists and known ids once for each run."""
-    observer: ImageObserver
-
-    def take_in(self, files: Sequence[ImageSource]) -> WrittenShard:
-        """Read one shard. Images that were listed when this process read its first shard are not measured."""
-        known_ids, intake = _loaded(self)
-        taken = ImageBatch()
-        for batch in take_in(files, known_ids, intake, workers=1):
-            taken.add(batch)
-        return write_shard(Store(self.store), taken, self.observer)
-
-    def intake(self) -> Intake:
-        """How files are checked and measured. Raises BadInput if this worker reads other hash lists than the caller."""
-        listed = load_known_hashes(self.known_hashes)
-        if listed.digest != self.lists_digest:
-            raise BadInput("--known-hashes: a worker reads other lists than this process; give it the same files")
-        tombstones = Tombstones(Store(self.store), self.key.get_secret_value()) if self.key else None
-
-        def taken_down(image_id: str) -> bool:
-            return tombstones is not None and bool(tombstones.holds(TakenDownKind.IMAGE, [image_id]))
-
-        return Intake(self.observer.measure, listed, taken_down)
-
-
-def image_ids_of(store: Store) -> set[str]:
-    """Content ids of all images of a store."""
-    return {image_id for part in store.read_parts("images", ["image_id"]) for image_id in part["image_id"]}
-
-
-def take_in_shards(
-    files: Iterable[ImageSource], taker: ShardTaker, runner: ShardRunner, advance: Advance
-) -> Iterator[WrittenShard]:
-    """Read `files` shard by shard with the workers of a task runner; results are in order."""
-    ahead = iter(files)
-    shards = iter(lambda: list(islice(ahead, FILES_A_SHARD)), [])
-    for written in runner.map_ordered(taker.take_in, shards):
-        advance(written.files + len(written.known))
-        yield written
-
-
-def take_in_here(
-    files: Iterable[ImageSource], taker: ShardTaker, known_ids: set[str], workers: int, advance: Advance
-) -> Iterator[WrittenShard]:
-    """Read `files` shard by shard with threads of this process; threads do not wait at the end of a shard."""
-    store, taken = Store(taker.store), ImageBatch()
-    for number, batch in enumerate(take_in(files, known_ids, taker.intake(), workers), 1):
-        advance(len(batch.files) + len(batch.known))
-        taken.add(batch)
-        if number * FILES_AT_ONCE % FILES_A_SHARD == 0:
-            yield write_shard(store, taken, taker.observer)
-            taken = ImageBatch()
-    yield write_shard(store, taken, taker.observer)
+    def _write(self, batches: Iterable[ImageBatch]) -> ImageShard:
+        """Write the parts of one shard."""
+        read = ImageBatch()
+        for batch in batches:
+            read.add(batch)
+        tables = {table: pl.DataFrame(rows, frame_schema(TABLES[table].row)) for table, rows in read.signals.items()}
+        tables |= {"images": frame_of(Image, read.images), "image_files": frame_of(ImageFile, read.files)}
+        parts = [(table, self._store.write_part(table, rows)) for table, rows in tables.items() if rows.height]
+        ids = [image.image_id for image in read.images]
+        return ImageShard(parts, ids, len(read.files), read.known, read.taken_down, read.measured)
 
 
 @lru_cache(maxsize=1)
-def _loaded(taker: ShardTaker) -> tuple[set[str], Intake]:
-    """(known image ids, intake) of a run, loaded once in this process."""
-    return image_ids_of(Store(taker.store)), taker.intake()
+def _in_worker(
+    root: str, lists: Sequence[str], digest: str, key: SecretBytes | None, observer: ImageObserver, run: str
+) -> ImageReader:
+    """The reader that all shards of a run share in this process.
+
+    Raises BadInput if this worker reads other lists than the process that sent it.
+    """
+    listed = load_known_hashes(lists)
+    if listed.digest != digest:
+        raise BadInput("--known-hashes: a worker reads other lists than this process; give it the same files")
+    return ImageReader(Store(root), listed, key.get_secret_value() if key else b"", observer, run)
+
+
+def take_in_files(
+    store: Store,
+    files: Iterable[ImageSource],
+    count: int,
+    reader: ImageReader,
+    workers: int,
+    runner: ShardRunner | None,
+) -> ImageShard:
+    """Read `count` files and list the parts of each shard, in order. More than one shard is read by a task runner.
+
+    Returns what came of all of them. An image is kept only in the first shard that has it: shards are read
+    independently.
+    """
+    total, stored_ids = ImageShard(), set(reader.stored_ids)
+    with progress("images", count) as advance:
+        if runner is not None and count > FILES_A_SHARD:
+            shards = _advancing(runner.map_ordered(reader.read_shard, _cut(files, FILES_A_SHARD)), advance)
+        else:
+            shards = reader.read(files, workers, advance)
+        for shard in shards:
+            _list(store, shard, stored_ids)
+            shard.image_ids = [each for each in shard.image_ids if each not in stored_ids]
+            stored_ids.update(shard.image_ids)
+            total.add(shard)
+    return total
+
+
+def _advancing(shards: Iterable[ImageShard], advance: Advance) -> Iterator[ImageShard]:
+    for shard in shards:
+        advance(shard.files + len(shard.known))
+        yield shard
+
+
+def _list(store: Store, shard: ImageShard, stored_ids: AbstractSet[str]) -> None:
+    """List the parts of a shard, without the images that are stored."""
+    again = sorted(stored_ids & set(shard.image_ids))
+    for table, part in shard.parts:
+        left = _without(store, table, part, again) if again and table != "image_files" else part
+        if left is not None:
+            store.add_parts(table, [left])
+
+
+def _without(store: Store, table: str, part: str, image_ids: Sequence[str]) -> str | None:
+    """A part without the rows of some images; None when nothing is left."""
+    rows = store.read_part(table, part)
+    left = rows.filter(~pl.col("image_id" if table == "images" else "content_id").is_in(image_ids))
+    if left.height == rows.height:
+        return part
+    if part not in store.parts(table):
+        store.fs.rm_file(store.at(f"tables/{table}/{part}"))
+    return store.write_part(table, left) if left.height else None
+
+
+def _cut(files: Iterable[ImageSource], size: int) -> Iterator[list[ImageSource]]:
+    """Lists of `size` files; the last may be shorter."""
+    ahead = iter(files)
+    return iter(lambda: list(islice(ahead, size)), [])

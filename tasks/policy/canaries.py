@@ -24,10 +24,10 @@ from schemas.settings import THREADS, Settings
 from tasks.drawing.canvas import font
 from tasks.drawing.photographs import photographs, view
 from tasks.images.hashes import pdq_digits
+from tasks.storage.keyed_ids import known_key
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.released import conversations_as_released
 from tasks.storage.tables import Store
-from tasks.storage.user_ids import known_key
 
 EMAIL, CARD = "canary.probe@example.org", "4111 1111 1111 1111"
 PHONE, IBAN = "+1 202-555-0143", "GB82 WEST 1234 5698 7654 32"

@@ -10,14 +10,14 @@ from schemas.judge_release import ScreenedText
 from schemas.policy import Policy
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.dedup.image_pairs import update_near_images, update_semantic_images
+from tasks.dedup.near_images import update_near_images, update_semantic_images
 from tasks.policy.answers import screened
 from tasks.policy.decisions import StoredSignals, conversation_hits, rule_parity, upstream_policy, verdicts
 from tasks.policy.drift import drift_lines, drop_counts
 from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.policy.redact_step import redact_store
 from tasks.runtime.timing import timed
-from tasks.storage.queries.decided import mark_decided
+from tasks.storage.queries.kept import mark_decided
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.signals import Versions
 from tasks.storage.run_record import earlier_drops

@@ -17,7 +17,7 @@ from tasks.providers.embedded.pii.patterns import find_patterns
 from tasks.providers.embedded.pii.text_pii import without_overlaps
 from tasks.release.gather import WINNERS
 from tasks.release.identifiers import identifiers_in
-from tasks.storage.distinct import Distinct
+from tasks.storage.content_id import Distinct
 
 _PEOPLE = {"user_id", "judge"}
 _ROLES = {"chat": {"user", "assistant"}, "battle": {"user", "assistant"}, "bench": {"user"}, "failures": {"user"}}

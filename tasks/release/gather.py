@@ -15,12 +15,16 @@ from tasks.storage.parquet import compact
 from tasks.storage.queries.benches.generated_items import found_wanting
 from tasks.storage.queries.benches.written_items import public_prompts
 from tasks.storage.queries.blocks import BLOCK_ROWS, Block, battle_blocks, conversation_blocks
-from tasks.storage.queries.conversation_features import CATEGORIES, TAXONOMY, conversation_features, with_labels
-from tasks.storage.queries.documents import kept_conversations
-from tasks.storage.queries.language_names import english_name
+from tasks.storage.queries.conversation_features import (
+    CATEGORIES,
+    TAXONOMY,
+    conversation_features,
+    english_name,
+    with_labels,
+)
+from tasks.storage.queries.kept import kept_conversations, unsafe_documents
 from tasks.storage.queries.released import battles_as_released, conversations_as_released
 from tasks.storage.queries.signals import Versions
-from tasks.storage.queries.unsafe import unsafe_documents
 from tasks.storage.tables import Store
 
 WINNERS = {"model_a": "model_a", "model_b": "model_b", "tie": "tie", "tie_bothbad": "tie (bothbad)"}

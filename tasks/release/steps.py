@@ -33,15 +33,15 @@ from tasks.release.runners import write_runners
 from tasks.release.sections import card_sections
 from tasks.release.shards import LAYOUT, ReleasedImages, write_shards
 from tasks.runtime.timing import timed
+from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.benches.bench import bench_evidence, topics_fit
 from tasks.storage.queries.benches.judged import embedded_judge
-from tasks.storage.queries.decided import is_decided
 from tasks.storage.queries.funnel import funnel
+from tasks.storage.queries.kept import is_decided
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions
 from tasks.storage.run_record import run_records
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import UNFINISHED
 
 _RELEVANT = {"seed", "topics", "bench"} | {
     "bootstraps", "anchor_model", "anchor_rating", "interval", "cluster", "both_bad", "style_preset",

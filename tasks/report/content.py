@@ -22,12 +22,13 @@ from tasks.storage.queries.conversation_features import (
     ALL_TAGS,
     CRITERIA,
     TAXONOMY,
+    UNKNOWN,
+    english_name,
     overlap,
     tag_counts,
     taxonomy_counts,
 )
 from tasks.storage.queries.funnel import REPEATS, funnel, reason_texts
-from tasks.storage.queries.language_names import UNKNOWN, english_name
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store

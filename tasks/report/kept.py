@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from tasks.storage.distinct import Distinct
+from tasks.storage.content_id import Distinct
 from tasks.storage.queries.blocks import BLOCK_ROWS, Blocks, conversation_blocks
 from tasks.storage.queries.conversation_features import (
     ALL_TAGS,
@@ -15,7 +15,7 @@ from tasks.storage.queries.conversation_features import (
     tallied,
     with_labels,
 )
-from tasks.storage.queries.documents import kept_conversations
+from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.released import battles_as_released
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store

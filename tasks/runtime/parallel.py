@@ -1,10 +1,14 @@
-"""`map` on threads or processes, with a bounded number of results in flight."""
+"""`map` on threads, processes or the workers of a task runner, with a bounded number of results in flight."""
 
 import multiprocessing
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
-from typing import TypeVar
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol, TypeVar
+
+from schemas.settings import THREADS, Settings
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -52,3 +56,29 @@ def map_as_done(function: Callable[[Item], Result], items: Iterable[Item], worke
                 yield from (each.result() for each in done)
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+class ShardRunner(Protocol):
+    """Runs shards in other processes."""
+
+    def map_ordered(self, work: Callable[[Item], Result], shards: Iterable[Item]) -> Iterator[Result]:
+        """`map(work, shards)`, concurrently. `work` and shards are pickled; workers must reach store and files."""
+        ...
+
+
+_chosen: ContextVar[ShardRunner | None] = ContextVar("shard_runner", default=None)
+
+
+@contextmanager
+def shards_on(runner: ShardRunner) -> Iterator[None]:
+    """Inside it, steps run their shards on `runner`."""
+    token = _chosen.set(runner)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def shard_runner(settings: Settings) -> ShardRunner | None:
+    """The runner of these settings; None for threads of this process."""
+    return None if settings.task_runner == THREADS else _chosen.get()

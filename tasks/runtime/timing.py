@@ -1,13 +1,15 @@
-"""Adds duration, use of paid services and the process's peak memory to a step's report."""
+"""Reports of steps: duration, peak memory of the process, use of paid services, items measured and failed."""
 
 import functools
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import ParamSpec
 
-from schemas.run import StageReport
+from schemas.run import LATER_CAUSES, StageReport
 from tasks.runtime.budget import ledger
 
 Parameters = ParamSpec("Parameters")
@@ -28,3 +30,24 @@ def timed(step: Callable[Parameters, StageReport]) -> Callable[Parameters, Stage
         return report.model_copy(update=measures)
 
     return measured
+
+
+@dataclass
+class Measured:
+    """Counts of a measuring step: calls by signal, failures by (signal, reason)."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, other: "Measured") -> None:
+        """Add the counts of another part of the work."""
+        self.calls += other.calls
+        self.failures += other.failures
+
+
+def report(stage: str, done: Measured, counts: Mapping[str, int] | None = None) -> StageReport:
+    """The stage report of a measuring step; failures that follow from others stand last."""
+    ordered = sorted(done.failures.items(), key=lambda each: (each[0][0], LATER_CAUSES.get(each[0][1], 0), each[0][1]))
+    failures = {f"{signal}: {reason}": count for (signal, reason), count in ordered}
+    calls = dict(sorted(done.calls.items()))
+    return StageReport(stage=stage, counts=dict(counts or {}), model_calls=calls, failures=failures)

@@ -1,18 +1,67 @@
-"""Reads YAML, with libyaml where PyYAML has it: it is ten times as fast as the Python loader."""
+"""Reads YAML, and lists of models in it; with libyaml where PyYAML has it, which is ten times as fast as Python."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import yaml
+from pydantic import ValidationError
+
+from schemas.errors import BadInput, known_values
+from schemas.row import Row
 
 try:
     from yaml import CSafeLoader as SafeLoader
 except ImportError:
     from yaml import SafeLoader  # type: ignore[assignment]
 
-__all__ = ["SafeLoader", "read_yaml"]
+__all__ = ["SafeLoader", "checked_entry", "read_models_list", "read_yaml"]
+
+AnyRow = TypeVar("AnyRow", bound=Row)
 
 
 def read_yaml(file: Path) -> Any:
     """The content of a YAML file. Raises OSError and yaml.YAMLError."""
     return yaml.load(file.read_text(encoding="utf-8"), SafeLoader)
+
+
+def read_models_list(path: Path, row: type[AnyRow], page: str, hints: Mapping[str, str]) -> list[AnyRow]:
+    """The entries of a models file, each name once. Raises BadInput for the first error, without secret values.
+
+    `page`: the page of docs/ that says what an entry holds; `hints`: field -> what an error of it adds.
+    """
+    where = f"models file {str(path)!r}"
+    try:
+        content = read_yaml(path)
+    except OSError:
+        raise BadInput(f"{where} cannot be read; give a YAML file with the list `models`") from None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise BadInput(f"{where} is not YAML; see {page}") from None
+    entries = content.get("models") if isinstance(content, dict) else None
+    if not isinstance(entries, list) or not entries or len(content) > 1:
+        raise BadInput(f"{where}: give the list `models` and nothing beside it; see {page}")
+    models = [checked_entry(entry, row, f"{where}, entry {number}", hints) for number, entry in enumerate(entries, 1)]
+    names = [str(getattr(model, "name", "")) for model in models]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise BadInput(f"{where}: the name {twice!r} stands twice; names say whose answers are whose")
+    return models
+
+
+def checked_entry(entry: Any, row: type[AnyRow], where: str, hints: Mapping[str, str]) -> AnyRow:
+    """A mapping as a row. Raises BadInput for the first error; values, which may be secret, are not shown."""
+    fields = row.model_fields
+    if not isinstance(entry, dict):
+        needed = [name for name, field in fields.items() if field.is_required()]
+        raise BadInput(f"{where}: give {', '.join(needed[:-1])} and {needed[-1]} as keys")
+    if unknown := next((str(key) for key in entry if key not in fields), None):
+        raise BadInput(f"{where}: unknown key {known_values(unknown, fields)}")
+    for name, value in entry.items():
+        named = fields[name].annotation
+        if get_origin(named) is Literal and value not in get_args(named):
+            raise BadInput(f"{where}: unknown {name} {known_values(str(value), get_args(named))}")
+    try:
+        return row(**entry)
+    except ValidationError as error:
+        problem = error.errors(include_input=False)[0]
+        name = ".".join(map(str, problem["loc"][:1])) or "the entry"
+        raise BadInput(f"{where}: {name}: {problem['msg']}{hints.get(name, '')}") from None

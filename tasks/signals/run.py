@@ -4,10 +4,7 @@ Batches run on threads of this process. With a task runner (Dask, Ray), shards r
 writes one part, so the parts are the same either way. For paid models see paid.py.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -18,9 +15,9 @@ from schemas.tables import TABLES
 from tasks.images.decode import DecodedImage, decode_stored
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
-from tasks.runtime.parallel import map_ordered
+from tasks.runtime.parallel import ShardRunner, map_ordered
 from tasks.runtime.progress import Advance, progress, silent
-from tasks.runtime.shards import ShardRunner
+from tasks.runtime.timing import Measured
 from tasks.signals import Item, Signal, image_signals, signal_of
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import signal_values, table_name
@@ -34,23 +31,10 @@ IMAGES_A_PART = 8 * BATCH
 
 Rows = dict[str, list[dict[str, Any]]]
 """Signal name -> rows of its table."""
-Written = tuple[list[tuple[str, str]], "Measured"]
+Written = tuple[list[tuple[str, str]], Measured]
 """(table, part) pairs that are written but not yet listed, and the counts of the work."""
 Load = Callable[[Sequence[str]], Sequence[Item]]
 """Returns the items of these content ids, in order."""
-
-
-@dataclass
-class Measured:
-    """Counts of a measuring step: calls by signal, failures by (signal, reason)."""
-
-    calls: Counter[str] = field(default_factory=Counter)
-    failures: Counter[tuple[str, str]] = field(default_factory=Counter)
-
-    def add(self, other: "Measured") -> None:
-        """Add the counts of another part of the work."""
-        self.calls += other.calls
-        self.failures += other.failures
 
 
 def missing(store: Store, signal: Signal[Any], content_ids: Iterable[str]) -> list[str]:
@@ -260,9 +244,6 @@ class Measurer(NamedTuple):
         return total
 
 
-Observed = tuple[Rows, Measured]
-
-
 class MeasuringObserver:
     """Measures image signals during ingest, on the images that ingest decodes. Loads providers at first use.
 
@@ -272,7 +253,6 @@ class MeasuringObserver:
 
     def __init__(self, store: Store, providers: Providers, now: datetime, spread: bool = False) -> None:
         self._store, self._providers, self._now, self._spread = store, providers, now, spread
-        self.done = Measured()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _in_this_process, (self._store.root, tuple(sorted(self._providers.names.items())), self._now)
@@ -292,28 +272,15 @@ class MeasuringObserver:
         }
         return {name: set(ids.filter(~ids.is_in(listed))) for name, ids in known.items()}
 
-    def measure(self, images: Sequence[DecodedImage]) -> Observed:
-        """Measure these images. Thread-safe."""
+    def measure(self, images: Sequence[DecodedImage]) -> tuple[Rows, Measured]:
+        """Measure these images: rows by table, and counts. Thread-safe."""
         rows, total = Rows(), Measured()
         for signal in self._signals:
             new = [image for image in images if image.image_id not in self._recorded[signal.name]]
             of_signal, done = measured([signal], [image.image_id for image in new], new, self._now)
-            rows |= of_signal
+            rows |= {table_name(name): found for name, found in of_signal.items()}
             total.add(done)
         return rows, total
-
-    def write(self, seen: Sequence[Observed], image_ids: AbstractSet[str]) -> Written:
-        """Write values of the given image ids only: two threads may have measured the same image."""
-        rows, total = Rows(), Measured()
-        for found, done in seen:
-            total.add(done)
-            for name, of_signal in found.items():
-                rows.setdefault(name, []).extend(row for row in of_signal if row["content_id"] in image_ids)
-        return write_rows(self._store, rows), total
-
-    def count(self, done: Measured) -> None:
-        """Add counts of this or another process."""
-        self.done.add(done)
 
 
 @lru_cache(maxsize=1)

@@ -8,14 +8,14 @@ import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from schemas.run import LATER_CAUSES, StageReport
+from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.signals import MeasuredOn
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
+from tasks.runtime.parallel import shard_runner
 from tasks.runtime.progress import progress
-from tasks.runtime.shards import shard_runner
-from tasks.runtime.timing import timed
+from tasks.runtime.timing import Measured, report, timed
 from tasks.signals import (
     DESCRIPTIVE_TEXT_SIGNALS,
     DOCUMENT_SIGNALS,
@@ -30,12 +30,12 @@ from tasks.signals import (
 )
 from tasks.signals.documents import prompt_text, stored_documents
 from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight
-from tasks.signals.run import ImageItems, Measured, Measurer, TextItems, measure_items, missing
+from tasks.signals.run import ImageItems, Measurer, TextItems, measure_items, missing
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.benches.judged import released_judge_texts
 from tasks.storage.queries.benches.written_items import item_images, validation_texts
-from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.queries.images import StoredImages
+from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.released import conversations_as_released
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
@@ -187,13 +187,6 @@ def _measure_documents(
                 total.add(measure_items(store, signal, wanted, load, workers=workers, now=now, advance=advance))
     total.add(measure_overnight(store, overnight, hours=settings.batch_hours, workers=settings.workers, now=now))
     return total
-
-
-def report(stage: str, done: Measured) -> StageReport:
-    """The stage report of a measuring step; failures that follow from others stand last."""
-    ordered = sorted(done.failures.items(), key=lambda each: (each[0][0], LATER_CAUSES.get(each[0][1], 0), each[0][1]))
-    failures = {f"{signal}: {reason}": count for (signal, reason), count in ordered}
-    return StageReport(stage=stage, model_calls=dict(sorted(done.calls.items())), failures=failures)
 
 
 def texts_of(conversations: pl.DataFrame) -> dict[MeasuredOn, dict[str, str]]:

@@ -17,10 +17,11 @@ from schemas.tag_evaluation import Share, TagAgreement, TagDisagreement
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
 from tasks.runtime.progress import progress
+from tasks.runtime.timing import Measured
 from tasks.runtime.untrusted import one_line
 from tasks.signals import DOCUMENT_SIGNALS
 from tasks.signals.documents import stored_documents
-from tasks.signals.run import Measured, measure_items, measured, missing
+from tasks.signals.run import measure_items, measured, missing
 from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
 

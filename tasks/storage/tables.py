@@ -26,9 +26,17 @@ from schemas.errors import BadInput, CurateError, StoreUnwell, why_unreadable
 from schemas.row import Row, arrow_schema
 from schemas.table import Table
 from schemas.tables import TABLES
-from tasks.storage.layout import Differences, part_differences, state_layout, unknown_tables, why_not_read, with_nulls
+from tasks.storage.layout import (
+    Differences,
+    is_release,
+    not_a_store,
+    part_differences,
+    state_layout,
+    unknown_tables,
+    why_not_read,
+    with_nulls,
+)
 from tasks.storage.parquet import conform, encode_parquet, frame_types, rows_in, top_columns
-from tasks.storage.places import is_release, not_a_store
 
 _LIST = "parts.json"
 SLICE_ROWS, SLICE_BYTES = 16_384, 16 * 1024 * 1024

@@ -13,11 +13,11 @@ from schemas.layout import LAYOUT
 from schemas.table import BY_NAME, Held
 from schemas.tables import TABLES
 from schemas.takedown import TakenDownKind
-from tasks.storage.distinct import Distinct
+from tasks.storage.content_id import Distinct
+from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.layout import SIGNALS, differences, stated_layout, tables_in, why_not_read
 from tasks.storage.parquet import frame_types
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import Tombstones
 
 _KEYS = {**BY_NAME, "judge": Held.USER}
 """Name of a column -> what it names; voters were judges."""

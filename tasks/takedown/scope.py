@@ -14,13 +14,12 @@ from schemas.takedown import NearCopy, TakenDownKind
 from tasks.dedup.near_images import near_hashes, near_images
 from tasks.images.decode import ImageRejected, open_image
 from tasks.images.hashes import image_hashes
+from tasks.ingest.image_files import logged_name
 from tasks.ingest.known_images import FileDigests, file_digests
-from tasks.ingest.presets import logged_name
 from tasks.ingest.quarantine import PRESET, quarantined
-from tasks.storage.distinct import Distinct
+from tasks.storage.content_id import Distinct
+from tasks.storage.keyed_ids import Pseudonyms, Tombstones, possible_conv_ids, store_key
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import Tombstones, possible_conv_ids
-from tasks.storage.user_ids import Pseudonyms, store_key
 
 _IMAGE_SUFFIXES = (".png", ".jpeg", ".jpg", ".webp", ".gif", ".embedded")
 _DIGEST = re.compile(r"[0-9A-F]{32,64}")

@@ -11,11 +11,10 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.runtime.progress import tell
 from tasks.runtime.timing import timed
+from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import UNFINISHED
 from tasks.takedown.releases import withdraw_known
-from tasks.takedown.requests import requested, take_down_requested
-from tasks.takedown.take_down import finish
+from tasks.takedown.take_down import finish, requested, take_down_requested
 from tasks.takedown.told import export_lines, left_lines, release_lines
 
 _REQUESTS = "takedown_requests"

@@ -14,13 +14,12 @@ from schemas.row import arrow_schema
 from schemas.table import Held
 from schemas.tables import TABLES
 from schemas.takedown import TakenDownKind
-from tasks.ingest.quarantine import PRESET, key_of, taken_down_in, withdraw_taken_down
-from tasks.storage.content_id import text_id
-from tasks.storage.distinct import Distinct
+from tasks.ingest.quarantine import PRESET, quarantine_key, taken_down_in, withdraw_taken_down
+from tasks.storage.content_id import Distinct, text_id
+from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.layout import unknown_tables
-from tasks.storage.part_rewrite import names_any, parts_with, rewritten
+from tasks.storage.parts import names_any, parts_with, rewritten
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import Tombstones
 from tasks.takedown.other_layouts import unwanted_elsewhere
 
 _OF_CONVERSATIONS = ["conversation_id", "turns.list.element.text_id", "prompt_id", "document_id", "image_ids"]
@@ -155,7 +154,9 @@ def _unheld(column: str, kind: Held, live: Live, tombstones: Tombstones, store: 
 _TAKEN_DOWN_BY: dict[Held, Callable[[Tombstones, pl.Series], set[str]]] = {
     Held.CONVERSATION: Tombstones.conversations,
     Held.IMAGE: lambda tombstones, ids: tombstones.holds(TakenDownKind.IMAGE, ids),
-    Held.IMAGE_NAME: lambda tombstones, names: {n for n in names if tombstones.holds(TakenDownKind.IMAGE, [key_of(n)])},
+    Held.IMAGE_NAME: lambda tombstones, names: {
+        n for n in names if tombstones.holds(TakenDownKind.IMAGE, [quarantine_key(n)])
+    },
     Held.USER: lambda tombstones, ids: tombstones.holds(TakenDownKind.USER, ids),
 }
 

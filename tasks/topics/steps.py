@@ -13,7 +13,8 @@ from schemas.tags import TAGS
 from schemas.topic import TopicMember
 from tasks.providers import Providers
 from tasks.runtime.timing import timed
-from tasks.storage.queries.documents import embedded_documents, kept_conversations
+from tasks.storage.queries.documents import embedded_documents
+from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_schema
 from tasks.topics.changes import summary, topic_changes

@@ -11,8 +11,8 @@ from schemas.policy import Action
 from tasks.policy.canaries import STORE, probes
 from tasks.policy.policy_file import load_policy
 from tasks.release.build import MANIFEST
+from tasks.storage.keyed_ids import KEY_VARIABLE
 from tasks.storage.tables import Store
-from tasks.storage.user_ids import KEY_VARIABLE
 from tests.http_server import HttpServer, Reply
 from tests.tasks.ingest.logs import DAY, chat, ingested, write
 

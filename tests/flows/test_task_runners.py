@@ -98,7 +98,7 @@ def cluster():
 
 def test_a_running_scheduler_is_given_the_shards(prefect_server, cluster, tmp_path):
     from flows.task_runners import shards_by
-    from tasks.runtime.shards import shard_runner
+    from tasks.runtime.parallel import shard_runner
 
     settings = Settings(store="", workers=1, task_runner="dask", task_runner_address=cluster.scheduler_address)
     with shards_by(settings):

@@ -112,8 +112,8 @@ def _read_preferences(
     """Write the choices of sheets, and with `given[1]` of the review pages, as battles."""
     from tasks.agreement.preference_queue import reviewed_choices
     from tasks.agreement.preferences import choices_of, majority_counts, preferred
+    from tasks.storage.keyed_ids import Pseudonyms, store_key
     from tasks.storage.lock import writing
-    from tasks.storage.user_ids import Pseudonyms, store_key
 
     sheets, reviews = given
     with writing(settings.store) as store:

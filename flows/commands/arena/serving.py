@@ -237,7 +237,7 @@ def _arena(
 
 
 def _listed(presets: str | None, logs: Path) -> list[tuple[str, Path]]:
-    from tasks.ingest.presets import find_presets, preset_files
+    from tasks.ingest.image_files import find_presets, preset_files
 
     folder = Path(presets) if presets else find_presets(logs)
     return [(preset.path, preset.file) for preset in preset_files(folder)] if folder else []

@@ -10,8 +10,7 @@ import yaml
 
 from schemas.arena import ArenaTasks
 from schemas.errors import BadInput, MissingProvider, known_values
-from tasks.runtime.entries import checked_entry
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.yaml_files import checked_entry, read_yaml
 
 if TYPE_CHECKING:
     from tasks.arena.tabs.tasks import Tasks

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from schemas.errors import BadInput, why_unreadable
-from tasks.storage.user_ids import given_key, keyed_address
+from tasks.storage.keyed_ids import given_key, keyed_address
 
 _KEY_FILE = "user_key"
 _KEY_BYTES = 64

@@ -30,9 +30,10 @@ from tasks.providers.ask_items import Work, ask_each, store_results
 from tasks.providers.capabilities import Author, Failed, ImageModel, Viewer
 from tasks.storage.append_incrementally import AppendRows, append_incrementally
 from tasks.storage.content_id import combined_id
+from tasks.storage.keyed_ids import Tombstones
+from tasks.storage.parts import AppendRows, append_incrementally
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store, frame_of
-from tasks.storage.tombstones import Tombstones
 
 TOLD = (
     "Draw exactly what is described and nothing else, without any writing. Left and right are those of somebody who "

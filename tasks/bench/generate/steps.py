@@ -19,9 +19,8 @@ from tasks.bench.generate.items import key_counts
 from tasks.providers import Providers
 from tasks.providers.ask_items import Work
 from tasks.runtime.timing import timed
+from tasks.storage.keyed_ids import Tombstones, store_key
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import Tombstones
-from tasks.storage.user_ids import store_key
 
 STAND_INS = "made with embedded stand-ins ({}): it shows that the way works, and ranks nothing in public"
 

@@ -18,7 +18,6 @@ from tasks.storage.content_id import text_id
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.reviews import add_reviews
 from tasks.storage.tables import Store
-from tasks.storage.user_ids import Pseudonyms, store_key
 
 SHOWN = ("item", "images", "instruction", "captions", "reference", "reference_id")
 FILLED_IN = ("rater", "correct", "fault", "harmful")

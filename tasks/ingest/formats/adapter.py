@@ -7,7 +7,6 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from schemas.reject import LineRejected, RejectReason
-from tasks.ingest.image_marks import images_of, text_of
 from tasks.ingest.log_line import Place
 from tasks.storage.content_id import text_id
 
@@ -25,6 +24,8 @@ _VOTES = {
     "both_bad": "bothbad_vote",
     "bothbad": "bothbad_vote",
 }
+_TEXT_PARTS = ("text", "input_text", "output_text")
+_IMAGE_PARTS = ("image", "image_url", "input_image")
 _ID = re.compile(r"[0-9A-Za-z_-]{8,60}")
 _HASH_NAME = re.compile(r"[0-9a-f]{32}")
 
@@ -89,7 +90,7 @@ def messages(conversation: Any, place: Place, images: Sequence[Row]) -> list[lis
             continue
         if message["role"] != ("assistant" if len(found) % 2 else "user"):
             raise LineRejected(RejectReason.BAD_MESSAGES, "user and assistant do not take turns")
-        found.append([message["role"], text_of(message["content"])])
+        found.append([message["role"], _text_of(message["content"])])
         places.append(_places(message, sum(map(len, places))))
     names = [image_name(place, index, each) for index, each in enumerate(images)]
     if {image for shown in places for image, _ in shown} == {*range(len(names))}:
@@ -105,7 +106,29 @@ def _places(message: Row, before: int) -> list[tuple[int, int]]:
     """(index of the image, characters before it) of a message's images; `before` are those of earlier messages."""
     if message.get("images"):
         return [(each["image"], each["character"]) for each in message["images"]]
-    return list(enumerate(images_of(message["content"]), before))
+    return list(enumerate(_images_of(message["content"]), before))
+
+
+def _text_of(content: Any) -> Any:
+    """The text of a message; text parts of a list of typed parts are joined by line breaks."""
+    return _joined(content)[0] if isinstance(content, list) else content
+
+
+def _images_of(content: Any) -> list[int]:
+    """The characters before each image part of a list of typed parts; other content has none."""
+    return _joined(content)[1] if isinstance(content, list) else []
+
+
+def _joined(parts: Sequence[Any]) -> tuple[str, list[int]]:
+    said, places, waiting = "", list[int](), 0
+    for part in parts:
+        if part["type"] in _IMAGE_PARTS:
+            waiting += 1
+        elif part["type"] in _TEXT_PARTS and part["text"]:
+            said += "\n" if said else ""
+            places += [len(said)] * waiting
+            said, waiting = said + part["text"], 0
+    return said, places + [len(said)] * waiting
 
 
 def image_name(place: Place, index: int, image: Row) -> str:

@@ -51,7 +51,7 @@ def source_files(
     return [(file, format or _format_of(file)) for file in files]
 
 
-def described(files: Sequence[tuple[LogFile, str]], given: str | None) -> str:
+def files_in_words(files: Sequence[tuple[LogFile, str]], given: str | None) -> str:
     """A message about the files and formats to read; `given` is the value of `--format`."""
     counts = Counter(name for _, name in files)
     shapes = ", ".join(f"{n:,} {'file' if n == 1 else 'files'} as {name}" for name, n in sorted(counts.items()))

@@ -4,8 +4,10 @@ Also counts of tags, and how often two tags occur together (VisionArena Fig. 5 a
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 import polars as pl
+from babel import Locale, UnknownLocaleError
 
 from schemas.signals import Markdown
 from schemas.tag_evaluation import TagCount
@@ -141,3 +143,20 @@ def _not_told(tally: pl.DataFrame, column: str) -> int:
 def _count(tag: str, items: int, not_told: int, all_items: int) -> TagCount:
     told = all_items - not_told
     return TagCount(tag=tag, items=int(items), share=items / told if told else 0.0, not_told=not_told)
+
+
+UNKNOWN = "unknown"
+
+
+@cache
+def english_name(code: str | None) -> str:
+    """The English name of a language code, such as `English` for `en`; `unknown` for a missing or unlisted code."""
+    if code is None or code == UNKNOWN:
+        return UNKNOWN
+    name = Locale("en").languages.get(code)
+    if name is None:
+        try:
+            name = Locale.parse(code, sep="-").get_language_name("en")
+        except (UnknownLocaleError, ValueError):
+            return UNKNOWN
+    return str(name or UNKNOWN)

@@ -8,21 +8,10 @@ import polars as pl
 
 from schemas.errors import BadInput
 from schemas.settings import TopicSettings
-from tasks.storage.queries.released import conversations_as_released
 from tasks.storage.queries.signals import Versions, embeddings
 from tasks.storage.tables import Store
 
 Vectors = npt.NDArray[np.float32]
-
-
-def kept_conversations(store: Store, by: str = "keep") -> pl.DataFrame:
-    """Conversations that the policy keeps, in released form, earliest first, with their preset dataset.
-
-    `by` is the column of decisions that says so: `keep`, or `kept_by_screening` for those that its first pass keeps.
-    """
-    decided = store.read("decisions", ["item_kind", "item_id", by, "preset_dataset"])
-    kept = decided.filter(by, item_kind="conversation").select("preset_dataset", conversation_id="item_id")
-    return conversations_as_released(store).join(kept, on="conversation_id", maintain_order="left")
 
 
 def embedded_documents(

@@ -7,12 +7,11 @@ import numpy as np
 import polars as pl
 
 from schemas.tables import SIGNALS
+from tasks.storage.keyed_ids import Tombstones, store_key
 from tasks.storage.queries.funnel import line_outcomes
 from tasks.storage.queries.released import released_names
 from tasks.storage.queries.signals import table_name
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import Tombstones
-from tasks.storage.user_ids import store_key
 
 Account = dict[str, Any]
 """Nested values, printed as JSON by `curate explain`."""

@@ -26,8 +26,8 @@ from tasks.arena.entrance.admission import (
 from tasks.arena.entrance.examples import examples
 from tasks.arena.entrance.uploads import KEPT_SECONDS, Uploads, private_folder
 from tasks.images.served import served, served_name
+from tasks.ingest.image_files import logged_name
 from tasks.ingest.known_images import file_digests, load_known_hashes
-from tasks.ingest.presets import logged_name
 from tasks.providers.capabilities import Failed
 from tests.built_arena import VISIT, Scripted, image_file
 

@@ -18,7 +18,7 @@ from tasks.arena.tabs.board import LiveBoard, ReleaseBoard, votes_of
 from tasks.arena.votes import Cast
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.votes import rateable, votes
-from tasks.storage.user_ids import Pseudonyms
+from tasks.storage.keyed_ids import Pseudonyms
 
 KEY = b"k" * 32
 

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas.policy import NearImages
-from tasks.dedup.image_pairs import update_near_images
+from tasks.dedup.near_images import update_near_images
 from tasks.storage.tables import Store
 from tests.builders import VERSIONS, facts_frame
 

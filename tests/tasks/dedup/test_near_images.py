@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.image import NearImage
 from schemas.policy import NearImages
-from tasks.dedup.near_images import correlations, near_hashes, near_images, representatives
+from tasks.dedup.near_images import grey_correlations, near_hashes, near_images, representatives
 from tasks.storage.tables import frame_of
 from tests.builders import NOON, conversation
 
@@ -83,7 +83,7 @@ WHITE, BLACK, GREY = (np.full((1, 1024), level, np.uint8) for level in (255, 0, 
     ids=["equally flat", "flat and unlike", "flat and varied", "a negative"],
 )
 def test_correlation_of_pixels(one, other, correlation):
-    (found,) = correlations(np.vstack([one, other]), np.array([0]), np.array([1]))
+    (found,) = grey_correlations(np.vstack([one, other]), np.array([0]), np.array([1]))
     assert found == pytest.approx(correlation, abs=1e-4)
 
 
@@ -91,7 +91,7 @@ def test_correlations_are_numpys(monkeypatch):
     monkeypatch.setattr("tasks.dedup.near_images.PAIRS_AT_ONCE", 7)
     pixels = np.random.default_rng(0).integers(0, 256, (10, 1024), dtype=np.uint8)
     i, j = np.triu_indices(10, 1)
-    assert np.allclose(correlations(pixels, i, j), np.corrcoef(pixels)[i, j], atol=1e-5)
+    assert np.allclose(grey_correlations(pixels, i, j), np.corrcoef(pixels)[i, j], atol=1e-5)
 
 
 def _near(*pairs: tuple[str, str, int]) -> pl.DataFrame:

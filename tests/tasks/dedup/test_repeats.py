@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schemas.conversation import Conversation
 from schemas.policy import DuplicateRule
 from tasks.dedup.cosine import ROWS
-from tasks.dedup.repeats import duplicates_of, near_prompts
+from tasks.dedup.repeats import duplicates_of, near_by_embedding
 from tasks.storage.tables import frame_of
 from tests.builders import NOON, battle, conversation, sides
 
@@ -167,7 +167,7 @@ def test_the_order_of_rows_decides_nothing(deciding, shuffled, seed):
 def test_like_prompts_are_found_among_any_number(count):
     angles = np.random.default_rng(0).uniform(0, 2 * np.pi, count)
     vectors = {str(n): np.array([np.cos(a), np.sin(a)], np.float32) for n, a in enumerate(angles)}
-    near = near_prompts([*vectors, "not embedded"], vectors, 0.9)
+    near = near_by_embedding([*vectors, "not embedded"], vectors, 0.9)
     for n, angle in enumerate(angles):
         assert near.get(str(n), []) == [str(m) for m in np.nonzero(np.cos(angles[:n] - angle) >= 0.9)[0]]
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from schemas.errors import BadPolicy
 from schemas.image import RedactedImage
 from schemas.policy import SemanticImages
-from tasks.dedup import image_pairs
-from tasks.dedup.image_pairs import update_semantic_images
+from tasks.dedup.near_images import update_semantic_images
 from tasks.policy.policy_file import load_policy
 from tasks.storage.tables import Store, frame_of
 from tests.builders import NOON, VERSIONS, conversation, facts_frame, image
@@ -135,7 +134,7 @@ def test_a_policy_that_lets_it_drop_must_say_when(tmp_path):
 
 
 def test_vectors_in_many_parts_are_searched_as_exactly(tmp_path, monkeypatch):
-    monkeypatch.setattr(image_pairs, "NEW_AT_ONCE", 7)
+    monkeypatch.setattr("tasks.dedup.near_images.NEW_AT_ONCE", 7)
     generator = np.random.default_rng(0)
     vectors = generator.normal(size=(40, 16)) * np.geomspace(3, 0.1, 16)
     vectors[20:] = vectors[:20] + generator.normal(size=(20, 16)) * np.geomspace(0.01, 1, 20)[:, None]

@@ -18,11 +18,11 @@ from tasks.demo.planted_evidence import read_facts
 from tasks.demo.problems import PLANTERS
 from tasks.demo.problems.lines import SPOILERS
 from tasks.demo.words import load
+from tasks.ingest.image_files import preset_files
 from tasks.ingest.log_files import lines, log_files
 from tasks.ingest.log_line import Place
-from tasks.ingest.presets import preset_files
 from tasks.ingest.read_logs import LogContent
-from tasks.storage.user_ids import Pseudonyms
+from tasks.storage.keyed_ids import Pseudonyms
 
 DOCUMENTATION = [
     ipaddress.ip_network(block) for block in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32")

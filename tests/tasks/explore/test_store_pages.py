@@ -12,9 +12,9 @@ from tasks.explore.of_store import OfStore
 from tasks.explore.pages import ASSETS
 from tasks.explore.server import explorer
 from tasks.policy.explained import explained
+from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.repeated_values import with_repeats
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import UNFINISHED
 from tasks.takedown.take_down import take_down
 from tests.builders import conversation, facts_frame, store_with
 from tests.looked_store import EMAIL, HOSTILE, PORT, SOURCE, USER, Looked, TestClient, client, strict

@@ -16,8 +16,8 @@ import pytest
 
 from flows.commands.view import opened
 from tasks.explore.source import Gone
+from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import UNFINISHED
 from tests.tampered_release import CHAT, rewrite
 
 

@@ -16,8 +16,8 @@ from schemas.errors import BadInput
 from schemas.export import Compat
 from schemas.settings import Settings
 from tasks.export.compat import FEATURES, export_beside, export_vision_arena, judge_name, published_row, user_number
+from tasks.storage.keyed_ids import KEY_VARIABLE
 from tasks.storage.tables import Store
-from tasks.storage.user_ids import KEY_VARIABLE
 from tasks.takedown.releases import withdraw_releases
 from tests.small_store import HOSTILE_MODEL, USER, make_release, manifest_of, small_store
 from tests.tampered_release import BATTLE, CHAT, change_row, rewrite

@@ -16,7 +16,8 @@ import zstandard
 from schemas.settings import Settings
 from tasks.images.decode import DecodedImage
 from tasks.ingest import steps
-from tasks.ingest.take_in import NoObserver
+from tasks.ingest.take_in import NoObserver, SignalRows
+from tasks.runtime.timing import Measured
 from tasks.storage.tables import Store
 
 NOON = 1_718_884_800.0  # 2024-06-20 12:00 UTC
@@ -90,8 +91,9 @@ class _Looked(NoObserver):
     def __init__(self, ids: list[str]) -> None:
         self._ids = ids
 
-    def measure(self, images: Sequence[DecodedImage]) -> None:
+    def measure(self, images: Sequence[DecodedImage]) -> tuple[SignalRows, Measured]:
         self._ids.extend(each.image_id for each in images)
+        return super().measure(images)
 
 
 def ingested(logs: Path, store: Path, looked: list[str] | None = None, **settings: Any) -> Store:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schemas.reject import RejectReason
 from tasks.ingest.log_line import Place
 from tasks.ingest.read_logs import LogContent
-from tasks.storage.user_ids import Pseudonyms
+from tasks.storage.keyed_ids import Pseudonyms
 from tests.tasks.ingest.logs import DAY, chat, image_name, ingested, line, state, vote, write
 
 KINDS = ("chat", "upvote", "downvote", "flag")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from tasks.ingest import log_files, read_plan
+from tasks.ingest import log_files, read_new
 from tasks.ingest.csam_flags import ids_in, line_is_flagged
 from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, line, rejected, state, vote, write
 from tests.tasks.ingest.test_formats import ROWS, put
@@ -161,7 +161,7 @@ def test_flags_are_found_in_logs_of_every_size_and_packing(tmp_path, megabytes, 
 
 
 def test_flags_are_found_whatever_the_pieces_are(tmp_path, monkeypatch):
-    monkeypatch.setattr(read_plan, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(read_new, "PIECE_BYTES", 1000)
     write(tmp_path / "logs", DAY, *flagged_lines(), chat("good"))
     store = ingested(tmp_path / "logs", tmp_path / "store", workers=2)
     assert set(rejected(store).values()) == {"csam_flagged"}

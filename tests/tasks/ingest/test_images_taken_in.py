@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from schemas.errors import BadInput
-from tasks.ingest.presets import logged_name
+from tasks.ingest.image_files import logged_name
 from tasks.ingest.take_in import FILE_BYTES_MAX
 from tests.builders import image_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, state, vote, write
@@ -36,6 +36,16 @@ def test_one_image_under_two_names_and_containers_is_one_image(tmp_path):
     store = ingested(logs, tmp_path / "store")
     assert store.read("images").height == 1
     assert store.read("conversations")["image_ids"].n_unique() == 1
+
+
+def test_a_large_image_that_two_files_show_is_stored_and_measured_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("tasks.ingest.take_in.PIXELS_AT_ONCE", 1)
+    logs, looked = tmp_path / "logs", []
+    for name in (P, Q):
+        put(logs, f"{name}.png", image_bytes(1))
+    write(logs, DAY, chat("a", images=[P]), chat("b", images=[Q]))
+    assert ingested(logs, tmp_path / "store", looked).read("images")["image_id"].to_list() == looked
+    assert len(looked) == 1
 
 
 def test_the_exact_png_of_a_later_era_is_preferred_to_the_jpeg_of_an_earlier_one(tmp_path):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tasks.ingest import read_new
 from tasks.ingest.formats.data_files import source_files
+from tasks.storage.keyed_ids import KEY_VARIABLE
 from tasks.storage.tables import Store
-from tasks.storage.user_ids import KEY_VARIABLE
 from tests.tasks.ingest.logs import DAY, chat, image_name, ingested, line, rejected, state, vote, write
 
 TABLES = ("conversations", "battles", "rejects", "quarantine")

@@ -13,9 +13,9 @@ from tasks.drawing.photographs import photographs, view
 from tasks.images.decode import open_image
 from tasks.images.hashes import pdq_digits
 from tasks.ingest import known_images
+from tasks.ingest.image_files import logged_name
 from tasks.ingest.known_images import file_digests
-from tasks.ingest.presets import logged_name
-from tasks.storage.part_rewrite import rows_without
+from tasks.storage.parts import rows_without
 from tasks.storage.tables import frame_of
 from tests.builders import facts_frame, image_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, rejected, state, vote, write

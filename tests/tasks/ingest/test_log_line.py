@@ -8,7 +8,7 @@ from schemas.conversation import RecordType
 from schemas.reject import RejectReason
 from tasks.ingest.log_line import Place
 from tasks.ingest.read_logs import LogContent
-from tasks.storage.user_ids import Pseudonyms
+from tasks.storage.keyed_ids import Pseudonyms
 from tests.tasks.ingest.logs import chat, conv_id, image_name, line, state, vote
 
 PEOPLE = Pseudonyms(b"0123456789abcdef")

@@ -6,7 +6,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from tasks.ingest.presets import logged_name
+from tasks.ingest.image_files import logged_name
 from tests.builders import image_bytes
 
 # What FastChat's `resize_image_and_return_image_in_bytes` made of each size when it was run.

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from tasks.ingest import assemble, read_new, read_plan
-from tasks.storage.user_ids import KEY_VARIABLE
+from tasks.ingest import assemble, read_logs, read_new
+from tasks.storage.keyed_ids import KEY_VARIABLE
 from tests.tasks.ingest.logs import DAY, chat, image_name, ingested, rejected, vote, write
 
 TABLES = ("sightings", "conversations", "battles", "rejects", "log_files")
@@ -38,7 +38,7 @@ def _rows(store, table):
 
 def cut_small(monkeypatch, count: int) -> None:
     """Pieces and parts of about `count` bytes."""
-    for module in (read_plan, read_new):
+    for module in (read_logs, read_new):
         monkeypatch.setattr(module, "PIECE_BYTES", count)
         monkeypatch.setattr(module, "PART_BYTES", count)
 

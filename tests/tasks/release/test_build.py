@@ -18,7 +18,7 @@ from tasks.policy.policy_file import policy_hash
 from tasks.providers import MAKERS, OPTIONAL, PROVIDERS
 from tasks.release.build import checked_version, place, released_files
 from tasks.release.steps import build_release
-from tasks.storage.queries.decided import mark_decided
+from tasks.storage.queries.kept import mark_decided
 from tasks.storage.tables import Store
 from tests.builders import VERSIONS
 from tests.small_store import POLICY, make_release, manifest_of, small_store

@@ -8,7 +8,7 @@ from schemas.conversation import UNDATED_BEFORE
 from schemas.image import NearImage
 from schemas.policy import Rename
 from tasks.policy.policy_file import policy_hash
-from tasks.storage.queries.language_names import english_name
+from tasks.storage.queries.conversation_features import english_name
 from tasks.storage.queries.released import days
 from tests.builders import (
     NOON,

@@ -4,12 +4,15 @@ import threading
 from collections import Counter
 
 import numpy as np
+import polars as pl
 import pytest
 
 from schemas.signals import Face, ImageText, Language, Moderation, PiiSpan
+from schemas.tables import TABLES
 from schemas.tags import Categories, Criteria, Taxonomy
 from tasks.providers import PROVIDERS, Providers
 from tasks.providers.capabilities import Failed
+from tasks.storage.tables import frame_schema
 
 ANSWERS = {
     "nsfw": lambda image: image.width / 1000,
@@ -78,9 +81,9 @@ def look_and_store():
     """Look at images and list the facts; the images themselves are not listed."""
 
     def work(observer, store, images):
-        parts, done = observer.write([observer.measure(images)], {each.image_id for each in images})
-        for table, part in parts:
-            store.add_parts(table, [part])
-        observer.count(done)
+        signals, done = observer.measure(images)
+        for table, rows in signals.items():
+            store.append(table, pl.DataFrame(rows, frame_schema(TABLES[table].row)))
+        return done
 
     return work

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("openai", reason="production extra")
 from benchmarks.llm_throughput import server
-from tasks.storage.append_incrementally import ROWS_A_PART
+from tasks.storage.parts import ROWS_A_PART
 from tasks.storage.tables import Store
 
 ROOT = Path(__file__).parents[3]

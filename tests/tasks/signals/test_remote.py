@@ -11,7 +11,7 @@ from tasks.runtime.parallel import map_as_done
 from tasks.signals import Signal
 from tasks.signals.paid import Asked, measure_one_by_one
 from tasks.signals.run import missing
-from tasks.storage.append_incrementally import ROWS_A_PART
+from tasks.storage.parts import ROWS_A_PART
 from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
 from tests.builders import NOON

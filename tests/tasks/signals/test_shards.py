@@ -13,13 +13,12 @@ from schemas.takedown import TakenDownKind
 from tasks.images.decode import open_image
 from tasks.ingest import steps as ingest
 from tasks.providers import Providers
-from tasks.runtime.shards import shards_on
+from tasks.runtime.parallel import shards_on
 from tasks.signals import run
 from tasks.signals.run import MeasuringObserver
 from tasks.signals.steps import catch_up_images, measure_texts
+from tasks.storage.keyed_ids import Tombstones, store_key
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import Tombstones
-from tasks.storage.user_ids import store_key
 from tests.builders import NOON, conversation, image, image_bytes, store_with
 from tests.builders import drawn_image as drawn
 from tests.tasks.ingest.logs import DAY, chat, image_name, write
@@ -70,9 +69,8 @@ def taken_in(logs, folder, runner="threads", prepare=lambda store: None, **chang
     settings = Settings(logs=str(logs), store=str(folder), workers=2, task_runner=runner, **changes)
     store = Store.open(settings.store)
     prepare(store)
-    look = MeasuringObserver(store, Providers(), NOON)
     ingest.read_log_lines.fn(settings)
-    return store, ingest.take_in_images.fn(settings, look), look.done
+    return store, ingest.take_in_images.fn(settings, MeasuringObserver(store, Providers(), NOON))
 
 
 def parts(store):
@@ -80,10 +78,10 @@ def parts(store):
 
 
 def test_images_taken_in_elsewhere_are_the_same_parts(logs, tmp_path):
-    here, report, _ = taken_in(logs, tmp_path / "here")
+    here, report = taken_in(logs, tmp_path / "here")
     with shards_on(elsewhere := Elsewhere()):
-        there, spread_report, _ = taken_in(logs, tmp_path / "there", "dask")
-    assert elsewhere.shards == {"take_in": 2}
+        there, spread_report = taken_in(logs, tmp_path / "there", "dask")
+    assert elsewhere.shards == {"read_shard": 2}
     assert parts(there) == parts(here)
     assert len(parts(here)["images"]) == len(parts(here)["signals/faces"]) == 2
     assert spread_report.counts == report.counts
@@ -92,7 +90,7 @@ def test_images_taken_in_elsewhere_are_the_same_parts(logs, tmp_path):
 
 def test_nothing_but_what_is_listed_stays_of_images_that_two_shards_had(logs, tmp_path):
     with shards_on(Elsewhere()):
-        store, _, _ = taken_in(logs, tmp_path, "dask")
+        store, _ = taken_in(logs, tmp_path, "dask")
     for table in ("images", "signals/nsfw"):
         on_disk = {path.rsplit("/", 1)[-1] for path in store.fs.ls(store.at(f"tables/{table}"), detail=False)}
         assert on_disk == {*store.parts(table), "parts.json"}
@@ -107,7 +105,7 @@ def test_what_was_taken_down_is_not_looked_at_elsewhere(logs, tmp_path):
         Tombstones(store, store_key(store)).add({TakenDownKind.IMAGE: [gone]}, NOON)
 
     with shards_on(Elsewhere()):
-        store, report, _ = taken_in(logs, tmp_path, "ray", take_down)
+        store, report = taken_in(logs, tmp_path, "ray", take_down)
     assert gone not in store.read("images")["image_id"]
     assert gone not in store.read("signals/nsfw")["content_id"]
     assert report.counts["taken_down"] == 1
@@ -121,7 +119,7 @@ def test_a_known_image_is_quarantined_elsewhere(logs, tmp_path):
     listed = tmp_path / "known.txt"
     listed.write_text(f"pixels {open_image(image_bytes(7)).image_id}\n")
     with shards_on(Elsewhere()):
-        store, report, _ = taken_in(logs, tmp_path / "store", "dask", known_hashes=[str(listed)])
+        store, report = taken_in(logs, tmp_path / "store", "dask", known_hashes=[str(listed)])
     assert report.counts["known"] == 1
     assert report.counts["images"] == IMAGES - len(SAME) - 1
     assert store.read("quarantine").filter(kind="image").height == 1
@@ -152,8 +150,8 @@ def test_what_is_paid_for_is_left_to_this_process(logs, tmp_path, monkeypatch):
 
     with shards_on(Elsewhere()):
         monkeypatch.setattr(OpenNsfw, "service", "a service", raising=False)
-        store, _, done = taken_in(logs, tmp_path, "dask")
-        assert done.calls["faces"] >= IMAGES - len(SAME) and not done.calls["nsfw"]
+        store, report = taken_in(logs, tmp_path, "dask")
+        assert report.model_calls["faces"] >= IMAGES - len(SAME) and "nsfw" not in report.model_calls
         caught_up = catch_up_images.fn(Settings(store=str(tmp_path), task_runner="dask"), Providers())
     assert caught_up.model_calls == {"nsfw": IMAGES - len(SAME)}
     assert store.read("signals/nsfw").height == IMAGES - len(SAME)

@@ -46,10 +46,9 @@ def ids(*texts):
 
 
 def test_images_seen_while_taken_in_are_not_decoded_again(store, settings, counting, look_and_store):
-    look = MeasuringObserver(store, counting, NOON)
-    look_and_store(look, store, IMAGES)
+    done = look_and_store(MeasuringObserver(store, counting, NOON), store, IMAGES)
     before = counting.asked.copy()
-    assert look.done.calls == dict.fromkeys(IMAGE_SIGNALS | CHOSEN_IMAGE_SIGNALS, len(IMAGES))
+    assert done.calls == dict.fromkeys(IMAGE_SIGNALS | CHOSEN_IMAGE_SIGNALS, len(IMAGES))
     assert catch_up_images.fn(settings, counting).model_calls == {}
     assert counting.asked == before
 

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from tasks.storage.distinct import Distinct
+from tasks.storage.content_id import Distinct
 
 
 def of(*ids: str | None) -> Distinct:

@@ -26,8 +26,8 @@ from schemas.written import Split, WrittenItem
 from tasks.images.decode import open_image
 from tasks.policy.policy_file import policy_hash
 from tasks.storage.content_id import text_id
+from tasks.storage.keyed_ids import KEY_VARIABLE
 from tasks.storage.tables import Store, frame_of
-from tasks.storage.user_ids import KEY_VARIABLE
 from tests.builders import battle, counted_tokens, decision, facts_frame, image, image_bytes, measure_clean, verdict
 from tests.small_store import POLICY, make_release
 from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, state, vote, write

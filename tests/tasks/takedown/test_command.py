@@ -11,8 +11,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import Tombstones
 from tests.tasks.ingest.logs import DAY, conv_id
 from tests.tasks.takedown.conftest import ANN, OWN, SECRET, everything, files_with
 

@@ -11,7 +11,7 @@ import pytest
 from schemas.agreement import JudgeVote
 from schemas.table import Held, Table
 from schemas.tables import TABLES
-from tasks.storage.part_rewrite import names_any
+from tasks.storage.parts import names_any
 from tasks.storage.tables import Store, frame_schema
 from tasks.takedown.take_down import finish, take_down
 from tests.builders import NOON, image_bytes

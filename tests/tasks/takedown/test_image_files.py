@@ -10,8 +10,7 @@ from schemas.errors import BadInput
 from schemas.takedown import TakenDownKind
 from tasks.images.decode import open_image
 from tasks.images.hashes import image_hashes
-from tasks.storage.tombstones import Tombstones
-from tasks.storage.user_ids import KEY_VARIABLE
+from tasks.storage.keyed_ids import KEY_VARIABLE, Tombstones
 from tasks.takedown.scope import find_scope
 from tests.builders import facts_frame, image_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, write

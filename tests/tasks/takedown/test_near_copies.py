@@ -7,7 +7,7 @@ import pytest
 
 from tasks.images.decode import open_image
 from tasks.images.hashes import image_hashes
-from tasks.storage.user_ids import KEY_VARIABLE
+from tasks.storage.keyed_ids import KEY_VARIABLE
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON, facts_frame, image_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, write

@@ -10,9 +10,9 @@ from schemas.errors import BadInput
 from schemas.tables import TABLES
 from tasks.images.decode import open_image
 from tasks.release.verify import verify_release
+from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.explain import removal_reasons
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import UNFINISHED
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON, image_bytes
 from tests.small_store import make_release

@@ -18,7 +18,6 @@ from tasks.bench.generate.kept_items import FITS, generated_reviews, review_of_g
 from tasks.runtime.untrusted import csv_text
 from tasks.storage.reviews import add_reviews
 from tasks.storage.tables import Store
-from tasks.storage.user_ids import store_key
 
 ASKED = FITS
 """Columns that raters fill in with yes or no."""

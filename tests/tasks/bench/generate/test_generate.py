@@ -207,8 +207,8 @@ def test_questions_that_another_call_cannot_solve_are_rejected(tmp_path):
 def test_an_item_that_was_taken_down_is_not_made_again(tmp_path, monkeypatch):
     from datetime import UTC, datetime
 
+    from tasks.storage.keyed_ids import KEY_VARIABLE
     from tasks.storage.tables import Store
-    from tasks.storage.user_ids import KEY_VARIABLE
     from tasks.takedown.take_down import take_down
 
     monkeypatch.setenv(KEY_VARIABLE, "a key for every store here")
@@ -225,7 +225,7 @@ def test_an_item_that_was_taken_down_is_not_made_again(tmp_path, monkeypatch):
 def test_a_benchmark_goes_on_after_takedowns_and_makes_nothing_of_them_again(tmp_path, monkeypatch):
     from datetime import UTC, datetime
 
-    from tasks.storage.user_ids import KEY_VARIABLE
+    from tasks.storage.keyed_ids import KEY_VARIABLE
     from tasks.takedown.take_down import take_down
 
     monkeypatch.setenv(KEY_VARIABLE, "a key for every store here")

@@ -15,7 +15,7 @@ from tasks.bench.generate.bench_state import read_bench
 from tasks.bench.generate.steps import draw_images
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
-from tasks.storage.append_incrementally import ROWS_A_PART
+from tasks.storage.parts import ROWS_A_PART
 from tasks.storage.tables import Store
 from tests.generated_bench import NAME, make, settings_for
 

@@ -3,8 +3,8 @@
 import pytest
 
 from schemas.errors import BadInput
+from tasks.storage.keyed_ids import KEY_VARIABLE, Pseudonyms, store_key
 from tasks.storage.tables import Store
-from tasks.storage.user_ids import KEY_VARIABLE, Pseudonyms, store_key
 from tests.tasks.ingest.logs import DAY, chat, ingested, line, vote, write
 
 ADDRESSES = ["203.0.113.77", "2001:db8::dead:beef", "198.51.100.3"]

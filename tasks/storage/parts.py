@@ -1,7 +1,10 @@
-"""Changes rows of a table by rewriting only the parts that contain such rows."""
+"""Changes tables by parts: rewrites those with certain rows, and appends rows that arrive one by one."""
 
+import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
 
 import polars as pl
 
@@ -58,3 +61,41 @@ def parts_with(store: Store, table: str, parts: Sequence[str], touched: pl.Expr)
     for part, rows in slices:
         found[part] += int(rows.select(counted).item())
     return dict(+found)
+
+
+ROWS_A_PART, SECONDS_A_PART = 32, 10.0
+"""A part is written after so many rows, or when the next row comes after so long; a killed run loses no more."""
+
+
+class AppendRows(Protocol):
+    """Stores rows soon."""
+
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Keep these rows, given as dicts of the table's columns."""
+        ...
+
+
+@contextmanager
+def append_incrementally(store: Store, table: str) -> Iterator[AppendRows]:
+    """Inside it, rows are appended in small parts, also when an exception ends it; at the end the parts are merged."""
+    before, waiting, last = store.parts(table), list[dict[str, Any]](), time.monotonic()
+
+    def write() -> None:
+        nonlocal last
+        store.append(table, pl.DataFrame(waiting, schema=frame_schema(TABLES[table].row)))
+        waiting.clear()
+        last = time.monotonic()
+
+    def keep(rows: Sequence[dict[str, Any]]) -> None:
+        waiting.extend(rows)
+        if len(waiting) >= ROWS_A_PART or (waiting and time.monotonic() - last >= SECONDS_A_PART):
+            write()
+
+    try:
+        yield keep
+    finally:
+        write()
+    new = store.parts(table)[len(before) :]
+    if len(new) > 1:
+        merged = store.write_part(table, pl.concat([store.read_part(table, part) for part in new]))
+        store.list_parts(table, [*before, merged])

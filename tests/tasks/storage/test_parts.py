@@ -5,8 +5,7 @@ import pytest
 
 from schemas.errors import StoreUnwell
 from schemas.reject import Reject
-from tasks.storage import part_rewrite
-from tasks.storage.part_rewrite import rows_without
+from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_of
 
 LINE_TWO = pl.col("line") == 2
@@ -48,7 +47,7 @@ def test_of_parts_that_do_not_change_only_the_key_is_read(store, monkeypatch):
 
 
 def test_a_part_of_many_rows_becomes_parts_of_few_in_the_same_order(store, monkeypatch):
-    monkeypatch.setattr(part_rewrite, "ROWS", 10)
+    monkeypatch.setattr("tasks.storage.parts.ROWS", 10)
     before = store.read("rejects")
     store.list_parts("rejects", without_line_two(store))
     assert [store.read_part("rejects", part).height for part in store.parts("rejects")] == [25, 9, 10, 5, 25]

@@ -1,4 +1,4 @@
-"""User ids: keyed hashes of network addresses, stable over days and runs and not reversible without the key."""
+"""Keyed hashes, not reversible without the key: user ids of addresses, and tombstones of what was taken down."""
 
 import hashlib
 import hmac
@@ -6,23 +6,29 @@ import os
 import re
 import secrets
 import stat
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
+import polars as pl
 from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import BadInput
-from tasks.storage.tables import Store
+from schemas.takedown import TakenDownKind, Tombstone
+from tasks.storage.tables import Store, frame_of
 
 KEY_VARIABLE = "CURATE_USER_KEY"
 _KEY_FILE = "secret/user_key"
 _FINGERPRINT_FILE = "secret/user_key_fingerprint"
 _KEY_BYTES_MIN = 16
-
-
 _USER_ID = re.compile(r"[0-9a-f]{24}").fullmatch
 _KEYED = "keyed"
 """What logs of our own arena have instead of an address begins with this word."""
+UNFINISHED = "takedown/unfinished"
+"""File of a store that exists while tables may still contain something that was taken down."""
+_SUFFIX = 9
+"""Conversations after the first of a conv_id have a dash and eight hex digits appended."""
 
 
 class Pseudonyms:
@@ -95,3 +101,46 @@ def _new_key(store: Store) -> bytes:
     if isinstance(store.fs, LocalFileSystem):
         os.chmod(store.at(_KEY_FILE), stat.S_IRUSR | stat.S_IWUSR)
     return key
+
+
+def possible_conv_ids(conversation_id: str) -> list[str]:
+    """The conv_ids that a conversation_id may belong to: without the suffix first, if it has one."""
+    return [conversation_id[:-_SUFFIX], conversation_id] if conversation_id[-_SUFFIX:][:1] == "-" else [conversation_id]
+
+
+class Tombstones:
+    """The tombstones of a store. They are hashed with the store's `key`, so hashes of different stores differ."""
+
+    def __init__(self, store: Store, key: bytes) -> None:
+        self._store, self._key = store, key
+        self._known = set(store.read("takedowns", ["key"])["key"])
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def holds(self, kind: TakenDownKind, ids: Iterable[str | None]) -> set[str]:
+        """The subset of `ids` that was taken down."""
+        return {each for each in ids if each is not None and self._hash(kind, each) in self._known}
+
+    def conversations(self, ids: Iterable[str]) -> set[str]:
+        """The subset of these conversation_ids whose conv_id was taken down."""
+        kind = TakenDownKind.CONVERSATION
+        return {each for each in ids if any(self._hash(kind, name) in self._known for name in possible_conv_ids(each))}
+
+    def add(self, ids: Mapping[TakenDownKind, Iterable[str]], now: datetime) -> None:
+        """Add tombstones and store them."""
+        self._store.append("takedowns", self.add_for_now(ids, now))
+
+    def add_for_now(self, ids: Mapping[TakenDownKind, Iterable[str]], now: datetime) -> pl.DataFrame:
+        """Add tombstones to this object only. Returns the new rows of `takedowns`, which are not stored."""
+        hashed = {self._hash(kind, each): kind for kind, of_kind in ids.items() for each in of_kind}
+        new = [
+            Tombstone(key=key, kind=kind, taken_down_at=now)
+            for key, kind in sorted(hashed.items())
+            if key not in self._known
+        ]
+        self._known |= {row.key for row in new}
+        return frame_of(Tombstone, new)
+
+    def _hash(self, kind: TakenDownKind, each: str) -> str:
+        return hmac.digest(self._key, f"takedown {kind} {each}".encode("utf-8", "surrogatepass"), "sha256").hex()[:32]

@@ -1,0 +1,54 @@
+"""What the decisions keep: the conversations of a release. Also whether the decisions are up to date."""
+
+import json
+
+import polars as pl
+
+from tasks.storage.queries.released import conversations_as_released
+from tasks.storage.queries.signals import Versions, signal_values
+from tasks.storage.tables import Store
+
+_MARK = "policies/decided_about.json"
+_UNSAFE = ["moderation", "image_moderation", "nsfw_image"]
+"""Reasons of rules that policies for internal use tag and others drop."""
+
+
+def kept_conversations(store: Store, by: str = "keep") -> pl.DataFrame:
+    """Conversations that the policy keeps, in released form, earliest first, with their preset dataset.
+
+    `by` is the column of decisions that says so: `keep`, or `kept_by_screening` for those that its first pass keeps.
+    """
+    decided = store.read("decisions", ["item_kind", "item_id", by, "preset_dataset"])
+    kept = decided.filter(by, item_kind="conversation").select("preset_dataset", conversation_id="item_id")
+    return conversations_as_released(store).join(kept, on="conversation_id", maintain_order="left")
+
+
+def unsafe_documents(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.Series:
+    """document_ids of the conversations that are unsafe.
+
+    Moderation flags a message or did not measure one, or a rule about safety fired and only tagged the conversation.
+    """
+    said = conversations.select("document_id", "turns").explode("turns")
+    said = said.select("document_id", content_id=pl.col("turns").struct.field("text_id"))
+    flagged = signal_values(store, "moderation", versions["moderation"], ["flagged_categories"], said["content_id"])
+    harmful = pl.col("flagged_categories").is_null() | (pl.col("flagged_categories").list.len() > 0)
+    by_signal = said.join(flagged, on="content_id", how="left").filter(harmful)["document_id"]
+    tagged = store.read("decisions", ["item_kind", "item_id", "tags"]).filter(item_kind="conversation")
+    tagged = tagged.filter(pl.col("tags").list.eval(pl.element().is_in(_UNSAFE)).list.any())
+    by_rule = conversations.join(tagged, left_on="conversation_id", right_on="item_id", how="semi")["document_id"]
+    return pl.concat([by_signal, by_rule]).unique()
+
+
+def mark_decided(store: Store) -> None:
+    """Record that the decisions are about the present conversations and battles."""
+    store.write_bytes(_MARK, json.dumps(_parts(store)).encode())
+
+
+def is_decided(store: Store) -> bool:
+    """Whether no conversation or battle has come, changed or gone since `mark_decided`; true before the first."""
+    mark = store.read_bytes(_MARK)
+    return mark is None or json.loads(mark) == _parts(store)
+
+
+def _parts(store: Store) -> dict[str, list[str]]:
+    return {table: store.parts(table) for table in ("conversations", "battles")}
