@@ -15,7 +15,7 @@ from tasks.providers import Providers
 from tasks.release.steps import build_release, seal_release
 from tasks.report.steps import report_release
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.benches.draws import draw_name, drawn_prompts
+from tasks.bench.draw import draw_name, drawn_prompts
 from tasks.storage.tables import Store, frame_of
 from tests.builders import VERSIONS, facts_frame, verdict
 from tests.small_store import HOSTILE_MODEL, MODELS, small_store

@@ -106,7 +106,7 @@ def _of_writing(settings: Settings, bench: str | None, writer: str | None, hidde
     from tasks.runtime.prices import load_prices
     from tasks.signals import ITEM_IMAGE_SIGNALS
     from tasks.signals.paid import estimate_images
-    from tasks.storage.queries.benches.written_items import item_images
+    from tasks.bench.written.written_items import item_images
     from tasks.storage.tables import Store
 
     if writer is None:

@@ -122,7 +122,7 @@ def figures_of(store: "Store") -> "Figures":
     """Agreement of reviewers and precision of detectors."""
     from tasks.agreement.reviewers import reviewer_agreements
     from tasks.explore.review.session import Figures
-    from tasks.storage.queries.benches.findings import detector_precisions
+    from tasks.storage.queries.findings import detector_precisions
     from tasks.storage.reviews import reviews_of
 
     return Figures(reviewer_agreements(reviews_of(store)), detector_precisions(store))

@@ -20,7 +20,7 @@ from tasks.agreement.text_metrics.stored import Stored
 from tasks.evaluate.visit_battles import REFERENCE
 from tasks.runtime.untrusted import csv_text, one_line
 from tasks.storage.content_id import combined_id
-from tasks.storage.queries.benches.written_items import ItemForJudging
+from tasks.bench.written.written_items import ItemForJudging
 from tasks.storage.tables import Store
 
 BATTLES = {

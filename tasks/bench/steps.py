@@ -26,7 +26,8 @@ from tasks.bench.failures import (
 from tasks.bench.pool import capped, draw_weights, eligible, first_of_alike
 from tasks.bench.representativeness import measures
 from tasks.runtime.timing import timed
-from tasks.storage.queries.documents import embedded_documents, kept_conversations
+from tasks.storage.queries.documents import embedded_documents
+from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_of

@@ -8,7 +8,7 @@ from schemas.written import SAMPLED, Split
 from tasks.evaluate.questions import Bench, Question, bench_of_questions, bench_of_store
 from tasks.evaluate.visit_battles import ITEMS_DRAW, REFERENCE
 from tasks.storage.content_id import combined_id
-from tasks.storage.queries.benches.written_items import ItemForJudging, items_for_judging
+from tasks.bench.written.written_items import ItemForJudging, items_for_judging
 from tasks.storage.tables import Store
 
 

@@ -22,8 +22,8 @@ from tasks.evaluate.protocols import AnswerPair
 from tasks.evaluate.sources import answers_on, items_chosen, protocol_of
 from tasks.evaluate.visit_battles import REFERENCE
 from tasks.storage.content_id import combined_id
-from tasks.storage.queries.benches.generated_items import kept_items
-from tasks.storage.queries.benches.written_items import items_for_judging
+from tasks.bench.generate.kept_items import kept_items
+from tasks.bench.written.written_items import items_for_judging
 from tasks.storage.tables import Store
 
 _RESULT = {True: "win", False: "loss", None: "no_verdict"}

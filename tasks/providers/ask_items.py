@@ -10,7 +10,7 @@ from schemas.run import LATER_CAUSES, StageReport
 from tasks.providers.capabilities import Failed
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
-from tasks.storage.append_incrementally import append_incrementally
+from tasks.storage.parts import append_incrementally
 from tasks.storage.tables import Store
 
 Item = TypeVar("Item")

@@ -5,7 +5,7 @@ import polars as pl
 from tasks.report.figures import rating_intervals
 from tasks.report.page import Part, part
 from tasks.runtime.untrusted import one_line
-from tasks.storage.queries.benches.findings import detector_precisions
+from tasks.storage.queries.findings import detector_precisions
 from tasks.storage.tables import Store
 
 

@@ -8,17 +8,7 @@ from schemas.row import Row
 from tasks.providers.embedded.phrases import root_phrases
 from tasks.report.figures import bars
 from tasks.report.page import Part, part
-from tasks.storage.queries.benches.item_figures import (
-    EVERY,
-    AskedFor,
-    FamilyFigures,
-    ItemFacts,
-    Pictured,
-    asked_for,
-    facts_of_store,
-    family_figures,
-    pictured,
-)
+from tasks.bench.written.figures import AskedFor, EVERY, FamilyFigures, ItemFacts, Pictured, asked_for, facts_of_store, family_figures, pictured
 from tasks.storage.tables import Store, frame_of
 
 MOST = 20

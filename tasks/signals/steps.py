@@ -33,7 +33,7 @@ from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight
 from tasks.signals.run import ImageItems, Measurer, TextItems, measure_items, missing
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.benches.judged import released_judge_texts
-from tasks.storage.queries.benches.written_items import item_images, validation_texts
+from tasks.bench.written.written_items import item_images, validation_texts
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.released import conversations_as_released

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from schemas.written import Split
-from tasks.storage.queries.benches.written_items import items_for_judging
+from tasks.bench.written.written_items import items_for_judging
 from tasks.storage.tables import Store
 from tests.builders import image_bytes
 

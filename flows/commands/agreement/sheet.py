@@ -85,7 +85,7 @@ def preferences_of(store: "Store", bench: str, hidden: bool) -> "tuple[list[Tupl
     """Every two answers to the items of a written benchmark, and their texts. Raises BadInput when there are none."""
     from tasks.agreement.preferences import tuples
     from tasks.agreement.text_metrics.stored import stored
-    from tasks.storage.queries.benches.written_items import items_for_judging
+    from tasks.bench.written.written_items import items_for_judging
 
     known = stored(store, bench, True)
     every = tuples(items_for_judging(store, bench), known, hidden)

@@ -12,7 +12,7 @@ from schemas.generated import GeneratedItem
 from schemas.generated_results import AuditMode, ItemReview
 from schemas.policy import GeneratedRule
 from schemas.review import QueueName, Review
-from tasks.storage.queries.documents import kept_conversations
+from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.reviews import finding, last_findings
 from tasks.storage.tables import Store, frame_of

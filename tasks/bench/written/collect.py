@@ -24,7 +24,7 @@ from tasks.bench.written.findings import review_of_check
 from tasks.bench.written.item_files import DRAFTED_BY, Item
 from tasks.bench.written.written_items import captions_id, split_of
 from tasks.storage.content_id import ID_DIGITS, combined_id, text_id
-from tasks.storage.part_rewrite import rows_without
+from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_of
 
 _BENCH = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")

@@ -11,7 +11,7 @@ from tasks.explore.masking import masked_parts, spans_of
 from tasks.explore.source import Section, Text
 from tasks.explore.tolerant import NarrowedStore, TolerantTables
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.benches.written_items import current
+from tasks.bench.written.written_items import current
 from tasks.storage.tables import Store
 
 VERDICTS_MAX = 200

@@ -21,7 +21,7 @@ from tasks.leaderboard.judged.judge_board import COVERAGE_MIN
 from tasks.leaderboard.leaderboard import OVERALL, slice_boards
 from tasks.leaderboard.records import elo_ratings, expected_score
 from tasks.leaderboard.votes import Mask, Votes, votes
-from tasks.storage.queries.benches.written_items import ItemForJudging, items_for_judging
+from tasks.bench.written.written_items import ItemForJudging, items_for_judging
 from tasks.storage.tables import Store
 
 _FOLDER = "boards"

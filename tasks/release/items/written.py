@@ -22,12 +22,8 @@ from tasks.release.leaks import hidden_distinctive
 from tasks.release.shards import shards
 from tasks.storage.content_id import text_id
 from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
-from tasks.storage.queries.benches.item_figures import in_images, objects_of_images
-from tasks.storage.queries.benches.written_items import (
-    ItemForJudging,
-    items_for_judging,
-    providers_of,
-)
+from tasks.bench.written.figures import in_images, objects_of_images
+from tasks.bench.written.written_items import ItemForJudging, items_for_judging, providers_of
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_of
 

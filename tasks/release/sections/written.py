@@ -13,13 +13,7 @@ from tasks.release.items.written import ITEMS
 from tasks.release.shards import shards
 from tasks.runtime.untrusted import markdown_text
 from tasks.storage.parquet import read_parquet_groups
-from tasks.storage.queries.benches.item_figures import (
-    FamilyFigures,
-    ItemFacts,
-    asked_for,
-    family_figures,
-    pictured,
-)
+from tasks.bench.written.figures import FamilyFigures, ItemFacts, asked_for, family_figures, pictured
 
 TITLE = "## Written items"
 _LISTED = 3

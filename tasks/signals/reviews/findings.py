@@ -9,7 +9,7 @@ from schemas.policy import Over
 from schemas.review import Choice, Finding, QueueName, ShownText, Stretch, Waiting
 from tasks.signals.tag_evaluation import drawn
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.benches.findings import found_faces, of_policy, personal_spans
+from tasks.storage.queries.findings import found_faces, of_policy, personal_spans
 from tasks.storage.queries.repeated_values import Span, with_repeats
 from tasks.storage.tables import Store
 

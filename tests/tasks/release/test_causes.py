@@ -5,7 +5,7 @@ import pytest
 
 from schemas.release_diff import Bump
 from tasks.release.diff import diff_releases
-from tasks.storage.queries.benches.bench import topics_fit
+from tasks.storage.queries.bench import topics_fit
 from tests.small_store import manifest_of
 from tests.tampered_release import BATTLE, BENCH, CHAT, rewrite, write_manifest
 

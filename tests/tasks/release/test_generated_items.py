@@ -11,8 +11,8 @@ from schemas.review import Review
 from tasks.policy.policy_file import load_policy
 from tasks.release.items.generated import GENERATED, changed_generated, wrong_generated
 from tasks.release.verify import verify_release
-from tasks.storage.queries.benches.generated_items import kept_items
-from tasks.storage.queries.benches.item_verdicts import review_of_generated
+from tasks.bench.generate.kept_items import kept_items
+from tasks.bench.generate.kept_items import review_of_generated
 from tasks.storage.tables import Store, frame_of
 from tests.builders import NOON, measure_clean
 from tests.generated_bench import NAME, decided, settings_for

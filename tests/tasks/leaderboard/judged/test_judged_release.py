@@ -8,7 +8,7 @@ from schemas.judging import STAND_IN, Verdict
 from schemas.settings import Settings
 from schemas.topic import TopicMember
 from tasks.leaderboard.judged.released_board import chosen_verdicts, released_board
-from tasks.storage.queries.benches.draws import draw_name, drawn_prompts
+from tasks.bench.draw import draw_name, drawn_prompts
 from tasks.storage.tables import frame_of
 from tests.asked_bench import benched
 from tests.builders import VERSIONS, measure_clean, verdict
