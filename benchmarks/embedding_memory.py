@@ -19,7 +19,7 @@ import torch
 from benchmarks.images import image_files
 from schemas.tables import TABLES
 from tasks.providers import Providers
-from tasks.signals import IMAGE_SIGNALS
+from tasks.signals.registry import signal_of
 from tasks.signals.run import IMAGES_A_PART, ImageItems, measure_items
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store, frame_schema
@@ -75,7 +75,7 @@ def _rows(files: list[bytes], numbers: range) -> pl.DataFrame:
 def embed(folder: str, store: str, workers: int) -> None:
     """Measure the signal as `curate measure` does; prints memory before it and its peak, in MB."""
     open_clip.add_model_config(folder)
-    signal, opened = IMAGE_SIGNALS["image_embedding"](Providers({"image_embedding": "open_clip"})), Store.open(store)
+    signal, opened = signal_of("image_embedding", Providers({"image_embedding": "open_clip"})), Store.open(store)
     images = StoredImages(opened)
     before = _peak_mb()
     items = ImageItems(opened, images.part_of)

@@ -9,8 +9,9 @@ import polars as pl
 
 from schemas.errors import BadInput, known_values
 from schemas.settings import Settings
+from schemas.signals import MeasuredOn
+from schemas.tables import SIGNAL_ENTRIES
 from tasks.providers import PROVIDERS, Providers
-from tasks.signals import DOCUMENT_SIGNALS
 from tasks.signals.documents import Documents
 from tasks.signals.loose_files import read_documents, read_labels
 from tasks.signals.reviews.tags import reviewed_tags
@@ -41,8 +42,9 @@ def both_sides(
     settings: Settings, now: datetime,
 ) -> Sides:  # fmt: skip
     """Load both sides. Raises BadInput for sides, a signal or documents that cannot be used."""
-    if signal not in DOCUMENT_SIGNALS:
-        raise BadInput(f"--signal {known_values(signal, DOCUMENT_SIGNALS)}")
+    known = [name for name, entry in SIGNAL_ENTRIES.items() if entry.on is MeasuredOn.DOCUMENTS]
+    if signal not in known:
+        raise BadInput(f"--signal {known_values(signal, known)}")
     if store and items:
         raise BadInput("give --store or --items, not both")
     from_files = {

@@ -21,7 +21,7 @@ from tasks.providers.capabilities import Failed
 from tasks.runtime.parallel import map_ordered
 from tasks.runtime.progress import Advance, progress, silent
 from tasks.runtime.shards import ShardRunner
-from tasks.signals import Item, Signal, image_signals, signal_of
+from tasks.signals.registry import Item, Signal, image_signals, signal_of
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import signal_values, table_name
 from tasks.storage.tables import Store, frame_schema
