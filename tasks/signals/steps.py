@@ -21,8 +21,6 @@ from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight
 from tasks.signals.registry import Signal, chosen_signals, image_signals, signal_of, text_signals
 from tasks.signals.run import ImageItems, Measured, Measurer, TextItems, measure_items, missing
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.benches.judged import released_judge_texts
-from tasks.storage.queries.benches.written_items import item_images, validation_texts
 from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.released import conversations_as_released
@@ -84,12 +82,11 @@ def measure_redacted(settings: Settings, providers: Providers) -> StageReport:
 
 @task(cache_policy=NO_CACHE)
 @timed
-def measure_answers(settings: Settings, providers: Providers, names: Sequence[str]) -> StageReport:
+def measure_answers(settings: Settings, providers: Providers, names: Sequence[str], texts: pl.Series) -> StageReport:
     """Measure these signals of answers and verdicts on the judge's cards, and of their redacted forms."""
     store, total = Store.open(settings.store), Measured()
     redacted = store.read("screened_texts", ["text"]).filter(pl.col("text") != "")
-    texts = pl.concat([released_judge_texts(store)["text"], redacted["text"]])
-    text_of = {text_id(text): text for text in texts}
+    text_of = {text_id(text): text for text in pl.concat([texts, redacted["text"]])}
     signals = {name: signal_of(name, providers) for name in names}
     total.add(_measure_missing(settings, store, providers, TextItems(text_of), signals, text_of))
     return report("measure_answers", total)
@@ -97,22 +94,23 @@ def measure_answers(settings: Settings, providers: Providers, names: Sequence[st
 
 @task(cache_policy=NO_CACHE)
 @timed
-def measure_item_images(settings: Settings, providers: Providers, bench: str | None = None) -> StageReport:
-    """Name the objects in the images of a benchmark's kept items, or of all written benchmarks."""
+def measure_item_images(
+    settings: Settings, providers: Providers, part_of: Mapping[str, tuple[str, str]]
+) -> StageReport:
+    """Name the objects in images of kept items; `part_of`: image id -> (table, part)."""
     store = Store.open(settings.store)
-    named = [bench] if bench else sorted(set(store.read("bench_items", ["bench"])["bench"]))
-    items = ImageItems(store, {image_id: part for name in named for image_id, part in item_images(store, name).items()})
+    items = ImageItems(store, dict(part_of))
     signals = chosen_signals(providers, MeasuredOn.ITEM_IMAGES, screens=False) if items.part_of else {}
     return report("measure_item_images", _measure_missing(settings, store, providers, items, signals, items.part_of))
 
 
 @task(cache_policy=NO_CACHE)
 @timed
-def measure_written(settings: Settings, providers: Providers) -> StageReport:
+def measure_written(settings: Settings, providers: Providers, texts: Sequence[str]) -> StageReport:
     """Measure the screening signals of captions and references that a release may hold."""
-    store = Store.open(settings.store)
-    texts = {MeasuredOn.MESSAGES: {text_id(text): text for text in validation_texts(store)}}
-    return report("measure_written", _measure_texts(store, settings, providers, texts, screens=True))
+    texts_on = {MeasuredOn.MESSAGES: {text_id(text): text for text in texts}}
+    done = _measure_texts(Store.open(settings.store), settings, providers, texts_on, screens=True)
+    return report("measure_written", done)
 
 
 def _measure_texts(store: Store, settings: Settings, providers: Providers, texts: TextsOn, screens: bool) -> Measured:
