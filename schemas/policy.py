@@ -283,7 +283,7 @@ class Policy(Row):
 
     @property
     def rules_over_set(self) -> list[RuleOverSet]:
-        """Those of `duplicates`, `near_prompts` and `hot_prompts` that it has."""
+        """The rules that compare items with each other, as far as the policy has them."""
         return [rule for rule in (self.duplicates, self.near_prompts, self.hot_prompts) if rule is not None]
 
     @model_validator(mode="after")

@@ -35,7 +35,7 @@ def signals_of_answers(policy: Policy, versions: Versions) -> list[str]:
 
 
 def screened(store: Store, policy: Policy, versions: Versions, texts: pl.DataFrame) -> list[ScreenedText]:
-    """What the policy says about answers and verdicts, as far as they are measured.
+    """Reasons and redacted text of each answer and verdict, as far as they are measured.
 
     `texts`: item_id, question_id, model and text of each.
     """

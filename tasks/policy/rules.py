@@ -66,7 +66,7 @@ least half of those who checked its reference say so; item_unchecked: an item th
 """
 
 ITEM_COLUMNS = ("is_item", "item_unchecked", "item_incorrect", "item_harmful")
-"""What may be known of a conversation as an item of a written benchmark; false where nothing is."""
+"""Columns about a conversation as an item of a written benchmark; false for all others."""
 
 BATTLE_COLUMNS: dict[str, pl.Expr] = {
     "anonymous": pl.col("anonymous"),
@@ -100,7 +100,7 @@ STOPS = (Action.DROP.value, Action.HOLD.value)
 
 
 class Step(StrEnum):
-    """What found a reason. Reasons are listed in this order, and those of one step by their rule's place."""
+    """Steps of a decision. Reasons are listed in this order, and those of one step by their rule's place."""
 
     SCREENING = "screening"
     """Rules of the first pass."""

@@ -79,7 +79,7 @@ def decide_items(
 @task(cache_policy=NO_CACHE)
 @timed
 def screen_answers(settings: Settings, versions: Versions, texts: pl.DataFrame) -> StageReport:
-    """What the policy of the decisions says about answers and verdicts on the judge's cards -> `screened_texts`.
+    """Apply the policy of the decisions to answers and verdicts on the judge's cards -> `screened_texts`.
 
     `texts`: item_id, question_id, model and text of each.
     """
