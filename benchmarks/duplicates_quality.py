@@ -31,7 +31,7 @@ from tasks.dedup.cosine import cosine_pairs
 from tasks.dedup.near_images import near_hashes, near_images
 from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.providers import Providers
-from tasks.signals import IMAGE_SIGNALS
+from tasks.signals.registry import signal_of
 
 IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
 EVERY = 2
@@ -93,7 +93,7 @@ class Seen(NamedTuple):
 
 def measure(images: Iterable[tuple[str, DecodedImage]], providers: Providers) -> Seen:
     """Hashes and vectors of named images."""
-    signals = {name: IMAGE_SIGNALS[name](providers) for name in ("image_hash", "image_embedding")}
+    signals = {name: signal_of(name, providers) for name in ("image_hash", "image_embedding")}
     ids, rows = {}, {}
     for name, image in images:
         ids[name] = image.image_id

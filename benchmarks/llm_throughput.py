@@ -41,15 +41,15 @@ def label(url: str, folder: str, n: int) -> tuple[int, float, float]:
     os.environ |= {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{url}/v1", "NO_PROXY": "127.0.0.1"}
     from tasks.providers import Providers
     from tasks.providers.capabilities import Document
-    from tasks.signals import DOCUMENT_SIGNALS
     from tasks.signals.paid import Asked, measure_one_by_one
+    from tasks.signals.registry import signal_of
     from tasks.signals.run import missing
     from tasks.storage.tables import Store
 
     def load(ids: Sequence[str]) -> list[Document]:
         return [Document(each, f"Question {each}?", 0, (), "", 0.0, 0) for each in ids]
 
-    store, signal = Store.open(folder), DOCUMENT_SIGNALS["categories"](Providers({"categories": "openai"}))
+    store, signal = Store.open(folder), signal_of("categories", Providers({"categories": "openai"}))
     assert signal.model is not None
     ids = [f"{number:032x}" for number in range(n)]
     began, cpu = time.perf_counter(), time.process_time()

@@ -21,9 +21,9 @@ from benchmarks.privacy_spans import pii_figures
 from schemas.policy import Over
 from tasks.images.decode import ImageRejected, open_image
 from tasks.policy.policy_file import load_policy
-from tasks.policy.rules import STOPS, fires
+from tasks.policy.rules import MEASURED_ON, STOPS, fires
 from tasks.providers import Providers
-from tasks.signals import IMAGE_SIGNALS, SCREENING_TEXT_SIGNALS
+from tasks.signals.registry import signal_of
 from tasks.signals.tag_evaluation import clopper_pearson
 
 LABELS = Path(__file__).with_name("face_labels.csv")
@@ -47,7 +47,7 @@ def image_figures(data: Path, labels: Path, providers: Providers) -> list[dict[s
     drop = {rule.signal: rule.at_least for rule in load_policy("public_release").rules if rule.over is Over.IMAGES}
     with labels.open(encoding="utf-8") as lines:
         known = {row["file"]: (row["kind"], int(row["face_px"])) for row in csv.DictReader(lines)}
-    signals = {name: IMAGE_SIGNALS[name](providers) for name in ("faces", "nsfw")}
+    signals = {name: signal_of(name, providers) for name in ("faces", "nsfw")}
     rows = []
     for file in sorted(each for each in data.rglob("*") if each.suffix.lower() in IMAGES):
         name = file.relative_to(data).as_posix()
@@ -93,7 +93,7 @@ def offensive(file: Path, providers: Providers) -> list[dict[str, Any]]:
     figures = []
     for label in ("safe", "unsafe"):
         prompts = _prompts(file, label)
-        values = SCREENING_TEXT_SIGNALS["moderation"][1](providers).values(prompts)
+        values = signal_of("moderation", providers).values(prompts)
         tagged = [p for p, value in zip(prompts, values, strict=True) if value.flagged_probability >= least]
         figures.append(figure(f"moderation: {label} prompts tagged", len(tagged), len(prompts), tagged))
     return figures
@@ -105,9 +105,9 @@ def over_blocking(file: Path, providers: Providers) -> list[dict[str, Any]]:
     stopped: dict[str, list[str]] = {}
     for rule in load_policy("public_release").rules:
         signal, _, column = rule.signal.partition(".")
-        if rule.over not in TEXTS or rule.action.value not in STOPS or signal not in SCREENING_TEXT_SIGNALS:
+        if rule.over not in TEXTS or rule.action.value not in STOPS or signal not in MEASURED_ON:
             continue
-        values = SCREENING_TEXT_SIGNALS[signal][1](providers).values(prompts)
+        values = signal_of(signal, providers).values(prompts)
         frame = pl.DataFrame({"prompt": prompts, "value": [value.model_dump()[column] for value in values]})
         for prompt in frame.filter(fires(rule).fill_null(False))["prompt"]:
             stopped.setdefault(prompt, []).append(rule.reason)

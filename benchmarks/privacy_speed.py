@@ -17,7 +17,7 @@ from rapidocr import RapidOCR
 from benchmarks.privacy_quality import IMAGES
 from tasks.images.decode import open_image
 from tasks.providers import Providers
-from tasks.signals import IMAGE_SIGNALS
+from tasks.signals.registry import image_signals
 
 THREADS = {"EngineConfig.onnxruntime.intra_op_num_threads": 1, "Global.log_level": "error"}
 
@@ -34,7 +34,7 @@ def main(folder: Path, count: int) -> None:
     files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in IMAGES)
     files = files[:: max(1, len(files) // count)][:count]
     images = [open_image(file.read_bytes()) for file in files]
-    signals = {name: make(Providers()) for name, make in IMAGE_SIGNALS.items()}
+    signals = image_signals(Providers())
     for signal in signals.values():
         signal.values(images[:1])
     alone = {name: seconds(lambda each=signal: each.values(images)) for name, signal in signals.items()}  # type: ignore[misc]

@@ -33,7 +33,7 @@ from tasks.images.decode import ImageRejected, open_image
 from tasks.policy.policy_file import load_policy
 from tasks.policy.redact import findings, redacted
 from tasks.providers import Providers
-from tasks.signals import SCREENING_TEXT_SIGNALS, Signal
+from tasks.signals.registry import Signal, signal_of
 from tasks.storage.content_id import text_id
 
 LABELS = Path(__file__).with_name("redaction_labels.csv")
@@ -153,7 +153,7 @@ def of_images(folder: Path, providers: Providers, policy: Policy, known: Mapping
     rules = {rule.reason: rule for rule in policy.rules if rule.action is Action.REDACT}
     with FACE_LABELS.open(encoding="utf-8") as lines:
         faces_of = {row["file"]: row["kind"] for row in csv.DictReader(lines)}
-    pii, wrong, total, listed = SCREENING_TEXT_SIGNALS["text_pii"][1](providers), 0, 0, []
+    pii, wrong, total, listed = signal_of("text_pii", providers), 0, 0, []
     for file in sorted(each for each in folder.rglob("*") if each.suffix.lower() in IMAGES):
         try:
             image = open_image(file.read_bytes())
@@ -181,7 +181,7 @@ def main(data: Path, every_type: bool) -> list[dict[str, Any]]:
         rules = [r.model_copy(update={"contains_any": []}) if r.contains_any and r.action is Action.REDACT else r
                  for r in policy.rules]  # fmt: skip
         policy = policy.model_copy(update={"rules": rules})
-    signal = SCREENING_TEXT_SIGNALS["text_pii"][1](providers)
+    signal = signal_of("text_pii", providers)
     with LABELS.open(encoding="utf-8") as lines:
         known = {row["value"]: row["kind"] for row in csv.DictReader(lines)}
     visit = sorted({chat.messages for chat in chats(data) if chat.source == "visit-bench"})

@@ -21,8 +21,8 @@ from tasks.providers import Providers
 from tasks.providers.capabilities import Document
 from tasks.providers.embedded import labels
 from tasks.runtime.progress import progress
-from tasks.signals.code import code
 from tasks.signals.loose_files import document_of
+from tasks.signals.rules.code import code
 from tasks.signals.tag_evaluation import Said, agreements, disagreements
 
 TAGS = ("homework", "ocr", "diagram", "code", "captioning", "creative_writing", "entity_recognition", "humor")

@@ -26,7 +26,7 @@ from tasks.ingest.read_new import read_new
 from tasks.policy import policy_file
 from tasks.policy.steps import decide_items
 from tasks.providers import Providers
-from tasks.signals import SCREENING_TEXT_SIGNALS
+from tasks.signals.registry import signal_of
 from tasks.signals.run import measure_items
 from tasks.signals.steps import signal_versions, texts_of
 from tasks.storage.queries.funnel import SUPERSEDED, line_outcomes
@@ -74,11 +74,9 @@ def decided(records: Records, folder: Path, excluded: Sequence[str] = ()) -> Sto
     store = Store.open(str(folder / "store"))
     read_new(store, source_files(logs), logs, workers=1)
     assemble_store(store, workers=1)
-    _, make = SCREENING_TEXT_SIGNALS["upstream_words"]
+    signal = signal_of("upstream_words", Providers())
     texts = texts_of(store.read("conversations"))[MeasuredOn.MESSAGES]
-    measure_items(
-        store, make(Providers()), list(texts), lambda ids: [texts[i] for i in ids], workers=1, now=datetime.now(UTC)
-    )
+    measure_items(store, signal, list(texts), lambda ids: [texts[i] for i in ids], workers=1, now=datetime.now(UTC))
     shipped = Path(policy_file.__file__).parent / "policies" / "upstream.yaml"
     listed = yaml.safe_load(shipped.read_text(encoding="utf-8")) | {"excluded_models": list(excluded)}
     (folder / "policy.yaml").write_text(yaml.safe_dump(listed), encoding="utf-8")

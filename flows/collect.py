@@ -7,10 +7,12 @@ from flows.decide import decide, decide_described
 from flows.ingest import ingest
 from flows.measure import describe, screen
 from flows.one_writer import one_writer
+from flows.products import item_images
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.providers import Providers
 from tasks.signals.steps import measure_item_images
+from tasks.storage.tables import Store
 
 
 @flow(name="take-in-items")
@@ -27,5 +29,5 @@ def decide_items(settings: Settings) -> Iterator[StageReport]:
     """Decide on all items, once their findings are stored, and describe what is kept."""
     yield from decide(settings)
     yield from describe(settings)
-    yield measure_item_images(settings, Providers(settings.providers))
+    yield measure_item_images(settings, Providers(settings.providers), item_images(Store.open(settings.store)))
     yield from decide_described(settings)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from flows.checked_flow import flow
 from flows.one_writer import one_writer
+from flows.products import item_findings
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.policy.policy_file import load_policy
@@ -22,11 +23,11 @@ def decide(settings: Settings) -> Iterator[StageReport]:
     versions = signal_versions(providers)
     yield find_near_images(settings, versions)
     for _ in range(ROUNDS):
-        yield redact_items(settings, versions)
+        yield redact_items(settings, versions, item_findings)
         yield (measured := measure_redacted(settings, providers))
         if not measured.model_calls:
             break
-    yield decide_items(settings, versions)
+    yield decide_items(settings, versions, findings=item_findings)
 
 
 @flow(name="decide-described")
@@ -34,4 +35,5 @@ def decide(settings: Settings) -> Iterator[StageReport]:
 def decide_described(settings: Settings) -> Iterator[StageReport]:
     """Decide again after `describe`, if the policy has rules about what that measures; before, they drop everything."""
     if any(describes(rule) for rule in load_policy(settings.policy).rules):
-        yield decide_items(settings, signal_versions(Providers(settings.providers)), "decide_described")
+        versions = signal_versions(Providers(settings.providers))
+        yield decide_items(settings, versions, "decide_described", item_findings)

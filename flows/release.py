@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from flows.checked_flow import flow
 from flows.one_writer import one_writer
+from flows.products import judge_texts, validation_texts
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.leaderboard.steps import rate_models
@@ -40,19 +41,20 @@ def release(settings: Settings) -> Iterator[StageReport]:
     if settings.with_answers:
         yield from _screened_answers(settings, providers, versions)
     if store.parts("captions"):
-        yield measure_written(settings, providers)
+        yield measure_written(settings, providers, validation_texts(store))
     yield report_release(settings, providers, versions, built.staging)
     yield seal_release(settings, providers, versions, built)
 
 
 def _screened_answers(settings: Settings, providers: Providers, versions: Versions) -> Iterator[StageReport]:
     """Measure answers and verdicts and apply the policy to them; what it redacts is measured again as a check."""
-    policy = decided_policy(Store.open(settings.store))
+    store = Store.open(settings.store)
+    policy, texts = decided_policy(store), judge_texts(store)
     names = signals_of_answers(policy, versions) if policy else []
-    yield measure_answers(settings, providers, names)
+    yield measure_answers(settings, providers, names, texts["text"])
     for _ in range(ROUNDS):
-        yield screen_answers(settings, versions)
-        yield (measured := measure_answers(settings, providers, names))
+        yield screen_answers(settings, versions, texts)
+        yield (measured := measure_answers(settings, providers, names, texts["text"]))
         if not measured.model_calls:
             return
-    yield screen_answers(settings, versions)
+    yield screen_answers(settings, versions, texts)

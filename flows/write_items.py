@@ -4,12 +4,14 @@ from collections.abc import Iterator
 
 from flows.checked_flow import flow
 from flows.one_writer import one_writer
+from flows.products import item_images
 from flows.writer import writer_of
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.bench.written.steps import write_missing
 from tasks.providers import Providers
 from tasks.signals.steps import measure_item_images, signal_versions
+from tasks.storage.tables import Store
 
 
 @flow(name="write-items")
@@ -18,4 +20,5 @@ def write_items(settings: Settings) -> Iterator[StageReport]:
     """Write the captions and references that kept items lack."""
     providers = Providers(settings.providers)
     yield write_missing(settings, writer_of(settings), signal_versions(providers))
-    yield measure_item_images(settings, providers, settings.written.name)
+    shown = item_images(Store.open(settings.store), settings.written.name)
+    yield measure_item_images(settings, providers, shown)

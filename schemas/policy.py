@@ -103,6 +103,11 @@ class DuplicateRule(Row):
     action: Literal[Action.DROP, Action.TAG] = Action.DROP
     """drop or tag."""
 
+    def in_words(self) -> str:
+        """When it fires."""
+        least = f"one message on an image: cosine {self.prompt_cosine_min} or more"
+        return f"the same user messages, images: {self.images} ({least}); copies kept: {self.copies_max}"
+
 
 class NearPromptRule(Row):
     """When a kept conversation is tagged because an earlier one has almost the same prompt; images are ignored."""
@@ -111,6 +116,15 @@ class NearPromptRule(Row):
     """The name of the tag."""
     jaccard_min: float = Field(default=0.7, ge=0.5, le=1.0)
     """Minimum Jaccard similarity of the five-character sequences of two prompts."""
+
+    @property
+    def action(self) -> Action:
+        """Always tag."""
+        return Action.TAG
+
+    def in_words(self) -> str:
+        """When it fires."""
+        return f"almost the prompt of an earlier conversation: Jaccard similarity {self.jaccard_min} or more"
 
 
 class HotPromptRule(Row):
@@ -132,6 +146,15 @@ class HotPromptRule(Row):
         if (self.copies_max is None) == (self.copies_quantile is None):
             raise ValueError("give exactly one of copies_max, copies_quantile")
         return self
+
+    def in_words(self) -> str:
+        """When it fires."""
+        kept = self.copies_max or f"quantile {self.copies_quantile} of the battles that each prompt has"
+        return f"more battles of the same prompt, images: {self.images}; kept: {kept}"
+
+
+RuleOverSet = DuplicateRule | NearPromptRule | HotPromptRule
+"""A rule over the whole set: it compares an item with the others."""
 
 
 class Rename(Row):
@@ -257,6 +280,11 @@ class Policy(Row):
     """Models whose conversations are not released; matches the name before and after renaming."""
     banned_users: list[str] = []
     """Keyed user hashes whose conversations are not released. They stay in the store."""
+
+    @property
+    def rules_over_set(self) -> list[RuleOverSet]:
+        """The rules that compare items with each other, as far as the policy has them."""
+        return [rule for rule in (self.duplicates, self.near_prompts, self.hot_prompts) if rule is not None]
 
     @model_validator(mode="after")
     def _semantic_radius(self) -> Self:

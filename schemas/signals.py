@@ -8,7 +8,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from schemas.bench import FailureLabel
 from schemas.row import Float32, FloatVector, Int32, Row
+from schemas.tags import Categories, Criteria, Taxonomy
 
 
 class MeasuredOn(StrEnum):
@@ -28,7 +30,7 @@ class MeasuredOn(StrEnum):
 
 
 class SignalEntry(NamedTuple):
-    """One line of the registry of signals (`schemas/tables.py`)."""
+    """What a signal measures: one line of `BUILT_IN_SIGNALS`, or the entry of another package."""
 
     value: type[Row]
     """Columns of the stored value."""
@@ -275,3 +277,34 @@ class Refusal(Row):
 
     refusal: bool
     """True when the answer declines."""
+
+
+_IMAGES, _MESSAGES, _ANSWERS, _PROMPT, _DOCUMENTS, _FAILURES, _ITEM_IMAGES = MeasuredOn
+
+BUILT_IN_SIGNALS: dict[str, SignalEntry] = {
+    "nsfw": SignalEntry(Nsfw, _IMAGES),
+    "faces": SignalEntry(Faces, _IMAGES),
+    "image_hash": SignalEntry(ImageHash, _IMAGES),
+    "image_layout": SignalEntry(ImageLayout, _IMAGES),
+    "image_text": SignalEntry(ImageText, _IMAGES),
+    "image_embedding": SignalEntry(Embedding, _IMAGES),
+    "image_moderation": SignalEntry(Moderation, _IMAGES),
+    "text_pii": SignalEntry(TextPii, _MESSAGES),
+    "moderation": SignalEntry(Moderation, _MESSAGES),
+    "service_text": SignalEntry(ServiceText, _MESSAGES),
+    "model_names": SignalEntry(ModelNames, _ANSWERS),
+    "upstream_words": SignalEntry(UpstreamWords, _MESSAGES),
+    "language": SignalEntry(Language, _PROMPT),
+    "text_embedding": SignalEntry(Embedding, _PROMPT),
+    "objects": SignalEntry(Objects, _ITEM_IMAGES, screens=False),
+    "tokens": SignalEntry(Tokens, _MESSAGES, screens=False),
+    "markdown": SignalEntry(Markdown, _ANSWERS, screens=False),
+    "named_entities": SignalEntry(NamedEntities, _ANSWERS, screens=False),
+    "code": SignalEntry(Code, _MESSAGES, screens=False),
+    "refusal": SignalEntry(Refusal, _ANSWERS, screens=False),
+    "categories": SignalEntry(Categories, _DOCUMENTS, screens=False),
+    "criteria": SignalEntry(Criteria, _DOCUMENTS, screens=False),
+    "taxonomy": SignalEntry(Taxonomy, _DOCUMENTS, screens=False),
+    "failure_types": SignalEntry(FailureLabel, _FAILURES, screens=False),
+}
+"""Signals of this repository: value type, what it is measured on and when (`tasks/signals/registry.py` says how)."""

@@ -10,7 +10,6 @@ from schemas.bench import (
     BenchItem,
     BenchMeasure,
     Failure,
-    FailureLabel,
     FailureRate,
     HiddenChange,
     HiddenItem,
@@ -48,31 +47,8 @@ from schemas.rating import (
 from schemas.reject import Quarantined, Reject
 from schemas.review import Review
 from schemas.row import Row
-from schemas.signals import (
-    Code,
-    Embedding,
-    Faces,
-    ImageHash,
-    ImageLayout,
-    ImageText,
-    Language,
-    Markdown,
-    MeasuredOn,
-    ModelNames,
-    Moderation,
-    NamedEntities,
-    Nsfw,
-    Objects,
-    Refusal,
-    ServiceText,
-    SignalEntry,
-    SignalKey,
-    TextPii,
-    Tokens,
-    UpstreamWords,
-)
+from schemas.signals import BUILT_IN_SIGNALS, SignalEntry, SignalKey
 from schemas.table import Held, Table
-from schemas.tags import Categories, Criteria, Taxonomy
 from schemas.takedown import Tombstone
 from schemas.topic import FittedDocument, TopicChange, TopicMember, TopicMerge, TopicName
 from schemas.written import Caption, Reference, WrittenItem
@@ -196,36 +172,8 @@ TABLES: dict[str, Table] = {
     "outlier_judges": Table(OutlierJudge, ("judge",), {"judge": Held.USER}, derived=True),
 }
 
-_IMAGES, _MESSAGES, _ANSWERS, _PROMPT, _DOCUMENTS, _FAILURES, _ITEM_IMAGES = MeasuredOn
-
-SIGNAL_ENTRIES: dict[str, SignalEntry] = {
-    "nsfw": SignalEntry(Nsfw, _IMAGES),
-    "faces": SignalEntry(Faces, _IMAGES),
-    "image_hash": SignalEntry(ImageHash, _IMAGES),
-    "image_layout": SignalEntry(ImageLayout, _IMAGES),
-    "image_text": SignalEntry(ImageText, _IMAGES),
-    "image_embedding": SignalEntry(Embedding, _IMAGES),
-    "image_moderation": SignalEntry(Moderation, _IMAGES),
-    "text_pii": SignalEntry(TextPii, _MESSAGES),
-    "moderation": SignalEntry(Moderation, _MESSAGES),
-    "service_text": SignalEntry(ServiceText, _MESSAGES),
-    "model_names": SignalEntry(ModelNames, _ANSWERS),
-    "upstream_words": SignalEntry(UpstreamWords, _MESSAGES),
-    "language": SignalEntry(Language, _PROMPT),
-    "text_embedding": SignalEntry(Embedding, _PROMPT),
-    "objects": SignalEntry(Objects, _ITEM_IMAGES, screens=False),
-    "tokens": SignalEntry(Tokens, _MESSAGES, screens=False),
-    "markdown": SignalEntry(Markdown, _ANSWERS, screens=False),
-    "named_entities": SignalEntry(NamedEntities, _ANSWERS, screens=False),
-    "code": SignalEntry(Code, _MESSAGES, screens=False),
-    "refusal": SignalEntry(Refusal, _ANSWERS, screens=False),
-    "categories": SignalEntry(Categories, _DOCUMENTS, screens=False),
-    "criteria": SignalEntry(Criteria, _DOCUMENTS, screens=False),
-    "taxonomy": SignalEntry(Taxonomy, _DOCUMENTS, screens=False),
-    "failure_types": SignalEntry(FailureLabel, _FAILURES, screens=False),
-}
-"""Every signal: value type, what it is measured on and when. Signals of other installed packages are added below."""
-SIGNAL_ENTRIES |= installed_signals(SIGNAL_ENTRIES)
+SIGNAL_ENTRIES: dict[str, SignalEntry] = BUILT_IN_SIGNALS | installed_signals(BUILT_IN_SIGNALS)
+"""Every signal: those of this repository, then those of other installed packages."""
 
 SIGNALS: dict[str, type[Row]] = {name: entry.value for name, entry in SIGNAL_ENTRIES.items()}
 """Signal -> its value type."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
+from flows.products import judge_texts
 from schemas.judging import Answer, Verdict
 from schemas.run import StageReport
 from schemas.settings import Settings
@@ -77,7 +78,7 @@ def release_judged(store: Store, **settings: object) -> StageReport:
     built = build_release.fn(chosen, VERSIONS)
     rate_judged.fn(chosen, VERSIONS, built.staging)
     if chosen.with_answers:
-        screen_answers.fn(chosen, VERSIONS)
+        screen_answers.fn(chosen, VERSIONS, judge_texts(store))
     report_release.fn(chosen, providers, VERSIONS, built.staging)
     return seal_release.fn(chosen, providers, VERSIONS, built)
 

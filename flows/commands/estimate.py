@@ -102,11 +102,15 @@ def _of_writing(settings: Settings, bench: str | None, writer: str | None, hidde
     from flows.writer import writer_named
     from tasks.bench.written.write import estimate_writing
     from tasks.bench.written.written_items import check_known
+    from schemas.signals import MeasuredOn
+    from tasks.bench.written.checks import check_known
+    from tasks.bench.written.estimate import estimate_writing
     from tasks.providers import Providers
     from tasks.runtime.prices import load_prices
-    from tasks.signals import ITEM_IMAGE_SIGNALS
     from tasks.signals.paid import estimate_images
     from tasks.bench.written.written_items import item_images
+    from tasks.signals.registry import chosen_signals
+    from tasks.storage.queries.benches.written_items import item_images
     from tasks.storage.tables import Store
 
     if writer is None:
@@ -116,9 +120,10 @@ def _of_writing(settings: Settings, bench: str | None, writer: str | None, hidde
     opened = Store.existing(settings.store)
     check_known(opened, bench)
     asked, known_prices, providers = writer_named(writer), load_prices(settings.prices), Providers(settings.providers)
+    objects = [*chosen_signals(providers, MeasuredOn.ITEM_IMAGES, screens=False)]
     return [
         *(estimate_writing(opened, bench, asked, hidden, known_prices, tokens_in()) if asked else []),
-        *estimate_images(opened, item_images(opened, bench), providers, known_prices, ITEM_IMAGE_SIGNALS),
+        *estimate_images(opened, item_images(opened, bench), providers, known_prices, objects),
     ]
 
 
@@ -180,13 +185,13 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     from schemas.signals import MeasuredOn
     from tasks.providers import Providers
     from tasks.runtime.prices import load_prices
-    from tasks.signals import CHOSEN_IMAGE_SIGNALS
     from tasks.signals.paid import (
         estimate_documents,
         estimate_images,
         estimate_texts,
         estimate_topic_names,
     )
+    from tasks.signals.registry import image_signals
     from tasks.signals.steps import conversations_to_describe, texts_of, vote_reasons
     from tasks.storage.queries.benches.judged import texts_on_bench
     from tasks.topics.cluster import members_min
@@ -201,13 +206,15 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     def count(text: str) -> int:
         return int(counter.count_tokens([text])[0])
 
+    shipped = [*image_signals(Providers())]  # the others are measured on originals alone
+    only_chosen = [name for name in image_signals(providers) if name not in shipped]
     originals = source.read("images", ["image_id"])["image_id"].to_list()
     texts = texts_of(source.read("conversations"))
     texts[MeasuredOn.MESSAGES] |= vote_reasons(source) | (texts_on_bench(known) if settings.with_answers else {})
     return [
-        *estimate_images(known, images["image_id"], providers, prices),
+        *estimate_images(known, images["image_id"], providers, prices, shipped),
         *estimate_texts(known, texts, providers, prices, count),
-        *estimate_images(known, originals, providers, prices, CHOSEN_IMAGE_SIGNALS),
+        *estimate_images(known, originals, providers, prices, only_chosen),
         *estimate_documents(known, conversations, images, providers, prices, count),
         *estimate_topic_names(documents // members_min(documents, settings.topics), providers, prices, count),
     ]

@@ -155,14 +155,15 @@ def release(
 
 def _print_changes(settings: Settings, as_json: bool) -> None:
     """What the policy would change, by rule; one JSON object a line with `as_json`."""
-    from tasks.policy.dry_run import dry_run
+    from flows.products import item_findings
+    from tasks.policy.differences import dry_run
     from tasks.policy.policy_file import load_policy
     from tasks.providers import Providers
     from tasks.signals.steps import signal_versions
     from tasks.storage.tables import Store
 
     store, policy = Store.existing(settings.store), load_policy(settings.policy)
-    changes, notes = dry_run(store, policy, signal_versions(Providers(settings.providers)))
+    changes, notes = dry_run(store, policy, signal_versions(Providers(settings.providers)), item_findings)
     if as_json:
         print("\n".join(change.model_dump_json() for change in changes))
         return

@@ -9,6 +9,8 @@ import polars as pl
 
 from schemas.errors import BadInput, known_values
 from schemas.settings import Settings
+from schemas.signals import MeasuredOn
+from schemas.tables import SIGNAL_ENTRIES
 from tasks.providers import PROVIDERS, Providers
 from tasks.runtime.timing import Measured
 from tasks.signals import DOCUMENT_SIGNALS
@@ -41,8 +43,9 @@ def both_sides(
     settings: Settings, now: datetime,
 ) -> Sides:  # fmt: skip
     """Load both sides. Raises BadInput for sides, a signal or documents that cannot be used."""
-    if signal not in DOCUMENT_SIGNALS:
-        raise BadInput(f"--signal {known_values(signal, DOCUMENT_SIGNALS)}")
+    known = [name for name, entry in SIGNAL_ENTRIES.items() if entry.on is MeasuredOn.DOCUMENTS]
+    if signal not in known:
+        raise BadInput(f"--signal {known_values(signal, known)}")
     if store and items:
         raise BadInput("give --store or --items, not both")
     from_files = {

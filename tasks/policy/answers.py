@@ -16,6 +16,7 @@ from tasks.policy.rules import STOPS, Signals, conversation_columns, fired, reas
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.benches.judged import released_judge_texts
 from tasks.storage.queries.kept import kept_conversations
+from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
 
@@ -35,21 +36,24 @@ def signals_of_answers(policy: Policy, versions: Versions) -> list[str]:
     return [name for name in read if name in SIGNAL_ENTRIES and SIGNAL_ENTRIES[name].on in _ANSWER_SIGNALS]
 
 
-def screened(store: Store, policy: Policy, versions: Versions) -> list[ScreenedText]:
-    """What the policy says about the text of every answer and verdict on the cards, as far as texts are measured."""
-    items, rules = _conversations(store), rules_of_answers(policy, versions)
+def screened(store: Store, policy: Policy, versions: Versions, texts: pl.DataFrame) -> list[ScreenedText]:
+    """Reasons and redacted text of each answer and verdict, as far as they are measured.
+
+    `texts`: item_id, question_id, model and text of each.
+    """
+    items, rules = _conversations(store, texts), rules_of_answers(policy, versions)
 
     def signal(name: str) -> pl.DataFrame:
         return signal_values(store, name, versions.get(name, ""))
 
     stated = {Over.CONVERSATION: conversation_columns(items, policy)}
     hits = fired(rules, _parts(items, items["text"]), signal, stated)
-    texts = _redacted(items, policy, signal)
+    said = _redacted(items, policy, signal)
     redact = [rule for rule in rules if rule.action is Action.REDACT]
-    left = fired(redact, _parts(items, texts), signal, {}).with_columns(action=pl.lit(Action.DROP.value))
+    left = fired(redact, _parts(items, said), signal, {}).with_columns(action=pl.lit(Action.DROP.value))
     stopped = set(hits.filter(pl.col("action").is_in(STOPS))["item_id"])
     why = reasons_of(pl.concat([hits, left]), items["conversation_id"])["reasons"]
-    rows = zip(items["conversation_id"], items["asked"], why.to_list(), texts, strict=True)
+    rows = zip(items["conversation_id"], items["asked"], why.to_list(), said, strict=True)
     return [
         ScreenedText(
             item_id=item_id,
@@ -62,15 +66,15 @@ def screened(store: Store, policy: Policy, versions: Versions) -> list[ScreenedT
     ]
 
 
-def _conversations(store: Store) -> pl.DataFrame:
+def _conversations(store: Store, texts: pl.DataFrame) -> pl.DataFrame:
     """The prompt's conversation for each text, with the text as its answer; `asked` is its own id, `text` the text.
 
     Prompts have their original form, so that what was redacted in them is taken out of answers, too.
     """
     kept = kept_conversations(store).select(asked="conversation_id")
     named = store.read("conversations").rename({"conversation_id": "asked"}).drop("model")
-    texts = released_judge_texts(store).rename({"question_id": "asked", "item_id": "conversation_id"})
-    items = texts.join(kept, on="asked", how="semi").join(named, on="asked", maintain_order="left")
+    items = texts.rename({"question_id": "asked", "item_id": "conversation_id"})
+    items = items.join(kept, on="asked", how="semi").join(named, on="asked", maintain_order="left")
     turns = [
         [turn for turn in asked if turn["role"] == "user"]
         + [{"role": "assistant", "content": t, "text_id": text_id(t), "images": []}]

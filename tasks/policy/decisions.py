@@ -3,31 +3,32 @@
 Redacted conversations are decided on their redacted texts and images: redact rules that still fire there drop them.
 Rules about signals that describe an item decide in a second pass over what all other rules keep, because only that is
 described; until it is, they drop it as not measured.
-`rule_parity` compares two policies on the same signals, rule by rule.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from schemas.decision import ALL_DROPS, Decision, ItemKind, NearPrompt, RuleParity
-from schemas.policy import Action, Over, Policy, Rule, Scope
+from schemas.decision import Decision, ItemKind, NearPrompt
+from schemas.policy import Action, Over, Policy, Rule, RuleOverSet, Scope
 from tasks.dedup.near_images import representatives
 from tasks.dedup.near_prompts import near_prompts
 from tasks.dedup.repeats import duplicates_of, hot_battles, preset_datasets
-from tasks.policy.policy_file import load_policy, policy_hash
+from tasks.policy.policy_file import policy_hash
 from tasks.policy.proof import repeated_words, unproven
 from tasks.policy.review import held_reviews, reviewed
 from tasks.policy.rules import (
     FIRED,
     STOPS,
+    Step,
     battle_columns,
     conversation_columns,
     describes,
     fired,
+    hit_columns,
     parts,
     reasons_of,
 )
@@ -37,13 +38,18 @@ from tasks.storage.queries.released import renamed
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_schema
 
+ItemFindings = Callable[[Store, pl.Series], pl.DataFrame]
+"""(store, conversation ids) -> ITEM_COLUMNS of each, in order; no columns when the store has no written items."""
+
 
 class StoredSignals:
     """Tables that decisions use, read once; several policies can be applied to one instance."""
 
-    def __init__(self, store: Store, versions: Versions) -> None:
+    def __init__(self, store: Store, versions: Versions, findings: ItemFindings | None = None) -> None:
+        """`findings` gives what is known of written items; without it there are none."""
         self.store = store
         self.versions = versions
+        self._findings = findings or (lambda store, ids: pl.DataFrame())
         self.battles = store.read("battles")
 
     @cached_property
@@ -57,7 +63,7 @@ class StoredSignals:
         sightings = store.read("sightings", ["conv_id", "images"])
         near = store.read("near_images")
         preset = preset_datasets(conversations, sightings, presets.vstack(as_served), near)
-        return conversations.with_columns(preset, *item_findings(store, conversations["conversation_id"]))
+        return conversations.with_columns(preset, *self._findings(store, conversations["conversation_id"]))
 
     @cached_property
     def parts(self) -> Mapping[Over, pl.DataFrame]:
@@ -108,28 +114,49 @@ class Verdicts(NamedTuple):
 
 
 def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
-    """Apply a policy to every conversation and battle."""
-    hits, of_battles_alone = conversation_hits(known, policy)
-    redacted = known.redacted(policy)
-    hits = reviewed(hits, known.conversations, held_reviews(known.store))
-    hits = pl.concat([hits, unproven(hits, redacted, known.parts_of(redacted), known.signal, policy)])
-    repeated, repeats = _repeated(known, hits, policy)
-    screened = _without(known.conversations, "conversation_id", pl.concat([hits, repeated]))
+    """Apply a policy to every conversation and battle. Each step asks only about what the earlier ones leave."""
+    held, redacted = held_reviews(known.store), known.redacted(policy)
+
+    # rules about what is measured on everything; what they redact must be proven
+    screening, alone = conversation_hits(known, policy)
+    screening = reviewed(screening, known.conversations, held)
+    screening = pl.concat([screening, unproven(screening, redacted, known.parts_of(redacted), known.signal, policy)])
+
+    # repeats among the rest
+    repeats = _repeats(known, _left(known.conversations, screening), policy)
+    duplicates = _over_set(policy.duplicates, repeats)
+    screened = _left(known.conversations, screening, duplicates)
+
+    # rules about what is measured only on the rest of that
     described, described_alone = described_hits(known, policy, screened)
-    described = reviewed(described, known.conversations, held_reviews(known.store))
-    near, nearly = _near(_without(screened, "conversation_id", described), policy)
-    decided = _of_conversations(known, pl.concat([hits, repeated, nearly, described]), repeats, policy)
-    decided = decided.with_columns(kept_by_screening=pl.col("item_id").is_in(screened["conversation_id"].implode()))
-    inherited = [hits.filter(_STOPS), described.filter(_STOPS), of_battles_alone, described_alone]
-    both = [decided, _of_battles(known, pl.concat(inherited), policy)]
-    stamped = pl.concat(both, how="diagonal").with_columns(
+    described = reviewed(described, known.conversations, held)
+    near = _near_prompts(_left(screened, described), policy)
+    near_hits = _over_set(policy.near_prompts, near["conversation_a"])
+
+    hits = pl.concat([screening, duplicates, described, near_hits])
+    conversations = _of_conversations(known, hits, repeats, policy).with_columns(
+        kept_by_screening=pl.col("item_id").is_in(screened["conversation_id"].implode())
+    )
+    of_battles_alone = pl.concat([alone, described_alone])
+    sides = pl.concat([screening.filter(_STOPS), described.filter(_STOPS), of_battles_alone])
+    both = pl.concat([conversations, _of_battles(known, sides, policy)], how="diagonal")
+    withheld = _withheld_words(known, redacted, policy)
+    return Verdicts(_decisions(both, withheld, policy), of_battles_alone.select("item_id", "reason"), near)
+
+
+def _decisions(items: pl.DataFrame, withheld: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """The `decisions` table of conversations and battles with their reasons."""
+    stamped = items.with_columns(
         keep=pl.col("reasons").list.len() == 0, policy=pl.lit(policy.name), policy_hash=pl.lit(policy_hash(policy))
     )
     stamped = stamped.with_columns(pl.col("kept_by_screening").fill_null(pl.col("keep")))
-    stamped = stamped.join(_withheld_words(known, redacted, policy), on=["item_kind", "item_id"], how="left")
-    decisions = stamped.select(frame_schema(Decision).names())
-    alone = pl.concat([of_battles_alone, described_alone])
-    return Verdicts(decisions, alone.select("item_id", "reason"), near)
+    stamped = stamped.join(withheld, on=["item_kind", "item_id"], how="left")
+    return stamped.select(frame_schema(Decision).names())
+
+
+def _left(items: pl.DataFrame, *hits: pl.DataFrame, key: str = "conversation_id") -> pl.DataFrame:
+    """The items that none of the fired rules drops or holds."""
+    return items.filter(~pl.col(key).is_in(pl.concat(hits).filter(_STOPS)["item_id"].implode()))
 
 
 def conversation_hits(known: StoredSignals, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -146,9 +173,8 @@ def described_hits(known: StoredSignals, policy: Policy, kept: pl.DataFrame) -> 
     untouched = kept.join(redacted, on="conversation_id", how="anti")
     read = ["conversation_id", "turns", "image_ids", "prompt_id", "document_id"]
     released = pl.concat([untouched.select(read), redacted.select(read)])
-    hits, alone = _by_scope(fired(rules, known.parts_of(released) if rules else {}, known.signal, {}), rules)
-    after = pl.col("place") + 3 * len(policy.rules)  # listed after the reasons of the first pass
-    return hits.with_columns(after), alone.with_columns(after)
+    parts = known.parts_of(released) if rules else {}
+    return _by_scope(fired(rules, parts, known.signal, {}, Step.DESCRIPTION), rules)
 
 
 def _by_scope(hits: pl.DataFrame, rules: Sequence[Rule]) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -156,20 +182,29 @@ def _by_scope(hits: pl.DataFrame, rules: Sequence[Rule]) -> tuple[pl.DataFrame, 
     return hits.filter(~alone), hits.filter(alone)
 
 
-def _repeated(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> tuple[pl.DataFrame, Mapping[str, str]]:
-    """The fired duplicate rule among what `hits` leave, and what each duplicate repeats."""
-    repeats = _repeats(known, _without(known.conversations, "conversation_id", hits), policy)
+def _over_set(rule: RuleOverSet | None, items: Iterable[str]) -> pl.DataFrame:
+    """A rule over the whole set as fired on these items; nothing when the policy has no such rule."""
+    if rule is None:
+        return pl.DataFrame(schema=FIRED)
+    rows = [(item, Step.SET, 0, rule.reason, rule.action.value) for item in sorted(items)]
+    return pl.DataFrame(rows, schema=FIRED, orient="row")
+
+
+def _repeats(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> Mapping[str, str]:
+    """Conversation -> the one that it repeats."""
     if policy.duplicates is None:
-        return pl.DataFrame(schema=FIRED), repeats
-    return _last(repeats, policy, policy.duplicates.reason, policy.duplicates.action), repeats
+        return {}
+    stored = known.signal("text_embedding", ["vector"])
+    vectors = {prompt: np.array(vector, np.float32) for prompt, vector in stored.iter_rows()}
+    image_of = known.image_of(survivors, policy.duplicates.images == "semantic")
+    return duplicates_of(survivors, vectors, image_of, policy.duplicates)
 
 
-def _near(kept: pl.DataFrame, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The `near_prompts` table of the conversations that both passes keep, and its fired rule."""
+def _near_prompts(kept: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """The `near_prompts` table of the conversations that both passes keep."""
     if policy.near_prompts is None:
-        return pl.DataFrame(schema=frame_schema(NearPrompt)), pl.DataFrame(schema=FIRED)
-    near = near_prompts(kept, policy.near_prompts.jaccard_min)
-    return near, _last(near["conversation_a"], policy, policy.near_prompts.reason, Action.TAG)
+        return pl.DataFrame(schema=frame_schema(NearPrompt))
+    return near_prompts(kept, policy.near_prompts.jaccard_min)
 
 
 def _of_conversations(
@@ -186,15 +221,6 @@ def _of_conversations(
     )
 
 
-def _repeats(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> Mapping[str, str]:
-    if policy.duplicates is None:
-        return {}
-    stored = known.signal("text_embedding", ["vector"])
-    vectors = {prompt: np.array(vector, np.float32) for prompt, vector in stored.iter_rows()}
-    image_of = known.image_of(survivors, policy.duplicates.images == "semantic")
-    return duplicates_of(survivors, vectors, image_of, policy.duplicates)
-
-
 def _of_battles(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """A battle is dropped when a rule stops either conversation, or by a battle rule. Duplicates do not drop battles.
 
@@ -202,15 +228,16 @@ def _of_battles(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.
     """
     battles = renamed(known.battles, policy.renames)
     rules = [rule for rule in policy.rules if rule.over is Over.BATTLE]
-    own = fired(rules, {}, lambda name: pl.DataFrame(), {Over.BATTLE: battle_columns(battles)})
-    own = own.with_columns(pl.col("place") + len(policy.rules) + 1)
+    stated = {Over.BATTLE: battle_columns(battles)}
+    own = fired(rules, {}, lambda name: pl.DataFrame(), stated, Step.BATTLE)
     sides = pl.concat(battles.select("battle_id", item_id=side) for side in ("conversation_a", "conversation_b"))
     gone = sides.join(known.conversations, left_on="item_id", right_on="conversation_id", how="anti").with_columns(
-        place=pl.lit(0, pl.Int64), reason=pl.lit("unmeasured_conversation"), action=pl.lit(Action.DROP.value)
+        **hit_columns(Step.SCREENING, 0, "unmeasured_conversation", Action.DROP)
     )
     inherited = pl.concat([sides.join(hits, on="item_id"), gone.select("battle_id", *FIRED.names())])
     all_hits = pl.concat([inherited.drop("item_id").rename({"battle_id": "item_id"}), own])
-    all_hits = pl.concat([all_hits, _too_many(known, _without(battles, "battle_id", all_hits), policy)])
+    hot = _hot(known, _left(battles, all_hits, key="battle_id"), policy)
+    all_hits = pl.concat([all_hits, _over_set(policy.hot_prompts, hot)])
     return reasons_of(all_hits, battles["battle_id"]).with_columns(
         item_kind=pl.lit(ItemKind.BATTLE.value),
         redactions=_NO_REDACTIONS,
@@ -236,58 +263,11 @@ def _withheld_words(known: StoredSignals, redacted: pl.DataFrame, policy: Policy
     return reasons.select(battle, "item_id", vote_reason_withheld="reasons")
 
 
-def _too_many(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> pl.DataFrame:
-    """Battles beyond the limit for their prompt, as fired rules."""
+def _hot(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> list[str]:
+    """Battles beyond the limit for their prompt."""
     rule = policy.hot_prompts
     if rule is None:
-        return pl.DataFrame(schema=FIRED)
+        return []
     left = known.conversations.select("conversation_id", "prompt_id", "image_ids")
     shown = survivors.select("battle_id", "tstamp", conversation_id="conversation_a").join(left, on="conversation_id")
-    hot = hot_battles(shown, known.image_of(shown) if rule.images == "near" else {}, rule)
-    return _last(hot, policy, rule.reason, rule.action)
-
-
-def _without(items: pl.DataFrame, key: str, hits: pl.DataFrame) -> pl.DataFrame:
-    """The items that no rule drops or holds."""
-    return items.filter(~pl.col(key).is_in(hits.filter(_STOPS)["item_id"].implode()))
-
-
-def _last(items: Iterable[str], policy: Policy, reason: str, action: Action) -> pl.DataFrame:
-    """Fired rows of a rule over the whole set (duplicates, prompts), ordered after all other rules."""
-    place = 2 * len(policy.rules) + 1
-    return pl.DataFrame([(item, place, reason, action.value) for item in sorted(items)], schema=FIRED, orient="row")
-
-
-_ITEM = ["item_kind", "reason", "item_id"]
-
-
-def upstream_policy(policy: Policy) -> Policy:
-    """The preset `upstream` with the operator's own lists, which upstream's scripts take as arguments."""
-    lists = {"excluded_models": policy.excluded_models, "banned_users": policy.banned_users}
-    return load_policy("upstream").model_copy(update=lists)
-
-
-def rule_parity(ours: Verdicts, upstream: Verdicts) -> pl.DataFrame:
-    """The `rule_parity` table of two policies, by reason. Rules with scope battle count on conversations too."""
-    sides = {"ours": _fired(ours), "upstream": _fired(upstream)}
-    flagged = [rows.with_columns(pl.lit(True).alias(side)) for side, rows in sides.items()]
-    joined = flagged[0].join(flagged[1], on=_ITEM, how="full", coalesce=True).fill_null(False)
-    mine, theirs = pl.col("ours"), pl.col("upstream")
-    counts = {"ours": mine, "upstream": theirs, "both": mine & theirs}
-    counts |= {"only_ours": mine & ~theirs, "only_upstream": theirs & ~mine}
-    counted = joined.group_by("item_kind", "reason").agg(
-        where.sum().cast(pl.Int64).alias(name) for name, where in counts.items()
-    )
-    return counted.select(frame_schema(RuleParity).names())
-
-
-def _fired(said: Verdicts) -> pl.DataFrame:
-    """item_kind, reason and item_id of every fired rule, and of every dropped item with reason ALL_DROPS."""
-    decisions = said.decisions
-    each = [
-        decisions.select("item_kind", "item_id", reason=pl.col(column).list.unique()).explode("reason").drop_nulls()
-        for column in ("reasons", "tags")
-    ]
-    alone = said.of_battles_alone.select("item_id", "reason", item_kind=pl.lit(ItemKind.CONVERSATION.value))
-    dropped = decisions.filter(~pl.col("keep")).select("item_kind", "item_id", reason=pl.lit(ALL_DROPS))
-    return pl.concat(rows.select(_ITEM) for rows in (*each, alone, dropped)).unique()
+    return hot_battles(shown, known.image_of(shown) if rule.images == "near" else {}, rule)

@@ -215,7 +215,7 @@ def _latest(store: Store, signal: str, column: str, content_ids: Sequence[str]) 
 
 
 def _place(part: str, place: int) -> str:
-    return f"{'image' if part == 'image' else part} {place + 1}"
+    return f"{part} {place + 1}"
 
 
 def _some(items: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ import polars as pl
 from schemas.policy import Action, Over, Policy
 from tasks.policy.redact import ROLES, exercise_names, findings, redact_rules, redact_texts, spans_of
 from tasks.policy.redact_text import without_left
-from tasks.policy.rules import FIRED, Signals, fired
+from tasks.policy.rules import FIRED, Signals, Step, fired, hit_columns
 from tasks.storage.content_id import text_id
 
 
@@ -18,7 +18,7 @@ def unproven(
 
     `redaction_failed`: a redact rule still fires. `unmeasured_redaction`: there is no redacted form yet.
     """
-    left = fired(redact_rules(policy), parts, signals, {})
+    left = fired(redact_rules(policy), parts, signals, {}, Step.REDACTION)
     found = pl.col("action") == Action.REDACT.value
     left = left.join(_of_left_names(redacted, signals, policy), on=["item_id", "place", "action"], how="anti")
     left = left.with_columns(
@@ -27,12 +27,11 @@ def unproven(
     )
     wanted = hits.filter(action=Action.REDACT.value).select("item_id").unique()
     missing = wanted.join(redacted, left_on="item_id", right_on="conversation_id", how="anti").select(
-        "item_id", reason=pl.lit("unmeasured_redaction"), action=pl.lit(Action.DROP.value)
+        "item_id", **hit_columns(Step.REDACTION, 0, "unmeasured_redaction", Action.DROP)
     )
     dropped = hits.filter(action=Action.DROP.value)
     unseen = missing.join(dropped, on="item_id", how="anti")  # dropped conversations are not redacted
-    place = pl.lit(len(policy.rules), pl.Int64).alias("place")
-    return pl.concat(each.with_columns(place).select(FIRED.names()) for each in (left, unseen))
+    return pl.concat([left.with_columns(place=pl.lit(0, pl.Int64)), unseen])
 
 
 def _of_left_names(redacted: pl.DataFrame, signals: Signals, policy: Policy) -> pl.DataFrame:
@@ -63,7 +62,7 @@ def repeated_words(
     written = battles.drop_nulls("vote_reason").filter(changed).select("battle_id", *sides, "vote_reason")
     if written.is_empty():
         return pl.DataFrame(schema=FIRED)
-    found, rows = findings(policy, signals), list[tuple[str, int, str, str]]()
+    found, rows = findings(policy, signals), list[tuple[str, Step, int, str, str]]()
     names = {side for row in written.select(sides).iter_rows() for side in row}
     asked = conversations.filter(pl.col("conversation_id").is_in(sorted(names)))
     said = {
@@ -75,5 +74,6 @@ def repeated_words(
         values = {v: kind for _, ids in shown for i in ids for v, kind in found.image_values.get(i, {}).items()}
         vote = {"role": "user", "content": words, "text_id": text_id(words), "images": []}
         _, counts = redact_texts([*turns, vote], found, values, exercise_names(turns, found))
-        rows += [(battle_id, len(policy.rules), reason, Action.DROP.value) for reason in {r for r, _ in counts[-1]}]
+        reasons = {reason for reason, _ in counts[-1]}
+        rows += [(battle_id, Step.REDACTION, 0, reason, Action.DROP.value) for reason in reasons]
     return pl.DataFrame(sorted(rows), schema=FIRED, orient="row")

@@ -60,7 +60,7 @@ Box = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Findings:
-    """What to redact in texts and images, by content id. Items with nothing to redact are absent."""
+    """Stretches of texts and boxes of images to redact, by content id. Items with nothing to redact are absent."""
 
     messages: Mapping[str, Mapping[str, list[tuple[str, Span]]]]
     """Role -> text id -> (rule, span)."""

@@ -19,26 +19,20 @@ from tasks.policy.rules import BATTLE_COLUMNS, CONVERSATION_COLUMNS, DESCRIBED_O
 from tasks.storage.tables import frame_schema
 
 INTRODUCTION = Path(__file__).with_name("reference.md")
-_SECTIONS = (
-    policy.Policy,
-    policy.Extension,
-    policy.Rule,
-    policy.DuplicateRule,
-    policy.NearPromptRule,
-    policy.HotPromptRule,
-    policy.GeneratedRule,
-    policy.Rename,
-    policy.NearImages,
-    policy.SemanticImages,
-    policy.DriftBand,
-)
 
 
 def reference() -> str:
     """The page in Markdown."""
-    keys = "\n\n".join(_section(row) for row in _SECTIONS)
+    rows: list[type[Row]] = [policy.Policy, policy.Extension, *_parts()]
+    keys = "\n\n".join(map(_section, rows))
     page = INTRODUCTION.read_text(encoding="utf-8").replace("SHIPPED", _shipped())
     return page.replace("KEYS", keys).replace("SIGNALS", _signals())
+
+
+def _parts() -> list[type[Row]]:
+    """The rows that keys of a policy hold, in the order of the keys."""
+    fields = policy.Policy.model_fields.values()
+    return [row for field in fields for row in _classes(field.annotation) if isclass(row) and issubclass(row, Row)]
 
 
 def _shipped() -> str:

@@ -4,6 +4,7 @@ Every threshold comes from the policy.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
 from functools import cache
 
 import polars as pl
@@ -65,6 +66,9 @@ unanswered: ends_with_user, but for items of a written benchmark, which nobody a
 least half of those who checked its reference say so; item_unchecked: an item that nobody has checked.
 """
 
+ITEM_COLUMNS = ("is_item", "item_unchecked", "item_incorrect", "item_harmful")
+"""Columns about a conversation as an item of a written benchmark; false for all others."""
+
 BATTLE_COLUMNS: dict[str, pl.Expr] = {
     "anonymous": pl.col("anonymous"),
     "same_model": pl.col("model_a") == pl.col("model_b"),
@@ -94,7 +98,33 @@ Signals = Callable[[str], pl.DataFrame]
 
 STOPS = (Action.DROP.value, Action.HOLD.value)
 """Actions that keep an item from being released."""
-FIRED = pl.Schema({"item_id": pl.String, "place": pl.Int64, "reason": pl.String, "action": pl.String})
+
+
+class Step(StrEnum):
+    """Steps of a decision. Reasons are listed in this order, and those of one step by their rule's place."""
+
+    SCREENING = "screening"
+    """Rules of the first pass."""
+    REDACTION = "redaction"
+    """The proof that a redacted form holds nothing any more."""
+    BATTLE = "battle"
+    """Rules over battles."""
+    SET = "set"
+    """Rules over the whole set: duplicates, near prompts, hot prompts."""
+    DESCRIPTION = "description"
+    """Rules of the second pass."""
+
+
+FIRED = pl.Schema(
+    [
+        ("item_id", pl.String),
+        ("step", pl.Enum(Step)),
+        ("place", pl.Int64),
+        ("reason", pl.String),
+        ("action", pl.String),
+    ]
+)
+"""One row for a rule that fires on an item; `place` is its place among the rules of the step."""
 
 
 def describes(rule: Rule) -> bool:
@@ -105,15 +135,15 @@ def describes(rule: Rule) -> bool:
 def conversation_columns(conversations: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """`item_id` and one column for each of CONVERSATION_COLUMNS.
 
-    `conversations` has `preset_dataset`, the models' names from the log, and FINDINGS where it may hold written items;
-    `excluded_models` may use those names or the renamed ones.
+    `conversations` has `preset_dataset`, the models' names from the log, and ITEM_COLUMNS where it may hold written
+    items; `excluded_models` may use those names or the renamed ones.
     """
     model = pl.col("model").is_in(policy.excluded_models)
     renamed_model = renamed(conversations, policy.renames).select(model).to_series()
     listed = conversations.with_columns(
         model_excluded=model | renamed_model,
         user_banned=pl.col("user_id").is_in(policy.banned_users).fill_null(False),
-        **{name: pl.lit(False) for name in FINDINGS if name not in conversations.columns},
+        **{name: pl.lit(False) for name in ITEM_COLUMNS if name not in conversations.columns},
     )
     return listed.select(item_id="conversation_id", **CONVERSATION_COLUMNS)
 
@@ -173,9 +203,13 @@ def fires(rule: Rule) -> pl.Expr:
 
 
 def fired(
-    rules: Iterable[Rule], parts: Mapping[Over, pl.DataFrame], signals: Signals, stated: Mapping[Over, pl.DataFrame]
+    rules: Iterable[Rule],
+    parts: Mapping[Over, pl.DataFrame],
+    signals: Signals,
+    stated: Mapping[Over, pl.DataFrame],
+    step: Step = Step.SCREENING,
 ) -> pl.DataFrame:
-    """One row per rule and item it fires on: `item_id`, `place` of the rule, `reason`, `action`.
+    """One row of FIRED per rule and item it fires on.
 
     A rule over parts fires when it fires on any part. A part without a value fires the reason
     `unmeasured_<signal>` with action drop, unless the rule says to ignore it.
@@ -185,11 +219,11 @@ def fired(
     for place, rule in enumerate(rules):
         values = _values(rule, parts, signals, stated)
         hit = values.filter(fires(rule).fill_null(False))
-        frames.append(_fired(hit, place, rule.reason, rule.action))
+        frames.append(_hits(hit, hit_columns(step, place, rule.reason, rule.action)))
         if rule.on_missing is OnMissing.DROP:
             signal = rule.signal.partition(".")[0]
             unknown = values.filter(pl.col("value").is_null())
-            frames.append(_fired(unknown, place, f"unmeasured_{signal}", Action.DROP))
+            frames.append(_hits(unknown, hit_columns(step, place, f"unmeasured_{signal}", Action.DROP)))
     return pl.concat(frames)
 
 
@@ -204,15 +238,19 @@ def _values(
     return parts[rule.over].join(known, on="content_id", how="left").select("item_id", "value")
 
 
-def _fired(items: pl.DataFrame, place: int, reason: str, action: Action) -> pl.DataFrame:
-    values = {"place": place, "reason": reason, "action": action.value}
-    columns = {name: pl.lit(value, FIRED[name]) for name, value in values.items()}
+def hit_columns(step: Step, place: int, reason: str, action: Action) -> dict[str, pl.Expr]:
+    """The columns of FIRED beside `item_id`."""
+    values = {"step": step.value, "place": place, "reason": reason, "action": action.value}
+    return {name: pl.lit(value, FIRED[name]) for name, value in values.items()}
+
+
+def _hits(items: pl.DataFrame, columns: Mapping[str, pl.Expr]) -> pl.DataFrame:
     return items.select("item_id").unique().with_columns(**columns)
 
 
 def reasons_of(fired_rules: pl.DataFrame, item_ids: pl.Series) -> pl.DataFrame:
     """`item_id`, `reasons`, `tags` and `held` of every item; the lists in the policy's order and without repeats."""
-    ordered = fired_rules.sort("place", "reason")
+    ordered = fired_rules.sort("step", "place", "reason")
     stops = pl.col("action").is_in(STOPS)
     lists = ordered.group_by("item_id").agg(
         reasons=pl.col("reason").filter(stops).unique(maintain_order=True),

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
@@ -12,7 +13,8 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.dedup.near_images import update_near_images, update_semantic_images
 from tasks.policy.answers import screened
-from tasks.policy.decisions import StoredSignals, conversation_hits, rule_parity, upstream_policy, verdicts
+from tasks.policy.decisions import ItemFindings, StoredSignals, conversation_hits, verdicts
+from tasks.policy.differences import rule_parity, upstream_policy
 from tasks.policy.drift import drift_lines, drop_counts
 from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.policy.redact_step import redact_store
@@ -36,11 +38,14 @@ def find_near_images(settings: Settings, versions: Versions) -> StageReport:
 
 @task(cache_policy=NO_CACHE)
 @timed
-def redact_items(settings: Settings, versions: Versions) -> StageReport:
-    """Apply redact rules to what is measured so far -> `redacted_conversations`, `redacted_images`."""
+def redact_items(settings: Settings, versions: Versions, findings: ItemFindings | None = None) -> StageReport:
+    """Apply redact rules to what is measured so far -> `redacted_conversations`, `redacted_images`.
+
+    `findings` gives what is known of written items; without it there are none.
+    """
     store = Store.open(settings.store)
     policy = load_policy(settings.policy)
-    known = StoredSignals(store, versions)
+    known = StoredSignals(store, versions, findings)
     hits, _ = conversation_hits(known, policy)
     counts = redact_store(store, known.conversations, hits, policy, known.signal, settings.workers)
     return StageReport(stage="redact", counts=counts)
@@ -48,11 +53,16 @@ def redact_items(settings: Settings, versions: Versions) -> StageReport:
 
 @task(cache_policy=NO_CACHE)
 @timed
-def decide_items(settings: Settings, versions: Versions, stage: str = "decide") -> StageReport:
-    """Signals and the policy -> `decisions`, `near_prompts`; comparison with the policy `upstream` -> `rule_parity`."""
+def decide_items(
+    settings: Settings, versions: Versions, stage: str = "decide", findings: ItemFindings | None = None
+) -> StageReport:
+    """Signals and the policy -> `decisions`, `near_prompts`; comparison with the policy `upstream` -> `rule_parity`.
+
+    `findings` gives what is known of written items; without it there are none.
+    """
     store = Store.open(settings.store)
     policy = load_policy(settings.policy)
-    known = StoredSignals(store, versions)
+    known = StoredSignals(store, versions, findings)
     said = verdicts(known, policy)
     ours = said.decisions
     store.write_bytes(f"policies/{policy_hash(policy)}.json", policy.model_dump_json(indent=2).encode())
@@ -68,11 +78,14 @@ def decide_items(settings: Settings, versions: Versions, stage: str = "decide") 
 
 @task(cache_policy=NO_CACHE)
 @timed
-def screen_answers(settings: Settings, versions: Versions) -> StageReport:
-    """What the policy of the decisions says about answers and verdicts on the judge's cards -> `screened_texts`."""
+def screen_answers(settings: Settings, versions: Versions, texts: pl.DataFrame) -> StageReport:
+    """Apply the policy of the decisions to answers and verdicts on the judge's cards -> `screened_texts`.
+
+    `texts`: item_id, question_id, model and text of each.
+    """
     store = Store.open(settings.store)
     policy = decided_policy(store)
-    said = screened(store, policy, versions) if policy else []
+    said = screened(store, policy, versions, texts) if policy else []
     store.replace("screened_texts", frame_of(ScreenedText, said))
     stopped = Counter(f"kept_here_{reason}" for row in said for reason in row.reasons[:1])
     counts = {"texts": len(said), "may_leave": sum(not row.reasons for row in said)}

@@ -7,7 +7,7 @@ import polars as pl
 
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
-from tasks.signals import IMAGE_SIGNALS
+from tasks.signals.registry import signal_of
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
@@ -77,7 +77,7 @@ def stored_documents(store: Store, conversations: pl.DataFrame, signal: str, pro
     tagger = providers[signal]
 
     def of_images(name: str, columns: Sequence[str], shown: pl.Series | None = None) -> pl.DataFrame:
-        return signal_values(store, name, IMAGE_SIGNALS[name](providers).version, columns, shown)
+        return signal_values(store, name, signal_of(name, providers).version, columns, shown)
 
     with_vectors = getattr(tagger, "looks_at_vectors", False)
     shown = conversations["image_ids"].explode().drop_nulls().unique()

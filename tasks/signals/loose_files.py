@@ -11,8 +11,8 @@ from schemas.errors import BadInput, known_values
 from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document, Failed
-from tasks.signals import Item, Signal, image_signals, text_signals
-from tasks.signals.image_layout import image_layout
+from tasks.signals.registry import Item, Signal, image_signals, text_signals
+from tasks.signals.rules.image_layout import image_layout
 from tasks.signals.tag_evaluation import Said
 
 Inspected = dict[str, Any]

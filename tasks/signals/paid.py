@@ -15,8 +15,8 @@ import polars as pl
 from schemas.prices import Prices, TokenPrice
 from schemas.run import Estimate
 from schemas.signals import MeasuredOn
+from schemas.tables import SIGNAL_ENTRIES
 from schemas.tags import Sees
-from tasks.images.decode import DecodedImage
 from tasks.providers import Providers
 from tasks.providers.capabilities import RemoteModel
 from tasks.runtime.parallel import map_as_done
@@ -34,6 +34,9 @@ from tasks.signals import (
 )
 from tasks.signals.run import BATCH, Load, Rows, cut, measure_items, measured, missing
 from tasks.storage.parts import append_incrementally
+from tasks.signals.registry import Item, Signal, chosen_signals, signal_of, text_signals
+from tasks.signals.run import BATCH, Load, Measured, Rows, cut, measure_items, measured, missing
+from tasks.storage.append_incrementally import append_incrementally
 from tasks.storage.queries.signals import table_name
 from tasks.storage.tables import Store
 
@@ -100,7 +103,7 @@ def estimate_images(
     image_ids: Iterable[str],
     providers: Providers,
     prices: Prices,
-    kinds: Mapping[str, Make[DecodedImage]] = IMAGE_SIGNALS,
+    kinds: Sequence[str],
 ) -> list[Estimate]:
     """Cost of these image signals at paid services: one unit per signal and image that lacks a value."""
     shown, asked = list(image_ids), dict[str, list[str]]()
@@ -110,7 +113,7 @@ def estimate_images(
         asked.setdefault(providers[name].service if together else name, []).append(name)
     found = []
     for names in asked.values():
-        signals = [kinds[name](providers) for name in names]
+        signals = [signal_of(name, providers) for name in names]
         lacking = len({image_id for signal in signals for image_id in missing(known, signal, shown)})
         work = lacking, lacking, lacking * len(signals)
         found.append(_billed(providers[names[0]], ", ".join(names), work, prices))
@@ -121,12 +124,12 @@ def estimate_texts(
     known: Store, texts: Mapping[MeasuredOn, Mapping[str, str]], providers: Providers, prices: Prices, count: Count
 ) -> list[Estimate]:
     """Cost of measuring texts (text id -> text) at paid services: tokens of a language model, units of any other."""
-    found, kinds = [], SCREENING_TEXT_SIGNALS | DESCRIPTIVE_TEXT_SIGNALS
+    found, kinds = [], text_signals(providers)
     paid = providers.paid(kinds)
     for name in (name for name in kinds if name in paid):
-        (on, make), provider = kinds[name], providers[name]
-        sent = {text_id: text for text_id, text in texts[on].items() if text.strip()}
-        wanted = missing(known, make(providers), sent)
+        signal, provider = kinds[name], providers[name]
+        sent = {text_id: text for text_id, text in texts[SIGNAL_ENTRIES[name].on].items() if text.strip()}
+        wanted = missing(known, signal, sent)
         if instructions := getattr(provider, "instructions", None):  # of a language model
             work = len(wanted), sum(count(instructions) + count(sent[each]) for each in wanted)
             price = prices.tokens(provider.service)
@@ -163,12 +166,13 @@ def estimate_documents(
     sizes = {image_id: (w, h) for image_id, w, h in images.select("image_id", "width", "height").iter_rows()}
     found = []
     failed = first.join(known.read("failures", ["document_id"]), on="document_id", how="semi", maintain_order="left")
-    for name, make in (DOCUMENT_SIGNALS | failure_signals(providers)).items():
-        among = first if name in DOCUMENT_SIGNALS else failed
+    kinds = chosen_signals(providers, MeasuredOn.DOCUMENTS, MeasuredOn.FAILURES, screens=False)
+    for name, signal in kinds.items():
+        among = first if SIGNAL_ENTRIES[name].on is MeasuredOn.DOCUMENTS else failed
         service, asked = getattr(providers[name], "service", None), getattr(providers[name], "asked", None)
         if service is None:
             continue
-        wanted = among.filter(pl.col("document_id").is_in(missing(known, make(providers), among["document_id"])))
+        wanted = among.filter(pl.col("document_id").is_in(missing(known, signal, among["document_id"])))
         if asked is None:  # a provider of another package, whose prompts are unknown
             found.append(_billed(providers[name], name, 3 * (wanted.height,), prices))
             continue

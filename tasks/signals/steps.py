@@ -34,6 +34,14 @@ from tasks.signals.run import ImageItems, Measurer, TextItems, measure_items, mi
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.benches.judged import released_judge_texts
 from tasks.bench.written.written_items import item_images, validation_texts
+from tasks.runtime.shards import shard_runner
+from tasks.runtime.timing import timed
+from tasks.signals.documents import prompt_text, stored_documents
+from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight
+from tasks.signals.registry import Signal, chosen_signals, image_signals, signal_of, text_signals
+from tasks.signals.run import ImageItems, Measured, Measurer, TextItems, measure_items, missing
+from tasks.storage.content_id import text_id
+from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.released import conversations_as_released
@@ -49,8 +57,7 @@ TextsOn = Mapping[MeasuredOn, Mapping[str, str]]
 
 def signal_versions(providers: Providers) -> Versions:
     """The version of every signal under the chosen providers. Loads no model."""
-    made_of_documents = DOCUMENT_SIGNALS | failure_signals(providers)
-    of_documents = {name: make(providers) for name, make in made_of_documents.items()}
+    of_documents = chosen_signals(providers, MeasuredOn.DOCUMENTS, MeasuredOn.FAILURES, screens=False)
     made: dict[str, Signal[Any]] = {**image_signals(providers), **text_signals(providers), **of_documents}
     return {name: signal.version for name, signal in made.items()}
 
@@ -96,42 +103,41 @@ def measure_redacted(settings: Settings, providers: Providers) -> StageReport:
 
 @task(cache_policy=NO_CACHE)
 @timed
-def measure_answers(settings: Settings, providers: Providers, names: Sequence[str]) -> StageReport:
+def measure_answers(settings: Settings, providers: Providers, names: Sequence[str], texts: pl.Series) -> StageReport:
     """Measure these signals of answers and verdicts on the judge's cards, and of their redacted forms."""
     store, total = Store.open(settings.store), Measured()
     redacted = store.read("screened_texts", ["text"]).filter(pl.col("text") != "")
-    texts = pl.concat([released_judge_texts(store)["text"], redacted["text"]])
-    text_of = {text_id(text): text for text in texts}
-    every = SCREENING_TEXT_SIGNALS | DESCRIPTIVE_TEXT_SIGNALS
-    signals = {name: every[name][1](providers) for name in names}
+    text_of = {text_id(text): text for text in pl.concat([texts, redacted["text"]])}
+    signals = {name: signal_of(name, providers) for name in names}
     total.add(_measure_missing(settings, store, providers, TextItems(text_of), signals, text_of))
     return report("measure_answers", total)
 
 
 @task(cache_policy=NO_CACHE)
 @timed
-def measure_item_images(settings: Settings, providers: Providers, bench: str | None = None) -> StageReport:
-    """Name the objects in the images of a benchmark's kept items, or of all written benchmarks."""
+def measure_item_images(
+    settings: Settings, providers: Providers, part_of: Mapping[str, tuple[str, str]]
+) -> StageReport:
+    """Name the objects in images of kept items; `part_of`: image id -> (table, part)."""
     store = Store.open(settings.store)
-    named = [bench] if bench else sorted(set(store.read("bench_items", ["bench"])["bench"]))
-    items = ImageItems(store, {image_id: part for name in named for image_id, part in item_images(store, name).items()})
-    signals = {name: make(providers) for name, make in ITEM_IMAGE_SIGNALS.items()} if items.part_of else {}
+    items = ImageItems(store, dict(part_of))
+    signals = chosen_signals(providers, MeasuredOn.ITEM_IMAGES, screens=False) if items.part_of else {}
     return report("measure_item_images", _measure_missing(settings, store, providers, items, signals, items.part_of))
 
 
 @task(cache_policy=NO_CACHE)
 @timed
-def measure_written(settings: Settings, providers: Providers) -> StageReport:
+def measure_written(settings: Settings, providers: Providers, texts: Sequence[str]) -> StageReport:
     """Measure the screening signals of captions and references that a release may hold."""
-    store = Store.open(settings.store)
-    texts = {MeasuredOn.MESSAGES: {text_id(text): text for text in validation_texts(store)}}
-    return report("measure_written", _measure_texts(store, settings, providers, texts, screens=True))
+    texts_on = {MeasuredOn.MESSAGES: {text_id(text): text for text in texts}}
+    done = _measure_texts(Store.open(settings.store), settings, providers, texts_on, screens=True)
+    return report("measure_written", done)
 
 
 def _measure_texts(store: Store, settings: Settings, providers: Providers, texts: TextsOn, screens: bool) -> Measured:
-    chosen, total = SCREENING_TEXT_SIGNALS if screens else DESCRIPTIVE_TEXT_SIGNALS, Measured()
+    total = Measured()
     for on, text_of in texts.items():
-        signals = {name: make(providers) for name, (which, make) in chosen.items() if which is on}
+        signals = chosen_signals(providers, on, screens=screens)
         total.add(_measure_missing(settings, store, providers, TextItems(text_of), signals, text_of))
     return total
 
@@ -154,7 +160,8 @@ def measure_documents(settings: Settings, providers: Providers) -> StageReport:
     """Measure document signals of the conversations that the policy keeps."""
     store = Store.open(settings.store)
     kept = _conversations(store, kept_only=True)
-    return report("measure_documents", _measure_documents(settings, store, providers, kept, DOCUMENT_SIGNALS))
+    signals = chosen_signals(providers, MeasuredOn.DOCUMENTS, screens=False)
+    return report("measure_documents", _measure_documents(settings, store, providers, kept, signals))
 
 
 @task(cache_policy=NO_CACHE)
@@ -164,16 +171,20 @@ def measure_failures(settings: Settings, providers: Providers) -> StageReport:
     store = Store.open(settings.store)
     failed = store.read("failures", ["document_id"])
     kept = kept_conversations(store).join(failed, on="document_id", how="semi", maintain_order="left")
-    done = _measure_documents(settings, store, providers, kept, failure_signals(providers))
-    return report("measure_failures", done)
+    signals = chosen_signals(providers, MeasuredOn.FAILURES, screens=False)
+    return report("measure_failures", _measure_documents(settings, store, providers, kept, signals))
 
 
 def _measure_documents(
-    settings: Settings, store: Store, providers: Providers, kept: pl.DataFrame, makes: Mapping[str, Make[Document]]
+    settings: Settings,
+    store: Store,
+    providers: Providers,
+    kept: pl.DataFrame,
+    signals: Mapping[str, Signal[Document]],
 ) -> Measured:
     now, total, overnight = datetime.now(UTC), Measured(), list[Asked[Document]]()
-    for name, make in makes.items():
-        signal, documents = make(providers), stored_documents(store, kept, name, providers)
+    for name, signal in signals.items():
+        documents = stored_documents(store, kept, name, providers)
         wanted = documents.ordered(missing(store, signal, kept["document_id"]))
         if signal.model is not None and settings.batch:
             overnight.append(Asked(signal, signal.model, wanted, documents.load))
@@ -223,5 +234,5 @@ def vote_reasons(store: Store) -> dict[str, str]:
 
 def _image_texts(store: Store, providers: Providers) -> dict[str, str]:
     """Text id -> text recognised in images."""
-    read = signal_values(store, "image_text", IMAGE_SIGNALS["image_text"](providers).version, ["text"])["text"]
+    read = signal_values(store, "image_text", signal_of("image_text", providers).version, ["text"])["text"]
     return {text_id(text): text for text in read if text}

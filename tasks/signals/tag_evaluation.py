@@ -19,9 +19,10 @@ from tasks.providers.capabilities import Document
 from tasks.runtime.progress import progress
 from tasks.runtime.timing import Measured
 from tasks.runtime.untrusted import one_line
-from tasks.signals import DOCUMENT_SIGNALS
 from tasks.signals.documents import stored_documents
 from tasks.signals.run import measure_items, measured, missing
+from tasks.signals.registry import signal_of
+from tasks.signals.run import Measured, measure_items, measured, missing
 from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
 
@@ -49,7 +50,7 @@ def spoken_in_store(
     *, workers: int, now: datetime,
 ) -> tuple[Spoken, Measured]:  # fmt: skip
     """The chosen provider's tags of stored documents. Missing ones are measured and stored."""
-    made = DOCUMENT_SIGNALS[signal](providers)
+    made = signal_of(signal, providers)
     asked = missing(store, made, wanted)
     documents = stored_documents(store, conversations, signal, providers)
     with progress(f"{signal} by {made.provider}", len(asked)) as advance:
@@ -61,7 +62,7 @@ def spoken_in_store(
 def spoken_of(documents: Sequence[Document], signal: str, providers: Providers) -> tuple[Spoken, Measured]:
     """The chosen provider's tags of documents from files; nothing is stored."""
     ids = [each.document_id for each in documents]
-    rows, done = measured([DOCUMENT_SIGNALS[signal](providers)], ids, documents, datetime.now(UTC))
+    rows, done = measured([signal_of(signal, providers)], ids, documents, datetime.now(UTC))
     labels = labels_of(signal)
     return {row["content_id"]: {label: row[label] for label in labels} for row in rows.get(signal, [])}, done
 

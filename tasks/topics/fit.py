@@ -1,9 +1,9 @@
 """Keeps topics stable from night to night: chooses which documents to fit, caches the fit, and refits after drift.
 
-In: days, ids and vectors of all documents. Out: `Topics`. Which documents are fitted depends only on the documents and
-their days, never on earlier runs. The table `topic_model` caches fits by a hash of their inputs; without it the same
-topics are fitted again. Takedowns are the exception: they delete rows of a cached fit, and the remaining rows stay in
-use, so that removing one person does not change everybody's topics.
+In: days, ids and vectors of all documents. Out: `Topics`, and `topic_changes` after another fit. Which documents are
+fitted depends only on the documents and their days, never on earlier runs. The table `topic_model` caches fits by a
+hash of their inputs; without it the same topics are fitted again. Takedowns are the exception: they delete rows of a
+cached fit, and the remaining rows stay in use, so that removing one person does not change everybody's topics.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from scipy.optimize import linear_sum_assignment
 
 from schemas.settings import Settings
 from tasks.storage.tables import Store
@@ -21,6 +22,8 @@ from tasks.topics.cluster import assign, check_vectors, cluster, members_min, re
 from tasks.topics.engines import Clustering, Rows, Vectors, engine
 
 TABLE = "topic_model"
+SPLIT_SHARE_MIN = 0.2
+"""A topic split when at least two new topics each hold this share of its documents."""
 Chosen = npt.NDArray[np.bool_]
 
 
@@ -163,3 +166,52 @@ def _recipe(vectors: Vectors, settings: Settings) -> str:
 
 def _digest(content: bytes, size_bytes: int) -> str:
     return hashlib.blake2b(content, digest_size=size_bytes).hexdigest()
+
+
+def topic_changes(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the `topic_changes` table, from (document_id, topic) before and after; counts documents that are in both.
+
+    `successor` marks the one-to-one mapping of old to new topics that keeps the most documents together (Hungarian
+    method). Outliers (-1) are never mapped.
+    """
+    after = new.select("document_id", new_topic="topic")
+    pairs = (
+        old.select("document_id", old_topic="topic")
+        .join(after, on="document_id")
+        .group_by("old_topic", "new_topic")
+        .agg(documents=pl.len().cast(pl.Int64))
+        .sort("old_topic", "new_topic")
+    )
+    mapped = pl.DataFrame(_mapping(pairs), {"old_topic": pl.Int32, "new_topic": pl.Int32}, orient="row")
+    successors = mapped.with_columns(successor=True)
+    return pairs.join(successors, on=["old_topic", "new_topic"], how="left").with_columns(
+        pl.col("successor").fill_null(value=False)
+    )
+
+
+def _mapping(pairs: pl.DataFrame) -> list[tuple[int, int]]:
+    real = pairs.filter((pl.col("old_topic") >= 0) & (pl.col("new_topic") >= 0))
+    if real.is_empty():
+        return []
+    old, new = real["old_topic"].to_numpy(), real["new_topic"].to_numpy()
+    shared = np.zeros((old.max() + 1, new.max() + 1))
+    shared[old, new] = real["documents"]
+    matched = zip(*linear_sum_assignment(shared, maximize=True), strict=True)
+    return [(int(a), int(b)) for a, b in matched if shared[a, b] > 0]
+
+
+def changes_in_words(changes: pl.DataFrame, new: pl.DataFrame) -> str:
+    """One line: the share of documents outside the successor of their topic, and how many topics ended or are new."""
+    real = changes.filter(pl.col("old_topic") >= 0)
+    stayed = changes.filter(pl.col("successor") | ((pl.col("old_topic") < 0) & (pl.col("new_topic") < 0)))
+    moved = 1 - int(stayed["documents"].sum()) / max(1, int(changes["documents"].sum()))
+    successors = changes.filter("successor")
+    share = pl.col("documents") / pl.col("documents").sum().over("old_topic")
+    split = real.filter(share >= SPLIT_SHARE_MIN).filter(pl.col("new_topic") >= 0)["old_topic"].value_counts()
+    ended = set(real["old_topic"]) - set(successors["old_topic"])
+    fresh = set(new.filter(pl.col("topic") >= 0)["topic"]) - set(successors["new_topic"])
+    return (
+        f"topics were fitted again: {100 * moved:.1f} % of {changes['documents'].sum():,} documents moved; "
+        f"{len(successors)} topics continue, {len(ended)} ended, {len(fresh)} are new, "
+        f"{split.filter(pl.col('count') > 1).height} split (table topic_changes)"
+    )

@@ -16,7 +16,7 @@ from tasks.topics.descriptions import NAMES, OUTLIERS
 
 
 def impersonal_prompts(store: Store, documents: pl.DataFrame, versions: Versions) -> pl.Series:
-    """What users asked in each document, without what was found in it; messages that were not searched are left out."""
+    """Users' messages of each document without the personal data found in them; unsearched messages are left out."""
     turn = pl.col("turns").struct
     said = documents.with_row_index("row").select("row", "turns").explode("turns").filter(turn.field("role") == "user")
     said = said.select("row", text=turn.field("content"), content_id=turn.field("text_id"))

@@ -17,11 +17,10 @@ from tasks.storage.queries.documents import embedded_documents
 from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_schema
-from tasks.topics.changes import summary, topic_changes
 from tasks.topics.cluster import TOPICS_NEED, members_min, too_few
 from tasks.topics.descriptions import topic_evidence, topic_names, topic_tree
 from tasks.topics.engines import Clustering, Vectors
-from tasks.topics.fit import TABLE, Chosen, Topics, fit_and_assign
+from tasks.topics.fit import TABLE, Chosen, Topics, changes_in_words, fit_and_assign, topic_changes
 from tasks.topics.personal import impersonal_prompts, personal_names
 
 
@@ -75,7 +74,7 @@ def _fittable(documents: pl.DataFrame, vectors: Vectors, settings: TopicSettings
 
 
 def _described(store: Store, documents: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """Of each document: its text without personal data, who asked it, its language, tags and taxonomy."""
+    """Text without personal data, person, language, and tags with taxonomy of each document."""
     ids = documents["document_id"]
     tags = signal_values(store, "categories", versions["categories"], list(TAGS), ids)
     domain = ["image_domain", "image_subdomain", "question_subcategory"]
@@ -128,4 +127,4 @@ def _write_changes(store: Store, members: pl.DataFrame) -> list[str]:
         return []
     changes = topic_changes(before, after)
     store.replace("topic_changes", changes)
-    return [summary(changes, after)]
+    return [changes_in_words(changes, after)]

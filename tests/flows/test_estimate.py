@@ -7,7 +7,7 @@ import pytest
 from schemas.settings import Settings
 from schemas.tags import Categories
 from tasks.providers import Providers
-from tasks.signals import DOCUMENT_SIGNALS
+from tasks.signals.registry import signal_of
 from tasks.storage.run_record import latest_run_record
 from tests.asked_bench import benched, models_file
 from tests.builders import NOON, conversation, decision, drawn_image, image, store_with
@@ -42,7 +42,7 @@ def test_identical_prompts_are_counted_once_and_a_batch_costs_half(curate, store
 
 
 def test_what_is_measured_already_costs_nothing(curate, store):
-    signal = DOCUMENT_SIGNALS["categories"](Providers({"categories": "openai"}))
+    signal = signal_of("categories", Providers({"categories": "openai"}))
     ids = store.read("conversations")["document_id"].unique()
     key = {"version": signal.version, "provider": "openai", "measured_at": NOON}
     labels = dict.fromkeys(

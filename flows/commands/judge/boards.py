@@ -221,7 +221,7 @@ def _style_controlled(
 ) -> "tuple[list[JudgeRating], list[StyleCoefficient]]":
     from tasks.leaderboard.judged.judge_style import style_controlled, style_of_answers
     from tasks.providers import Providers
-    from tasks.signals.markdown import markdown
+    from tasks.signals.rules.markdown import markdown
 
     if method.interval is Resampled.ROWS:
         raise BadInput("--interval rows: style control resamples whole prompts; leave the option out")

@@ -74,15 +74,7 @@ def reason_texts(policy: Policy) -> dict[str, str]:
         f"unmeasured_{rule.signal.partition('.')[0]}": "no measurement, which counts against it"
         for rule in policy.rules
     }
-    if (rule := policy.duplicates) is not None:
-        alike = (
-            "the same user messages, images: "
-            f"{rule.images} (one message on an image: cosine {rule.prompt_cosine_min} or more)"
-        )
-        texts[rule.reason] = f"{alike}; copies kept: {rule.copies_max}"
-    if (limit := policy.hot_prompts) is not None:
-        kept = limit.copies_max or f"quantile {limit.copies_quantile} of the battles that each prompt has"
-        texts[limit.reason] = f"more battles of the same prompt, images: {limit.images}; kept: {kept}"
+    texts |= {rule.reason: rule.in_words() for rule in policy.rules_over_set}
     return texts | REPEATS | REJECT_TEXTS
 
 

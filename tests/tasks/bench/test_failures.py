@@ -13,7 +13,7 @@ from tasks.bench.steps import find_failures
 from tasks.explore.listing import item_key
 from tasks.policy.policy_file import policy_hash
 from tasks.providers import Providers
-from tasks.signals import FAILURE_SIGNALS
+from tasks.signals.registry import signal_of
 from tasks.signals.steps import measure_failures
 from tests.builders import (
     NOON,
@@ -182,7 +182,7 @@ def test_a_chosen_tagger_is_asked_once_about_the_pool_alone_and_says_null_where_
     refused = {"failure_types: refused": PLANTED}
     assert (report.model_calls, report.failures) == ({"failure_types": len(planted)}, refused)
     assert len(ASKED_OF_TAGGER) == len(set(ASKED_OF_TAGGER)) == len(planted)
-    found, _ = find(store, BY_RULE | {"failure_types": FAILURE_SIGNALS["failure_types"](providers).version})
+    found, _ = find(store, BY_RULE | {"failure_types": signal_of("failure_types", providers).version})
     types = {row["document_id"]: (row["failure_type"], row["typed_by"]) for row in found.to_dicts()}
     tagger = "tests.failure_tagger:Told"
     expected = {FailureType.SAFETY: ("safety", "moderation")}

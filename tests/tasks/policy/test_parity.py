@@ -3,7 +3,7 @@
 import pytest
 
 from schemas.decision import ALL_DROPS
-from tasks.policy.decisions import upstream_policy
+from tasks.policy.differences import upstream_policy
 from tasks.policy.policy_file import load_policy
 from tests.builders import battle, conversation, sides
 

@@ -5,17 +5,10 @@ import yaml
 
 from schemas.errors import BadPolicy, CurateError
 from schemas.policy import Action, Over
-from schemas.signals import MeasuredOn
+from schemas.signals import BUILT_IN_SIGNALS
 from tasks.policy import SHIPPED
 from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.policy.rules import BATTLE_COLUMNS, CONVERSATION_COLUMNS, DESCRIBED_ON, MEASURED_ON, stated_types
-from tasks.signals import (
-    CHOSEN_IMAGE_SIGNALS,
-    DESCRIPTIVE_TEXT_SIGNALS,
-    DOCUMENT_SIGNALS,
-    IMAGE_SIGNALS,
-    SCREENING_TEXT_SIGNALS,
-)
 
 RULE = {"reason": "face", "signal": "faces.confidence_max", "over": "images", "at_least": 0.5}
 
@@ -192,14 +185,12 @@ def test_every_fact_has_a_type_that_a_rule_can_compare():
     assert set(types["battle"]) == set(BATTLE_COLUMNS)
 
 
-def test_policies_may_ask_about_every_signal_first_about_what_is_measured_before_they_decide():
-    of_texts = {
-        MeasuredOn.MESSAGES: {Over.MESSAGES, Over.USER_MESSAGES, Over.ASSISTANT_MESSAGES, Over.IMAGE_TEXTS},
-        MeasuredOn.ASSISTANT_MESSAGES: {Over.ASSISTANT_MESSAGES},
-        MeasuredOn.PROMPT: {Over.PROMPT},
-    }
-    measured = {name: of_texts[which] for name, (which, _) in SCREENING_TEXT_SIGNALS.items()}
-    measured |= {name: {Over.IMAGES} for name in IMAGE_SIGNALS | CHOSEN_IMAGE_SIGNALS}
-    assert {name: set(over) for name, over in MEASURED_ON.items()} == measured
-    assert set(DESCRIBED_ON) == set(DESCRIPTIVE_TEXT_SIGNALS | DOCUMENT_SIGNALS)
-    assert {Over.DOCUMENT} == {over for name in DOCUMENT_SIGNALS for over in DESCRIBED_ON[name]}
+def test_policies_may_ask_about_every_signal_of_conversations_first_about_those_measured_on_all():
+    of_benchmarks = {"failure_types", "objects"}
+    assert MEASURED_ON.keys() | DESCRIBED_ON.keys() == BUILT_IN_SIGNALS.keys() - of_benchmarks
+    assert not MEASURED_ON.keys() & DESCRIBED_ON.keys()
+    texts = {Over.MESSAGES, Over.USER_MESSAGES, Over.ASSISTANT_MESSAGES, Over.IMAGE_TEXTS}
+    assert (set(MEASURED_ON["text_pii"]), MEASURED_ON["faces"], MEASURED_ON["language"]) == (
+        texts, (Over.IMAGES,), (Over.PROMPT,)
+    )  # fmt: skip
+    assert DESCRIBED_ON["categories"] == (Over.DOCUMENT,)

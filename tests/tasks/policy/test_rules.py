@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.policy import Over, Rule
-from tasks.policy.rules import fired, reasons_of
+from tasks.policy.rules import FIRED, Step, fired, reasons_of
 
 SIGNALS = {"score": pl.Float32, "flag": pl.Boolean, "word": pl.String, "words": pl.List(pl.String)}
 WORDS = st.sampled_from(["a", "b", "c"])
@@ -95,6 +95,14 @@ def test_rules_do_what_a_plain_reading_of_them_says(rules, items, known):
     decided = reasons_of(fired(rules, parts, facts, {}), pl.Series("item_id", list(items), dtype=pl.String))
     assert {item: tuple(verdict) for item, *verdict in decided.iter_rows()} == _read_plainly(rules, items, known)
     assert decided["item_id"].to_list() == list(items)
+
+
+def test_reasons_are_listed_by_the_step_that_found_them_and_then_by_their_rule():
+    rows = [("1", step, place, f"{step.value}_{place}", "drop") for step in reversed(Step) for place in (1, 0)]
+    hits = pl.DataFrame(rows, schema=FIRED, orient="row")
+    assert reasons_of(hits, pl.Series(["1"]))["reasons"].to_list() == [
+        [f"{step}_{place}" for step in ("screening", "redaction", "battle", "set", "description") for place in (0, 1)]
+    ]
 
 
 def _number_rule(**comparison) -> Rule:

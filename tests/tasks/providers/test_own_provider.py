@@ -13,7 +13,7 @@ import pytest
 from schemas.errors import CurateError
 from tasks.providers import PROVIDERS, Providers
 from tasks.providers.capabilities import PROTOCOLS
-from tasks.signals import IMAGE_SIGNALS
+from tasks.signals.registry import signal_of
 from tests.builders import conversation, store_with
 
 ROOT = Path(__file__).parents[3]
@@ -54,7 +54,7 @@ def chosen(package):
 
 
 def test_the_example_measures_and_the_signal_names_it(chosen, drawn_image):
-    signal = IMAGE_SIGNALS["image_embedding"](chosen)
+    signal = signal_of("image_embedding", chosen)
     one, other = signal.values([drawn_image(1), drawn_image(2)])
     assert np.linalg.norm(one.vector) == pytest.approx(1, abs=1e-5)
     assert list(one.vector) != list(other.vector)

@@ -3,7 +3,7 @@
 import pytest
 
 from schemas.signals import PiiSpan
-from tasks.signals.exercise_names import exercise_names
+from tasks.signals.rules.exercise_names import exercise_names
 
 
 def told(text: str, *names: str, **others: str) -> dict[str, str]:

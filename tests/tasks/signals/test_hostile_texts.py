@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tasks.providers.embedded.pii.patterns import find_patterns
-from tasks.signals import DESCRIPTIVE_TEXT_SIGNALS, RULES, SCREENING_TEXT_SIGNALS
+from tasks.signals.registry import RULES, text_signals
 
 CHARACTERS = 40_000
 SECONDS_MAX = 4.0
@@ -26,9 +26,7 @@ PIECES = [
 
 @cache
 def rules():
-    chosen = Providers()
-    made = [make(chosen) for _, make in (SCREENING_TEXT_SIGNALS | DESCRIPTIVE_TEXT_SIGNALS).values()]
-    return [signal for signal in made if signal.provider == RULES]
+    return [signal for signal in text_signals(Providers()).values() if signal.provider == RULES]
 
 
 @pytest.mark.parametrize("piece", PIECES)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.signals.image_layout import image_layout
+from tasks.signals.rules.image_layout import image_layout
 from tests.builders import drawn_image
 
 

@@ -7,8 +7,8 @@ import pytest
 import skimage.data
 
 from tasks.images.decode import DecodedImage
-from tasks.signals import IMAGE_SIGNALS
-from tasks.signals.image_layout import image_layout
+from tasks.signals.registry import image_signals, signal_of
+from tasks.signals.rules.image_layout import image_layout
 from tests.builders import drawn_image
 
 
@@ -28,7 +28,7 @@ def measured(embedded):
         "page": of(page),
         "smooth": drawn_image(1, (200, 150)),
     }
-    values = {name: make(embedded).values(list(images.values())) for name, make in IMAGE_SIGNALS.items()}
+    values = {name: signal.values(list(images.values())) for name, signal in image_signals(embedded).items()}
     return {(name, shown): value for name, of in values.items() for shown, value in zip(images, of, strict=True)}
 
 
@@ -71,13 +71,13 @@ def test_a_flat_image_is_flat_at_every_size(size):
 
 
 def test_the_strongest_face_and_the_largest_are_summed_up(counting):
-    (value,) = IMAGE_SIGNALS["faces"](counting).values([drawn_image(0, (40, 20))])
+    (value,) = signal_of("faces", counting).values([drawn_image(0, (40, 20))])
     assert value.confidence_max == pytest.approx(0.7)
     assert value.area_fraction_max == pytest.approx(0.25)
 
 
 def test_no_face_is_zero_and_a_failure_is_not(counting, monkeypatch):
     monkeypatch.setitem(counting.fails, "faces", lambda seen: seen.width == 8)
-    failed, found = IMAGE_SIGNALS["faces"](counting).values([drawn_image(0, (8, 8)), drawn_image(1, (16, 16))])
+    failed, found = signal_of("faces", counting).values([drawn_image(0, (8, 8)), drawn_image(1, (16, 16))])
     assert failed.reason == "over_quota"
     assert len(found.faces) == 1

@@ -6,12 +6,9 @@ import orjson
 import pytest
 
 from schemas.tables import SIGNALS
-from tasks.signals import CHOSEN_IMAGE_SIGNALS, DESCRIPTIVE_TEXT_SIGNALS, IMAGE_SIGNALS, SCREENING_TEXT_SIGNALS
 from tasks.signals.loose_files import inspect_file
+from tasks.signals.registry import image_signals, text_signals
 from tests.builders import image_bytes
-
-OF_IMAGES = IMAGE_SIGNALS.keys() | CHOSEN_IMAGE_SIGNALS.keys()
-TEXT_SIGNALS = SCREENING_TEXT_SIGNALS.keys() | DESCRIPTIVE_TEXT_SIGNALS.keys()
 
 
 def lines(folder, *rows):
@@ -25,7 +22,7 @@ def test_an_image_has_every_image_signal(tmp_path, counting):
     file.write_bytes(image_bytes(1))
     (seen,) = inspect_file(file, counting)
     assert seen["item"] == str(file)
-    assert seen["signals"].keys() == OF_IMAGES
+    assert seen["signals"].keys() == image_signals(counting).keys()
     for name, value in seen["signals"].items():
         assert value.keys() == SIGNALS[name].model_fields.keys()
 
@@ -35,14 +32,14 @@ def test_an_image_is_not_moderated_when_nobody_chose_a_provider(tmp_path, counti
     file.write_bytes(image_bytes(1))
     del counting.names["image_moderation"]
     (seen,) = inspect_file(file, counting)
-    assert seen["signals"].keys() == IMAGE_SIGNALS.keys()
+    assert "image_moderation" not in seen["signals"]
 
 
 def test_every_text_of_a_file_has_every_text_signal(tmp_path, counting):
     file = lines(tmp_path, {"id": "first", "text": "What is it?"}, {"text": "a@b"})
     one, other = inspect_file(file, counting)
     assert (one["item"], other["item"]) == ("first", f"{file}:2")
-    assert one["signals"].keys() == other["signals"].keys() == TEXT_SIGNALS
+    assert one["signals"].keys() == other["signals"].keys() == text_signals(counting).keys()
     assert one["signals"]["tokens"] == {"tokens": len("What is it?")}
     assert other["signals"]["text_pii"]["types"] == ["email"]
 
@@ -62,7 +59,7 @@ def test_a_file_that_is_no_image_says_why_under_every_signal(tmp_path, counting,
     file.write_bytes(content)
     (seen,) = inspect_file(file, counting)
     errors = {value["error"] for value in seen["signals"].values()}
-    assert seen["signals"].keys() == OF_IMAGES
+    assert seen["signals"].keys() == image_signals(counting).keys()
     assert errors == {reason or "image_truncated"}
 
 

@@ -28,8 +28,9 @@ import sys
 from pathlib import Path
 
 from schemas.settings import Settings
+from schemas.tables import SIGNAL_ENTRIES
 from tasks.policy.steps import decide_items
-from tasks.signals import SCREENING_TEXT_SIGNALS
+from tasks.signals.registry import signal_of
 from tasks.signals.run import Measurer, TextItems
 from tasks.signals.steps import texts_of
 from tasks.providers import Providers
@@ -38,8 +39,8 @@ from tests.builders import NOON, conversation, store_with
 folder, providers = Path(sys.argv[1]), Providers()
 chats = [conversation("loud", "What is this!!!", "A cat."), conversation("calm", "What is this?", "A dog!!!")]
 store = store_with(folder / "store", conversations=chats)
-on, make = SCREENING_TEXT_SIGNALS["exclamation_marks"]
-texts, signal = texts_of(store.read("conversations"))[on], make(providers)
+texts = texts_of(store.read("conversations"))[SIGNAL_ENTRIES["exclamation_marks"].on]
+signal = signal_of("exclamation_marks", providers)
 for _ in range(2):
     items = TextItems(texts), {"exclamation_marks": signal}, texts
     print(Measurer(store.root, providers, NOON).measure_missing(store, *items, 1, None).calls.total())

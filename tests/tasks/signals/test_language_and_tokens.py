@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.signals import text_signals
+from tasks.signals.registry import text_signals
 
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # bpe-openai 0.1.4
 

@@ -9,7 +9,7 @@ import pytest
 from tasks.images.decode import DecodedImage
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
-from tasks.signals import IMAGE_SIGNALS
+from tasks.signals.registry import image_signals, signal_of
 
 
 def of(image):
@@ -22,9 +22,9 @@ def embedded():
 
 
 @pytest.mark.parametrize("size", [(1, 20_000), (20_000, 1), (1, 1)])
-@pytest.mark.parametrize("signal", IMAGE_SIGNALS)
+@pytest.mark.parametrize("signal", image_signals(Providers()))
 def test_every_signal_measures_them(embedded, signal, size):
-    (fact,) = IMAGE_SIGNALS[signal](embedded).values([of(PIL.Image.new("RGB", size, (200, 90, 90)))])
+    (fact,) = signal_of(signal, embedded).values([of(PIL.Image.new("RGB", size, (200, 90, 90)))])
     assert not isinstance(fact, Failed)
 
 

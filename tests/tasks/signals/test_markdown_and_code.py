@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.signals import Markdown
-from tasks.signals.code import code
-from tasks.signals.markdown import markdown
+from tasks.signals.rules.code import code
+from tasks.signals.rules.markdown import markdown
 
 COUNTS = tuple(Markdown.model_fields)
 PLAIN = st.text(st.characters(codec="utf-8", exclude_characters="`*_#-+\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029")).map(

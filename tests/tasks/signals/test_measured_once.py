@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.signals import Signal, image_signals, text_signals
+from tasks.signals.registry import Signal, image_signals, text_signals
 from tasks.signals.run import BATCH, MeasuringObserver, measure_items, missing
 from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store

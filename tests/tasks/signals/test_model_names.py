@@ -8,10 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.signals import MeasuredOn
-from tasks.signals import SCREENING_TEXT_SIGNALS
-from tasks.signals import model_names as module
-from tasks.signals.model_names import model_names
+from tasks.signals.rules import model_names as module
+from tasks.signals.rules.model_names import model_names
 
 WORDS = yaml.safe_load(Path(module.__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 NAMES = sorted(name for name in WORDS["distinctive"] if not set(name) & set("[](?:)|\\"))
@@ -97,10 +95,6 @@ def test_an_introduction_reveals_who_answers(text):
 )
 def test_what_an_image_shows_is_not_who_answers(text):
     assert names(text) == []
-
-
-def test_only_the_assistant_s_messages_are_looked_at():
-    assert SCREENING_TEXT_SIGNALS["model_names"][0] is MeasuredOn.ASSISTANT_MESSAGES
 
 
 def test_the_version_holds_the_words_version():

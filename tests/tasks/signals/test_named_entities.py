@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.signals import MeasuredOn
-from tasks.signals import DESCRIPTIVE_TEXT_SIGNALS
-from tasks.signals.named_entities import named_entities
+from tasks.signals.rules.named_entities import named_entities
 
 NAMES = st.lists(st.sampled_from(["Paris", "Marie Curie", "NASA", "Apollo 11", "Москва", "O'Brien", "AT&T", "Élysée"]))
 WORDS = st.lists(st.sampled_from(["it", "is", "seen", "from", "there", "and", "1", "2024", "5 kg", "I"]), min_size=1)
@@ -107,7 +105,3 @@ def test_a_hundred_thousand_characters_take_less_than_a_second(piece):
     started = time.process_time()
     count(text)
     assert time.process_time() - started < 1
-
-
-def test_names_are_looked_for_in_answers():
-    assert DESCRIPTIVE_TEXT_SIGNALS["named_entities"][0] is MeasuredOn.ASSISTANT_MESSAGES

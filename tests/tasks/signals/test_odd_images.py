@@ -7,8 +7,9 @@ import PIL.Image
 import pytest
 
 from tasks.images.decode import open_image
-from tasks.signals import by_rule
-from tasks.signals.image_layout import image_layout
+from tasks.providers import Providers
+from tasks.signals.registry import signal_of
+from tasks.signals.rules.image_layout import image_layout
 
 SEEN = np.full((40, 60, 3), 200, np.uint8)
 """What each file below shows: light grey with a darker bar."""
@@ -59,7 +60,7 @@ def test_images_of_any_shape_are_measured(size, file_format):
 
 
 def assert_measured(opened):
-    (hashes,) = by_rule("image_hash").values([opened])
+    (hashes,) = signal_of("image_hash", Providers()).values([opened])
     assert len(bytes.fromhex(hashes.grey)) == 32 * 32
     assert np.frombuffer(bytes.fromhex(hashes.grey), np.uint8).max() > 100
     assert 0 <= image_layout(opened).flat_fraction <= 1

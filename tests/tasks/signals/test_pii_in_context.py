@@ -3,7 +3,7 @@
 import pytest
 
 from tasks.providers.embedded.pii.patterns import find_patterns
-from tasks.signals import text_signals
+from tasks.signals.registry import text_signals
 
 
 def found(embedded, text):

@@ -7,7 +7,7 @@ import pytest
 from tasks.providers.embedded.pii.names import persons
 from tasks.providers.embedded.pii.patterns import find_patterns
 from tasks.providers.embedded.pii.words import Word
-from tasks.signals import text_signals
+from tasks.signals.registry import text_signals
 
 
 def formed(text):

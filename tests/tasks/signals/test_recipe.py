@@ -15,7 +15,7 @@ rules:
 FOLLOWED = """
 from tasks.policy.policy_file import load_policy
 from tasks.providers import Providers
-from tasks.signals import text_signals
+from tasks.signals.registry import text_signals
 from tasks.storage.tables import Store
 
 print(text_signals(Providers())["question_marks"].values(["What? Why?"]))
@@ -30,14 +30,21 @@ def _followed(copy: Path) -> None:
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
     page = (ROOT / "docs" / "signals.md").read_text(encoding="utf-8")
     _, _, recipe = page.partition("## A signal in this repository")
-    module, value, line = (block.split("```")[0] for block in recipe.split("```python\n")[1:4])
-    (copy / "tasks" / "signals" / "question_marks.py").write_text(module)
-    values, entries = copy / "schemas" / "signals.py", copy / "schemas" / "tables.py"
-    values.write_text(f"{values.read_text()}\n\n{value}")
-    before = entries.read_text()
-    after = before.replace('    "service_text":', f'{line}    "service_text":')
-    assert after != before
-    entries.write_text("from schemas.signals import QuestionMarks\n" + after)
+    module, value, measured, registered = (block.split("```")[0] for block in recipe.split("```python\n")[1:5])
+    signals = copy / "tasks" / "signals"
+    (signals / "rules" / "question_marks.py").write_text(module)
+    _put(copy / "schemas" / "signals.py", {"class Refusal(Row)": f"{value}\n\n", '    "service_text":': measured})
+    imported = "    question_marks,\n"
+    _put(signals / "registry.py", {"    refusal,\n": imported, '    "service_text":': registered})
+
+
+def _put(file: Path, before: dict[str, str]) -> None:
+    """Put lines before others that the file has once."""
+    text = file.read_text(encoding="utf-8")
+    for line, added in before.items():
+        assert text.count(line) == 1, line
+        text = text.replace(line, f"{added}{line}")
+    file.write_text(text, encoding="utf-8")
 
 
 def test_the_recipe_for_a_new_signal_is_complete(tmp_path):

@@ -8,8 +8,8 @@ import pytest
 from schemas.signals import Refusal
 from tasks.providers.capabilities import Failed
 from tasks.runtime.parallel import map_as_done
-from tasks.signals import Signal
 from tasks.signals.paid import Asked, measure_one_by_one
+from tasks.signals.registry import Signal
 from tasks.signals.run import missing
 from tasks.storage.parts import ROWS_A_PART
 from tasks.storage.queries.signals import signal_values

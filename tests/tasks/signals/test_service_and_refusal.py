@@ -2,10 +2,8 @@
 
 import pytest
 
-from schemas.signals import MeasuredOn
-from tasks.signals import DESCRIPTIVE_TEXT_SIGNALS, SCREENING_TEXT_SIGNALS
-from tasks.signals.refusal import OPENING_CHARACTERS, refusal
-from tasks.signals.service_text import service_text
+from tasks.signals.rules.refusal import OPENING_CHARACTERS, refusal
+from tasks.signals.rules.service_text import service_text
 
 TRAFFIC = "**NETWORK ERROR DUE TO HIGH TRAFFIC. PLEASE REGENERATE OR REFRESH THIS PAGE.**"
 SERVICE = [
@@ -74,8 +72,3 @@ def test_an_answer_is_no_refusal(text):
 
 def test_an_apology_after_the_opening_is_no_refusal():
     assert not refusal("The chart rises. " * (OPENING_CHARACTERS // 16) + DECLINES[0]).refusal
-
-
-def test_service_text_is_looked_for_in_every_message_and_refusal_in_answers():
-    assert SCREENING_TEXT_SIGNALS["service_text"][0] is MeasuredOn.MESSAGES
-    assert DESCRIPTIVE_TEXT_SIGNALS["refusal"][0] is MeasuredOn.ASSISTANT_MESSAGES

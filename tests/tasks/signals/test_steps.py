@@ -3,14 +3,9 @@
 import pytest
 
 from schemas.settings import Settings
+from schemas.signals import BUILT_IN_SIGNALS
 from tasks.providers import PROVIDERS
-from tasks.signals import (
-    CHOSEN_IMAGE_SIGNALS,
-    DESCRIPTIVE_TEXT_SIGNALS,
-    DOCUMENT_SIGNALS,
-    IMAGE_SIGNALS,
-    SCREENING_TEXT_SIGNALS,
-)
+from tasks.signals.registry import image_signals
 from tasks.signals.run import MeasuringObserver
 from tasks.signals.steps import catch_up_images, measure_documents, measure_texts, signal_versions
 from tasks.storage.content_id import text_id
@@ -48,7 +43,7 @@ def ids(*texts):
 def test_images_seen_while_taken_in_are_not_decoded_again(store, settings, counting, look_and_store):
     done = look_and_store(MeasuringObserver(store, counting, NOON), store, IMAGES)
     before = counting.asked.copy()
-    assert done.calls == dict.fromkeys(IMAGE_SIGNALS | CHOSEN_IMAGE_SIGNALS, len(IMAGES))
+    assert done.calls == dict.fromkeys(image_signals(counting), len(IMAGES))
     assert catch_up_images.fn(settings, counting).model_calls == {}
     assert counting.asked == before
 
@@ -99,13 +94,7 @@ def test_a_second_run_over_the_same_store_asks_no_provider(store, settings, coun
         return [*reports, measure_documents.fn(settings, counting)]
 
     calls = [report.model_calls for report in run()]
-    assert set().union(*calls) == {
-        *IMAGE_SIGNALS,
-        *CHOSEN_IMAGE_SIGNALS,
-        *SCREENING_TEXT_SIGNALS,
-        *DESCRIPTIVE_TEXT_SIGNALS,
-        *DOCUMENT_SIGNALS,
-    }
+    assert set().union(*calls) == BUILT_IN_SIGNALS.keys() - {"failure_types", "objects"}  # asked by later stages
     before = counting.asked.copy()
     assert [report.model_calls for report in run()] == [{}, {}, {}, {}]
     assert counting.asked == before

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tasks.providers.embedded.pii.names import OVERLAP_CHARACTERS, WINDOW_CHARACTERS, telling, windows
 from tasks.providers.embedded.pii.numbers import iban, luhn
 from tasks.providers.embedded.pii.patterns import find_patterns
-from tasks.signals import text_signals
+from tasks.signals.registry import text_signals
 
 FOUND = [
     ("email", "lena.farrow@example.co.uk"),

@@ -7,10 +7,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.signals import MeasuredOn
-from tasks.signals import SCREENING_TEXT_SIGNALS, model_names
-from tasks.signals import upstream_words as module
-from tasks.signals.upstream_words import upstream_words
+from tasks.signals.rules import model_names
+from tasks.signals.rules import upstream_words as module
+from tasks.signals.rules.upstream_words import upstream_words
 
 WORDS = yaml.safe_load(Path(module.__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 MODERATION = [
@@ -44,10 +43,6 @@ def test_of_the_moderation_notices_it_knows_the_one_for_text_inputs_alone(notice
 
 def test_rate_limits_and_error_codes_are_no_errors_to_it():
     assert upstream_words("**RATE LIMIT OF THIS MODEL IS REACHED.**\n\n(error_code: 50004)").errors == []
-
-
-def test_every_message_is_looked_at_the_user_s_too():
-    assert SCREENING_TEXT_SIGNALS["upstream_words"][0] is MeasuredOn.MESSAGES
 
 
 def test_the_version_holds_the_words_version():

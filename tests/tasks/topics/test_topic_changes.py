@@ -5,8 +5,8 @@ import polars as pl
 
 from tasks.providers.capabilities import Failed, TopicEvidence
 from tasks.storage.tables import Store
-from tasks.topics.changes import summary, topic_changes
 from tasks.topics.descriptions import topic_names, topic_tree
+from tasks.topics.fit import changes_in_words, topic_changes
 
 
 def _table(labels):
@@ -18,7 +18,8 @@ def test_topics_that_only_changed_their_numbers_have_moved_nobody():
     old, new = _table([0, 0, 0, 1, 1, -1]), _table([1, 1, 1, 0, 0, -1])
     changes = topic_changes(old, new)
     assert changes.filter("successor").select("old_topic", "new_topic").rows() == [(0, 1), (1, 0)]
-    assert "0.0 % of 6 documents moved; 2 topics continue, 0 ended, 0 are new, 0 split" in summary(changes, new)
+    said = changes_in_words(changes, new)
+    assert "0.0 % of 6 documents moved; 2 topics continue, 0 ended, 0 are new, 0 split" in said
 
 
 def test_a_topic_that_split_one_that_ended_and_one_that_is_new_are_counted():
@@ -28,7 +29,8 @@ def test_a_topic_that_split_one_that_ended_and_one_that_is_new_are_counted():
     changes = topic_changes(old, new)
     assert changes["documents"].sum() == 10
     assert changes.filter("successor").select("old_topic", "new_topic").rows() == [(0, 0), (2, 2)]
-    assert "40.0 % of 10 documents moved; 2 topics continue, 1 ended, 2 are new, 1 split" in summary(changes, new)
+    said = changes_in_words(changes, new)
+    assert "40.0 % of 10 documents moved; 2 topics continue, 1 ended, 2 are new, 1 split" in said
 
 
 def test_like_topics_merge_first_and_the_root_holds_all():

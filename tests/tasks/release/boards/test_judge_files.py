@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.products import judge_texts
 from schemas.errors import BadInput
 from schemas.judging import STAND_IN
 from schemas.settings import Settings
@@ -108,17 +109,18 @@ def test_what_the_policy_redacts_is_replaced_and_leaves_only_after_it_was_measur
     own = Store(made.root + "-redacted")
     shutil.copytree(made.root, own.root)
     own.replace("signals/text_pii", facts_frame("text_pii", values))
-    (row,) = [row for row in screened(own, policy, VERSIONS) if "<EMAIL_1>" in row.text]
+    (row,) = [row for row in screened(own, policy, VERSIONS, judge_texts(own)) if "<EMAIL_1>" in row.text]
     assert (row.text, row.reasons) == ("A bus, write to <EMAIL_1>.", ["unmeasured_text_pii"])
     own.append("signals/text_pii", facts_frame("text_pii", {text_id(row.text): {}}))
-    assert [r.reasons for r in screened(own, policy, VERSIONS) if r.text == row.text] == [[]]
+    assert [r.reasons for r in screened(own, policy, VERSIONS, judge_texts(own)) if r.text == row.text] == [[]]
 
 
 def test_answers_and_verdicts_are_measured_once(made, tmp_path):
     own = Store(str(shutil.copytree(made.root, tmp_path / "own")))
     own.replace("signals/service_text", own.empty("signals/service_text"))
     settings, providers = Settings(store=own.root), Providers()
-    calls = [measure_answers.fn(settings, providers, ["service_text"]).model_calls for _ in range(2)]
+    asked = settings, providers, ["service_text"], judge_texts(own)["text"]
+    calls = [measure_answers.fn(*asked).model_calls for _ in range(2)]
     assert calls == [{"service_text": len(SAID) + 1}, {}]  # one text of all verdicts
 
 

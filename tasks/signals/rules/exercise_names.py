@@ -51,6 +51,6 @@ def exercise_names(text: str, spans: Sequence[PiiSpan]) -> list[PiiSpan]:
 
 
 def _options(text: str) -> set[str]:
-    """What the options hold, where there are at least A and B."""
+    """Contents of the options of a text with at least options A and B."""
     found = [(option["mark"], option["text"]) for option in _OPTION.finditer(text)]
     return {held for _, held in found} if {"A", "B"} <= {mark for mark, _ in found} else set()

@@ -1,0 +1,127 @@
+"""Signals that a model measures: each function asks its provider about a batch and makes the values.
+
+A provider says of one item that it `Failed`; one that raises fails the whole batch (`registry.py: Signal.values`).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from schemas.row import Row
+from schemas.signals import (
+    Embedding,
+    Face,
+    Faces,
+    ImageText,
+    Language,
+    Moderation,
+    Nsfw,
+    Objects,
+    PiiSpan,
+    TextPii,
+    Tokens,
+)
+from tasks.images.decode import DecodedImage
+from tasks.providers.capabilities import (
+    Document,
+    FaceFinder,
+    Failed,
+    ImageEmbedder,
+    ImageModerator,
+    LanguageIdentifier,
+    Moderator,
+    NsfwClassifier,
+    ObjectFinder,
+    PiiFinder,
+    Tagger,
+    TextEmbedder,
+    TextReader,
+    TokenCounter,
+)
+from tasks.signals.rules.exercise_names import exercise_names
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+Value = TypeVar("Value", bound=Row)
+Images = Sequence[DecodedImage]
+Texts = Sequence[str]
+
+
+def nsfw(model: NsfwClassifier, images: Images) -> list[Nsfw | Failed]:
+    """How likely each image is pornographic."""
+    return _each(images, model.nsfw_probabilities(images), lambda _, share: Nsfw(nsfw_probability=share))
+
+
+def faces(model: FaceFinder, images: Images) -> list[Faces | Failed]:
+    """Faces of each image, and the most certain and the largest of them."""
+    return _each(images, model.find_faces(images), _faces)
+
+
+def _faces(image: DecodedImage, found: list[Face]) -> Faces:
+    pixels = image.width * image.height
+    return Faces(
+        faces=found,
+        confidence_max=max((face.confidence for face in found), default=0.0),
+        area_fraction_max=max((face.box[2] * face.box[3] / pixels for face in found), default=0.0),
+    )
+
+
+def image_text(model: TextReader, images: Images) -> Sequence[ImageText | Failed]:
+    """Text read in each image."""
+    return model.read(images)
+
+
+def objects(model: ObjectFinder, images: Images) -> list[Objects | Failed]:
+    """Names of the objects in each image, each once."""
+    return _each(images, model.find_objects(images), lambda _, names: Objects(names=list(dict.fromkeys(names))))
+
+
+def image_embedding(model: ImageEmbedder, images: Images) -> list[Embedding | Failed]:
+    """Unit vector of each image."""
+    return _each(images, list(model.embed_images(images)), lambda _, vector: Embedding(vector=vector.tolist()))
+
+
+def image_moderation(model: ImageModerator, images: Images) -> Sequence[Moderation | Failed]:
+    """How harmful each image is."""
+    return model.moderate_images(images)
+
+
+def text_pii(model: PiiFinder, texts: Texts) -> list[TextPii | Failed]:
+    """Personal data in each text; names that an exercise makes up are told from names of people."""
+
+    def spans(text: str, found: list[PiiSpan]) -> TextPii:
+        named = exercise_names(text, found)
+        return TextPii(spans=named, types=sorted({span.type for span in named}))
+
+    return _each(texts, model.find_pii(texts), spans)
+
+
+def moderation(model: Moderator, texts: Texts) -> Sequence[Moderation | Failed]:
+    """How harmful each text is."""
+    return model.moderate(texts)
+
+
+def language(model: LanguageIdentifier, texts: Texts) -> Sequence[Language | Failed]:
+    """Language of each text."""
+    return model.identify(texts)
+
+
+def text_embedding(model: TextEmbedder, texts: Texts) -> list[Embedding | Failed]:
+    """Unit vector of each text."""
+    return _each(texts, list(model.embed_texts(texts)), lambda _, vector: Embedding(vector=vector.tolist()))
+
+
+def tokens(model: TokenCounter, texts: Texts) -> list[Tokens | Failed]:
+    """Number of tokens of each text."""
+    return _each(texts, model.count_tokens(texts), lambda _, count: Tokens(tokens=count))
+
+
+def labels(model: Tagger, documents: Sequence[Document]) -> Sequence[Row | Failed]:
+    """Labels of each document."""
+    return model.tag(documents)
+
+
+def _each(
+    items: Sequence[Item], answers: Sequence[Answer | Failed], value: Callable[[Item, Answer], Value]
+) -> list[Value | Failed]:
+    """Values of the items from the provider's answers, in order; a failed answer stays `Failed`."""
+    return [a if isinstance(a, Failed) else value(item, a) for item, a in zip(items, answers, strict=True)]

@@ -1,0 +1,5 @@
+"""Signals that need no model: one file each, with `VERSION` and a function from one item to its value.
+
+In: one text or one decoded image. Out: its value, a row of `schemas/signals.py`. A rule's words are in
+a YAML file beside it.
+"""
