@@ -21,6 +21,8 @@ def hidden_texts(store: Store) -> pl.DataFrame:
     from tasks.bench.written import written_items
 
     return written_items.hidden_texts(store)
+
+
 def item_findings(store: Store, conversation_ids: pl.Series) -> pl.DataFrame:
     """What is known of conversations as items of written benchmarks, in the order of the ids (`ITEM_COLUMNS`).
 

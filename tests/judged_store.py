@@ -10,13 +10,13 @@ from schemas.judging import Answer, Verdict
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.tables import SIGNALS
+from tasks.bench.draw import draw_name, drawn_prompts
 from tasks.evaluate.steps import rate_judged
 from tasks.policy.steps import screen_answers
 from tasks.providers import Providers
 from tasks.release.steps import build_release, seal_release
 from tasks.report.steps import report_release
 from tasks.storage.content_id import text_id
-from tasks.bench.draw import draw_name, drawn_prompts
 from tasks.storage.tables import Store, frame_of
 from tests.builders import VERSIONS, facts_frame, verdict
 from tests.small_store import HOSTILE_MODEL, MODELS, small_store

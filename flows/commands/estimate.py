@@ -100,17 +100,13 @@ def _print(found: list[Estimate], as_json: bool) -> None:
 
 def _of_writing(settings: Settings, bench: str | None, writer: str | None, hidden: bool) -> list[Estimate]:
     from flows.writer import writer_named
-    from tasks.bench.written.write import estimate_writing
-    from tasks.bench.written.written_items import check_known
     from schemas.signals import MeasuredOn
-    from tasks.bench.written.checks import check_known
-    from tasks.bench.written.estimate import estimate_writing
+    from tasks.bench.written.write import estimate_writing
+    from tasks.bench.written.written_items import check_known, item_images
     from tasks.providers import Providers
     from tasks.runtime.prices import load_prices
     from tasks.signals.paid import estimate_images
-    from tasks.bench.written.written_items import item_images
     from tasks.signals.registry import chosen_signals
-    from tasks.storage.queries.benches.written_items import item_images
     from tasks.storage.tables import Store
 
     if writer is None:

@@ -13,7 +13,6 @@ from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
 from tasks.providers import PROVIDERS, Providers
 from tasks.runtime.timing import Measured
-from tasks.signals import DOCUMENT_SIGNALS
 from tasks.signals.documents import Documents
 from tasks.signals.loose_files import read_documents, read_labels
 from tasks.signals.reviews.tags import reviewed_tags

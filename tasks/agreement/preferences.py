@@ -17,10 +17,10 @@ from schemas.errors import BadInput
 from schemas.written import Split
 from tasks.agreement.sheets import CELL_CHARACTERS_MAX, COLUMNS, image_files, is_swapped, read_rows
 from tasks.agreement.text_metrics.stored import Stored
+from tasks.bench.written.written_items import ItemForJudging
 from tasks.evaluate.visit_battles import REFERENCE
 from tasks.runtime.untrusted import csv_text, one_line
 from tasks.storage.content_id import combined_id
-from tasks.bench.written.written_items import ItemForJudging
 from tasks.storage.tables import Store
 
 BATTLES = {

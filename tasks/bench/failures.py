@@ -13,9 +13,9 @@ from schemas.bench import Failure, FailureRate, FailureType
 from schemas.review import QueueName
 from schemas.tags import Categories, Taxonomy
 from tasks.bench.draw import draw
+from tasks.storage.queries.kept import unsafe_documents
 from tasks.storage.queries.released import battles_as_released
 from tasks.storage.queries.signals import Versions, signal_values
-from tasks.storage.queries.kept import unsafe_documents
 from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store, frame_schema
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from schemas.errors import BadInput, known_values
 from schemas.written import SAMPLED, Split
+from tasks.bench.written.written_items import ItemForJudging, items_for_judging
 from tasks.evaluate.questions import Bench, Question, bench_of_questions, bench_of_store
 from tasks.evaluate.visit_battles import ITEMS_DRAW, REFERENCE
 from tasks.storage.content_id import combined_id
-from tasks.bench.written.written_items import ItemForJudging, items_for_judging
 from tasks.storage.tables import Store
 
 

@@ -12,10 +12,9 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from schemas.errors import BadInput
-from tasks.storage.content_id import ID_DIGITS, combined_id, text_id
-from tasks.bench.draw import draw_name, drawn_prompts
-from tasks.storage.queries.benches.draws import HIDDEN
+from tasks.bench.draw import HIDDEN, draw_name, drawn_prompts
 from tasks.bench.generate.kept_items import kept_items
+from tasks.storage.content_id import ID_DIGITS, combined_id, text_id
 from tasks.storage.queries.image_places import BETWEEN, image_places
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import Versions, signal_values

@@ -16,8 +16,8 @@ from tasks.evaluate.pairs import battles_between, pairs_of_items, players
 from tasks.evaluate.protocols import VISIT, AnswerPair, Protocol, protocol
 from tasks.evaluate.questions import Bench, bench_of_items, bench_of_release, bench_of_store
 from tasks.providers.chat import chat_model
-from tasks.runtime.yaml_files import read_models_list
 from tasks.runtime.prices import check_prices, load_prices
+from tasks.runtime.yaml_files import read_models_list
 from tasks.storage.tables import Store
 
 EMBEDDED_JUDGE = "embedded"

@@ -13,6 +13,8 @@ import polars as pl
 
 from schemas.errors import BadInput
 from schemas.settings import EvaluateSettings
+from tasks.bench.generate.kept_items import kept_items
+from tasks.bench.written.written_items import items_for_judging
 from tasks.evaluate.answers import AnswersByModel, take_in_answers
 from tasks.evaluate.files.answer_files import AnswersRead
 from tasks.evaluate.files.submission_files import Submission, read_submission
@@ -22,8 +24,6 @@ from tasks.evaluate.protocols import AnswerPair
 from tasks.evaluate.sources import answers_on, items_chosen, protocol_of
 from tasks.evaluate.visit_battles import REFERENCE
 from tasks.storage.content_id import combined_id
-from tasks.bench.generate.kept_items import kept_items
-from tasks.bench.written.written_items import items_for_judging
 from tasks.storage.tables import Store
 
 _RESULT = {True: "win", False: "loss", None: "no_verdict"}

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import polars as pl
 
 from schemas.errors import BadInput, known_values
+from tasks.bench.written.written_items import ItemForJudging, items_for_judging
 from tasks.evaluate.protocols import VISIT, AnswerPair, Protocol
 from tasks.storage.content_id import combined_id
-from tasks.bench.written.written_items import ItemForJudging, items_for_judging
 from tasks.storage.tables import Store
 
 REFERENCE = "reference"

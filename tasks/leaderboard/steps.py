@@ -25,8 +25,13 @@ from tasks.leaderboard.rating_tables import (
 )
 from tasks.leaderboard.votes import votes
 from tasks.runtime.timing import timed
-from tasks.storage.queries.conversation_features import CATEGORIES, TAXONOMY, conversation_features, with_labels
-from tasks.storage.queries.conversation_features import english_name
+from tasks.storage.queries.conversation_features import (
+    CATEGORIES,
+    TAXONOMY,
+    conversation_features,
+    english_name,
+    with_labels,
+)
 from tasks.storage.queries.released import battles_as_released, conversations_as_released
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store, frame_of

@@ -14,9 +14,7 @@ from tasks.policy.policy_file import policy_hash
 from tasks.policy.redact import exercise_names, findings, redact_rules, redact_texts
 from tasks.policy.rules import STOPS, Signals, conversation_columns, fired, reasons_of
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.benches.judged import released_judge_texts
 from tasks.storage.queries.kept import kept_conversations
-from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
 

@@ -33,7 +33,6 @@ from tasks.policy.rules import (
     reasons_of,
 )
 from tasks.storage.content_id import text_id
-from tasks.bench.written.findings import item_findings
 from tasks.storage.queries.released import renamed
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_schema

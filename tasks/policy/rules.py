@@ -14,7 +14,6 @@ from schemas.conversation import UNDATED_BEFORE, Conversation
 from schemas.policy import Action, OnMissing, Over, Policy, Rule
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
-from tasks.bench.written.findings import FINDINGS
 from tasks.storage.queries.released import renamed
 from tasks.storage.tables import frame_of
 

@@ -11,8 +11,8 @@ from schemas.conversation import UNDATED_BEFORE
 from schemas.release import ReleasedCategories, SideMetadata
 from schemas.settings import BenchSettings
 from tasks.bench.contamination.guard import Guard, Withheld
-from tasks.storage.parquet import compact
 from tasks.bench.generate.kept_items import found_wanting
+from tasks.storage.parquet import compact
 from tasks.storage.queries.benches.written_items import public_prompts
 from tasks.storage.queries.blocks import BLOCK_ROWS, Block, battle_blocks, conversation_blocks
 from tasks.storage.queries.conversation_features import (

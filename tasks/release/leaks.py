@@ -9,9 +9,9 @@ import polars as pl
 from schemas.release import KEYS
 from tasks.bench.contamination.alike import ALIKE_OVERLAP
 from tasks.bench.contamination.prompt_index import DISTINCTIVE_WORDS, PromptIndex, normalised
+from tasks.bench.written.written_items import hidden_texts
 from tasks.release.shards import shards
 from tasks.storage.parquet import compact, read_parquet_groups, read_parquet_schema
-from tasks.storage.queries.benches.written_items import hidden_texts
 from tasks.storage.tables import Store
 
 

@@ -5,10 +5,20 @@ from collections.abc import Callable, Mapping, Sequence
 import polars as pl
 
 from schemas.row import Row
+from tasks.bench.written.figures import (
+    EVERY,
+    AskedFor,
+    FamilyFigures,
+    ItemFacts,
+    Pictured,
+    asked_for,
+    facts_of_store,
+    family_figures,
+    pictured,
+)
 from tasks.providers.embedded.phrases import root_phrases
 from tasks.report.figures import bars
 from tasks.report.page import Part, part
-from tasks.bench.written.figures import AskedFor, EVERY, FamilyFigures, ItemFacts, Pictured, asked_for, facts_of_store, family_figures, pictured
 from tasks.storage.tables import Store, frame_of
 
 MOST = 20

@@ -22,21 +22,9 @@ from tasks.providers.capabilities import RemoteModel
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import Advance, progress, silent
 from tasks.runtime.timing import Measured
-from tasks.signals import (
-    DESCRIPTIVE_TEXT_SIGNALS,
-    DOCUMENT_SIGNALS,
-    IMAGE_SIGNALS,
-    SCREENING_TEXT_SIGNALS,
-    Item,
-    Make,
-    Signal,
-    failure_signals,
-)
+from tasks.signals.registry import Item, Signal, chosen_signals, signal_of, text_signals
 from tasks.signals.run import BATCH, Load, Rows, cut, measure_items, measured, missing
 from tasks.storage.parts import append_incrementally
-from tasks.signals.registry import Item, Signal, chosen_signals, signal_of, text_signals
-from tasks.signals.run import BATCH, Load, Measured, Rows, cut, measure_items, measured, missing
-from tasks.storage.append_incrementally import append_incrementally
 from tasks.storage.queries.signals import table_name
 from tasks.storage.tables import Store
 

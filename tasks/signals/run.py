@@ -18,8 +18,6 @@ from tasks.providers.capabilities import Failed
 from tasks.runtime.parallel import ShardRunner, map_ordered
 from tasks.runtime.progress import Advance, progress, silent
 from tasks.runtime.timing import Measured
-from tasks.signals import Item, Signal, image_signals, signal_of
-from tasks.runtime.shards import ShardRunner
 from tasks.signals.registry import Item, Signal, image_signals, signal_of
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import signal_values, table_name

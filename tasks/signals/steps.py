@@ -16,32 +16,11 @@ from tasks.providers.capabilities import Document
 from tasks.runtime.parallel import shard_runner
 from tasks.runtime.progress import progress
 from tasks.runtime.timing import Measured, report, timed
-from tasks.signals import (
-    DESCRIPTIVE_TEXT_SIGNALS,
-    DOCUMENT_SIGNALS,
-    IMAGE_SIGNALS,
-    ITEM_IMAGE_SIGNALS,
-    SCREENING_TEXT_SIGNALS,
-    Make,
-    Signal,
-    failure_signals,
-    image_signals,
-    text_signals,
-)
-from tasks.signals.documents import prompt_text, stored_documents
-from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight
-from tasks.signals.run import ImageItems, Measurer, TextItems, measure_items, missing
-from tasks.storage.content_id import text_id
-from tasks.storage.queries.benches.judged import released_judge_texts
-from tasks.bench.written.written_items import item_images, validation_texts
-from tasks.runtime.shards import shard_runner
-from tasks.runtime.timing import timed
 from tasks.signals.documents import prompt_text, stored_documents
 from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight
 from tasks.signals.registry import Signal, chosen_signals, image_signals, signal_of, text_signals
-from tasks.signals.run import ImageItems, Measured, Measurer, TextItems, measure_items, missing
+from tasks.signals.run import ImageItems, Measurer, TextItems, measure_items, missing
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.released import conversations_as_released

@@ -20,9 +20,8 @@ from tasks.runtime.progress import progress
 from tasks.runtime.timing import Measured
 from tasks.runtime.untrusted import one_line
 from tasks.signals.documents import stored_documents
-from tasks.signals.run import measure_items, measured, missing
 from tasks.signals.registry import signal_of
-from tasks.signals.run import Measured, measure_items, measured, missing
+from tasks.signals.run import measure_items, measured, missing
 from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
 

@@ -136,9 +136,9 @@ def _is_keyed(store: str, bench: str) -> bool:
 def _submit_keyed(store: str, bench: str, answers: Path, model: str, dry_run: bool, as_json: bool) -> None:
     """Take in a model's answers and print its accuracy, overall and by level. Raises BadInput."""
     from tasks.bench.generate.accuracy import accuracy, mark
+    from tasks.bench.generate.kept_items import kept_items
     from tasks.evaluate.submissions import keep_answers, read_keyed
     from tasks.storage.lock import writing
-    from tasks.bench.generate.kept_items import kept_items
     from tasks.storage.tables import Store
 
     opened = Store.existing(store)

@@ -7,8 +7,8 @@ import polars as pl
 
 from schemas.errors import BadInput, known_values
 from tasks.agreement.text_metrics.reproduced import Winners
-from tasks.evaluate.visit_battles import ITEMS_DRAW, visit_battles, visit_verdicts
 from tasks.bench.written.written_items import ItemForJudging, items_for_judging
+from tasks.evaluate.visit_battles import ITEMS_DRAW, visit_battles, visit_verdicts
 from tasks.storage.tables import Store
 
 

@@ -28,7 +28,6 @@ from tasks.bench.generate.questions import ATTEMPTS, write_question
 from tasks.providers import MAKERS, Providers
 from tasks.providers.ask_items import Work, ask_each, store_results
 from tasks.providers.capabilities import Author, Failed, ImageModel, Viewer
-from tasks.storage.parts import AppendRows, append_incrementally
 from tasks.storage.content_id import combined_id
 from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.parts import AppendRows, append_incrementally

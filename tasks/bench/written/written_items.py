@@ -12,8 +12,8 @@ from schemas.errors import BadInput, known_values
 from schemas.judging import STAND_IN
 from schemas.written import SAMPLED, VALIDATION_SHARE, Split, WrittenBy
 from tasks.storage.content_id import combined_id
-from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.images import StoredImages
+from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.tables import Store
 
 _FORM = ["item_id", "document_id"]

@@ -6,12 +6,12 @@ from typing import Any
 import polars as pl
 
 from schemas.written import PEOPLE
+from tasks.bench.written.written_items import current
 from tasks.explore.bench.shown import named_letters, verdict_words
 from tasks.explore.masking import masked_parts, spans_of
 from tasks.explore.source import Section, Text
 from tasks.explore.tolerant import NarrowedStore, TolerantTables
 from tasks.storage.content_id import text_id
-from tasks.bench.written.written_items import current
 from tasks.storage.tables import Store
 
 VERDICTS_MAX = 200

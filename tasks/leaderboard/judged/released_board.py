@@ -10,11 +10,11 @@ from schemas.judge_release import SLICE_PROMPTS_MIN, JudgeAgreement, JudgeCard
 from schemas.judging import STAND_IN, BoardMethod, JudgeRating
 from schemas.rating import Rating
 from schemas.settings import Settings
+from tasks.bench.draw import draw_name, drawn_prompts
 from tasks.leaderboard.agreement import agreement
 from tasks.leaderboard.judged.judge_board import as_ratings, judge_bias, judge_boards, outcomes
 from tasks.leaderboard.judged.judged_verdicts import VERDICT_COLUMNS, mean_tokens, prompts_by_slice, with_slices
 from tasks.leaderboard.leaderboard import OVERALL
-from tasks.bench.draw import draw_name, drawn_prompts
 from tasks.storage.queries.benches.judged import answer_ids, verdict_ids
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store

@@ -16,12 +16,12 @@ from schemas.errors import BadInput
 from schemas.rating import Rating, RatingMethod
 from schemas.submission import SubmissionRating
 from schemas.written import Split
+from tasks.bench.written.written_items import ItemForJudging, items_for_judging
 from tasks.evaluate.visit_battles import REFERENCE, one_answer_version, visit_battles, visit_verdicts
 from tasks.leaderboard.judged.judge_board import COVERAGE_MIN
 from tasks.leaderboard.leaderboard import OVERALL, slice_boards
 from tasks.leaderboard.records import elo_ratings, expected_score
 from tasks.leaderboard.votes import Mask, Votes, votes
-from tasks.bench.written.written_items import ItemForJudging, items_for_judging
 from tasks.storage.tables import Store
 
 _FOLDER = "boards"

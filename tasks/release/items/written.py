@@ -14,6 +14,8 @@ from schemas.policy import Action, Over, Policy
 from schemas.release import ReleasedItem
 from schemas.row import arrow_schema
 from schemas.written import PEOPLE, SAMPLED, Split
+from tasks.bench.written.figures import in_images, objects_of_images
+from tasks.bench.written.written_items import ItemForJudging, items_for_judging, providers_of
 from tasks.providers.embedded.pii.patterns import PATTERNS, find_patterns
 from tasks.providers.embedded.pii.text_pii import without_overlaps
 from tasks.release.declared import READ_ERRORS, sound_groups
@@ -22,8 +24,6 @@ from tasks.release.leaks import hidden_distinctive
 from tasks.release.shards import shards
 from tasks.storage.content_id import text_id
 from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
-from tasks.bench.written.figures import in_images, objects_of_images
-from tasks.bench.written.written_items import ItemForJudging, items_for_judging, providers_of
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_of
 

@@ -7,13 +7,13 @@ from typing import Any
 import polars as pl
 
 from schemas.written import Split
+from tasks.bench.written.figures import FamilyFigures, ItemFacts, asked_for, family_figures, pictured
 from tasks.providers.embedded.phrases import root_phrases
 from tasks.release.dataset_card import render_card
 from tasks.release.items.written import ITEMS
 from tasks.release.shards import shards
 from tasks.runtime.untrusted import markdown_text
 from tasks.storage.parquet import read_parquet_groups
-from tasks.bench.written.figures import FamilyFigures, ItemFacts, asked_for, family_figures, pictured
 
 TITLE = "## Written items"
 _LISTED = 3

@@ -9,10 +9,8 @@ from flows.commands.review import queues
 from schemas.review import QueueName
 from tasks.agreement.preference_queue import PreferenceQueue
 from tasks.agreement.preferences import drawn
-from tasks.bench.written.findings import finding_tables
-from tasks.bench.generate.kept_items import kept_items
-from tasks.bench.generate.kept_items import generated_reviews
-from tasks.bench.written.findings import item_checks
+from tasks.bench.generate.kept_items import generated_reviews, kept_items
+from tasks.bench.written.findings import finding_tables, item_checks
 from tests.generated_bench import NAME, decided, settings_for
 from tests.looked_store import strict
 from tests.reviewed_store import reviewing

@@ -12,9 +12,6 @@ from schemas.rating import StylePreset
 from tasks.evaluate.questions import bench_of_store
 from tasks.leaderboard.judged.judge_board import judge_boards
 from tasks.leaderboard.judged.judge_style import style_controlled, style_of_answers
-from tasks.signals.markdown import markdown
-from tasks.leaderboard.judged.board import judge_boards
-from tasks.leaderboard.judged.style import style_controlled, style_of_answers
 from tasks.signals.rules.markdown import markdown
 from tests.asked_bench import PUBLIC, benched
 from tests.builders import store_with, verdict

@@ -8,11 +8,10 @@ import pytest
 from schemas.generated_results import ItemReview
 from schemas.release import Manifest
 from schemas.review import Review
+from tasks.bench.generate.kept_items import kept_items, review_of_generated
 from tasks.policy.policy_file import load_policy
 from tasks.release.items.generated import GENERATED, changed_generated, wrong_generated
 from tasks.release.verify import verify_release
-from tasks.bench.generate.kept_items import kept_items
-from tasks.bench.generate.kept_items import review_of_generated
 from tasks.storage.tables import Store, frame_of
 from tests.builders import NOON, measure_clean
 from tests.generated_bench import NAME, decided, settings_for

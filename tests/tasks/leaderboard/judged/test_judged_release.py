@@ -7,8 +7,8 @@ from schemas.errors import BadInput
 from schemas.judging import STAND_IN, Verdict
 from schemas.settings import Settings
 from schemas.topic import TopicMember
-from tasks.leaderboard.judged.released_board import chosen_verdicts, released_board
 from tasks.bench.draw import draw_name, drawn_prompts
+from tasks.leaderboard.judged.released_board import chosen_verdicts, released_board
 from tasks.storage.tables import frame_of
 from tests.asked_bench import benched
 from tests.builders import VERSIONS, measure_clean, verdict
