@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from flows.checked_flow import flow
 from flows.one_writer import one_writer
+from flows.products import item_ids, judge_stand_ins, left_out_items, parts_of_store, rate_judge, report_sections
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.leaderboard.steps import rate_judged, rate_models
+from tasks.leaderboard.steps import rate_models
 from tasks.policy.answers import signals_of_answers
 from tasks.policy.redact import ROUNDS
 from tasks.policy.steps import screen_answers, watch_drift
@@ -30,15 +31,16 @@ def release(settings: Settings) -> Iterator[StageReport]:
     yield watch_drift(settings)
     providers = Providers(settings.providers)
     versions = signal_versions(providers)
-    built = build_release(settings, versions)
+    store = Store.open(settings.store)
+    built = build_release(settings, versions, item_ids(store), left_out_items(store))
     yield rate_models(settings, versions, built.staging)
-    yield rate_judged(settings, versions, built.staging)
+    yield from rate_judge(settings, versions, built.staging)
     if settings.with_answers:
         yield from _screened_answers(settings, providers, versions)
-    if Store.open(settings.store).parts("captions"):
+    if store.parts("captions"):
         yield measure_written(settings, providers)
-    yield report_release(settings, providers, versions, built.staging)
-    yield seal_release(settings, providers, versions, built)
+    yield report_release(settings, providers, versions, built.staging, report_sections, judge_stand_ins(store))
+    yield seal_release(settings, providers, versions, built, parts_of_store(store))
 
 
 def _screened_answers(settings: Settings, providers: Providers, versions: Versions) -> Iterator[StageReport]:

@@ -1,6 +1,6 @@
 """A release as a source: what is in its files, and nothing of the store."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from schemas.release import CONFIGS, KEYS
 from tasks.explore import listing
-from tasks.explore.bench.released import FILES, BenchFiles, read_file
-from tasks.explore.source import Gone, Item, Message, Part, Reason, ShownImage, Side
+from tasks.explore.source import Gone, Item, Message, Part, Reason, Section, ShownImage, Side, Text
+from tasks.release.registered import ReleasePart, path_in_release
 
 _KINDS = {"chat": listing.CONVERSATION, "battle": listing.BATTLE, "bench": listing.PROMPT, "failures": listing.FAILURE}
 _BROKEN = (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError)
@@ -31,12 +31,17 @@ Group = tuple[str, int, int]
 
 
 class OfRelease:
-    """A release in a local folder. `withdrawn` says whether a takedown has removed its data meanwhile."""
+    """A release in a local folder, with the `parts` that products add to it.
+
+    `withdrawn` says whether a takedown has removed its data meanwhile.
+    """
 
     private = False
 
-    def __init__(self, folder: Path, title: str, withdrawn: Callable[[], bool]) -> None:
-        self.title, self._folder, self._withdrawn = title, folder, withdrawn
+    def __init__(
+        self, folder: Path, title: str, withdrawn: Callable[[], bool], parts: Sequence[ReleasePart] = ()
+    ) -> None:
+        self.title, self._folder, self._withdrawn, self._of_products = title, folder, withdrawn, parts
         self.problems: list[str] = []
         self._groups: list[Group] = []
         self._group_of: dict[str, int] = {}
@@ -58,25 +63,45 @@ class OfRelease:
         topic = pl.col("topic_id").replace_strict(names, default=listing.NO_TOPIC, return_dtype=pl.String)
         for config in ("battle", "failures"):  # they are released without a topic
             rows[config] = [frame.with_columns(topic=topic) for frame in rows[config]]
-        named_bench = pl.col("id").replace_strict(
-            self._bench.benches(), default=pl.col("bench"), return_dtype=pl.String
-        )
+        named_bench = pl.col("id").replace_strict(self._benches(), default=pl.col("bench"), return_dtype=pl.String)
         rows["bench"] = [frame.with_columns(bench=named_bench) for frame in rows["bench"]]
         return listing.finished([frame for config in CONFIGS for frame in rows[config]])
 
     @cached_property
-    def _bench(self) -> BenchFiles:
-        """Files about items of benchmarks, without those that cannot be read."""
+    def _tables(self) -> dict[str, pl.DataFrame]:
+        """Tables of products, without those that cannot be read."""
         read = dict[str, pl.DataFrame]()
-        for name in FILES:
+        for table in (name for part in self._of_products for name in part.tables):
+            path = path_in_release(table)
             try:
-                rows = read_file(self._folder, name)
+                if (self._folder / path).is_file():
+                    read[table] = pl.DataFrame(pq.ParquetFile(self._folder / path).read())
             except _BROKEN as error:
-                self._name(name, error)
-                continue
-            if rows is not None:
-                read[name] = rows
-        return BenchFiles(read)
+                self._name(path, error)
+        return read
+
+    def _benches(self) -> dict[str, str]:
+        """Prompt -> the benchmark it was written or made for."""
+        named = (rows for rows in self._tables.values() if {"question_id", "bench"} <= {*rows.columns})
+        return {prompt: bench for rows in named for prompt, bench in rows.select("question_id", "bench").iter_rows()}
+
+    def _sections(self, prompt: str) -> list[Section]:
+        """What products say about one prompt."""
+
+        def rows_of(table: str) -> list[dict[str, Any]]:
+            rows = self._tables.get(table, pl.DataFrame())
+            return (rows.filter(question_id=prompt) if "question_id" in rows.columns else rows).to_dicts()
+
+        return [
+            Section(
+                found.title,
+                [*found.facts],
+                [Text(label, note, [Part(text)]) for label, note, text in found.texts],
+                found.beside,
+            )
+            for part in self._of_products
+            for found in part.shown(rows_of)
+        ]
 
     def _rows(self, config: str, points: pl.DataFrame) -> Iterator[pl.DataFrame]:
         """Rows of a configuration, one row group at a time, without reading image bytes."""
@@ -166,7 +191,7 @@ class OfRelease:
             vote=shown["vote"] or "",
             vote_reason=[Part(row["vote_reason"])] if row.get("vote_reason") else [],
             facts=_facts(shown, row),
-            sections=self._bench.sections(shown["id"]) if config == "bench" else [],
+            sections=self._sections(shown["id"]) if config == "bench" else [],
         )
 
     def boards(self) -> pl.DataFrame:

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from tasks.explore.bench.stored import has_masked, sections_of_item
+from tasks.explore.item_sections import has_masked, sections_of_item
 from tasks.explore.listing import BATTLE, CONVERSATION, SIDE, item_key
 from tasks.explore.masking import blurred_images, masked_parts, spans_of
 from tasks.explore.source import Box, Gone, Item, Message, Part, Reason, ShownImage, Side

@@ -15,6 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import BadInput, ReleaseConflict
 from schemas.release import CONFIGS, Manifest, ReleasedFile
+from tasks.release.registered import table_paths
 from tasks.release.runners import RUNNERS
 from tasks.release.site import SITE, wrong_site
 from tasks.runtime.parallel import map_ordered
@@ -27,11 +28,13 @@ CARD = "README.md"
 MANIFEST_DIGITS = 12
 """Hex digits of the manifest's checksum that are shown to people."""
 _FILE = re.compile(
-    rf"(?:{'|'.join(CONFIGS)})/data/train-\d{{5}}-of-\d{{5}}\.parquet|leaderboard/[a-z_]+\.(?:parquet|csv)"
-    rf"|{'|'.join(map(re.escape, RUNNERS))}"
-    r"|leaderboard/judge/(?:(?:board|agreement|cards)\.(?:parquet|csv)|(?:answers|verdicts)\.parquet)"
-    r"|topics/map\.parquet|(?:written|generated)/items\.parquet"
-    rf"|report/index\.html|report/(?:figures/[\w-]+\.svg|tables/[\w-]+\.csv)|{re.escape(CARD)}|{re.escape(MANIFEST)}"
+    "|".join(
+        [
+            *table_paths(),
+            *map(re.escape, [*RUNNERS, CARD, MANIFEST]),
+            r"report/index\.html|report/(?:figures/[\w-]+\.svg|tables/[\w-]+\.csv)",
+        ]
+    )
 )
 _ADDED_BY_THE_HUB = re.compile(r"\.gitattributes|\.cache(?:/huggingface(?:/.+)?)?")
 """Files that the Hub and `hf download --local-dir` add. They are ignored and never published."""

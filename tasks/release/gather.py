@@ -3,17 +3,15 @@
 Only the columns of `schemas.release` are released. Rows have image ids; the images are added when shards are written.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import polars as pl
 
 from schemas.conversation import UNDATED_BEFORE
 from schemas.release import ReleasedCategories, SideMetadata
 from schemas.settings import BenchSettings
-from tasks.bench.contamination.guard import Guard, Withheld
+from tasks.bench.contamination.guard import Guard, Withheld, public_prompts
 from tasks.storage.parquet import compact
-from tasks.storage.queries.benches.generated_items import found_wanting
-from tasks.storage.queries.benches.written_items import public_prompts
 from tasks.storage.queries.blocks import BLOCK_ROWS, Block, battle_blocks, conversation_blocks
 from tasks.storage.queries.conversation_features import CATEGORIES, TAXONOMY, conversation_features, with_labels
 from tasks.storage.queries.documents import kept_conversations
@@ -40,14 +38,23 @@ class Gathered:
     block of conversations, the benchmark, and the conversations similar to it.
     """
 
-    def __init__(self, store: Store, versions: Versions, bench: BenchSettings, block_rows: int = BLOCK_ROWS) -> None:
+    def __init__(
+        self,
+        store: Store,
+        versions: Versions,
+        bench: BenchSettings,
+        items: pl.Series,
+        left_out: Collection[str] = (),
+        block_rows: int = BLOCK_ROWS,
+    ) -> None:
+        """`items`: conversations that are items of written or generated benchmarks, `left_out` those not released."""
         self.withheld_for_bench = 0
         """Number of kept conversations left out of chat because of the benchmark; set while chat rows are read."""
         self._store, self._versions, self._block_rows = store, versions, block_rows
-        left_out = set[str]().union(*found_wanting(store).values())
-        self._drawn = public_prompts(store).filter(~public_prompts(store).is_in(sorted(left_out)))
+        public = public_prompts(store, items)
+        self._drawn = public.filter(~public.is_in(sorted(left_out)))
         self._conversations = conversation_blocks(store, block_rows)
-        self._guard = Guard(store, versions, bench)
+        self._guard = Guard(store, versions, bench, items)
         for block in self._conversations:
             self._guard.learn(block, _kept(block))
         self._conversations.divide(

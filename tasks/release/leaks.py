@@ -1,17 +1,15 @@
 """Finds benchmark prompts in chat, unmarked battles on them, and anything of a hidden split."""
 
 from collections.abc import Iterator
-from html import unescape
 from pathlib import Path
 
 import polars as pl
 
 from schemas.release import KEYS
 from tasks.bench.contamination.alike import ALIKE_OVERLAP
-from tasks.bench.contamination.prompt_index import DISTINCTIVE_WORDS, PromptIndex, normalised
+from tasks.bench.contamination.prompt_index import PromptIndex, normalised
 from tasks.release.shards import shards
-from tasks.storage.parquet import compact, read_parquet_groups, read_parquet_schema
-from tasks.storage.queries.benches.written_items import hidden_texts
+from tasks.storage.parquet import compact, read_parquet_groups
 from tasks.storage.tables import Store
 
 
@@ -71,55 +69,3 @@ def hidden_leaks(folder: Path, store: Store | None) -> Iterator[str]:
             ids = pl.concat([pl.Series([], dtype=pl.String), *(g[key] for g in read_parquet_groups(shard, [key]))])
             for name in ids.filter(ids.is_in(secret["conversation_id"].implode())):
                 yield f"{config}/{shard.name}: {name!r} is reserved for the hidden split"
-
-
-_WITH_TEXT = (".parquet", ".md", ".csv", ".html", ".json", ".jsonl", ".yaml")
-_ALL = 1.0
-"""Share of a text's runs of four words that must stand in a released text: the whole of it."""
-
-
-def hidden_distinctive(store: Store) -> Iterator[str]:
-    """The texts that `hidden_captions` looks for: a release leaves them out of items of the validation split, too."""
-    return (text for text in hidden_texts(store)["text"] if len(text.split()) >= DISTINCTIVE_WORDS)
-
-
-def hidden_captions(folder: Path, store: Store | None) -> Iterator[str]:
-    """Released texts with a caption or reference that never leaves the store, such as a judge's reasons quoting it.
-
-    Looked for in data, card, report and tables. Texts of fewer than 13 words are not: everybody may have written them.
-    """
-    secret = hidden_texts(store)["text"] if store else pl.Series(dtype=pl.String)
-    if secret.is_empty():
-        return
-    index = PromptIndex(secret, _ALL)
-    for file in sorted(path for path in folder.rglob("*") if path.suffix in _WITH_TEXT):
-        if any(index.find_distinctive(texts).height for texts in _texts(file)):
-            yield f"{file.relative_to(folder).as_posix()}: holds a caption or reference of the hidden split"
-
-
-def _texts(file: Path) -> Iterator[pl.Series]:
-    """All texts of a file, one series for each row group; not what users asked, which is public.
-
-    A file of another kind is one text, with what HTML has escaped written out.
-    """
-    if file.suffix != ".parquet":
-        yield pl.Series([unescape(file.read_text(encoding="utf-8", errors="replace"))])
-        return
-    names = [field.name for field in read_parquet_schema(file) if field.name != "images"]
-    for group in read_parquet_groups(file, names):
-        found = [column for name in names for column in _strings(group[name])]
-        yield pl.concat([pl.Series([], dtype=pl.String), *found]).drop_nulls()
-
-
-def _strings(column: pl.Series) -> Iterator[pl.Series]:
-    if column.dtype == pl.String:
-        yield column.alias("")
-    elif isinstance(column.dtype, pl.List):
-        yield from _strings(column.explode())
-    elif isinstance(column.dtype, pl.Struct):
-        if "role" in column.struct.fields and "content" in column.struct.fields:
-            said = column.struct.unnest()
-            yield said.filter(pl.col("role") != "user")["content"].alias("")
-            return
-        for name in column.struct.fields:
-            yield from _strings(column.struct.field(name))

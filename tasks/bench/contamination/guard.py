@@ -18,7 +18,6 @@ from tasks.bench.contamination.alike import (
 )
 from tasks.bench.contamination.reserve import epoch_of, may_be_reserved, reserved
 from tasks.storage.parquet import compact
-from tasks.storage.queries.benches.written_items import public_prompts
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions, embeddings
 from tasks.storage.tables import Store, frame_schema
@@ -44,9 +43,10 @@ class Guard:
     They are withheld too, because a prompt that was released cannot be hidden later.
     """
 
-    def __init__(self, store: Store, versions: Versions, bench: BenchSettings) -> None:
+    def __init__(self, store: Store, versions: Versions, bench: BenchSettings, items: pl.Series) -> None:
+        """`items`: conversations that are items of other benchmarks than the drawn one."""
         self._store, self._versions, self._cosine_min = store, versions, cosine_min_of(store)
-        self._public = public_prompts(store)
+        self._public = public_prompts(store, items)
         hidden = store.read("hidden", ["document_id", "drawn"])
         self._drawn = hidden.filter("drawn")["document_id"]
         self._reserved = pl.concat([hidden["document_id"], _reserved_now(store, bench)]).unique()
@@ -108,6 +108,12 @@ class Guard:
         a, b = (self._near.filter(pl.col(end).is_in(own.implode())) for end in ("image_a", "image_b"))
         found = pl.concat([own, a["image_b"], b["image_a"]]).unique()
         return found.filter(found != "")
+
+
+def public_prompts(store: Store, items: pl.Series) -> pl.Series:
+    """Conversations whose prompts any benchmark publishes: those drawn, and `items` of written or generated ones."""
+    drawn = store.read("bench", ["conversation_id"])["conversation_id"]
+    return pl.concat([drawn, items.alias(drawn.name)]).unique(maintain_order=True)
 
 
 def _reserved_now(store: Store, bench: BenchSettings) -> pl.Series:

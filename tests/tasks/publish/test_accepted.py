@@ -2,6 +2,7 @@
 
 import pytest
 
+from flows.products import parts_of_release
 from flows.publish import publish
 from schemas.errors import BadInput
 from tasks.providers import EMBEDDED_RECALL
@@ -57,11 +58,11 @@ def test_accepted_stand_ins_are_shown_first_and_then_on_record_in_store_and_comm
 def test_a_deployment_accepts_them_by_its_parameter(hub, release):
     options = (str(release), REPO, False, False, False)
     with pytest.raises(BadInput, match="embedded stand-ins"):
-        describe_release.fn(*options)
-    text = describe_release.fn(*options, ["faces", "nsfw"])
+        describe_release.fn(*options, parts_of_release)
+    text = describe_release.fn(*options, parts_of_release, ["faces", "nsfw"])
     assert text.count("accepted: embedded ") == 2
     digits = text.partition("manifest ")[2][:12]
-    commits = push_release.fn(*options, digits, ["faces", "nsfw"])
+    commits = push_release.fn(*options, digits, parts_of_release, ["faces", "nsfw"])
     assert hub.repos[REPO].tags["1.0.0"] == commits[REPO]
     assert "accept_embedded" in publish.parameters.properties
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from flows.products import parts_of_release, problems_of
 from schemas.errors import BadInput, ReleaseConflict
 from schemas.policy import Policy
 from tasks.policy.policy_file import load_policy
@@ -9,7 +10,6 @@ from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
 from tasks.publish.push import Push, publish_release
 from tasks.publish.steps import push_release
-from tasks.release.verify import verify_release
 from tests.builders import NOON
 from tests.small_store import manifest_of
 from tests.tampered_release import write_manifest
@@ -20,7 +20,7 @@ def test_a_build_with_embedded_stand_ins_is_refused(hub, release):
     write_manifest(release, embedded_providers=["nsfw"])
     for options in [(False, False, False), (True, False, False), (False, True, False), (False, False, True)]:
         with pytest.raises(BadInput, match=r"embedded stand-ins \(nsfw\) and cannot be published"):
-            plan_upload(release, REPO, *options)
+            plan_upload(release, REPO, parts_of_release, *options)
     assert hub.requests == []
 
 
@@ -28,7 +28,7 @@ def test_a_release_that_does_not_verify_is_refused(hub, release):
     with (release / "chat/data/train-00000-of-00001.parquet").open("ab") as stream:
         stream.write(b"x")
     with pytest.raises(BadInput, match="does not verify"):
-        plan_upload(release, REPO, False, False, False)
+        plan_upload(release, REPO, parts_of_release, False, False, False)
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ def test_a_release_that_does_not_verify_is_refused(hub, release):
 )
 def test_a_name_that_is_no_repository_is_refused(release, repo):
     with pytest.raises(BadInput, match=r"^repo: give ORG/NAME"):
-        plan_upload(release, repo, False, False, False)
+        plan_upload(release, repo, parts_of_release, False, False, False)
 
 
 @pytest.mark.parametrize("version", ["main", "preview-1.0.0", "1..0", "1.0.", "1.0.lock"])
 def test_a_version_that_no_tag_can_be_is_refused(hub, release, version):
     write_manifest(release, version=version)
     with pytest.raises(BadInput, match="cannot be a tag on the Hub"):
-        plan_upload(release, REPO, False, False, False)
+        plan_upload(release, REPO, parts_of_release, False, False, False)
 
 
 def test_a_missing_token_is_one_clear_line(hub, publish, monkeypatch):
@@ -70,8 +70,8 @@ def _under(release, **changes):
 def test_a_release_under_a_policy_that_is_not_for_everybody_is_published_privately_only(hub, release):
     _under(release, publishable=False)
     with pytest.raises(BadInput, match="policy 'public_release', which is not for everybody"):
-        plan_upload(release, REPO, True, False, False)
-    assert not plan_upload(release, REPO, False, False, False).public
+        plan_upload(release, REPO, parts_of_release, True, False, False)
+    assert not plan_upload(release, REPO, parts_of_release, False, False, False).public
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def test_an_export_is_refused_with_what_to_do_instead(hub, release):
     (release / "manifest.json").unlink()
     for folder in (release, release / "chat"):
         with pytest.raises(BadInput, match=r"it is an export or a part of a release; .* --private"):
-            plan_upload(folder, REPO, False, False, False)
+            plan_upload(folder, REPO, parts_of_release, False, False, False)
 
 
 def test_a_manifest_that_names_banned_users_is_refused(hub, release):
     _under(release, banned_users=["f" * 24])
     with pytest.raises(BadInput, match="names the users"):
-        plan_upload(release, REPO, False, False, False)
+        plan_upload(release, REPO, parts_of_release, False, False, False)
 
 
 SHARD = "chat/data/train-00000-of-00001.parquet"
@@ -103,7 +103,7 @@ SHARD = "chat/data/train-00000-of-00001.parquet"
 
 @pytest.mark.parametrize("name", [SHARD, "README.md", "manifest.json"])
 def test_a_file_that_changed_after_the_approval_is_not_published(hub, release, name):
-    plan = plan_upload(release, REPO, False, False, False)
+    plan = plan_upload(release, REPO, parts_of_release, False, False, False)
     with (release / name).open("ab") as stream:
         stream.write(b" ")
     with pytest.raises(ReleaseConflict, match="changed after the release was approved"):
@@ -113,26 +113,26 @@ def test_a_file_that_changed_after_the_approval_is_not_published(hub, release, n
 
 def test_a_manifest_that_changes_while_the_release_is_verified_is_not_planned(hub, release, monkeypatch):
     def and_edit(folder, store):
-        problems = verify_release(folder, store)
+        problems = problems_of(folder, store)
         _under(release, about="edited")
         return problems
 
     monkeypatch.setattr("tasks.publish.plan.verify_release", and_edit)
     with pytest.raises(ReleaseConflict, match="changed while it was verified"):
-        plan_upload(release, REPO, False, False, False)
+        plan_upload(release, REPO, parts_of_release, False, False, False)
     assert hub.requests == []
 
 
 def test_another_release_under_the_approved_name_is_not_published(hub, release):
-    approved = plan_upload(release, REPO, False, False, False).manifest_sha256[:12]
+    approved = plan_upload(release, REPO, parts_of_release, False, False, False).manifest_sha256[:12]
     _under(release, about="edited")
     with pytest.raises(ReleaseConflict, match=f"'{approved}' was approved"):
-        push_release.fn(str(release), REPO, False, False, False, approved)
+        push_release.fn(str(release), REPO, False, False, False, approved, parts_of_release)
     assert hub.requests == []
 
 
 def test_a_release_that_is_taken_down_while_it_is_sent_is_one_line_and_gets_no_tag(hub, release, monkeypatch, waited):
-    plan, sent = plan_upload(release, REPO, False, False, False), Push._commit
+    plan, sent = plan_upload(release, REPO, parts_of_release, False, False, False), Push._commit
 
     def and_withdraw(push):
         (release / SHARD).unlink(missing_ok=True)
@@ -145,7 +145,7 @@ def test_a_release_that_is_taken_down_while_it_is_sent_is_one_line_and_gets_no_t
 
 
 def test_a_file_that_changes_while_it_is_sent_gets_no_tag(hub, release, monkeypatch):
-    plan, sent = plan_upload(release, REPO, False, False, False), Push._commit
+    plan, sent = plan_upload(release, REPO, parts_of_release, False, False, False), Push._commit
 
     def and_edit(push):
         (release / "README.md").write_text("other words")

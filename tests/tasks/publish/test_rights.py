@@ -2,6 +2,7 @@
 
 import pytest
 
+from flows.products import parts_of_release
 from schemas.errors import HubError
 from tasks.publish.steps import describe_release
 from tests.hub_repo import Repo
@@ -97,7 +98,7 @@ def test_nobody_is_asked_to_take_back_what_the_token_may_not_write_to(hub, curat
 def test_a_deployment_asks_nobody_either(hub, release):
     with_token(hub, {"role": "read"})
     with pytest.raises(HubError, match="it is a read token"):
-        describe_release.fn(str(release), REPO, False, False, False)
+        describe_release.fn(str(release), REPO, False, False, False, parts_of_release)
     assert hub.writes() == []
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.release.verify import verify_release
+from flows.products import problems_of
 from tests.tampered_release import card_says
 
 
@@ -14,7 +14,7 @@ def test_a_statistic_of_the_card_that_is_not_that_of_the_rows_is_found(own_relea
     cells = line.strip("| ").split(" | ")
     cells[place] = cells[place][:-1] + str((int(cells[place][-1]) + 1) % 10)
     card_says(own_release, line, f"| {' | '.join(cells)} |")
-    (problem,) = verify_release(own_release)
+    (problem,) = problems_of(own_release)
     assert problem.startswith(f"README.md: statistics of {config} are not those of its rows")
 
 
@@ -28,5 +28,5 @@ def test_a_statistic_of_the_card_that_is_not_that_of_the_rows_is_found(own_relea
 )
 def test_another_number_in_the_card_is_found(own_release, old, new, told):
     card_says(own_release, old, new)
-    (problem,) = verify_release(own_release)
+    (problem,) = problems_of(own_release)
     assert told in problem

@@ -3,6 +3,7 @@
 import polars as pl
 import pytest
 
+from flows.products import parts_of_release
 from schemas.release_diff import Bump
 from tasks.release.diff import diff_releases
 from tasks.storage.queries.benches.bench import topics_fit
@@ -15,7 +16,7 @@ RENAME = {"model": "a", "to": "z", "since": None, "until": None}
 
 def _changes(old, new):
     changes = []
-    return diff_releases(old, new, tell=changes.append), changes
+    return diff_releases(old, new, parts_of_release, tell=changes.append), changes
 
 
 def _other_topics(rows):
@@ -41,7 +42,7 @@ def test_a_topic_with_another_name_after_the_same_fit_is_not_called_a_new_fit(re
 def test_a_release_that_does_not_say_which_fit_it_has_blames_none(release, own_release):
     write_manifest(own_release, topics_fit=None)
     rewrite(own_release, CHAT, _other_topics)
-    assert diff_releases(release, own_release).rules == []
+    assert diff_releases(release, own_release, parts_of_release).rules == []
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def test_the_next_version_is_the_earlier_one_with_the_bump(release, own_release,
     for path in release.iterdir():
         (later / path.name).symlink_to(path)
     rewrite(earlier, CHAT, change)
-    found = diff_releases(earlier, later)
+    found = diff_releases(earlier, later, parts_of_release)
     assert (found.bump, found.next_version) == expected
 
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows.products import parts_of_release
 from schemas.errors import BadInput
 from schemas.release_diff import Bump
 from tasks.release import diff
@@ -27,12 +28,12 @@ def _ids(release):
 
 def _changes(old, new):
     changes = []
-    diff_releases(old, new, tell=changes.append)
+    diff_releases(old, new, parts_of_release, tell=changes.append)
     return changes
 
 
 def test_a_release_does_not_differ_from_itself(release):
-    found = diff_releases(release, release)
+    found = diff_releases(release, release, parts_of_release)
     assert (found.rules, found.schema_changes, _changes(release, release), found.bump) == ([], [], [], Bump.NONE)
     assert found.rows["chat same"] == len(_ids(release))
 
@@ -43,7 +44,7 @@ def test_a_row_that_left_is_removed_one_way_and_added_the_other(release, own_rel
     (there,), (back,) = (_changes(*pair) for pair in ((release, own_release), (own_release, release)))
     assert (there.config, there.id, there.change) == ("chat", gone, "removed")
     assert (back.id, back.change) == (gone, "added")
-    assert diff_releases(release, own_release).bump == Bump.MINOR
+    assert diff_releases(release, own_release, parts_of_release).bump == Bump.MINOR
 
 
 def test_a_changed_value_names_its_column_and_asks_for_a_patch(release, own_release):
@@ -52,7 +53,7 @@ def test_a_changed_value_names_its_column_and_asks_for_a_patch(release, own_rele
         return table.set_column(table.schema.get_field_index("model"), table.schema.field("model"), pa.array(models))
 
     _rewrite(own_release, "chat", rename)
-    found, changes = diff_releases(release, own_release), _changes(release, own_release)
+    found, changes = diff_releases(release, own_release, parts_of_release), _changes(release, own_release)
     assert [(row.id, row.change, row.columns) for row in changes] == [(_ids(release)[0], "changed", ["model"])]
     assert found.columns == {"chat": {"model": 1}, "battle": {}, "bench": {}, "failures": {}}
     assert found.bump == Bump.PATCH
@@ -63,17 +64,20 @@ def test_rows_are_told_by_id_however_few_are_compared_at_once(release, own_relea
     _rewrite(
         own_release, "battle", lambda table: table.drop_columns(["judge"]).append_column("judge", table["model_a"])
     )
-    whole, found = _changes(release, own_release), diff_releases(release, own_release)
+    whole, found = _changes(release, own_release), diff_releases(release, own_release, parts_of_release)
     monkeypatch.setattr(diff, "_BATCH_ROWS", 3)
     assert _changes(release, own_release) == whole
-    assert diff_releases(release, own_release) == found
+    assert diff_releases(release, own_release, parts_of_release) == found
     assert {(row.config, row.change) for row in whole} == {("chat", "removed"), ("battle", "changed")}
     assert [row.id for row in whole if row.config == "chat"] == sorted(_ids(release)[:5])
 
 
 def test_a_column_that_left_breaks_readers_and_one_that_came_does_not(release, own_release):
     _rewrite(own_release, "bench", lambda table: table.drop_columns(["topic"]))
-    less, more = diff_releases(release, own_release), diff_releases(own_release, release)
+    less, more = (
+        diff_releases(release, own_release, parts_of_release),
+        diff_releases(own_release, release, parts_of_release),
+    )
     assert (less.schema_changes, less.bump) == (["bench.topic: left"], Bump.MAJOR)
     assert (more.schema_changes, more.bump) == (["bench.topic: came"], Bump.MINOR)
 
@@ -83,7 +87,7 @@ def test_another_rule_and_seed_are_named(release, own_release):
     text = manifest.read_text()
     assert '"seed": 0' in text and '"nsfw_image"' in text
     manifest.write_text(text.replace('"seed": 0', '"seed": 7').replace('"nsfw_image"', '"naked"'))
-    rules = diff_releases(release, own_release).rules
+    rules = diff_releases(release, own_release, parts_of_release).rules
     assert "settings.seed: 0 became 7" in rules
     words = "nudity or sex with probability 0.8 or more in an image"
     assert f"policy no longer drops: nsfw_image: {words}" in rules
@@ -111,7 +115,7 @@ def test_the_suggested_version_comes_after_the_old_one(release, own_release, ver
     older = own_release.with_name("older")
     shutil.copytree(release, older)
     write_manifest(older, version=version)
-    assert diff_releases(older, own_release).next_version == suggested
+    assert diff_releases(older, own_release, parts_of_release).next_version == suggested
 
 
 def test_every_other_part_of_the_policy_and_the_days_are_named_too(release, own_release):
@@ -119,7 +123,7 @@ def test_every_other_part_of_the_policy_and_the_days_are_named_too(release, own_
     policy["duplicates"]["prompt_cosine_min"] = 0.5
     rename = {"model": "a", "to": "b", "since": None, "until": None}
     write_manifest(own_release, policy=policy | {"renames": [rename]}, last_day="2030-01-01")
-    rules = diff_releases(release, own_release).rules
+    rules = diff_releases(release, own_release, parts_of_release).rules
     assert "policy.duplicates.prompt_cosine_min: 0.9 became 0.5" in rules
     assert f"policy.renames: [] became {[rename]}" in rules
     assert any(rule.startswith("last_day: ") and rule.endswith(" became 2030-01-01") for rule in rules)
@@ -130,7 +134,7 @@ def test_a_shard_that_is_missing_or_broken_is_one_clear_error(release, own_relea
     (shard,) = (own_release / "bench" / "data").glob("*.parquet")
     shard.unlink() if content is None else shard.write_bytes(content)
     with pytest.raises(BadInput, match="bench cannot be read; `curate verify` says"):
-        diff_releases(release, own_release)
+        diff_releases(release, own_release, parts_of_release)
 
 
 def test_a_row_that_left_says_what_drops_it(store):
@@ -145,4 +149,4 @@ def test_a_row_that_left_says_what_drops_it(store):
 def test_a_folder_without_manifest_is_no_release(release, tmp_path):
     shutil.copytree(release / "chat", tmp_path / "chat")
     with pytest.raises(BadInput, match="not a release"):
-        diff_releases(release, tmp_path)
+        diff_releases(release, tmp_path, parts_of_release)

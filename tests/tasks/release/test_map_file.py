@@ -3,9 +3,9 @@
 import polars as pl
 import pytest
 
+from flows.products import parts_of_release, problems_of
+from tasks.release.core_parts import MAP
 from tasks.release.diff import diff_releases
-from tasks.release.map_file import MAP
-from tasks.release.verify import verify_release
 from tests.tampered_release import rewrite
 
 
@@ -15,7 +15,7 @@ def test_every_row_with_a_topic_has_a_place(release):
     placed = points.filter(config="chat").select(conversation_id="id", topic_id="topic_id")
     assert placed.equals(chat.drop_nulls("topic_id")) and points["x"].null_count() == 0
     assert set(points["config"]) == {"chat", "battle", "bench", "failures"}
-    assert verify_release(release) == []
+    assert problems_of(release) == []
 
 
 @pytest.mark.parametrize(
@@ -28,15 +28,18 @@ def test_every_row_with_a_topic_has_a_place(release):
 )
 def test_a_changed_map_does_not_verify(own_release, change, problem):
     rewrite(own_release, MAP, change)
-    assert f"{MAP}: {problem}" in verify_release(own_release)
+    assert f"{MAP}: {problem}" in problems_of(own_release)
 
 
 def test_a_release_without_its_map_does_not_verify(own_release):
     (own_release / MAP).unlink()
-    assert f"{MAP}: missing" in verify_release(own_release)
+    assert f"{MAP}: missing" in problems_of(own_release)
 
 
 def test_diff_says_that_places_moved(release, own_release):
     rewrite(own_release, MAP, lambda rows: [rows[0] | {"x": 77.0}, *rows[1:]])
-    assert "topic map: 1 rows of both releases have another place" in diff_releases(release, own_release).rules
-    assert diff_releases(release, release).rules == []
+    assert (
+        "topic map: 1 rows of both releases have another place"
+        in diff_releases(release, own_release, parts_of_release).rules
+    )
+    assert diff_releases(release, release, parts_of_release).rules == []

@@ -7,8 +7,8 @@ import os
 import pyarrow.parquet as pq
 import pytest
 
+from flows.products import problems_of
 from schemas.errors import BadInput
-from tasks.release.verify import verify_release
 from tests.builders import image_bytes
 from tests.small_store import manifest_of
 from tests.tampered_release import BATTLE, CHAT, add_file, card_says, change_row, reseal, rewrite, write_manifest
@@ -95,7 +95,7 @@ TOLD = {
 @pytest.mark.parametrize("told", TOLD)
 def test_a_change_under_fitting_checksums_is_found(own_release, told):
     TOLD[told](own_release)
-    assert any(told in problem for problem in verify_release(own_release))
+    assert any(told in problem for problem in problems_of(own_release))
 
 
 @pytest.mark.parametrize(
@@ -115,27 +115,27 @@ def test_a_change_under_fitting_checksums_is_found(own_release, told):
 )
 def test_an_identifier_is_found_also_in_other_characters_and_of_a_private_network(own_release, value, kind):
     change_row(own_release, BATTLE, model_b=value)
-    assert f"battle/train-00000-of-00001.parquet: model_b holds an identifier: {kind}" in verify_release(own_release)
+    assert f"battle/train-00000-of-00001.parquet: model_b holds an identifier: {kind}" in problems_of(own_release)
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"version": "/home/alice", "version": "1"}'])
 def test_a_manifest_that_hides_or_overwhelms_is_one_clear_error(own_release, content):
     (own_release / "manifest.json").write_text(content)
     with pytest.raises(BadInput, match="is not a manifest this version understands"):
-        verify_release(own_release)
+        problems_of(own_release)
 
 
 def test_a_name_that_is_twice_in_the_manifest_is_an_error(own_release):
     text = json.dumps(manifest_of(own_release))
     (own_release / "manifest.json").write_text('{"software": "/home/alice", ' + text[1:])
     with pytest.raises(BadInput, match="is not a manifest this version understands"):
-        verify_release(own_release)
+        problems_of(own_release)
 
 
 def test_who_names_a_store_is_told_which_releases_it_holds(own_store, tmp_path):
     root = own_store.root
     for folder in (root, f"{root}/releases"):
         with pytest.raises(BadInput, match=r"holds 1 releases \('first'\): name one, such as '.*releases/first'"):
-            verify_release(type(tmp_path)(folder))
+            problems_of(type(tmp_path)(folder))
     with pytest.raises(BadInput, match="there is no such folder"):
-        verify_release(tmp_path / "nope")
+        problems_of(tmp_path / "nope")

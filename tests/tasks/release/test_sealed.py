@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flows.products import problems_of
 from schemas.errors import BadInput
 from tasks.release.build import write_manifest as sealed
 from tasks.release.contents import ImageLists
 from tasks.release.fetched import read_manifest
-from tasks.release.verify import verify_release
 from tests.small_store import manifest_of
 from tests.tampered_release import BATTLE, BENCH, CHAT, change_row, rewrite, write_manifest
 
@@ -19,7 +19,7 @@ from tests.tampered_release import BATTLE, BENCH, CHAT, change_row, rewrite, wri
 @pytest.mark.parametrize("shard", [CHAT, BATTLE, BENCH])
 def test_an_image_that_was_taken_out_of_a_row_is_found(own_release, shard):
     change_row(own_release, shard, images=[])
-    assert any("shows an image that the row has not" in problem for problem in verify_release(own_release))
+    assert any("shows an image that the row has not" in problem for problem in problems_of(own_release))
 
 
 def test_images_that_changed_their_rows_are_found(own_release):
@@ -28,7 +28,7 @@ def test_images_that_changed_their_rows_are_found(own_release):
         return [rows[0] | {"images": rows[-1]["images"]}, *rows[1:-1], rows[-1] | {"images": rows[0]["images"]}]
 
     rewrite(own_release, CHAT, swap)
-    (problem,) = verify_release(own_release)
+    (problem,) = problems_of(own_release)
     assert problem.startswith("chat: its rows do not show the images")
 
 
@@ -46,12 +46,12 @@ def test_images_that_changed_their_rows_are_found(own_release):
 def test_a_manifest_that_was_edited_is_found(own_release, change):
     manifest = manifest_of(own_release)
     (own_release / "manifest.json").write_text(json.dumps(manifest | change(manifest)))
-    assert verify_release(own_release) == ["manifest.json: changed since the release was sealed"]
+    assert problems_of(own_release) == ["manifest.json: changed since the release was sealed"]
 
 
 def test_a_manifest_that_was_only_laid_out_anew_is_as_it_was(own_release):
     (own_release / "manifest.json").write_text(json.dumps(manifest_of(own_release)))
-    assert verify_release(own_release) == []
+    assert problems_of(own_release) == []
 
 
 def test_a_release_with_other_columns_names_them_and_the_version_that_made_it(own_release):
@@ -61,7 +61,7 @@ def test_a_release_with_other_columns_names_them_and_the_version_that_made_it(ow
     with pytest.raises(
         BadInput, match=r"columns \(chat: mood\); verify it with the version that made it, arena-curation 0.0.9"
     ):
-        verify_release(own_release)
+        problems_of(own_release)
 
 
 @pytest.mark.parametrize("name", ["seal", "images", "columns"])
@@ -70,7 +70,7 @@ def test_a_manifest_without_what_proves_it_is_not_accepted(own_release, name):
     del manifest[name]
     (own_release / "manifest.json").write_text(json.dumps(manifest))
     try:
-        problems = verify_release(own_release)
+        problems = problems_of(own_release)
     except BadInput as error:
         problems = [str(error)]
     assert "changed since the release was sealed" in problems[0] or "not a manifest this version" in problems[0]
@@ -79,7 +79,7 @@ def test_a_manifest_without_what_proves_it_is_not_accepted(own_release, name):
 def test_a_manifest_of_a_version_to_come_names_the_version(own_release):
     write_manifest(own_release, software="99.0", signature="x")
     with pytest.raises(BadInput, match=r"it says that arena-curation 99\.0 made it: use that"):
-        verify_release(own_release)
+        problems_of(own_release)
 
 
 def test_a_manifest_of_another_state_of_this_version_is_not_said_to_be_readable_by_it(own_release):
@@ -89,7 +89,7 @@ def test_a_manifest_of_another_state_of_this_version_is_not_said_to_be_readable_
     write_manifest(own_release, counts=counts)
     made = f"another state of arena-curation {own['software']} than this one made it: use that \\(counts lack failures"
     with pytest.raises(BadInput, match=made):
-        verify_release(own_release)
+        problems_of(own_release)
 
 
 @given(st.lists(st.tuples(st.text(), st.lists(st.sampled_from(["a" * 32, "b" * 32]))), min_size=1), st.data())
@@ -110,4 +110,4 @@ def test_the_checksum_of_image_lists_knows_rows_and_not_how_they_are_cut(rows, d
 
 def test_writing_a_manifest_seals_it(own_release):
     sealed(read_manifest(own_release).model_copy(update={"software": "0.0.1"}), own_release)
-    assert verify_release(own_release) == []
+    assert problems_of(own_release) == []

@@ -5,8 +5,8 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 
+from flows.products import problems_of
 from schemas.errors import BadInput
-from tasks.release.verify import verify_release
 from tasks.runtime.untrusted import markdown_text
 from tests.small_store import manifest_of
 from tests.tampered_release import (
@@ -63,7 +63,7 @@ FILES = {
 @pytest.mark.parametrize("told", FILES)
 def test_a_file_that_is_not_that_of_a_release_is_found(own_release, told):
     FILES[told](own_release)
-    assert any(told in problem for problem in verify_release(own_release))
+    assert any(told in problem for problem in problems_of(own_release))
 
 
 def _without_features(release):
@@ -109,7 +109,7 @@ ROWS = {
 @pytest.mark.parametrize("told", ROWS)
 def test_a_row_that_no_release_has_is_found(own_release, told):
     ROWS[told](own_release)
-    assert any(told in problem for problem in verify_release(own_release))
+    assert any(told in problem for problem in problems_of(own_release))
 
 
 @pytest.mark.parametrize("name", ["leaderboard/overall.csv", "report/index.html", "report/tables/models.csv"])
@@ -118,7 +118,7 @@ def test_a_row_that_no_release_has_is_found(own_release, told):
 )
 def test_an_identifier_in_a_text_beside_the_rows_is_found(own_release, name, text, kind):
     add_file(own_release, name, f"<p>{text}</p>\n".encode())
-    assert f"{name}: holds an identifier: {kind}" in verify_release(own_release)
+    assert f"{name}: holds an identifier: {kind}" in problems_of(own_release)
 
 
 def test_a_path_in_the_manifest_is_found_and_the_address_for_removals_is_none(own_release):
@@ -127,9 +127,9 @@ def test_a_path_in_the_manifest_is_found_and_the_address_for_removals_is_none(ow
         own_release, policy=policy | {"contact": 'The "lab" <removal@lab.example>', "about": "ask a@b.example"}
     )
     card_says(own_release, "the publisher of this dataset", markdown_text('The "lab" <removal@lab.example>'))
-    assert verify_release(own_release) == []
+    assert problems_of(own_release) == []
     write_manifest(own_release, settings=settings | {"store": "/home/alice/store"})
-    assert verify_release(own_release) == ["manifest.json: holds an identifier: path"]
+    assert problems_of(own_release) == ["manifest.json: holds an identifier: path"]
 
 
 CARD = {
@@ -145,7 +145,7 @@ CARD = {
 @pytest.mark.parametrize("told", CARD)
 def test_a_sentence_of_the_card_that_the_manifest_does_not_say_is_found(own_release, told):
     card_says(own_release, *CARD[told])
-    (problem,) = verify_release(own_release)
+    (problem,) = problems_of(own_release)
     assert problem.startswith("README.md: ") and told in problem
 
 
@@ -153,7 +153,7 @@ def test_a_statistic_that_can_be_counted_may_not_be_hidden(own_release):
     card = (own_release / "README.md").read_text(encoding="utf-8")
     (line,) = [line for line in card.splitlines() if line.startswith("| **this release, chat** |")]
     card_says(own_release, line, "| **this release, chat** " + "| – " * 8 + "|")
-    (problem,) = verify_release(own_release)
+    (problem,) = problems_of(own_release)
     assert "statistics of chat" in problem
 
 
@@ -167,7 +167,7 @@ MANIFEST = {
 @pytest.mark.parametrize("told", MANIFEST)
 def test_a_manifest_that_contradicts_itself_or_the_card_is_found(own_release, told):
     write_manifest(own_release, **MANIFEST[told](manifest_of(own_release)))
-    (problem,) = verify_release(own_release)
+    (problem,) = problems_of(own_release)
     assert told in problem
 
 
@@ -175,4 +175,4 @@ def test_a_manifest_that_contradicts_itself_or_the_card_is_found(own_release, to
 def test_a_manifest_without_its_parts_is_one_clear_error(own_release, changes):
     write_manifest(own_release, **changes)
     with pytest.raises(BadInput, match="is not a manifest this version understands"):
-        verify_release(own_release)
+        problems_of(own_release)

@@ -8,9 +8,9 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from flows.products import problems_of
 from schemas.errors import BadInput
 from tasks.images.decode import open_image
-from tasks.release.verify import verify_release
 from tests.builders import image_bytes
 from tests.small_store import make_release, manifest_of
 from tests.tampered_release import BATTLE, BENCH, CHAT, FAILURES, change_row, reseal, rewrite, write_manifest
@@ -29,12 +29,12 @@ def _shown_as(content, row):
 
 
 def test_a_release_as_it_was_made_has_no_problems(release):
-    assert verify_release(release) == []
+    assert problems_of(release) == []
 
 
 def test_a_rewritten_and_resealed_but_equal_shard_has_no_problems(own_release):
     rewrite(own_release, CHAT, lambda rows: rows)  # so that the findings below are about what they change
-    assert verify_release(own_release) == []
+    assert problems_of(own_release) == []
 
 
 @pytest.mark.parametrize("name", [CHAT, "README.md", "leaderboard/overall.csv", "report/index.html"])
@@ -42,13 +42,13 @@ def test_a_changed_byte_in_any_file_is_found(own_release, name):
     content = bytearray((own_release / name).read_bytes())
     content[len(content) // 2] ^= 1
     (own_release / name).write_bytes(content)
-    assert verify_release(own_release) == [f"{name}: changed since the release was sealed"]
+    assert problems_of(own_release) == [f"{name}: changed since the release was sealed"]
 
 
 def test_missing_and_additional_files_are_found(own_release):
     (own_release / "README.md").unlink()
     (own_release / "chat" / "data" / "train-00001-of-00002.parquet").write_bytes(b"")
-    assert verify_release(own_release) == [
+    assert problems_of(own_release) == [
         "README.md: missing",
         "chat/data/train-00001-of-00002.parquet: not in the manifest",
     ]
@@ -58,12 +58,12 @@ def test_missing_and_additional_files_are_found(own_release):
 def test_a_changed_count_in_the_manifest_is_found(own_release, config):
     counts = manifest_of(own_release)["counts"]
     write_manifest(own_release, counts=counts | {config: counts[config] + 1})
-    assert verify_release(own_release) == [f"{config}: {counts[config]} rows, the manifest says {counts[config] + 1}"]
+    assert problems_of(own_release) == [f"{config}: {counts[config]} rows, the manifest says {counts[config] + 1}"]
 
 
 def test_an_added_row_is_found(own_release):
     rewrite(own_release, CHAT, lambda rows: [*rows, rows[-1]])
-    assert verify_release(own_release) == ["chat: 24 rows, the manifest says 23"]
+    assert problems_of(own_release) == ["chat: 24 rows, the manifest says 23"]
 
 
 @pytest.mark.parametrize(
@@ -77,15 +77,15 @@ def test_an_added_row_is_found(own_release):
 def test_other_columns_or_types_are_found(own_release, change, about):
     change(pl.read_parquet(own_release / CHAT)).write_parquet(own_release / CHAT)
     reseal(own_release)
-    assert about in verify_release(own_release)[0]
-    assert "train-00000-of-00001.parquet: columns or their types differ" in verify_release(own_release)[0]
+    assert about in problems_of(own_release)[0]
+    assert "train-00000-of-00001.parquet: columns or their types differ" in problems_of(own_release)[0]
 
 
 @pytest.mark.parametrize("raw", ["203.0.113.7", "someone@example.com", "ABCDEF0123456789abcdef01", ""])
 @pytest.mark.parametrize(("shard", "column"), [(CHAT, "user_id"), (BATTLE, "judge")])
 def test_a_raw_identifier_of_a_person_is_found(own_release, shard, column, raw):
     change_row(own_release, shard, **{column: raw})
-    assert any(f"{column} holds something that is not a keyed hash" in p for p in verify_release(own_release))
+    assert any(f"{column} holds something that is not a keyed hash" in p for p in problems_of(own_release))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_raw_identifier_of_a_person_is_found(own_release, shard, column, raw):
 @pytest.mark.parametrize(("shard", "column"), [(CHAT, "conversation"), (BATTLE, "conversation_b")])
 def test_personal_data_in_a_message_is_found_and_not_repeated(own_release, shard, column, text, kind):
     change_row(own_release, shard, **{column: [{"role": "user", "content": text, "images": []}]})
-    (problem,) = verify_release(own_release)
+    (problem,) = problems_of(own_release)
     assert problem.endswith(f"a message in {column} holds personal data: {kind}")
 
 
@@ -103,7 +103,7 @@ def test_personal_data_that_the_policy_keeps_is_no_problem(own_release):
     policy = manifest_of(own_release)["policy"]
     write_manifest(own_release, policy=policy | {"rules": [r for r in policy["rules"] if r["reason"] != "pii_text"]})
     change_row(own_release, CHAT, conversation=[{"role": "user", "content": "203.0.113.7", "images": []}])
-    assert not [problem for problem in verify_release(own_release) if "personal data" in problem]
+    assert not [problem for problem in problems_of(own_release) if "personal data" in problem]
 
 
 def _with_exif():
@@ -129,7 +129,7 @@ SPOILED = {
 @pytest.mark.parametrize("why", SPOILED)
 def test_an_image_that_carries_more_than_pixels_or_is_none_is_found(own_release, why):
     _with_image(own_release, SPOILED[why])
-    (problem,) = verify_release(own_release)
+    (problem,) = problems_of(own_release)
     assert "carries more than its pixels" in problem or "does not open as an image" in problem
 
 
@@ -137,7 +137,7 @@ def test_a_cropped_jpeg_in_the_store_of_an_older_version_is_released_as_a_png(ow
     cut = pl.lit(CUT, pl.Binary)
     own_store.replace("images", own_store.read("images").with_columns(bytes=cut, format=pl.lit("jpeg")))
     made = own_store.at(make_release(own_store, release="second").result)
-    assert verify_release(Path(made)) == []
+    assert problems_of(Path(made)) == []
     (image, *_) = pl.read_parquet(f"{made}/{CHAT}")["images"].explode().drop_nulls()
     assert image["path"].endswith(".png") and image["bytes"] == open_image(CUT).encoded
 
@@ -149,26 +149,26 @@ def test_a_plain_image_in_its_place_is_no_problem(own_release, file_format):
     stored = open_image(plain.getvalue()).encoded
     for shard in (CHAT, BATTLE, BENCH, FAILURES):
         rewrite(own_release, shard, lambda rows: [_shown_as(stored, row) for row in rows])
-    assert verify_release(own_release) == []
+    assert problems_of(own_release) == []
 
 
 @pytest.mark.parametrize("path", ["/home/me/cat.png", "cat.png", "0" * 32 + ".svg", "../" + "0" * 32 + ".png"])
 def test_an_image_path_that_is_no_content_id_is_found(own_release, path):
     _with_image(own_release, image_bytes(0), path)
-    assert any("not a content id" in problem for problem in verify_release(own_release))
+    assert any("not a content id" in problem for problem in problems_of(own_release))
 
 
 def test_a_benchmark_prompt_in_chat_is_found(own_release):
     (item,) = pq.read_table(own_release / "bench/data/train-00000-of-00001.parquet").to_pylist()
     answered = [*item["turns"], {"role": "assistant", "content": "It is a cat.", "images": []}]
     change_row(own_release, CHAT, conversation=answered, images=item["images"])
-    (problem,) = verify_release(own_release)
+    (problem,) = problems_of(own_release)
     assert "a benchmark prompt is in chat" in problem
 
 
 def test_an_unmarked_battle_on_a_benchmark_prompt_is_found(own_release):
     rewrite(own_release, BATTLE, lambda rows: [row | {"in_bench": False} for row in rows])
-    (problem,) = verify_release(own_release)
+    (problem,) = problems_of(own_release)
     assert "a benchmark prompt is not marked" in problem
 
 
@@ -176,9 +176,9 @@ def test_an_unmarked_battle_on_a_benchmark_prompt_is_found(own_release):
 def test_a_broken_manifest_is_one_clear_error(own_release, content):
     (own_release / "manifest.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(BadInput, match="is not a manifest this version understands"):
-        verify_release(own_release)
+        problems_of(own_release)
 
 
 def test_a_folder_that_is_no_release_is_one_clear_error(tmp_path):
     with pytest.raises(BadInput, match=r"is not a release: it has no manifest\.json"):
-        verify_release(tmp_path)
+        problems_of(tmp_path)

@@ -6,10 +6,11 @@ from typing import Any
 import polars as pl
 
 from schemas.written import PEOPLE
-from tasks.explore.bench.shown import named_letters, verdict_words
 from tasks.explore.masking import masked_parts, spans_of
 from tasks.explore.source import Section, Text
 from tasks.explore.tolerant import NarrowedStore, TolerantTables
+from tasks.release.items.generated_file import named_letters
+from tasks.release.items.judge_shown import verdict_words
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.benches.written_items import current
 from tasks.storage.tables import Store

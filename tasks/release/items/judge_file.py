@@ -3,22 +3,30 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from schemas.judge_release import JUDGE_FILES
 from schemas.judging import STAND_IN
+from schemas.policy import Policy
 from schemas.release import Manifest
-from schemas.row import arrow_schema
-from tasks.providers.embedded.pii.patterns import find_patterns
-from tasks.providers.embedded.pii.text_pii import without_overlaps
-from tasks.release.boards.leaderboards import DIGITS, board_csv
-from tasks.release.declared import JUDGE_FOLDER
+from tasks.release.contents import forbidden_data, wrong_texts
+from tasks.release.core_parts import wrong_board
 from tasks.release.identifiers import identifiers
-from tasks.release.shards import shards
+from tasks.release.items.judge_shown import JUDGE_SECTION, shown_verdicts
+from tasks.release.registered import (
+    JUDGE_FOLDER,
+    RELEASED_TABLES,
+    OpenRelease,
+    ReleasePart,
+    Unsealed,
+    read_table,
+    write_table,
+)
+from tasks.release.shards import released_prompts
 from tasks.storage.content_id import text_id
-from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
-from tasks.storage.queries.benches.judged import JUDGE, answer_ids, released_judge_texts
+from tasks.storage.queries.benches.judged import JUDGE, answer_ids, embedded_judge, released_judge_texts
 from tasks.storage.tables import Store
 
 _ON_A_DISK = re.compile(r"[/\\~.]|[A-Za-z]:\\")
@@ -27,10 +35,12 @@ _WHOSE = ("judge", "judge_version", "protocol", "baseline", "draw")
 _BOARD = ("board", "agreement", "cards")
 WITH_ANSWERS = "with_answers"
 """Setting in the manifest: whether texts of answers and verdicts may be in the release."""
+TABLES = {name: f"{JUDGE_FOLDER}/{name}" for name in JUDGE_FILES}
 
 
-def write_judge_files(store: Store, release: Path, with_answers: bool, policy_hash: str) -> dict[str, str]:
-    """Write the files, if the release has a judge's board. Returns whose board it is, as in the manifest."""
+def write_judge_files(unsealed: Unsealed) -> dict[str, Any]:
+    """Write the files, if the release has a judge's board. Returns whose board it is."""
+    store = unsealed.store
     agreement = _named(store.read("judge_agreement"))
     if agreement.is_empty():
         return {}
@@ -40,17 +50,12 @@ def write_judge_files(store: Store, release: Path, with_answers: bool, policy_ha
         "agreement": agreement,
         "cards": store.read("judge_cards"),
     }
-    if with_answers:
-        frames |= _texts(store, policy_hash)
-    folder = release / JUDGE_FOLDER
-    folder.mkdir(parents=True)
+    if unsealed.with_answers:
+        frames |= _texts(store, unsealed.policy_hash)
     for name, frame in frames.items():
-        schema = arrow_schema(JUDGE_FILES[name])
-        with parquet_writer(folder / f"{name}.parquet", schema) as file:
-            file.write(conform(frame, schema))
-        if name in _BOARD:
-            (folder / f"{name}.csv").write_text(board_csv(frame, DIGITS[folder.name]), encoding="utf-8")
-    return dict(agreement.select(_WHOSE).row(0, named=True))
+        write_table(unsealed.folder, TABLES[name], frame)
+    whose = dict(agreement.select(_WHOSE).row(0, named=True))
+    return {"judge": whose, "embedded_providers": embedded_judge(store)}
 
 
 def _named(agreement: pl.DataFrame) -> pl.DataFrame:
@@ -78,13 +83,23 @@ def _texts(store: Store, policy_hash: str) -> dict[str, pl.DataFrame]:
     }
 
 
-def wrong_judge_files(folder: Path, manifest: Manifest, forbidden: frozenset[str]) -> Iterator[str]:
-    """Problems of the files in `leaderboard/judge`, all of which can be read.
+def wrong_judge_files(release: OpenRelease) -> Iterator[str]:
+    """Problems of the files in `leaderboard/judge`: boards that are not whole, and texts that may not leave."""
+    folder, manifest = release.folder, release.manifest
+    there = {name: folder / f"{table}.parquet" for name, table in TABLES.items()}
+    unlike = [
+        problem
+        for name, path in sorted(there.items())
+        if path.is_file()
+        for problem in wrong_board(folder, path, RELEASED_TABLES[TABLES[name]].csv_digits)
+    ]
+    yield from unlike
+    if not unlike:
+        files = {name: rows for name, table in TABLES.items() if (rows := read_table(folder, table)) is not None}
+        yield from _wrong_tables(folder, manifest, files)
 
-    `forbidden` are the types of personal data that no text may contain.
-    """
-    there = {name: folder / JUDGE_FOLDER / f"{name}.parquet" for name in JUDGE_FILES}
-    files = {name: pl.concat(read_parquet_groups(path)) for name, path in there.items() if path.is_file()}
+
+def _wrong_tables(folder: Path, manifest: Manifest, files: dict[str, pl.DataFrame]) -> Iterator[str]:
     missing = [name for name in _BOARD if name not in files]
     if not files:
         if manifest.judge or JUDGE in manifest.embedded_providers:
@@ -101,15 +116,17 @@ def wrong_judge_files(folder: Path, manifest: Manifest, forbidden: frozenset[str
     if cards.height != whose["verdicts"] + whose["no_verdicts"]:
         yield f"{JUDGE_FOLDER}/cards.parquet: {cards.height} cards, the board is of another number of verdicts"
     yield from _strangers(folder, files)
+    forbidden = forbidden_data(Policy.model_validate(manifest.policy))
     for name in ("answers", "verdicts"):
+        if name in files and not manifest.settings.get(WITH_ANSWERS):
+            yield f"{TABLES[name]}.parquet: texts, and the manifest does not say that they were asked for"
         if name in files:
-            yield from _unfit(name, files[name]["content"], manifest, forbidden)
+            yield from wrong_texts(f"{TABLES[name]}.parquet", files[name]["content"], forbidden)
 
 
 def _strangers(folder: Path, files: dict[str, pl.DataFrame]) -> Iterator[str]:
     """Cards on prompts that are not in bench, such as hidden ones, and texts that no card names."""
-    groups = (group for shard in shards(folder, "bench") for group in read_parquet_groups(shard, ["question_id"]))
-    asked, cards = {name for group in groups for name in group["question_id"]}, files["cards"]
+    asked, cards = set(released_prompts(folder)), files["cards"]
     answers = {*cards["answer_a"], *cards["answer_b"]}
     known = {("cards", "question_id"): asked, ("answers", "question_id"): asked}
     known |= {("answers", "answer_id"): answers, ("verdicts", "verdict_id"): {*cards["verdict_id"]}}
@@ -118,9 +135,10 @@ def _strangers(folder: Path, files: dict[str, pl.DataFrame]) -> Iterator[str]:
             yield f"{JUDGE_FOLDER}/{name}.parquet: {column} {stranger!r} is not of this release's benchmark"
 
 
-def _unfit(name: str, texts: pl.Series, manifest: Manifest, forbidden: frozenset[str]) -> Iterator[str]:
-    if not manifest.settings.get(WITH_ANSWERS):
-        yield f"{JUDGE_FOLDER}/{name}.parquet: texts, and the manifest does not say that they were asked for"
-    for text in texts.unique(maintain_order=True):
-        if kinds := {span.type for span in without_overlaps(find_patterns(text))} & forbidden:
-            yield f"{JUDGE_FOLDER}/{name}.parquet: a text holds personal data: {', '.join(sorted(kinds))}"
+JUDGE_BOARD = ReleasePart(
+    tuple(TABLES.values()),
+    write_judge_files,
+    wrong_judge_files,
+    section=JUDGE_SECTION,
+    shown=shown_verdicts,
+)

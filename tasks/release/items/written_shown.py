@@ -1,36 +1,27 @@
-"""The card's section about items that people wrote, from the files of the release alone."""
+"""The card's section about items that people wrote, and the explorer's, from the files of the release alone."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from schemas.written import Split
 from tasks.providers.embedded.phrases import root_phrases
 from tasks.release.dataset_card import render_card
-from tasks.release.items.written import ITEMS
+from tasks.release.registered import CardSection, RowsOf, ShownSection, path_in_release, read_table
 from tasks.release.shards import shards
 from tasks.runtime.untrusted import markdown_text
 from tasks.storage.parquet import read_parquet_groups
-from tasks.storage.queries.benches.item_figures import (
-    FamilyFigures,
-    ItemFacts,
-    asked_for,
-    family_figures,
-    pictured,
-)
+from tasks.storage.queries.benches.item_figures import FamilyFigures, ItemFacts, asked_for, family_figures, pictured
 
-TITLE = "## Written items"
 _LISTED = 3
 """Phrases and objects in a cell."""
 
 
-def written_section(release: Path) -> str:
-    """The section, with an empty line at its end; empty without written items."""
-    if not (release / ITEMS).is_file():
+def written_section(release: Path, prompts: int) -> str:
+    """The card's section, with an empty line at its end; empty without written items."""
+    rows = read_table(release, "written")
+    if rows is None:
         return ""
-    rows = pl.concat(read_parquet_groups(release / ITEMS))
     asked, of_bench = dict(_instructions(release)), dict[str, list[ItemFacts]]()
     for row in rows.sort("bench", "question_id").iter_rows(named=True):
         of_bench.setdefault(row["bench"], []).append(_facts(row, asked.get(row["question_id"], "")))
@@ -78,3 +69,22 @@ def _numbers(each: FamilyFigures) -> list[str]:
 
 def _listed(found: Sequence[tuple[str, int]]) -> str:
     return ", ".join(f"{markdown_text(name)} {count:,}" for name, count in found[:_LISTED]) or "–"
+
+
+WRITTEN_SECTION = CardSection("## Written items", "written items", path_in_release("written"), written_section)
+
+
+def shown_item(rows_of: RowsOf) -> Iterator[ShownSection]:
+    """A section with family, split and licences of the item; of hidden items no captions and no reference."""
+    for row in rows_of("written"):
+        facts = {
+            "Benchmark": row["bench"], "Family": row["family"], "Split": row["split"],
+            "Licences": ", ".join(filter(None, row["licences"])), "Authors": ", ".join(filter(None, row["authors"])),
+            "Taken from": row["origin"], "Objects": ", ".join(row["objects"]),
+        }  # fmt: skip
+        told = row["split"] == Split.VALIDATION.value
+        captions = enumerate(row["captions"] or [] if told else [], 1)
+        texts = [(f"Caption of image {n}", f"by {row['captions_by']}", text) for n, text in captions]
+        if told and row["reference"]:
+            texts.append(("Reference", f"by {row['reference_by']}", row["reference"]))
+        yield ShownSection("Written item", [pair for pair in facts.items() if pair[1]], texts)
