@@ -8,7 +8,7 @@ import polars as pl
 from schemas.written import PEOPLE
 from tasks.explore.masking import masked_parts, spans_of
 from tasks.explore.source import Section, Text
-from tasks.explore.tolerant import NarrowedStore, TolerantTables
+from tasks.explore.tolerant import TolerantTables
 from tasks.release.items.generated_file import named_letters
 from tasks.release.items.judge_shown import verdict_words
 from tasks.storage.content_id import text_id
@@ -34,7 +34,7 @@ class _Masked:
         ]
 
 
-def sections_of_item(store: Store, narrow: NarrowedStore, conversation_id: str, opened: bool) -> list[Section]:
+def sections_of_item(store: Store, narrow: Store, conversation_id: str, opened: bool) -> list[Section]:
     """The sections of a conversation that is an item of a benchmark; none for others.
 
     `narrow` holds the conversation alone. Answers and verdicts are those on any form of it, redacted or not.

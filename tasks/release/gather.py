@@ -10,9 +10,9 @@ import polars as pl
 from schemas.conversation import UNDATED_BEFORE
 from schemas.release import ReleasedCategories, SideMetadata
 from schemas.settings import BenchSettings
-from tasks.bench.contamination.guard import Guard, Withheld, public_prompts
+from tasks.bench.contamination.guard import Guard, public_prompts
 from tasks.storage.parquet import compact
-from tasks.storage.queries.blocks import BLOCK_ROWS, Block, battle_blocks, conversation_blocks
+from tasks.storage.queries.blocks import BLOCK_ROWS, battle_blocks, conversation_blocks
 from tasks.storage.queries.conversation_features import CATEGORIES, TAXONOMY, conversation_features, with_labels
 from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.queries.language_names import english_name
@@ -34,8 +34,9 @@ _OF_BATTLES = 4
 class Gathered:
     """All rows of a release: kept by the decisions and not withheld for the benchmark.
 
-    Rows have `image_ids` in place of images; chat rows also have token counts, which are not released. Memory holds one
-    block of conversations, the benchmark, and the conversations similar to it.
+    `_placed` says where a kept conversation goes; the rest joins its row. Rows have `image_ids` in place of images;
+    chat rows also have token counts, which are not released. Memory holds one block of conversations, the benchmark,
+    and the conversations similar to it.
     """
 
     def __init__(
@@ -68,20 +69,32 @@ class Gathered:
         made = {"chat": self._chat, "battle": self._battle, "bench": self._bench, "failures": self._failures}
         return made[config]()
 
+    def _placed(self, block: Store) -> pl.DataFrame:
+        """The kept conversations of a block, in released form, with where they go.
+
+        `drawn`: its prompt is in `bench`. `on_bench`: on a prompt of `bench` or one alike, so not in `chat`, and marked
+        in `battle`. `hidden`: on a prompt of the hidden split, so nowhere.
+        """
+        kept, name = _kept(block), pl.col("conversation_id")
+        out = self._guard.withheld(block, kept)
+        return kept.with_columns(
+            drawn=name.is_in(self._drawn.implode()),
+            on_bench=name.is_in(list(out.bench)),
+            hidden=name.is_in(list(out.hidden)),
+        )
+
     def _chat(self) -> Iterator[pl.DataFrame]:
         self.withheld_for_bench = 0
         for block in self._conversations:
-            kept, out = self._kept_and_withheld(block)
-            chat = kept.filter(~pl.col("conversation_id").is_in([*out.bench, *out.hidden]))
-            self.withheld_for_bench += kept.height - chat.height
+            placed = self._placed(block)
+            chat = placed.filter(~pl.col("on_bench"), ~pl.col("hidden"))
+            self.withheld_for_bench += placed.height - chat.height
             yield chat_rows(_joined(block, chat, self._versions))
 
     def _bench(self) -> Iterator[pl.DataFrame]:
         found: list[pl.DataFrame] = []
         for block in self._conversations:
-            kept, out = self._kept_and_withheld(block)
-            drawn = self._drawn.filter(~self._drawn.is_in(list(out.hidden)))
-            public = kept.filter(pl.col("conversation_id").is_in(drawn.implode()))
+            public = self._placed(block).filter("drawn", ~pl.col("hidden"))
             if public.height or not found:
                 found.append(compact(bench_rows(_joined(block, public, self._versions))))
         yield pl.concat(found).sort("question_id")
@@ -93,27 +106,21 @@ class Gathered:
         drawn = drawn.drop("document_id")
         found: list[pl.DataFrame] = []
         for block in self._conversations:
-            kept, out = self._kept_and_withheld(block)
-            shown = kept.filter(pl.col("document_id").is_in(documents))
+            shown = self._placed(block).filter(pl.col("document_id").is_in(documents))
             unsafe |= set(unsafe_documents(block, shown, self._versions))
-            shown = shown.filter(~pl.col("conversation_id").is_in(list(out.hidden)))
-            shown = shown.filter(pl.col("conversation_id").is_in(drawn["conversation_id"].implode()))
+            shown = shown.filter(pl.col("conversation_id").is_in(drawn["conversation_id"].implode()), ~pl.col("hidden"))
             if shown.height or not found:
-                rows = _joined(block, shown, self._versions).join(drawn, on="conversation_id", maintain_order="left")
-                found.append(compact(rows))
+                rows = _joined(block, shown.drop("drawn"), self._versions)
+                found.append(compact(rows.join(drawn, on="conversation_id", maintain_order="left")))
         safe = pl.concat(found).filter(~pl.col("document_id").is_in(list(unsafe)))
         yield failure_rows(safe)
 
     def _battle(self) -> Iterator[pl.DataFrame]:
         for block in battle_blocks(self._store, max(1, self._block_rows // _OF_BATTLES)):
-            _, out = self._kept_and_withheld(block)
+            places = self._placed(block).select("conversation_id", "on_bench", "hidden")
             labelled = with_labels(block, conversations_as_released(block), self._versions)
             sides = _joined(block, labelled, self._versions)
-            yield battle_rows(_battles(block, sides, out))
-
-    def _kept_and_withheld(self, block: Block) -> tuple[pl.DataFrame, Withheld]:
-        kept = _kept(block)
-        return kept, self._guard.withheld(block, kept)
+            yield battle_rows(_battles(block, sides, places))
 
 
 def _kept(block: Store) -> pl.DataFrame:
@@ -133,14 +140,18 @@ def _joined(block: Store, conversations: pl.DataFrame, versions: Versions) -> pl
     )
 
 
-def _battles(block: Store, conversations: pl.DataFrame, out: Withheld) -> pl.DataFrame:
-    """Kept battles joined with both sides, without those on hidden prompts. Prompt columns come from the left side."""
+def _battles(block: Store, conversations: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
+    """Kept battles joined with both sides, without those on hidden prompts. Prompt columns come from the left side.
+
+    `places`: conversation_id, on_bench and hidden of the kept conversations.
+    """
     decided = block.read("decisions", ["item_kind", "item_id", "keep", "vote_reason_withheld"])
     kept = decided.filter("keep", item_kind="battle").select("vote_reason_withheld", battle_id="item_id")
     battles = battles_as_released(block).join(kept, on="battle_id", maintain_order="left")
     shown = pl.col("vote_reason_withheld").list.len() == 0  # null when nothing was written or decided
     battles = battles.with_columns(vote_reason=pl.when(shown).then("vote_reason"))
-    battles = battles.filter(~pl.any_horizontal(pl.col(_SIDES).is_in(list(out.hidden))))
+    hidden = places.filter("hidden")["conversation_id"].implode()
+    battles = battles.filter(~pl.any_horizontal(pl.col(_SIDES).is_in(hidden)))
     style = list(SideMetadata.model_fields)
     for letter in ("a", "b"):
         side = conversations.select(
@@ -152,7 +163,7 @@ def _battles(block: Store, conversations: pl.DataFrame, out: Withheld) -> pl.Dat
     own = [name for name in conversations.columns if name not in {*battles.columns, *style}]
     prompt = conversations.select(own).rename({"conversation_id": "conversation_a"})
     return battles.join(prompt, on="conversation_a", maintain_order="left").with_columns(
-        in_bench=pl.col("conversation_a").is_in(list(out.bench))
+        in_bench=pl.col("conversation_a").is_in(places.filter("on_bench")["conversation_id"].implode())
     )
 
 
