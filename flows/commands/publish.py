@@ -108,9 +108,9 @@ def _write_site(release: Path, version: str, root: Path) -> None:
     from flows.products import parts_of_release
     from tasks.explore.of_release import OfRelease
     from tasks.explore.static_pages import export_pages
+    from tasks.release.build import SITE
     from tasks.release.fetched import read_manifest
     from tasks.release.registered import OpenRelease
-    from tasks.release.site import SITE
 
     parts = parts_of_release(OpenRelease(release, read_manifest(release), None))
     source = OfRelease(release, version, lambda: False, parts)

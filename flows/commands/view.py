@@ -138,7 +138,7 @@ def _compared(against: str, folder: Path, store: object) -> "Comparison":
 def _export(place: str, source: "Source", folder: Path, rows_max: int, comparison: "Comparison | None") -> None:
     from schemas.export import ExportKind
     from tasks.explore.static_pages import export_pages
-    from tasks.export.records import begin
+    from tasks.export.destination import begin
     from tasks.release.fetched import store_of
 
     if not source.private:

@@ -18,12 +18,20 @@ from schemas.release_diff import ReleaseDiff
 from schemas.run import Funnel
 from tasks.publish.hub import PREVIEW
 from tasks.publish.records import previous
-from tasks.release.build import CARD, MANIFEST, MANIFEST_DIGITS, is_release_file, manifest_sha256
+from tasks.release.build import (
+    CARD,
+    MANIFEST,
+    MANIFEST_DIGITS,
+    SITE,
+    is_release_file,
+    is_site_file,
+    manifest_sha256,
+    write_list,
+)
 from tasks.release.dataset_card import configs_with_rows, front_matter, split_card
 from tasks.release.diff import diff_releases
 from tasks.release.fetched import fetched, read_manifest
 from tasks.release.registered import PartsOf
-from tasks.release.site import SITE, is_site_file, write_list
 from tasks.release.verify import verify_release
 from tasks.storage.tables import Store
 

@@ -14,8 +14,15 @@ import polars as pl
 from schemas.release import CONFIGS, KEYS, MapPoint
 from schemas.row import arrow_schema
 from tasks.release.declared import READ_ERRORS, sound_groups
-from tasks.release.registered import OpenRelease, ReleasePart, Unsealed, board_csv, path_in_release, write_table
-from tasks.release.runners import write_runners
+from tasks.release.registered import (
+    RUNNERS,
+    OpenRelease,
+    ReleasePart,
+    Unsealed,
+    board_csv,
+    path_in_release,
+    write_table,
+)
 from tasks.release.shards import shards
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
@@ -141,8 +148,10 @@ def _write_boards(unsealed: Unsealed) -> dict[str, Any]:
 
 
 def _write_runners(unsealed: Unsealed) -> dict[str, Any]:
-    if unsealed.counts["bench"]:
-        write_runners(unsealed.folder)
+    for name, content in RUNNERS.items() if unsealed.counts["bench"] else ():
+        path = unsealed.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
     return {}
 
 

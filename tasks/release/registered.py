@@ -19,6 +19,7 @@ from schemas.rating import Rating
 from schemas.release import CONFIGS, Manifest, MapPoint, ReleasedColumn, ReleasedGenerated, ReleasedItem
 from schemas.row import Row, arrow_schema
 from tasks.runtime.untrusted import csv_cell
+from tasks.runtime.yaml_files import read_yaml
 from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
@@ -50,6 +51,8 @@ RELEASED_TABLES = {
     "generated": ReleasedTable("generated/items", ReleasedGenerated),
 }
 """Name of a table in the manifest -> its files and columns, of every release and of every product."""
+RUNNERS: dict[str, str] = read_yaml(Path(__file__).with_name("runners.yaml"))
+"""Path in a release -> content of a file with which another runner asks the benchmark."""
 
 
 def path_in_release(table: str) -> str:

@@ -9,7 +9,7 @@ import polars as pl
 
 from schemas.export import Compat, Exported
 from schemas.release import KEYS
-from tasks.export.records import exports
+from tasks.export.destination import exports
 from tasks.publish.records import publications
 from tasks.release.build import MANIFEST, WITHDRAWN, staging_folder
 from tasks.storage.distinct import Distinct

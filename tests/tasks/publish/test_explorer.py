@@ -5,8 +5,8 @@ import json
 import pytest
 
 from flows.products import problems_of
+from tasks.release.build import LIST
 from tasks.release.fetched import read_manifest
-from tasks.release.site import LIST
 from tests.tasks.publish.conftest import REPO
 from tests.tasks.publish.test_publish import contents
 

@@ -12,7 +12,7 @@ import yaml
 
 from flows.products import problems_of
 from tasks.evaluate.questions import bench_of_release
-from tasks.release.runners import RUNNERS
+from tasks.release.registered import RUNNERS
 
 LMMS, INSPECT = "bench/runners/lmms_eval", "bench/runners/inspect_ai/arena_bench.py"
 
