@@ -1,7 +1,6 @@
-"""A release declares the places of its rows on the topic map, `verify` checks them and `diff` says when they moved."""
+"""A release declares the places of its rows on the topic map, `diff` says when they moved."""
 
 import polars as pl
-import pytest
 
 from flows.products import parts_of_release, problems_of
 from tasks.release.core_parts import MAP
@@ -16,24 +15,6 @@ def test_every_row_with_a_topic_has_a_place(release):
     assert placed.equals(chat.drop_nulls("topic_id")) and points["x"].null_count() == 0
     assert set(points["config"]) == {"chat", "battle", "bench", "failures"}
     assert problems_of(release) == []
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        (lambda rows: rows[1:], "1 released rows with a topic have no point"),
-        (lambda rows: [rows[0] | {"id": "nobody"}, *rows[1:]], "1 points are of no released row, or of another topic"),
-        (lambda rows: [rows[0] | {"topic_id": 99}, *rows[1:]], "1 points are of no released row, or of another topic"),
-    ],
-)
-def test_a_changed_map_does_not_verify(own_release, change, problem):
-    rewrite(own_release, MAP, change)
-    assert f"{MAP}: {problem}" in problems_of(own_release)
-
-
-def test_a_release_without_its_map_does_not_verify(own_release):
-    (own_release / MAP).unlink()
-    assert f"{MAP}: missing" in problems_of(own_release)
 
 
 def test_diff_says_that_places_moved(release, own_release):
