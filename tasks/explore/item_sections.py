@@ -10,7 +10,7 @@ from tasks.explore.masking import masked_parts, spans_of
 from tasks.explore.source import Section, Text
 from tasks.explore.tolerant import TolerantTables
 from tasks.release.items.generated_file import named_letters
-from tasks.release.items.judge_shown import verdict_words
+from tasks.release.items.judge_file import verdict_words
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.benches.written_items import current
 from tasks.storage.tables import Store

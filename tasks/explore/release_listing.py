@@ -23,6 +23,7 @@ def _text(column: str, role: str | None = None) -> pl.Expr:
 
 _TAGS = pl.col("categories")
 _DAY = pl.from_epoch(pl.col("tstamp").cast(pl.Int64), "s").dt.date().cast(pl.String)
+_EXAMPLE = pl.when("is_preset").then(pl.lit(listing.EXAMPLE)).otherwise(pl.lit(listing.UPLOAD))
 _IMAGES = pl.col("images").list.eval(pl.element().struct.field("path").str.extract(IMAGE_ID)).list.drop_nulls()
 
 
@@ -32,30 +33,27 @@ def _tags(rows: pl.DataFrame) -> pl.Expr:
     return pl.concat_list(told).list.drop_nulls()
 
 
+def _shared(rows: pl.DataFrame, key: str, kind: str, asked: str) -> dict[str, pl.Expr]:
+    """Columns that all rows have; `asked` is the column with the user's messages."""
+    shown = {"id": pl.col(key), "kind": pl.lit(kind), "tags": _tags(rows), "image_ids": _IMAGES}
+    return shown | {"prompt": _text(asked, None if asked == "turns" else "user")}
+
+
 def _placed(rows: pl.DataFrame, key: str, points: pl.DataFrame) -> pl.DataFrame:
     known = points.select(pl.col("id").alias(key), "x", "y", point_topic="topic_id")
     return rows.join(known, on=key, how="left", maintain_order="left")
 
 
 def _chat(rows: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
-    example = pl.when("is_preset").then(pl.lit(listing.EXAMPLE)).otherwise(pl.lit(listing.UPLOAD))
     return _placed(rows, "conversation_id", points).select(
-        "language",
-        "tstamp",
-        "topic_id",
-        "x",
-        "y",
-        kind=pl.lit(listing.CONVERSATION),
-        id="conversation_id",
+        *("language", "tstamp", "topic_id", "x", "y"),
+        **_shared(rows, "conversation_id", listing.CONVERSATION, "conversation"),
         models=pl.concat_list("model"),
         topic=pl.col("topic").fill_null(listing.NO_TOPIC),
-        tags=_tags(rows),
-        preset=pl.coalesce("preset_dataset", example),
+        preset=pl.coalesce("preset_dataset", _EXAMPLE),
         day=_DAY,
         bench=pl.lit(listing.NOT_IN_BENCH),
-        image_ids=_IMAGES,
         turns=pl.col("num_turns").cast(pl.Int64),
-        prompt=_text("conversation", "user"),
         answers=_text("conversation", "assistant"),
     )
 
@@ -63,54 +61,31 @@ def _chat(rows: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
 def _battle(rows: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
     in_bench = pl.when("in_bench").then(pl.lit(listing.IN_BENCH)).otherwise(pl.lit(listing.NOT_IN_BENCH))
     return _placed(rows, "question_id", points).select(
-        "language",
-        "tstamp",
-        "x",
-        "y",
+        *("language", "tstamp", "x", "y"),
+        **_shared(rows, "question_id", listing.BATTLE, "conversation_a"),
         topic_id="point_topic",
-        kind=pl.lit(listing.BATTLE),
-        id="question_id",
         models=pl.concat_list("model_a", "model_b"),
         vote=pl.col("winner").replace("tie (bothbad)", "tie_bothbad"),
-        tags=_tags(rows),
-        preset=pl.when("is_preset").then(pl.lit(listing.EXAMPLE)).otherwise(pl.lit(listing.UPLOAD)),
+        preset=_EXAMPLE,
         day=_DAY,
         bench=in_bench,
-        image_ids=_IMAGES,
         turns=pl.col("num_turns").cast(pl.Int64),
-        prompt=_text("conversation_a", "user"),
         answers=pl.concat_str(_text("conversation_a", "assistant"), pl.lit("\n"), _text("conversation_b", "assistant")),
     )
 
 
 def _bench(rows: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
     return _placed(rows, "question_id", points).select(
-        "topic_id",
-        "x",
-        "y",
-        "topic",
-        kind=pl.lit(listing.PROMPT),
-        id="question_id",
-        tags=_tags(rows),
+        *("topic", "topic_id", "x", "y"),
+        **_shared(rows, "question_id", listing.PROMPT, "turns"),
         bench=pl.lit(listing.IN_BENCH),
-        image_ids=_IMAGES,
         turns=pl.lit(1, pl.Int64),
-        prompt=_text("turns"),
     )
 
 
 def _failure(rows: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
-    return _placed(rows, "question_id", points).select(
-        "x",
-        "y",
-        "models",
-        topic_id="point_topic",
-        kind=pl.lit(listing.FAILURE),
-        id="question_id",
-        tags=_tags(rows),
-        image_ids=_IMAGES,
-        prompt=_text("turns"),
-    )
+    shared = _shared(rows, "question_id", listing.FAILURE, "turns")
+    return _placed(rows, "question_id", points).select("models", "x", "y", **shared, topic_id="point_topic")
 
 
 _row_of: Mapping[str, Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]] = {

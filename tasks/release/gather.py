@@ -177,29 +177,22 @@ def _categories() -> pl.Expr:
     return pl.struct(pl.col(columns[name]).alias(name) for name in sorted(columns))
 
 
+_PLACE = ("topic_id", "x", "y")
+
+
 def chat_rows(kept: pl.DataFrame) -> pl.DataFrame:
     """Rows of `chat`, with `image_ids`, token counts and place on the map.
 
     `kept`: conversations with features, topic and preset.
     """
+    same = ("conversation_id", "image_ids", "model", "num_turns", "user_id", "preset_dataset", "topic")
     return kept.sort("tstamp", "conversation_id").select(
-        "image_ids",
-        "conversation_id",
-        "model",
-        "num_turns",
+        *(*same, "context_tokens", "assistant_tokens", *_PLACE),
         conversation=_messages("turns"),
         language=_LANGUAGE,
-        user_id="user_id",
         tstamp=_SECONDS,
         is_preset=pl.col("preset_dataset").is_not_null(),
-        preset_dataset="preset_dataset",
         categories=_categories(),
-        topic="topic",
-        topic_id="topic_id",
-        context_tokens="context_tokens",
-        assistant_tokens="assistant_tokens",
-        x="x",
-        y="y",
     )
 
 
@@ -209,27 +202,19 @@ def battle_rows(kept: pl.DataFrame) -> pl.DataFrame:
     `kept`: battles with both conversations' columns, suffixed _a and _b.
     """
     return kept.sort("tstamp", "battle_id").select(
+        *("image_ids", "model_a", "model_b", "vote_reason", "judge", "in_bench", *_PLACE),
         question_id="battle_id",
-        model_a="model_a",
-        model_b="model_b",
         winner=pl.col("winner").replace_strict(WINNERS, return_dtype=pl.String),
-        vote_reason="vote_reason",
-        judge="judge",
         conversation_a=_messages("turns_a_side"),
         conversation_b=_messages("turns_b_side"),
         num_turns="turns_a",
         anony="anonymous",
         language=_LANGUAGE,
         tstamp=_SECONDS,
-        image_ids="image_ids",
         conv_metadata=pl.struct(pl.col("context_tokens").cast(pl.Int64), a=_side("a"), b=_side("b")),
         categories=_categories(),
         taxonomy=pl.struct(TAXONOMY),
         is_preset=pl.col("preset_dataset").is_not_null(),
-        in_bench="in_bench",
-        topic_id="topic_id",
-        x="x",
-        y="y",
     )
 
 
@@ -240,33 +225,15 @@ def _side(letter: str) -> pl.Expr:
 def bench_rows(drawn: pl.DataFrame) -> pl.DataFrame:
     """Rows of `bench`, with `image_ids` and place on the map: user messages without answers."""
     return drawn.sort("conversation_id").select(
-        question_id="conversation_id",
-        turns=_asked(),
-        image_ids="image_ids",
-        topic="topic",
-        topic_id="topic_id",
-        categories=_categories(),
-        x="x",
-        y="y",
+        "image_ids", "topic", *_PLACE, question_id="conversation_id", turns=_asked(), categories=_categories()
     )
 
 
 def failure_rows(drawn: pl.DataFrame) -> pl.DataFrame:
     """Rows of `failures`, with `image_ids`. `drawn`: conversations with features and columns of table `failures`."""
+    found = ("failure_type", "reviewed", "typed_by", "judges", "both_bad", "models")
     return drawn.sort("conversation_id").select(
-        question_id="conversation_id",
-        turns=_asked(),
-        image_ids="image_ids",
-        failure_type="failure_type",
-        reviewed="reviewed",
-        typed_by="typed_by",
-        judges="judges",
-        both_bad="both_bad",
-        models="models",
-        categories=_categories(),
-        topic_id="topic_id",
-        x="x",
-        y="y",
+        "image_ids", *found, *_PLACE, question_id="conversation_id", turns=_asked(), categories=_categories()
     )
 
 
