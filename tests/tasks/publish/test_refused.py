@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.products import parts_of_release, problems_of
+from flows.products import parts_of_release
 from schemas.errors import BadInput, ReleaseConflict
 from schemas.policy import Policy
 from tasks.policy.policy_file import load_policy
@@ -111,15 +111,13 @@ def test_a_file_that_changed_after_the_approval_is_not_published(hub, release, n
     assert hub.repos == {}
 
 
-def test_a_manifest_that_changes_while_the_release_is_verified_is_not_planned(hub, release, monkeypatch):
-    def and_edit(folder, store):
-        problems = problems_of(folder, store)
+def test_a_manifest_that_changes_while_the_release_is_verified_is_not_planned(hub, release):
+    def and_edit(opened):
         _under(release, about="edited")
-        return problems
+        return parts_of_release(opened)
 
-    monkeypatch.setattr("tasks.publish.plan.verify_release", and_edit)
     with pytest.raises(ReleaseConflict, match="changed while it was verified"):
-        plan_upload(release, REPO, parts_of_release, False, False, False)
+        plan_upload(release, REPO, and_edit, False, False, False)
     assert hub.requests == []
 
 
