@@ -6,6 +6,7 @@ import polars as pl
 from prefect import flow
 
 from flows.one_writer import one_writer
+from flows.products import item_ids
 from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
@@ -62,4 +63,6 @@ def released_battles(settings: Settings) -> Iterator[pl.DataFrame]:
         raise BadInput(f"store {settings.store!r} has conversations or battles without a decision; run `curate decide`")
     if store.read_bytes(UNFINISHED) is not None:
         raise BadInput("a takedown was interrupted; finish it with `curate takedown --store …` first")
-    return Gathered(store, signal_versions(Providers(settings.providers)), settings.bench).rows("battle")
+    return Gathered(store, signal_versions(Providers(settings.providers)), settings.bench, item_ids(store)).rows(
+        "battle"
+    )

@@ -4,9 +4,20 @@ Each function first looks whether the store (or the release) has the product's t
 of them.
 """
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import polars as pl
 
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
+
+if TYPE_CHECKING:  # slow to load, and not all who need this module release something
+    from tasks.release.registered import OpenRelease, ReleasePart
+    from tasks.report.page import Part
 
 
 def item_ids(store: Store) -> pl.Series:
@@ -61,3 +72,89 @@ def judge_texts(store: Store) -> pl.DataFrame:
     from tasks.storage.queries.benches import judged
 
     return judged.released_judge_texts(store)
+def left_out_items(store: Store) -> set[str]:
+    """Items of generated benchmarks that no release holds, for what audits and people found."""
+    if not store.height("generated_items"):
+        return set()
+    from tasks.storage.queries.benches.generated_items import found_wanting
+
+    return set[str]().union(*found_wanting(store).values())
+
+
+def rate_judge(settings: Settings, versions: Versions, staging: Path) -> Iterator[StageReport]:
+    """Rate what a judge said about the benchmark of a release; nothing without verdicts."""
+    store = Store.open(settings.store)
+    if any(store.height(table) for table in ("verdicts", "judge_ratings", "judge_agreement", "judge_cards")):
+        from tasks.leaderboard.steps import rate_judged
+
+        yield rate_judged(settings, versions, staging)
+
+
+def judge_stand_ins(store: Store) -> list[str]:
+    """`["judge"]` when the release has a board of the judge that ships with the install; otherwise empty."""
+    if not store.height("judge_agreement"):
+        return []
+    from tasks.storage.queries.benches.judged import embedded_judge
+
+    return embedded_judge(store)
+
+
+def report_sections(store: Store) -> "Iterator[Part]":
+    """The report's sections about detectors that people reviewed, the judge, and written benchmarks."""
+    if store.height("reviews"):
+        from tasks.report.reviewed import reviewed_part
+
+        if (reviewed := reviewed_part(store)) is not None:
+            yield reviewed
+    if store.height("judge_agreement"):
+        from tasks.release.items.judge_report import judge_parts
+
+        yield from (part for part in judge_parts(store) if part is not None)
+    if store.height("bench_items"):
+        from tasks.release.items.written_report import written_parts
+
+        yield from written_parts(store)
+
+
+def parts_of_store(store: Store) -> "list[ReleasePart]":
+    """The parts that products add to a release of the store."""
+    has = {table for table in ("judge_agreement", "bench_items", "captions", "generated_items") if store.height(table)}
+    return _parts(
+        judge="judge_agreement" in has, written=bool(has & {"bench_items", "captions"}), made="generated_items" in has
+    )
+
+
+def parts_of_release(release: "OpenRelease") -> "list[ReleasePart]":
+    """The parts that products add to a release on disk, by its files, and by what its manifest and its store say."""
+    folder, manifest, store = release
+    judged = bool(manifest.judge) or "judge" in manifest.embedded_providers
+    hidden = store is not None and any(store.height(table) for table in ("captions", "references"))
+    return _parts(
+        judge=judged or (folder / "leaderboard" / "judge").exists(),
+        written=hidden or (folder / "written").exists(),
+        made=(folder / "generated").exists(),
+    )
+
+
+def _parts(judge: bool, written: bool, made: bool) -> "list[ReleasePart]":
+    parts: list[ReleasePart] = []
+    if judge:
+        from tasks.release.items.judge_file import JUDGE_BOARD
+
+        parts.append(JUDGE_BOARD)
+    if written:
+        from tasks.release.items.written_file import WRITTEN_ITEMS
+
+        parts.append(WRITTEN_ITEMS)
+    if made:
+        from tasks.release.items.generated_file import GENERATED_ITEMS
+
+        parts.append(GENERATED_ITEMS)
+    return parts
+
+
+def problems_of(folder: Path, store: Store | None = None) -> list[str]:
+    """All problems of a release with the parts of products, one line each; empty when it is whole."""
+    from tasks.release.verify import verify_release
+
+    return verify_release(folder, parts_of_release, store)

@@ -11,6 +11,7 @@ from prefect.states import Cancelled
 from pydantic import Field
 
 from flows.checked_flow import flow
+from flows.products import parts_of_release
 from flows.run_names import ended
 from schemas.errors import CurateError
 from tasks.publish.steps import describe_release, push_release
@@ -50,11 +51,11 @@ def publish(
     """Runs as a deployment: suspends until the form is submitted, then starts again and does what it says."""
     what = (release, repo, public, per_config, preview)
     try:
-        text = "" if read_flow_run_input(_ANSWER) else describe_release(*what, accept_embedded or [])
+        text = "" if read_flow_run_input(_ANSWER) else describe_release(*what, parts_of_release, accept_embedded or [])
         answer = suspend_flow_run(wait_for_input=form(text), timeout=HOURS_TO_DECIDE * 3600, key=_KEY)
         if not answer.approve:
             return Cancelled(name="NotApproved", message=f"{answer.approved_by} did not approve")
         get_run_logger().info("%r approved manifest %s for %s", answer.approved_by, answer.manifest.strip(), repo)
-        return push_release(*what, answer.manifest.strip(), accept_embedded or [])
+        return push_release(*what, answer.manifest.strip(), parts_of_release, accept_embedded or [])
     except CurateError as error:
         return cast(State[Any], ended(error))

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from flows.checked_flow import flow
 from flows.one_writer import one_writer
 from flows.products import judge_texts, validation_texts
+from flows.products import item_ids, judge_stand_ins, left_out_items, parts_of_store, rate_judge, report_sections
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.leaderboard.steps import rate_models
@@ -31,19 +32,16 @@ def release(settings: Settings) -> Iterator[StageReport]:
     yield watch_drift(settings)
     providers = Providers(settings.providers)
     versions = signal_versions(providers)
-    built = build_release(settings, versions)
-    yield rate_models(settings, versions, built.staging)
     store = Store.open(settings.store)
-    if store.parts("verdicts") or store.parts("judge_ratings"):  # without a judge nothing of judging is loaded
-        from tasks.evaluate.steps import rate_judged
-
-        yield rate_judged(settings, versions, built.staging)
+    built = build_release(settings, versions, item_ids(store), left_out_items(store))
+    yield rate_models(settings, versions, built.staging)
+    yield from rate_judge(settings, versions, built.staging)
     if settings.with_answers:
         yield from _screened_answers(settings, providers, versions)
     if store.parts("captions"):
         yield measure_written(settings, providers, validation_texts(store))
-    yield report_release(settings, providers, versions, built.staging)
-    yield seal_release(settings, providers, versions, built)
+    yield report_release(settings, providers, versions, built.staging, report_sections, judge_stand_ins(store))
+    yield seal_release(settings, providers, versions, built, parts_of_store(store))
 
 
 def _screened_answers(settings: Settings, providers: Providers, versions: Versions) -> Iterator[StageReport]:

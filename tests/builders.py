@@ -16,6 +16,7 @@ import numpy as np
 import PIL.Image
 import polars as pl
 
+from flows.products import item_ids, left_out_items
 from schemas.battle import Battle
 from schemas.conversation import Conversation, IdentifiedTurn, ShownImage
 from schemas.decision import Decision, ItemKind
@@ -262,6 +263,6 @@ def _content_ids(signal: str, conversations: Iterable[Conversation]) -> list[str
 
 def gathered_rows(store: Store, bench: BenchSettings | None = None, block_rows: int = BLOCK_ROWS) -> GatheredRows:
     """All rows of a release of the store, each configuration as one frame."""
-    gathered = Gathered(store, VERSIONS, bench or BenchSettings(), block_rows)
+    gathered = Gathered(store, VERSIONS, bench or BenchSettings(), item_ids(store), left_out_items(store), block_rows)
     rows = {config: pl.concat(gathered.rows(config)) for config in CONFIGS}
     return GatheredRows(rows, gathered.withheld_for_bench)

@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from flows.products import judge_texts
+from flows.products import item_ids, judge_stand_ins, parts_of_store, report_sections
 from schemas.judging import Answer, Verdict
 from schemas.run import StageReport
 from schemas.settings import Settings
@@ -75,12 +76,12 @@ def measured(store: Store, texts: Iterable[str], **values: dict[str, object]) ->
 def release_judged(store: Store, **settings: object) -> StageReport:
     """Build, rate what the judge said, screen answers if asked to, report on, seal and place a release."""
     chosen, providers = Settings(store=store.root, **settings), Providers()
-    built = build_release.fn(chosen, VERSIONS)
+    built = build_release.fn(chosen, VERSIONS, item_ids(store), ())
     rate_judged.fn(chosen, VERSIONS, built.staging)
     if chosen.with_answers:
         screen_answers.fn(chosen, VERSIONS, judge_texts(store))
-    report_release.fn(chosen, providers, VERSIONS, built.staging)
-    return seal_release.fn(chosen, providers, VERSIONS, built)
+    report_release.fn(chosen, providers, VERSIONS, built.staging, report_sections, judge_stand_ins(store))
+    return seal_release.fn(chosen, providers, VERSIONS, built, parts_of_store(store))
 
 
 def judge_table(release: Path, name: str) -> pl.DataFrame:

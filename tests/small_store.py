@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
+from flows.products import item_ids, judge_stand_ins, left_out_items, parts_of_store, report_sections
 from schemas.battle import Battle
 from schemas.bench import BenchItem, Failure
 from schemas.conversation import Conversation, Sighting
@@ -240,11 +241,11 @@ def _sightings(items: list[Conversation | Battle]) -> pl.DataFrame:
 def make_release(store: Store, rated: bool = False, **settings: object) -> StageReport:
     """Build, rate if asked to, report on, seal and place a release of the store, as `flows/release.py` does."""
     chosen, providers = Settings(store=store.root, **settings), Providers()
-    built = build_release.fn(chosen, VERSIONS)
+    built = build_release.fn(chosen, VERSIONS, item_ids(store), left_out_items(store))
     if rated:
         rate_models.fn(chosen, VERSIONS, built.staging)
-    report_release.fn(chosen, providers, VERSIONS, built.staging)
-    return seal_release.fn(chosen, providers, VERSIONS, built)
+    report_release.fn(chosen, providers, VERSIONS, built.staging, report_sections, judge_stand_ins(store))
+    return seal_release.fn(chosen, providers, VERSIONS, built, parts_of_store(store))
 
 
 def manifest_of(release: Path) -> dict:

@@ -18,6 +18,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from flows.products import problems_of
 from schemas.errors import BadInput, BadPolicy
 from schemas.reject import RejectReason
 from tasks.images.decode import ImageRejected, decode_stored, open_image
@@ -25,7 +26,6 @@ from tasks.images.rebuild import is_pixels_alone
 from tasks.ingest.log_files import raw_lines
 from tasks.leaderboard.battle_files import read_battles
 from tasks.policy.policy_file import load_policy
-from tasks.release.verify import verify_release
 from tests.builders import image_bytes
 from tests.small_store import make_release, small_store
 from tests.tasks.ingest.logs import chat, image_name, ingested, line, vote
@@ -173,6 +173,6 @@ def test_a_damaged_release_has_a_problem_or_is_refused_in_one_line(release, tmp_
     content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
     file.write_bytes(content)
     try:
-        assert verify_release(own)
+        assert problems_of(own)
     except BadInput as refused:
         assert "\n" not in str(refused)

@@ -21,14 +21,14 @@ _SHOWN = 10
 
 def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")]) -> None:
     """Check checksums, columns, counts, image metadata, identifiers, leaks and the card. Exit 1 on problems."""
+    from flows.products import problems_of
     from tasks.release.build import MANIFEST_DIGITS, manifest_sha256
     from tasks.release.failing import unmeasured_line
     from tasks.release.fetched import fetched, read_manifest, store_of
-    from tasks.release.verify import verify_release
     from tasks.runtime.untrusted import one_line
 
     with fetched(release) as folder:
-        problems = verify_release(folder, store_of(release))
+        problems = problems_of(folder, store_of(release))
         lacking = "" if problems else unmeasured_line(read_manifest(folder))
         sealed = manifest_sha256(folder)[:MANIFEST_DIGITS]
     for problem in problems[:50]:
@@ -50,6 +50,7 @@ def diff(
     as_json: JsonOption = False,
 ) -> None:
     """Compare two releases: rules, columns, rows added, removed and changed, and the version bump."""
+    from flows.products import parts_of_release
     from schemas.release import CONFIGS
     from tasks.release.diff import diff_releases
     from tasks.release.fetched import fetched
@@ -66,7 +67,7 @@ def diff(
             first[change.config].append(change)
 
     with fetched(old) as earlier, fetched(new) as later:
-        found = diff_releases(earlier, later, tell=on_change, **known)
+        found = diff_releases(earlier, later, parts_of_release, tell=on_change, **known)
     if as_json:
         print(found.model_dump_json())
     else:

@@ -33,8 +33,7 @@ def sft(
     seed: SeedOption = 0,
 ) -> None:
     """Training data for fine-tuning: conversations of the best models, drawn with a seed, and their images."""
-    from tasks.export.destination import destination
-    from tasks.export.records import begin
+    from tasks.export.destination import begin, destination
     from tasks.export.sft import export_sft
     from tasks.release.fetched import fetched_of_store, read_manifest
 
@@ -59,8 +58,7 @@ def dataset(
 ) -> None:
     """Chat, battle and bench with the columns of a published dataset, for code that loads that dataset."""
     from tasks.export.compat import EXPORTS
-    from tasks.export.destination import destination
-    from tasks.export.records import begin
+    from tasks.export.destination import begin, destination
     from tasks.release.fetched import fetched_of_store, read_manifest
 
     with fetched_of_store(release) as (folder, store), destination(out) as made:

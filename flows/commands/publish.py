@@ -59,6 +59,7 @@ def publish(
     embedded stand-ins that --accept-embedded does not name, releases that do not verify, exports, and existing
     versions. If interrupted, run it again.
     """
+    from flows.products import parts_of_release
     from tasks.publish.hub import hub_api, quiet_client
     from tasks.publish.plan import plan_lines, plan_upload, require_allowed, summary_lines, with_site
     from tasks.publish.push import check_hub, publish_release
@@ -68,7 +69,9 @@ def publish(
         raise BadInput("--with-explorer shows all configurations on one page; leave --repo-per-config out")
     api = None if dry_run else hub_api()  # a missing token is reported before the long verification
     with fetched_of_store(release) as (folder, store), _site_folder(with_explorer) as site:
-        plan = plan_upload(folder, repo, public, per_config, preview, store, dry_run, accept_embedded or ())
+        plan = plan_upload(
+            folder, repo, parts_of_release, public, per_config, preview, store, dry_run, accept_embedded or ()
+        )
         if site is not None:
             _write_site(folder, plan.version, site)
             plan = with_site(plan, site)
@@ -79,7 +82,7 @@ def publish(
         quiet_client()
         check_hub(api, folder, plan, store, site)
         if not yes:
-            _print([*summary_lines(folder, plan, store), *plan_lines(plan)])
+            _print([*summary_lines(folder, plan, store, parts_of_release), *plan_lines(plan)])
             _ask("publish this?")
         commits = publish_release(api, folder, plan, store, datetime.now(UTC), site)
     of_store = f" --store {shlex.quote(store.root)}" if store else ""
@@ -102,11 +105,15 @@ def _site_folder(wanted: bool) -> Iterator[Path | None]:
 
 def _write_site(release: Path, version: str, root: Path) -> None:
     """The pages of the release in `root`/explorer: the same bytes for the same release."""
+    from flows.products import parts_of_release
     from tasks.explore.of_release import OfRelease
     from tasks.explore.static_pages import export_pages
-    from tasks.release.site import SITE
+    from tasks.release.build import SITE
+    from tasks.release.fetched import read_manifest
+    from tasks.release.registered import OpenRelease
 
-    source = OfRelease(release, version, lambda: False)
+    parts = parts_of_release(OpenRelease(release, read_manifest(release), None))
+    source = OfRelease(release, version, lambda: False, parts)
     source.refresh()
     export_pages(source, root / SITE, SITE_ROWS, None)
 

@@ -67,11 +67,13 @@ def opened(place: str, against: str | None, told: bool = True) -> Iterator[tuple
 
     `told`: with the reasons that the store has for removed rows; an export leaves the machine without them.
     """
+    from flows.products import parts_of_release
     from tasks.explore.of_release import OfRelease
     from tasks.explore.of_store import OfStore
     from tasks.policy.explained import explained
     from tasks.release.build import WITHDRAWN
     from tasks.release.fetched import fetched_of_store, read_manifest
+    from tasks.release.registered import OpenRelease
     from tasks.storage.tables import Store
 
     if _is_store(place):
@@ -80,10 +82,11 @@ def opened(place: str, against: str | None, told: bool = True) -> Iterator[tuple
         yield OfStore(Store.existing(place), explained), None
         return
     with fetched_of_store(place) as (folder, store):
-        title = read_manifest(folder).version
+        manifest = read_manifest(folder)
         gone = _exists(place, WITHDRAWN)
         comparison = _compared(against, folder, store if told else None) if against else None
-        yield OfRelease(folder, title, gone), comparison
+        parts = parts_of_release(OpenRelease(folder, manifest, None))
+        yield OfRelease(folder, manifest.version, gone, parts), comparison
 
 
 def _is_store(place: str) -> bool:
@@ -112,6 +115,7 @@ def _exists(place: str, name: str) -> Callable[[], bool]:
 
 
 def _compared(against: str, folder: Path, store: object) -> "Comparison":
+    from flows.products import parts_of_release
     from schemas.release_diff import RowChange
     from tasks.explore.pages import Comparison
     from tasks.release.diff import diff_releases
@@ -127,14 +131,14 @@ def _compared(against: str, folder: Path, store: object) -> "Comparison":
 
     known = {"why": removal_reasons(store)} if isinstance(store, Store) else {}
     with fetched(against) as earlier:
-        found = diff_releases(earlier, folder, tell=tell, **known)
+        found = diff_releases(earlier, folder, parts_of_release, tell=tell, **known)
         return Comparison(read_manifest(earlier).version, found, changes)
 
 
 def _export(place: str, source: "Source", folder: Path, rows_max: int, comparison: "Comparison | None") -> None:
     from schemas.export import ExportKind
     from tasks.explore.static_pages import export_pages
-    from tasks.export.records import begin
+    from tasks.export.destination import begin
     from tasks.release.fetched import store_of
 
     if not source.private:

@@ -1,6 +1,6 @@
 """A release as a source: what is in its files, and nothing of the store."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,12 @@ import pyarrow.parquet as pq
 
 from schemas.release import CONFIGS, KEYS
 from tasks.explore import listing
-from tasks.explore.bench.released import FILES, BenchFiles, read_file
-from tasks.explore.source import Gone, Item, Message, Part, Reason, ShownImage, Side
+from tasks.explore.release_listing import IMAGE_ID, release_rows
+from tasks.explore.source import Gone, Item, Message, Part, Reason, Section, ShownImage, Side, Text
+from tasks.release.registered import ReleasePart, path_in_release
 
 _KINDS = {"chat": listing.CONVERSATION, "battle": listing.BATTLE, "bench": listing.PROMPT, "failures": listing.FAILURE}
 _BROKEN = (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError)
-_IMAGE_ID = r"^([0-9a-f]{32})\.[a-z]+$"
-"""Names of other forms, which no release of ours has, name no image: they become addresses and file names."""
 _GROUPS_IN_MEMORY = 3
 _MAP = "topics/map.parquet"
 _TEXTS = {
@@ -31,12 +30,17 @@ Group = tuple[str, int, int]
 
 
 class OfRelease:
-    """A release in a local folder. `withdrawn` says whether a takedown has removed its data meanwhile."""
+    """A release in a local folder, with the `parts` that products add to it.
+
+    `withdrawn` says whether a takedown has removed its data meanwhile.
+    """
 
     private = False
 
-    def __init__(self, folder: Path, title: str, withdrawn: Callable[[], bool]) -> None:
-        self.title, self._folder, self._withdrawn = title, folder, withdrawn
+    def __init__(
+        self, folder: Path, title: str, withdrawn: Callable[[], bool], parts: Sequence[ReleasePart] = ()
+    ) -> None:
+        self.title, self._folder, self._withdrawn, self._of_products = title, folder, withdrawn, parts
         self.problems: list[str] = []
         self._groups: list[Group] = []
         self._group_of: dict[str, int] = {}
@@ -58,25 +62,45 @@ class OfRelease:
         topic = pl.col("topic_id").replace_strict(names, default=listing.NO_TOPIC, return_dtype=pl.String)
         for config in ("battle", "failures"):  # they are released without a topic
             rows[config] = [frame.with_columns(topic=topic) for frame in rows[config]]
-        named_bench = pl.col("id").replace_strict(
-            self._bench.benches(), default=pl.col("bench"), return_dtype=pl.String
-        )
+        named_bench = pl.col("id").replace_strict(self._benches(), default=pl.col("bench"), return_dtype=pl.String)
         rows["bench"] = [frame.with_columns(bench=named_bench) for frame in rows["bench"]]
         return listing.finished([frame for config in CONFIGS for frame in rows[config]])
 
     @cached_property
-    def _bench(self) -> BenchFiles:
-        """Files about items of benchmarks, without those that cannot be read."""
+    def _tables(self) -> dict[str, pl.DataFrame]:
+        """Tables of products, without those that cannot be read."""
         read = dict[str, pl.DataFrame]()
-        for name in FILES:
+        for table in (name for part in self._of_products for name in part.tables):
+            path = path_in_release(table)
             try:
-                rows = read_file(self._folder, name)
+                if (self._folder / path).is_file():
+                    read[table] = pl.DataFrame(pq.ParquetFile(self._folder / path).read())
             except _BROKEN as error:
-                self._name(name, error)
-                continue
-            if rows is not None:
-                read[name] = rows
-        return BenchFiles(read)
+                self._name(path, error)
+        return read
+
+    def _benches(self) -> dict[str, str]:
+        """Prompt -> the benchmark it was written or made for."""
+        named = (rows for rows in self._tables.values() if {"question_id", "bench"} <= {*rows.columns})
+        return {prompt: bench for rows in named for prompt, bench in rows.select("question_id", "bench").iter_rows()}
+
+    def _sections(self, prompt: str) -> list[Section]:
+        """What products say about one prompt."""
+
+        def rows_of(table: str) -> list[dict[str, Any]]:
+            rows = self._tables.get(table, pl.DataFrame())
+            return (rows.filter(question_id=prompt) if "question_id" in rows.columns else rows).to_dicts()
+
+        return [
+            Section(
+                found.title,
+                [*found.facts],
+                [Text(label, note, [Part(text)]) for label, note, text in found.texts],
+                found.beside,
+            )
+            for part in self._of_products
+            for found in part.shown(rows_of)
+        ]
 
     def _rows(self, config: str, points: pl.DataFrame) -> Iterator[pl.DataFrame]:
         """Rows of a configuration, one row group at a time, without reading image bytes."""
@@ -91,7 +115,7 @@ class OfRelease:
                 for group in range(file.num_row_groups):
                     read = pl.DataFrame(file.read_row_group(group, [*columns, *names]))
                     place = self._number(config, number, group, read)
-                    yield _row_of[config](read, points).with_columns(place=pl.lit(place, pl.Int32))
+                    yield release_rows(config, read, points).with_columns(place=pl.lit(place, pl.Int32))
             except _BROKEN as error:
                 self._name(f"{config}/data/{shard.name}", error)
 
@@ -99,7 +123,7 @@ class OfRelease:
         """The place of a row group; notes which images it holds."""
         place = len(self._groups)
         self._groups.append((config, shard, group))
-        for image_id in rows["images"].explode().drop_nulls().struct.field("path").str.extract(_IMAGE_ID).drop_nulls():
+        for image_id in rows["images"].explode().drop_nulls().struct.field("path").str.extract(IMAGE_ID).drop_nulls():
             self._group_of.setdefault(image_id, place)
         return place
 
@@ -140,7 +164,7 @@ class OfRelease:
             self._name(f"{config}/data", error)
             return {}
         images = rows["images"].explode().drop_nulls().struct.unnest()
-        named = images.select(pl.col("path").str.extract(_IMAGE_ID), "bytes").drop_nulls()
+        named = images.select(pl.col("path").str.extract(IMAGE_ID), "bytes").drop_nulls()
         return dict(named.iter_rows())
 
     def item(self, key: str, opened: bool) -> Item | None:
@@ -166,7 +190,7 @@ class OfRelease:
             vote=shown["vote"] or "",
             vote_reason=[Part(row["vote_reason"])] if row.get("vote_reason") else [],
             facts=_facts(shown, row),
-            sections=self._bench.sections(shown["id"]) if config == "bench" else [],
+            sections=self._sections(shown["id"]) if config == "bench" else [],
         )
 
     def boards(self) -> pl.DataFrame:
@@ -186,112 +210,6 @@ class OfRelease:
     def evidence(self, ids: list[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
         """Empty."""
         return {}
-
-
-def _text(column: str, role: str | None = None) -> pl.Expr:
-    turn = pl.element().struct
-    chosen = pl.element() if role is None else pl.element().filter(turn.field("role") == role)
-    return pl.col(column).list.eval(chosen.struct.field("content")).list.join("\n\n")
-
-
-_TAGS = pl.col("categories")
-_DAY = pl.from_epoch(pl.col("tstamp").cast(pl.Int64), "s").dt.date().cast(pl.String)
-_IMAGES = pl.col("images").list.eval(pl.element().struct.field("path").str.extract(_IMAGE_ID)).list.drop_nulls()
-
-
-def _tags(rows: pl.DataFrame) -> pl.Expr:
-    names = rows["categories"].struct.fields
-    told = [pl.when(_TAGS.struct.field(name)).then(pl.lit(name)) for name in names]
-    return pl.concat_list(told).list.drop_nulls()
-
-
-def _placed(rows: pl.DataFrame, key: str, points: pl.DataFrame) -> pl.DataFrame:
-    known = points.select(pl.col("id").alias(key), "x", "y", point_topic="topic_id")
-    return rows.join(known, on=key, how="left", maintain_order="left")
-
-
-def _chat(rows: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
-    example = pl.when("is_preset").then(pl.lit(listing.EXAMPLE)).otherwise(pl.lit(listing.UPLOAD))
-    return _placed(rows, "conversation_id", points).select(
-        "language",
-        "tstamp",
-        "topic_id",
-        "x",
-        "y",
-        kind=pl.lit(listing.CONVERSATION),
-        id="conversation_id",
-        models=pl.concat_list("model"),
-        topic=pl.col("topic").fill_null(listing.NO_TOPIC),
-        tags=_tags(rows),
-        preset=pl.coalesce("preset_dataset", example),
-        day=_DAY,
-        bench=pl.lit(listing.NOT_IN_BENCH),
-        image_ids=_IMAGES,
-        turns=pl.col("num_turns").cast(pl.Int64),
-        prompt=_text("conversation", "user"),
-        answers=_text("conversation", "assistant"),
-    )
-
-
-def _battle(rows: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
-    in_bench = pl.when("in_bench").then(pl.lit(listing.IN_BENCH)).otherwise(pl.lit(listing.NOT_IN_BENCH))
-    return _placed(rows, "question_id", points).select(
-        "language",
-        "tstamp",
-        "x",
-        "y",
-        topic_id="point_topic",
-        kind=pl.lit(listing.BATTLE),
-        id="question_id",
-        models=pl.concat_list("model_a", "model_b"),
-        vote=pl.col("winner").replace("tie (bothbad)", "tie_bothbad"),
-        tags=_tags(rows),
-        preset=pl.when("is_preset").then(pl.lit(listing.EXAMPLE)).otherwise(pl.lit(listing.UPLOAD)),
-        day=_DAY,
-        bench=in_bench,
-        image_ids=_IMAGES,
-        turns=pl.col("num_turns").cast(pl.Int64),
-        prompt=_text("conversation_a", "user"),
-        answers=pl.concat_str(_text("conversation_a", "assistant"), pl.lit("\n"), _text("conversation_b", "assistant")),
-    )
-
-
-def _bench(rows: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
-    return _placed(rows, "question_id", points).select(
-        "topic_id",
-        "x",
-        "y",
-        "topic",
-        kind=pl.lit(listing.PROMPT),
-        id="question_id",
-        tags=_tags(rows),
-        bench=pl.lit(listing.IN_BENCH),
-        image_ids=_IMAGES,
-        turns=pl.lit(1, pl.Int64),
-        prompt=_text("turns"),
-    )
-
-
-def _failure(rows: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
-    return _placed(rows, "question_id", points).select(
-        "x",
-        "y",
-        "models",
-        topic_id="point_topic",
-        kind=pl.lit(listing.FAILURE),
-        id="question_id",
-        tags=_tags(rows),
-        image_ids=_IMAGES,
-        prompt=_text("turns"),
-    )
-
-
-_row_of: Mapping[str, Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]] = {
-    "chat": _chat,
-    "battle": _battle,
-    "bench": _bench,
-    "failures": _failure,
-}
 
 
 def _sides(config: str, row: Mapping[str, Any]) -> Iterator[Side]:

@@ -7,12 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from tasks.explore.bench.stored import has_masked, sections_of_item
+from tasks.explore.item_sections import has_masked, sections_of_item
 from tasks.explore.listing import BATTLE, CONVERSATION, SIDE, item_key
 from tasks.explore.masking import blurred_images, masked_parts, spans_of
 from tasks.explore.source import Box, Gone, Item, Message, Part, Reason, ShownImage, Side
 from tasks.explore.store_listing import store_listing
-from tasks.explore.tolerant import NarrowedStore, TolerantTables
+from tasks.explore.tolerant import TolerantTables, narrowed
 from tasks.runtime.untrusted import one_line
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import UNFINISHED
@@ -103,7 +103,7 @@ class OfStore:
         if found.is_empty():
             return None
         row = found.row(0, named=True)
-        narrow = NarrowedStore(self._store, self._conversation_ids(row))
+        narrow = narrowed(self._store, self._conversation_ids(row))
         account = self._account(narrow, row["kind"], row["id"])
         sides = self._sides(narrow, row, opened)
         images = [self._shown_image(narrow, image_id, opened) for image_id in row["image_ids"]]
@@ -183,7 +183,7 @@ class OfStore:
         battles = self._tables.read("battles", ["battle_id", "conversation_a", "conversation_b"])
         of_votes = battles.filter(pl.col("battle_id").is_in([item for kind, item in ids if kind == BATTLE]))
         sides = [side for row in of_votes.iter_rows() for side in row[1:]]
-        narrow = NarrowedStore(self._store, {*sides, *(item for kind, item in ids if kind != BATTLE)})
+        narrow = narrowed(self._store, {*sides, *(item for kind, item in ids if kind != BATTLE)})
         found = {}
         for kind, item in ids:
             found[kind, item] = self._sentences(narrow, self._account(narrow, kind, item))

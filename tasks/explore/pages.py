@@ -10,12 +10,10 @@ import polars as pl
 
 from schemas.release_diff import ReleaseDiff, RowChange
 from tasks.explore import topic_map
-from tasks.explore.boards import MODELS_MAX, OVERALL, board, pairs, slices
-from tasks.explore.dropped import dropped
-from tasks.explore.facets import find, matching
+from tasks.explore.facets import Query, find, matching
 from tasks.explore.listing import BATTLE, CONVERSATION, FACETS, FAILURE, PROMPT, item_key
-from tasks.explore.query import Query
 from tasks.explore.source import Part, Source
+from tasks.explore.summaries import MODELS_MAX, OVERALL, board, dropped, pairs, slices
 from tasks.runtime.untrusted import one_line
 
 STATIC = Path(__file__).with_name("static")

@@ -11,9 +11,9 @@ from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from schemas.errors import BadInput, StoreUnwell
-from tasks.explore import images
+from tasks.explore import masking
+from tasks.explore.facets import Query, query_of
 from tasks.explore.pages import POLICY, SERVED, STATIC, Comparison, Pages
-from tasks.explore.query import Query, query_of
 from tasks.explore.source import Gone, Source
 
 COOKIE = "curate_explorer_{}"
@@ -169,7 +169,7 @@ class Served:
     def _thumb(self, image_id: str, changes: int) -> bytes | None:
         content = self.source.image(image_id)
         hidden = self.source.hidden_image(image_id)
-        return content and (images.blurred(content) if hidden else images.thumb(content))
+        return content and (masking.blurred(content) if hidden else masking.thumb(content))
 
 
 MorePages = Callable[[FastAPI, Served], str]
@@ -252,7 +252,7 @@ def _file_routes(app: FastAPI, served: Served) -> None:
             found = None
         if found is None:
             return Response(status_code=404)
-        known = kind or (images.media_type(found) if isinstance(found, bytes) else "")
+        known = kind or (masking.media_type(found) if isinstance(found, bytes) else "")
         return Response(found, media_type=known)
 
     @app.get("/topics/points.js")
@@ -265,7 +265,7 @@ def _file_routes(app: FastAPI, served: Served) -> None:
 
     @app.get("/thumbs/{image_id}")
     def thumb(image_id: str) -> Response:
-        return content(lambda: served.thumb(image_id), images.MEDIA_TYPE)
+        return content(lambda: served.thumb(image_id), masking.MEDIA_TYPE)
 
     @app.get("/images/{image_id}")
     def image(image_id: str) -> Response:

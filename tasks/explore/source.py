@@ -142,38 +142,29 @@ class Source(Protocol):
 
     def refresh(self) -> None:
         """Take in what changed since the last request. Raises Gone."""
-        ...
 
     @property
     def listing(self) -> pl.DataFrame:
         """The listing."""
-        ...
 
     @property
     def problems(self) -> list[str]:
         """One line for each table or shard that cannot be read."""
-        ...
 
     def item(self, key: str, opened: bool) -> Item | None:
         """An item; `opened`: with what is masked and blurred."""
-        ...
 
     def image(self, image_id: str) -> bytes | None:
         """An encoded image that an item of the listing shows; None for any other id."""
-        ...
 
     def hidden_image(self, image_id: str) -> str:
         """Why an image is blurred; empty when it is not."""
-        ...
 
     def boards(self) -> pl.DataFrame:
         """Rows of `schemas.rating.Rating`."""
-        ...
 
     def reasons(self) -> list[Reason]:
         """Why lines were dropped or rejected, most frequent first; empty for a release."""
-        ...
 
     def evidence(self, ids: list[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
         """(kind, id) -> why it was dropped, in sentences; empty for a release."""
-        ...

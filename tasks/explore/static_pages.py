@@ -9,12 +9,12 @@ from pathlib import Path
 import polars as pl
 
 from schemas.errors import BadInput
-from tasks.explore import images, topic_map
-from tasks.explore.boards import slices
+from tasks.explore import masking, topic_map
+from tasks.explore.facets import Query
 from tasks.explore.listing import FACETS, NO_TOPIC
 from tasks.explore.pages import ASSETS, POLICY, STATIC, Comparison, Pages
-from tasks.explore.query import Query
 from tasks.explore.source import Source
+from tasks.explore.summaries import slices
 from tasks.runtime.untrusted import one_line
 
 ROWS_MAX = 5_000
@@ -150,9 +150,9 @@ def _images(source: Source, rows: pl.DataFrame, folder: Path) -> Iterator[tuple[
     """Write every image and its small copy; yields (image id, ending)."""
     for image_id in rows["image_ids"].explode().drop_nulls().unique(maintain_order=True):
         content = source.image(image_id)
-        small = content and images.thumb(content)
+        small = content and masking.thumb(content)
         if content and small:
-            ending = ".png" if images.media_type(content) == "image/png" else ".jpeg"
+            ending = ".png" if masking.media_type(content) == "image/png" else ".jpeg"
             (folder / "images" / f"{image_id}{ending}").write_bytes(content)
             (folder / "thumbs" / f"{image_id}.webp").write_bytes(small)
             yield image_id, ending

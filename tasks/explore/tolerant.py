@@ -1,6 +1,7 @@
 """Reads tables of a store for looking: a damaged part is named once and left out, and everything else is shown."""
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 
 import polars as pl
 
@@ -62,14 +63,20 @@ class TolerantTables:
             self.problems.append(problem)
 
 
-class NarrowedStore(Store):
-    """A store that seems to hold only some conversations and battles, and what belongs to them.
+def narrowed(store: Store, conversation_ids: Collection[str]) -> Store:
+    """The store as if it held only some conversations and battles, and what belongs to them.
 
     The functions that explain one item then read each table once for many items, and parts without them not at all.
+    Tables that are not about items or contents are whole.
     """
+    rows = _Narrow(store, conversation_ids)
+    return store.showing({table: partial(rows.read, table) for table in TABLES})
+
+
+class _Narrow:
+    """Rows of the tables of a store that belong to some conversations, each table read once."""
 
     def __init__(self, store: Store, conversation_ids: Collection[str]) -> None:
-        self.root, self.fs, self.path = store.root, store.fs, store.path
         self._whole, self._known = store, dict[str, pl.DataFrame]()
         wanted = pl.Series(sorted(conversation_ids), dtype=pl.String)
         self._known["battles"] = self._rows("battles", ["conversation_a", "conversation_b"], wanted)
@@ -81,7 +88,7 @@ class NarrowedStore(Store):
         self._content_ids = self._contents()
 
     def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """The rows of a table that belong to the items; tables that are not about items or contents are whole."""
+        """The rows of a table that belong to the items."""
         if table not in self._known:
             if columns_of_items := TABLES[table].named(Held.CONVERSATION):
                 rows = self._rows(table, columns_of_items, self._known["conversations"]["conversation_id"])

@@ -1,16 +1,27 @@
-"""Writes an export to a folder or to an address such as s3://bucket/exports/sft."""
+"""Where an export goes: a folder or an address such as s3://bucket/exports/sft, and the store's record of it.
 
+The record lets a takedown name the export: one file each, `exported/….json`, written before the export, so that none is
+missed. One file for each lets several export at the same time, also while a run writes to the store. A later export to
+the same place replaces the record.
+"""
+
+import hashlib
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
+from pydantic import ValidationError
 
-from schemas.errors import BadInput, why_unreadable
+from schemas.errors import BadInput, StoreUnwell, why_unreadable
+from schemas.export import Exported, ExportKind
 from tasks.release.fetched import is_remote
+from tasks.storage.tables import Store
 
 _LAST = ("README.md", "train.jsonl", "train.json", "train.parquet")
 """Files that are copied last: an export without them is recognisably incomplete."""
@@ -55,3 +66,62 @@ def _opened(out: str) -> tuple[Any, str]:
 
 def _unwritable(out: str, error: Exception) -> BadInput:
     return BadInput(f"--out {out!r} cannot be written ({why_unreadable(error)}); check the address and the credentials")
+
+
+_FOLDER = "exported"
+
+
+def begin(store: Store | None, out: str, kind: ExportKind, version: str, part: bool, now: datetime) -> None:
+    """Record that an export will be at `out`; a release outside of a store (None) has no record.
+
+    Raises StoreUnwell when the record cannot be written.
+    """
+    if store is None or _is_taken(out):  # every export refuses a folder that holds something
+        return
+    remote = is_remote(out)
+    place, machine = (out.rstrip("/"), "") if remote else (str(Path(out).resolve()), socket.gethostname())
+    row = Exported(place=place, machine=machine, kind=kind, version=version, part=part, exported_at=now)
+    try:
+        store.write_bytes(record_name(place, machine), row.model_dump_json(indent=2).encode())
+    except Exception as error:  # every object store has its own errors
+        raise StoreUnwell(
+            f"store {store.root!r} cannot be written to ({why_unreadable(error)}), and it keeps the record of exports, "
+            "which a takedown needs; mend that, or export a copy of the release that is outside of a store"
+        ) from None
+
+
+def exports(store: Store) -> Iterator[Exported]:
+    """All exports on record, by place.
+
+    Raises StoreUnwell for a record that cannot be read.
+    """
+    store.fs.invalidate_cache()
+    found = []
+    for path in store.fs.find(store.at(_FOLDER)):
+        relative = path.removeprefix(f"{store.path}/")
+        content = store.read_bytes(relative) if path.endswith(".json") else None
+        if content is None:  # the temporary file of a killed writer
+            continue
+        try:
+            found.append(Exported.model_validate_json(content))
+        except ValidationError:
+            raise StoreUnwell(
+                f"store {store.root!r} is damaged: {relative!r} cannot be read, which says where an export is; put a "
+                "copy of it in its place, or remove the file if that export is deleted"
+            ) from None
+    yield from sorted(found, key=lambda row: (row.machine, row.place))
+
+
+def record_name(place: str, machine: str) -> str:
+    """The record of an export, as a path in the store."""
+    return f"{_FOLDER}/{hashlib.sha256(f'{machine} {place}'.encode()).hexdigest()[:16]}.json"
+
+
+def is_moved(row: Exported) -> bool:
+    """Whether the folder of an export was on this machine and is not there any more."""
+    return row.machine == socket.gethostname() and not Path(row.place).exists()
+
+
+def _is_taken(out: str) -> bool:
+    place = Path(out)
+    return not is_remote(out) and (place.is_file() or (place.is_dir() and any(place.iterdir())))

@@ -18,11 +18,20 @@ from schemas.release_diff import ReleaseDiff
 from schemas.run import Funnel
 from tasks.publish.hub import PREVIEW
 from tasks.publish.records import previous
-from tasks.release.build import CARD, MANIFEST, MANIFEST_DIGITS, is_release_file, manifest_sha256
+from tasks.release.build import (
+    CARD,
+    MANIFEST,
+    MANIFEST_DIGITS,
+    SITE,
+    is_release_file,
+    is_site_file,
+    manifest_sha256,
+    write_list,
+)
 from tasks.release.dataset_card import configs_with_rows, front_matter, split_card
 from tasks.release.diff import diff_releases
 from tasks.release.fetched import fetched, read_manifest
-from tasks.release.site import SITE, is_site_file, write_list
+from tasks.release.registered import PartsOf
 from tasks.release.verify import verify_release
 from tasks.storage.tables import Store
 
@@ -37,6 +46,7 @@ def managed(path: str) -> bool:
 def plan_upload(
     release: Path,
     repo: str,
+    parts: PartsOf,
     public: bool,
     per_config: bool,
     preview: bool,
@@ -46,7 +56,7 @@ def plan_upload(
 ) -> UploadPlan:
     """Verify the release and plan its upload. With `listing`, also for a release that may not be published.
 
-    `accepted` names the embedded stand-ins that it may be published with.
+    `parts` gives what products add to it. `accepted` names the embedded stand-ins that it may be published with.
 
     Raises BadInput when the release or the repository's name does not allow it, ReleaseConflict when the release
     changes meanwhile.
@@ -58,7 +68,7 @@ def plan_upload(
     _check_tag(manifest.version)
     if not listing:
         require_allowed(release, manifest, public, accepted)
-    if problems := verify_release(release, store):
+    if problems := verify_release(release, parts, store):
         raise BadInput(f"{str(release)!r} does not verify: {problems[0]} ({len(problems)} in all; see `curate verify`)")
     if manifest_sha256(release) != sealed:
         raise ReleaseConflict(f"{str(release)!r} changed while it was verified; run the same command again")
@@ -186,7 +196,7 @@ def plan_lines(plan: UploadPlan) -> Iterator[str]:
             yield f"  {SITE}/: {len(upload.site):,} files; open {SITE}/index.html"
 
 
-def summary_lines(release: Path, plan: UploadPlan, store: Store | None) -> Iterator[str]:
+def summary_lines(release: Path, plan: UploadPlan, store: Store | None, parts: PartsOf) -> Iterator[str]:
     """Counts, licence, the funnel, and the difference to the version published before."""
     manifest = read_manifest(release)
     for name in plan.accepted_embedded:
@@ -197,17 +207,17 @@ def summary_lines(release: Path, plan: UploadPlan, store: Store | None) -> Itera
     yield f"licence {manifest.policy.get('licence') or 'not chosen: the policy names one (`licence`)'}"
     yield f"in {gone.lines:,} = kept {gone.kept:,} + dropped {gone.dropped:,} + rejected {gone.rejected:,}"
     yield from (f"  {outcome} {count:,} {reason}" for outcome, reason, count in gone.reasons())
-    yield from _changes(release, plan, store)
+    yield from _changes(release, plan, store, parts)
 
 
-def _changes(release: Path, plan: UploadPlan, store: Store | None) -> Iterator[str]:
+def _changes(release: Path, plan: UploadPlan, store: Store | None, parts: PartsOf) -> Iterator[str]:
     before = previous(store, [upload.repo for upload in plan.uploads], plan.version) if store else None
     if store is None or before is None:
         yield "no earlier version of it is on record"
         return
     try:
         with fetched(f"{store.root}/releases/{before}") as earlier:
-            found = diff_releases(earlier, release)
+            found = diff_releases(earlier, release, parts)
     except CurateError as error:
         yield f"no difference to {before} can be shown: {error}"
         return

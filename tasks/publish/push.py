@@ -8,12 +8,10 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
 from schemas.errors import BadInput, HubError, ReleaseConflict
 from schemas.publication import RepoUpload, UploadPlan
-from tasks.publish.checks import require_ours, require_write
-from tasks.publish.hub import KIND, Content, Remote, commit_title, digest
+from tasks.publish.hub import KIND, Content, Remote, commit_title, digest, require_ours, require_write
 from tasks.publish.plan import managed, of_config
 from tasks.publish.records import begin, end, unfinished
-from tasks.release.build import CARD, WITHDRAWN
-from tasks.release.site import is_site_file
+from tasks.release.build import CARD, WITHDRAWN, is_site_file
 from tasks.runtime.progress import progress
 from tasks.storage.tables import Store
 

@@ -6,8 +6,7 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.hf_api import RepoFile
 
 from schemas.errors import BadInput
-from tasks.publish.checks import WITHDRAWN_CARD, require_write
-from tasks.publish.hub import KIND, Remote
+from tasks.publish.hub import KIND, WITHDRAWN_CARD, Remote, require_write
 from tasks.publish.plan import check_name, managed
 from tasks.release.build import CARD, MANIFEST
 

@@ -1,4 +1,8 @@
-"""Files of a release: names, checksums, manifest with seal, staging folder, and the move into place."""
+"""Files of a release: names, checksums, manifest with seal, staging folder, and the move into place.
+
+A release is sealed before the pages of an explorer are made that may be published beside it, in `explorer/`, so the
+manifest does not list them. They have a list of their own, which names the manifest that they were made from.
+"""
 
 import hashlib
 import json
@@ -12,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
+from pydantic import ValidationError
 
 from schemas.errors import BadInput, ReleaseConflict
-from schemas.release import CONFIGS, Manifest, ReleasedFile
-from tasks.release.runners import RUNNERS
-from tasks.release.site import SITE, wrong_site
+from schemas.release import CONFIGS, Manifest, ReleasedFile, SiteFiles
+from tasks.release.registered import RUNNERS, table_paths
 from tasks.runtime.parallel import map_ordered
 from tasks.storage.tables import Store
 
@@ -27,12 +31,17 @@ CARD = "README.md"
 MANIFEST_DIGITS = 12
 """Hex digits of the manifest's checksum that are shown to people."""
 _FILE = re.compile(
-    rf"(?:{'|'.join(CONFIGS)})/data/train-\d{{5}}-of-\d{{5}}\.parquet|leaderboard/[a-z_]+\.(?:parquet|csv)"
-    rf"|{'|'.join(map(re.escape, RUNNERS))}"
-    r"|leaderboard/judge/(?:(?:board|agreement|cards)\.(?:parquet|csv)|(?:answers|verdicts)\.parquet)"
-    r"|topics/map\.parquet|(?:written|generated)/items\.parquet"
-    rf"|report/index\.html|report/(?:figures/[\w-]+\.svg|tables/[\w-]+\.csv)|{re.escape(CARD)}|{re.escape(MANIFEST)}"
+    "|".join(
+        [
+            *table_paths(),
+            *map(re.escape, [*RUNNERS, CARD, MANIFEST]),
+            r"report/index\.html|report/(?:figures/[\w-]+\.svg|tables/[\w-]+\.csv)",
+        ]
+    )
 )
+SITE = "explorer"
+LIST = f"{SITE}/files.json"
+_SITE_FILE = re.compile(rf"{SITE}/(?:(?:data|images|items|static|thumbs)/)?[\w-][\w.-]*")
 _ADDED_BY_THE_HUB = re.compile(r"\.gitattributes|\.cache(?:/huggingface(?:/.+)?)?")
 """Files that the Hub and `hf download --local-dir` add. They are ignored and never published."""
 _VERSION_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")
@@ -118,6 +127,43 @@ def _wrong_numbering(config: str, present: Iterable[str]) -> Iterator[str]:
     if set(names) != expected:
         wrong = ", ".join(sorted(set(names) - expected)) or "none"
         yield f"{config}/data: {len(names)} shards, which are not numbered as such: {wrong}"
+
+
+def is_site_file(path: str) -> bool:
+    """Whether a published explorer may have a file of this name."""
+    return bool(_SITE_FILE.fullmatch(path))
+
+
+def write_list(root: Path, manifest_sha256: str) -> dict[str, ReleasedFile]:
+    """List the files of `root`/explorer in `explorer/files.json`. Returns them all, the list too, by relative path."""
+    found = {path.relative_to(root).as_posix(): path for path in sorted((root / SITE).rglob("*")) if path.is_file()}
+    files = {name: _described(path) for name, path in found.items()}
+    rows = SiteFiles(manifest_sha256=manifest_sha256, files=files).model_dump()
+    (root / LIST).write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return files | {LIST: _described(root / LIST)}
+
+
+def wrong_site(folder: Path, present: Mapping[str, ReleasedFile], manifest_sha256: str) -> Iterator[str]:
+    """Problems of the explorer beside a release; none without one. `present`: the files below the release's folder."""
+    there = {name: file for name, file in present.items() if name.startswith(f"{SITE}/")}
+    if not there:
+        return
+    try:
+        listed = SiteFiles.model_validate_json((folder / LIST).read_bytes())
+    except (OSError, ValidationError) as error:
+        yield f"{LIST}: cannot be read ({type(error).__name__}), so nothing in {SITE}/ is known"
+        return
+    if listed.manifest_sha256 != manifest_sha256:
+        yield f"{LIST}: the explorer of another release"
+    for name in sorted((there.keys() | listed.files.keys()) - {LIST}):
+        if name not in there:
+            yield f"{name}: missing"
+        elif name not in listed.files:
+            yield f"{name}: not in {LIST}"
+        elif there[name] != listed.files[name]:
+            yield f"{name}: changed since it was made"
+        elif not is_site_file(name):
+            yield f"{name}: no explorer has such a file"
 
 
 def staging_folder(store: Store) -> Path:

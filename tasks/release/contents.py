@@ -5,19 +5,25 @@ import io
 import math
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import PIL.Image
 import polars as pl
 from pydantic import ValidationError
 
+from schemas.policy import Action, Over, Policy
 from schemas.release import CONFIGS, KEYS
 from tasks.images.rebuild import is_pixels_alone
-from tasks.providers.embedded.pii.patterns import find_patterns
+from tasks.providers.embedded.pii.patterns import PATTERNS, find_patterns
 from tasks.providers.embedded.pii.text_pii import without_overlaps
+from tasks.release.declared import READ_ERRORS, sound_groups
 from tasks.release.gather import WINNERS
 from tasks.release.identifiers import identifiers_in
 from tasks.storage.content_id import Distinct
+from tasks.release.registered import path_in_release
+from tasks.release.shards import released_prompts
+from tasks.storage.distinct import Distinct
 
 _PEOPLE = {"user_id", "judge"}
 _ROLES = {"chat": {"user", "assistant"}, "battle": {"user", "assistant"}, "bench": {"user"}, "failures": {"user"}}
@@ -30,6 +36,16 @@ IMAGE_NAME = re.compile(r"[0-9a-f]{32}\.(?:png|jpeg)")
 """Name of a released image: content id and format."""
 CONTENT_ID_DIGITS = 32
 Row = Mapping[str, Any]
+
+
+def forbidden_data(policy: Policy) -> frozenset[str]:
+    """Types of personal data in messages that a policy drops or redacts."""
+    found: set[str] = set()
+    for rule in policy.rules:
+        stops = rule.action in (Action.DROP, Action.REDACT)
+        if stops and (rule.signal, rule.over) == ("text_pii.types", Over.MESSAGES):
+            found |= set(rule.contains_any or (pattern.type for pattern in PATTERNS))
+    return frozenset(found)
 
 
 def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
@@ -76,8 +92,43 @@ def _texts(group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
     for name in (column for column in (*_TURNS, *_WORDS) if column in group.columns):
         said = group[name] if name in _WORDS else group[name].explode().struct.field("content")
         for text in said.drop_nulls().unique(maintain_order=True):
-            if kinds := {span.type for span in without_overlaps(find_patterns(text))} & forbidden:
+            if kinds := personal_data(text) & forbidden:
                 yield f"a message in {name} holds personal data: {', '.join(sorted(kinds))}"
+
+
+def personal_data(text: str) -> set[str]:
+    """Types of personal data that patterns find in a text."""
+    return {span.type for span in without_overlaps(find_patterns(text))}
+
+
+def wrong_texts(path: str, texts: pl.Series, forbidden: frozenset[str], named: str = "a text") -> Iterator[str]:
+    """Problems of texts of a file that hold personal data of forbidden types."""
+    for text in texts.drop_nulls().unique(maintain_order=True):
+        if kinds := personal_data(text) & forbidden:
+            yield f"{path}: {named} holds personal data: {', '.join(sorted(kinds))}"
+
+
+def sound_items(folder: Path, table: str) -> tuple[pl.DataFrame | None, list[str]]:
+    """Rows of a table about prompts of `bench`, None without a readable file; and problems of the file and the ids."""
+    path = path_in_release(table)
+    if not (folder / path).is_file():
+        return None, []
+    try:
+        rows = pl.concat(sound_groups(folder / path))
+    except READ_ERRORS as error:
+        return None, [f"{path}: its pages cannot be read ({type(error).__name__})"]
+    known = pl.Series(list(released_prompts(folder)), dtype=pl.String)
+    strangers = rows.filter(~pl.col("question_id").is_in(known.implode()))["question_id"]
+    problems = [f"{path}: {name!r} is no prompt of the benchmark" for name in strangers]
+    if rows["question_id"].is_duplicated().any():
+        problems.append(f"{path}: a prompt is there more than once")
+    return rows, problems
+
+
+def wrong_identifiers(path: str, texts: pl.Series) -> Iterator[str]:
+    """Problems of texts of a file that hold an identifier."""
+    for found in identifiers_in(texts).values():
+        yield f"{path}: a text holds an identifier: {', '.join(sorted(found))}"
 
 
 def _shown(turns: list[dict[str, Any]]) -> Iterator[tuple[str, int, int]]:

@@ -1,4 +1,4 @@
-"""Writes the dataset card, with the columns of VisionArena's Table 1, and checks it against manifest and rows."""
+"""Writes the dataset card, with the columns of VisionArena's Table 1."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -14,17 +14,16 @@ from schemas.release import CONFIGS, Manifest
 from schemas.row import described_columns, inner_rows
 from schemas.run import Funnel
 from tasks.providers.embedded.texts import Cl100k
-from tasks.release.build import CARD
 from tasks.release.failing import unmeasured_line
+from tasks.release.registered import ReleasePart
 from tasks.runtime.untrusted import markdown_text
 from tasks.storage.content_id import Distinct
 from tasks.storage.queries.funnel import reason_texts
 
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 """The Hub's size categories: (row limit, name)."""
-_MAY_BE_UNKNOWN = (7, 8)
-"""Cells that may be – in the card, because tokens need not have been measured: mean tokens of prompts and answers."""
 UNKNOWN = "–"
+TEMPLATE = Path(__file__).with_suffix(".md")
 
 _PEOPLE = {"chat": "user_id", "battle": "judge"}
 _MODELS = {"chat": ["model"], "battle": ["model_a", "model_b"]}
@@ -45,7 +44,7 @@ def dataset_card(
     """README.md of a release.
 
     `statistics`: configuration -> cells of the statistics table. `bench`: rows of bench_funnel, bench_measures and
-    bench_agreement. `sections`: those that only some releases have (`sections/`).
+    bench_agreement. `sections`: those that only some releases have.
     """
     about = {
         "pretty_name": "Vision arena conversations",
@@ -58,7 +57,7 @@ def dataset_card(
     texts = reason_texts(Policy.model_validate(manifest.policy))
     schemas = {name: CONFIGS[name] for name in configs_with_rows(manifest.counts)}
     return render_card(
-        Path(__file__).with_suffix(".md"),
+        TEMPLATE,
         front_matter=front_matter(about),
         manifest=manifest,
         funnel=funnel,
@@ -78,6 +77,11 @@ def dataset_card(
         unmeasured=unmeasured_line(manifest),
         contact=markdown_text(manifest.policy.get("contact") or ""),
     )
+
+
+def card_sections(release: Path, prompts: int, parts: Sequence[ReleasePart]) -> str:
+    """The sections that only some releases have, from the files of the release alone. `prompts`: those of `bench`."""
+    return "".join(part.section.text(release, prompts) for part in parts if part.section)
 
 
 def render_card(template: Path, **words: Any) -> str:
@@ -115,64 +119,6 @@ def split_card(card: str) -> tuple[dict[str, Any], str]:
     if opening or not isinstance(about, dict):
         raise ValueError("no front matter")
     return about, text
-
-
-def wrong_numbers(folder: Path, manifest: Manifest, statistics: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """Problems of the card's numbers: counts and outcomes against the manifest, statistics against the rows."""
-    card = (folder / CARD).read_text(encoding="utf-8")
-    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in card.splitlines() if "|" in line]
-    shown = {row[0]: row[1:] for row in reversed(cells)}  # when a first cell is repeated, its first row counts
-    for config in configs_with_rows(manifest.counts):
-        expected = f"{manifest.counts[config]:,}"
-        if shown.get(f"`{config}`", [""])[0] != expected:
-            yield f"{CARD}: rows of {config} are not the {expected} that the release has"
-    for config, right in statistics.items():
-        if not manifest.counts[config]:
-            continue
-        found = shown.get(dataset_name(config), [])
-        unknown = [number for number, each in enumerate(found) if each == UNKNOWN and number in _MAY_BE_UNKNOWN]
-        if found != [UNKNOWN if number in unknown else cell for number, cell in enumerate(right)]:
-            yield f"{CARD}: statistics of {config} are not those of its rows, {' | '.join(right)}"
-    gone = Funnel.model_validate(manifest.funnel)
-    reasons = [(f"{outcome}: {reason}", f"{lines:,}") for outcome, reason, lines in gone.reasons()]
-    table = [(row[0], row[1]) for row in cells if row[0].startswith(("dropped: ", "rejected: ")) and len(row) > 1]
-    if funnel_line(gone) not in card or sorted(table) != sorted(reasons):
-        yield f"{CARD}: where the log lines went is not what the manifest says"
-
-
-def wrong_sentences(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Problems of the card's sentences that differ from the manifest."""
-    card = (folder / CARD).read_text(encoding="utf-8")
-    flowing = " ".join(card.split())
-    notice = "**Built with embedded stand-ins**"
-    stand_ins = [f"{notice} ({', '.join(manifest.embedded_providers)})"] if manifest.embedded_providers else []
-    figures = [f"> * {name}: {' '.join(found.split())}" for name, found in manifest.embedded_recall.items()]
-    expected = {
-        "the version": f" Version {manifest.version} of an arena dataset",
-        "the first or last day": f"raw logs of {manifest.first_day} to {manifest.last_day} under",
-        "the policy": f"the policy `{manifest.policy['name']}` ({manifest.policy_hash})",
-        "what was withheld": f" {manifest.counts['withheld_for_bench']:,} kept conversations are not in `chat`",
-    }
-    if contact := markdown_text(str(manifest.policy.get("contact") or "")):
-        expected["the address for removals"] = f"Write to {contact} with"
-    if line := unmeasured_line(manifest):
-        expected["what was not measured"] = f"**Not measured**, and null: {line}."
-    yield from (
-        f"{CARD}: {what} is not what the manifest says"
-        for what, line in expected.items()
-        if " ".join(line.split()) not in flowing
-    )
-    if flowing.count(notice) != len(stand_ins) or not all(each in flowing for each in [*stand_ins, *figures]):
-        yield f"{CARD}: which stand-ins it was built with is not what the manifest says"
-    try:
-        about, _ = split_card(card)
-    except ValueError:
-        about = {}
-    if (about.get("configs"), about.get("license")) != (
-        data_files(manifest.counts),
-        manifest.policy.get("licence") or "other",
-    ):
-        yield f"{CARD}: its front matter does not name the configurations, their files and the licence of the release"
 
 
 def configs_with_rows(counts: Mapping[str, int]) -> list[str]:

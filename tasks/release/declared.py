@@ -1,6 +1,5 @@
 """Checks the Parquet files of a release: declared columns, readable pages, and no data beside the rows."""
 
-import re
 from collections.abc import Iterator
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -10,40 +9,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from schemas.errors import BadInput
-from schemas.judge_release import JUDGE_FILES
-from schemas.rating import Rating
-from schemas.release import CONFIGS, Manifest, MapPoint, ReleasedColumn, ReleasedGenerated, ReleasedItem
+from schemas.release import CONFIGS, Manifest, ReleasedColumn
 from schemas.row import arrow_schema
 from tasks.release.fetched import maker
 from tasks.release.identifiers import identifiers_in
+from tasks.release.registered import RELEASED_TABLES, columns_of, table_of
 from tasks.release.shards import METADATA_KEY, feature_schema, features_of, shard_schema, shards
 from tasks.storage.parquet import read_parquet_schema
 
 READ_ERRORS = (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError)
 """What readers raise for broken pages."""
-_LEADERBOARD, _TOPICS, _WRITTEN, _GENERATED = "leaderboard", "topics", "written", "generated"
-JUDGE_FOLDER = "leaderboard/judge"
-_ELEMENT = re.compile(r"\blist<\w+:")
 _METADATA = {b"ARROW:schema", METADATA_KEY}
 _MAGIC_BYTES, _FOOTER_BYTES = 4, 8
 
 
 def declared_columns() -> dict[str, list[ReleasedColumn]]:
-    """The columns that this version writes: of configurations, leaderboards, map, written and generated items."""
-    schemas = {config: shard_schema(config) for config in CONFIGS}
-    schemas |= {
-        _LEADERBOARD: arrow_schema(Rating),
-        _TOPICS: arrow_schema(MapPoint),
-        _WRITTEN: arrow_schema(ReleasedItem),
-        _GENERATED: arrow_schema(ReleasedGenerated),
+    """The columns that this version writes, by name of the table."""
+    return {
+        name: columns_of(shard_schema(name) if name in CONFIGS else arrow_schema(table.row))
+        for name, table in RELEASED_TABLES.items()
     }
-    schemas |= {f"{JUDGE_FOLDER}/{name}": arrow_schema(row) for name, row in JUDGE_FILES.items()}
-    return {name: _columns(schema) for name, schema in schemas.items()}
-
-
-def _columns(schema: pa.Schema) -> list[ReleasedColumn]:
-    """Names and types of columns. List elements are called `element`, whether Arrow or Parquet named them."""
-    return [ReleasedColumn(name=field.name, type=_ELEMENT.sub("list<element:", str(field.type))) for field in schema]
 
 
 def check_shards(folder: Path) -> None:
@@ -70,13 +55,13 @@ def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
             f"{maker(manifest.software)}"
         )
     for name in sorted(name for name in manifest.files if name.endswith(".parquet")):
-        table = name.removesuffix(".parquet") if name.startswith(JUDGE_FOLDER) else name.partition("/")[0]
+        table = table_of(name)
         try:
             found = read_parquet_schema(folder / name)
         except (pa.ArrowException, OSError) as error:
             yield f"{name}: not a Parquet file that can be read ({type(error).__name__})"
             continue
-        if _columns(found) != own.get(table):
+        if columns_of(found) != own.get(table):
             yield f"{name}: columns or their types differ from the declared ones"
         elif table in CONFIGS and not _has_features(found):
             yield f"{name}: its metadata does not tell `datasets` what the columns are"

@@ -13,11 +13,10 @@ import pyarrow as pa
 from schemas.policy import Action, Rule
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.release_diff import Bump, ReleaseDiff, RowChange
+from tasks.release.core_parts import CORE_PARTS
 from tasks.release.declared import check_shards
 from tasks.release.fetched import read_manifest
-from tasks.release.items.generated import changed_generated
-from tasks.release.items.written import changed_items
-from tasks.release.map_file import moved_points
+from tasks.release.registered import OpenRelease, PartsOf
 from tasks.release.shards import shards
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import read_parquet_groups, read_parquet_schema
@@ -47,10 +46,11 @@ Why = Callable[[str, Sequence[str]], Mapping[str, list[str]]]
 def diff_releases(
     old: Path,
     new: Path,
+    parts: PartsOf,
     why: Why = lambda config, keys: {},
     tell: Callable[[RowChange], None] = lambda change: None,
 ) -> ReleaseDiff:
-    """The difference between two releases.
+    """The difference between two releases. `parts` gives what products add to the later one.
 
     `why(config, ids)` returns the reasons on record for removed rows. `tell` is called with every row that differs,
     ordered by configuration and id. Raises BadInput when a folder is not a readable release.
@@ -82,8 +82,9 @@ def diff_releases(
         bump = Bump.MINOR
     else:
         bump = Bump.PATCH if "changed" in kinds else Bump.NONE
+    made_of = [*CORE_PARTS, *parts(OpenRelease(new, after, None))]
     return ReleaseDiff(
-        rules=[*_rules(before, after), *moved_points(old, new), *changed_items(old, new), *changed_generated(old, new)],
+        rules=[*_rules(before, after), *(line for part in made_of for line in part.changed(old, new))],
         schema_changes=schema_changes,
         rows=dict(rows),
         columns={config: dict(counts.most_common()) for config, counts in columns.items()},

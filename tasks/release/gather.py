@@ -3,7 +3,7 @@
 Only the columns of `schemas.release` are released. Rows have image ids; the images are added when shards are written.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import polars as pl
 
@@ -23,6 +23,12 @@ from tasks.storage.queries.conversation_features import (
     with_labels,
 )
 from tasks.storage.queries.kept import kept_conversations, unsafe_documents
+from tasks.bench.contamination.guard import Guard, public_prompts
+from tasks.storage.parquet import compact
+from tasks.storage.queries.blocks import BLOCK_ROWS, battle_blocks, conversation_blocks
+from tasks.storage.queries.conversation_features import CATEGORIES, TAXONOMY, conversation_features, with_labels
+from tasks.storage.queries.documents import kept_conversations
+from tasks.storage.queries.language_names import english_name
 from tasks.storage.queries.released import battles_as_released, conversations_as_released
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
@@ -40,18 +46,28 @@ _OF_BATTLES = 4
 class Gathered:
     """All rows of a release: kept by the decisions and not withheld for the benchmark.
 
-    Rows have `image_ids` in place of images; chat rows also have token counts, which are not released. Memory holds one
-    block of conversations, the benchmark, and the conversations similar to it.
+    `_placed` says where a kept conversation goes; the rest joins its row. Rows have `image_ids` in place of images;
+    chat rows also have token counts, which are not released. Memory holds one block of conversations, the benchmark,
+    and the conversations similar to it.
     """
 
-    def __init__(self, store: Store, versions: Versions, bench: BenchSettings, block_rows: int = BLOCK_ROWS) -> None:
+    def __init__(
+        self,
+        store: Store,
+        versions: Versions,
+        bench: BenchSettings,
+        items: pl.Series,
+        left_out: Collection[str] = (),
+        block_rows: int = BLOCK_ROWS,
+    ) -> None:
+        """`items`: conversations that are items of written or generated benchmarks, `left_out` those not released."""
         self.withheld_for_bench = 0
         """Number of kept conversations left out of chat because of the benchmark; set while chat rows are read."""
         self._store, self._versions, self._block_rows = store, versions, block_rows
-        left_out = set[str]().union(*found_wanting(store).values())
-        self._drawn = public_prompts(store).filter(~public_prompts(store).is_in(sorted(left_out)))
+        public = public_prompts(store, items)
+        self._drawn = public.filter(~public.is_in(sorted(left_out)))
         self._conversations = conversation_blocks(store, block_rows)
-        self._guard = Guard(store, versions, bench, public_prompts(store))
+        self._guard = Guard(store, versions, bench, items)
         for block in self._conversations:
             self._guard.learn(block, _kept(block))
         self._conversations.divide(
@@ -65,20 +81,32 @@ class Gathered:
         made = {"chat": self._chat, "battle": self._battle, "bench": self._bench, "failures": self._failures}
         return made[config]()
 
+    def _placed(self, block: Store) -> pl.DataFrame:
+        """The kept conversations of a block, in released form, with where they go.
+
+        `drawn`: its prompt is in `bench`. `on_bench`: on a prompt of `bench` or one alike, so not in `chat`, and marked
+        in `battle`. `hidden`: on a prompt of the hidden split, so nowhere.
+        """
+        kept, name = _kept(block), pl.col("conversation_id")
+        out = self._guard.withheld(block, kept)
+        return kept.with_columns(
+            drawn=name.is_in(self._drawn.implode()),
+            on_bench=name.is_in(list(out.bench)),
+            hidden=name.is_in(list(out.hidden)),
+        )
+
     def _chat(self) -> Iterator[pl.DataFrame]:
         self.withheld_for_bench = 0
         for block in self._conversations:
-            kept, out = self._kept_and_withheld(block)
-            chat = kept.filter(~pl.col("conversation_id").is_in([*out.bench, *out.hidden]))
-            self.withheld_for_bench += kept.height - chat.height
+            placed = self._placed(block)
+            chat = placed.filter(~pl.col("on_bench"), ~pl.col("hidden"))
+            self.withheld_for_bench += placed.height - chat.height
             yield chat_rows(_joined(block, chat, self._versions))
 
     def _bench(self) -> Iterator[pl.DataFrame]:
         found: list[pl.DataFrame] = []
         for block in self._conversations:
-            kept, out = self._kept_and_withheld(block)
-            drawn = self._drawn.filter(~self._drawn.is_in(list(out.hidden)))
-            public = kept.filter(pl.col("conversation_id").is_in(drawn.implode()))
+            public = self._placed(block).filter("drawn", ~pl.col("hidden"))
             if public.height or not found:
                 found.append(compact(bench_rows(_joined(block, public, self._versions))))
         yield pl.concat(found).sort("question_id")
@@ -90,27 +118,21 @@ class Gathered:
         drawn = drawn.drop("document_id")
         found: list[pl.DataFrame] = []
         for block in self._conversations:
-            kept, out = self._kept_and_withheld(block)
-            shown = kept.filter(pl.col("document_id").is_in(documents))
+            shown = self._placed(block).filter(pl.col("document_id").is_in(documents))
             unsafe |= set(unsafe_documents(block, shown, self._versions))
-            shown = shown.filter(~pl.col("conversation_id").is_in(list(out.hidden)))
-            shown = shown.filter(pl.col("conversation_id").is_in(drawn["conversation_id"].implode()))
+            shown = shown.filter(pl.col("conversation_id").is_in(drawn["conversation_id"].implode()), ~pl.col("hidden"))
             if shown.height or not found:
-                rows = _joined(block, shown, self._versions).join(drawn, on="conversation_id", maintain_order="left")
-                found.append(compact(rows))
+                rows = _joined(block, shown.drop("drawn"), self._versions)
+                found.append(compact(rows.join(drawn, on="conversation_id", maintain_order="left")))
         safe = pl.concat(found).filter(~pl.col("document_id").is_in(list(unsafe)))
         yield failure_rows(safe)
 
     def _battle(self) -> Iterator[pl.DataFrame]:
         for block in battle_blocks(self._store, max(1, self._block_rows // _OF_BATTLES)):
-            _, out = self._kept_and_withheld(block)
+            places = self._placed(block).select("conversation_id", "on_bench", "hidden")
             labelled = with_labels(block, conversations_as_released(block), self._versions)
             sides = _joined(block, labelled, self._versions)
-            yield battle_rows(_battles(block, sides, out))
-
-    def _kept_and_withheld(self, block: Block) -> tuple[pl.DataFrame, Withheld]:
-        kept = _kept(block)
-        return kept, self._guard.withheld(block, kept)
+            yield battle_rows(_battles(block, sides, places))
 
 
 def _kept(block: Store) -> pl.DataFrame:
@@ -130,14 +152,18 @@ def _joined(block: Store, conversations: pl.DataFrame, versions: Versions) -> pl
     )
 
 
-def _battles(block: Store, conversations: pl.DataFrame, out: Withheld) -> pl.DataFrame:
-    """Kept battles joined with both sides, without those on hidden prompts. Prompt columns come from the left side."""
+def _battles(block: Store, conversations: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
+    """Kept battles joined with both sides, without those on hidden prompts. Prompt columns come from the left side.
+
+    `places`: conversation_id, on_bench and hidden of the kept conversations.
+    """
     decided = block.read("decisions", ["item_kind", "item_id", "keep", "vote_reason_withheld"])
     kept = decided.filter("keep", item_kind="battle").select("vote_reason_withheld", battle_id="item_id")
     battles = battles_as_released(block).join(kept, on="battle_id", maintain_order="left")
     shown = pl.col("vote_reason_withheld").list.len() == 0  # null when nothing was written or decided
     battles = battles.with_columns(vote_reason=pl.when(shown).then("vote_reason"))
-    battles = battles.filter(~pl.any_horizontal(pl.col(_SIDES).is_in(list(out.hidden))))
+    hidden = places.filter("hidden")["conversation_id"].implode()
+    battles = battles.filter(~pl.any_horizontal(pl.col(_SIDES).is_in(hidden)))
     style = list(SideMetadata.model_fields)
     for letter in ("a", "b"):
         side = conversations.select(
@@ -149,7 +175,7 @@ def _battles(block: Store, conversations: pl.DataFrame, out: Withheld) -> pl.Dat
     own = [name for name in conversations.columns if name not in {*battles.columns, *style}]
     prompt = conversations.select(own).rename({"conversation_id": "conversation_a"})
     return battles.join(prompt, on="conversation_a", maintain_order="left").with_columns(
-        in_bench=pl.col("conversation_a").is_in(list(out.bench))
+        in_bench=pl.col("conversation_a").is_in(places.filter("on_bench")["conversation_id"].implode())
     )
 
 
@@ -163,29 +189,22 @@ def _categories() -> pl.Expr:
     return pl.struct(pl.col(columns[name]).alias(name) for name in sorted(columns))
 
 
+_PLACE = ("topic_id", "x", "y")
+
+
 def chat_rows(kept: pl.DataFrame) -> pl.DataFrame:
     """Rows of `chat`, with `image_ids`, token counts and place on the map.
 
     `kept`: conversations with features, topic and preset.
     """
+    same = ("conversation_id", "image_ids", "model", "num_turns", "user_id", "preset_dataset", "topic")
     return kept.sort("tstamp", "conversation_id").select(
-        "image_ids",
-        "conversation_id",
-        "model",
-        "num_turns",
+        *(*same, "context_tokens", "assistant_tokens", *_PLACE),
         conversation=_messages("turns"),
         language=_LANGUAGE,
-        user_id="user_id",
         tstamp=_SECONDS,
         is_preset=pl.col("preset_dataset").is_not_null(),
-        preset_dataset="preset_dataset",
         categories=_categories(),
-        topic="topic",
-        topic_id="topic_id",
-        context_tokens="context_tokens",
-        assistant_tokens="assistant_tokens",
-        x="x",
-        y="y",
     )
 
 
@@ -195,27 +214,19 @@ def battle_rows(kept: pl.DataFrame) -> pl.DataFrame:
     `kept`: battles with both conversations' columns, suffixed _a and _b.
     """
     return kept.sort("tstamp", "battle_id").select(
+        *("image_ids", "model_a", "model_b", "vote_reason", "judge", "in_bench", *_PLACE),
         question_id="battle_id",
-        model_a="model_a",
-        model_b="model_b",
         winner=pl.col("winner").replace_strict(WINNERS, return_dtype=pl.String),
-        vote_reason="vote_reason",
-        judge="judge",
         conversation_a=_messages("turns_a_side"),
         conversation_b=_messages("turns_b_side"),
         num_turns="turns_a",
         anony="anonymous",
         language=_LANGUAGE,
         tstamp=_SECONDS,
-        image_ids="image_ids",
         conv_metadata=pl.struct(pl.col("context_tokens").cast(pl.Int64), a=_side("a"), b=_side("b")),
         categories=_categories(),
         taxonomy=pl.struct(TAXONOMY),
         is_preset=pl.col("preset_dataset").is_not_null(),
-        in_bench="in_bench",
-        topic_id="topic_id",
-        x="x",
-        y="y",
     )
 
 
@@ -226,33 +237,15 @@ def _side(letter: str) -> pl.Expr:
 def bench_rows(drawn: pl.DataFrame) -> pl.DataFrame:
     """Rows of `bench`, with `image_ids` and place on the map: user messages without answers."""
     return drawn.sort("conversation_id").select(
-        question_id="conversation_id",
-        turns=_asked(),
-        image_ids="image_ids",
-        topic="topic",
-        topic_id="topic_id",
-        categories=_categories(),
-        x="x",
-        y="y",
+        "image_ids", "topic", *_PLACE, question_id="conversation_id", turns=_asked(), categories=_categories()
     )
 
 
 def failure_rows(drawn: pl.DataFrame) -> pl.DataFrame:
     """Rows of `failures`, with `image_ids`. `drawn`: conversations with features and columns of table `failures`."""
+    found = ("failure_type", "reviewed", "typed_by", "judges", "both_bad", "models")
     return drawn.sort("conversation_id").select(
-        question_id="conversation_id",
-        turns=_asked(),
-        image_ids="image_ids",
-        failure_type="failure_type",
-        reviewed="reviewed",
-        typed_by="typed_by",
-        judges="judges",
-        both_bad="both_bad",
-        models="models",
-        categories=_categories(),
-        topic_id="topic_id",
-        x="x",
-        y="y",
+        "image_ids", *found, *_PLACE, question_id="conversation_id", turns=_asked(), categories=_categories()
     )
 
 

@@ -12,7 +12,7 @@ from datasets import Features, Image, List
 from schemas.release import CONFIGS
 from schemas.row import arrow_schema
 from tasks.images.decode import released_file
-from tasks.storage.parquet import parquet_writer
+from tasks.storage.parquet import parquet_writer, read_parquet_groups
 from tasks.storage.tables import Store
 
 LAYOUT = 5
@@ -29,6 +29,13 @@ _IMAGE_TABLES = ("images", "redacted_images")
 def shards(folder: Path, config: str) -> list[Path]:
     """The Parquet files of a configuration, in order."""
     return sorted((folder / config / "data").glob("train-*.parquet"))
+
+
+def released_prompts(folder: Path) -> Iterator[str]:
+    """Ids of the prompts of `bench` in a folder of a release."""
+    for shard in shards(folder, "bench"):
+        for group in read_parquet_groups(shard, ["question_id"]):
+            yield from group["question_id"]
 
 
 def features(config: str) -> Features:

@@ -2,10 +2,10 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 from fsspec.implementations.local import LocalFileSystem
@@ -18,24 +18,21 @@ from schemas.release import CONFIGS, Manifest
 from schemas.run import Funnel, StageReport
 from schemas.settings import Settings
 from tasks.providers import EMBEDDED, EMBEDDED_RECALL, MAKERS, Providers
-from tasks.release.boards.judge_files import write_judge_files
-from tasks.release.boards.leaderboards import write_leaderboards
 from tasks.release.build import checked_version, place, released_files, staging_folder, write_manifest
 from tasks.release.contents import ImageLists
-from tasks.release.dataset_card import COMPARED, Statistics, dataset_card
+from tasks.release.core_parts import CORE_PARTS, MapFile
+from tasks.release.dataset_card import COMPARED, Statistics, card_sections, dataset_card
 from tasks.release.declared import declared_columns
 from tasks.release.failing import failing_lines, unmeasured
 from tasks.release.gather import Gathered
-from tasks.release.items.generated import write_generated_file
-from tasks.release.items.written import forbidden_data, write_items_file
-from tasks.release.map_file import MapFile
-from tasks.release.runners import write_runners
-from tasks.release.sections import card_sections
+from tasks.release.registered import ReleasePart, Unsealed
 from tasks.release.shards import LAYOUT, ReleasedImages, write_shards
 from tasks.runtime.timing import timed
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.bench import bench_evidence, topics_fit
 from tasks.storage.queries.benches.judged import embedded_judge
+from tasks.storage.queries.benches.bench import bench_evidence, topics_fit
+from tasks.storage.queries.decided import is_decided
 from tasks.storage.queries.funnel import funnel
 from tasks.storage.queries.kept import is_decided
 from tasks.storage.queries.released import days
@@ -77,8 +74,11 @@ def check_providers(settings: Settings) -> StageReport:
 
 
 @task(cache_policy=NO_CACHE)
-def build_release(settings: Settings, versions: Versions) -> Built:
-    """Write shards to a staging folder."""
+def build_release(settings: Settings, versions: Versions, items: pl.Series, left_out: Collection[str]) -> Built:
+    """Write shards to a staging folder.
+
+    `items`: conversations that are items of written or generated benchmarks, which are in `bench` but for `left_out`.
+    """
     store = Store.open(settings.store)
     if all(rows.is_empty() for rows in store.read_slices("decisions", ["item_id"])):
         raise BadInput(f"store {settings.store!r} holds no decisions to release; run the stages before it first")
@@ -94,7 +94,7 @@ def build_release(settings: Settings, versions: Versions) -> Built:
     staging = staging_folder(store)
     shutil.rmtree(staging, ignore_errors=True)  # left by a killed build
     staging.mkdir(parents=True, mode=0o777 if isinstance(store.fs, LocalFileSystem) else 0o700)
-    gathered = Gathered(store, versions, settings.bench)
+    gathered = Gathered(store, versions, settings.bench, items, left_out)
     counts = dict.fromkeys(CONFIGS, 0)
     statistics = {config: Statistics(config) for config in COMPARED}
     shown = {config: ImageLists(config) for config in CONFIGS}
@@ -119,19 +119,22 @@ def build_release(settings: Settings, versions: Versions) -> Built:
 
 @task(cache_policy=NO_CACHE)
 @timed
-def seal_release(settings: Settings, providers: Providers, versions: Versions, built: Built) -> StageReport:
-    """Write leaderboards, card and manifest, then move the folder to `releases/<version>`."""
+def seal_release(
+    settings: Settings, providers: Providers, versions: Versions, built: Built, parts: Sequence[ReleasePart]
+) -> StageReport:
+    """Write leaderboards, `parts` of products, card and manifest, then move the folder to `releases/<version>`."""
     store, staging = Store.open(settings.store), built.staging
-    write_leaderboards(store.read("ratings"), staging / "leaderboard")
-    if built.counts["bench"]:
-        write_runners(staging)
     gone, decided = funnel(store), _policy_hash(store)
-    policy = Policy.model_validate(json.loads(store.read_bytes(f"policies/{decided}.json") or b"{}"))
-    write_items_file(store, staging, versions, forbidden_data(policy))
-    makers = write_generated_file(store, staging, forbidden_data(policy))
-    judge = write_judge_files(store, staging, settings.with_answers, decided)
-    manifest = _manifest(store, settings, providers, versions, gone, built, makers).model_copy(update={"judge": judge})
-    sections = card_sections(staging, built.counts["bench"])
+    stored = json.loads(store.read_bytes(f"policies/{decided}.json") or b"{}")
+    policy = Policy.model_validate(stored)
+    unsealed = Unsealed(store, staging, built.counts, versions, policy, decided, settings.with_answers)
+    made_of = [*CORE_PARTS, *parts]
+    told = [part.write(unsealed) for part in made_of]
+    stand_ins = [*providers.stand_ins, *(name for each in told for name in each.get("embedded_providers", ()))]
+    manifest = _manifest(store, settings, providers, versions, gone, built, sorted(stand_ins), stored)
+    judge: dict[str, str] = next((each["judge"] for each in told if "judge" in each), {})
+    manifest = manifest.model_copy(update={"judge": judge})
+    sections = card_sections(staging, built.counts["bench"], made_of)
     card = dataset_card(manifest, gone, built.statistics, bench_evidence(store), sections)
     (staging / "README.md").write_text(card, encoding="utf-8")
     write_manifest(manifest.model_copy(update={"files": released_files(staging)}), staging)
@@ -152,11 +155,9 @@ def _manifest(
     versions: Versions,
     gone: Funnel,
     built: Built,
-    makers: list[str],
+    stand_ins: list[str],
+    policy: dict[str, Any],
 ) -> Manifest:
-    """`makers`: capabilities of released items made on demand whose providers were stand-ins."""
-    decided, stand_ins = _policy_hash(store), sorted([*providers.stand_ins, *embedded_judge(store), *makers])
-    policy = json.loads(store.read_bytes(f"policies/{decided}.json") or b"{}")
     of_days = days(store)
     return Manifest(
         version=checked_version(settings.release or f"{of_days[-1]:%Y.%m.%d}"),
@@ -169,7 +170,7 @@ def _manifest(
         unmeasured=unmeasured(store, versions, {c: name for c, name in providers.names.items() if name != EMBEDDED}),
         policy=policy | {"banned_users": []},
         banned_users=len(policy["banned_users"]),
-        policy_hash=decided,
+        policy_hash=_policy_hash(store),
         settings=settings.model_dump(mode="json", include=_RELEVANT),
         topics_fit=topics_fit(store),
         first_day=str(of_days[0]),

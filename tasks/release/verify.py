@@ -9,38 +9,39 @@ import polars as pl
 from schemas.policy import Policy
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.run import Funnel
-from tasks.release.boards.judge_files import wrong_judge_files
-from tasks.release.boards.leaderboards import wrong_boards
+from tasks.bench.contamination.alike import ALIKE_OVERLAP
+from tasks.bench.contamination.prompt_index import PromptIndex, normalised
 from tasks.release.build import MANIFEST, seal, wrong_files
-from tasks.release.contents import ImageContents, ImageLists, wrong_rows
-from tasks.release.dataset_card import COMPARED, Statistics, wrong_numbers, wrong_sentences
+from tasks.release.card_checks import wrong_numbers, wrong_sections, wrong_sentences
+from tasks.release.contents import ImageContents, ImageLists, forbidden_data, wrong_rows
+from tasks.release.core_parts import CORE_PARTS
+from tasks.release.dataset_card import COMPARED, Statistics
 from tasks.release.declared import READ_ERRORS, beside_rows, sound_groups, unlike_declared
 from tasks.release.fetched import read_manifest, store_of
 from tasks.release.identifiers import identifiers_in_files
-from tasks.release.items.generated import wrong_generated
-from tasks.release.items.written import forbidden_data, wrong_items
-from tasks.release.leaks import bench_leaks, hidden_captions, hidden_leaks
-from tasks.release.map_file import wrong_points
-from tasks.release.sections import wrong_sections
+from tasks.release.registered import OpenRelease, PartsOf, ReleasePart, table_of
 from tasks.release.shards import shards
 from tasks.runtime.progress import Advance, progress
 from tasks.storage.database import TemporaryDatabase
+from tasks.storage.parquet import compact, read_parquet_groups
 from tasks.storage.tables import Store
 
 
-def verify_release(folder: Path, store: Store | None = None) -> list[str]:
+def verify_release(folder: Path, parts: PartsOf, store: Store | None = None) -> list[str]:
     """All problems found, one line each; empty when the release is whole.
 
-    `store` is the store whose hidden split must not be in the release; by default the one that contains the folder.
+    `parts` gives what products add to it. `store` is the store whose hidden split must not be in the release; by
+    default the one that contains the folder.
     """
     manifest = read_manifest(folder)
-    of_store = store or store_of(str(folder))
+    opened = OpenRelease(folder, manifest, store or store_of(str(folder)))
     sealed = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     problems = [] if sealed.get("seal") == seal(sealed) else [f"{MANIFEST}: changed since the release was sealed"]
     problems += [*hidden_leaks(folder, None), *wrong_files(folder, manifest)]
     problems = problems or list(unlike_declared(folder, manifest))
     if problems:
         return problems  # checking rows makes no sense when the files are not the sealed ones
+    made_of = [*CORE_PARTS, *parts(opened)]
     shown, contents = {config: ImageLists(config) for config in CONFIGS}, ImageContents()
     statistics = {config: Statistics(config) for config in COMPARED}
     with progress("rows to verify", sum(manifest.counts[config] for config in CONFIGS)) as advance:
@@ -52,13 +53,10 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
     if not problems:
         tables = sorted(name for name in manifest.files if name.endswith(".parquet"))
         problems = [f"{name}: {problem}" for name in tables for problem in beside_rows(folder / name)]
-        problems += [*wrong_boards(folder), *contents.unlike()]
+        problems += contents.unlike()
     if not problems:
-        problems = list(wrong_judge_files(folder, manifest, _forbidden(manifest)))
-    if not problems:
-        problems = [*bench_leaks(folder), *hidden_leaks(folder, of_store), *wrong_points(folder)]
-        problems += wrong_generated(folder, manifest, _forbidden(manifest))
-        problems += [*wrong_items(folder, _forbidden(manifest)), *hidden_captions(folder, of_store)]
+        problems = [*bench_leaks(folder), *hidden_leaks(folder, opened.store), *_unchecked(manifest, made_of)]
+        problems += [problem for part in made_of for problem in part.wrong(opened)]
     if not problems:
         cells = {config: found.cells() for config, found in statistics.items()}
         others = [config for config, found in shown.items() if found.hexdigest() != manifest.images.get(config)]
@@ -66,12 +64,16 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
             f"{c}: its rows do not show the images that they showed when the release was sealed" for c in others
         ]
         problems += [*wrong_numbers(folder, manifest, cells), *wrong_sentences(folder, manifest)]
-        problems += wrong_sections(folder, manifest.counts["bench"])
+        problems += wrong_sections(folder, manifest.counts["bench"], made_of)
     return problems
 
 
-def _forbidden(manifest: Manifest) -> frozenset[str]:
-    return forbidden_data(Policy.model_validate(manifest.policy))
+def _unchecked(manifest: Manifest, parts: Sequence[ReleasePart]) -> Iterator[str]:
+    """A problem for each table that no part checks."""
+    checked = {*CONFIGS, *(table for part in parts for table in part.tables)}
+    for name in sorted(name for name in manifest.files if name.endswith(".parquet")):
+        if table_of(name) not in checked:
+            yield f"{name}: nothing checks it"
 
 
 def _config(
@@ -83,7 +85,12 @@ def _config(
 ) -> list[str]:
     """Problems of the rows of a configuration. Every row group is read once and given to all of `collect`."""
     problems: list[str] = []
-    key, rows, ids, forbidden = KEYS[config], 0, TemporaryDatabase(), _forbidden(manifest)
+    key, rows, ids, forbidden = (
+        KEYS[config],
+        0,
+        TemporaryDatabase(),
+        forbidden_data(Policy.model_validate(manifest.policy)),
+    )
     ids.run("CREATE TABLE ids (id VARCHAR)")
     for shard in shards(folder, config):
         try:
@@ -107,3 +114,61 @@ def _funnel(manifest: Manifest) -> Iterator[str]:
     sums = (gone.dropped, sum(gone.dropped_by.values())), (gone.rejected, sum(gone.rejected_by.values()))
     if gone.lines != gone.kept + gone.dropped + gone.rejected or any(total != parts for total, parts in sums):
         yield f"{MANIFEST}: the outcomes of the log lines do not add up to {gone.lines}"
+
+
+def bench_leaks(folder: Path) -> Iterator[str]:
+    """Benchmark prompts and similar prompts in chat, or in battles that are not marked with `in_bench`."""
+    asked = (group for shard in shards(folder, "bench") for group in _prompts(shard, "turns"))
+    bench = pl.concat([pl.DataFrame(schema=_PROMPTS), *asked])
+    index = PromptIndex(bench["prompt"], ALIKE_OVERLAP)
+    for shard in shards(folder, "chat"):
+        for rows in _prompts(shard, "conversation", key="conversation_id"):
+            for key in _alike(rows, bench, index):
+                yield f"chat/{shard.name}: a benchmark prompt is in chat, in conversation {key!r}"
+    for shard in shards(folder, "battle"):
+        for rows in _prompts(shard, "conversation_a", key="question_id", in_bench="in_bench"):
+            for key in _alike(rows.filter(~pl.col("in_bench")), bench, index):
+                yield f"battle/{shard.name}: a benchmark prompt is not marked, in battle {key!r}"
+
+
+_PROMPTS = {"prompt": pl.String, "words": pl.String, "image": pl.String}
+
+
+def _prompts(shard: Path, turns: str, **more: str) -> Iterator[pl.DataFrame]:
+    """Prompt, its normalised words, first image, and the columns `more` of every row, one row group at a time."""
+    for group in read_parquet_groups(shard, [turns, "images.list.element.path", *more.values()]):
+        asked = group.select(
+            prompt=pl.col(turns).list.eval(_ASKED).list.join("\n\n"),
+            image=pl.col("images").list.first().struct.field("path").str.head(32).fill_null(""),
+            **{name: pl.col(column) for name, column in more.items()},
+        )
+        yield asked.with_columns(words=normalised(asked["prompt"])).select(*_PROMPTS, *more)
+
+
+_ASKED = pl.element().struct.field("content").filter(pl.element().struct.field("role") == "user")
+
+
+def _alike(rows: pl.DataFrame, bench: pl.DataFrame, index: PromptIndex) -> pl.Series:
+    """Keys of rows with a benchmark prompt on the same image, or with one of at least 13 words on any image."""
+    numbered = rows.with_row_index()
+    on_image = numbered.join(bench, on=["words", "image"], how="semi")["index"]
+    distinctive = index.find_distinctive(rows["prompt"])["row"]
+    return numbered.filter(pl.col("index").is_in(pl.concat([on_image, distinctive]).implode()))["key"]
+
+
+def hidden_leaks(folder: Path, store: Store | None) -> Iterator[str]:
+    """Files named after a hidden split, and rows on prompts that a store reserves for its hidden split."""
+    for path in sorted(folder.rglob("*")):
+        if "hidden" in path.relative_to(folder).as_posix().lower():
+            yield f"{path.relative_to(folder).as_posix()}: the hidden split is in no release"
+    if store is None:
+        return
+    reserved = store.read("hidden", ["document_id"])
+    names = ["conversation_id", "document_id"]
+    parts = (rows.join(reserved, on="document_id", how="semi") for rows in store.read_slices("conversations", names))
+    secret = pl.concat([store.empty("conversations", names), *map(compact, parts)])
+    for config, key in KEYS.items():
+        for shard in shards(folder, config):
+            ids = pl.concat([pl.Series([], dtype=pl.String), *(g[key] for g in read_parquet_groups(shard, [key]))])
+            for name in ids.filter(ids.is_in(secret["conversation_id"].implode())):
+                yield f"{config}/{shard.name}: {name!r} is reserved for the hidden split"

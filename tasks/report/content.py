@@ -1,7 +1,7 @@
 """Builds the sections of the report from the tables of a store."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 import polars as pl
@@ -10,14 +10,10 @@ from schemas.decision import ALL_DROPS
 from schemas.policy import Policy
 from schemas.run import Funnel
 from schemas.tag_evaluation import TagCount
-from tasks.report.boards import battle_parts, bench_parts
+from tasks.report.boards import battle_parts, bench_parts, vote_parts
 from tasks.report.figures import NAMED_TOPICS, RED, bars, days, matrix, merges, shares, topic_map
-from tasks.report.judged import judge_parts
 from tasks.report.kept import Kept, count_battles, count_conversations
-from tasks.report.page import Content, Part, part
-from tasks.report.reviewed import reviewed_part
-from tasks.report.votes import vote_parts
-from tasks.report.written import written_parts
+from tasks.report.page import SECTIONS, Content, Part, part
 from tasks.storage.queries.conversation_features import (
     ALL_TAGS,
     CRITERIA,
@@ -41,14 +37,16 @@ _LEAVES_MAX = 60
 """Most leaves in the figure of the tree; the table lists all merges."""
 
 
-def report_content(store: Store, versions: Versions) -> Content:
-    """Everything on the page. Sections without data are left out."""
+def report_content(store: Store, versions: Versions, more: Iterable[Part] = ()) -> Content:
+    """Everything on the page, in the order of `sections.yaml`, with `more` sections of products.
+
+    Sections without data are left out.
+    """
     gone, kept, topics = funnel(store), count_conversations(store, versions), topic_counts(store)
     battles, pairs = count_battles(store)
     parts = [
         _removed(gone, decided_policy(store)),
         redactions_part(store),
-        reviewed_part(store),
         _parity(store.read("rule_parity")),
         _days(kept.tallies["day",], battles),
         _counts("models", kept.tallies["model",]),
@@ -60,11 +58,12 @@ def report_content(store: Store, versions: Versions) -> Content:
         *bench_parts(store),
         *battle_parts(store, pairs),
         *vote_parts(store),
-        *judge_parts(store),
-        *written_parts(store),
+        *more,
     ]
+    order = list(SECTIONS)
+    shown = sorted((each for each in parts if each is not None), key=lambda each: order.index(each.key))
     numbers = _numbers(kept, int(battles["battles"].sum()), topics, store.height("bench")) | _vote_reasons(store)
-    return Content(gone, numbers, [each for each in parts if each is not None])
+    return Content(gone, numbers, shown)
 
 
 def _numbers(kept: Kept, battles: int, topics: pl.DataFrame, prompts: int) -> dict[str, int]:

@@ -1,6 +1,8 @@
 """The Prefect task of the report."""
 
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -9,21 +11,33 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.providers import Providers
 from tasks.runtime.timing import timed
-from tasks.storage.queries.benches.judged import embedded_judge
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
+if TYPE_CHECKING:
+    from tasks.report.page import Part
+
 
 @task(cache_policy=NO_CACHE)
 @timed
-def report_release(settings: Settings, providers: Providers, versions: Versions, staging: Path) -> StageReport:
-    """Write the report of the release that is being built in `staging`."""
+def report_release(
+    settings: Settings,
+    providers: Providers,
+    versions: Versions,
+    staging: Path,
+    more: "Callable[[Store], Iterable[Part]]",
+    stand_ins: Collection[str],
+) -> StageReport:
+    """Write the report of the release that is being built in `staging`.
+
+    `more` gives the sections of products, `stand_ins` names theirs.
+    """
     from tasks.report.content import report_content  # imported late: matplotlib and Jinja are slow to load
     from tasks.report.page import write_report
 
     store = Store.open(settings.store)
-    content = report_content(store, versions)
+    content = report_content(store, versions, more(store))
     of_days = days(store)
     decided = next(store.read_slices("decisions", ["policy", "policy_hash"], 1)).row(0)
     about = {
@@ -31,7 +45,7 @@ def report_release(settings: Settings, providers: Providers, versions: Versions,
         "last_day": of_days[-1],
         "policy": decided[0],
         "policy_hash": decided[1],
-        "embedded": sorted([*providers.stand_ins, *embedded_judge(store)]),
+        "embedded": sorted([*providers.stand_ins, *stand_ins]),
     }
     write_report(staging / "report", content, about)
     return StageReport(stage="report", counts={"sections": len(content.parts)})

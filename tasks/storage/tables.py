@@ -8,8 +8,9 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -45,6 +46,8 @@ _PART = re.compile(r"[0-9a-f]{20}\.parquet")
 """Name of a part: 12 digits of the hash of its bytes, 8 of the CRC-32 of its footer, which no page checksum covers."""
 _UNKNOWN = Table(Row, (), {})
 """Stands for a table that this version does not know, of an earlier version or another package."""
+Reader = Callable[[Sequence[str] | None], pl.DataFrame]
+"""Names of columns, None for all -> rows of a table."""
 HOLDS: dict[str, Callable[[], None]] = {}
 """Path of a store whose lease this process holds -> a function that raises when another run has taken it over."""
 
@@ -68,6 +71,7 @@ class Store:
         self.root = root
         self.fs: fsspec.AbstractFileSystem = fs
         self.path: str = path.rstrip("/")
+        self._readers: Mapping[str, Reader] = {}
 
     @classmethod
     def open(cls, root: str, any_layout: bool = False) -> "Store":
@@ -113,6 +117,15 @@ class Store:
         if not self.any_layout and (why := why_not_read(self)):
             raise BadInput(why)
 
+    def showing(self, readers: Mapping[str, Reader]) -> "Store":
+        """The store as if some tables held only the rows that their `readers` return; to read, not to write.
+
+        What takes a store then also works on a part of it.
+        """
+        view = copy(self)
+        view._readers = readers
+        return view
+
     def at(self, relative: str) -> str:
         """Full path of something inside the store."""
         return f"{self.path}/{relative}"
@@ -157,6 +170,8 @@ class Store:
 
     def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """The whole table; an empty frame with the same columns when nothing was written yet."""
+        if table in self._readers:
+            return self._readers[table](columns)
         names = _columns(table) if columns is None else columns
         parts = self.parts(table)
         try:  # part by part: polars copies what Arrow reads, so memory never holds the whole table twice
@@ -184,6 +199,9 @@ class Store:
 
     def read_parts(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """The table one part at a time."""
+        if table in self._readers:
+            yield self.read(table, columns)
+            return
         for part in self.parts(table):
             yield self.read_part(table, part, columns)
 

@@ -14,7 +14,7 @@ import polars as pl
 from schemas.errors import why_unreadable
 from schemas.export import Compat, Exported
 from schemas.release import KEYS
-from tasks.export.records import exports
+from tasks.export.destination import exports
 from tasks.publish.records import publications
 from tasks.release.build import MANIFEST, WITHDRAWN, staging_folder
 from tasks.storage.content_id import Distinct

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from schemas.takedown import NearCopy, Removed
-from tasks.export.records import is_moved, record_name
+from tasks.export.destination import is_moved, record_name
 from tasks.runtime.untrusted import one_line
 
 

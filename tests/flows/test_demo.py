@@ -5,9 +5,9 @@ from pathlib import Path
 
 import flows.commands.demo
 from flows.demo import demo
+from flows.products import problems_of
 from schemas.settings import Settings
 from tasks.demo.answers import BASELINE, board_beside_strengths
-from tasks.release.verify import verify_release
 from tasks.storage.tables import Store
 
 
@@ -23,7 +23,7 @@ def test_the_board_follows_the_planted_strengths_and_is_released_as_that_of_a_st
     found = board_beside_strengths(Path(store.root) / "expected.jsonl", store)
     assert (len(found.models), found.spearman >= 0.6) == (9, True)
     release = Path(store.at(reports[-1].result))
-    assert verify_release(release) == []
+    assert problems_of(release) == []
     assert "The embedded judge, a stand-in, compared answers of 9 models" in (release / "README.md").read_text()
     flows.commands.demo._print_board(Path(store.root))
     assert f"Spearman {found.spearman:.3f}, Kendall {found.kendall:.3f}" in capsys.readouterr().out

@@ -12,11 +12,11 @@ import pytest
 import yaml
 from datasets import Dataset, load_dataset
 
+from flows.products import problems_of
 from schemas.release import CONFIGS, KEYS
 from schemas.run import StageReport
 from schemas.settings import BenchSettings
 from schemas.tables import TABLES
-from tasks.release.verify import verify_release
 from tasks.storage.queries.funnel import funnel, line_outcomes
 from tasks.storage.tables import Store
 
@@ -125,7 +125,7 @@ def test_datasets_opens_the_release_offline_and_images_decode(loaded, config):
 
 
 def test_release_passes_its_own_check(curated):
-    assert verify_release(curated.release) == []
+    assert problems_of(curated.release) == []
 
 
 def test_unmeasured_items_are_not_released(curated, tmp_path):
@@ -193,7 +193,7 @@ def test_the_hidden_split_is_in_no_released_file(curated, tmp_path):
     hidden = store.read("hidden")
     secret = store.read("conversations").join(hidden, on="document_id", how="semi")
     assert hidden["drawn"].sum() > 5
-    assert verify_release(built) == []
+    assert problems_of(built) == []
     names = set(secret["conversation_id"])
     prompts = [turns[0]["content"] for turns in secret.join(hidden.filter("drawn"), on="document_id")["turns"]]
     released: set[str] = set()

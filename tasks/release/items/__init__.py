@@ -1,4 +1,5 @@
-"""What a release says of items that people wrote, and of those that were made on demand.
+"""What benchmarks that people wrote or that were made on demand, and judges, add to a release.
 
-In: the tables about such items, the released benchmark. Out: `written/items.parquet`, `generated/items.parquet`.
+In: the tables of a store. Out: one `ReleasePart` each with its files, checks and sections of card and explorer; and
+sections of the report. The core imports none of this: `flows/products.py` gives it.
 """

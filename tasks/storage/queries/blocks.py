@@ -1,10 +1,11 @@
 """Splits a store into blocks of rows ordered by time, so that memory does not grow with its tables.
 
-A block is a `Store` with some conversations or battles and the rows of other tables that belong to them, so functions
-that take a store also work on a block. The rows of all blocks are in a temporary DuckDB database.
+A block is the store showing some conversations or battles, and the rows of other tables that belong to them. The rows
+of all blocks are in a temporary DuckDB database.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import polars as pl
 
@@ -17,7 +18,8 @@ ROW_BYTES = 4_096
 _OF_TEXTS = [f"signals/{name}" for name in ("tokens", "code", "refusal", "markdown", "named_entities")]
 _OF_DOCUMENTS = [f"signals/{name}" for name in ("categories", "criteria", "taxonomy")]
 
-Wanted = Callable[["Block"], pl.Series]
+Wanted = Callable[[Store], pl.Series]
+"""A block -> ids of rows of another table that belong to it."""
 
 
 def _columns(table: str, *names: str) -> Wanted:
@@ -25,27 +27,6 @@ def _columns(table: str, *names: str) -> Wanted:
 
 
 _CONVERSATION = _columns("conversations", "conversation_id")
-
-
-class Block(Store):
-    """A block of a store. Tables that were not divided are read from the whole store."""
-
-    def __init__(self, store: Store, number: int, divided: set[str], database: TemporaryDatabase) -> None:
-        self.root, self.fs, self.path = store.root, store.fs, store.path
-        self._number, self._divided, self._database = number, divided, database
-
-    def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """The block's rows of a table, in the order of the table."""
-        if table not in self._divided:
-            return super().read(table, columns)
-        empty = self.empty(table, columns)
-        names = ", ".join(f'"{name}"' for name in empty.columns)
-        query = f'SELECT {names} FROM "{table}" WHERE block = ? ORDER BY place'  # noqa: S608 - names are declared ones
-        return self._database.read(query, self._number).cast(empty.schema)
-
-    def read_parts(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
-        """The block's rows of a table as one part."""
-        yield from [self.read(table, columns)] if table in self._divided else super().read_parts(table, columns)
 
 
 class Blocks:
@@ -63,9 +44,17 @@ class Blocks:
             given=(r.with_columns(block=starts.search_sorted(r["tstamp"], "right")) for r in _slices(store, table)),
         )
 
-    def __iter__(self) -> Iterator[Block]:
+    def __iter__(self) -> Iterator[Store]:
+        """The blocks. Tables that were not divided are read from the whole store."""
         for number in range(self.number):
-            yield Block(self._store, number, self._divided, self._database)
+            yield self._store.showing({table: partial(self._rows, table, number) for table in self._divided})
+
+    def _rows(self, table: str, number: int, columns: Sequence[str] | None) -> pl.DataFrame:
+        """A block's rows of a table, in the order of the table."""
+        empty = self._store.empty(table, columns)
+        names = ", ".join(f'"{name}"' for name in empty.columns)
+        query = f'SELECT {names} FROM "{table}" WHERE block = ? ORDER BY place'  # noqa: S608 - names are declared ones
+        return self._database.read(query, number).cast(empty.schema)
 
     def divide(self, tables: Sequence[str], key: str, wanted: Wanted) -> None:
         """Assign to every block the rows of `tables` whose column `key` is one of the ids `wanted(block)`."""

@@ -16,6 +16,9 @@ from tasks.explore.of_release import OfRelease
 from tasks.explore.of_store import OfStore
 from tasks.explore.static_pages import export_pages
 from tasks.policy.explained import explained
+from tasks.release.items.generated_file import GENERATED_ITEMS
+from tasks.release.items.judge_file import JUDGE_BOARD
+from tasks.release.items.written_file import WRITTEN_ITEMS
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store, frame_of
 from tests.builders import facts_frame
@@ -23,6 +26,7 @@ from tests.looked_store import client, strict
 from tests.visit_bench import HIDDEN, visit_bench
 
 EVIL = '</div><script>window.ran = 1</script><img src="https://evil.test/p.png">'
+PARTS = (JUDGE_BOARD, WRITTEN_ITEMS, GENERATED_ITEMS)
 EMAIL = "ada@analytical.example"
 
 
@@ -137,7 +141,7 @@ def release(small_release, tmp_path) -> tuple[Path, str]:
 
 def test_a_prompt_of_a_release_shows_what_its_files_say_on_a_server_and_as_static_pages(release, tmp_path):
     folder, prompt = release
-    source = OfRelease(folder, "1", lambda: False)
+    source = OfRelease(folder, "1", lambda: False, PARTS)
     key = item_key("prompt", prompt)
     page = client(source).get(f"/items/{key}").text
     export_pages(source, tmp_path / "site", 5_000, None)
@@ -162,14 +166,14 @@ def test_captions_of_a_hidden_item_are_not_shown_even_if_a_file_has_them(release
     folder, prompt = release
     rows = pl.read_parquet(folder / "written/items.parquet")
     rows.with_columns(split=pl.lit(Split.HIDDEN.value)).write_parquet(folder / "written/items.parquet")
-    page = client(OfRelease(folder, "1", lambda: False)).get(f"/items/{item_key('prompt', prompt)}").text
+    page = client(OfRelease(folder, "1", lambda: False, PARTS)).get(f"/items/{item_key('prompt', prompt)}").text
     assert "Two cups." not in page and "Caption of image" not in page and "hidden" in page
 
 
 def test_a_damaged_file_of_items_is_named_and_everything_else_is_shown(release):
     folder, prompt = release
     (folder / "written/items.parquet").write_bytes(b"PAR1 no")
-    source = OfRelease(folder, "1", lambda: False)
+    source = OfRelease(folder, "1", lambda: False, PARTS)
     page = client(source).get(f"/items/{item_key('prompt', prompt)}").text
     assert "key B" in page and "Written item" not in page
     assert [each for each in source.problems if each.startswith("written/items.parquet cannot be read")]

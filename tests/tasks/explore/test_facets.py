@@ -5,9 +5,8 @@ from urllib.parse import parse_qsl
 import polars as pl
 import pytest
 
-from tasks.explore.facets import find, matching
+from tasks.explore.facets import Query, find, matching, query_of
 from tasks.explore.listing import SIDE, finished
-from tasks.explore.query import Query, query_of
 from tasks.explore.static_pages import sampled
 
 

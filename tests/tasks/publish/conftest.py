@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 import s3fs
 
+from flows.products import parts_of_release
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
 from tasks.publish.push import publish_release
@@ -81,7 +82,7 @@ def publish(hub, release, waited):
     """Publish a release as the command does."""
 
     def run(folder=release, repo=REPO, public=False, per_config=False, preview=False, hours=0):
-        plan = plan_upload(folder, repo, public, per_config, preview)
+        plan = plan_upload(folder, repo, parts_of_release, public, per_config, preview)
         return publish_release(hub_api(), folder, plan, store_of(str(folder)), NOON + timedelta(hours=hours))
 
     return run

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from flows.products import problems_of
+from tasks.release.build import LIST
 from tasks.release.fetched import read_manifest
-from tasks.release.site import LIST
-from tasks.release.verify import verify_release
 from tests.tasks.publish.conftest import REPO
 from tests.tasks.publish.test_publish import contents
 
@@ -53,22 +53,22 @@ def test_a_downloaded_version_is_verified_with_its_explorer(hub, published, tmp_
     for path, content in hub.files(REPO, "1.0.0").items():
         (copy / path).parent.mkdir(parents=True, exist_ok=True)
         (copy / path).write_bytes(content)
-    assert verify_release(copy) == []
+    assert problems_of(copy) == []
     assert read_manifest(copy).files.keys().isdisjoint(json.loads((copy / LIST).read_text())["files"])
     page = copy / "explorer" / "index.html"
     page.write_bytes(page.read_bytes() + b"<script>")
     (copy / "explorer" / "more.html").write_text("more")
     (copy / "explorer" / "boards-0.html").unlink()
-    assert verify_release(copy) == [
+    assert problems_of(copy) == [
         "explorer/boards-0.html: missing",
         "explorer/index.html: changed since it was made",
         "explorer/more.html: not in explorer/files.json",
     ]
     listed = json.loads((copy / LIST).read_text())
     (copy / LIST).write_text(json.dumps(listed | {"manifest_sha256": "0" * 64}))
-    assert verify_release(copy)[0] == "explorer/files.json: the explorer of another release"
+    assert problems_of(copy)[0] == "explorer/files.json: the explorer of another release"
     (copy / LIST).unlink()
-    assert "explorer/files.json: cannot be read" in verify_release(copy)[0]
+    assert "explorer/files.json: cannot be read" in problems_of(copy)[0]
 
 
 def test_an_explorer_cannot_be_added_to_a_published_version_or_split(hub, curate, published, release):

@@ -1,12 +1,18 @@
-"""A release on S3-compatible storage goes to the Hub, is compared and is taken down as one in a folder."""
+"""A store on S3-compatible storage is published from as a folder is; when it is lost, again completes it."""
 
 import json
+import os
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import ProxyHandler, Request, build_opener
 
+import boto3
 import pytest
+import s3fs
 
 from flows.commands.view import opened
 from tasks.publish.push import Push
+from tests.cut_off import cut_off_at
 from tests.hub_server import LoopbackHub
 from tests.looked_store import client
 from tests.tasks.publish.conftest import REPO, STORE, upload
@@ -125,3 +131,135 @@ def test_a_store_in_the_bucket_is_looked_at_as_in_a_folder_and_its_export_is_on_
     assert (
         code == 0 and f"still in an export of release 1.0.0 (static pages), to be deleted: {tmp_path}/site on " in out
     )
+
+
+FIRST = f"{STORE}/releases/1.0.0"
+PUBLISH = ("publish", FIRST, "--repo", REPO, "--yes")
+YANK = ("yank", "1.0.0", "--repo", REPO, "--store", STORE, "--yes")
+
+
+RECORD = f"store/published/{REPO}/1.0.0.json"
+
+
+@pytest.fixture
+def s3(bucket):
+    """A client of the bucket, whose store says of nothing that it is on the Hub."""
+    bucket.delete_object(Bucket="published", Key=RECORD)
+    return bucket
+
+
+@contextmanager
+def cut_off_on(request: bytes):
+    """The way to the bucket ends for good with such a request, until the block ends."""
+    port = int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2])
+    with cut_off_at(port, request) as way, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{way}")
+        s3fs.S3FileSystem.clear_instance_cache()
+        try:
+            yield
+        finally:
+            s3fs.S3FileSystem.clear_instance_cache()
+
+
+def reader() -> dict[str, str]:
+    """A key that may read and not write."""
+    rule = {"Effect": "Allow", "Action": ["s3:GetObject", "s3:ListBucket"], "Resource": "*"}
+    iam = boto3.client("iam", endpoint_url=os.environ["AWS_ENDPOINT_URL"])
+    iam.create_user(UserName="reader")
+    document = json.dumps({"Version": "2012-10-17", "Statement": [rule]})
+    iam.put_user_policy(UserName="reader", PolicyName="reads", PolicyDocument=document)
+    made = iam.create_access_key(UserName="reader")["AccessKey"]
+    return {"AWS_ACCESS_KEY_ID": made["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": made["SecretAccessKey"]}
+
+
+@contextmanager
+def with_key(key: dict[str, str]):
+    """The server looks at keys, and this is ours, until the block ends."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in key.items():
+            patch.setenv(name, value)
+        s3fs.S3FileSystem.clear_instance_cache()
+        look_at_keys(after=0)
+        try:
+            yield
+        finally:
+            look_at_keys(after=float("inf"))
+            s3fs.S3FileSystem.clear_instance_cache()
+
+
+def look_at_keys(after: float) -> None:
+    """The server looks at keys after so many requests more."""
+    request = Request(
+        f"{os.environ['AWS_ENDPOINT_URL']}/moto-api/reset-auth", str(after).encode(), {"content-type": "text/plain"}
+    )
+    with build_opener(ProxyHandler({})).open(request) as answer:
+        assert answer.status == 200
+
+
+def told(curate, command, what: str) -> None:
+    """The command ends with one line that says this."""
+    code, _, err = curate(*command)
+    assert (code, err.count("\n")) == (2, 1), err
+    assert what in err
+
+
+def completes(hub, curate, made) -> None:
+    """The same command again puts the version on the Hub, and once more is refused; yank takes it back."""
+    code, out, err = curate(*PUBLISH)
+    assert (code, err) == (0, "")
+    assert f"published {REPO} at 1.0.0" in out
+    assert contents(made / "releases" / "1.0.0").items() <= hub.files(REPO, "1.0.0").items()
+    assert hub.repos[REPO].messages.count("Version 1.0.0") == 1
+    told(curate, PUBLISH, "has version 1.0.0 already")
+    assert curate(*YANK)[0] == 0
+    told(curate, YANK, "has no version '1.0.0'; it has none")
+
+
+def test_a_store_that_is_lost_before_anything_is_sent_leaves_the_hub_as_it_was(hub, curate, s3, made):
+    with cut_off_on(b"GET /published?list-type=2&prefix=store%2Fpublished"):
+        told(curate, PUBLISH, f"store '{STORE}' cannot be reached (nothing answers at its address)")
+    assert (hub.repos, hub.writes()) == ({}, [])
+    completes(hub, curate, made)
+
+
+def test_a_store_that_is_lost_while_files_are_sent_leaves_the_whole_version_and_a_record(hub, curate, s3, made):
+    """An attempt before has begun the record, so its end is what cannot be written."""
+    hub.fail("POST", "/tag/", 403)
+    told(curate, PUBLISH, "403")
+    with cut_off_on(b"PUT /published/store/published/"):
+        told(curate, PUBLISH, f"store '{STORE}' cannot be written to (nothing answers at its address)")
+    assert hub.repos[REPO].tags.keys() == {"1.0.0"}
+    assert json.loads(s3.get_object(Bucket="published", Key=RECORD)["Body"].read())["repo"] == REPO
+    completes(hub, curate, made)
+
+
+def test_a_wrong_key_is_told_and_changes_nothing(hub, curate, s3, made):
+    with with_key({"AWS_ACCESS_KEY_ID": "unknown", "AWS_SECRET_ACCESS_KEY": "wrong"}):
+        told(curate, PUBLISH, f"'{FIRST}' cannot be read (access denied); check the address and the credentials")
+        told(curate, YANK, f"store '{STORE}' cannot be read (access denied)")
+    assert hub.writes() == []
+    completes(hub, curate, made)
+
+
+def test_a_key_that_may_only_read_publishes_nothing_and_loses_no_record(hub, curate, s3, made):
+    key = reader()
+    with with_key(key):
+        told(curate, PUBLISH, f"store '{STORE}' cannot be written to (access denied)")
+        assert hub.writes() == []
+    assert curate(*PUBLISH)[0] == 0
+    with with_key(key):
+        code, out, err = curate(*YANK)
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"{REPO} has no version 1.0.0 any more" in out
+    assert "cannot be written to (access denied)" in err
+    assert "its record in the store was removed" in curate(*YANK)[1]
+
+
+def test_a_version_on_the_hub_that_no_record_knows_is_put_on_record(hub, curate, s3):
+    """As when a store was made anew, or a copy elsewhere was published."""
+    assert curate(*PUBLISH)[0] == 0
+    s3.delete_object(Bucket="published", Key=RECORD)
+    sent = hub.writes()
+    assert curate(*PUBLISH)[0] == 0
+    assert hub.writes() == sent
+    told(curate, PUBLISH, "has version 1.0.0 already")

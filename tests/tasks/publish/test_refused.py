@@ -1,18 +1,21 @@
-"""What must not leave the building does not, before the Hub is asked anything."""
+"""What must not leave the building does not, and embedded stand-ins only when each is accepted by name."""
 
 import pytest
 
+from flows.products import parts_of_release
+from flows.publish import publish
 from schemas.errors import BadInput, ReleaseConflict
 from schemas.policy import Policy
 from tasks.policy.policy_file import load_policy
+from tasks.providers import EMBEDDED_RECALL
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
 from tasks.publish.push import Push, publish_release
-from tasks.publish.steps import push_release
-from tasks.release.verify import verify_release
+from tasks.publish.records import of_version
+from tasks.publish.steps import describe_release, push_release
 from tests.builders import NOON
 from tests.small_store import manifest_of
-from tests.tampered_release import write_manifest
+from tests.tampered_release import card_says, write_manifest
 from tests.tasks.publish.conftest import REPO
 
 
@@ -20,7 +23,7 @@ def test_a_build_with_embedded_stand_ins_is_refused(hub, release):
     write_manifest(release, embedded_providers=["nsfw"])
     for options in [(False, False, False), (True, False, False), (False, True, False), (False, False, True)]:
         with pytest.raises(BadInput, match=r"embedded stand-ins \(nsfw\) and cannot be published"):
-            plan_upload(release, REPO, *options)
+            plan_upload(release, REPO, parts_of_release, *options)
     assert hub.requests == []
 
 
@@ -28,7 +31,7 @@ def test_a_release_that_does_not_verify_is_refused(hub, release):
     with (release / "chat/data/train-00000-of-00001.parquet").open("ab") as stream:
         stream.write(b"x")
     with pytest.raises(BadInput, match="does not verify"):
-        plan_upload(release, REPO, False, False, False)
+        plan_upload(release, REPO, parts_of_release, False, False, False)
 
 
 @pytest.mark.parametrize(
@@ -36,14 +39,14 @@ def test_a_release_that_does_not_verify_is_refused(hub, release):
 )
 def test_a_name_that_is_no_repository_is_refused(release, repo):
     with pytest.raises(BadInput, match=r"^repo: give ORG/NAME"):
-        plan_upload(release, repo, False, False, False)
+        plan_upload(release, repo, parts_of_release, False, False, False)
 
 
 @pytest.mark.parametrize("version", ["main", "preview-1.0.0", "1..0", "1.0.", "1.0.lock"])
 def test_a_version_that_no_tag_can_be_is_refused(hub, release, version):
     write_manifest(release, version=version)
     with pytest.raises(BadInput, match="cannot be a tag on the Hub"):
-        plan_upload(release, REPO, False, False, False)
+        plan_upload(release, REPO, parts_of_release, False, False, False)
 
 
 def test_a_missing_token_is_one_clear_line(hub, publish, monkeypatch):
@@ -70,8 +73,8 @@ def _under(release, **changes):
 def test_a_release_under_a_policy_that_is_not_for_everybody_is_published_privately_only(hub, release):
     _under(release, publishable=False)
     with pytest.raises(BadInput, match="policy 'public_release', which is not for everybody"):
-        plan_upload(release, REPO, True, False, False)
-    assert not plan_upload(release, REPO, False, False, False).public
+        plan_upload(release, REPO, parts_of_release, True, False, False)
+    assert not plan_upload(release, REPO, parts_of_release, False, False, False).public
 
 
 @pytest.mark.parametrize(
@@ -89,13 +92,13 @@ def test_an_export_is_refused_with_what_to_do_instead(hub, release):
     (release / "manifest.json").unlink()
     for folder in (release, release / "chat"):
         with pytest.raises(BadInput, match=r"it is an export or a part of a release; .* --private"):
-            plan_upload(folder, REPO, False, False, False)
+            plan_upload(folder, REPO, parts_of_release, False, False, False)
 
 
 def test_a_manifest_that_names_banned_users_is_refused(hub, release):
     _under(release, banned_users=["f" * 24])
     with pytest.raises(BadInput, match="names the users"):
-        plan_upload(release, REPO, False, False, False)
+        plan_upload(release, REPO, parts_of_release, False, False, False)
 
 
 SHARD = "chat/data/train-00000-of-00001.parquet"
@@ -103,7 +106,7 @@ SHARD = "chat/data/train-00000-of-00001.parquet"
 
 @pytest.mark.parametrize("name", [SHARD, "README.md", "manifest.json"])
 def test_a_file_that_changed_after_the_approval_is_not_published(hub, release, name):
-    plan = plan_upload(release, REPO, False, False, False)
+    plan = plan_upload(release, REPO, parts_of_release, False, False, False)
     with (release / name).open("ab") as stream:
         stream.write(b" ")
     with pytest.raises(ReleaseConflict, match="changed after the release was approved"):
@@ -111,28 +114,26 @@ def test_a_file_that_changed_after_the_approval_is_not_published(hub, release, n
     assert hub.repos == {}
 
 
-def test_a_manifest_that_changes_while_the_release_is_verified_is_not_planned(hub, release, monkeypatch):
-    def and_edit(folder, store):
-        problems = verify_release(folder, store)
+def test_a_manifest_that_changes_while_the_release_is_verified_is_not_planned(hub, release):
+    def and_edit(opened):
         _under(release, about="edited")
-        return problems
+        return parts_of_release(opened)
 
-    monkeypatch.setattr("tasks.publish.plan.verify_release", and_edit)
     with pytest.raises(ReleaseConflict, match="changed while it was verified"):
-        plan_upload(release, REPO, False, False, False)
+        plan_upload(release, REPO, and_edit, False, False, False)
     assert hub.requests == []
 
 
 def test_another_release_under_the_approved_name_is_not_published(hub, release):
-    approved = plan_upload(release, REPO, False, False, False).manifest_sha256[:12]
+    approved = plan_upload(release, REPO, parts_of_release, False, False, False).manifest_sha256[:12]
     _under(release, about="edited")
     with pytest.raises(ReleaseConflict, match=f"'{approved}' was approved"):
-        push_release.fn(str(release), REPO, False, False, False, approved)
+        push_release.fn(str(release), REPO, False, False, False, approved, parts_of_release)
     assert hub.requests == []
 
 
 def test_a_release_that_is_taken_down_while_it_is_sent_is_one_line_and_gets_no_tag(hub, release, monkeypatch, waited):
-    plan, sent = plan_upload(release, REPO, False, False, False), Push._commit
+    plan, sent = plan_upload(release, REPO, parts_of_release, False, False, False), Push._commit
 
     def and_withdraw(push):
         (release / SHARD).unlink(missing_ok=True)
@@ -145,7 +146,7 @@ def test_a_release_that_is_taken_down_while_it_is_sent_is_one_line_and_gets_no_t
 
 
 def test_a_file_that_changes_while_it_is_sent_gets_no_tag(hub, release, monkeypatch):
-    plan, sent = plan_upload(release, REPO, False, False, False), Push._commit
+    plan, sent = plan_upload(release, REPO, parts_of_release, False, False, False), Push._commit
 
     def and_edit(push):
         (release / "README.md").write_text("other words")
@@ -155,3 +156,65 @@ def test_a_file_that_changes_while_it_is_sent_gets_no_tag(hub, release, monkeypa
     with pytest.raises(ReleaseConflict, match=r"README\.md changed"):
         publish_release(hub_api(), release, plan, None, NOON)
     assert hub.repos[REPO].tags == {}
+
+
+FACES, NSFW = ("--accept-embedded", "faces"), ("--accept-embedded", "nsfw")
+
+
+@pytest.fixture
+def release(release):
+    """A release whose faces and NSFW were measured by stand-ins."""
+    names = ["faces", "nsfw"]
+    recall = {name: EMBEDDED_RECALL[name] for name in names}
+    write_manifest(release, embedded_providers=names, embedded_recall=recall)
+    notice = [
+        f"> **Built with embedded stand-ins** ({', '.join(names)}).",
+        *(f"> * {n}: {f}" for n, f in recall.items()),
+    ]
+    card_says(release, "Version 1.0.0 of", "\n".join([*notice, "", "Version 1.0.0 of"]))
+    return release
+
+
+@pytest.mark.parametrize("given", [(), FACES, NSFW])
+def test_a_stand_in_that_is_not_named_forbids_publishing(hub, curate, release, given):
+    code, _, err = curate("publish", release, "--repo", REPO, *given, "--yes")
+    assert (code, hub.requests, err.count("\n")) == (2, [], 1)
+    left = [name for name in ("faces", "nsfw") if name not in given]
+    assert f"embedded stand-ins ({', '.join(left)})" in err
+    assert err.endswith(f"{' '.join(f'--accept-embedded {name}' for name in left)}\n")
+
+
+def test_a_name_that_is_no_stand_in_of_the_release_is_refused(hub, curate, release):
+    wrong = ("--accept-embedded", "image_text")
+    code, _, err = curate("publish", release, "--repo", REPO, *FACES, *NSFW, *wrong, "--yes")
+    assert (code, hub.requests) == (2, [])
+    assert "--accept-embedded image_text: " in err and "it has faces, nsfw" in err
+
+
+def test_accepted_stand_ins_are_shown_first_and_then_on_record_in_store_and_commit(hub, curate, release, store):
+    _, out, _ = curate("publish", release, "--repo", REPO, *FACES, *NSFW)
+    assert all(f"accepted: embedded {name}: {EMBEDDED_RECALL[name]}\n" in out for name in ("faces", "nsfw"))
+    assert hub.writes() == []
+    assert curate("publish", release, "--repo", REPO, *FACES, *NSFW, "--yes")[0] == 0
+    (row,) = of_version(store, "1.0.0")
+    assert (row.accepted_embedded, row.public, hub.repos[REPO].private) == (["faces", "nsfw"], False, True)
+    assert hub.repos[REPO].descriptions[row.commit] == "Accepted embedded stand-ins: faces, nsfw"
+    assert f"> * faces: {EMBEDDED_RECALL['faces']}\n".encode() in hub.files(REPO, "1.0.0")["README.md"]
+
+
+def test_a_deployment_accepts_them_by_its_parameter(hub, release):
+    options = (str(release), REPO, False, False, False)
+    with pytest.raises(BadInput, match="embedded stand-ins"):
+        describe_release.fn(*options, parts_of_release)
+    text = describe_release.fn(*options, parts_of_release, ["faces", "nsfw"])
+    assert text.count("accepted: embedded ") == 2
+    digits = text.partition("manifest ")[2][:12]
+    commits = push_release.fn(*options, digits, parts_of_release, ["faces", "nsfw"])
+    assert hub.repos[REPO].tags["1.0.0"] == commits[REPO]
+    assert "accept_embedded" in publish.parameters.properties
+
+
+def test_a_card_with_other_figures_than_the_manifest_is_not_published(hub, curate, release):
+    card_says(release, "0.989", "0.999")
+    code, _, err = curate("publish", release, "--repo", REPO, *FACES, *NSFW, "--yes")
+    assert (code, "stand-ins it was built with is not what the manifest says" in err) == (2, True)

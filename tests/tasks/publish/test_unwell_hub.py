@@ -1,16 +1,22 @@
 """An unwell Hub or network is waited for; what cannot be mended by waiting is one clear line; rerunning completes."""
 
 import socket
+import subprocess
+import sys
+import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from flows.products import parts_of_release
 from schemas.errors import HubError
 from tasks.publish.plan import plan_upload
 from tasks.publish.records import begin, forget, of_version
 from tests.builders import NOON
-from tests.hub_server import TOKEN
-from tests.tasks.publish.conftest import REPO
+from tests.hub_server import TOKEN, LoopbackHub
+from tests.small_store import manifest_of
+from tests.tasks.publish.conftest import REPO, reader_environment
 from tests.tasks.publish.test_publish import contents
 
 COMMIT = ("POST", f"/api/datasets/{REPO}/commit/")
@@ -62,7 +68,7 @@ def test_a_run_that_ended_after_the_tag_is_completed_by_the_next(hub, publish, s
     publish()
     release = Path(store.root) / "releases" / "1.0.0"
     forget(store, "1.0.0", REPO)
-    begin(store, plan_upload(release, REPO, False, False, False), NOON)
+    begin(store, plan_upload(release, REPO, parts_of_release, False, False, False), NOON)
     commits = publish()
     assert [row.commit for row in of_version(store, "1.0.0")] == [commits[REPO]]
     assert hub.repos[REPO].messages.count("Version 1.0.0") == 1
@@ -130,3 +136,44 @@ def test_nobody_there_at_all_is_one_line(publish, hub, waited, monkeypatch):
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{unused.getsockname()[1]}")
         with pytest.raises(HubError, match=r"the connection failed \(ConnectError\) 6 times"):
             publish()
+
+
+CURATE = "from flows.commands import main; main()"
+
+
+def sizes(release) -> dict[str, int]:
+    """Where every large file goes on the Hub, and its bytes; without files of one content, sent once or twice."""
+    files = manifest_of(release)["files"]
+    large = {name: files[name]["sha256"] for name in sorted(files) if name.endswith(".parquet")}
+    times = Counter(large.values())
+    return {
+        f"/lfs/{content}": (release / name).stat().st_size for name, content in large.items() if times[content] == 1
+    }
+
+
+def wait_for(condition) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it did not come to that")
+
+
+def test_a_killed_upload_sends_again_only_the_file_that_was_under_way(hub: LoopbackHub, curate, release, tmp_path):
+    wanted = sizes(release)
+    half = list(wanted)[-1]
+    others = wanted.keys() - {half}
+    there = hub.stall(half)
+    command = [sys.executable, "-c", CURATE, "publish", str(release), "--repo", REPO, "--yes"]
+    with subprocess.Popen(command, env=reader_environment(hub, tmp_path), stderr=subprocess.DEVNULL) as killed:
+        try:
+            wait_for(lambda: there.is_set() and others <= {f"/lfs/{oid}" for oid in hub.blobs})
+        finally:
+            killed.kill()
+    assert {path: hub.received[path] for path in wanted} == wanted | {half: wanted[half] // 2}
+    assert hub.repos[REPO].messages == ["initial commit"]
+
+    code, _, err = curate("publish", release, "--repo", REPO, "--yes")
+    assert (code, err) == (0, "")
+    assert {path: hub.received[path] for path in wanted} == wanted | {half: wanted[half] // 2 + wanted[half]}
+    assert hub.repos[REPO].tags.keys() == {"1.0.0"}

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flows.products import item_ids
 from schemas.errors import BadInput, ReleaseConflict
 from schemas.release import CONFIGS, Manifest
 from schemas.settings import Settings
@@ -97,7 +98,7 @@ def test_two_stores_with_the_same_rows_release_the_same_bytes(release, tmp_path)
 
 def test_an_interrupted_build_leaves_no_release_and_nothing_of_it_in_the_next(own_store, release):
     interrupted = small_store(Path(own_store.root).parent / "other")
-    staging = build_release.fn(Settings(store=interrupted.root), VERSIONS).staging
+    staging = build_release.fn(Settings(store=interrupted.root), VERSIONS, item_ids(interrupted), ()).staging
     (staging / "chat" / "data" / "train-00001-of-00002.parquet").write_bytes(b"half a shard")
     assert _releases(interrupted) == [staging.name]
     assert staging.name.startswith(".")
@@ -112,7 +113,9 @@ def test_a_killed_build_for_an_object_store_leaves_nothing_beside_the_next(own_s
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     remote = Store(f"memory://{tmp_path.name}/killed")
     remote.fs.put(f"{own_store.root}/", f"{remote.path}/", recursive=True)
-    first, second = (build_release.fn(Settings(store=remote.root), VERSIONS).staging for _ in range(2))
+    first, second = (
+        build_release.fn(Settings(store=remote.root), VERSIONS, item_ids(remote), ()).staging for _ in range(2)
+    )
     assert list(scratch.iterdir()) == [first] == [second]
 
 
@@ -151,7 +154,7 @@ def test_no_path_of_this_machine_is_in_a_release(store, release):
 
 def test_a_store_without_decisions_is_one_clear_error(tmp_path):
     with pytest.raises(BadInput, match="holds no decisions to release"):
-        build_release.fn(Settings(store=str(tmp_path)), VERSIONS)
+        build_release.fn(Settings(store=str(tmp_path)), VERSIONS, item_ids(Store(str(tmp_path))), ())
 
 
 @pytest.mark.parametrize("version", ["", ".", "..", "../x", "a/b", "-rf", ".hidden", "a b", "1\n", "ü", "x" * 41])

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from datasets import get_dataset_config_names, load_dataset
 
+from flows.products import parts_of_release, problems_of
 from schemas.bench import BenchAgreement
 from schemas.reject import REJECT_TEXTS, RejectReason
 from schemas.release import CONFIGS
@@ -18,7 +19,6 @@ from schemas.row import described_columns, inner_rows
 from tasks.policy.policy_file import policy_hash
 from tasks.release.dataset_card import Statistics
 from tasks.release.diff import diff_releases
-from tasks.release.verify import verify_release
 from tasks.storage.queries.funnel import funnel
 from tasks.storage.tables import frame_of
 from tests.small_store import HOSTILE_MODEL, HOSTILE_PROMPT, HOSTILE_TOPIC, POLICY, make_release, manifest_of
@@ -95,7 +95,7 @@ def test_datasets_loads_every_configuration_that_a_card_names_and_no_other_is_na
     left_out = set(CONFIGS) - set(named)
     prose = told.split("## Versions of the signals")[0].replace("are not in `chat`", "")
     assert not [name for name in left_out if f"`{name}`" in prose or f"### {name}" in prose]
-    assert verify_release(made) == []
+    assert problems_of(made) == []
 
 
 def test_front_matter_uses_words_of_the_hub(front_matter):
@@ -184,7 +184,7 @@ def test_licence_and_address_are_those_of_the_policy(own_store, release):
     assert yaml.safe_load(told.split("---\n", 2)[1])["license"] == "cc-by-4.0"
     assert "\n`cc-by-4.0`\n" in told
     assert "Write to removal@lab&#46;example &#124; &#60;b&#62; with" in told
-    assert diff_releases(release, Path(own_store.root) / made).rules == [
+    assert diff_releases(release, Path(own_store.root) / made, parts_of_release).rules == [
         "licence: None became cc-by-4.0",
         "contact: None became removal@lab.example | <b>",
     ]

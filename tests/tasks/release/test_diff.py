@@ -1,18 +1,22 @@
-"""A difference between two releases names every row, column and rule that is not the same."""
+"""What `curate diff` says of two releases: rows, columns, causes, places on the map, and the next version."""
 
 import shutil
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows.products import parts_of_release, problems_of
 from schemas.errors import BadInput
 from schemas.release_diff import Bump
 from tasks.release import diff
+from tasks.release.core_parts import MAP
 from tasks.release.diff import diff_releases
+from tasks.storage.queries.benches.bench import topics_fit
 from tasks.storage.queries.explain import removal_reasons
 from tests.small_store import manifest_of
-from tests.tampered_release import write_manifest
+from tests.tampered_release import BATTLE, BENCH, CHAT, rewrite, write_manifest
 
 
 def _rewrite(release, config, change):
@@ -27,12 +31,12 @@ def _ids(release):
 
 def _changes(old, new):
     changes = []
-    diff_releases(old, new, tell=changes.append)
+    diff_releases(old, new, parts_of_release, tell=changes.append)
     return changes
 
 
 def test_a_release_does_not_differ_from_itself(release):
-    found = diff_releases(release, release)
+    found = diff_releases(release, release, parts_of_release)
     assert (found.rules, found.schema_changes, _changes(release, release), found.bump) == ([], [], [], Bump.NONE)
     assert found.rows["chat same"] == len(_ids(release))
 
@@ -43,7 +47,7 @@ def test_a_row_that_left_is_removed_one_way_and_added_the_other(release, own_rel
     (there,), (back,) = (_changes(*pair) for pair in ((release, own_release), (own_release, release)))
     assert (there.config, there.id, there.change) == ("chat", gone, "removed")
     assert (back.id, back.change) == (gone, "added")
-    assert diff_releases(release, own_release).bump == Bump.MINOR
+    assert diff_releases(release, own_release, parts_of_release).bump == Bump.MINOR
 
 
 def test_a_changed_value_names_its_column_and_asks_for_a_patch(release, own_release):
@@ -52,7 +56,7 @@ def test_a_changed_value_names_its_column_and_asks_for_a_patch(release, own_rele
         return table.set_column(table.schema.get_field_index("model"), table.schema.field("model"), pa.array(models))
 
     _rewrite(own_release, "chat", rename)
-    found, changes = diff_releases(release, own_release), _changes(release, own_release)
+    found, changes = diff_releases(release, own_release, parts_of_release), _changes(release, own_release)
     assert [(row.id, row.change, row.columns) for row in changes] == [(_ids(release)[0], "changed", ["model"])]
     assert found.columns == {"chat": {"model": 1}, "battle": {}, "bench": {}, "failures": {}}
     assert found.bump == Bump.PATCH
@@ -63,17 +67,20 @@ def test_rows_are_told_by_id_however_few_are_compared_at_once(release, own_relea
     _rewrite(
         own_release, "battle", lambda table: table.drop_columns(["judge"]).append_column("judge", table["model_a"])
     )
-    whole, found = _changes(release, own_release), diff_releases(release, own_release)
+    whole, found = _changes(release, own_release), diff_releases(release, own_release, parts_of_release)
     monkeypatch.setattr(diff, "_BATCH_ROWS", 3)
     assert _changes(release, own_release) == whole
-    assert diff_releases(release, own_release) == found
+    assert diff_releases(release, own_release, parts_of_release) == found
     assert {(row.config, row.change) for row in whole} == {("chat", "removed"), ("battle", "changed")}
     assert [row.id for row in whole if row.config == "chat"] == sorted(_ids(release)[:5])
 
 
 def test_a_column_that_left_breaks_readers_and_one_that_came_does_not(release, own_release):
     _rewrite(own_release, "bench", lambda table: table.drop_columns(["topic"]))
-    less, more = diff_releases(release, own_release), diff_releases(own_release, release)
+    less, more = (
+        diff_releases(release, own_release, parts_of_release),
+        diff_releases(own_release, release, parts_of_release),
+    )
     assert (less.schema_changes, less.bump) == (["bench.topic: left"], Bump.MAJOR)
     assert (more.schema_changes, more.bump) == (["bench.topic: came"], Bump.MINOR)
 
@@ -83,7 +90,7 @@ def test_another_rule_and_seed_are_named(release, own_release):
     text = manifest.read_text()
     assert '"seed": 0' in text and '"nsfw_image"' in text
     manifest.write_text(text.replace('"seed": 0', '"seed": 7').replace('"nsfw_image"', '"naked"'))
-    rules = diff_releases(release, own_release).rules
+    rules = diff_releases(release, own_release, parts_of_release).rules
     assert "settings.seed: 0 became 7" in rules
     words = "nudity or sex with probability 0.8 or more in an image"
     assert f"policy no longer drops: nsfw_image: {words}" in rules
@@ -111,7 +118,7 @@ def test_the_suggested_version_comes_after_the_old_one(release, own_release, ver
     older = own_release.with_name("older")
     shutil.copytree(release, older)
     write_manifest(older, version=version)
-    assert diff_releases(older, own_release).next_version == suggested
+    assert diff_releases(older, own_release, parts_of_release).next_version == suggested
 
 
 def test_every_other_part_of_the_policy_and_the_days_are_named_too(release, own_release):
@@ -119,7 +126,7 @@ def test_every_other_part_of_the_policy_and_the_days_are_named_too(release, own_
     policy["duplicates"]["prompt_cosine_min"] = 0.5
     rename = {"model": "a", "to": "b", "since": None, "until": None}
     write_manifest(own_release, policy=policy | {"renames": [rename]}, last_day="2030-01-01")
-    rules = diff_releases(release, own_release).rules
+    rules = diff_releases(release, own_release, parts_of_release).rules
     assert "policy.duplicates.prompt_cosine_min: 0.9 became 0.5" in rules
     assert f"policy.renames: [] became {[rename]}" in rules
     assert any(rule.startswith("last_day: ") and rule.endswith(" became 2030-01-01") for rule in rules)
@@ -130,7 +137,7 @@ def test_a_shard_that_is_missing_or_broken_is_one_clear_error(release, own_relea
     (shard,) = (own_release / "bench" / "data").glob("*.parquet")
     shard.unlink() if content is None else shard.write_bytes(content)
     with pytest.raises(BadInput, match="bench cannot be read; `curate verify` says"):
-        diff_releases(release, own_release)
+        diff_releases(release, own_release, parts_of_release)
 
 
 def test_a_row_that_left_says_what_drops_it(store):
@@ -145,4 +152,116 @@ def test_a_row_that_left_says_what_drops_it(store):
 def test_a_folder_without_manifest_is_no_release(release, tmp_path):
     shutil.copytree(release / "chat", tmp_path / "chat")
     with pytest.raises(BadInput, match="not a release"):
-        diff_releases(release, tmp_path)
+        diff_releases(release, tmp_path, parts_of_release)
+
+
+REDACTS = {"reason": "pii", "signal": "text_pii.types", "over": "messages", "contains_any": [], "action": "redact"}
+RENAME = {"model": "a", "to": "z", "since": None, "until": None}
+
+
+def _with_changes(old, new):
+    changes = []
+    return diff_releases(old, new, parts_of_release, tell=changes.append), changes
+
+
+def _other_topics(rows):
+    return [row | {"topic": f"{row['topic']} and more"} for row in rows]
+
+
+def test_topics_of_a_new_fit_are_told_once_and_are_the_cause_of_every_other_topic(release, own_release):
+    write_manifest(own_release, topics_fit="another fit")
+    rewrite(own_release, CHAT, _other_topics)
+    assert manifest_of(release)["topics_fit"] == "a fit"
+    found, changes = _with_changes(release, own_release)
+    assert [line for line in found.rules if line.startswith("topics were fitted anew: ")] == found.rules
+    assert {(*row.columns, *row.why) for row in changes} == {("topic", "topics were fitted anew")}
+    assert found.why["chat"] == {"topics were fitted anew": len(changes)}
+
+
+def test_a_topic_with_another_name_after_the_same_fit_is_not_called_a_new_fit(release, own_release):
+    rewrite(own_release, CHAT, _other_topics)
+    found, changes = _with_changes(release, own_release)
+    assert (found.rules, {tuple(row.why) for row in changes}) == ([], {()})
+
+
+def test_a_release_that_does_not_say_which_fit_it_has_blames_none(release, own_release):
+    write_manifest(own_release, topics_fit=None)
+    rewrite(own_release, CHAT, _other_topics)
+    assert diff_releases(release, own_release, parts_of_release).rules == []
+
+
+@pytest.mark.parametrize(
+    ("shard", "column", "value", "manifest", "why"),
+    [
+        (CHAT, "language", "Danish", {"signal_versions": {"language": "9"}}, "language measured by another version"),
+        (CHAT, "model", "z", {"policy": {"renames": [RENAME]}}, "the policy renames other models"),
+        (BENCH, "turns", [], {"policy": {"rules": [REDACTS]}}, "the policy redacts something else"),
+        (BATTLE, "in_bench", True, {"settings": {"bench": {"prompts": 3}}}, "the benchmark was drawn anew"),
+        (BATTLE, "tstamp", 5.0, {"signal_versions": {"language": "9"}}, None),
+    ],
+)
+def test_a_changed_value_names_what_the_manifests_say_of_it(release, own_release, shard, column, value, manifest, why):
+    known = manifest_of(own_release)
+    write_manifest(own_release, **{name: known[name] | part for name, part in manifest.items()})
+    rewrite(own_release, shard, lambda rows: [row | {column: value} for row in rows])
+    _, changes = _with_changes(release, own_release)
+    assert {tuple(row.why) for row in changes} == {(why,) if why else ()}
+
+
+@pytest.mark.parametrize(
+    ("version", "change", "expected"),
+    [
+        ("1.2.3", lambda rows: rows[1:], (Bump.MINOR, "1.3.0")),
+        ("1.2.3", _other_topics, (Bump.PATCH, "1.2.4")),
+        ("1.2.3", lambda rows: rows, (Bump.NONE, None)),
+        ("2024.09", _other_topics, (Bump.PATCH, "2024.10")),
+    ],
+)
+def test_the_next_version_is_the_earlier_one_with_the_bump(release, own_release, tmp_path, version, change, expected):
+    earlier = own_release.rename(tmp_path / "earlier")
+    write_manifest(earlier, version=version)
+    later = tmp_path / "later"
+    later.mkdir()
+    for path in release.iterdir():
+        (later / path.name).symlink_to(path)
+    rewrite(earlier, CHAT, change)
+    found = diff_releases(earlier, later, parts_of_release)
+    assert (found.bump, found.next_version) == expected
+
+
+def test_the_command_counts_rows_of_a_new_fit_and_lists_the_others(curate, release, own_release):
+    write_manifest(own_release, topics_fit="another fit")
+    rewrite(own_release, CHAT, lambda rows: [rows[0] | {"model": "z"}, *_other_topics(rows[1:])])
+    code, out, _ = curate("diff", release, own_release)
+    assert (code, out.count("topics were fitted anew")) == (0, 2)
+    (listed,) = [line for line in out.splitlines() if line.startswith("  changed ") and '"' in line]
+    assert listed.endswith("  model")
+    assert f"… {len(pl.read_parquet(release / CHAT)) - 1} more; all with --json" in out
+
+
+def test_the_fit_is_the_one_that_the_topics_are_of(store, own_store):
+    assert topics_fit(store) == "a fit"
+    fits = own_store.read("topic_model")
+    older = fits.with_columns(model=pl.lit("an older fit"), topic=pl.lit(7, pl.Int32))
+    own_store.replace("topic_model", pl.concat([older, fits]))
+    assert topics_fit(own_store) == "a fit"
+    own_store.replace("topic_model", older)
+    assert topics_fit(own_store) is None
+
+
+def test_every_row_with_a_topic_has_a_place(release):
+    points = pl.read_parquet(release / MAP)
+    chat = pl.read_parquet(release / "chat" / "data" / "*.parquet", columns=["conversation_id", "topic_id"])
+    placed = points.filter(config="chat").select(conversation_id="id", topic_id="topic_id")
+    assert placed.equals(chat.drop_nulls("topic_id")) and points["x"].null_count() == 0
+    assert set(points["config"]) == {"chat", "battle", "bench", "failures"}
+    assert problems_of(release) == []
+
+
+def test_diff_says_that_places_moved(release, own_release):
+    rewrite(own_release, MAP, lambda rows: [rows[0] | {"x": 77.0}, *rows[1:]])
+    assert (
+        "topic map: 1 rows of both releases have another place"
+        in diff_releases(release, own_release, parts_of_release).rules
+    )
+    assert diff_releases(release, release, parts_of_release).rules == []

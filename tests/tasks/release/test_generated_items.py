@@ -5,6 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from flows.products import problems_of
 from schemas.generated_results import ItemReview
 from schemas.release import Manifest
 from schemas.review import Review
@@ -12,6 +13,10 @@ from tasks.bench.generate.kept_items import kept_items, review_of_generated
 from tasks.policy.policy_file import load_policy
 from tasks.release.items.generated import GENERATED, changed_generated, wrong_generated
 from tasks.release.verify import verify_release
+from tasks.release.items.generated_file import GENERATED, GENERATED_ITEMS
+from tasks.release.registered import OpenRelease
+from tasks.storage.queries.benches.generated_items import kept_items
+from tasks.storage.queries.benches.item_verdicts import review_of_generated
 from tasks.storage.tables import Store, frame_of
 from tests.builders import NOON, measure_clean
 from tests.generated_bench import NAME, decided, settings_for
@@ -49,7 +54,7 @@ def test_prompts_are_in_bench_alone_with_options_and_key(store, release):
         assert (row["key"], row["options"], row["aspect"]) == (items[name].key, items[name].options, items[name].aspect)
         assert row["description"] and row["capability"] == "spatial" and 0.8 <= row["alignment"] <= 1
     assert pl.read_parquet(release / "chat" / "data" / "*.parquet").is_empty(), "not even the one that is left out"
-    assert verify_release(release, store) == []
+    assert problems_of(release, store) == []
 
 
 def test_its_stand_ins_are_in_the_manifest_and_so_forbid_publishing(release):
@@ -73,8 +78,9 @@ def test_a_changed_file_does_not_verify(release, tmp_path, changed, told):
     (tmp_path / "bench").symlink_to(release / "bench")
     rows = pl.read_parquet(release / GENERATED)
     rows.write_parquet(tmp_path / GENERATED)
-    assert list(wrong_generated(tmp_path, manifest, frozenset({"email"}))) == []
+    opened = OpenRelease(tmp_path, manifest, None)
+    assert list(GENERATED_ITEMS.wrong(opened)) == []
     rows.with_columns(**changed).write_parquet(tmp_path / GENERATED)
-    assert any(told in each for each in wrong_generated(tmp_path, manifest, frozenset({"email"})))
+    assert any(told in each for each in GENERATED_ITEMS.wrong(opened))
     if "key" in changed:
-        assert "differ in key, options or description" in next(changed_generated(release, tmp_path))
+        assert "differ in key, options or description" in next(GENERATED_ITEMS.changed(release, tmp_path))

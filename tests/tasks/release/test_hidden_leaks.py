@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from flows.products import problems_of
 from schemas.bench import HiddenItem
 from tasks.release.build import released_files, write_manifest
 from tasks.release.fetched import read_manifest
-from tasks.release.verify import verify_release
 from tasks.storage.tables import frame_of
 from tests.small_store import make_release
 
@@ -27,7 +27,7 @@ def held(own_store):
 
 def test_reserved_prompts_are_found_in_every_configuration_where_the_store_is_there(held):
     _, folder = held
-    problems = verify_release(folder)
+    problems = problems_of(folder)
     assert {problem.split("/")[0] for problem in problems} == {"chat", "battle", "bench"}
     assert all("is reserved for the hidden split" in problem for problem in problems)
     assert any("'c03'" in problem for problem in problems)
@@ -36,14 +36,14 @@ def test_reserved_prompts_are_found_in_every_configuration_where_the_store_is_th
 def test_a_copy_is_checked_against_the_store_that_is_named(held, tmp_path):
     store, folder = held
     copy = shutil.copytree(folder, tmp_path / "copy")
-    assert verify_release(copy) == []
-    assert verify_release(copy, store) == verify_release(folder)
+    assert problems_of(copy) == []
+    assert problems_of(copy, store) == problems_of(folder)
 
 
 def test_the_next_release_of_the_store_has_none_of_them(held, tmp_path):
     store, _ = held
     folder = tmp_path / "store" / make_release(store, release="1.0.1").result
-    assert verify_release(folder) == []
+    assert problems_of(folder) == []
 
 
 @pytest.mark.parametrize("name", ["hidden/train-00000-of-00001.parquet", "report/tables/Hidden_items.csv"])
@@ -53,4 +53,4 @@ def test_a_sealed_file_named_after_the_hidden_split_is_a_problem(own_release, na
     (folder / name).write_bytes(b"x")
     sealed = read_manifest(folder).model_copy(update={"files": released_files(folder)})
     write_manifest(sealed, folder)
-    assert any(problem == f"{name}: the hidden split is in no release" for problem in verify_release(folder))
+    assert any(problem == f"{name}: the hidden split is in no release" for problem in problems_of(folder))

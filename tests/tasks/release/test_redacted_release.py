@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from flows.products import item_ids, problems_of, report_sections
 from schemas.release import CONFIGS
 from schemas.settings import BenchSettings, Settings
 from schemas.tables import TABLES
@@ -22,7 +23,6 @@ from tasks.policy.steps import decide_items, find_near_images, redact_items
 from tasks.providers import Providers
 from tasks.release.gather import Gathered
 from tasks.release.steps import build_release, seal_release
-from tasks.release.verify import verify_release
 from tasks.report.steps import report_release
 from tasks.signals.steps import (
     catch_up_images,
@@ -105,9 +105,9 @@ def redacted(tmp_path_factory):
     find_topics.fn(settings, providers, versions)
     draw_bench.fn(settings, versions)
     rate_models.fn(settings, versions)
-    built = build_release.fn(settings, versions)
-    report_release.fn(settings, providers, versions, built.staging)
-    result = seal_release.fn(settings, providers, versions, built).result
+    built = build_release.fn(settings, versions, item_ids(store), ())
+    report_release.fn(settings, providers, versions, built.staging, report_sections, ())
+    result = seal_release.fn(settings, providers, versions, built, ()).result
     return store, Path(store.root) / result, settings, providers, first
 
 
@@ -123,7 +123,7 @@ def test_everything_is_kept_and_every_redaction_is_on_record(redacted):
 def test_what_is_redacted_is_redacted_in_blocks_too(redacted):
     store, _, settings, providers, _ = redacted
     versions = signal_versions(providers)
-    whole, single = (Gathered(store, versions, settings.bench, size) for size in (1_000, 1))
+    whole, single = (Gathered(store, versions, settings.bench, item_ids(store), (), size) for size in (1_000, 1))
     for config in CONFIGS:
         assert pl.concat(single.rows(config)).equals(pl.concat(whole.rows(config)))
 
@@ -170,7 +170,7 @@ def test_card_and_report_say_that_there_are_redactions(redacted):
 
 
 def test_the_release_passes_its_own_check(redacted):
-    assert verify_release(redacted[1]) == []
+    assert problems_of(redacted[1]) == []
 
 
 def test_deciding_again_asks_no_model_and_changes_nothing(redacted):

@@ -10,9 +10,9 @@ import PIL.Image
 import pytest
 import yaml
 
+from flows.products import problems_of
 from tasks.evaluate.questions import bench_of_release
-from tasks.release.runners import RUNNERS
-from tasks.release.verify import verify_release
+from tasks.release.registered import RUNNERS
 
 LMMS, INSPECT = "bench/runners/lmms_eval", "bench/runners/inspect_ai/arena_bench.py"
 
@@ -21,12 +21,12 @@ LMMS, INSPECT = "bench/runners/lmms_eval", "bench/runners/inspect_ai/arena_bench
 def test_the_manifest_knows_every_runner_and_verify_finds_a_changed_one(own_release, name):
     assert (own_release / name).read_text() == RUNNERS[name]
     (own_release / name).write_text(f"{RUNNERS[name]}\nimport os")
-    assert verify_release(own_release) == [f"{name}: changed since the release was sealed"]
+    assert problems_of(own_release) == [f"{name}: changed since the release was sealed"]
 
 
 def test_another_file_among_the_runners_is_found(own_release):
     (own_release / LMMS / "more.py").write_text("import os")
-    assert verify_release(own_release) == [f"{LMMS}/more.py: not in the manifest"]
+    assert problems_of(own_release) == [f"{LMMS}/more.py: not in the manifest"]
 
 
 def test_lmms_evals_task_shows_the_prompts_and_images_of_the_release(release, monkeypatch, tmp_path):

@@ -1,13 +1,16 @@
 """`curate verify` finds, in one line, what nobody may put into a release, also when the checksums were made to fit."""
 
+import base64
+import os
 import shutil
 
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.errors import BadInput
-from tasks.release.verify import verify_release
+from flows.products import problems_of
+from tasks.release.core_parts import MAP
 from tasks.runtime.untrusted import markdown_text
+from tests.builders import image_bytes
 from tests.small_store import manifest_of
 from tests.tampered_release import (
     BATTLE,
@@ -20,6 +23,8 @@ from tests.tampered_release import (
     rewrite,
     write_manifest,
 )
+
+HOME = b"/home/alice/logs"
 
 
 def _renamed(release, name):
@@ -39,31 +44,6 @@ def _link_for_card(release):
 def _no_card(release):
     (release / "README.md").unlink()
     reseal(release)
-
-
-_SYSTEM = {"role": "system", "content": "x", "images": []}
-_BEYOND = {"role": "user", "content": "x", "images": [{"image": 99, "character": 0}]}
-
-FILES = {
-    "notes.txt: no release has such a file": lambda r: add_file(r, "notes.txt"),
-    "chat/data/more.parquet: no release has such a file": lambda r: add_file(r, "chat/data/more.parquet"),
-    "chat/data/manifest.json: not in the manifest": lambda r: (r / "chat/data/manifest.json").write_bytes(b"{}"),
-    "report/etc: a link, not a file": _linked,
-    "README.md: a link, not a file": _link_for_card,
-    "README.md: missing": _no_card,
-    "not numbered as such: chat/data/train-00000-of-00002": lambda r: _renamed(r, CHAT.replace("1.p", "2.p")),
-    "chat/data/train-1.parquet: no release has such a file": lambda r: _renamed(r, "chat/data/train-1.parquet"),
-    "chat/data/train-00000-of-00001.parquet: not a Parquet file": lambda r: add_file(r, CHAT, b"PAR1 and no more PAR1"),
-    "leaderboard/overall.parquet: not a Parquet file": lambda r: add_file(r, "leaderboard/overall.parquet"),
-    "README.md: not UTF-8 text": lambda r: add_file(r, "README.md", b"\xff\xfe"),
-}
-"""What is told -> what was done."""
-
-
-@pytest.mark.parametrize("told", FILES)
-def test_a_file_that_is_not_that_of_a_release_is_found(own_release, told):
-    FILES[told](own_release)
-    assert any(told in problem for problem in verify_release(own_release))
 
 
 def _without_features(release):
@@ -86,7 +66,74 @@ def _answered_bench(release):
     rewrite(release, BENCH, lambda rows: [rows[0] | {"turns": [*rows[0]["turns"], answer]}])
 
 
-ROWS = {
+def _with_metadata(release):
+    table = pq.read_table(release / CHAT)
+    pq.write_table(table.replace_schema_metadata(table.schema.metadata | {b"author": b"alice"}), release / CHAT)
+    reseal(release)
+
+
+def _with_comment(release):
+    table = pq.read_table(release / CHAT)
+    schema = table.schema.set(1, table.schema.field(1).with_metadata({b"comment": HOME}))
+    pq.write_table(table.cast(schema), release / CHAT)
+    reseal(release)
+
+
+def _with_bytes_between(release):
+    content = (release / CHAT).read_bytes()
+    footer = int.from_bytes(content[-8:-4], "little") + 8
+    add_file(release, CHAT, content[:-footer] + HOME + content[-footer:])
+
+
+def _plain(release, shard=CHAT):
+    pq.write_table(pq.read_table(release / shard), release / shard, compression="none", write_statistics=False)
+
+
+def _edited(release, name, old, new):
+    content = (release / name).read_bytes()
+    assert old in content
+    add_file(release, name, content.replace(old, new))
+
+
+def _no_text(release):
+    change_row(release, CHAT, language="Klingon")
+    _plain(release)
+    _edited(release, CHAT, b"Klingon", b"Kling\xff\xfe")
+
+
+def _broken_page(release, name):
+    content = bytearray((release / name).read_bytes())
+    content[4:40] = b"\xff" * 36
+    add_file(release, name, bytes(content))
+
+
+def _other_image(release):
+    def change(rows):
+        name = rows[0]["images"][0]["path"]
+        assert sum(name == each["path"] for row in rows for each in row["images"]) > 1
+        return [rows[0] | {"images": [{"path": name, "bytes": image_bytes(77)}]}, *rows[1:]]
+
+    rewrite(release, CHAT, change)
+
+
+def _other_contact(release):
+    write_manifest(release, policy=manifest_of(release)["policy"] | {"contact": "the lab"})
+    card_says(release, "Write to the publisher of this dataset", "Write to the buyers of your data")
+
+
+_BEYOND = {"role": "user", "content": "x", "images": [{"image": 99, "character": 0}]}
+TAMPERED = {
+    "notes.txt: no release has such a file": lambda r: add_file(r, "notes.txt"),
+    "chat/data/more.parquet: no release has such a file": lambda r: add_file(r, "chat/data/more.parquet"),
+    "chat/data/manifest.json: not in the manifest": lambda r: (r / "chat/data/manifest.json").write_bytes(b"{}"),
+    "report/etc: a link, not a file": _linked,
+    "README.md: a link, not a file": _link_for_card,
+    "README.md: missing": _no_card,
+    "not numbered as such: chat/data/train-00000-of-00002": lambda r: _renamed(r, CHAT.replace("1.p", "2.p")),
+    "chat/data/train-1.parquet: no release has such a file": lambda r: _renamed(r, "chat/data/train-1.parquet"),
+    "chat/data/train-00000-of-00001.parquet: not a Parquet file": lambda r: add_file(r, CHAT, b"PAR1 and no more PAR1"),
+    "leaderboard/overall.parquet: not a Parquet file": lambda r: add_file(r, "leaderboard/overall.parquet"),
+    "README.md: not UTF-8 text": lambda r: add_file(r, "README.md", b"\xff\xfe"),
     "model holds an identifier: ip": lambda r: change_row(r, CHAT, model="203.0.113.7"),
     "topic holds an identifier: email": lambda r: change_row(r, CHAT, topic="to a.b@example.com"),
     "conversation_id holds an identifier: path": lambda r: change_row(r, CHAT, conversation_id="/home/me/logs"),
@@ -103,13 +150,37 @@ ROWS = {
     "is there more than once": lambda r: rewrite(r, CHAT, lambda rows: [rows[1], *rows[1:]]),
     "does not tell `datasets` what the columns are": _without_features,
     "does not open as an image": _broken_pixels,
+    "its metadata has keys that no release has: b'author'": _with_metadata,
+    "its metadata holds an identifier: path": _with_comment,
+    "it has bytes that belong to no column": _with_bytes_between,
+    "its pages cannot be read": lambda r: _broken_page(r, CHAT),
+    "leaderboard/overall.parquet: its pages cannot be read": lambda r: _broken_page(r, "leaderboard/overall.parquet"),
+    "chat/train-00000-of-00001.parquet: its pages cannot be read": _no_text,
+    "leaderboard/overall.csv: not what overall.parquet says": lambda r: _edited(
+        r, "leaderboard/overall.csv", b"1", b"9"
+    ),
+    "1 images are not the same in every row": _other_image,
+    "chat: its rows do not show the images": lambda r: write_manifest(r, images={}),
+    "the address for removals is not what": _other_contact,
+    "report/alice: no release has it": lambda r: (r / "report" / "alice").mkdir(),
+    "chat/pipe: no release has it": lambda r: os.mkfifo(r / "chat" / "pipe"),
+    "tstamp is no time": lambda r: change_row(r, CHAT, tstamp=float("nan")),
+    "its front matter": lambda r: card_says(r, "---\npretty_name", "---\nx: " + "[" * 5000 + "\npretty_name"),
+    f"{MAP}: 1 released rows with a topic have no point": lambda r: rewrite(r, MAP, lambda rows: rows[1:]),
+    f"{MAP}: 1 points are of no released row": lambda r: change_row(r, MAP, id="nobody"),
+    f"{MAP}: 1 points are of no released row, or of another topic": lambda r: change_row(r, MAP, topic_id=99),
+    f"{MAP}: missing": lambda r: (r / MAP).unlink(),
+    "a section that nothing in the release says": lambda r: card_says(
+        r, "## Licence", "## Written items\n\n## Licence"
+    ),
 }
+"""What is told -> what was done."""
 
 
-@pytest.mark.parametrize("told", ROWS)
-def test_a_row_that_no_release_has_is_found(own_release, told):
-    ROWS[told](own_release)
-    assert any(told in problem for problem in verify_release(own_release))
+@pytest.mark.parametrize("told", TAMPERED)
+def test_what_no_release_has_is_found(own_release, told):
+    TAMPERED[told](own_release)
+    assert any(told in problem for problem in problems_of(own_release))
 
 
 @pytest.mark.parametrize("name", ["leaderboard/overall.csv", "report/index.html", "report/tables/models.csv"])
@@ -118,7 +189,7 @@ def test_a_row_that_no_release_has_is_found(own_release, told):
 )
 def test_an_identifier_in_a_text_beside_the_rows_is_found(own_release, name, text, kind):
     add_file(own_release, name, f"<p>{text}</p>\n".encode())
-    assert f"{name}: holds an identifier: {kind}" in verify_release(own_release)
+    assert f"{name}: holds an identifier: {kind}" in problems_of(own_release)
 
 
 def test_a_path_in_the_manifest_is_found_and_the_address_for_removals_is_none(own_release):
@@ -127,9 +198,9 @@ def test_a_path_in_the_manifest_is_found_and_the_address_for_removals_is_none(ow
         own_release, policy=policy | {"contact": 'The "lab" <removal@lab.example>', "about": "ask a@b.example"}
     )
     card_says(own_release, "the publisher of this dataset", markdown_text('The "lab" <removal@lab.example>'))
-    assert verify_release(own_release) == []
+    assert problems_of(own_release) == []
     write_manifest(own_release, settings=settings | {"store": "/home/alice/store"})
-    assert verify_release(own_release) == ["manifest.json: holds an identifier: path"]
+    assert problems_of(own_release) == ["manifest.json: holds an identifier: path"]
 
 
 CARD = {
@@ -139,21 +210,36 @@ CARD = {
     "stand-ins it was built with": ("**Built with embedded stand-ins**", "**Built with care**"),
     "its front matter": ("path: chat/data/train-*.parquet", 'path: "**/*.parquet"'),
     "where the log lines went": ("| dropped: face | 1 |", "| dropped: face | 1 |\n| dropped: aliens | 7 |"),
+    "rows of battle are not the 6": ("| `battle` | 6 |", "| `battle` | 7 |"),
+    "where the log lines went is": (" log lines = ", "0 log lines = "),
+    "where the log lines": ("| dropped: face | 1 |", "| dropped: face | 0 |"),
 }
 
 
 @pytest.mark.parametrize("told", CARD)
-def test_a_sentence_of_the_card_that_the_manifest_does_not_say_is_found(own_release, told):
+def test_a_line_of_the_card_that_the_manifest_does_not_say_is_found(own_release, told):
     card_says(own_release, *CARD[told])
-    (problem,) = verify_release(own_release)
+    (problem,) = problems_of(own_release)
     assert problem.startswith("README.md: ") and told in problem
+
+
+@pytest.mark.parametrize("place", range(1, 9))
+@pytest.mark.parametrize("config", ["chat", "battle"])
+def test_a_statistic_of_the_card_that_is_not_that_of_the_rows_is_found(own_release, config, place):
+    card = (own_release / "README.md").read_text(encoding="utf-8")
+    (line,) = [line for line in card.splitlines() if line.startswith(f"| **this release, {config}** |")]
+    cells = line.strip("| ").split(" | ")
+    cells[place] = cells[place][:-1] + str((int(cells[place][-1]) + 1) % 10)
+    card_says(own_release, line, f"| {' | '.join(cells)} |")
+    (problem,) = problems_of(own_release)
+    assert problem.startswith(f"README.md: statistics of {config} are not those of its rows")
 
 
 def test_a_statistic_that_can_be_counted_may_not_be_hidden(own_release):
     card = (own_release / "README.md").read_text(encoding="utf-8")
     (line,) = [line for line in card.splitlines() if line.startswith("| **this release, chat** |")]
     card_says(own_release, line, "| **this release, chat** " + "| – " * 8 + "|")
-    (problem,) = verify_release(own_release)
+    (problem,) = problems_of(own_release)
     assert "statistics of chat" in problem
 
 
@@ -167,12 +253,25 @@ MANIFEST = {
 @pytest.mark.parametrize("told", MANIFEST)
 def test_a_manifest_that_contradicts_itself_or_the_card_is_found(own_release, told):
     write_manifest(own_release, **MANIFEST[told](manifest_of(own_release)))
-    (problem,) = verify_release(own_release)
+    (problem,) = problems_of(own_release)
     assert told in problem
 
 
-@pytest.mark.parametrize("changes", [{"funnel": {}}, {"counts": {"chat": 1}}, {"policy": {}}])
-def test_a_manifest_without_its_parts_is_one_clear_error(own_release, changes):
-    write_manifest(own_release, **changes)
-    with pytest.raises(BadInput, match="is not a manifest this version understands"):
-        verify_release(own_release)
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("2001:db8::17", "ip"),
+        ("10.1.2.3", "ip"),
+        ("a.b%40example.com", "email"),
+        ("a.b&#64;example.com", "email"),
+        ("%2Fhome%2Falice", "path"),
+        ("２０３.０.１１３.７", "ip"),
+        (base64.b64encode(HOME).decode(), "path"),
+        ("data of " + base64.b64encode(b"alice@example.com").decode().rstrip("="), "email"),
+        (r"\\server\alice", "path"),
+        ("~/logs", "path"),
+    ],
+)
+def test_an_identifier_is_found_also_in_other_characters_and_of_a_private_network(own_release, value, kind):
+    change_row(own_release, BATTLE, model_b=value)
+    assert f"battle/train-00000-of-00001.parquet: model_b holds an identifier: {kind}" in problems_of(own_release)

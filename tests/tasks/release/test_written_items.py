@@ -1,19 +1,24 @@
 """`written/items.parquet`: whose texts a release holds, and what `verify` says of a changed file."""
 
+from types import SimpleNamespace
+
 import polars as pl
 import pytest
 
 from schemas.judging import STAND_IN
+from schemas.policy import Policy
 from schemas.written import WrittenBy
 from tasks.providers.embedded.objects import ImageNetClasses
-from tasks.release.items.written import ITEMS, write_items_file, wrong_items
-from tasks.release.leaks import hidden_captions
-from tasks.release.sections import card_sections, wrong_sections
+from tasks.release.card_checks import wrong_sections
+from tasks.release.dataset_card import card_sections
+from tasks.release.items.written_file import ITEMS, WRITTEN_ITEMS, hidden_captions
+from tasks.release.registered import OpenRelease, Unsealed
 from tasks.storage.content_id import text_id
 from tests.builders import VERSIONS, facts_frame
 from tests.visit_bench import HIDDEN, visit_bench
 
 ASKED = "bench/data/train-00000-of-00001.parquet"
+NOTHING_DROPPED = Policy(name="all", rules=[])
 SECRET = "Nine blue cups stand upside down on a long wooden table beside a window in the rain."
 
 
@@ -31,8 +36,15 @@ def staged(tmp_path):
 
 def _written(staged):
     store, staging = staged
-    assert write_items_file(store, staging, VERSIONS, frozenset()) == 4
-    return pl.read_parquet(staging / ITEMS)
+    WRITTEN_ITEMS.write(Unsealed(store, staging, {}, VERSIONS, NOTHING_DROPPED, "", with_answers=False))
+    rows = pl.read_parquet(staging / ITEMS)
+    assert rows.height == 4
+    return rows
+
+
+def _wrong(staging):
+    manifest = SimpleNamespace(policy=NOTHING_DROPPED.model_dump())
+    return list(WRITTEN_ITEMS.wrong(OpenRelease(staging, manifest, None)))
 
 
 def test_one_text_of_the_stand_in_withholds_those_of_its_item(staged):
@@ -51,11 +63,11 @@ def test_one_text_of_the_stand_in_withholds_those_of_its_item(staged):
 @pytest.mark.parametrize("column", ["captions_by", "reference_by"])
 def test_texts_of_the_stand_in_do_not_verify(staged, column):
     rows, (_, staging) = _written(staged), staged
-    assert list(wrong_items(staging, frozenset())) == []
+    assert _wrong(staging) == []
     rows.with_columns(pl.lit(f"gpt-4, {STAND_IN}").alias(column)).filter(question_id="i0").write_parquet(
         staging / ITEMS
     )
-    assert any("'i0' has captions or a reference of the stand-in" in each for each in wrong_items(staging, frozenset()))
+    assert any("'i0' has captions or a reference of the stand-in" in each for each in _wrong(staging))
 
 
 def test_a_file_that_quotes_a_hidden_text_is_found(staged):
@@ -85,15 +97,17 @@ def test_the_card_says_figures_phrases_and_detected_objects_of_each_family_and_i
     turns = [[{"role": "user", "content": "Count the cups. Now."}], [{"role": "user", "content": "Why?"}]]
     asked = pl.read_parquet(staging / ASKED).with_columns(turns=pl.Series([turns[0]] * 3 + [turns[1]]))
     asked.write_parquet(staging / ASKED)
-    card = card_sections(staging, 4)
+    card = card_sections(staging, 4, [WRITTEN_ITEMS])
     lines = [[cell.strip() for cell in line.split(" | ")] for line in card.splitlines() if line.startswith("| ")]
     whole = next(line for line in lines if line[0] == "| all")
     assert whole[1:4] == ["4", "5", "3"] and whole[-2:] == ["count cup 3", "cup 4, a&#124;b 1 |"]
     assert whole[4:6] == ["3", "3"], "captions of the hidden item are not released, so they are not counted"
     (staging / "README.md").write_text(f"# Card\n\n{card}\n## Columns\n")
-    assert list(wrong_sections(staging, 4)) == []
+    assert list(wrong_sections(staging, 4, [WRITTEN_ITEMS])) == []
     (staging / "README.md").write_text(f"# Card\n\n{card.replace('count cup 3', 'count cup 4')}\n## Columns\n")
-    assert list(wrong_sections(staging, 4)) == [f"README.md: its section about written items is not what {ITEMS} says"]
+    assert list(wrong_sections(staging, 4, [WRITTEN_ITEMS])) == [
+        f"README.md: its section about written items is not what {ITEMS} says"
+    ]
 
 
 def test_what_the_embedded_classifier_sees_is_not_released(staged):

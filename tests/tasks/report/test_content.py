@@ -10,6 +10,7 @@ from schemas.decision import ALL_DROPS
 from schemas.policy import Policy, Rule
 from tasks.report import content as sections
 from tasks.report.content import MOST, report_content
+from tasks.report.page import SECTIONS, part
 from tasks.storage.queries.funnel import REPEATS, funnel, reason_texts
 from tests.builders import VERSIONS, store_with
 from tests.small_store import HOSTILE_TOPIC, MODELS, POLICY
@@ -34,13 +35,16 @@ def kept(reported_store):
     return conversations, battles
 
 
-def test_sections_come_in_reading_order(content):
-    assert [part.key for part in content.parts] == [
-        *("removed", "rule_parity", "days", "models", "languages", "categories", "overlap"),
-        *("criteria", "turns", "topics", "topic_tree"),
-        *("leaderboard_overall", "leaderboard_style_control", "ranks", "votes"),
-        *("battle_counts", "win_rates", "style_coefficients", "rank_changes"),
-    ]
+def test_sections_come_in_the_order_of_their_texts(content):
+    keys = [part.key for part in content.parts]
+    assert keys == [key for key in SECTIONS if key in keys] and {"removed", "topics", "votes"} <= {*keys}
+
+
+def test_sections_of_products_stand_where_their_texts_do(reported_store):
+    more = [part(key, pl.DataFrame({"a": [1]}), "<svg/>") for key in ("written_families", "detector_precision")]
+    keys = [each.key for each in report_content(reported_store, VERSIONS, more).parts]
+    assert keys.index("removed") < keys.index("detector_precision") < keys.index("days")
+    assert keys[-1] == "written_families"
 
 
 def test_the_funnel_on_the_page_is_that_of_the_tables(content, reported_store, report):

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.rating import RatingMethod
 from tasks.leaderboard.rating_tables import RatingTables
-from tasks.report.votes import vote_parts
+from tasks.report.boards import vote_parts
 from tests.builders import store_with
 
 CLASSES = (("Analytical", "Data Analysis", "Expert"), ("Recognition", "<script>", "Objects"))

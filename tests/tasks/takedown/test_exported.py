@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from schemas.export import ExportKind
-from tasks.export.records import begin, exports
+from tasks.export.destination import begin, exports
 from tasks.takedown.releases import still_exported
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON

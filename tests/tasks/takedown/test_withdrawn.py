@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from flows.products import problems_of
 from schemas.errors import BadInput
 from schemas.tables import TABLES
 from tasks.images.decode import open_image
@@ -35,7 +36,7 @@ def test_a_built_release_that_holds_it_is_withdrawn_and_its_version_stays_taken(
     assert take(store, conv_id("ann")).releases == ["1.0.0"]
     assert sorted(path.name for path in folder.iterdir()) == ["manifest.json", "withdrawn.json"]
     with pytest.raises(BadInput, match="was withdrawn"):
-        verify_release(folder)
+        problems_of(folder)
     assert make_release(store).result != "releases/1.0.0"
     assert take(store, conv_id("ann")).releases == []
 
@@ -43,7 +44,7 @@ def test_a_built_release_that_holds_it_is_withdrawn_and_its_version_stays_taken(
 def test_a_release_without_it_stays_as_it_is(store):
     take(store, conv_id("ann"))
     made = Path(store.root) / make_release(store, release="2.0.0").result
-    assert verify_release(made) == []
+    assert problems_of(made) == []
     assert take(store, conv_id("ann"), dry_run=True).releases == []
     assert take(store, conv_id("bob2")).releases == ["2.0.0"]
 

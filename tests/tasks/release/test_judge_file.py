@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from flows.products import judge_texts
+from flows.products import parts_of_release, problems_of
 from schemas.errors import BadInput
 from schemas.judging import STAND_IN
 from schemas.settings import Settings
@@ -13,10 +14,9 @@ from tasks.policy.answers import screened
 from tasks.policy.policy_file import load_policy
 from tasks.providers import Providers
 from tasks.publish.plan import require_allowed
-from tasks.release.boards.leaderboards import board_csv
 from tasks.release.diff import diff_releases
 from tasks.release.fetched import read_manifest
-from tasks.release.verify import verify_release
+from tasks.release.registered import board_csv
 from tasks.signals.steps import measure_answers
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store
@@ -48,7 +48,7 @@ def copied(made, tmp_path):
 
 def test_a_release_says_whose_board_it_is_and_how_it_agrees_with_the_votes(made):
     release = Path(made.at("releases/plain"))
-    assert verify_release(release) == []
+    assert problems_of(release) == []
     board = judge_table(release, "board")
     assert board["model"].to_list()[0] == MODELS[1]
     about = judge_table(release, "agreement").row(0, named=True)
@@ -90,7 +90,7 @@ def test_no_answer_leaves_without_being_asked_for(made):
 
 def test_on_request_answers_leave_that_the_policy_keeps_and_that_were_measured(made):
     release = Path(made.at("releases/texts"))
-    assert verify_release(release) == []
+    assert problems_of(release) == []
     answers = judge_table(release, "answers")
     assert dict(answers.select("model", "content").rows()) == {model: SAID[model] for model in MODELS[:2]}
     assert set(answers["answer_id"]) <= {*judge_table(release, "cards")["answer_a"]}
@@ -132,7 +132,7 @@ def test_the_same_tables_give_the_same_release(made, tmp_path):
 def test_the_embedded_judge_is_named_and_must_be_accepted(tmp_path):
     store = judged_store(tmp_path, judge=STAND_IN, judge_version="embedded-consensus")
     release = Path(store.at(str(release_judged(store).result)))
-    assert verify_release(release) == []
+    assert problems_of(release) == []
     manifest = read_manifest(release)
     assert "judge" in manifest.embedded_providers
     assert "> * judge: right on 0.72" in (release / "README.md").read_text()
@@ -145,7 +145,7 @@ def test_the_embedded_judge_is_named_and_must_be_accepted(tmp_path):
 def test_a_changed_judge_is_a_line_of_diff(made, copied):
     later = copied("plain")
     write_manifest(later, judge=manifest_of(later)["judge"] | {"protocol": "wildvision"})
-    rules = diff_releases(Path(made.at("releases/plain")), later).rules
+    rules = diff_releases(Path(made.at("releases/plain")), later, parts_of_release).rules
     assert "judge.protocol: visionarena became wildvision" in rules
 
 
@@ -188,5 +188,5 @@ TAMPERED = {
 def test_verify_finds_what_was_changed(copied, told):
     release = copied("texts")
     TAMPERED[told](release)
-    problems = verify_release(release)
+    problems = problems_of(release)
     assert any(told in problem for problem in problems), problems

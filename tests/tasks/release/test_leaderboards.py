@@ -8,11 +8,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from flows.products import problems_of
 from schemas.bench import HiddenItem
 from schemas.rating import Rating
 from schemas.row import arrow_schema
-from tasks.release.boards.leaderboards import BOARDS, write_leaderboards
-from tasks.release.verify import verify_release
+from tasks.release.core_parts import BOARDS, write_leaderboards
 from tasks.storage.tables import frame_of
 from tests.builders import facts_frame
 from tests.small_store import make_release
@@ -48,7 +48,7 @@ def boards(tmp_path_factory):
     rows = [_rating(name) for names in slices.values() for name in names]
     rows += [_rating("overall", FORMULA, 1200.0), _rating("overall", "z", 900.0)]
     write_leaderboards(frame_of(Rating, rows), folder)
-    return folder, slices
+    return folder / "leaderboard", slices
 
 
 def test_every_slice_is_in_exactly_its_board(boards):
@@ -104,11 +104,11 @@ def test_boards_are_those_that_curate_rate_makes_of_the_released_battles_without
         row["slice"] for row in rows
     }
     assert sum(row["battles"] for row in rows if row["slice"] == "overall") == 2 * 5
-    assert verify_release(release) == []
+    assert problems_of(release) == []
 
 
 def test_without_ratings_the_boards_are_empty_and_have_their_columns(tmp_path):
     write_leaderboards(frame_of(Rating, []), tmp_path)
     for board in BOARDS:
-        assert pl.read_parquet(tmp_path / f"{board}.parquet").columns == list(Rating.model_fields)
-        assert (tmp_path / f"{board}.csv").read_text().startswith("slice,model")
+        assert pl.read_parquet(tmp_path / "leaderboard" / f"{board}.parquet").columns == list(Rating.model_fields)
+        assert (tmp_path / "leaderboard" / f"{board}.csv").read_text().startswith("slice,model")

@@ -10,7 +10,9 @@ from tasks.bench.written.written_items import current
 from tasks.explore.bench.shown import named_letters, verdict_words
 from tasks.explore.masking import masked_parts, spans_of
 from tasks.explore.source import Section, Text
-from tasks.explore.tolerant import NarrowedStore, TolerantTables
+from tasks.explore.tolerant import TolerantTables
+from tasks.release.items.generated_file import named_letters
+from tasks.release.items.judge_file import verdict_words
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store
 
@@ -33,7 +35,7 @@ class _Masked:
         ]
 
 
-def sections_of_item(store: Store, narrow: NarrowedStore, conversation_id: str, opened: bool) -> list[Section]:
+def sections_of_item(store: Store, narrow: Store, conversation_id: str, opened: bool) -> list[Section]:
     """The sections of a conversation that is an item of a benchmark; none for others.
 
     `narrow` holds the conversation alone. Answers and verdicts are those on any form of it, redacted or not.

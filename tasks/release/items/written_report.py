@@ -1,4 +1,4 @@
-"""Sections about benchmarks that people wrote: their families, what instructions ask for, and what images show."""
+"""The report's sections about written benchmarks: families, what instructions ask for, and what images show."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -21,7 +21,7 @@ from tasks.report.figures import bars
 from tasks.report.page import Part, part
 from tasks.storage.tables import Store, frame_of
 
-MOST = 20
+_MOST = 20
 """Most bars of a figure; the table lists all."""
 
 
@@ -58,7 +58,7 @@ def _figure(table: pl.DataFrame, *columns: str, of_all: bool = True) -> str:
     several = table["bench"].n_unique() > 1
     rows = table.filter((pl.col("family") == EVERY) == of_all).sort("items", descending=True, maintain_order=True)
     counts = dict[str, int]()
-    for row in rows.head(MOST).iter_rows(named=True):
+    for row in rows.head(_MOST).iter_rows(named=True):
         name = " ".join(row[column] for column in columns).strip() or "(none)"
         counts[f"{name} ({row['bench']})" if several else name] = row["items"]
     return bars(counts, "kept items")

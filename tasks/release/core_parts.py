@@ -1,21 +1,43 @@
-"""The coordinates of the topic map: one row for each released row whose prompt has a topic, in `topics/map.parquet`."""
+"""The parts of every release beside its configurations: leaderboards, the map of topics, and tasks for other runners.
+
+`leaderboard/` has Parquet for programs and CSV for people. `topics/map.parquet` has one row for each released row whose
+prompt has a topic. `bench/runners` has the benchmark for lmms-eval and inspect_ai.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import polars as pl
 
 from schemas.release import CONFIGS, KEYS, MapPoint
 from schemas.row import arrow_schema
 from tasks.release.declared import READ_ERRORS, sound_groups
+from tasks.release.registered import (
+    RUNNERS,
+    OpenRelease,
+    ReleasePart,
+    Unsealed,
+    board_csv,
+    path_in_release,
+    write_table,
+)
 from tasks.release.shards import shards
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
 
-MAP = "topics/map.parquet"
-"""Path in a release."""
+BOARDS = {
+    "overall": pl.col("slice").is_in(["overall", "exclude_ties", "exclude_refusal", "exclude_preset"]),
+    "by_category": pl.col("slice").str.starts_with("category:"),
+    "by_language": pl.col("slice").str.starts_with("language:"),
+    "by_question": pl.col("slice").str.starts_with("question:"),
+    "by_image": pl.col("slice").str.starts_with("image:"),
+    "by_month": pl.col("slice").str.starts_with("month:"),
+    "style_control": pl.col("slice") == "style_control",
+}
+"""File name -> filter of the `ratings` table by slice."""
+MAP = path_in_release("topics")
 _UNSAID = (
     "UPDATE rows SET topic_id = points.topic_id FROM points WHERE rows.config IN ('battle', 'failures') "
     "AND points.config = rows.config AND rows.id = points.id"
@@ -24,6 +46,33 @@ _UNSAID = (
 _ELSEWHERE = "SELECT count(*) FROM points ANTI JOIN rows USING (config, id, topic_id)"
 _LACKING = "SELECT count(*) FROM (SELECT * FROM rows WHERE topic_id IS NOT NULL) r ANTI JOIN points USING (config, id)"
 _MOVED = "SELECT count(*) FROM old JOIN new USING (config, id) WHERE old.x <> new.x OR old.y <> new.y"
+
+
+def write_leaderboards(ratings: pl.DataFrame, release: Path) -> None:
+    """Write `leaderboard/<board>.parquet` and `.csv`, sorted by slice, best models first."""
+    for name, chosen in BOARDS.items():
+        board = ratings.filter(chosen).sort("slice", "rating", "model", descending=[False, True, False])
+        write_table(release, "leaderboard", board, f"leaderboard/{name}")
+
+
+def wrong_boards(release: OpenRelease) -> Iterator[str]:
+    """Problems of boards that cannot be read, or whose CSV differs from the Parquet file."""
+    for path in sorted((release.folder / "leaderboard").glob("*.parquet")):
+        yield from wrong_board(release.folder, path)
+
+
+def wrong_board(folder: Path, path: Path, digits: int | None = 2) -> Iterator[str]:
+    """A problem of one board; `digits`: those after the point in its CSV file, None for one without."""
+    name, beside = path.relative_to(folder).as_posix(), path.with_suffix(".csv")
+    try:
+        rows = pl.concat(sound_groups(path))
+    except READ_ERRORS as error:
+        yield f"{name}: its pages cannot be read ({type(error).__name__})"
+        return
+    if digits is None:
+        return
+    if not beside.is_file() or beside.read_bytes() != board_csv(rows, digits).encode():
+        yield f"{name.removesuffix('.parquet')}.csv: not what {path.name} says"
 
 
 class MapFile:
@@ -47,8 +96,9 @@ class MapFile:
         self._file.close()
 
 
-def wrong_points(folder: Path) -> Iterator[str]:
+def wrong_points(release: OpenRelease) -> Iterator[str]:
     """Problems of the map: it cannot be read, or has other rows or topics than the shards."""
+    folder = release.folder
     try:
         points = list(sound_groups(folder / MAP))
     except READ_ERRORS as error:
@@ -90,3 +140,24 @@ def _rows(folder: Path) -> Iterator[pl.DataFrame]:
             for group in read_parquet_groups(shard, names):
                 topic = pl.col("topic_id") if "topic_id" in group.columns else pl.lit(None, pl.Int32)
                 yield group.select(config=pl.lit(config), id=KEYS[config], topic_id=topic)
+
+
+def _write_boards(unsealed: Unsealed) -> dict[str, Any]:
+    write_leaderboards(unsealed.store.read("ratings"), unsealed.folder)
+    return {}
+
+
+def _write_runners(unsealed: Unsealed) -> dict[str, Any]:
+    for name, content in RUNNERS.items() if unsealed.counts["bench"] else ():
+        path = unsealed.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    return {}
+
+
+CORE_PARTS = (
+    ReleasePart(("leaderboard",), _write_boards, wrong_boards),
+    ReleasePart(("topics",), wrong=wrong_points, changed=moved_points),  # `MapFile` writes it with the shards
+    ReleasePart(write=_write_runners),
+)
+"""The parts that every release has."""

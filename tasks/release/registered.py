@@ -1,0 +1,200 @@
+"""What a release holds: every table by its name and path, and the parts that write, check, compare and show files.
+
+A new released file is one entry of `RELEASED_TABLES` and one `ReleasePart`: of every release in `core_parts`, or of a
+product, which `flows/products.py` lists. Nothing else names it.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+import pyarrow as pa
+
+from schemas.judge_release import JUDGE_FILES
+from schemas.policy import Policy
+from schemas.rating import Rating
+from schemas.release import CONFIGS, Manifest, MapPoint, ReleasedColumn, ReleasedGenerated, ReleasedItem
+from schemas.row import Row, arrow_schema
+from tasks.runtime.untrusted import csv_cell
+from tasks.runtime.yaml_files import read_yaml
+from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
+from tasks.storage.queries.signals import Versions
+from tasks.storage.tables import Store
+
+JUDGE_FOLDER = "leaderboard/judge"
+_TEXTS = ("answers", "verdicts")
+_ELEMENT = re.compile(r"\blist<\w+:")
+
+
+class ReleasedTable(NamedTuple):
+    """A table of a release."""
+
+    stem: str
+    """Path of its file without suffix; a regular expression where there are several files."""
+    row: type[Row]
+    csv_digits: int | None = None
+    """Digits after the point in the CSV file for people that is beside it; None where there is no such file."""
+
+
+RELEASED_TABLES = {
+    **{config: ReleasedTable(rf"{config}/data/train-\d{{5}}-of-\d{{5}}", row) for config, row in CONFIGS.items()},
+    "leaderboard": ReleasedTable("leaderboard/[a-z_]+", Rating, csv_digits=2),
+    "topics": ReleasedTable("topics/map", MapPoint),
+    **{
+        f"{JUDGE_FOLDER}/{name}": ReleasedTable(f"{JUDGE_FOLDER}/{name}", row, None if name in _TEXTS else 4)
+        for name, row in JUDGE_FILES.items()
+    },
+    "written": ReleasedTable("written/items", ReleasedItem),
+    "generated": ReleasedTable("generated/items", ReleasedGenerated),
+}
+"""Name of a table in the manifest -> its files and columns, of every release and of every product."""
+RUNNERS: dict[str, str] = read_yaml(Path(__file__).with_name("runners.yaml"))
+"""Path in a release -> content of a file with which another runner asks the benchmark."""
+
+
+def path_in_release(table: str) -> str:
+    """Path of the Parquet file of a table that has one file."""
+    return f"{RELEASED_TABLES[table].stem}.parquet"
+
+
+def table_of(path: str) -> str:
+    """Name of the table whose file has this path: the path without suffix, or its first folder."""
+    stem = path.removesuffix(".parquet")
+    return stem if stem in RELEASED_TABLES else path.partition("/")[0]
+
+
+def table_paths() -> Iterator[str]:
+    """Regular expressions of the paths of all tables, and of the CSV files beside them."""
+    for table in RELEASED_TABLES.values():
+        yield table.stem + (r"\.parquet" if table.csv_digits is None else r"\.(?:parquet|csv)")
+
+
+def columns_of(schema: pa.Schema) -> list[ReleasedColumn]:
+    """Names and types of columns. List elements are called `element`, whether Arrow or Parquet named them."""
+    return [ReleasedColumn(name=field.name, type=_ELEMENT.sub("list<element:", str(field.type))) for field in schema]
+
+
+class Unsealed(NamedTuple):
+    """A release that is being built: what its parts are written from."""
+
+    store: Store
+    folder: Path
+    """The staging folder; shards are in it."""
+    counts: Mapping[str, int]
+    """As in the manifest."""
+    versions: Versions
+    policy: Policy
+    """The policy that made the decisions."""
+    policy_hash: str
+    with_answers: bool
+    """Whether texts of answers and verdicts may leave the store."""
+
+
+class OpenRelease(NamedTuple):
+    """A release on disk that is checked."""
+
+    folder: Path
+    manifest: Manifest
+    store: Store | None
+    """The store that contains it, if any."""
+
+
+class CardSection(NamedTuple):
+    """A section of the card that is there only for some releases."""
+
+    title: str
+    """Its heading, with `## `."""
+    about: str
+    """Words for it in a problem."""
+    files: str
+    """Path of what it is about."""
+    text: Callable[[Path, int], str]
+    """(folder, prompts of `bench`) -> Markdown with an empty line at its end; empty without the files."""
+
+
+class ShownSection(NamedTuple):
+    """What the page of a benchmark prompt says about it."""
+
+    title: str
+    facts: Sequence[tuple[str, str]] = ()
+    """(name, value) pairs."""
+    texts: Sequence[tuple[str, str, str]] = ()
+    """(label, who wrote it or what became of it, text)."""
+    beside: bool = False
+    """Whether the texts stand side by side."""
+
+
+RowsOf = Callable[[str], list[dict[str, Any]]]
+"""Name of a table -> its rows about one prompt, or all rows of a table that names no prompts; none without the file."""
+
+
+def _nothing(*_: object) -> Iterator[Any]:
+    yield from ()
+
+
+def _says_nothing(_: Unsealed) -> dict[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True)
+class ReleasePart:
+    """Some files of a release: how they are written, checked, compared and shown."""
+
+    tables: tuple[str, ...] = ()
+    """Names in `RELEASED_TABLES`."""
+    write: Callable[[Unsealed], Mapping[str, Any]] = _says_nothing
+    """Writes the files, where the store has something for them. Returns what the manifest says of them: `judge`, and
+    names that join `embedded_providers`."""
+    wrong: Callable[[OpenRelease], Iterator[str]] = _nothing
+    """Problems, one line each, in files whose columns are the declared ones."""
+    changed: Callable[[Path, Path], Iterator[str]] = _nothing
+    """(folder of the earlier release, of the later one) -> differences in words."""
+    section: CardSection | None = None
+    shown: Callable[[RowsOf], Iterator[ShownSection]] = _nothing
+    """Sections of the explorer's page about one prompt of `bench`."""
+
+
+PartsOf = Callable[[OpenRelease], Sequence[ReleasePart]]
+"""A release -> the parts that products add to it (`flows/products.py`)."""
+
+
+def write_table(folder: Path, table: str, rows: pl.DataFrame, stem: str | None = None) -> None:
+    """Write the Parquet file of a table, and the CSV file if it has one; `stem`: one of several files."""
+    named = RELEASED_TABLES[table]
+    target, schema = folder / f"{stem or named.stem}.parquet", arrow_schema(named.row)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with parquet_writer(target, schema) as file:
+        file.write(conform(rows, schema))
+    if named.csv_digits is not None:
+        target.with_suffix(".csv").write_text(board_csv(rows, named.csv_digits), encoding="utf-8")
+
+
+def board_csv(board: pl.DataFrame, digits: int = 2) -> str:
+    """A board for people, with this many digits after the point."""
+    safe = pl.selectors.string().map_elements(csv_cell, return_dtype=pl.String)
+    lists = pl.selectors.by_dtype(pl.List(pl.String)).list.join(" ").map_elements(csv_cell, return_dtype=pl.String)
+    return board.with_columns(safe, lists).write_csv(float_precision=digits)
+
+
+def read_table(folder: Path, table: str) -> pl.DataFrame | None:
+    """The rows of a table that has one file; None when the release lacks it."""
+    path = folder / path_in_release(table)
+    return pl.concat(read_parquet_groups(path)) if path.is_file() else None
+
+
+def changed_items(old: Path, new: Path, table: str, about: Iterable[str]) -> Iterator[str]:
+    """One sentence when rows of both releases about the same prompts differ; nothing when a release has none.
+
+    `about`: words for the rows and for what may differ.
+    """
+    before, after = read_table(old, table), read_table(new, table)
+    if before is None or after is None:
+        return
+    both = after.join(before, on="question_id", how="semi")
+    same = both.join(before, on=before.columns, how="semi", nulls_equal=True).height
+    if both.height > same:
+        rows, values = about
+        yield f"{rows}: {both.height - same:,} of both releases differ in {values}"
