@@ -72,11 +72,13 @@ def judge_texts(store: Store) -> pl.DataFrame:
     from tasks.storage.queries.benches import judged
 
     return judged.released_judge_texts(store)
+
+
 def left_out_items(store: Store) -> set[str]:
     """Items of generated benchmarks that no release holds, for what audits and people found."""
     if not store.height("generated_items"):
         return set()
-    from tasks.storage.queries.benches.generated_items import found_wanting
+    from tasks.bench.generate.kept_items import found_wanting
 
     return set[str]().union(*found_wanting(store).values())
 
@@ -85,7 +87,7 @@ def rate_judge(settings: Settings, versions: Versions, staging: Path) -> Iterato
     """Rate what a judge said about the benchmark of a release; nothing without verdicts."""
     store = Store.open(settings.store)
     if any(store.height(table) for table in ("verdicts", "judge_ratings", "judge_agreement", "judge_cards")):
-        from tasks.leaderboard.steps import rate_judged
+        from tasks.evaluate.steps import rate_judged
 
         yield rate_judged(settings, versions, staging)
 

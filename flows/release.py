@@ -4,8 +4,16 @@ from collections.abc import Iterator
 
 from flows.checked_flow import flow
 from flows.one_writer import one_writer
-from flows.products import judge_texts, validation_texts
-from flows.products import item_ids, judge_stand_ins, left_out_items, parts_of_store, rate_judge, report_sections
+from flows.products import (
+    item_ids,
+    judge_stand_ins,
+    judge_texts,
+    left_out_items,
+    parts_of_store,
+    rate_judge,
+    report_sections,
+    validation_texts,
+)
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.leaderboard.steps import rate_models

@@ -7,7 +7,6 @@ import polars as pl
 
 from schemas.written import PEOPLE
 from tasks.bench.written.written_items import current
-from tasks.explore.bench.shown import named_letters, verdict_words
 from tasks.explore.masking import masked_parts, spans_of
 from tasks.explore.source import Section, Text
 from tasks.explore.tolerant import TolerantTables

@@ -17,7 +17,7 @@ from datasets import Features
 from schemas.errors import BadInput
 from schemas.export import FileFormat, SftSelection, SftStyle
 from tasks.export.card import write_sft_card
-from tasks.ingest.image_marks import MARK
+from tasks.ingest.log_line import MARK
 from tasks.release.contents import IMAGE_NAME
 from tasks.release.declared import check_shards
 from tasks.release.fetched import read_manifest

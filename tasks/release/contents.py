@@ -20,10 +20,9 @@ from tasks.providers.embedded.pii.text_pii import without_overlaps
 from tasks.release.declared import READ_ERRORS, sound_groups
 from tasks.release.gather import WINNERS
 from tasks.release.identifiers import identifiers_in
-from tasks.storage.content_id import Distinct
 from tasks.release.registered import path_in_release
 from tasks.release.shards import released_prompts
-from tasks.storage.distinct import Distinct
+from tasks.storage.content_id import Distinct
 
 _PEOPLE = {"user_id", "judge"}
 _ROLES = {"chat": {"user", "assistant"}, "battle": {"user", "assistant"}, "bench": {"user"}, "failures": {"user"}}

@@ -10,11 +10,10 @@ import polars as pl
 from schemas.conversation import UNDATED_BEFORE
 from schemas.release import ReleasedCategories, SideMetadata
 from schemas.settings import BenchSettings
-from tasks.bench.contamination.guard import Guard, Withheld
-from tasks.bench.generate.kept_items import found_wanting
+from tasks.bench.contamination.guard import Guard, public_prompts
 from tasks.storage.parquet import compact
 from tasks.storage.queries.benches.written_items import public_prompts
-from tasks.storage.queries.blocks import BLOCK_ROWS, Block, battle_blocks, conversation_blocks
+from tasks.storage.queries.blocks import BLOCK_ROWS, battle_blocks, conversation_blocks
 from tasks.storage.queries.conversation_features import (
     CATEGORIES,
     TAXONOMY,
@@ -23,12 +22,6 @@ from tasks.storage.queries.conversation_features import (
     with_labels,
 )
 from tasks.storage.queries.kept import kept_conversations, unsafe_documents
-from tasks.bench.contamination.guard import Guard, public_prompts
-from tasks.storage.parquet import compact
-from tasks.storage.queries.blocks import BLOCK_ROWS, battle_blocks, conversation_blocks
-from tasks.storage.queries.conversation_features import CATEGORIES, TAXONOMY, conversation_features, with_labels
-from tasks.storage.queries.documents import kept_conversations
-from tasks.storage.queries.language_names import english_name
 from tasks.storage.queries.released import battles_as_released, conversations_as_released
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store

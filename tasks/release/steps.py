@@ -30,9 +30,6 @@ from tasks.release.shards import LAYOUT, ReleasedImages, write_shards
 from tasks.runtime.timing import timed
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.bench import bench_evidence, topics_fit
-from tasks.storage.queries.benches.judged import embedded_judge
-from tasks.storage.queries.benches.bench import bench_evidence, topics_fit
-from tasks.storage.queries.decided import is_decided
 from tasks.storage.queries.funnel import funnel
 from tasks.storage.queries.kept import is_decided
 from tasks.storage.queries.released import days

@@ -16,6 +16,16 @@ from schemas.policy import Policy
 from schemas.release import ReleasedItem
 from schemas.written import PEOPLE, SAMPLED, Split
 from tasks.bench.contamination.prompt_index import DISTINCTIVE_WORDS, PromptIndex
+from tasks.bench.written.figures import (
+    FamilyFigures,
+    ItemFacts,
+    asked_for,
+    family_figures,
+    in_images,
+    objects_of_images,
+    pictured,
+)
+from tasks.bench.written.written_items import ItemForJudging, hidden_texts, items_for_judging, providers_of
 from tasks.providers.embedded.phrases import root_phrases
 from tasks.release.contents import forbidden_data, sound_items, wrong_identifiers, wrong_texts
 from tasks.release.dataset_card import render_card
@@ -35,16 +45,6 @@ from tasks.release.shards import released_prompts, shards
 from tasks.runtime.untrusted import markdown_text
 from tasks.storage.content_id import text_id
 from tasks.storage.parquet import read_parquet_groups, read_parquet_schema
-from tasks.storage.queries.benches.item_figures import (
-    FamilyFigures,
-    ItemFacts,
-    asked_for,
-    family_figures,
-    in_images,
-    objects_of_images,
-    pictured,
-)
-from tasks.storage.queries.benches.written_items import ItemForJudging, hidden_texts, items_for_judging, providers_of
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_of
 

@@ -13,7 +13,7 @@ from schemas.release_diff import Bump
 from tasks.release import diff
 from tasks.release.core_parts import MAP
 from tasks.release.diff import diff_releases
-from tasks.storage.queries.benches.bench import topics_fit
+from tasks.storage.queries.bench import topics_fit
 from tasks.storage.queries.explain import removal_reasons
 from tests.small_store import manifest_of
 from tests.tampered_release import BATTLE, BENCH, CHAT, rewrite, write_manifest

@@ -11,12 +11,8 @@ from schemas.release import Manifest
 from schemas.review import Review
 from tasks.bench.generate.kept_items import kept_items, review_of_generated
 from tasks.policy.policy_file import load_policy
-from tasks.release.items.generated import GENERATED, changed_generated, wrong_generated
-from tasks.release.verify import verify_release
 from tasks.release.items.generated_file import GENERATED, GENERATED_ITEMS
 from tasks.release.registered import OpenRelease
-from tasks.storage.queries.benches.generated_items import kept_items
-from tasks.storage.queries.benches.item_verdicts import review_of_generated
 from tasks.storage.tables import Store, frame_of
 from tests.builders import NOON, measure_clean
 from tests.generated_bench import NAME, decided, settings_for

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.products import judge_texts
-from flows.products import parts_of_release, problems_of
+from flows.products import judge_texts, parts_of_release, problems_of
 from schemas.errors import BadInput
 from schemas.judging import STAND_IN
 from schemas.settings import Settings

@@ -10,7 +10,6 @@ from flows.products import problems_of
 from schemas.errors import BadInput
 from schemas.tables import TABLES
 from tasks.images.decode import open_image
-from tasks.release.verify import verify_release
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.explain import removal_reasons
 from tasks.storage.tables import Store
