@@ -21,6 +21,7 @@ from tasks.bench.written.written_items import ItemForJudging
 from tasks.evaluate.visit_battles import REFERENCE
 from tasks.runtime.untrusted import csv_text, one_line
 from tasks.storage.content_id import combined_id
+from tasks.storage.keyed_ids import Pseudonyms
 from tasks.storage.tables import Store
 
 BATTLES = {

@@ -12,7 +12,6 @@ from schemas.release import ReleasedCategories, SideMetadata
 from schemas.settings import BenchSettings
 from tasks.bench.contamination.guard import Guard, public_prompts
 from tasks.storage.parquet import compact
-from tasks.storage.queries.benches.written_items import public_prompts
 from tasks.storage.queries.blocks import BLOCK_ROWS, battle_blocks, conversation_blocks
 from tasks.storage.queries.conversation_features import (
     CATEGORIES,

@@ -15,6 +15,7 @@ from tasks.bench.written.findings import review_of_check
 from tasks.bench.written.written_items import ItemForJudging, item_members, items_for_judging
 from tasks.runtime.untrusted import csv_text, one_line
 from tasks.storage.content_id import text_id
+from tasks.storage.keyed_ids import Pseudonyms, store_key
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.reviews import add_reviews
 from tasks.storage.tables import Store

@@ -16,6 +16,7 @@ from tasks.bench.generate.accuracy import interval
 from tasks.bench.generate.bench_state import BenchState
 from tasks.bench.generate.kept_items import FITS, generated_reviews, review_of_generated
 from tasks.runtime.untrusted import csv_text
+from tasks.storage.keyed_ids import store_key
 from tasks.storage.reviews import add_reviews
 from tasks.storage.tables import Store
 
