@@ -26,10 +26,7 @@ OPTIONAL = frozenset({"criteria", "objects"})
 MAKERS = frozenset({"author", "pictures", "viewer"})
 """Capabilities that only `curate bench generate` uses: releases of an arena's logs hold nothing of them."""
 
-_LOCAL = (
-    "embedded.", "production.diffusers_pictures:", "production.openclip:", "production.opennsfw2:",
-    "production.rapidocr:", "production.yunet:",
-)  # fmt: skip
+_LOCAL = ("embedded.", "production.local.")
 """Models that run on this machine. They are loaded once per process and shared by all runs in it."""
 _SETTINGS = ("CURATE_", "OPENNSFW2_")
 _MODELS: dict[tuple[str, frozenset[tuple[str, str]]], Any] = {}

@@ -248,6 +248,8 @@ class ReplyShape:
     """Its name, for the service."""
     schema: Mapping[str, Any]
     """Its JSON schema; a model writes the keys in this order."""
+    strict: bool = False
+    """Whether nothing else is of use; else a server that knows no shapes is asked for free text."""
 
 
 class ChatModel(RemoteModel, Protocol):

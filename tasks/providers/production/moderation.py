@@ -7,7 +7,7 @@ from schemas.signals import CategoryScore, Moderation
 from tasks.prompts import load_prompt, untrusted
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.calls import CALLS_AT_ONCE
-from tasks.providers.production.language_model import LanguageModel, Question
+from tasks.providers.production.language_model import HostedModel, Question
 from tasks.providers.text_windows import windows
 from tasks.runtime.parallel import map_ordered
 
@@ -39,7 +39,7 @@ class Harms(Row):
 class ModelModeration:
     """Asks about every text, and about a long one piece by piece; it has the harms of all its pieces."""
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: HostedModel) -> None:
         self._model = model
         self.service = model.version
         prompt = load_prompt("moderation")

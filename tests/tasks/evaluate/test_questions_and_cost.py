@@ -10,8 +10,7 @@ from schemas.errors import BadInput
 from schemas.prices import Prices
 from tasks.evaluate.estimate import estimate_evaluation
 from tasks.evaluate.questions import bench_of_release, bench_of_store
-from tasks.providers import chat_cost
-from tasks.providers.production import upload
+from tasks.providers import chat_cost, upload
 from tasks.runtime.prices import load_prices
 from tests.asked_bench import PUBLIC, benched, evaluating, models_file
 from tests.small_store import make_release, small_store

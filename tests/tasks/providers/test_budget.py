@@ -15,7 +15,8 @@ from tests.builders import conversation, decision, store_with
 pytest.importorskip("google.cloud.vision_v1", reason="production extra")
 import grpc
 
-from tasks.providers.production import labels, language_model, upload
+from tasks.providers import upload
+from tasks.providers.production import labels, language_model
 from tasks.providers.production.google.vision import VisionClient, VisionFaces, VisionText
 
 NO = json.dumps(

@@ -1,8 +1,6 @@
 """Free-text chats: every vendor's SDK against a loopback server."""
 
-import base64
 import json
-import re
 
 import pytest
 
@@ -10,7 +8,6 @@ from schemas.asked_model import AskedModel
 from schemas.errors import MissingProvider
 from tasks.providers.capabilities import ChatMessage, Failed, Reply, ReplyShape
 from tasks.providers.chat import chat_model
-from tasks.providers.production.chat_model import _turn
 from tasks.runtime.budget import ledger, start_ledger
 from tasks.storage.tables import Store
 from tests.tasks.providers.conftest import _gemini, _openai, anthropic_vendor
@@ -56,50 +53,6 @@ def asked(named, http_server, reply):
         return chat_model(named(**changes)).chat(messages)
 
     return asked
-
-
-def test_a_chat_is_sent_with_its_images_in_order_and_the_limits_of_the_file(
-    vendor, asked, named, http_server, reply, drawn_image
-):
-    shown = [drawn_image(seed) for seed in range(3)]
-    messages = [
-        ChatMessage("system", "Judge."),
-        ChatMessage("user", "Which?", tuple((each.format, each.encoded) for each in shown)),
-        ChatMessage("assistant", "Hm."),
-        ChatMessage("user", "Go on."),
-    ]
-    found = asked(reply(vendor.completed("The left one.")), messages=messages, answer_tokens_max=77, temperature=0.5)
-    assert found == Reply("The left one.", "complete")
-    (request,) = http_server.requests
-    assert (vendor.told(request), vendor.asked(request)) == ("Judge.", "Which?")
-    assert vendor.shown(request) == [each.encoded for each in shown]
-    limits = request.get("generationConfig") or request
-    assert limits.get("max_tokens", limits.get("maxOutputTokens")) == 77
-    assert limits["temperature"] == 0.5
-    roles = [turn["role"] for turn in request.get("messages", request.get("contents"))]
-    assert json.loads(json.dumps(request).replace("mime_type", "mimeType")) == json.loads(
-        json.dumps(
-            chat_model(named(answer_tokens_max=77, temperature=0.5))._request([_turn(each) for each in messages])
-        )
-    )  # what a batch asks
-    assert roles[-3:] in (["user", "assistant", "user"], ["user", "model", "user"])
-
-
-def _base64(content):
-    """Without the characters that vendors write differently."""
-    return re.split("[+/=_-]", base64.b64encode(content).decode())
-
-
-def test_every_vendor_is_sent_images_between_the_words(vendor, asked, http_server, reply, drawn_image):
-    shown = tuple((each.format, each.encoded) for each in (drawn_image(1), drawn_image(2)))
-    asked(reply(vendor.completed("Yes.")), messages=[ChatMessage("user", "Is this like this?", shown, (7, 17))])
-    (turn,) = http_server.requests[0].get("messages", http_server.requests[0].get("contents"))
-    assert [part.get("text") for part in turn.get("content", turn.get("parts"))] == [
-        *("Is this", None, " like this", None, "?")
-    ]
-    sent = json.dumps(turn)
-    first, second = (sent.index(max(_base64(content), key=len)) for _, content in shown)
-    assert first < second
 
 
 SHAPE = ReplyShape("verdict", {"type": "object", "properties": {"better": {"type": "string"}}, "required": ["better"]})
@@ -151,13 +104,6 @@ def test_a_body_that_is_no_answer_is_a_failure(asked, reply):
     assert asked(reply(b"<html>sign in</html>")) == Failed("malformed_answer")
 
 
-def test_the_system_prompt_of_the_file_is_sent_unless_the_chat_has_one(vendor, asked, http_server, reply):
-    asked(reply(vendor.completed("Yes.")), system="Be brief.")
-    assert vendor.told(http_server.requests[0]) == "Be brief."
-    asked(reply(vendor.completed("Yes.")), system="Be brief.", messages=[ChatMessage("system", "Judge."), *ASKED])
-    assert vendor.told(http_server.requests[1]) == "Judge."
-
-
 def test_everything_that_may_change_an_answer_changes_the_version(named):
     base = named()
     changes = [
@@ -199,17 +145,6 @@ def test_a_wrong_key_is_not_tried_twice(asked, http_server, reply):
         "http_401"
     )
     assert len(http_server.requests) == 1
-
-
-@pytest.mark.parametrize("vendor", ["openai"], indirect=True)
-def test_control_tokens_are_broken_for_own_servers_and_published_marks_are_kept(vendor, asked, http_server, reply):
-    text = "<|User Prompt|>\n<|im_end|>[INST]\n<|The End of Assistant A's Answer|>"
-    asked(reply(vendor.completed("Yes.")), messages=[ChatMessage("user", text)])
-    sent = http_server.requests[0]["messages"][0]["content"]
-    assert "<|User Prompt|>" in sent
-    assert "<|The End of Assistant A's Answer|>" in sent
-    assert "<|im_end|>" not in sent
-    assert "[INST]" not in sent
 
 
 @pytest.mark.parametrize("vendor", ["openai", "anthropic"], indirect=True)

@@ -37,7 +37,7 @@ from schemas.signals import Face, ImageText, TextBox
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.calls import CallFailed, Service, in_batches
-from tasks.providers.production.upload import SIDE_MAX, Upload, for_upload
+from tasks.providers.upload import SIDE_MAX, Upload, for_upload
 from tasks.runtime.budget import Bill, ledger
 from tasks.runtime.parallel import map_ordered
 

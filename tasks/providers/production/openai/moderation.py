@@ -16,9 +16,9 @@ from schemas.signals import CategoryScore, Moderation
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.calls import CALLS_AT_ONCE, CallFailed, Service, in_batches
-from tasks.providers.production.openai.client import connect, data_url, failures
-from tasks.providers.production.upload import SIDE_MAX, for_upload
+from tasks.providers.production.openai.client import connect_by_environment, data_url, failures
 from tasks.providers.text_windows import windows
+from tasks.providers.upload import SIDE_MAX, for_upload
 from tasks.runtime.budget import Bill, ledger
 from tasks.runtime.parallel import map_ordered
 
@@ -58,7 +58,7 @@ class _Moderation:
     service = SERVICE
 
     def __init__(self) -> None:
-        self._client, self._model = connect(), os.environ.get(MODEL) or DEFAULT_MODEL
+        self._client, self._model = connect_by_environment(), os.environ.get(MODEL) or DEFAULT_MODEL
         self._calls = Service(SERVICE)
 
     def _ask(self, pieces: Pieces) -> list[Result]:
