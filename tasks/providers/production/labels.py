@@ -22,9 +22,10 @@ from tasks.prompts import (
     untrusted,
 )
 from tasks.providers.capabilities import Document, Failed, TopicEvidence
+from tasks.providers.cost import Count, ExpectedUse, ItemSize, Size
 from tasks.providers.production.calls import CALLS_AT_ONCE
-from tasks.providers.production.language_model import HostedModel, Question
-from tasks.providers.upload import SIDE_MAX
+from tasks.providers.production.language_model import HostedModel, Question, expected_answers
+from tasks.providers.upload import SIDE_MAX, sent_size
 from tasks.runtime.parallel import map_ordered
 
 PROMPT_CHARACTERS = 12_500
@@ -33,6 +34,8 @@ IMAGES_MAX = 8
 """Only the first images of a document are sent."""
 KEYWORDS, EXEMPLARS, EXEMPLAR_CHARACTERS = 20, 10, 400
 """Limits of what is sent of a topic, to send no more of users' texts than a name needs."""
+TOPIC_TOKENS = 1100
+"""Input tokens per topic: 20 words and 10 prompts of 400 characters, at four characters a token."""
 NAME_CHARACTERS_MAX = 60
 _NAME = re.compile(r"[^\W\d_](?:(?!\d{5})[\w ,&/'’().+#-])*")
 """Words and light punctuation on one line: excludes addresses, links and long numbers."""
@@ -71,6 +74,20 @@ class LanguageModelTagger(Generic[Labels]):
         pairs = [(document, each) for document in documents for each in self.asked]
         answers = iter(list(map_ordered(lambda pair: self._answer(*pair), pairs, CALLS_AT_ONCE)))
         return [self._joined([next(answers) for _ in self.asked]) for _ in documents]
+
+    def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
+        """Every question about every document, but those whose answer is known without images."""
+        prompts = [count(item.text[:PROMPT_CHARACTERS]) for item in items]
+        shown = [[sent_size(*size) for size in item.images[:IMAGES_MAX]] for item in items]
+        calls, tokens, sizes = 0, 0, list[Size]()
+        for each in self.asked:
+            instructions = count(each.prompt.text)
+            for prompt, images in zip(prompts, shown, strict=True):
+                if images or each.without_images is None:
+                    calls += 1
+                    tokens += instructions + (0 if each.sees is Sees.IMAGES else prompt)
+                    sizes += [] if each.sees is Sees.PROMPT else images
+        return expected_answers(calls, tokens, sizes)
 
     def _joined(self, answers: Sequence[Answers | Failed]) -> Labels | Failed:
         """The labels of one document. One failed answer fails the document: a missing label is neither no nor null."""
@@ -153,15 +170,19 @@ class TopicNames:
         self._model = model
         self.service = model.version
         prompt = load_prompt("topic_name")
-        self.instructions = prompt.text
+        self._instructions = prompt.text
         self.version = f"{model.version}+{prompt.version}"
 
     def name_topics(self, topics: Sequence[TopicEvidence]) -> list[str | Failed]:
         """A few words for every topic, in order."""
         return list(map_ordered(self._name, topics, CALLS_AT_ONCE))
 
+    def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
+        """One question a topic, about words and prompts of the greatest length."""
+        return expected_answers(len(items), len(items) * (count(self._instructions) + TOPIC_TOKENS))
+
     def _name(self, topic: TopicEvidence) -> str | Failed:
-        answer = self._model.ask(Question(self.instructions, untrusted(_evidence(topic))), TopicName)
+        answer = self._model.ask(Question(self._instructions, untrusted(_evidence(topic))), TopicName)
         if isinstance(answer, Failed):
             return answer
         name = answer.name.strip()

@@ -19,6 +19,7 @@ from schemas.run import Use
 from tasks.images.decode import ImageRejected, decode_stored
 from tasks.providers.capabilities import ChatMessage, Failed, Reply, ReplyShape, ReplyState
 from tasks.providers.chat import Endpoint
+from tasks.providers.cost import ExpectedUse, Size
 from tasks.providers.production.batches.api import Request
 from tasks.providers.production.batches.queue import Batched
 from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, Service, seconds
@@ -29,6 +30,8 @@ TIMEOUT, TIMEOUT_SECONDS = "CURATE_TIMEOUT_SECONDS", 90.0
 """Environment variable and default: seconds of silence after which a call times out."""
 CALLS, CALLS_MAX = "CURATE_CALLS_AT_ONCE", 32
 """Environment variable and default of the maximum number of concurrent calls."""
+ANSWER_TOKENS = 80
+"""Expected tokens of an answer without thinking."""
 CHARACTERS_MAX = 400_000
 """A longer text is cut and counts as truncated, whatever the server says about it."""
 
@@ -175,6 +178,12 @@ class HostedModel(Batched):
     @abstractmethod
     def _request(self, chat: Chat) -> Request:
         """The body of the same call, as the vendor's JSON."""
+
+
+def expected_answers(calls: int, input_tokens: int, image_sizes: Sequence[Size] = ()) -> ExpectedUse:
+    """What so many questions with short answers would use."""
+    most = calls * ANSWER_TOKENS_MAX
+    return ExpectedUse(calls, 0, input_tokens, image_sizes, calls * ANSWER_TOKENS, most)
 
 
 def named_by_environment(
