@@ -5,7 +5,7 @@ import pytest
 
 from schemas.judging import STAND_IN
 from schemas.written import WrittenBy
-from tasks.providers.embedded.objects import ImageNetClasses
+from tasks.providers.embedded.image_embedding import ImageNetClasses
 from tasks.release.items.written import ITEMS, write_items_file, wrong_items
 from tasks.release.leaks import hidden_captions
 from tasks.release.sections import card_sections, wrong_sections

@@ -3,8 +3,7 @@
 import polars as pl
 
 from tasks.images.decode import open_image
-from tasks.providers.embedded.image_embedding import EfficientNet
-from tasks.providers.embedded.objects import ImageNetClasses
+from tasks.providers.embedded.image_embedding import EfficientNet, ImageNetClasses
 from tasks.providers.embedded.phrases import root_phrases
 from tasks.report.written import written_parts
 from tasks.storage.queries.benches.item_figures import asked_for, facts_of_store, objects_of_images, pictured
