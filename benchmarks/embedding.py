@@ -19,7 +19,7 @@ import torch
 from benchmarks.images import image_files
 from benchmarks.timing import compare
 from tasks.images.decode import decode_stored
-from tasks.providers.production.openclip import OpenClip
+from tasks.providers.production.local.openclip import OpenClip
 
 MODEL = "ViT-B-32"
 WORDS = (5, 9, 44, 80, 80)

@@ -14,7 +14,7 @@ import diffusers
 import torch
 
 from benchmarks.timing import compare
-from tasks.providers.production.diffusers_pictures import DiffusersPictures
+from tasks.providers.production.local.diffusers_pictures import DiffusersPictures
 from tests.tasks.providers.small_diffusion import drawn_pipeline
 
 IMAGES, STEPS, WIDTH, SIDE = 8, 5, 128, 32

@@ -76,7 +76,7 @@ def _check_clock(days: Sequence[date], today: date) -> None:
 
 def _check_providers(settings: Settings) -> None:
     """Checks that every chosen provider can run, has a price if there is a budget, and supports --batch if given."""
-    from tasks.providers import Providers
+    from tasks.providers import EMBEDDED, PROVIDERS, Providers
     from tasks.runtime.prices import check_prices, load_prices
 
     providers = Providers(settings.providers)
@@ -90,7 +90,8 @@ def _check_providers(settings: Settings) -> None:
         and not asked
         and not any(hasattr(getattr(provider, "model", None), "together") for provider in chosen)
     ):
-        raise BadInput("--batch: no chosen provider supports batches; give --provider categories=openai or =gemini")
+        known = " or ".join(name for name in PROVIDERS["categories"] if name != EMBEDDED)
+        raise BadInput(f"--batch: no chosen provider supports batches; give --provider categories={known}")
 
 
 def _check_task_runner(settings: Settings) -> None:

@@ -13,6 +13,12 @@ ANSWER_TOKENS_MAX = 4096
 """WildVision-Bench's limit for answers and for verdicts."""
 
 
+def is_own_server(base_url: str) -> bool:
+    """Whether the address, if there is one, is not that of a vendor."""
+    host = urlsplit(base_url).hostname
+    return host is not None and not f".{host.rstrip('.')}".endswith(_VENDORS_HOSTS)
+
+
 class AskedModel(Row):
     """One entry of a models file. Everything but `name` and `own` is part of the model's version."""
 
@@ -67,8 +73,7 @@ class AskedModel(Row):
     @property
     def self_hosted(self) -> bool:
         """Whether the server is not the vendor's."""
-        host = urlsplit(self.base_url).hostname if self.base_url else None
-        return host is not None and not f".{host.rstrip('.')}".endswith(_VENDORS_HOSTS)
+        return is_own_server(self.base_url or "")
 
     @property
     def key_variable(self) -> str | None:

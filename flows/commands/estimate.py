@@ -115,12 +115,21 @@ def _of_writing(settings: Settings, bench: str | None, writer: str | None, hidde
         raise BadInput("--writer needs --bench NAME, the benchmark that it would write for")
     opened = Store.existing(settings.store)
     check_known(opened, bench)
-    asked, known_prices, providers = writer_named(writer), load_prices(settings.prices), Providers(settings.providers)
+    asked, known_prices, count = writer_named(writer), load_prices(settings.prices), tokens_in()
+    providers, sizes = Providers(settings.providers), _sizes(opened)
+    shown = {image_id: sizes[image_id] for image_id in item_images(opened, bench)}
     objects = [*chosen_signals(providers, MeasuredOn.ITEM_IMAGES, screens=False)]
     return [
-        *(estimate_writing(opened, bench, asked, hidden, known_prices, tokens_in()) if asked else []),
-        *estimate_images(opened, item_images(opened, bench), providers, known_prices, objects),
+        *(estimate_writing(opened, bench, asked, hidden, known_prices, count) if asked else []),
+        *estimate_images(opened, shown, providers, known_prices, count, objects),
     ]
+
+
+def _sizes(store: "Store", *tables: str) -> dict[str, tuple[int, int]]:
+    """Image id -> width and height in pixels; by default of all images."""
+    columns = ["image_id", "width", "height"]
+    rows = (row for name in tables or ("images", "redacted_images") for row in store.read(name, columns).iter_rows())
+    return {image_id: (width, height) for image_id, width, height in rows}
 
 
 def _of_judge(settings: Settings) -> list[Estimate]:
@@ -142,10 +151,9 @@ def _of_judge(settings: Settings) -> list[Estimate]:
 
 def tokens_in() -> Callable[[str], int]:
     """Counts the tokens of a text."""
-    from tasks.providers import Providers
+    from tasks.providers import token_count
 
-    counter = Providers()["tokens"]
-    return lambda text: int(counter.count_tokens([text])[0])
+    return token_count
 
 
 def _estimates(settings: Settings) -> list[Estimate]:
@@ -176,8 +184,6 @@ def _ingested(settings: Settings) -> "Store":
 
 def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     """Estimates for items of `source` without signals in `known`, including items that the policy will drop."""
-    import polars as pl
-
     from schemas.signals import MeasuredOn
     from tasks.providers import Providers
     from tasks.runtime.prices import load_prices
@@ -192,25 +198,18 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     from tasks.storage.queries.benches.judged import texts_on_bench
     from tasks.topics.cluster import members_min
 
-    providers, prices = Providers(settings.providers), load_prices(settings.prices)
-    tables = ("images", "redacted_images")
-    images = pl.concat([source.read(table, ["image_id", "width", "height"]) for table in tables])
-    counter = Providers()["tokens"]
+    providers, prices, count = Providers(settings.providers), load_prices(settings.prices), tokens_in()
+    images, originals = _sizes(source), _sizes(source, "images")
     conversations = conversations_to_describe(source, known)
     documents = conversations["document_id"].n_unique()
-
-    def count(text: str) -> int:
-        return int(counter.count_tokens([text])[0])
-
     shipped = [*image_signals(Providers())]  # the others are measured on originals alone
     only_chosen = [name for name in image_signals(providers) if name not in shipped]
-    originals = source.read("images", ["image_id"])["image_id"].to_list()
     texts = texts_of(source.read("conversations"))
     texts[MeasuredOn.MESSAGES] |= vote_reasons(source) | (texts_on_bench(known) if settings.with_answers else {})
     return [
-        *estimate_images(known, images["image_id"], providers, prices, shipped),
+        *estimate_images(known, images, providers, prices, count, shipped),
         *estimate_texts(known, texts, providers, prices, count),
-        *estimate_images(known, originals, providers, prices, only_chosen),
+        *estimate_images(known, originals, providers, prices, count, only_chosen),
         *estimate_documents(known, conversations, images, providers, prices, count),
         *estimate_topic_names(documents // members_min(documents, settings.topics), providers, prices, count),
     ]
@@ -219,11 +218,11 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
 def in_words(row: Estimate) -> str:
     """One line: service, calls, tokens, money."""
     amount = f"{row.units:,} units" if row.units else f"{row.input_tokens:,} + {row.output_tokens:,} tokens"
-    money = (
-        "no price known: give --prices FILE"
-        if row.usd is None or row.usd_most is None
-        else f"{_dollars(row.usd)}, at most {_dollars(row.usd_most)}"
-    )
+    if row.usd is None or row.usd_most is None:
+        where = f" under `{'units' if row.units else 'tokens'}`" if row.calls else ""
+        money = f"no price known{where}: give --prices FILE"
+    else:
+        money = f"{_dollars(row.usd)}, at most {_dollars(row.usd_most)}"
     note = " (with --batch)" if row.mode == "batch" else ""
     return (
         f"{row.service}  {row.mode}{note}  {row.signals}: {row.items:,} items, {row.calls:,} calls, {amount}, {money}"

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import BadInput, CurateError, MissingProvider, known_values
-from tasks.providers.capabilities import PROTOCOLS, Foreign, lacks
+from schemas.errors import BadInput, MissingProvider, known_values
+from tasks.providers.capabilities import MAKERS as MAKERS
+from tasks.providers.capabilities import PROTOCOLS
+from tasks.providers.foreign import Foreign, foreign, lacks
 from tasks.runtime.yaml_files import read_yaml
 
 EMBEDDED = "embedded"
@@ -23,13 +25,7 @@ EMBEDDED_RECALL: dict[str, str] = read_yaml(Path(__file__).with_name("embedded_r
 OPTIONAL = frozenset({"criteria", "objects"})
 """Capabilities whose embedded model has no released column: it is in the manifest but does not block publishing."""
 
-MAKERS = frozenset({"author", "pictures", "viewer"})
-"""Capabilities that only `curate bench generate` uses: releases of an arena's logs hold nothing of them."""
-
-_LOCAL = (
-    "embedded.", "production.diffusers_pictures:", "production.openclip:", "production.opennsfw2:",
-    "production.rapidocr:", "production.yunet:",
-)  # fmt: skip
+_LOCAL = ("embedded.", "production.local.")
 """Models that run on this machine. They are loaded once per process and shared by all runs in it."""
 _SETTINGS = ("CURATE_", "OPENNSFW2_")
 _MODELS: dict[tuple[str, frozenset[tuple[str, str]]], Any] = {}
@@ -111,31 +107,9 @@ def _own(capability: str, name: str, path: str) -> Any:
     return made[0]
 
 
-def _foreign(capability: str, name: str) -> Foreign:
-    """A provider of another package. Exceptions of its code become MissingProvider or BadInput."""
-    which = f"{capability}: provider {name!r}"
-    module, _, attribute = name.partition(":")
-    try:
-        make = getattr(importlib.import_module(module), attribute, None)
-        if make is None:
-            raise BadInput(f"{which}: module {module!r} has no {attribute!r}; give my_package.module:Class")
-        return Foreign(name, make())
-    except CurateError:
-        raise
-    except ImportError as error:
-        raise MissingProvider(
-            f"{which}: no module {error.name!r} here; install its package in this environment, or add its folder to "
-            "PYTHONPATH"
-        ) from None
-    except Exception as error:  # only the type is shown, because the text may quote a key
-        raise BadInput(
-            f"{which} cannot be created ({type(error).__name__}); check that {module} imports and {attribute}() works"
-        ) from None
-
-
 def _foreign_for(capability: str, name: str) -> Foreign:
     """A provider of another package, loaded once per process. Raises BadInput when it lacks a method."""
-    provider: Foreign = _once_per_process(name, lambda: _foreign(capability, name))
+    provider: Foreign = _once_per_process(name, lambda: foreign(capability, name, token_count))
     if missing := lacks(capability, provider):
         protocol = PROTOCOLS[capability].__name__
         raise BadInput(
@@ -143,3 +117,8 @@ def _foreign_for(capability: str, name: str) -> Foreign:
             "docs/providers.md"
         )
     return provider
+
+
+def token_count(text: str) -> int:
+    """Tokens of a text, by the shipped tokenizer."""
+    return int(Providers()["tokens"].count_tokens([text])[0])

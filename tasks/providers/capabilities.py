@@ -12,7 +12,6 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import get_protocol_members
 
 from schemas.author_replies import Solved, WrittenAspects, WrittenChecks, WrittenDescription, WrittenQuestion
 from schemas.generated import Capability, GeneratedAspect, Level
@@ -96,20 +95,6 @@ class RemoteModel(Protocol):
 
         `wait` stops after `hours`; the next run then continues with the unfinished batches.
         """
-
-
-class Billed(Protocol):
-    """What a provider tells `curate estimate`. With `service` alone, every item is one call and one billed unit."""
-
-    service: str
-    """Name in the price file."""
-    items_a_call: int
-    """Most units that one request sends."""
-    shares_calls: bool
-    """Whether one request asks about an image for all capabilities of the service."""
-
-    def units_of(self, text: str) -> int:
-        """Billed units of a text."""
 
 
 class Provider(Protocol):
@@ -248,6 +233,8 @@ class ReplyShape:
     """Its name, for the service."""
     schema: Mapping[str, Any]
     """Its JSON schema; a model writes the keys in this order."""
+    strict: bool = False
+    """Whether nothing else is of use; else a server that knows no shapes is asked for free text."""
 
 
 class ChatModel(RemoteModel, Protocol):
@@ -379,20 +366,5 @@ PROTOCOLS: dict[str, type] = {
     "pictures": ImageModel,
     "viewer": Viewer,
 }
-
-
-class Foreign:
-    """A provider of another package. Its version starts with its name, so that signals of two are never mixed."""
-
-    def __init__(self, name: str, provider: Any) -> None:
-        self._provider = provider
-        self.version = f"{name}-{version}" if (version := getattr(provider, "version", "")) else ""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._provider, name)
-
-
-def lacks(capability: str, provider: object) -> list[str]:
-    """Members of the capability's Protocol that the provider lacks or has empty."""
-    members = get_protocol_members(PROTOCOLS[capability])
-    return sorted(name for name in members if getattr(provider, name, None) in (None, ""))
+MAKERS = frozenset({"author", "pictures", "viewer"})
+"""Capabilities that only `curate bench generate` uses: releases of an arena's logs hold nothing of them."""

@@ -1,41 +1,111 @@
-"""Chat models by the entries of a models file: of a judge's, or of an arena's."""
+"""Hosted language models by their entries in a models file: of a judge's, or of an arena's."""
 
 import importlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 from schemas.arena import ArenaModel
-from schemas.asked_model import AskedModel
+from schemas.asked_model import ANSWER_TOKENS_MAX, AskedModel, is_own_server
 from schemas.errors import MissingProvider
 from tasks.providers.capabilities import ChatModel, StreamingModel
 
+_OPENAI = "tasks.providers.production.openai.model:OpenAiModel"
 _CLASSES = {
     "embedded": "tasks.providers.embedded.scenes.bench_models:SceneModel",
-    "anthropic": "tasks.providers.production.anthropic.chat_model:AnthropicChatModel",
-    "openai": "tasks.providers.production.openai.chat_model:OpenAiChatModel",
-    "gemini": "tasks.providers.production.google.gemini_chat_model:GeminiChatModel",
+    "anthropic": "tasks.providers.production.anthropic.model:AnthropicModel",
+    "openai": _OPENAI,
+    "gemini": "tasks.providers.production.google.gemini:GeminiModel",
 }
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a hosted model is, and how it is asked."""
+
+    model: str
+    """The server's own name of the model."""
+    version: str
+    """Changes with anything that may change the model's answers."""
+    service: str
+    """Name in the price file, and in the record of use."""
+    key: str = field(repr=False)
+    """The key itself."""
+    base_url: str = ""
+    """Address of the server; empty for the vendor's."""
+    self_hosted: bool = False
+    """Whether the server is not the vendor's."""
+    system: str = ""
+    """System prompt of chats that have none; empty for none."""
+    temperature: float | None = None
+    """None leaves it to the server."""
+    top_p: float | None = None
+    """None leaves it to the server."""
+    answer_tokens_max: int = ANSWER_TOKENS_MAX
+    """Limit of an answer in tokens, thinking included."""
 
 
 def chat_model(asked: AskedModel) -> ChatModel:
     """A connection to the model. Raises MissingProvider without the vendor's package or without a key."""
-    module, _, name = _CLASSES[asked.vendor].partition(":")
-    try:
-        made: ChatModel = getattr(importlib.import_module(module), name)(asked)
-    except ImportError as error:
-        raise MissingProvider(
-            f"model {asked.name!r}: vendor {asked.vendor} cannot be loaded ({error.name}); it needs the production "
-            'extra; run: pip install -c constraints.txt -e ".[production]"'
-        ) from None
+    make = _imported(
+        _CLASSES[asked.vendor], f"model {asked.name!r}: vendor {asked.vendor} cannot be loaded", "production"
+    )
+    made: ChatModel = make(asked if asked.vendor == "embedded" else _endpoint(asked))
     return made
 
 
 def streaming_model(served: ArenaModel) -> StreamingModel:
     """A connection to a model of an arena. Raises MissingProvider without the package or without a key."""
+    made: StreamingModel = _imported(_OPENAI, "the arena's models cannot be asked", "arena")(_served_at(served))
+    return made
+
+
+def _imported(path: str, failed: str, extra: str) -> Callable[[Any], Any]:
+    module, _, name = path.partition(":")
     try:
-        module = importlib.import_module("tasks.providers.production.openai.streamed")
+        made: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
     except ImportError as error:
         raise MissingProvider(
-            f"the arena's models cannot be asked ({error.name} is not installed); run: "
-            '.venv/bin/uv pip install -c constraints.txt -e ".[arena]"'
+            f"{failed} ({error.name} is not installed); it needs the {extra} extra; run: "
+            f'.venv/bin/uv pip install -c constraints.txt -e ".[{extra}]"'
         ) from None
-    made: StreamingModel = module.OpenAiStream(served)
     return made
+
+
+def _endpoint(asked: AskedModel) -> Endpoint:
+    told = asked.key_told if asked.key_variable else ""
+    return Endpoint(
+        model=asked.model,
+        version=asked.version,
+        service=asked.service,
+        key=_key(asked.name, asked.key_variable, told),
+        base_url=asked.base_url or "",
+        self_hosted=asked.self_hosted,
+        system=asked.system,
+        temperature=asked.temperature,
+        answer_tokens_max=asked.answer_tokens_max,
+    )
+
+
+def _served_at(served: ArenaModel) -> Endpoint:
+    service = f"openai-{served.asked_as}"
+    return Endpoint(
+        model=served.asked_as,
+        version=service,
+        service=service,
+        key=_key(served.name, served.key, "the variable that its `key` names"),
+        base_url=served.base_url,
+        self_hosted=is_own_server(served.base_url),
+        temperature=served.temperature,
+        top_p=served.top_p,
+        answer_tokens_max=served.answer_tokens_max,
+    )
+
+
+def _key(name: str, variable: str | None, told: str) -> str:
+    """The key; `none` for a server that needs none. Raises MissingProvider when the variable is not set."""
+    key = os.environ.get(variable, "") if variable else "none"
+    if not key:
+        raise MissingProvider(f"model {name!r}: {told} is not set; export the model's key in it")
+    return key

@@ -1,20 +1,14 @@
 """What calls to one model of a models file would cost, one by one and in batches. Sends nothing."""
 
-import io
-from collections.abc import Callable, Iterable, Sequence
-
-import PIL.Image
+from collections.abc import Sequence
 
 from schemas.asked_model import AskedModel
-from schemas.prices import Prices, TokenPrice
+from schemas.prices import Prices
 from schemas.run import Estimate
-from tasks.images.decode import FORMATS
+from tasks.providers.cost import Count as Count
+from tasks.providers.cost import ExpectedUse, estimate
+from tasks.providers.upload import encoded_size, sent_size
 
-SIDE_MAX = 1600
-"""Longer side of a sent image (`tasks/providers/production/upload.py`; a test holds them equal)."""
-
-Count = Callable[[str], int]
-"""Tokens of a text."""
 Sent = tuple[str, Sequence[tuple[str, bytes]]]
 """Text of a call, and its images as (png or jpeg, encoded)."""
 
@@ -33,25 +27,12 @@ def chat_cost(
     `answer_tokens` is the expected length of an answer; the most is the model's `answer_tokens_max`.
     `more_tokens` are input of the calls that is not known as text yet.
     """
-    price, number = prices.tokens(asked.service), len(calls)
-    tokens = more_tokens + sum(
-        count(text) + (sum(_image_tokens(images, price)) if price else 0) for text, images in calls
+    use = ExpectedUse(
+        calls=len(calls),
+        input_tokens=more_tokens + sum(count(text) for text, _ in calls),
+        image_sizes=[sent_size(*encoded_size(encoded)) for _, images in calls for _, encoded in images],
+        output_tokens=len(calls) * min(answer_tokens, asked.answer_tokens_max),
+        output_tokens_most=len(calls) * asked.answer_tokens_max,
     )
-    expected = min(answer_tokens, asked.answer_tokens_max)
-    found = []
-    for mode in ("one by one",) if asked.self_hosted else ("one by one", "batch"):
-        usd = (price.batch_usd if mode == "batch" else price.usd) if price else None
-        found.append(Estimate(
-            service=asked.service, mode=mode, signals=what, items=number, calls=number, input_tokens=tokens,
-            output_tokens=number * expected,
-            usd=usd(tokens, number * expected) if usd else None,
-            usd_most=usd(tokens, number * asked.answer_tokens_max) if usd else None,
-        ))  # fmt: skip
-    return found
-
-
-def _image_tokens(images: Iterable[tuple[str, bytes]], price: TokenPrice) -> Iterable[int]:
-    for _, encoded in images:
-        width, height = PIL.Image.open(io.BytesIO(encoded), formats=FORMATS).size
-        scale = min(1.0, SIDE_MAX / max(width, height))
-        yield price.image_tokens(max(1, round(width * scale)), max(1, round(height * scale)))
+    modes = ("one by one",) if asked.self_hosted else ("one by one", "batch")
+    return [estimate(asked.service, what, len(calls), use, prices, mode) for mode in modes]

@@ -19,3 +19,8 @@ def windows(text: str, characters: int, overlap: int) -> Iterator[str]:
         space = plain.find(" ", end - overlap, end)
         start = end - overlap if space < 0 else space + 1
     yield text[start:]
+
+
+def pieces_of(text: str, characters: int, overlap: int) -> list[str]:
+    """The windows of a text; none of a blank one."""
+    return list(windows(text, characters, overlap)) if text.strip() else []

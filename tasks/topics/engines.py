@@ -26,8 +26,8 @@ Neighbours = tuple[Rows, Vectors]
 ENGINES = {
     "umap": "tasks.topics.engines:UmapHdbscan",
     "evoc": "tasks.topics.engines:Evoc",
-    "bertopic": "tasks.providers.production.topic_engines:BerTopic",
-    "cuml": "tasks.providers.production.topic_engines:Cuml",
+    "bertopic": "tasks.providers.production.local.topic_engines:BerTopic",
+    "cuml": "tasks.providers.production.local.topic_engines:Cuml",
 }
 """Name -> module and class."""
 EPOCHS, MAP_EPOCHS = 200, 50

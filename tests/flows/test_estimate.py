@@ -1,13 +1,18 @@
 """`curate estimate` counts items without a signal and sends nothing; `--budget` is checked before any work."""
 
 import json
+import sys
 
 import pytest
 
+from schemas.run import Use
 from schemas.settings import Settings
 from schemas.tags import Categories
 from tasks.providers import Providers
 from tasks.signals.registry import signal_of
+from tasks.providers.capabilities import Failed
+from tasks.runtime.budget import ledger, start_ledger
+from tasks.signals import DOCUMENT_SIGNALS
 from tasks.storage.run_record import latest_run_record
 from tests.asked_bench import benched, models_file
 from tests.builders import NOON, conversation, decision, drawn_image, image, store_with
@@ -175,6 +180,8 @@ def test_objects_that_vision_would_name_are_counted_with_the_writing(curate, tmp
 
 ACME = """
 from schemas.signals import Moderation
+from schemas.tags import Criteria
+from tasks.providers.cost import ExpectedUse
 
 
 class Paid:
@@ -186,42 +193,86 @@ class Nsfw(Paid):
 
 
 class Words(Paid):
-    items_a_call = 2
+    def expected_use(self, items, count):
+        return ExpectedUse(calls=1, units=sum(len(item.text.split()) for item in items))
 
-    def units_of(self, text): return len(text.split())
-
-    def moderate(self, texts): ...
+    def moderate(self, texts):
+        return [Moderation(flagged_probability=0, flagged_categories=[], category_scores=[])] * len(texts)
 
 
 class Tags(Paid):
-    looks_at_images = False
+    looks_at_images, service = False, "acme-7b"
+
+    def expected_use(self, items, count):
+        sizes = [size for item in items for size in item.images]
+        return ExpectedUse(len(items), 0, sum(count(item.text) for item in items), sizes, 10 * len(items), 99)
 
     def tag(self, documents): ...
 
 
 class Names(Paid):
     def name_topics(self, topics): ...
+
+
+class Wrong(Nsfw):
+    def expected_use(self, items, count): return 7
+"""
+PRICED = """
+units: {acme: {usd_per_thousand: 500}}
+tokens:
+  acme-7b:
+    input_usd_per_million: 1000000
+    output_usd_per_million: 1000000
+    image: {tile_pixels: 8, tiles_max: 9, tokens_a_tile: 2}
 """
 
 
-def test_a_paid_provider_of_another_package_never_costs_nothing(curate, store, tmp_path, monkeypatch):
+@pytest.fixture
+def acme(tmp_path, monkeypatch):
+    """Chooses paid providers of another package, as arguments, by capability."""
     (tmp_path / "acme.py").write_text(ACME)
     monkeypatch.syspath_prepend(tmp_path)
-    asked = ["estimate", "--store", store.root]
-    for capability, name in {"nsfw": "Nsfw", "moderation": "Words", "criteria": "Tags", "topic_names": "Names"}.items():
-        asked += ["--provider", f"{capability}=acme:{name}"]
+    yield lambda **chosen: [part for c, name in chosen.items() for part in ("--provider", f"{c}=acme:{name}")]
+    sys.modules.pop("acme", None)
+
+
+def test_a_paid_provider_of_another_package_says_what_it_sends_and_costs_that(curate, store, acme, tmp_path):
+    chosen = acme(nsfw="Nsfw", moderation="Words", criteria="Tags", topic_names="Names")
+    asked = ["estimate", "--store", store.root, *chosen]
     code, out, _ = curate(*asked)
-    told = [line.removesuffix(", no price known: give --prices FILE") for line in out.splitlines()]
-    assert (code, told) == (
+    assert (code, out.splitlines()) == (
         0,
         [
-            "acme  one by one  nsfw: 1 items, 1 calls, 1 units",
-            "acme  one by one  moderation: 5 items, 5 calls, 9 units",
-            "acme  one by one  criteria: 3 items, 3 calls, 3 units",
-            "acme  one by one  topic_names (at most): 0 items, 0 calls, 0 + 0 tokens",
+            "acme  one by one  nsfw: 1 items, 1 calls, 1 units, no price known under `units`: give --prices FILE",
+            "acme  one by one  moderation: 5 items, 1 calls, 9 units, no price known under `units`: give --prices FILE",
+            "acme-7b  one by one  criteria: 3 items, 3 calls, 12 + 30 tokens, no price known under `tokens`: give "
+            "--prices FILE",
+            "acme  one by one  topic_names (at most): 0 items, 0 calls, 0 + 0 tokens, no price known: give "
+            "--prices FILE",
         ],
     )
-    assert out.count("no price known") == len(told)
-    (tmp_path / "mine.yaml").write_text("units: {acme: {usd_per_thousand: 500}}\n")
-    priced = curate(*asked, "--prices", tmp_path / "mine.yaml", "--json")[1]
-    assert [json.loads(line)["usd"] for line in priced.splitlines()] == [0.5, 4.5, 1.5, 0]
+    (tmp_path / "mine.yaml").write_text(PRICED)
+    rows = [json.loads(line) for line in curate(*asked, "--prices", tmp_path / "mine.yaml", "--json")[1].splitlines()]
+    tokens = 12 + 3 * 9 * 2  # of the texts, and of an image of 9 tiles in each document
+    assert [(row["usd"], row["usd_most"]) for row in rows] == [
+        (0.5, 0.5),
+        (4.5, 4.5),
+        (tokens + 30, tokens + 99),
+        (0, 0),
+    ]
+
+
+def test_a_provider_that_cannot_say_what_it_sends_is_one_clear_line(curate, store, acme):
+    code, _, err = curate("estimate", "--store", store.root, *acme(nsfw="Wrong"))
+    assert (code, err.count("\n")) == (2, 1)
+    assert "provider of service 'acme': expected_use must return an ExpectedUse, and it gave 7" in err
+
+
+def test_a_budget_holds_a_provider_of_another_package_that_says_what_it_sends(acme, tmp_path):
+    (tmp_path / "mine.yaml").write_text(PRICED)
+    words = Providers({"moderation": "acme:Words"})["moderation"]
+    start_ledger(1, str(tmp_path / "mine.yaml"))
+    assert words.moderate(["two words"] * 2) == [Failed("budget_reached")] * 2
+    assert [each.flagged_probability for each in words.moderate(["two words"])] == [0]
+    assert ledger().use()["acme"] == Use(calls=1, units=2, usd_unconfirmed=1)
+    start_ledger()

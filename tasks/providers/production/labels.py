@@ -10,7 +10,6 @@ from pydantic import create_model
 from schemas.bench import FailureLabel
 from schemas.row import Row
 from schemas.tags import TAGS, Categories, Criteria, Sees, Taxonomy, sees
-from tasks.images.decode import ImageRejected, decode_stored
 from tasks.prompts import (
     Prompt,
     criteria_prompt,
@@ -23,9 +22,10 @@ from tasks.prompts import (
     untrusted,
 )
 from tasks.providers.capabilities import Document, Failed, TopicEvidence
+from tasks.providers.cost import Count, ExpectedUse, ItemSize, Size
 from tasks.providers.production.calls import CALLS_AT_ONCE
-from tasks.providers.production.language_model import LanguageModel, Question
-from tasks.providers.production.upload import SIDE_MAX, for_upload
+from tasks.providers.production.language_model import HostedModel, Question, expected_answers
+from tasks.providers.upload import SIDE_MAX, sent_size
 from tasks.runtime.parallel import map_ordered
 
 PROMPT_CHARACTERS = 12_500
@@ -34,6 +34,8 @@ IMAGES_MAX = 8
 """Only the first images of a document are sent."""
 KEYWORDS, EXEMPLARS, EXEMPLAR_CHARACTERS = 20, 10, 400
 """Limits of what is sent of a topic, to send no more of users' texts than a name needs."""
+TOPIC_TOKENS = 1100
+"""Input tokens per topic: 20 words and 10 prompts of 400 characters, at four characters a token."""
 NAME_CHARACTERS_MAX = 60
 _NAME = re.compile(r"[^\W\d_](?:(?!\d{5})[\w ,&/'’().+#-])*")
 """Words and light punctuation on one line: excludes addresses, links and long numbers."""
@@ -59,7 +61,7 @@ class Asked:
 class LanguageModelTagger(Generic[Labels]):
     """Asks every question about every document. A document gets labels only when all questions are answered."""
 
-    def __init__(self, model: LanguageModel, asked: Sequence[Asked], labels: Callable[..., Labels]) -> None:
+    def __init__(self, model: HostedModel, asked: Sequence[Asked], labels: Callable[..., Labels]) -> None:
         """`labels` makes the row; its arguments are the fields of all answers."""
         self.model, self._labels = model, labels
         self.asked = tuple(asked)
@@ -73,6 +75,20 @@ class LanguageModelTagger(Generic[Labels]):
         answers = iter(list(map_ordered(lambda pair: self._answer(*pair), pairs, CALLS_AT_ONCE)))
         return [self._joined([next(answers) for _ in self.asked]) for _ in documents]
 
+    def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
+        """Every question about every document, but those whose answer is known without images."""
+        prompts = [count(item.text[:PROMPT_CHARACTERS]) for item in items]
+        shown = [[sent_size(*size) for size in item.images[:IMAGES_MAX]] for item in items]
+        calls, tokens, sizes = 0, 0, list[Size]()
+        for each in self.asked:
+            instructions = count(each.prompt.text)
+            for prompt, images in zip(prompts, shown, strict=True):
+                if images or each.without_images is None:
+                    calls += 1
+                    tokens += instructions + (0 if each.sees is Sees.IMAGES else prompt)
+                    sizes += [] if each.sees is Sees.PROMPT else images
+        return expected_answers(calls, tokens, sizes)
+
     def _joined(self, answers: Sequence[Answers | Failed]) -> Labels | Failed:
         """The labels of one document. One failed answer fails the document: a missing label is neither no nor null."""
         fields: dict[str, Any] = {}
@@ -85,10 +101,7 @@ class LanguageModelTagger(Generic[Labels]):
     def _answer(self, document: Document, asked: Asked) -> Answers | Failed:
         if not document.image_count and asked.without_images is not None:
             return asked.without_images
-        try:
-            question = _question(document, asked)
-        except ImageRejected:
-            return Failed("image_unreadable")
+        question = _question(document, asked)
         if question is None:
             return Failed("images_missing")  # an answer from the prompt alone would be a guess
         answer = self.model.ask(question, asked.answer)
@@ -96,24 +109,22 @@ class LanguageModelTagger(Generic[Labels]):
 
 
 def _question(document: Document, asked: Asked) -> Question | None:
-    """What is sent; None when images are needed and missing. Raises ImageRejected."""
+    """What is sent; None when images are needed and missing."""
     prompt = "" if asked.sees is Sees.IMAGES else document.prompt[:PROMPT_CHARACTERS]
     if asked.sees is Sees.PROMPT:
         return Question(asked.prompt.text, untrusted(prompt))
     if len(document.images) != document.image_count:
         return None
-    images = document.images[:IMAGES_MAX]
-    uploads = tuple(for_upload(decode_stored(encoded, format_, "")) for format_, encoded in images)
-    return Question(asked.prompt.text, untrusted(prompt), uploads)
+    return Question(asked.prompt.text, untrusted(prompt), document.images[:IMAGES_MAX])
 
 
-def categories(model: LanguageModel) -> LanguageModelTagger[Categories]:
+def categories(model: HostedModel) -> LanguageModelTagger[Categories]:
     """All tags in one question."""
     asked = Asked(tags_prompt("categories", TAGS), Categories)
     return LanguageModelTagger(model, [asked], Categories)
 
 
-def categories_each_tag(model: LanguageModel) -> LanguageModelTagger[Categories]:
+def categories_each_tag(model: HostedModel) -> LanguageModelTagger[Categories]:
     """One question per tag, with the parts of the document that the tag depends on."""
     return LanguageModelTagger(model, [_about(tag) for tag in TAGS], Categories)
 
@@ -126,12 +137,12 @@ def _about(tag: str) -> Asked:
     return Asked(tags_prompt(tag, (tag,)), answer, sees(tag), known)
 
 
-def criteria(model: LanguageModel) -> LanguageModelTagger[Criteria]:
+def criteria(model: HostedModel) -> LanguageModelTagger[Criteria]:
     """BenchBuilder's criteria."""
     return LanguageModelTagger(model, [Asked(criteria_prompt(), Criteria)], Criteria)
 
 
-def taxonomy(model: LanguageModel) -> LanguageModelTagger[Taxonomy]:
+def taxonomy(model: HostedModel) -> LanguageModelTagger[Taxonomy]:
     """A place in WildVision's taxonomy (`tasks/prompts/taxonomy.yaml`)."""
     known = taxonomy_file()
     kinds = {"question": known.question, "image": known.image}
@@ -140,7 +151,7 @@ def taxonomy(model: LanguageModel) -> LanguageModelTagger[Taxonomy]:
     return LanguageModelTagger(model, [asked], placed)
 
 
-def failure_types(model: LanguageModel) -> LanguageModelTagger[FailureLabel]:
+def failure_types(model: HostedModel) -> LanguageModelTagger[FailureLabel]:
     """Why models fail a prompt, one of `FailureType`."""
     return LanguageModelTagger(model, [Asked(failure_types_prompt(), FailureLabel)], FailureLabel)
 
@@ -155,19 +166,23 @@ class TopicName(Row):
 class TopicNames:
     """Names topics, one question per topic."""
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: HostedModel) -> None:
         self._model = model
         self.service = model.version
         prompt = load_prompt("topic_name")
-        self.instructions = prompt.text
+        self._instructions = prompt.text
         self.version = f"{model.version}+{prompt.version}"
 
     def name_topics(self, topics: Sequence[TopicEvidence]) -> list[str | Failed]:
         """A few words for every topic, in order."""
         return list(map_ordered(self._name, topics, CALLS_AT_ONCE))
 
+    def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
+        """One question a topic, about words and prompts of the greatest length."""
+        return expected_answers(len(items), len(items) * (count(self._instructions) + TOPIC_TOKENS))
+
     def _name(self, topic: TopicEvidence) -> str | Failed:
-        answer = self._model.ask(Question(self.instructions, untrusted(_evidence(topic))), TopicName)
+        answer = self._model.ask(Question(self._instructions, untrusted(_evidence(topic))), TopicName)
         if isinstance(answer, Failed):
             return answer
         name = answer.name.strip()

@@ -1,30 +1,43 @@
-"""Language models behind vendors' SDKs: an answer that fits the schema exactly, or a failure."""
+"""Hosted language models: chats with a state, and answers that fit a schema exactly; within the budget, with retries.
+
+One class a vendor (`openai/model.py`, `google/gemini.py`, `anthropic/model.py`) says how a call is sent and read. A
+model is named by variables of the environment, for a capability, or by an entry of a models file (`Endpoint`).
+"""
 
 import json
 import os
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from schemas.errors import BadInput
+from schemas.asked_model import ANSWER_TOKENS_MAX as ANSWER_TOKENS_MAX
+from schemas.errors import BadInput, MissingProvider
 from schemas.row import Row
 from schemas.run import Use
-from tasks.providers.capabilities import Failed, Reply
+from tasks.images.decode import ImageRejected, decode_stored
+from tasks.providers.capabilities import ChatMessage, Failed, Reply, ReplyShape, ReplyState
+from tasks.providers.chat import Endpoint
+from tasks.providers.cost import ExpectedUse, Size
 from tasks.providers.production.batches.api import Request
 from tasks.providers.production.batches.queue import Batched
-from tasks.providers.production.calls import CallFailed, Service, seconds
-from tasks.providers.production.upload import Upload
+from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, Service, seconds
+from tasks.providers.upload import Upload, for_upload
 from tasks.runtime.budget import Bill, ledger
 
 TIMEOUT, TIMEOUT_SECONDS = "CURATE_TIMEOUT_SECONDS", 90.0
 """Environment variable and default: seconds of silence after which a call times out."""
 CALLS, CALLS_MAX = "CURATE_CALLS_AT_ONCE", 32
 """Environment variable and default of the maximum number of concurrent calls."""
-ANSWER_TOKENS_MAX = 4096
-"""Ample for a few fields, because thinking tokens count as well."""
+ANSWER_TOKENS = 80
+"""Expected tokens of an answer without thinking."""
+CHARACTERS_MAX = 400_000
+"""A longer text is cut and counts as truncated, whatever the server says about it."""
 
 Answer = TypeVar("Answer", bound=Row)
+Form = Literal["json_schema", "json_object", "text"]
+"""How a reply is asked for: by a schema; as any JSON object, with the schema in the prompt; or as free text."""
 
 
 @dataclass(frozen=True)
@@ -35,76 +48,180 @@ class Question:
     """The prompt file, as the system message."""
     material: str
     """Fenced untrusted text (`tasks.prompts.untrusted`), as the user message."""
+    images: tuple[tuple[str, bytes], ...] = ()
+    """(png or jpeg, encoded image without metadata); sent after the text."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A message as it is sent."""
+
+    role: str
+    """system, user or assistant."""
+    text: str
     images: tuple[Upload, ...] = ()
-    """Sent after the text."""
+    places: tuple[int, ...] = ()
+    """Characters of the text before each image; empty: after the text."""
+
+    @property
+    def parts(self) -> list[str | Upload]:
+        """Text and images in the order in which they are sent; between images, text without words is left out."""
+        if not self.places:
+            return [self.text, *self.images]
+        found, start = list[str | Upload](), 0
+        for place, number in sorted(zip(self.places, range(len(self.images)), strict=True)):
+            found += [self.text[start:place], self.images[number]]
+            start = place
+        return [each for each in [*found, self.text[start:]] if not isinstance(each, str) or each.strip()]
 
 
-class LanguageModel(Batched):
-    """A hosted model."""
+@dataclass(frozen=True)
+class Chat:
+    """One call."""
 
-    def __init__(self, version: str) -> None:
-        """`version` is vendor and model name."""
-        self.version = version
+    turns: Sequence[Turn]
+    shape: ReplyShape | None = None
+    form: Form = "json_schema"
+    """The form of a reply with a shape."""
+
+    @property
+    def schema(self) -> dict[str, Any] | None:
+        """The schema that is sent beside the messages; None when the reply is asked for in another form."""
+        return dict(self.shape.schema) if self.shape and self.form == "json_schema" else None
+
+    @property
+    def system(self) -> str:
+        """All system messages, for vendors that take one text."""
+        return "\n\n".join(turn.text for turn in self.turns if turn.role == "system")
+
+
+class HostedModel(Batched):
+    """A language model behind a vendor's SDK, by single calls or by the vendor's batch API."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.version, self.service = endpoint.version, endpoint.service
         self.calls_at_once = calls_at_once()
-        self._service = Service(version, self.calls_at_once)
+        self._service = Service(self.service, self.calls_at_once)
+        self._form: Form = "json_schema"
+        """The best form that the server has not refused."""
+
+    def chat(self, messages: Sequence[ChatMessage], about: str = "", shape: ReplyShape | None = None) -> Reply | Failed:
+        """The model's next message; the endpoint's system prompt goes first unless the messages have one."""
+        form = self._form
+        try:
+            chat = Chat([_turn(message) for message in self._told(messages)], shape, form)
+            return self._reply(chat, about)
+        except ImageRejected:
+            return Failed("image_unreadable")
+        except CallFailed as failure:
+            forms = self._forms(shape) if shape else (form,)
+            if failure.reason != FORMAT_REFUSED or form == forms[-1]:
+                return Failed(failure.reason)
+        if self._form == form:  # unless another thread has done so
+            self._form = forms[forms.index(form) + 1]
+        return self.chat(messages, about, shape)
 
     def ask(self, question: Question, answer: type[Answer]) -> Answer | Failed:
         """The model's answer as a row. Refused, truncated, malformed and missing answers are failures."""
-        name, schema = answer.__name__, _schema(answer)
-        most_usd = self._most_usd(question, schema, batch=self._queue is not None)
+        asked = ChatMessage("user", question.material, question.images)
+        reply = self.chat([ChatMessage("system", question.instructions), asked], shape=shape_of(answer))
+        if isinstance(reply, Failed):
+            return reply
+        if reply.state in ("refused", "truncated"):
+            return Failed(reply.state)
         try:
-            if self._queue:
-                text = finished_text(self._queue.answer(self._request(question, name, schema), most_usd))
-            else:
-                text = self._service.ask(most_usd, lambda bill: self._complete(question, name, schema, bill))
-            return _row(text, answer)
+            json.loads(reply.text, object_pairs_hook=_unique_keys)
+            return answer.model_validate_json(reply.text, strict=True)
         except CallFailed as failure:
             return Failed(failure.reason)
+        except ValueError:
+            return Failed("malformed_answer")
 
-    def _most_usd(self, question: Question, schema: dict[str, Any], *, batch: bool) -> float | None:
-        """Upper bound of a question's cost: one token per byte and the longest answer. None without a price."""
-        price = ledger().prices.tokens(self.version)
+    def _forms(self, shape: ReplyShape) -> tuple[Form, ...]:
+        """The forms to ask in, best first."""
+        return ("json_schema",) if shape.strict else ("json_schema", "text")
+
+    def _told(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+        if messages[0].role == "system" or not self.endpoint.system:
+            return list(messages)
+        return [ChatMessage("system", self.endpoint.system), *messages]
+
+    def _reply(self, chat: Chat, about: str) -> Reply:
+        """The reply by a single call or from a batch. Raises CallFailed."""
+        if self._queue:
+            return self._queue.answer(self._request(chat), self._most_usd(chat, batch=True), about)
+        return self._service.ask(self._most_usd(chat), lambda bill: self._call(chat, bill))
+
+    def _most_usd(self, chat: Chat, *, batch: bool = False) -> float | None:
+        """Upper bound of a call's cost: one token per byte and the longest answer. None without a price."""
+        price = ledger().prices.tokens(self.service)
         if price is None:
             return None
-        text_bytes = len((question.instructions + question.material + str(schema)).encode("utf-8", "surrogatepass"))
-        shown = sum(price.image_tokens(image.width, image.height) for image in question.images)
-        return (price.batch_usd if batch else price.usd)(text_bytes + shown, ANSWER_TOKENS_MAX)
+        told = [*(turn.text for turn in chat.turns), str(chat.shape.schema) if chat.shape else ""]
+        text_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in told)
+        shown = sum(price.image_tokens(image.width, image.height) for turn in chat.turns for image in turn.images)
+        return (price.batch_usd if batch else price.usd)(text_bytes + shown, self.endpoint.answer_tokens_max)
 
-    def _count(self, bill: Bill, input_tokens: int | None, output_tokens: int | None) -> None:
-        settle(bill, self.version, input_tokens, output_tokens)
+    def _settle(self, bill: Bill, input_tokens: int | None, output_tokens: int | None) -> None:
+        """Settle the bill by the token counts of the service; without both counts it stays unconfirmed."""
+        if input_tokens is None or output_tokens is None:
+            return
+        price = ledger().prices.tokens(self.service)
+        usd = price.usd(input_tokens, output_tokens) if price else 0.0
+        bill.settle(Use(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd))
 
     @abstractmethod
-    def _complete(self, question: Question, name: str, schema: dict[str, Any], bill: Bill) -> str:
-        """The text of one complete answer; settles the bill. Raises CallFailed."""
+    def _call(self, chat: Chat, bill: Bill) -> Reply:
+        """One call; settles the bill. Raises CallFailed for everything that is no reply of the model."""
 
     @abstractmethod
-    def _request(self, question: Question, name: str, schema: dict[str, Any]) -> Request:
+    def _request(self, chat: Chat) -> Request:
         """The body of the same call, as the vendor's JSON."""
 
 
-def finished_text(reply: Reply) -> str:
-    """The text of a reply that is whole. Raises CallFailed for one that was refused or truncated."""
-    if reply.state in ("refused", "truncated"):
-        raise CallFailed(reply.state)
-    return reply.text
+def expected_answers(calls: int, input_tokens: int, image_sizes: Sequence[Size] = ()) -> ExpectedUse:
+    """What so many questions with short answers would use."""
+    most = calls * ANSWER_TOKENS_MAX
+    return ExpectedUse(calls, 0, input_tokens, image_sizes, calls * ANSWER_TOKENS, most)
 
 
-def settle(bill: Bill, service: str, input_tokens: int | None, output_tokens: int | None) -> None:
-    """Settle the bill by the token counts of the service; without both counts it stays unconfirmed."""
-    if input_tokens is None or output_tokens is None:
-        return
-    price = ledger().prices.tokens(service)
-    usd = price.usd(input_tokens, output_tokens) if price else 0.0
-    bill.settle(Use(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd))
+def named_by_environment(
+    vendor: str, key: str, model: tuple[str, str], base_url: str = "", *, self_hosted: bool = False
+) -> Endpoint:
+    """The model of a capability. `key` is the variable with the key, `model` that with the name, and the default.
+
+    Raises MissingProvider without a key.
+    """
+    named = os.environ.get(model[0]) or model[1]
+    version = f"{vendor}-{named}"
+    return Endpoint(named, version, version, key_in(key), base_url, self_hosted)
 
 
-def _row(text: str, answer: type[Answer]) -> Answer:
-    """The answer as a row. Raises CallFailed when it does not fit the schema or repeats a key."""
-    try:
-        json.loads(text, object_pairs_hook=_unique_keys)
-        return answer.model_validate_json(text, strict=True)
-    except ValueError:
-        raise CallFailed("malformed_answer") from None
+def key_in(variable: str) -> str:
+    """A vendor's key. Raises MissingProvider when the variable is not set."""
+    if key := os.environ.get(variable):
+        return key
+    vendor = variable.removesuffix("_API_KEY").lower()
+    raise MissingProvider(f"{vendor}: {variable} is not set; export a key in it, or choose another provider")
+
+
+def reply(text: object, state: ReplyState, output_tokens: int | None) -> Reply:
+    """A reply with cleaned text; a complete one without text is empty. Raises CallFailed for text that is none."""
+    if not isinstance(text, str):
+        raise CallFailed("malformed_answer")
+    clean = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if len(clean) > CHARACTERS_MAX:
+        return Reply(clean[:CHARACTERS_MAX], "truncated", output_tokens)
+    if state == "complete" and not clean.strip():
+        state = "empty"
+    return Reply(clean, state, output_tokens)
+
+
+def _turn(message: ChatMessage) -> Turn:
+    """Raises ImageRejected."""
+    shown = (for_upload(decode_stored(encoded, kind, "")) for kind, encoded in message.images)
+    return Turn(message.role, message.text, tuple(shown), message.places)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -130,9 +247,9 @@ def calls_at_once() -> int:
 
 
 @cache
-def _schema(answer: type[Row]) -> dict[str, Any]:
-    schema: dict[str, Any] = bare(answer.model_json_schema())
-    return schema
+def shape_of(answer: type[Row]) -> ReplyShape:
+    """The shape of an answer that is only of use as this row."""
+    return ReplyShape(answer.__name__, bare(answer.model_json_schema()), strict=True)
 
 
 def bare(schema: Any) -> Any:

@@ -6,9 +6,10 @@ from schemas.row import Row
 from schemas.signals import CategoryScore, Moderation
 from tasks.prompts import load_prompt, untrusted
 from tasks.providers.capabilities import Failed
+from tasks.providers.cost import Count, ExpectedUse, ItemSize
 from tasks.providers.production.calls import CALLS_AT_ONCE
-from tasks.providers.production.language_model import LanguageModel, Question
-from tasks.providers.text_windows import windows
+from tasks.providers.production.language_model import HostedModel, Question, expected_answers
+from tasks.providers.text_windows import pieces_of
 from tasks.runtime.parallel import map_ordered
 
 WINDOW_CHARACTERS, OVERLAP = 8_000, 400
@@ -39,21 +40,26 @@ class Harms(Row):
 class ModelModeration:
     """Asks about every text, and about a long one piece by piece; it has the harms of all its pieces."""
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: HostedModel) -> None:
         self._model = model
         self.service = model.version
         prompt = load_prompt("moderation")
-        self.instructions = prompt.text
+        self._instructions = prompt.text
         self.version = f"{model.version}+{prompt.version}-window{WINDOW_CHARACTERS}"
 
     def moderate(self, texts: Sequence[str]) -> list[Moderation | Failed]:
         """Moderation of every text, in order; scores are 0 or 1. A text fails when a piece of it fails."""
-        pieces = [list(windows(text, WINDOW_CHARACTERS, OVERLAP)) if text.strip() else [] for text in texts]
+        pieces = [pieces_of(text, WINDOW_CHARACTERS, OVERLAP) for text in texts]
         each = iter(list(map_ordered(self._ask, [piece for some in pieces for piece in some], CALLS_AT_ONCE)))
         return [_together([next(each) for _ in some]) for some in pieces]
 
+    def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
+        """One question a piece."""
+        pieces = [piece for item in items for piece in pieces_of(item.text, WINDOW_CHARACTERS, OVERLAP)]
+        return expected_answers(len(pieces), len(pieces) * count(self._instructions) + sum(map(count, pieces)))
+
     def _ask(self, piece: str) -> Harms | Failed:
-        return self._model.ask(Question(self.instructions, untrusted(piece)), Harms)
+        return self._model.ask(Question(self._instructions, untrusted(piece)), Harms)
 
 
 def _together(answers: Sequence[Harms | Failed]) -> Moderation | Failed:

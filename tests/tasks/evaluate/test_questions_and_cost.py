@@ -10,8 +10,6 @@ from schemas.errors import BadInput
 from schemas.prices import Prices
 from tasks.evaluate.estimate import estimate_evaluation
 from tasks.evaluate.questions import bench_of_release, bench_of_store
-from tasks.providers import chat_cost
-from tasks.providers.production import upload
 from tasks.runtime.prices import load_prices
 from tests.asked_bench import PUBLIC, benched, evaluating, models_file
 from tests.small_store import make_release, small_store
@@ -79,7 +77,3 @@ def test_an_estimate_counts_missing_answers_and_verdicts_with_images_and_limits(
 @pytest.mark.parametrize(("usd", "told"), [(0, "$0"), (0.00002, "less than $0.0001"), (0.0123, "$0.0123")])
 def test_a_small_cost_is_not_told_as_nothing(usd, told):
     assert _dollars(usd) == told
-
-
-def test_an_estimate_shrinks_images_as_they_are_sent():
-    assert chat_cost.SIDE_MAX == upload.SIDE_MAX

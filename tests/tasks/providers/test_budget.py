@@ -8,14 +8,13 @@ from schemas.settings import Settings
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tasks.runtime.budget import ledger, start_ledger
-from tasks.signals import paid as estimate
 from tasks.signals.steps import measure_documents
 from tests.builders import conversation, decision, store_with
 
 pytest.importorskip("google.cloud.vision_v1", reason="production extra")
 import grpc
 
-from tasks.providers.production import labels, language_model, upload
+from tasks.providers.production import labels
 from tasks.providers.production.google.vision import VisionClient, VisionFaces, VisionText
 
 NO = json.dumps(
@@ -101,13 +100,6 @@ def test_an_exhausted_vision_quota_costs_nothing(vision_server, quick, drawn_ima
     faces = VisionFaces(VisionClient())
     assert faces.find_faces([drawn_image()]) == [[]]
     assert (_use().calls, _use().units, _use().usd_unconfirmed) == (2, 1, 0)
-
-
-def test_the_estimate_knows_what_taggers_send():
-    assert estimate.PROMPT_CHARACTERS == labels.PROMPT_CHARACTERS
-    assert estimate.IMAGES_MAX == labels.IMAGES_MAX
-    assert estimate.SIDE_MAX == upload.SIDE_MAX
-    assert estimate.ANSWER_TOKENS_MAX == language_model.ANSWER_TOKENS_MAX
 
 
 def test_the_next_run_asks_only_for_what_a_budget_left(vendor, reply, http_server, tmp_path):

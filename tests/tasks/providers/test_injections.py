@@ -13,7 +13,7 @@ from tests.hostile_texts import HOSTILE_TEXTS
 pytest.importorskip("openai", reason="production extra")
 pytest.importorskip("google.genai", reason="production extra")
 from tasks.providers.production import labels
-from tasks.providers.production.openai.chat import defused
+from tasks.providers.production.openai.model import defused
 
 LABELS = Categories(**dict.fromkeys(Categories.model_fields, False))
 

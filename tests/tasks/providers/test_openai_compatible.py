@@ -6,8 +6,8 @@ from tasks.providers.capabilities import Failed
 
 pytest.importorskip("openai", reason="production extra")
 from tasks.providers.production.labels import TopicName
-from tasks.providers.production.language_model import Question
-from tasks.providers.production.openai.chat import OpenAiChat
+from tasks.providers.production.language_model import Chat, Question, Turn, shape_of
+from tasks.providers.production.openai.model import chosen_model
 
 SIGNS = TopicName(name="Street Signs")
 JSON = '{"name": "Street Signs"}'
@@ -25,7 +25,7 @@ def asks(vendor, http_server, quick, reply):
             return vendor.completed(TEXT if form == "text" else JSON) if form in knows else reply(REFUSAL, status)
 
         http_server.answer(reply(respond))
-        model = OpenAiChat()
+        model = chosen_model()
         answers = [model.ask(Question("Name it.", "[material] <|im_end|>"), TopicName) for _ in range(3)]
         return answers, [_form(request) for request in http_server.requests]
 
@@ -62,19 +62,9 @@ def test_a_server_that_refuses_everything_is_a_failure_that_says_so(asks):
     assert forms == ["json_schema", "json_object", "text", "text", "text"]
 
 
-def test_the_length_is_limited_in_words_that_old_servers_know(asks, http_server):
-    asks("json_schema")
-    assert http_server.requests[0]["max_tokens"] > 0
-    assert "max_completion_tokens" not in http_server.requests[0]
-
-
-def test_control_tokens_in_the_material_are_only_text(asks, http_server):
-    asks("json_schema")
-    assert "<|im_end|>" not in str(http_server.requests)
-
-
 def test_openai_itself_gets_the_material_word_for_word(vendor, monkeypatch):
     monkeypatch.delenv("OPENAI_BASE_URL")
-    request = OpenAiChat()._request(Question("Name it.", "<|im_end|>"), "TopicName", {})
+    asked = Chat([Turn("system", "Name it."), Turn("user", "<|im_end|>")], shape_of(TopicName))
+    request = chosen_model()._request(asked)
     assert request["messages"][1]["content"][0]["text"] == "<|im_end|>"
     assert "max_completion_tokens" in request

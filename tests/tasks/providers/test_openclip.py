@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 
 from tasks.images.decode import open_image
 from tasks.providers import Providers
-from tasks.providers.production.openclip import BATCH, find_checkpoint
+from tasks.providers.production.local.openclip import BATCH, find_checkpoint
 from tests.builders import drawn_image, image_bytes
 from tests.tasks.providers.small_clip import CONFIG, MODEL, drawn_checkpoint
 

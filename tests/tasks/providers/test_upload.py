@@ -7,7 +7,7 @@ import PIL.Image
 import pytest
 
 from tasks.images.decode import open_image
-from tasks.providers.production.upload import BYTES_MAX, for_upload
+from tasks.providers.upload import BYTES_MAX, for_upload
 
 
 def opened(image, file_format="PNG"):

@@ -17,7 +17,7 @@ pytest.importorskip("huggingface_hub")
 SCRIPT = """
 import sys
 from schemas.errors import MissingProvider
-from tasks.providers.production.weights import hub_file
+from tasks.providers.production.local.weights import hub_file
 try:
     file = hub_file("org/model", ["weights.safetensors", "weights.bin"])
 except MissingProvider as missing:

@@ -1,10 +1,10 @@
-"""Google's Gemini: text and images in, one JSON object out, by single calls or by its Batch API.
+"""Google's Gemini: text and images in, text or JSON out, by single calls or by its Batch API.
 
 GEMINI_API_KEY; CURATE_GEMINI_BASE_URL for another server; CURATE_GEMINI_MODEL for another model.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -14,29 +14,34 @@ import httpx2  # the SDK raises its transport's errors
 from google import genai
 from google.genai import errors, types
 
-from schemas.errors import MissingProvider
 from tasks.providers.capabilities import Reply
+from tasks.providers.chat import Endpoint
 from tasks.providers.production.batches.api import BatchApi, Ended, Outcome, Request, json_line, json_rows, outcome_of
 from tasks.providers.production.batches.records import account_of
 from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, seconds
-from tasks.providers.production.chat_model import reply
 from tasks.providers.production.language_model import (
-    ANSWER_TOKENS_MAX,
-    LanguageModel,
-    Question,
-    finished_text,
+    Chat,
+    HostedModel,
+    Turn,
+    key_in,
+    named_by_environment,
+    reply,
     timeout_seconds,
 )
 from tasks.runtime.budget import Bill
 
 KEY, BASE_URL, MODEL = "GEMINI_API_KEY", "CURATE_GEMINI_BASE_URL", "CURATE_GEMINI_MODEL"
 DEFAULT_MODEL = "gemini-3.8-flash"
+ADDRESS = "https://generativelanguage.googleapis.com/"
+"""Given explicitly, so that no variable of the SDK's own can redirect prompts."""
 _UNFINISHED = {
     types.FinishReason.OTHER: "unfinished_answer",
     types.FinishReason.LANGUAGE: "unsupported_language",
     types.FinishReason.MALFORMED_RESPONSE: "malformed_answer",
 }
 """Finish reason -> failure reason; every other one is a content rule of Google's."""
+_FORMAT_WORDS = ("json mode", "response_mime_type", "response_schema", "response_json_schema")
+"""What a refusal of a reply's shape names."""
 _ENDED = {
     types.JobState.JOB_STATE_SUCCEEDED: "missing_answer",
     types.JobState.JOB_STATE_PARTIALLY_SUCCEEDED: "missing_answer",
@@ -47,43 +52,61 @@ _ENDED = {
 """State of an ended batch -> failure reason of questions without an answer."""
 
 
-def connect() -> genai.Client:
-    """A client, without retries by default. Raises MissingProvider without a key."""
-    key = os.environ.get(KEY)
-    if not key:
-        raise MissingProvider(f"gemini: {KEY} is not set; export a key in it, or choose another provider")
-    options = types.HttpOptions(base_url=os.environ.get(BASE_URL) or None, timeout=int(timeout_seconds() * 1000))
+def connect(key: str, base_url: str) -> genai.Client:
+    """A client, without retries by default; without a `base_url`, of Google itself."""
+    options = types.HttpOptions(base_url=base_url or ADDRESS, timeout=int(timeout_seconds() * 1000))
     return genai.Client(api_key=key, vertexai=False, http_options=options)
 
 
-class GeminiChat(LanguageModel):
-    """Single calls over one connection."""
+def connect_by_environment() -> genai.Client:
+    """A client of the server that the environment names. Raises MissingProvider without a key."""
+    return connect(key_in(KEY), os.environ.get(BASE_URL, ""))
 
-    def __init__(self) -> None:
-        self._client = connect()
-        self._account = account_of(os.environ.get(BASE_URL) or "", os.environ[KEY])
-        self._model = os.environ.get(MODEL) or DEFAULT_MODEL
-        super().__init__(f"google-{self._model}")
 
-    def _complete(self, question: Question, name: str, schema: dict[str, Any], bill: Bill) -> str:
-        config = _config(schema)
-        config.system_instruction = question.instructions
+def chosen_model() -> "GeminiModel":
+    """The model that the environment names. Raises MissingProvider without a key."""
+    base_url = os.environ.get(BASE_URL, "")
+    return GeminiModel(named_by_environment("google", KEY, (MODEL, DEFAULT_MODEL), base_url), base_url)
+
+
+class GeminiModel(HostedModel):
+    """One model over one connection."""
+
+    def __init__(self, endpoint: Endpoint, address: str | None = None) -> None:
+        """`address` is what the account of batches is known by, if not the server's own."""
+        super().__init__(endpoint)
+        self._client = connect(endpoint.key, endpoint.base_url)
+        self._account = account_of(endpoint.base_url or ADDRESS if address is None else address, endpoint.key)
+
+    def _call(self, chat: Chat, bill: Bill) -> Reply:
+        config = self._config(chat)
+        config.system_instruction = chat.system or None
         with failures():
             response = self._client.models.generate_content(
-                model=self._model, contents=_content(question), config=config
+                model=self.endpoint.model, contents=_contents(chat.turns), config=config
             )
-            self._count(bill, *tokens_used(response))
-            return finished_text(said(response))
+            self._settle(bill, *tokens_used(response))
+            return said(response)
 
-    def _request(self, question: Question, name: str, schema: dict[str, Any]) -> Request:
+    def _request(self, chat: Chat) -> Request:
+        contents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in _contents(chat.turns)]
         return {
-            "contents": [_content(question).model_dump(mode="json", by_alias=True, exclude_none=True)],
-            "systemInstruction": {"parts": [{"text": question.instructions}], "role": "user"},
-            "generationConfig": _config(schema).model_dump(mode="json", by_alias=True, exclude_none=True),
+            "contents": contents,
+            **({"systemInstruction": {"parts": [{"text": chat.system}], "role": "user"}} if chat.system else {}),
+            "generationConfig": self._config(chat).model_dump(mode="json", by_alias=True, exclude_none=True),
         }
 
+    def _config(self, chat: Chat) -> types.GenerateContentConfig:
+        return types.GenerateContentConfig(
+            temperature=self.endpoint.temperature,
+            top_p=self.endpoint.top_p,
+            max_output_tokens=self.endpoint.answer_tokens_max,
+            response_mime_type=None if chat.schema is None else "application/json",
+            response_json_schema=chat.schema,
+        )
+
     def _batches(self) -> "GeminiBatches":
-        return GeminiBatches(self._client, self._model, self._account)
+        return GeminiBatches(self._client, self.endpoint.model, self._account)
 
 
 class GeminiBatches(BatchApi):
@@ -140,10 +163,6 @@ class GeminiBatches(BatchApi):
             self._client.files.delete(name=file)
 
 
-_FORMAT_WORDS = ("json mode", "response_mime_type", "response_schema", "response_json_schema")
-"""What a refusal of a reply's shape names."""
-
-
 @contextmanager
 def failures() -> Iterator[None]:
     """Raises the exceptions of the SDK and its transport as CallFailed."""
@@ -171,15 +190,18 @@ def _retry_after_seconds(error: errors.APIError) -> float:
     return max([seconds(headers.get("retry-after")), *delays])
 
 
-def _content(question: Question) -> types.Content:
-    images = [types.Part.from_bytes(data=image.content, mime_type=image.mime_type) for image in question.images]
-    return types.Content(role="user", parts=[types.Part.from_text(text=question.material), *images])
+def _contents(turns: Sequence[Turn]) -> list[types.Content]:
+    return [_content(turn) for turn in turns if turn.role != "system"]
 
 
-def _config(schema: dict[str, Any]) -> types.GenerateContentConfig:
-    return types.GenerateContentConfig(
-        response_mime_type="application/json", response_json_schema=schema, max_output_tokens=ANSWER_TOKENS_MAX
-    )
+def _content(turn: Turn) -> types.Content:
+    parts = [
+        types.Part.from_text(text=part)
+        if isinstance(part, str)
+        else types.Part.from_bytes(data=part.content, mime_type=part.mime_type)
+        for part in turn.parts
+    ]
+    return types.Content(role="model" if turn.role == "assistant" else "user", parts=parts)
 
 
 def tokens_used(response: types.GenerateContentResponse) -> tuple[int | None, int | None]:

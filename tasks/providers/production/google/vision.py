@@ -36,8 +36,9 @@ from schemas.run import Use
 from schemas.signals import Face, ImageText, TextBox
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
+from tasks.providers.cost import Count, ExpectedUse, ItemSize
 from tasks.providers.production.calls import CallFailed, Service, in_batches
-from tasks.providers.production.upload import SIDE_MAX, Upload, for_upload
+from tasks.providers.upload import SIDE_MAX, Upload, for_upload
 from tasks.runtime.budget import Bill, ledger
 from tasks.runtime.parallel import map_ordered
 
@@ -260,12 +261,16 @@ def shared_client() -> VisionClient:
 class _Feature:
     """One capability. It announces its feature when made, so that the first request includes it."""
 
-    service, items_a_call, shares_calls = SERVICE, IMAGES_MAX, True
+    service, shares_calls = SERVICE, True
     feature: int
 
     def __init__(self, client: VisionClient | None = None) -> None:
         self._client = client or shared_client()
         self._client.want(self.feature)
+
+    def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
+        """One unit an image, and so many images a request."""
+        return ExpectedUse(-(-len(items) // IMAGES_MAX), units=len(items))
 
     def _annotated(self, images: Sequence[DecodedImage]) -> list[Annotated | Failed]:
         return self._client.annotate(images, self.feature)

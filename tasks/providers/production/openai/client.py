@@ -1,4 +1,4 @@
-"""The connection to OpenAI, its errors as CallFailed, and its rate-limit headers.
+"""The connection to OpenAI, its replies and errors as ours, and its rate-limit headers.
 
 OPENAI_API_KEY; OPENAI_BASE_URL for another server (vLLM, llama.cpp, Ollama).
 """
@@ -11,24 +11,29 @@ from contextlib import contextmanager
 
 import httpx2
 import openai
+from openai.types.chat import ChatCompletion
 
-from schemas.errors import MissingProvider
+from tasks.providers.capabilities import Reply
 from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, seconds
-from tasks.providers.production.language_model import timeout_seconds
-from tasks.providers.production.upload import Upload
+from tasks.providers.production.language_model import key_in, reply, timeout_seconds
+from tasks.providers.upload import Upload
 
-KEY = "OPENAI_API_KEY"
+KEY, BASE_URL = "OPENAI_API_KEY", "OPENAI_BASE_URL"
+ADDRESS = "https://api.openai.com/v1"
+"""Given explicitly, so that OPENAI_BASE_URL cannot redirect prompts to a server that a models file does not name."""
 FORMAT_STATUSES, FORMAT_WORDS = (400, 422, 501), ("response_format", "json_schema", "json_object", "grammar")
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
 
 
-def connect() -> openai.OpenAI:
-    """A client without retries of its own. Raises MissingProvider without a key."""
-    if not os.environ.get(KEY):
-        raise MissingProvider(f"openai: {KEY} is not set; export a key in it, or choose another provider")
-    base_url = os.environ.get("OPENAI_BASE_URL") or None
-    return openai.OpenAI(base_url=base_url, timeout=timeout_seconds(), max_retries=0)
+def connect(key: str, base_url: str) -> openai.OpenAI:
+    """A client without retries of its own; without a `base_url`, of OpenAI itself."""
+    return openai.OpenAI(api_key=key, base_url=base_url or ADDRESS, timeout=timeout_seconds(), max_retries=0)
+
+
+def connect_by_environment() -> openai.OpenAI:
+    """A client of the server that the environment names. Raises MissingProvider without a key."""
+    return connect(key_in(KEY), os.environ.get(BASE_URL, ""))
 
 
 @contextmanager
@@ -55,6 +60,27 @@ def _status_failure(error: openai.APIStatusError) -> CallFailed:
     headers = error.response.headers
     wait = seconds(headers.get("retry-after-ms")) / 1000 or seconds(headers.get("retry-after"))
     return http_failure(error.status_code, wait)
+
+
+def said(completion: object) -> Reply:
+    """The reply in a completion. Raises CallFailed for one that is not usable."""
+    if not isinstance(completion, ChatCompletion) or not completion.choices:
+        raise CallFailed("malformed_answer")  # the SDK returns any body that a proxy sends with status 200
+    if len(completion.choices) > 1:
+        raise CallFailed("contradictory_answer")
+    choice = completion.choices[0]
+    text, (_, tokens) = choice.message.content or "", tokens_used(completion)
+    if choice.message.refusal or choice.finish_reason == "content_filter":
+        return reply(choice.message.refusal or text, "refused", tokens)
+    if choice.finish_reason not in ("stop", "length"):
+        raise CallFailed("unfinished_answer")
+    return reply(text, "complete" if choice.finish_reason == "stop" else "truncated", tokens)
+
+
+def tokens_used(completion: object) -> tuple[int | None, int | None]:
+    """Input and output tokens, thinking included; None where the service did not report them."""
+    used = getattr(completion, "usage", None)
+    return getattr(used, "prompt_tokens", None), getattr(used, "completion_tokens", None)
 
 
 def data_url(upload: Upload) -> str:

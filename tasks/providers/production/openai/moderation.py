@@ -15,10 +15,11 @@ from schemas.run import Use
 from schemas.signals import CategoryScore, Moderation
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
+from tasks.providers.cost import Count, ExpectedUse, ItemSize
 from tasks.providers.production.calls import CALLS_AT_ONCE, CallFailed, Service, in_batches
-from tasks.providers.production.openai.client import connect, data_url, failures
-from tasks.providers.production.upload import SIDE_MAX, for_upload
-from tasks.providers.text_windows import windows
+from tasks.providers.production.openai.client import connect_by_environment, data_url, failures
+from tasks.providers.text_windows import pieces_of
+from tasks.providers.upload import SIDE_MAX, for_upload
 from tasks.runtime.budget import Bill, ledger
 from tasks.runtime.parallel import map_ordered
 
@@ -58,7 +59,7 @@ class _Moderation:
     service = SERVICE
 
     def __init__(self) -> None:
-        self._client, self._model = connect(), os.environ.get(MODEL) or DEFAULT_MODEL
+        self._client, self._model = connect_by_environment(), os.environ.get(MODEL) or DEFAULT_MODEL
         self._calls = Service(SERVICE)
 
     def _ask(self, pieces: Pieces) -> list[Result]:
@@ -78,19 +79,18 @@ class _Moderation:
 class OpenAiModeration(_Moderation):
     """Moderation of texts. Short ones share a request; long ones are split and get each category's highest score."""
 
-    items_a_call = PIECES_MAX
-
     def __init__(self) -> None:
         super().__init__()
         self.version = f"openai-{self._model}-window{WINDOW_CHARACTERS}"
 
-    def units_of(self, text: str) -> int:
-        """Pieces of a text that is not blank."""
-        return len(list(windows(text, WINDOW_CHARACTERS, OVERLAP)))
+    def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
+        """Pieces of texts, so many a request."""
+        pieces = sum(len(pieces_of(item.text, WINDOW_CHARACTERS, OVERLAP)) for item in items)
+        return ExpectedUse(-(-pieces // PIECES_MAX), units=pieces)
 
     def moderate(self, texts: Sequence[str]) -> list[Moderation | Failed]:
         """Moderation of every text, in order."""
-        pieces = [list(windows(text, WINDOW_CHARACTERS, OVERLAP)) if text.strip() else [] for text in texts]
+        pieces = [pieces_of(text, WINDOW_CHARACTERS, OVERLAP) for text in texts]
         groups = map_ordered(self._moderate, in_batches(pieces, len, PIECES_MAX, len(pieces)), CALLS_AT_ONCE)
         return [value for group in groups for value in group]
 

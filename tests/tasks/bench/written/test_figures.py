@@ -4,8 +4,7 @@ import polars as pl
 
 from tasks.bench.written.figures import asked_for, facts_of_store, objects_of_images, pictured
 from tasks.images.decode import open_image
-from tasks.providers.embedded.image_embedding import EfficientNet
-from tasks.providers.embedded.objects import ImageNetClasses
+from tasks.providers.embedded.image_embedding import EfficientNet, ImageNetClasses
 from tasks.providers.embedded.phrases import root_phrases
 from tasks.release.items.written_report import written_parts
 from tests.builders import facts_frame

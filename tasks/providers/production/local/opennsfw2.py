@@ -21,7 +21,7 @@ import torch
 from schemas.errors import MissingProvider
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
-from tasks.providers.production.weights import fingerprint, offline
+from tasks.providers.production.local.weights import fingerprint, offline
 
 WEIGHTS = "CURATE_OPENNSFW2_WEIGHTS"
 BATCH = 16

@@ -17,7 +17,7 @@ from schemas.signals import Face
 from tasks.images.decode import DecodedImage, Pixels
 from tasks.providers.capabilities import Failed
 from tasks.providers.embedded.faces import CONFIDENCE_MIN, Boxes, face_of, strongest_apart, views
-from tasks.providers.production.weights import fingerprint
+from tasks.providers.production.local.weights import fingerprint
 
 WEIGHTS = "CURATE_YUNET_WEIGHTS"
 SIDE_WHOLE = 320

@@ -38,6 +38,18 @@ def for_upload(image: DecodedImage) -> Upload:
     return Upload(sink.getvalue(), "image/jpeg", small.width, small.height)
 
 
+def sent_size(width: int, height: int) -> tuple[int, int]:
+    """Pixels as sent of an image of this size."""
+    scale = min(1.0, SIDE_MAX / max(width, height))
+    return max(1, round(width * scale)), max(1, round(height * scale))
+
+
+def encoded_size(encoded: bytes) -> tuple[int, int]:
+    """Width and height of a stored image in pixels, from its header."""
+    width, height = PIL.Image.open(io.BytesIO(encoded), formats=FORMATS).size
+    return width, height
+
+
 def _is_plain(image: DecodedImage) -> bool:
     """Whether every decoder shows the same pixels; transparency, CMYK and 16-bit channels are shown differently."""
     header = PIL.Image.open(io.BytesIO(image.encoded), formats=FORMATS)

@@ -22,7 +22,7 @@ import transformers
 from schemas.errors import BadInput, MissingProvider, known_values
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.drawn_images import REFUSED
-from tasks.providers.production.weights import fingerprint
+from tasks.providers.production.local.weights import fingerprint
 
 WEIGHTS, CALL = "CURATE_DIFFUSERS_WEIGHTS", "CURATE_DIFFUSERS_CALL"
 _INDEX = "model_index.json"

@@ -1,14 +1,15 @@
-"""A language model of any vendor as the author of a benchmark. It gets texts only, never an image."""
+"""Language models that make benchmarks: an author that sees no image, a viewer that sees no description."""
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from schemas.author_replies import Solved, WrittenAspects, WrittenChecks, WrittenDescription, WrittenQuestion
+from schemas.author_replies import Looked, Solved, WrittenAspects, WrittenChecks, WrittenDescription, WrittenQuestion
 from schemas.row import Row
 from tasks.prompts import load_prompt, untrusted
 from tasks.providers.capabilities import AspectsWanted, DescriptionWanted, Failed, QuestionWanted
-from tasks.providers.production.language_model import LanguageModel, Question
+from tasks.providers.production.language_model import HostedModel, Question
+from tasks.providers.upload import SIDE_MAX
 
 Answer = TypeVar("Answer", bound=Row)
 PROMPTS = ("aspects", "description", "checks", "question", "solve")
@@ -17,7 +18,7 @@ PROMPTS = ("aspects", "description", "checks", "question", "solve")
 class ModelAuthor:
     """Every method is one question to the model, whose answer must fit a schema."""
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: HostedModel) -> None:
         self.model = model
         self.service = model.version
         self.calls_at_once = model.calls_at_once
@@ -69,3 +70,20 @@ class ModelAuthor:
     def _ask(self, prompt: str, told: Mapping[str, object], answer: type[Answer]) -> Answer | Failed:
         material = untrusted(json.dumps(told, ensure_ascii=False, indent=1))
         return self.model.ask(Question(load_prompt(f"bench/{prompt}").text, material), answer)
+
+
+class ModelViewer:
+    """Answers check questions from an image, one call each. It never sees the description."""
+
+    def __init__(self, model: HostedModel) -> None:
+        self.model = model
+        self.service = model.version
+        self.calls_at_once = model.calls_at_once
+        self._prompt = load_prompt("bench/look")
+        self.version = f"{model.version}-max{SIDE_MAX}+{self._prompt.version.removeprefix('bench/')}"
+
+    def look(self, image: tuple[str, bytes], question: str, choices: Sequence[str]) -> str | Failed:
+        """The model's answer."""
+        listed = f"\nChoices: {'; '.join(choices)}" if choices else ""
+        answer = self.model.ask(Question(self._prompt.text, untrusted(question + listed), (image,)), Looked)
+        return answer if isinstance(answer, Failed) else answer.answer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from schemas.errors import MissingProvider
 from tasks.providers.embedded.image_text import SIDE, RapidOcr
-from tasks.providers.production.weights import fingerprint
+from tasks.providers.production.local.weights import fingerprint
 
 WEIGHTS = "CURATE_OCR_WEIGHTS"
 _NEEDED, _KEYS = ("det.onnx", "rec.onnx"), "keys.txt"

@@ -25,7 +25,7 @@ from open_clip.constants import HF_SAFE_WEIGHTS_NAME, HF_WEIGHTS_NAME
 from schemas.errors import BadInput, MissingProvider, known_values
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Vectors
-from tasks.providers.production.weights import fingerprint, hub_file
+from tasks.providers.production.local.weights import fingerprint, hub_file
 
 MODEL, PRETRAINED = "CURATE_CLIP_MODEL", "CURATE_CLIP_PRETRAINED"
 PRECISION, COMPILE, DEVICES = "CURATE_CLIP_PRECISION", "CURATE_CLIP_COMPILE", "CURATE_CLIP_DEVICES"

@@ -1,0 +1,183 @@
+"""OpenAI's chat completions: text and images in, text or JSON out, whole or piece by piece.
+
+Also for any server with chat completions (vLLM, SGLang, llama.cpp, Ollama). CURATE_OPENAI_MODEL names another model.
+"""
+
+import json
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import openai
+
+from schemas.asked_model import is_own_server
+from tasks.providers.capabilities import ChatMessage, Reply, ReplyShape
+from tasks.providers.chat import Endpoint
+from tasks.providers.production.batches.api import Request
+from tasks.providers.production.language_model import Chat, Form, HostedModel, Turn, named_by_environment
+from tasks.providers.production.openai.batches import OpenAiBatches
+from tasks.providers.production.openai.client import (
+    ADDRESS,
+    BASE_URL,
+    KEY,
+    connect,
+    data_url,
+    failures,
+    rate_limit,
+    said,
+    tokens_used,
+)
+from tasks.providers.upload import Upload
+from tasks.runtime.budget import Bill
+
+MODEL = "CURATE_OPENAI_MODEL"
+DEFAULT_MODEL = "gpt-5.4-mini-2026-03-17"
+"""A dated snapshot: an alias would change what signals mean without changing their version."""
+CONNECT_SECONDS, SILENT_SECONDS = 10.0, 60.0
+"""For streams: how long a server may take to be reached, and between two pieces of an answer."""
+FORM_INSTRUCTION = "Answer with one JSON object that fits this JSON schema, and with nothing else:\n"
+_NAMES = (
+    "s|bos|eos|pad|unk|think|tool_call|tool_response|image|img|im_start|im_end|im_patch|video|audio|image_soft_token"
+)
+_CONTROL = re.compile(
+    rf"<(?=[|｜])|<(?=/?(?:{_NAMES})>)|<(?=(?:start|end)_of_\w+>)|<(?=/?[a-z]*_?vision_?[a-z]*>)|<(?=<?/?<?SYS>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|IMG|IMG_END|IMG_BREAK)\])|(?<=[|｜])(?=>)",
+    re.I,
+)
+"""Openings, and closings with a bar, of Llama's, ChatML's, Gemma's, Mistral's, DeepSeek's and LLaVA's tokens."""
+_PHRASE = re.compile(r"(<\|[\w']+(?: [\w']+)+\|>)")
+"""A mark of several words, such as <|User Prompt|>: published judge prompts have them, and no chat template does."""
+
+
+class AnswerCutOff(Exception):
+    """The server ended an answer without saying that it is whole."""
+
+
+def chosen_model() -> "OpenAiModel":
+    """The model that the environment names. Raises MissingProvider without a key."""
+    base_url = os.environ.get(BASE_URL, "")
+    own = is_own_server(base_url)
+    return OpenAiModel(named_by_environment("openai", KEY, (MODEL, DEFAULT_MODEL), base_url, self_hosted=own))
+
+
+class OpenAiModel(HostedModel):
+    """One model over one connection."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint)
+        self._client = connect(endpoint.key, endpoint.base_url)
+
+    def _forms(self, shape: ReplyShape) -> tuple[Form, ...]:
+        """Only servers of one's own are asked for less than a schema where nothing else is of use."""
+        if shape.strict and self.endpoint.self_hosted:
+            return "json_schema", "json_object", "text"
+        return super()._forms(shape)
+
+    def _call(self, chat: Chat, bill: Bill) -> Reply:
+        with failures():
+            # As extra_body, because the SDK's own conversion of the request takes half the time of a call.
+            create = self._client.chat.completions.with_raw_response.create
+            response = create(model=self.endpoint.model, messages=[], extra_body=self._request(chat))
+            completion = response.parse()
+        used = tokens_used(completion)
+        if limit := rate_limit(response.headers, getattr(getattr(completion, "usage", None), "total_tokens", None)):
+            self._service.pace.heard(*limit)
+        self._settle(bill, *used)
+        found = said(completion)
+        without_schema = chat.shape is not None and chat.shape.strict and chat.form == "text"
+        return replace(found, text=_inner_json(found.text)) if without_schema else found
+
+    def _request(self, chat: Chat) -> Request:
+        strict = chat.shape if chat.shape and chat.shape.strict else None
+        mend: Callable[[str], str] = str
+        if self.endpoint.self_hosted:
+            mend = defused if strict else _defused_but_phrases
+        messages = [_message(turn, mend, as_parts=strict is not None) for turn in chat.turns]
+        if strict and chat.form != "json_schema":
+            messages[0]["content"] += f"\n{FORM_INSTRUCTION}{json.dumps(strict.schema)}"
+        return {"model": self.endpoint.model, "messages": messages, **self._limits(), **_response_format(chat)}
+
+    def _limits(self) -> dict[str, Any]:
+        """Limits of an answer; those that the server is left to are left out."""
+        endpoint = self.endpoint
+        limits = {
+            "max_tokens" if endpoint.self_hosted else "max_completion_tokens": endpoint.answer_tokens_max,
+            "temperature": endpoint.temperature,
+            "top_p": endpoint.top_p,
+        }
+        return {name: value for name, value in limits.items() if value is not None}
+
+    async def stream(self, messages: Sequence[ChatMessage]) -> AsyncIterator[str]:
+        """The pieces of the next message, for an arena. Raises the SDK's errors, or AnswerCutOff."""
+        turns = [_as_it_is(message) for message in messages]
+        request = {"messages": [_message(turn, str) for turn in turns], **self._limits()}
+        whole = False
+        create = self._streaming.chat.completions.create
+        async with await create(model=self.endpoint.model, messages=[], stream=True, extra_body=request) as pieces:
+            async for piece in pieces:
+                for choice in piece.choices[:1]:
+                    whole = whole or choice.finish_reason is not None
+                    if text := choice.delta.content:
+                        yield text
+        if not whole:
+            raise AnswerCutOff
+
+    @cached_property
+    def _streaming(self) -> openai.AsyncOpenAI:
+        timeout = openai.Timeout(SILENT_SECONDS, connect=CONNECT_SECONDS)
+        key, base_url = self.endpoint.key, self.endpoint.base_url or ADDRESS
+        return openai.AsyncOpenAI(api_key=key, base_url=base_url, timeout=timeout, max_retries=0)
+
+    def _batches(self) -> OpenAiBatches:
+        return OpenAiBatches(self._client)
+
+
+def _message(turn: Turn, mend: Callable[[str], str], *, as_parts: bool = False) -> dict[str, Any]:
+    """A message; text alone is plain unless it is wanted `as_parts`. What is ours, the system's, is not mended."""
+    if turn.role == "system":
+        return {"role": turn.role, "content": turn.text}
+    if not turn.images and not as_parts:
+        return {"role": turn.role, "content": mend(turn.text)}
+    content = [
+        {"type": "text", "text": mend(part)}
+        if isinstance(part, str)
+        else {"type": "image_url", "image_url": {"url": data_url(part)}}
+        for part in turn.parts
+    ]
+    return {"role": turn.role, "content": content}
+
+
+def _as_it_is(message: ChatMessage) -> Turn:
+    """A turn whose images are sent byte for byte."""
+    images = tuple(Upload(content, f"image/{kind}", 0, 0) for kind, content in message.images)
+    return Turn(message.role, message.text, images)
+
+
+def _response_format(chat: Chat) -> dict[str, Any]:
+    if chat.shape and chat.schema is not None:
+        asked = {"name": chat.shape.name, "strict": True, "schema": chat.schema}
+        return {"response_format": {"type": "json_schema", "json_schema": asked}}
+    return {"response_format": {"type": "json_object"}} if chat.shape and chat.form == "json_object" else {}
+
+
+def _inner_json(text: str) -> str:
+    """The JSON in a free-text answer, without the model's thinking and without a code fence."""
+    answer = text.rpartition("</think>")[2].strip()
+    return answer.removeprefix("```json").removeprefix("```").removesuffix("```").strip()
+
+
+def defused(text: str) -> str:
+    """The text with a space inside every control token of a chat template, so that it is plain text.
+
+    OpenAI and Google separate text from control tokens. Self-hosted servers may join all turns into one string and obey
+    control tokens anywhere in it, so that a user's text could end its turn and speak as the system.
+    """
+    return _CONTROL.sub(lambda found: f"{found[0]} ", text)
+
+
+def _defused_but_phrases(text: str) -> str:
+    """The text with its control tokens broken, and marks of several words as they are."""
+    return "".join(part if place % 2 else defused(part) for place, part in enumerate(_PHRASE.split(text)))
