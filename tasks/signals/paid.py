@@ -17,8 +17,6 @@ from schemas.prices import Prices
 from schemas.run import Estimate
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
-from schemas.tags import Sees
-from tasks.images.decode import DecodedImage
 from tasks.providers import Providers
 from tasks.providers.capabilities import RemoteModel
 from tasks.providers.cost import Count, ItemSize, Size, estimate, expected_use

@@ -9,10 +9,9 @@ from schemas.run import Use
 from schemas.settings import Settings
 from schemas.tags import Categories
 from tasks.providers import Providers
-from tasks.signals.registry import signal_of
 from tasks.providers.capabilities import Failed
 from tasks.runtime.budget import ledger, start_ledger
-from tasks.signals import DOCUMENT_SIGNALS
+from tasks.signals.registry import signal_of
 from tasks.storage.run_record import latest_run_record
 from tests.asked_bench import benched, models_file
 from tests.builders import NOON, conversation, decision, drawn_image, image, store_with

@@ -15,9 +15,8 @@ import pytest
 from schemas.errors import CurateError
 from tasks.providers import PROVIDERS, Providers
 from tasks.providers.capabilities import PROTOCOLS
-from tasks.signals.registry import signal_of
 from tasks.providers.cost import ItemSize, expected_use
-from tasks.signals import IMAGE_SIGNALS
+from tasks.signals.registry import signal_of
 from tests.builders import conversation, store_with
 
 ROOT = Path(__file__).parents[3]

@@ -8,15 +8,11 @@ import pytest
 from schemas.judging import STAND_IN
 from schemas.policy import Policy
 from schemas.written import WrittenBy
-from tasks.providers.embedded.objects import ImageNetClasses
+from tasks.providers.embedded.image_embedding import ImageNetClasses
 from tasks.release.card_checks import wrong_sections
 from tasks.release.dataset_card import card_sections
 from tasks.release.items.written_file import ITEMS, WRITTEN_ITEMS, hidden_captions
 from tasks.release.registered import OpenRelease, Unsealed
-from tasks.providers.embedded.image_embedding import ImageNetClasses
-from tasks.release.items.written import ITEMS, write_items_file, wrong_items
-from tasks.release.leaks import hidden_captions
-from tasks.release.sections import card_sections, wrong_sections
 from tasks.storage.content_id import text_id
 from tests.builders import VERSIONS, facts_frame
 from tests.visit_bench import HIDDEN, visit_bench
