@@ -1,11 +1,13 @@
-"""What is known of prompts that people saw fail: kept votes on them, the tagger's labels, and whether they are safe."""
+"""Evidence on prompts that people saw fail: kept votes, labels of the tagger, safety, and types that people gave."""
 
 import polars as pl
 
+from schemas.review import QueueName
 from schemas.tags import Categories, Taxonomy
 from tasks.storage.queries.released import battles_as_released
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.queries.unsafe import unsafe_documents
+from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store
 
 _TAGGER = "failure_types"
@@ -48,3 +50,9 @@ def said_by_tagger(store: Store, failures: pl.DataFrame, versions: Versions) -> 
     said = signal_values(store, _TAGGER, version, ["failure_type", "provider"], failures["document_id"])
     said = said.select(document_id="content_id", tagged="failure_type", tagger="provider")
     return failures.join(said, on="document_id", how="left", maintain_order="left")
+
+
+def types_of_reviewers(store: Store) -> pl.DataFrame:
+    """document_id and failure_type of the failures that people decided; the last verdict counts."""
+    given = reviews_of(store).filter(queue=QueueName.FAILURES.value).sort("reviewed_at", maintain_order=True)
+    return given.unique("item_id", keep="last").select(document_id="item_id", failure_type="verdict")

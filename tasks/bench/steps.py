@@ -15,8 +15,7 @@ from schemas.written import AUTHOR
 from tasks.bench.contamination.alike import ALIKE_OVERLAP, alike_in_store, original_documents
 from tasks.bench.contamination.reserve import epoch_of, reserved
 from tasks.bench.draw import by_topic, draw, hidden_changes, hidden_items, proportional_quotas, quotas
-from tasks.bench.failure_evidence import described, kept_battles, said_by_tagger
-from tasks.bench.failure_review import types_of_reviewers
+from tasks.bench.failure_evidence import described, kept_battles, said_by_tagger, types_of_reviewers
 from tasks.bench.failures import UNDECIDED, failure_pool, failure_rates, failure_set, typed
 from tasks.bench.pool import capped, draw_weights, eligible, first_of_alike
 from tasks.bench.representativeness import measures
