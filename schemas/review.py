@@ -39,6 +39,10 @@ class Verdict(StrEnum):
     DROP = "drop"
 
 
+CANNOT_TELL = "NA"
+"""Verdict of an expert who cannot say which answer of a battle is better; it counts as none."""
+
+
 class Finding(StrEnum):
     """A reviewer's verdict on something that a detector found."""
 

@@ -9,11 +9,11 @@ import polars as pl
 from fastapi.testclient import TestClient
 
 from tasks.explore.of_store import OfStore
-from tasks.explore.review.routes import review_routes
-from tasks.explore.review.session import ReviewSession
 from tasks.explore.server import explorer
 from tasks.policy.explained import explained
-from tasks.policy.review import HeldQueue
+from tasks.review.held import HeldQueue
+from tasks.review.routes import review_routes
+from tasks.review.session import ReviewSession
 from tasks.storage.tables import Store
 from tests.looked_store import PORT
 

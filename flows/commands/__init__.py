@@ -49,12 +49,13 @@ def command_line() -> typer.Typer:
     grouped: dict[str, tuple[Callable[..., Any], ...]] = {
         "Curate": (demo.demo, pipeline.run, arena.arena, estimate.estimate, check.doctor, demo.planted),
         "One stage": (pipeline.ingest, pipeline.measure, pipeline.decide, pipeline.sample, rate.rate, pipeline.release),
-        _LOOK: (view.view, look.explain, review.review, look.inspect, look.duplicates, correlate.correlate),
+        _LOOK: (view.view, look.explain, look.inspect, look.duplicates, correlate.correlate),
         _RELEASES: (check.verify, check.diff, publish.publish, publish.yank, takedown.takedown),
     }
     for heading, commands in grouped.items():
         for command in commands:
             app.command(rich_help_panel=heading)(command)
+    app.add_typer(review.family(), name="review", rich_help_panel=_LOOK)
     app.add_typer(bench.family(), name="bench", rich_help_panel=_LOOK)
     app.add_typer(judge.family(), name="judge", rich_help_panel=_LOOK)
     app.add_typer(tags.family(), name="tags", rich_help_panel=_LOOK)

@@ -269,5 +269,5 @@ def _print_funnel(gone: Funnel) -> None:
         for reason, count in reasons.items():
             print(f"  {outcome:<9}{count:>8,}  {reason}")
     if gone.held:
-        print(f"  held     {gone.held:>8,}  of the dropped, waiting for a review: curate review")
+        print(f"  held     {gone.held:>8,}  of the dropped, waiting for a review: curate review serve held")
     print(f"in {gone.lines} = kept {gone.kept} + dropped {gone.dropped} + rejected {gone.rejected}")

@@ -1,7 +1,6 @@
-"""`curate review`: held conversations and reviewers' verdicts, as a list or in the browser."""
+"""`curate review`: everything that people are asked, as sheets or in the browser, and what they said."""
 
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,144 +8,235 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.agreement.sheet import TuplesOption
-from flows.commands.options import JsonOption, SeedOption, StoreOption, settings_of
+from flows.commands.agreement.agree import ROUNDS
+from flows.commands.options import BootstrapsOption, JsonOption, ProviderOption, SeedOption, StoreOption
+from flows.commands.review_kinds import KINDS, OF_EVERY_STORE, Wanted, figures_of, queues_of
 from flows.commands.view import NoBrowserOption, PortOption, serve
-from schemas.errors import BadInput
-from tasks.runtime.untrusted import json_text, one_line
+from schemas.errors import BadInput, known_values
 
 if TYPE_CHECKING:
-    from schemas.row import Row
-    from tasks.agreement.preferences import Tuple
-    from tasks.agreement.text_metrics.stored import Stored
-    from tasks.explore.review.queues import ReviewQueue
-    from tasks.explore.review.session import Figures
+    from collections.abc import Sequence
+
+    from schemas.review import Review
+    from tasks.review.review_queue import ReviewQueue
+    from tasks.review.sheets import Filled
     from tasks.storage.tables import Store
 
+_KINDS = ", ".join(KINDS)
+KindArgument = Annotated[str, typer.Argument(help=f"What is asked: {_KINDS}.")]
+SampleOption = Annotated[int, typer.Option("--sample", min=1, help="Prompts, and findings of each type, by hash.")]
+PerPairOption = Annotated[int, typer.Option("--per-pair", min=1, help="Battles of every pair of models.")]
+BenchOption = Annotated[str | None, typer.Option("--bench", help="Benchmark of items, generated, or preferences.")]
+TuplesOption = Annotated[int, typer.Option("--tuples", min=1, help="Pairs of answers, drawn uniformly (preferences).")]
+LanguageOption = Annotated[
+    str | None, typer.Option("--language", help="Battles of one language: its English name, or its ISO code.")
+]
+SliceOption = Annotated[
+    str | None, typer.Option("--slice", help="Battles of one slice of boards, such as category:creative_writing.")
+]
+ReviewerOption = Annotated[str, typer.Option("--reviewer", help="Who gave the verdicts that name nobody.")]
 
-def review(
+
+def family() -> typer.Typer:
+    """The commands of `curate review`."""
+    review = typer.Typer(no_args_is_help=True, help="Ask people, in the browser or in files, and see what they say.")
+    for name, command in (("out", out), ("in", take), ("results", results), ("serve", serve_pages)):
+        review.command(name)(command)
+    return review
+
+
+def out(
+    kind: KindArgument,
     store: StoreOption,
-    file: Annotated[Path | None, typer.Argument(help="The list with its `verdict` column filled in.")] = None,
-    serve_pages: Annotated[bool, typer.Option("--serve", help="Review in the browser instead, by keyboard.")] = False,
-    results: Annotated[
-        bool, typer.Option("--results", help="Print agreement of reviewers and precision of detectors instead.")
-    ] = False,
-    reviewer: Annotated[str, typer.Option("--reviewer", help="Your name, stored beside your verdicts.")] = "",
-    sample: Annotated[
-        int, typer.Option("--sample", min=1, help="With --serve: prompts, and findings of each type, drawn by hash.")
-    ] = 100,
-    per_pair: Annotated[
-        int, typer.Option("--per-pair", min=0, help="With --serve: battles of every pair of models for experts.")
-    ] = 0,
-    bench: Annotated[
-        str | None,
-        typer.Option("--bench", help="With --serve: ask which of two answers to this written benchmark is better."),
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", help="New folder for sheet.csv and images/.", show_default="the sheet alone, on stdout"),
     ] = None,
+    sample: SampleOption = 100,
+    per_pair: PerPairOption = 5,
+    bench: BenchOption = None,
     tuples: TuplesOption = 1000,
-    port: PortOption = None,
-    no_browser: NoBrowserOption = False,
+    language: LanguageOption = None,
+    slice_name: SliceOption = None,
+    hidden: Annotated[bool, typer.Option("--hidden", help="Preferences on hidden items, too.")] = False,
+    guided: Annotated[
+        bool, typer.Option("--guided/--unguided", help="Whether generated items have the guidelines of aspects.")
+    ] = True,
+    unmasked: Annotated[
+        bool, typer.Option("--unmasked", help="Alarms with the personal data and the images that they are about.")
+    ] = False,
+    provider: ProviderOption = None,
     seed: SeedOption = 0,
-    as_json: JsonOption = False,
 ) -> None:
-    """Print held conversations as CSV; with a filled-in FILE, store its verdicts for the next decisions.
+    """Write what is asked as a sheet (CSV) in which people fill in the columns verdict and reviewer."""
+    from tasks.review.sheets import sheet_csv, write_sheet
+    from tasks.storage.tables import Store
 
-    With --serve, people decide in the browser about held conversations, say which tags apply, and sort out false alarms
-    of the detectors of faces and personal data. A verdict given while a run writes to the store waits in its journal.
+    opened = Store.existing(store)
+    wanted = Wanted(
+        store, sample, seed, per_pair, bench, tuples, language, slice_name, hidden=hidden, guided=guided,
+        provider=provider,
+    )  # fmt: skip
+    queues = queues_of([kind], wanted)
+    if folder is None:
+        print(sheet_csv(opened, queues, unmasked), end="")
+        return
+    written = write_sheet(opened, queues, folder, unmasked)
+    print(folder / "sheet.csv")
+    asked = (
+        "fill in the columns verdict and reviewer" + ", or name each copy after its reviewer" * queues[0].named_by_file
+    )
+    print(f"curate: {written.items:,} items and {written.images:,} images; {asked}", file=sys.stderr)
+
+
+def take(
+    kind: KindArgument,
+    files: Annotated[list[Path], typer.Argument(help="Filled-in sheets, of one reviewer or of several.")],
+    store: StoreOption,
+    reviewer: ReviewerOption = "",
+    bench: BenchOption = None,
+    qualification: Annotated[
+        Path | None,
+        typer.Option(
+            "--qualification",
+            help="CSV of items with known answers (item, correct): raters who miss too many are left out.",
+        ),
+    ] = None,
+    qualified_min: Annotated[
+        float, typer.Option("--qualified-min", min=0, max=1, help="Share of these that a rater must have right.")
+    ] = 0.8,
+    provider: ProviderOption = None,
+) -> None:
+    """Store the verdicts of filled-in sheets; a later verdict of a reviewer on an item replaces the earlier one."""
+    from tasks.review.items import read_qualification
+
+    if qualification is not None and kind != "items":
+        raise BadInput(f"--qualification is for the kind items, not {kind!r}")
+    known = read_qualification(qualification) if qualification else {}
+    wanted = Wanted(store, bench=bench, provider=provider)
+    said, filled = take_sheets(kind, files, wanted, reviewer, known, qualified_min)
+    print(f"{said}; {KINDS[kind].next}")
+    if filled.elsewhere:
+        first = f"{len(filled.elsewhere):,} lines are on items that the store does not have, or not any more"
+        print(f"curate: {first}: {filled.elsewhere[0]}", file=sys.stderr)
+
+
+def take_sheets(
+    kind: str,
+    files: "Sequence[Path]",
+    wanted: Wanted,
+    reviewer: str = "",
+    known: dict[str, bool] | None = None,
+    qualified_min: float = 0.8,
+) -> tuple[str, "Filled"]:
+    """Store the verdicts of sheets, all of them or none; what was stored in words. Raises BadInput."""
+    from tasks.review.items import qualified
+    from tasks.review.routes import reviewer_name
+    from tasks.review.sheets import read_sheets
+    from tasks.storage.lock import writing
+    from tasks.storage.reviews import add_reviews, take_in
+    from tasks.storage.tables import Store
+
+    queues = queues_of([kind], wanted)
+    Store.existing(wanted.store)
+    with writing(wanted.store) as store:
+        take_in(store)
+        filled = read_sheets(store, queues, files, reviewer_name(reviewer), datetime.now(UTC))
+        given, left_out = qualified(filled.reviews, known, qualified_min) if known else (filled.reviews, 0)
+        add_reviews(store, given)
+    words = [_in_words(given, queues)]
+    words += [f"{left_out} rater{'s' * (left_out != 1)} left out"] if known else []
+    words += [f"{filled.open:,} left open"] if filled.open else []
+    return ", ".join(words), filled
+
+
+def _in_words(given: "Sequence[Review]", queues: "Sequence[ReviewQueue]") -> str:
+    people, items = len({each.reviewer for each in given}), len({each.item_id for each in given})
+    verdicts = [choice.verdict for choice in queues[0].choices]
+    counts = ", ".join(f"{sum(each.verdict == verdict for each in given):,} {verdict}" for verdict in verdicts)
+    counted = "" if queues[0].many else f" ({counts})"
+    return f"{len(given):,} verdicts{counted} of {people} reviewer{'s' * (people != 1)} on {items:,} items"
+
+
+def results(
+    store: StoreOption,
+    kind: Annotated[
+        str | None, typer.Argument(help=f"What was asked: {_KINDS}.", show_default="agreement and precision of all")
+    ] = None,
+    bench: BenchOption = None,
+    battles: Annotated[
+        Path | None, typer.Option("--battles", help="Write preferences here as battles, for `curate rate`.")
+    ] = None,
+    provider: ProviderOption = None,
+    as_json: JsonOption = False,
+    bootstraps: BootstrapsOption = ROUNDS,
+    seed: SeedOption = 0,
+) -> None:
+    """What people say: agreement of reviewers, precision of detectors, yields, rates, agreement with the votes.
+
+    Preferences become battles with --bench and --battles; items and generated need --bench.
     """
-    from tasks.explore.review.routes import reviewer_name
+    import flows.commands.review_results as said
     from tasks.storage.reviews import journalled
     from tasks.storage.tables import Store
 
-    if sum((file is not None, serve_pages, results)) > 1:
-        raise BadInput("give one of FILE, --serve and --results")
-    opened, name = Store.existing(store), reviewer_name(reviewer)
-    if results:
-        if waiting := len(journalled(opened)):
-            print(
-                f"curate: {waiting} verdicts wait in the journal and are not counted here; "
-                "the next `curate run` or `curate review --serve` takes them in",
-                file=sys.stderr,
-            )
-        _print_results(figures_of(opened), as_json)
-    elif serve_pages:
-        asked = [*queues(sample, seed), *([battles_for_experts(store, per_pair)] if per_pair else [])]
-        asked += [pairs_of_answers(opened, bench, tuples, seed)] if bench else []
-        _serve(opened, asked, name, port, not no_browser)
-    elif file is not None:
-        _take(opened, file, name)
+    if kind is not None and kind not in KINDS:
+        raise BadInput(f"kind {known_values(kind, KINDS)}")
+    if kind in ("items", "generated") and not bench:
+        raise BadInput(f"the results of {kind} are those of one benchmark; give --bench NAME")
+    if (kind == "preferences") != (battles is not None and bench is not None):
+        raise BadInput("preferences need --bench NAME and --battles FILE, and no other kind takes --battles")
+    opened, wanted = Store.existing(store), Wanted(store, bench=bench, seed=seed, provider=provider)
+    if waiting := len(journalled(opened)):
+        told = "are not counted here; the next `curate run`, `review in` or `review serve` takes them in"
+        print(f"curate: {waiting} verdicts wait in the journal and {told}", file=sys.stderr)
+    if kind == "items":
+        said.print_yields(opened, bench or "", as_json)
+    elif kind == "generated":
+        said.print_rates(opened, bench or "", as_json)
+    elif kind == "battles":
+        said.print_experts(wanted, as_json, bootstraps)
+    elif battles is not None:
+        said.write_battles(wanted, battles)
     else:
-        from tasks.policy.review import held_csv
-
-        print(held_csv(opened), end="")
+        said.print_figures(figures_of(opened), KINDS[kind].queues if kind else (), as_json)
 
 
-def queues(sample: int, seed: int) -> "Sequence[ReviewQueue]":
-    """Everything that people can review."""
-    from tasks.bench.failure_review import FailuresQueue
-    from tasks.bench.generate.people.queue import GeneratedQueue
-    from tasks.bench.written.queue import WrittenQueue
-    from tasks.policy.review import HeldQueue
-    from tasks.signals.reviews.findings import FacesQueue, ImageTextsQueue, PersonalDataQueue
-    from tasks.signals.reviews.tags import TagsQueue
+def serve_pages(
+    store: StoreOption,
+    kinds: Annotated[
+        list[str] | None, typer.Argument(help=f"What is asked: {_KINDS}.", show_default=", ".join(OF_EVERY_STORE))
+    ] = None,
+    reviewer: ReviewerOption = "",
+    sample: SampleOption = 100,
+    per_pair: PerPairOption = 5,
+    bench: BenchOption = None,
+    tuples: TuplesOption = 1000,
+    language: LanguageOption = None,
+    slice_name: SliceOption = None,
+    port: PortOption = None,
+    no_browser: NoBrowserOption = False,
+    provider: ProviderOption = None,
+    seed: SeedOption = 0,
+) -> None:
+    """Ask in the browser, by keyboard. A verdict given while a run writes to the store waits in its journal."""
+    from tasks.review.routes import reviewer_name
+    from tasks.storage.tables import Store
 
-    drawn = [make(sample, seed) for make in (TagsQueue, FacesQueue, PersonalDataQueue, ImageTextsQueue)]
-    return [HeldQueue(), *drawn, FailuresQueue(), WrittenQueue(), GeneratedQueue()]
-
-
-def battles_for_experts(store: str, per_pair: int) -> "ReviewQueue":
-    """Blinded battles. Raises BadInput for a store without any."""
-    from flows.commands.agreement.sheet import anonymous_battles_of
-    from tasks.agreement.sheet_queue import SheetQueue
-
-    settings = settings_of(store=store)
-    anonymous_battles_of(settings)
-    return SheetQueue(lambda: anonymous_battles_of(settings), per_pair)
-
-
-def pairs_of_answers(store: "Store", bench: str, count: int, seed: int) -> "ReviewQueue":
-    """Drawn pairs of answers. Raises BadInput for a benchmark without any."""
-    from flows.commands.agreement.sheet import preferences_of
-    from tasks.agreement.preference_queue import PreferenceQueue
-    from tasks.agreement.preferences import drawn
-
-    preferences_of(store, bench, True)
-
-    def chosen(store: "Store") -> "tuple[Sequence[Tuple], Stored]":
-        every, known = preferences_of(store, bench, True)
-        return drawn(every, count, seed), known
-
-    return PreferenceQueue(chosen)
+    opened = Store.existing(store)
+    wanted = Wanted(store, sample, seed, per_pair, bench, tuples, language, slice_name, provider=provider)
+    queues = queues_of(kinds or OF_EVERY_STORE, wanted)
+    _serve(opened, queues, reviewer_name(reviewer), port, not no_browser)
 
 
-def figures_of(store: "Store") -> "Figures":
-    """Agreement of reviewers and precision of detectors."""
-    from tasks.agreement.reviewers import reviewer_agreements
-    from tasks.explore.review.session import Figures
-    from tasks.storage.queries.findings import detector_precisions
-    from tasks.storage.reviews import reviews_of
-
-    return Figures(reviewer_agreements(reviews_of(store)), detector_precisions(store))
-
-
-def _take(store: "Store", file: Path, reviewer: str) -> None:
-    from tasks.policy.review import take_verdicts
-    from tasks.storage.lock import writing
-    from tasks.storage.reviews import take_in
-
-    with writing(store.root):
-        take_in(store)
-        taken = take_verdicts(store, file, reviewer, datetime.now(UTC))
-    print(f"{taken['release']} to release, {taken['drop']} to drop; `curate decide` or `curate run` applies them")
-
-
-def _serve(store: "Store", asked: "Sequence[ReviewQueue]", name: str, port: int | None, browse: bool) -> None:
+def _serve(store: "Store", queues: "Sequence[ReviewQueue]", name: str, port: int | None, browse: bool) -> None:
     from tasks.explore.of_store import OfStore
-    from tasks.explore.review.routes import review_routes
-    from tasks.explore.review.session import ReviewSession
     from tasks.explore.source import Gone
     from tasks.policy.explained import explained
+    from tasks.review.routes import review_routes
+    from tasks.review.session import ReviewSession
 
-    session = ReviewSession(store, asked, figures_of)
+    session = ReviewSession(store, queues, figures_of)
     session.take_in(at_once=False)
     try:
         serve(OfStore(store, explained), None, port, browse, [lambda port: review_routes(session, port, name)])
@@ -158,25 +248,3 @@ def _serve(store: "Store", asked: "Sequence[ReviewQueue]", name: str, port: int 
             if left := session.in_journal:
                 waiting = "verdict waits" if left == 1 else "verdicts wait"
                 print(f"curate: {left:,} {waiting} in the journal; the next run takes them in", file=sys.stderr)
-
-
-def _print_results(figures: "Figures", as_json: bool) -> None:
-    rows: list[Row] = [*figures.precisions, *figures.agreements]
-    if as_json:
-        for row in rows:
-            print(json_text(row.model_dump(mode="json")))
-        return
-    if not rows:
-        print("no finding of a detector was reviewed, and no item by two reviewers; see `curate review --serve`")
-    for row in figures.precisions:
-        interval = f"[{row.ci95_low:.3f}, {row.ci95_high:.3f}]"
-        print(
-            f"{row.detector:<9} {row.type:<16} {one_line(row.provider, 40):<24} {row.confirmed:>5,} of"
-            f" {row.reviewed:>5,} confirmed  precision {row.precision:.3f} {interval}"
-            + (f"  {row.disagreed} disagreed" if row.disagreed else "")
-        )
-    for each in figures.agreements:
-        pair = f"{one_line(each.a, 30)}, {one_line(each.b, 30)}"
-        ends = (each.kappa, each.kappa_ci95_low, each.kappa_ci95_high)
-        kappa = "-" if None in ends else "{:.3f} [{:.3f}, {:.3f}]".format(*ends)
-        print(f"{each.queue:<26} {pair:<30} {each.items:>5,} items  agreement {each.agreement:.3f}  kappa {kappa}")

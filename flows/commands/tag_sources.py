@@ -16,6 +16,11 @@ from tasks.runtime.timing import Measured
 from tasks.signals.documents import Documents
 from tasks.signals.loose_files import read_documents, read_labels
 from tasks.signals.reviews.tags import reviewed_tags
+from tasks.review.tags import reviewed_tags
+from tasks.signals import DOCUMENT_SIGNALS
+from tasks.signals.documents import Documents
+from tasks.signals.loose_files import read_documents, read_labels
+from tasks.signals.run import Measured
 from tasks.signals.tag_evaluation import Labels, Spoken, drawn, labels_of, spoken_in_store, spoken_of
 from tasks.storage.lock import writing
 from tasks.storage.queries.released import conversations_as_released
@@ -23,7 +28,7 @@ from tasks.storage.tables import Store
 
 _FILES = (".csv", ".jsonl", ".ndjson")
 REVIEWS = "reviews"
-"""Names the labels that people gave in `curate review --serve`."""
+"""Names the labels that people gave in `curate review serve`."""
 
 
 @dataclass
@@ -72,7 +77,7 @@ def _reviewed(store: str | None, signal: str) -> Spoken:
         raise BadInput(f"people review categories only; give a file of labels in place of {REVIEWS!r}")
     found = reviewed_tags(Store.existing(store)) if store else {}
     if not found:
-        raise BadInput(f"{REVIEWS!r} needs tags that people reviewed, in --store DIR; see `curate review --serve`")
+        raise BadInput(f"{REVIEWS!r} needs tags that people reviewed, in --store DIR; see `curate review serve`")
     return found
 
 

@@ -42,7 +42,7 @@ def family() -> typer.Typer:
 def evaluate(
     tagger: Annotated[str, typer.Argument(help="Provider of the signal, or a file of labels (CSV, JSONL).")],
     reference: Annotated[
-        str, typer.Argument(help="Another provider, a file of human labels, or reviews (of `curate review --serve`).")
+        str, typer.Argument(help="Another provider, a file of human labels, or reviews (of `curate review serve`).")
     ],
     signal: Annotated[str, typer.Option("--signal", help="categories, criteria or taxonomy.")] = "categories",
     store: Annotated[str | None, typer.Option("--store", help="Documents: those that this store keeps.")] = None,

@@ -5,12 +5,11 @@ from itertools import combinations
 
 import polars as pl
 
-from schemas.review import QueueName, ReviewerAgreement
+from schemas.review import CANNOT_TELL, QueueName, ReviewerAgreement
 from schemas.tags import TAGS
 from schemas.written import PUBLISHED
 from tasks.agreement.agree import agreement
 from tasks.agreement.label_files import Labels
-from tasks.agreement.sheet_queue import NO_VERDICT
 
 ROUNDS = 1000
 _HASHED = r"^[0-9a-f]{24}$"
@@ -22,10 +21,10 @@ def reviewer_agreements(reviews: pl.DataFrame, seed: int = 0) -> list[ReviewerAg
     """One row for each queue and each two reviewers with a common item; in queue `tags` for each tag.
 
     `reviews`: the table `reviews` without nulls. Left out are verdicts of lists without a reviewer's name, raters of
-    lists (`curate bench findings` says how far they agree), and battles about which an expert could not tell.
+    lists (`curate review results items` says how far they agree), and battles about which an expert could not tell.
     """
     raters = pl.col("reviewer").str.contains(_HASHED) | (pl.col("reviewer") == PUBLISHED)
-    none = (pl.col("queue") == QueueName.SHEET.value) & (pl.col("verdict") == NO_VERDICT)
+    none = (pl.col("queue") == QueueName.SHEET.value) & (pl.col("verdict") == CANNOT_TELL)
     named = reviews.filter(pl.col("reviewer") != "", ~none, ~raters).with_columns(item=_ITEM)
     told = pl.concat([_by_tag(named), named.filter(pl.col("queue") != QueueName.TAGS.value).select(*_COLUMNS)])
     return [

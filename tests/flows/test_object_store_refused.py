@@ -117,5 +117,5 @@ def test_a_store_that_is_lost_while_a_command_reads_it_is_one_line(curate, argum
     port = int(bucket["AWS_ENDPOINT_URL"].rpartition(":")[2])
     with cut_off_at(port, b"GET /another/store/tables/decisions") as cut:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{cut}")
-        line = _refused(curate, ["review", "--store", "s3://another/store"])
+        line = _refused(curate, ["review", "out", "held", "--store", "s3://another/store"])
     assert "the object store cannot be reached any more (nothing answers at its address)" in line

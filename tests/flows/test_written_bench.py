@@ -52,12 +52,6 @@ def _rows(file):
     return list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
 
 
-def _filled_in(sheet, target, *raters):
-    """The sheet as raters fill it in; each is (name, item -> what they write)."""
-    rows = _rows(sheet)
-    return _csv(target, [row | {"rater": name} | found(row) for name, found in raters for row in rows])
-
-
 def test_items_are_collected_checked_written_and_released(curate, tmp_path, monkeypatch):
     store_folder, bench = tmp_path / "store", ("--store", tmp_path / "store", "--bench", "patches")
     items = _items(tmp_path)
@@ -83,22 +77,18 @@ def test_items_are_collected_checked_written_and_released(curate, tmp_path, monk
     pair = next(item for item in items_for_judging(store, "patches") if item.item_id == pair.item_id)
     assert pair.captions[0] == LONG.format(8) and pair.reference == " ".join(pair.captions)
 
-    assert curate("bench", "findings", *bench, "--out", tmp_path / "sheet")[0] == 0
+    assert curate("review", "out", "items", *bench, "--out", tmp_path / "sheet")[0] == 0
     sheet = tmp_path / "sheet" / "sheet.csv"
     assert len(list((tmp_path / "sheet" / "images").iterdir())) == 7
     wrong = next(item.item_id for item in found.values() if "picture 0" in item.instruction)
-    strict = (
-        "ann",
-        lambda row: {"correct": "no", "fault": "reference"} if row["item"] == wrong else {"correct": "yes"},
-    )
-    also = ("bea", lambda row: {"correct": "no", "fault": "reference"} if row["item"] == wrong else {"correct": "yes"})
-    kind = ("cat", lambda row: {"correct": "yes"})
-    careless = ("dan", lambda row: {"correct": "no", "harmful": "yes"})
-    filled = _filled_in(sheet, tmp_path / "filled.csv", strict, also, kind, careless)
+    strict = lambda row: "reference" if row["item"] == wrong else "none"  # noqa: E731
+    raters = {"ann": strict, "bea": strict, "cat": lambda row: "none", "dan": lambda row: "incorrect harmful"}
+    rows = [row | {"reviewer": who, "verdict": say(row)} for who, say in raters.items() for row in _rows(sheet)]
+    filled = _csv(tmp_path / "filled.csv", rows)
     known = _csv(tmp_path / "known.csv", [{"item": pair.item_id, "correct": "yes"}])
-    code, out, err = curate("bench", "findings", *bench, filled, "--qualification", known)
-    assert (code, out) == (0, "18 findings of 3 raters on 6 items, 1 raters left out\n"), err
-    code, out, _ = curate("bench", "findings", *bench, "--json")
+    code, out, err = curate("review", "in", "items", filled, *bench, "--qualification", known)
+    assert code == 0 and out.startswith("18 verdicts of 3 reviewers on 6 items, 1 rater left out"), err
+    code, out, _ = curate("review", "results", "items", *bench, "--json")
     tables = [json.loads(line) for line in out.splitlines()]
     overall = next(row for row in tables if row.get("part") == "all")
     assert (overall["items"], overall["correct"], overall["reference"], overall["harmful"]) == (6, 5, 1, 0)
@@ -107,10 +97,6 @@ def test_items_are_collected_checked_written_and_released(curate, tmp_path, monk
     assert next(row for row in tables if row["table"] == "agreement")["agreed_percent"] == pytest.approx(88.889)
     assert "ann" not in (store_folder / "tables" / "reviews" / "parts.json").read_text()
     assert set(store.read("reviews")["reviewer"].str.len_chars()) == {24}
-
-    twice = _csv(tmp_path / "twice.csv", _rows(filled) * 2)
-    code, _, err = curate("bench", "findings", *bench, twice)
-    assert code == 2 and "has this item on line 2 already; keep one" in err and err.count("\n") == 1
 
     code, _, err = curate("decide", "--store", store_folder, "--policy", "authored")
     assert code == 0, err

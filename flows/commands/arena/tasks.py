@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from flows.commands.review_kinds import KINDS, Wanted, figures_of, queues_of
 from schemas.arena import ArenaTasks
 from schemas.errors import BadInput, MissingProvider, known_values
 from tasks.runtime.yaml_files import checked_entry, read_yaml
 
 if TYPE_CHECKING:
     from tasks.arena.tabs.tasks import Tasks
-    from tasks.explore.review.queues import ReviewQueue
-    from tasks.storage.tables import Store
+    from tasks.review.review_queue import ReviewQueue
 
 KEY_CHARACTERS_MIN = 16
 
@@ -47,14 +47,13 @@ def keys_of(tasks: ArenaTasks) -> dict[str, str]:
 
 def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
     """What the tab works on. `show` gives an image an address on the page. Raises BadInput for an empty list."""
-    from flows.commands.review import figures_of
     from tasks.arena.tabs.tasks import Tasks
     from tasks.explore.of_store import OfStore
-    from tasks.explore.review.assigned import Assigned, Task
-    from tasks.explore.review.routes import reviewer_name
-    from tasks.explore.review.session import Refused, ReviewSession
     from tasks.explore.source import Gone
     from tasks.policy.explained import explained
+    from tasks.review.assigned import Assigned, Task
+    from tasks.review.routes import reviewer_name
+    from tasks.review.session import Refused, ReviewSession
     from tasks.storage.tables import Store
 
     wanted = read_tasks(path)
@@ -62,7 +61,7 @@ def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
     if odd := next((name for name in keys if not name or reviewer_name(name) != name), None):
         raise BadInput(f"annotator {odd!r}: give a name on one line of at most 60 characters")
     store = Store.existing(wanted.store)
-    chosen = _chosen(store, wanted)
+    chosen = _chosen(wanted)
     session = ReviewSession(store, chosen, figures_of)
     session.take_in()
     if empty := next((queue.name for queue in chosen if not session.items(queue.name)), None):
@@ -89,19 +88,14 @@ def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
     return Tasks([(queue.title, queue.name) for queue in chosen], annotator, following, give, show)
 
 
-def _chosen(store: "Store", wanted: ArenaTasks) -> "list[ReviewQueue]":
+def _chosen(wanted: ArenaTasks) -> "list[ReviewQueue]":
     """The queues that the file names, in its order."""
-    from flows.commands.review import battles_for_experts, pairs_of_answers, queues
-
-    known: dict[str, Callable[[], ReviewQueue]] = {
-        queue.name: lambda queue=queue: queue  # type: ignore[misc]
-        for queue in queues(wanted.sample, wanted.seed)
-    }
-    known["sheet"] = lambda: battles_for_experts(wanted.store, wanted.per_pair)
-    known["preferences"] = lambda: pairs_of_answers(store, wanted.bench or "", wanted.tuples, wanted.seed)
-    for name in wanted.lists:
-        if name not in known:
-            raise BadInput(f"tasks file: lists {known_values(name, known)}")
-    if "preferences" in wanted.lists and not wanted.bench:
-        raise BadInput("tasks file: the list preferences needs `bench`, the written benchmark whose answers it shows")
-    return [known[name]() for name in dict.fromkeys(wanted.lists)]
+    drawn = Wanted(wanted.store, wanted.sample, wanted.seed, wanted.per_pair, wanted.bench, wanted.tuples)
+    kind_of = {queue: kind for kind in KINDS for queue in KINDS[kind].queues}
+    queues: list[ReviewQueue] = []
+    for name in dict.fromkeys(wanted.lists):
+        if name not in (*KINDS, *kind_of):
+            raise BadInput(f"tasks file: lists {known_values(name, [*KINDS, *kind_of])}")
+        made = queues_of([kind_of.get(name, name)], drawn)
+        queues += made if name in KINDS else [queue for queue in made if queue.name == name]
+    return queues

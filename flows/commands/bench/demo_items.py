@@ -1,7 +1,6 @@
 """`curate bench demo`: drawn items with planted faults are collected, rated and decided on."""
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -25,17 +24,19 @@ def demo(
     """Draw items with planted faults, invented raters and models; take them in, count the caught faults, judge all."""
     from flows.commands.judge.submit import board_in_file, print_board
     from tasks.bench.written.checks import read_qualification, take_findings
+    from flows.commands.judge.submit import print_board, stored_board
+    from flows.commands.review import take_sheets
+    from flows.commands.review_kinds import Wanted
     from tasks.demo.items import BENCH, files_of, write_demo_items
-    from tasks.storage.tables import Store
+    from tasks.review.items import read_qualification
 
     store = str(out / "store")
     write_demo_items(out, items, seed)
     files, told, boards = files_of(out), list[str](), list[str | None]()
 
     def rated(settings: Settings) -> list[StageReport]:
-        known = read_qualification(files["known"])
-        store, now = Store.open(settings.store), datetime.now(UTC)
-        told.append(take_findings(store, BENCH, files["raters"], known, QUALIFIED_MIN, now))
+        known, wanted = read_qualification(files["known"]), Wanted(settings.store, bench=BENCH)
+        told.append(take_sheets("items", [files["raters"]], wanted, "", known, QUALIFIED_MIN)[0])
         return []
 
     def judged(settings: Settings) -> list[StageReport]:

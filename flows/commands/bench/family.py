@@ -2,7 +2,6 @@
 
 import json
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,8 +35,8 @@ def family() -> typer.Typer:
         help="Show the benchmark and the prompts that models fail, refresh the hidden split, check datasets; take "
         "items in that people write.",
     )
-    of_people = (written.collect, written.write, written.findings, demo_items.demo)
-    on_demand = (generated.generate, generated.review, generated.accuracy, generated.audit)
+    of_people = (written.collect, written.write, demo_items.demo)
+    on_demand = (generated.generate, generated.accuracy, generated.audit)
     for command in (show, refresh, check, failures, *of_people, *on_demand):
         bench.command()(command)
     return bench
@@ -120,30 +119,12 @@ def check(
         raise typer.Exit(1)
 
 
-def failures(
-    store: StoreOption,
-    file: Annotated[Path | None, typer.Argument(help="The list of --csv with its `verdict` column filled in.")] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print a list for reviewers.")] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Prompts that several people voted both bad: error rates by model and type. With FILE, types that people gave."""
-    from tasks.bench.failure_review import failures_csv, take_types
-    from tasks.storage.lock import writing
-    from tasks.storage.queries.bench import failure_tables
-    from tasks.storage.reviews import take_in
+def failures(store: StoreOption, as_json: JsonOption = False) -> None:
+    """Prompts that several people voted both bad: error rates by model and type."""
+    from tasks.storage.queries.benches.bench import failure_tables
     from tasks.storage.tables import Store
 
-    opened = Store.existing(store)
-    if file is not None:
-        with writing(store):
-            take_in(opened)
-            taken = take_types(opened, file, "", datetime.now(UTC))
-        print(f"{taken} types; `curate sample` or `curate run` applies them")
-        return
-    if as_csv:
-        print(failures_csv(opened), end="")
-        return
-    for name, rows in failure_tables(opened).items():
+    for name, rows in failure_tables(Store.existing(store)).items():
         print_table(name, rows.to_dicts(), as_json)
 
 

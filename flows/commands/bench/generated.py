@@ -2,7 +2,6 @@
 
 import sys
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,35 +86,6 @@ def _print_estimate(settings: Settings) -> None:
     found = estimate(wanted, capability, levels(), rule, providers, prices, tokens_in())
     _print_rows(found)
     print("curate: images are screened by the chosen providers, too; that is not counted here", file=sys.stderr)
-
-
-def review(
-    store: opt.StoreOption,
-    bench: NameOption,
-    file: Annotated[Path | None, typer.Argument(help="The list of --csv with yes or no in its last columns.")] = None,
-    rater: Annotated[str, typer.Option("--rater", help="Who filled in FILE; only a keyed hash is stored.")] = "",
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print the list for a rater.")] = False,
-    guided: Annotated[
-        bool, typer.Option("--guided/--unguided", help="Whether --csv shows the guidelines of aspects.")
-    ] = True,
-    as_json: opt.JsonOption = False,
-) -> None:
-    """What people say: does the description fit its aspect, do question and key fit the image? Majorities and rates."""
-    from tasks.bench.generate.bench_state import read_bench
-    from tasks.bench.generate.people.sheets import review_csv, review_rows, take_reviews
-    from tasks.storage.lock import writing
-    from tasks.storage.tables import Store
-
-    opened = Store.existing(store)
-    made = read_bench(opened, bench)
-    if file is not None:
-        with writing(store):
-            taken = take_reviews(opened, made.items, file, rater, datetime.now(UTC))
-        print(f"{taken} items; what most raters find unfit is left out from now on")
-    elif as_csv:
-        print(review_csv(made, made.items, guided), end="")
-    else:
-        print_table("reviews", [row.model_dump(mode="json") for row in review_rows(opened, made.items)], as_json)
 
 
 def accuracy(

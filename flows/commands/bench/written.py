@@ -1,6 +1,5 @@
-"""`curate bench collect`, `write` and `findings`: benchmarks that people write."""
+"""`curate bench collect` and `write`: benchmarks that people write."""
 
-import sys
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,8 +12,6 @@ import flows.commands.options as opt
 from flows.before_work import check_before_work
 from flows.commands.engine import run_flows
 from flows.commands.pipeline import print_stages, run_stages
-from flows.commands.tables import print_table
-from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.written import VALIDATION_SHARE
@@ -120,61 +117,6 @@ def _print_kept(settings: Settings, bench: str, rows: int, counts: dict[str, int
         print(f"  dropped  {number:>8,}  {reason}")
     print(", ".join(f"{name} {number:,}" for name, number in counts.items() if name != "items"))
     print(f"in {rows} = kept {kept} + dropped {counts['items'] - kept} + rejected {rows - counts['items']}")
-
-
-def findings(
-    store: opt.StoreOption,
-    bench: NameOption,
-    file: Annotated[Path | None, typer.Argument(help="The sheet of --csv, filled in by one rater or more.")] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for a sheet that raters fill in, and the images on it.")
-    ] = None,
-    qualification: Annotated[
-        Path | None,
-        typer.Option(
-            "--qualification",
-            help="CSV of items with known answers (item, correct): raters who miss too many are left out.",
-        ),
-    ] = None,
-    qualified_min: Annotated[
-        float, typer.Option("--qualified-min", min=0, max=1, help="Share of these that a rater must have right.")
-    ] = 0.8,
-    as_json: opt.JsonOption = False,
-) -> None:
-    """What people found about the items: shares that are correct, by images and family, and how raters agree.
-
-    With FILE, take what raters filled in; `curate decide --policy authored` then drops what is incorrect.
-    """
-    from tasks.bench.written import checks, figures
-    from tasks.bench.written.findings import finding_tables
-    from tasks.bench.written.written_items import check_known
-    from tasks.providers.embedded.phrases import root_phrases
-    from tasks.storage.lock import writing
-    from tasks.storage.tables import Store, frame_of
-
-    opened = Store.existing(store)
-    check_known(opened, bench)
-    if out is not None:
-        print(f"{out}/sheet.csv: {checks.write_sheet(opened, bench, out):,} items")
-        return
-    if file is not None:
-        known = checks.read_qualification(qualification) if qualification else {}
-        with writing(store):
-            taken = checks.take_findings(opened, bench, file, known, qualified_min, datetime.now(UTC))
-        print(taken)
-        return
-    if qualification is not None:
-        raise BadInput("--qualification is for a filled-in sheet; give FILE, too")
-    facts = figures.facts_of_store(opened, bench)
-    tables = {
-        **finding_tables(opened, bench),
-        "families": frame_of(figures.FamilyFigures, figures.family_figures(facts)),
-        "asked_for": frame_of(figures.AskedFor, figures.asked_for(facts, root_phrases)),
-        "pictured": frame_of(figures.Pictured, figures.pictured(facts)),
-    }
-    for name, rows in tables.items():
-        print_table(name, rows.to_dicts(), as_json)
-    print("`curate decide --policy authored` drops what is incorrect or harmful", file=sys.stderr)
 
 
 def write(

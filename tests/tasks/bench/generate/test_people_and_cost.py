@@ -1,7 +1,5 @@
 """What people find, what a benchmark would cost, how scores agree with people on real images, and the commands."""
 
-import csv
-import io
 import json
 import os
 from pathlib import Path
@@ -9,7 +7,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
-from schemas.errors import BadInput
+from schemas.generated_results import ItemReview
 from schemas.policy import GeneratedRule
 from schemas.settings import GenerateSettings
 from tasks.bench.generate import cost
@@ -17,9 +15,14 @@ from tasks.bench.generate.aspects import levels, load_capability
 from tasks.bench.generate.bench_state import read_bench
 from tasks.bench.generate.kept_items import kept_items
 from tasks.bench.generate.people.sheets import review_csv, review_rows, take_reviews
+from tasks.bench.generate.capability_files import levels, load_capability
 from tasks.providers import Providers
 from tasks.providers.production import language_model
+from tasks.review.generated import review_rows
 from tasks.runtime.prices import load_prices
+from tasks.storage.queries.benches.generated_items import kept_items
+from tasks.storage.queries.benches.item_verdicts import review_of_generated
+from tasks.storage.reviews import add_reviews
 from tests.builders import NOON
 from tests.generated_bench import NAME, decided, settings_for
 
@@ -32,51 +35,29 @@ def store(tmp_path_factory):
     return decided(settings_for(tmp_path_factory.mktemp("people") / "store", levels=["easy"]))
 
 
-def filled(store, folder, *said, guided=True):
-    made = read_bench(store, NAME)
-    rows = list(csv.DictReader(io.StringIO(review_csv(made, made.items, guided))))
-    for row, (description, question) in zip(rows, said, strict=False):
-        row |= {"description_fits": description, "question_fits": question}
-    file = folder / "filled.csv"
-    with file.open("w", newline="") as sink:
-        writer = csv.DictWriter(sink, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-    return made.items, file
+def said(store, rater, *fits, guided=True):
+    """What a rater says of the first items: description fits, question fits; returns all items."""
+    items = read_bench(store, NAME).items
+    found = [
+        ItemReview(item_id=item.item_id, rater=rater, guided=guided, description_fits=one, question_fits=other)
+        for item, (one, other) in zip(items, fits, strict=False)
+    ]
+    add_reviews(store, [review_of_generated(each, NOON) for each in found])
+    return items
 
 
-def test_a_majority_of_raters_decides_and_a_later_finding_replaces_an_earlier_one(store, tmp_path):
-    for rater, said in (("ann", "yes"), ("bob", "no"), ("cid", "no")):
-        items, file = filled(store, tmp_path, ("yes", said), ("yes", "yes"))
-        assert take_reviews(store, items, file, rater, NOON) == 2
-    items, file = filled(store, tmp_path, ("yes", "yes"), guided=False)
-    take_reviews(store, items, file, "ann", NOON)
+def test_a_majority_of_raters_decides_and_a_later_finding_replaces_an_earlier_one(store):
+    for rater, fits in (("ann", True), ("bob", False), ("cid", False)):
+        items = said(store, rater, (True, fits), (True, True))
+    said(store, "ann", (True, True), guided=False)
     rows = {(row.asked, row.guided): row for row in review_rows(store, items) if row.level == "all"}
     assert (rows["description_fits", True].fits, rows["description_fits", True].items) == (2, 2)
     unfit = rows["question_fits", True]
     assert (unfit.fits, unfit.rate, unfit.raters_least) == (1, 0.5, 3)
     assert rows["question_fits", False].rate == 1.0
     assert kept_items(store, NAME).dropped == {}, "two raters with the guideline and one without are even"
-    items, file = filled(store, tmp_path, ("yes", "yes"))
-    take_reviews(store, items, file, "bob", NOON)
+    said(store, "bob", (True, True))
     assert {row.fits for row in review_rows(store, items) if row.guided and row.level == "all"} == {2}
-    assert "ann" not in str(store.read("reviews").to_dicts())
-
-
-def test_a_review_that_cannot_be_used_stores_nothing(store, tmp_path):
-    before = store.parts("reviews")
-    items, file = filled(store, tmp_path, ("yes", "yes"), ("maybe", "no"))
-    with pytest.raises(BadInput, match="line 3: description_fits"):
-        take_reviews(store, items, file, "ann", NOON)
-    with pytest.raises(BadInput, match="--rater is empty"):
-        take_reviews(store, items, file, " ", NOON)
-    file.write_text("item_id,guideline,description_fits,question_fits\nnone,,yes,yes\n")
-    with pytest.raises(BadInput, match="'none' is no item of this benchmark"):
-        take_reviews(store, items, file, "ann", NOON)
-    file.write_text("a,b\n")
-    with pytest.raises(BadInput, match="needs the columns"):
-        take_reviews(store, items, file, "ann", NOON)
-    assert store.parts("reviews") == before
 
 
 def test_every_image_and_call_is_counted_before_anything_is_sent(monkeypatch, tmp_path):
@@ -127,10 +108,8 @@ def test_bad_input_is_one_clear_line_and_makes_no_store(given, said, tmp_path, c
     assert not (tmp_path / "new").exists()
 
 
-def test_the_commands_print_accuracy_and_lists_for_raters(store, curate):
+def test_commands_without_answers_or_with_an_unknown_mode_are_one_line(store, curate):
     code, _, err = curate("bench", "accuracy", "--store", store.root, "--bench", NAME)
     assert code == 2 and "no model has answered; run `curate judge answer" in err
-    code, out, _ = curate("bench", "review", "--store", store.root, "--bench", NAME, "--csv")
-    assert code == 0 and len(list(csv.DictReader(io.StringIO(out)))) == 8
     code, _, err = curate("bench", "audit", "--store", store.root, "--bench", NAME, "--models", "m", "--modes", "sly")
     assert code == 2 and "--modes" in err and err.count("\n") == 1

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import polars as pl
 from fsspec.implementations.local import LocalFileSystem
 
-from schemas.errors import StoreBusy, StoreUnwell, why_unreadable
+from schemas.errors import BadInput, StoreBusy, StoreUnwell, why_unreadable
 from schemas.review import DetectorPrecision, Review, ReviewerAgreement, Waiting
 from tasks.explore.listing import item_key
-from tasks.explore.review.queues import NONE, ReviewQueue, Subject, fingerprint, subject_of
+from tasks.review.review_queue import ReviewQueue, Subject, fingerprint, review_of, subject_of, verdict_of
 from tasks.storage.lock import writing
 from tasks.storage.reviews import journalled, keep, latest, reviews_of, take_in, waiting_reviews
 from tasks.storage.tables import Store, frame_of
@@ -108,16 +108,7 @@ class ReviewSession:
             raise Refused("This item does not wait any more: it was decided or taken down. Nothing was stored.")
         if fingerprint(item) != shown:
             raise Refused("This item changed since it was shown. Nothing was stored; look at it again.")
-        review = Review(
-            conversation_id=item.conversation_id,
-            content_id=item.content_id,
-            reasons=list(item.reasons),
-            verdict=_verdict(queue, verdicts),
-            queue=name,
-            item_id=item.item_id,
-            reviewer=reviewer,
-            reviewed_at=datetime.now(UTC),
-        )
+        review = review_of(queue, item, _verdict(queue, verdicts), reviewer, datetime.now(UTC))
         try:
             keep(self.store, review)
         except Exception as error:  # a full disk, or an object store, which has its own errors
@@ -155,7 +146,8 @@ def _by_queue(reviews: pl.DataFrame) -> dict[str, Given]:
 
 
 def _verdict(queue: ReviewQueue, verdicts: Sequence[str]) -> str:
-    allowed = [choice.verdict for choice in queue.choices]
-    if not set(verdicts) <= set(allowed) or (len(verdicts) != 1 and not queue.many):
-        raise Refused(f"That is no verdict of this queue; it has {', '.join(allowed)}. Nothing was stored.")
-    return " ".join(each for each in allowed if each in verdicts) or NONE
+    try:
+        return verdict_of(queue, verdicts)
+    except BadInput:
+        allowed = ", ".join(choice.verdict for choice in queue.choices)
+        raise Refused(f"That is no verdict of this queue; it has {allowed}. Nothing was stored.") from None

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from schemas.review import Choice, Waiting
 from tasks.explore.listing import BATTLE, CONVERSATION, item_key
-from tasks.explore.review.queues import fingerprint, subject_of
-from tasks.explore.review.session import ReviewSession
 from tasks.explore.source import Item, Source, blinded
+from tasks.review.review_queue import fingerprint, subject_of
+from tasks.review.session import ReviewSession
 
 HELD_SECONDS = 1800.0
 """How long an item counts as taken by an annotator who was shown it."""

@@ -4,13 +4,15 @@ import re
 
 import pytest
 
-from flows.commands.agreement.sheet import preferences_of
-from flows.commands.review import queues
+from flows.commands.review_kinds import OF_EVERY_STORE, Wanted, queues_of
 from schemas.review import QueueName
 from tasks.agreement.preference_queue import PreferenceQueue
 from tasks.agreement.preferences import drawn
 from tasks.bench.generate.kept_items import generated_reviews, kept_items
 from tasks.bench.written.findings import finding_tables, item_checks
+from tasks.bench.written.yields import tables
+from tasks.storage.queries.benches.generated_items import kept_items
+from tasks.storage.queries.benches.item_verdicts import generated_reviews, item_checks
 from tests.generated_bench import NAME, decided, settings_for
 from tests.looked_store import strict
 from tests.reviewed_store import reviewing
@@ -25,7 +27,7 @@ def written(tmp_path):
 
 
 def _asked(store, name):
-    return [each for each in queues(5, 0) if each.name == name]
+    return [each for each in queues_of(OF_EVERY_STORE, Wanted(store.root, 5)) if each.name == name]
 
 
 def _marked(store, name, marks):
@@ -55,11 +57,7 @@ def test_what_reviewers_mark_of_a_written_item_is_counted_as_on_a_sheet(written)
 
 
 def test_a_choice_between_two_answers_becomes_a_battle_without_the_raters_name(written, tmp_path, curate):
-    def chosen(store):
-        every, known = preferences_of(store, "b", True)
-        return drawn(every, 4, 0), known
-
-    pages = reviewing(written, "Ada", [PreferenceQueue(chosen)])
+    pages = reviewing(written, "Ada", queues_of(["preferences"], Wanted(written.root, bench="b", tuples=4)))
     for _ in range(2):
         path, fields, html = pages.page("preferences")
         strict(html)
@@ -69,13 +67,11 @@ def test_a_choice_between_two_answers_becomes_a_battle_without_the_raters_name(w
     assert pages.client.post(path, data=fields | {"verdict": "tie"}).status_code == 409
     pages.session.take_in()
     battles = tmp_path / "battles.csv"
-    options = ("judge", "sheet", "--store", written.root, "--bench", "b")
-    code, _, err = curate(*options, "--reviews", "--battles", battles)
+    options = ("review", "results", "preferences", "--store", written.root, "--bench", "b")
+    code, _, err = curate(*options, "--battles", battles)
     assert code == 0 and "2 choices; pairs by number of choices: 2 with 1" in err, err
     lines = battles.read_text().splitlines()
     assert len(lines) == 3 and all("model_a" in line for line in lines) and "Ada" not in "".join(lines)
-    code, _, err = curate(*options, "--reviews")
-    assert code == 2 and err.count("\n") == 1 and "--battles FILE goes with" in err
 
 
 def test_what_most_reviewers_find_unfit_leaves_a_generated_bench(tmp_path):

@@ -1,13 +1,13 @@
 """Whether what the detectors of faces and personal data found is there: queues over a sample of what they found."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import polars as pl
 
 from schemas.policy import Over
 from schemas.review import Choice, Finding, QueueName, ShownText, Stretch, Waiting
-from tasks.signals.tag_evaluation import drawn
+from tasks.review.review_queue import ReviewQueue, sampled
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.findings import found_faces, of_policy, personal_spans
 from tasks.storage.queries.repeated_values import Span, with_repeats
@@ -18,12 +18,12 @@ CONTEXT_CHARACTERS = 200
 _CHOICES = (Choice("y", Finding.CONFIRMED.value, "Yes"), Choice("x", Finding.FALSE_ALARM.value, "No, a false alarm"))
 
 
-class FacesQueue:
+class FacesQueue(ReviewQueue):
     """Images in which a face was found, as strong as the policy's rules ask for."""
 
-    name, title, many, choices = QueueName.FACES.value, "Faces", False, _CHOICES
+    name, title, choices = QueueName.FACES.value, "Faces", _CHOICES
     about = (
-        "Does a box hold a human face? `curate review --results` and the report give the detector's "
+        "Does a box hold a human face? `curate review results alarms` and the report give the detector's "
         "precision. A verdict changes no decision."
     )
     tables = ("decisions", "conversations", "images", "signals/faces")
@@ -31,37 +31,35 @@ class FacesQueue:
     def __init__(self, sample: int, seed: int) -> None:
         self._sample, self._seed = sample, seed
 
-    def waiting(self, store: Store) -> list[Waiting]:
+    def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """A sample of the images, drawn by hash."""
         shown = _shown(store, set(found_faces(store)["item_id"]))
         return [
             Waiting(image, image, shown[image], "Does a box hold a human face?", image_ids=(image,))
-            for image in drawn(shown, self._sample, self._seed)
+            for image in sampled(shown, self._sample, self._seed, among)
         ]
 
 
-class PersonalDataQueue:
+class PersonalDataQueue(ReviewQueue):
     """Stretches of messages that were found to be personal data of a type that the policy's rules name."""
 
-    name, title, many, choices = QueueName.PERSONAL_DATA.value, "Personal data", False, _CHOICES
+    name, title, choices = QueueName.PERSONAL_DATA.value, "Personal data", _CHOICES
     about = (
-        "Is the marked stretch personal data of this type? `curate review --results` and the report give the precision "
-        "for each type. A verdict changes no decision."
+        "Is the marked stretch personal data of this type? `curate review results alarms` and the report give the "
+        "precision for each type. A verdict changes no decision."
     )
     tables = ("decisions", "conversations", "signals/text_pii")
 
     def __init__(self, sample: int, seed: int) -> None:
         self._sample, self._seed = sample, seed
 
-    def waiting(self, store: Store) -> list[Waiting]:
+    def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """A sample of the stretches of each type in messages, drawn by hash."""
         every = personal_spans(store)
         asked = of_policy(store, every)
         messages = dict(_messages(store, set(asked["content_id"])))
         there = asked.filter(pl.col("content_id").is_in(list(messages)))
-        chosen: list[str] = []
-        for of_type in there.sort("type").partition_by("type", maintain_order=True):
-            chosen += drawn(of_type["item_id"], self._sample, self._seed)
+        chosen = _of_each_type(there, self._sample, self._seed, among)
         rows = {row["item_id"]: row for row in there.iter_rows(named=True)}
         places = [messages[rows[item]["content_id"]] for item in chosen]
         spans = _masked(store, every, {conversation_id for conversation_id, _ in places})
@@ -71,20 +69,20 @@ class PersonalDataQueue:
         ]
 
 
-class ImageTextsQueue:
+class ImageTextsQueue(ReviewQueue):
     """Stretches of the text of images that were found to be personal data of a type that a rule over it names."""
 
-    name, title, many, choices = QueueName.IMAGE_TEXTS.value, "Personal data in images", False, _CHOICES
+    name, title, choices = QueueName.IMAGE_TEXTS.value, "Personal data in images", _CHOICES
     about = (
-        "Is the marked stretch of what was read in the image personal data of this type? `curate review --results` and "
-        "the report give the precision for each type. A verdict changes no decision."
+        "Is the marked stretch of what was read in the image personal data of this type? `curate review results "
+        "alarms` and the report give the precision for each type. A verdict changes no decision."
     )
     tables = ("decisions", "conversations", "images", "signals/text_pii", "signals/image_text")
 
     def __init__(self, sample: int, seed: int) -> None:
         self._sample, self._seed = sample, seed
 
-    def waiting(self, store: Store) -> list[Waiting]:
+    def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """A sample of the stretches of each type, drawn by hash; each in the first image with that text."""
         every = personal_spans(store)
         asked = of_policy(store, every, Over.IMAGE_TEXTS)
@@ -93,9 +91,7 @@ class ImageTextsQueue:
         there = asked.filter(pl.col("content_id").is_in([name for name, (image, _) in read.items() if image in shown]))
         rows = {row["item_id"]: row for row in there.iter_rows(named=True)}
         found = _by_text(every.filter(pl.col("content_id").is_in(list(read))).iter_rows(named=True))
-        chosen: list[str] = []
-        for of_type in there.sort("type").partition_by("type", maintain_order=True):
-            chosen += drawn(of_type["item_id"], self._sample, self._seed)
+        chosen = _of_each_type(there, self._sample, self._seed, among)
         waiting = []
         for item in chosen:
             image_id, text = read[rows[item]["content_id"]]
@@ -103,6 +99,11 @@ class ImageTextsQueue:
             stretch = _stretch(rows[item], shown[image_id], text, of_text, "Text of the image")
             waiting.append(stretch._replace(image_ids=(image_id,)))
         return waiting
+
+
+def _of_each_type(found: pl.DataFrame, size: int, seed: int, among: Collection[str] | None) -> list[str]:
+    of_types = found.sort("type").partition_by("type", maintain_order=True)
+    return [item for of_type in of_types for item in sampled(of_type["item_id"], size, seed, among)]
 
 
 def _image_texts(store: Store, text_ids: set[str]) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -14,12 +14,7 @@ from tasks.storage.reviews import journalled, keep, reviews_of, take_in
 from tasks.storage.tables import Store
 from tests.builders import NOON
 from tests.looked_store import EMAIL, strict
-from tests.reviewed_store import HELD, held_store, reviewing
-
-
-@pytest.fixture
-def store(looked, tmp_path) -> Store:
-    return held_store(looked.store, tmp_path)
+from tests.reviewed_store import HELD, reviewing
 
 
 @pytest.fixture

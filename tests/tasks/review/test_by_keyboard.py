@@ -1,6 +1,6 @@
 """Reviewing by keyboard in Debian's Chromium with the network refused, on a served store whose every text is hostile.
 
-Skipped where no Chromium is on the PATH; the same claims are tested over HTTP in `test_review_pages.py`.
+Skipped where no Chromium is on the PATH; the same claims are tested over HTTP in `test_pages.py`.
 """
 
 import re
@@ -19,10 +19,10 @@ from tests.tasks.explore.test_in_a_browser import PHONE_IN_THE_DARK, Tab, chromi
 
 @contextmanager
 def served(root: str):
-    """`curate review --serve` in a process of its own: the process, its address and its link."""
-    started = [sys.executable, "-c", "from flows.commands import main; main()", "review", "--store", root]
+    """`curate review serve` in a process of its own: the process, its address and its link."""
+    started = [sys.executable, "-c", "from flows.commands import main; main()", "review", "serve", "--store", root]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([*started, "--serve", "--no-browser"], **pipes) as server:
+    with subprocess.Popen([*started, "--no-browser"], **pipes) as server:
         try:
             link = server.stdout.readline().strip()
             yield server, re.match(r"http://127\.0\.0\.1:\d+", link)[0], link

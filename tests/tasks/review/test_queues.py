@@ -7,32 +7,30 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 
-from flows.commands.agreement.sheet import anonymous_battles_of
-from flows.commands.options import settings_of
-from flows.commands.review import figures_of, queues
+from flows.commands.review_kinds import OF_EVERY_STORE, Wanted, figures_of, queues_of
 from flows.commands.tag_sources import both_sides
 from schemas.errors import BadInput
 from schemas.review import Review
 from schemas.settings import Settings
-from tasks.agreement.sheet_queue import SheetQueue, reviewed_sheets
 from tasks.report.reviewed import reviewed_part
-from tasks.signals.reviews.findings import FacesQueue, PersonalDataQueue
+from tasks.review.alarms import FacesQueue, PersonalDataQueue
+from tasks.review.battles import experts_of
 from tasks.storage.content_id import text_id
 from tasks.storage.reviews import add_reviews, reviews_of
 from tasks.storage.tables import Store
 from tests.builders import NOON, facts_frame
 from tests.looked_store import EMAIL, strict
-from tests.reviewed_store import held_store, reviewing, shown_of
+from tests.reviewed_store import reviewing, shown_of
 from tests.voted_store import MODELS, voted
 
 
-@pytest.fixture
-def store(looked, tmp_path) -> Store:
-    return held_store(looked.store, tmp_path)
+def queues(store, sample=10):
+    """Everything that is asked when nothing is named."""
+    return queues_of(OF_EVERY_STORE, Wanted(store.root, sample))
 
 
 def test_findings_are_masked_until_asked_and_verdicts_become_a_precision_with_its_interval(store, looked, curate):
-    ada = reviewing(store, queues=queues(10, 0), figures=figures_of)
+    ada = reviewing(store, queues=queues(store), figures=figures_of)
     path, fields, html = ada.page("text_pii")
     strict(html)
     assert EMAIL not in html and "<mark>email</mark>" in html and "of type email?" in html
@@ -51,7 +49,7 @@ def test_findings_are_masked_until_asked_and_verdicts_become_a_precision_with_it
     assert "0.025 to 1.000" in ada.client.get("/review").text
     part = reviewed_part(store)
     assert part.table["type"].to_list() == ["face", "email"] and part.table["confirmed"].to_list() == [1, 0]
-    code, out, _ = curate("review", "--store", store.root, "--results", "--json")
+    code, out, _ = curate("review", "results", "alarms", "--store", store.root, "--json")
     assert code == 0 and [json.loads(line)["type"] for line in out.splitlines()] == ["face", "email"]
 
 
@@ -65,7 +63,7 @@ def test_what_was_read_in_an_image_is_asked_about_beside_it_and_counts_apart(sto
         *facts_frame("text_pii", {text_id(text): {"spans": [span], "types": ["email"]}}).to_dicts(),
     ]
     store.replace("signals/text_pii", pl.DataFrame(both, schema=store.read("signals/text_pii").schema))
-    ada = reviewing(store, queues=queues(10, 0), figures=figures_of)
+    ada = reviewing(store, queues=queues(store), figures=figures_of)
     (item,) = ada.session.items("image_text_pii").values()
     assert item.image_ids == (looked.plain,) and item.content_id == text_id(text)
     path, fields, html = ada.page("image_text_pii")
@@ -79,7 +77,7 @@ def test_what_was_read_in_an_image_is_asked_about_beside_it_and_counts_apart(sto
 
 def test_reviewers_who_disagree_about_a_finding_do_not_count_in_its_precision(store):
     for reviewer, verdict in (("Ada", "confirmed"), ("Bob", "false_alarm")):
-        reviewing(store, reviewer, queues(10, 0)).give(verdict, "faces")
+        reviewing(store, reviewer, queues(store)).give(verdict, "faces")
     assert figures_of(store).precisions == []
     add_reviews(store, [_review(store, "Bob", "confirmed")])
     (row,) = figures_of(store).precisions
@@ -103,7 +101,7 @@ def test_a_neighbour_of_the_asked_stretch_stays_masked_also_where_the_window_cut
     ]
     store.replace("signals/text_pii", pl.DataFrame(rows, schema=store.read("signals/text_pii").schema))
     for characters, before in ((200, [("", ""), ("[person]", "")]), (6, [("", ""), ("[person]", "")])):
-        monkeypatch.setattr("tasks.signals.reviews.findings.CONTEXT_CHARACTERS", characters)
+        monkeypatch.setattr("tasks.review.alarms.CONTEXT_CHARACTERS", characters)
         (email,) = (each for each in PersonalDataQueue(9, 0).waiting(store) if each.item_id.endswith(":email"))
         shown = [(each.text, each.hidden) for each in email.texts[0].stretches]
         assert shown == [*before, (turn["content"][5:9], ""), (EMAIL, "email"), (", please"[:characters], "")]
@@ -135,7 +133,7 @@ def test_an_image_below_the_policys_threshold_is_no_finding(store):
 
 
 def test_reviewed_tags_are_a_reference_for_any_tagger(store, tmp_path):
-    ada = reviewing(store, queues=queues(2, 0))
+    ada = reviewing(store, queues=queues(store, 2))
     path, fields, html = ada.page("tags")
     assert html.count('type="checkbox"') == 7 and "checked" not in html
     ada.client.post(path, data=fields | {"verdict": ["ocr", "humor"]})
@@ -177,8 +175,7 @@ def test_two_reviewers_of_one_item_have_a_kappa(store):
 
 def test_experts_see_no_model_and_no_vote_and_their_verdicts_are_about_the_battles_own_sides(curate, tmp_path):
     store = voted(tmp_path)
-    settings = settings_of(store=store.root)
-    page = reviewing(store, "Eve", [SheetQueue(lambda: anonymous_battles_of(settings), 5)])
+    page = reviewing(store, "Eve", queues_of(["battles"], Wanted(store.root)))
     items = page.session.items("sheet")
     assert len(items) == len(MODELS) and {item.swapped for item in items.values()} == {True, False}
     for key, item in items.items():
@@ -187,14 +184,9 @@ def test_experts_see_no_model_and_no_vote_and_their_verdicts_are_about_the_battl
         assert (html.index("=left") > re.search(r"Right \d", html).start()) is item.swapped
         fields = page.page("sheet")[1] | {"shown": shown_of(html), "verdict": "left"}
         page.client.post(f"/review/sheet/{key}", data=fields)
-    (sheet,) = reviewed_sheets(store, [item.item_id for item in items.values()])
+    (sheet,) = experts_of(store, [item.item_id for item in items.values()])
     told = dict(sheet.rows.select("item", "label").iter_rows())
     assert told == {each.item_id: "right" if each.swapped else "left" for each in items.values()}
-    code, out, err = curate("judge", "sheet", "--store", store.root, "--reviews", "--json")
+    code, out, err = curate("review", "results", "battles", "--store", store.root, "--json")
     found = list(map(json.loads, out.splitlines()))
     assert (code, found[0]["b"], found[0]["items"]) == (0, "Eve", len(MODELS)), err
-
-
-def test_ways_of_reviewing_exclude_each_other(curate, store, tmp_path):
-    code, out, err = curate("review", "--store", store.root, "--serve", "--results")
-    assert (code, out, err.count("\n")) == (2, "", 1) and "give one of FILE, --serve and --results" in err

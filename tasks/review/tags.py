@@ -1,9 +1,17 @@
-"""Which tags apply to a prompt with its images: the queue, and the reviewers' labels for `curate tags evaluate`."""
+"""Which tags apply to a prompt with its images: the queue, and the reviewers' labels for `curate tags evaluate`.
+
+A verdict is absolute, not about one tagger or version: the next tagger is measured against it, too.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 
 from schemas.decision import ItemKind
-from schemas.review import Choice, QueueName, Waiting
+from schemas.review import Choice, QueueName, ShownText, Stretch, Waiting
 from schemas.tags import TAGS
-from tasks.signals.tag_evaluation import Spoken, drawn
+from tasks.review.review_queue import Listed, ReviewQueue, sampled
+from tasks.signals.documents import prompt_text
+from tasks.signals.tag_evaluation import Spoken
+from tasks.storage.queries.released import conversations_as_released
 from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store
 
@@ -13,7 +21,7 @@ def _title(tag: str) -> str:
     return words.upper() if tag == "ocr" else words
 
 
-class TagsQueue:
+class TagsQueue(ReviewQueue):
     """Prompts of kept conversations, drawn evenly over all of them, so that every share is one of the arena."""
 
     name, title, many = QueueName.TAGS.value, "Tags", True
@@ -27,7 +35,7 @@ class TagsQueue:
     def __init__(self, sample: int, seed: int) -> None:
         self._sample, self._seed = sample, seed
 
-    def waiting(self, store: Store) -> list[Waiting]:
+    def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """The drawn prompts, each in the first conversation that has it."""
         decided = store.read("decisions", ["item_kind", "item_id", "keep"])
         kept = decided.filter("keep", item_kind=ItemKind.CONVERSATION.value)["item_id"]
@@ -37,8 +45,18 @@ class TagsQueue:
         shown = dict(first.select("document_id", "conversation_id").iter_rows())
         return [
             Waiting(document, document, shown[document], "Which tags apply to the prompt?")
-            for document in drawn(shown, self._sample, self._seed)
+            for document in sampled(shown, self._sample, self._seed, among)
         ]
+
+    def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
+        """Prompts with their images, as released."""
+        item_of = {item.conversation_id: item.item_id for item in items}
+        released = conversations_as_released(store).select("conversation_id", "turns", "image_ids")
+        rows = released.filter(released["conversation_id"].is_in(list(item_of))).iter_rows()
+        return {
+            item_of[name]: Listed([ShownText("Prompt", (Stretch(prompt_text(turns)),))], image_ids)
+            for name, turns, image_ids in rows
+        }
 
 
 def reviewed_tags(store: Store) -> Spoken:

@@ -11,10 +11,10 @@ from starlette.background import BackgroundTask
 
 from schemas.review import Waiting
 from tasks.explore.listing import BATTLE, CONVERSATION, item_key
-from tasks.explore.review.queues import fingerprint, subject_of
-from tasks.explore.review.session import REVIEWER_CHARACTERS_MAX, Refused, ReviewSession
 from tasks.explore.server import Served
 from tasks.explore.source import Item, blinded
+from tasks.review.review_queue import fingerprint, subject_of
+from tasks.review.session import REVIEWER_CHARACTERS_MAX, Refused, ReviewSession
 from tasks.runtime.untrusted import one_line
 
 FIRST = "/review"

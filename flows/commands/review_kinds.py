@@ -1,0 +1,203 @@
+"""What people can be asked: the queues of each kind, with what is drawn for them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from flows.commands.options import settings_of
+from schemas.errors import BadInput, known_values
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from schemas.settings import Settings
+    from tasks.agreement.text_metrics.stored import Stored
+    from tasks.review.preferences import Tuple
+    from tasks.review.review_queue import ReviewQueue
+    from tasks.review.session import Figures
+    from tasks.storage.tables import Store
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is drawn for queues."""
+
+    store: str
+    """Address of the store."""
+    sample: int = 100
+    """Prompts for tags, and findings of each type."""
+    seed: int = 0
+    """Seed of the draws."""
+    per_pair: int = 5
+    """Battles of every pair of models."""
+    bench: str | None = None
+    """Benchmark of items, generated items, and preferences."""
+    tuples: int = 1000
+    """Pairs of answers."""
+    language: str | None = None
+    """Language of battles, by English name or ISO code."""
+    slice_name: str | None = None
+    """Slice of battles, as boards name it."""
+    hidden: bool = True
+    """Whether preferences are asked about hidden items, too."""
+    guided: bool = True
+    """Whether generated items are shown with the guidelines of aspects."""
+    provider: list[str] | None = None
+    """Providers, as `capability=name`."""
+
+    @property
+    def settings(self) -> "Settings":
+        """The settings of the store."""
+        return settings_of(store=self.store, provider=self.provider)
+
+
+def _held(wanted: Wanted) -> "list[ReviewQueue]":
+    from tasks.review.held import HeldQueue
+
+    return [HeldQueue()]
+
+
+def _tags(wanted: Wanted) -> "list[ReviewQueue]":
+    from tasks.review.tags import TagsQueue
+
+    return [TagsQueue(wanted.sample, wanted.seed)]
+
+
+def _alarms(wanted: Wanted) -> "list[ReviewQueue]":
+    from tasks.review.alarms import FacesQueue, ImageTextsQueue, PersonalDataQueue
+
+    return [make(wanted.sample, wanted.seed) for make in (FacesQueue, PersonalDataQueue, ImageTextsQueue)]
+
+
+def _failures(wanted: Wanted) -> "list[ReviewQueue]":
+    from tasks.review.failures import FailuresQueue
+
+    return [FailuresQueue()]
+
+
+def _items(wanted: Wanted) -> "list[ReviewQueue]":
+    from tasks.bench.written.checks import check_known
+    from tasks.review.items import WrittenQueue
+    from tasks.storage.tables import Store
+
+    if wanted.bench:
+        check_known(Store.existing(wanted.store), wanted.bench)
+    return [WrittenQueue(wanted.bench)]
+
+
+def _generated(wanted: Wanted) -> "list[ReviewQueue]":
+    from tasks.review.generated import GeneratedQueue
+
+    return [GeneratedQueue(wanted.bench, wanted.guided)]
+
+
+def _battles(wanted: Wanted) -> "list[ReviewQueue]":
+    from tasks.review.battles import BattlesQueue
+
+    anonymous_battles_of(wanted)
+    return [BattlesQueue(lambda: anonymous_battles_of(wanted), wanted.per_pair)]
+
+
+def _preferences(wanted: Wanted) -> "list[ReviewQueue]":
+    from tasks.review.preferences import PreferencesQueue
+    from tasks.storage.tables import Store
+
+    bench = wanted.bench
+    if not bench:
+        raise BadInput("preferences need a written benchmark; give --bench NAME, in a tasks file `bench`")
+
+    def every(store: "Store") -> "tuple[list[Tuple], Stored]":
+        return tuples_of(store, bench, wanted.hidden)
+
+    every(Store.existing(wanted.store))
+    return [PreferencesQueue(every, wanted.tuples, wanted.seed)]
+
+
+class Kind(NamedTuple):
+    """One kind of question."""
+
+    queues: tuple[str, ...]
+    """Names of its queues in the table `reviews`."""
+    made: Callable[[Wanted], "list[ReviewQueue]"]
+    """Its queues. Raises BadInput where the store has nothing to draw from."""
+    next: str
+    """What becomes of its verdicts."""
+
+
+KINDS = {
+    "held": Kind(("held",), _held, "`curate decide` or `curate run` applies them"),
+    "tags": Kind(("tags",), _tags, "`curate tags evaluate TAGGER reviews` holds a tagger against them"),
+    "alarms": Kind(("faces", "text_pii", "image_text_pii"), _alarms, "`curate review results alarms` gives precisions"),
+    "failures": Kind(("failures",), _failures, "`curate sample` or `curate run` applies them"),
+    "items": Kind(("written",), _items, "`curate decide --policy authored` drops what is incorrect or harmful"),
+    "generated": Kind(("generated",), _generated, "what most raters find unfit is left out from now on"),
+    "battles": Kind(("sheet",), _battles, "`curate review results battles` gives the agreement"),
+    "preferences": Kind(("preferences",), _preferences, "`curate review results preferences` makes battles of them"),
+}
+OF_EVERY_STORE = ("held", "tags", "alarms", "failures", "items", "generated")
+"""Kinds that are served when none is named."""
+
+
+def queues_of(kinds: Sequence[str], wanted: Wanted) -> "list[ReviewQueue]":
+    """The queues of some kinds. Raises BadInput for an unknown kind."""
+    for kind in kinds:
+        if kind not in KINDS:
+            raise BadInput(f"kind {known_values(kind, KINDS)}")
+    return [queue for kind in dict.fromkeys(kinds) for queue in KINDS[kind].made(wanted)]
+
+
+def anonymous_battles_of(wanted: Wanted) -> "pl.DataFrame":
+    """The anonymous battles that a release would hold, of the language and slice. Raises BadInput for none."""
+    from flows.evaluate import released_battles
+    from tasks.storage.queries.shown_battles import anonymous_battles
+
+    battles = anonymous_battles(released_battles(wanted.settings))
+    for name in filter(None, [wanted.language and f"language:{wanted.language}", wanted.slice_name]):
+        battles = battles.join(
+            _ids_of_slice(wanted.settings, name), on="question_id", how="semi", maintain_order="left"
+        )
+    if battles.is_empty():
+        raise BadInput(f"store {wanted.store!r} has no such kept anonymous battle; experts need some")
+    return battles
+
+
+def _ids_of_slice(settings: "Settings", name: str) -> "pl.DataFrame":
+    """question_id of the battles of a slice. Raises BadInput for one that boards do not have."""
+    from tasks.leaderboard.leaderboard import slice_masks
+    from tasks.leaderboard.steps import rated_battles
+    from tasks.leaderboard.votes import rateable
+    from tasks.providers import Providers
+    from tasks.signals.steps import signal_versions
+    from tasks.storage.queries.language_names import UNKNOWN, english_name
+    from tasks.storage.tables import Store
+
+    rows = rateable(rated_battles(Store.existing(settings.store), signal_versions(Providers(settings.providers))))
+    masks, prefix, value = slice_masks(rows), *name.partition(":")[::2]
+    if prefix == "language" and name not in masks and english_name(value) != UNKNOWN:
+        name = f"language:{english_name(value)}"
+    if name not in masks:
+        raise BadInput(f"slice {known_values(name, masks)}")
+    return rows.filter(masks[name]).select("question_id")
+
+
+def tuples_of(store: "Store", bench: str, hidden: bool) -> "tuple[list[Tuple], Stored]":
+    """Every two answers to the items of a written benchmark, and their texts. Raises BadInput when there are none."""
+    from tasks.agreement.text_metrics.stored import stored
+    from tasks.review.preferences import tuples
+    from tasks.storage.queries.benches.written_items import items_for_judging
+
+    known = stored(store, bench, True)
+    every = tuples(items_for_judging(store, bench), known, hidden)
+    if not every:
+        raise BadInput(f"--bench {bench!r}: no item has the answers of two models, or one and a reference")
+    return every, known
+
+
+def figures_of(store: "Store") -> "Figures":
+    """Agreement of reviewers and precision of detectors."""
+    from tasks.agreement.reviewers import reviewer_agreements
+    from tasks.review.session import Figures
+    from tasks.storage.queries.benches.findings import detector_precisions
+    from tasks.storage.reviews import reviews_of
+
+    return Figures(reviewer_agreements(reviews_of(store)), detector_precisions(store))

@@ -1,0 +1,111 @@
+"""Prints what people said: of `curate review results`."""
+
+import json
+import sys
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flows.commands.agreement.printing import print_agreement, print_raters
+from flows.commands.rating_output import print_rows
+from flows.commands.review_kinds import Wanted, anonymous_battles_of, tuples_of
+from flows.commands.tables import print_table
+from schemas.errors import BadInput
+from tasks.runtime.untrusted import json_text, one_line
+
+if TYPE_CHECKING:
+    from schemas.row import Row
+    from tasks.review.session import Figures
+    from tasks.storage.tables import Store
+
+
+def print_figures(figures: "Figures", queues: Collection[str], as_json: bool) -> None:
+    """Precision of detectors and agreement of reviewers, of some queues or, without any, of all."""
+    precisions = [row for row in figures.precisions if not queues or row.detector in queues]
+    agreements = [row for row in figures.agreements if not queues or row.queue.partition(":")[0] in queues]
+    rows: list[Row] = [*precisions, *agreements]
+    if as_json:
+        for row in rows:
+            print(json_text(row.model_dump(mode="json")))
+        return
+    if not rows:
+        print("no finding of a detector was reviewed, and no item by two reviewers; see `curate review serve`")
+    for each in precisions:
+        interval = f"[{each.ci95_low:.3f}, {each.ci95_high:.3f}]"
+        print(
+            f"{each.detector:<9} {each.type:<16} {one_line(each.provider, 40):<24} {each.confirmed:>5,} of"
+            f" {each.reviewed:>5,} confirmed  precision {each.precision:.3f} {interval}"
+            + (f"  {each.disagreed} disagreed" if each.disagreed else "")
+        )
+    for pair in agreements:
+        names = f"{one_line(pair.a, 30)}, {one_line(pair.b, 30)}"
+        ends = (pair.kappa, pair.kappa_ci95_low, pair.kappa_ci95_high)
+        kappa = "-" if None in ends else "{:.3f} [{:.3f}, {:.3f}]".format(*ends)
+        print(f"{pair.queue:<26} {names:<30} {pair.items:>5,} items  agreement {pair.agreement:.3f}  kappa {kappa}")
+
+
+def print_yields(store: "Store", bench: str, as_json: bool) -> None:
+    """Items: shares that are correct, by images and family, how raters agree, and what the items are."""
+    from tasks.bench.written import yields
+    from tasks.bench.written.checks import check_known
+    from tasks.providers.embedded.phrases import root_phrases
+    from tasks.storage.queries.benches import item_figures as figures
+    from tasks.storage.tables import frame_of
+
+    check_known(store, bench)
+    facts = figures.facts_of_store(store, bench)
+    tables = {
+        **yields.tables(store, bench),
+        "families": frame_of(figures.FamilyFigures, figures.family_figures(facts)),
+        "asked_for": frame_of(figures.AskedFor, figures.asked_for(facts, root_phrases)),
+        "pictured": frame_of(figures.Pictured, figures.pictured(facts)),
+    }
+    for name, rows in tables.items():
+        print_table(name, rows.to_dicts(), as_json)
+    print("`curate decide --policy authored` drops what is incorrect or harmful", file=sys.stderr)
+
+
+def print_rates(store: "Store", bench: str, as_json: bool) -> None:
+    """Generated items: how often a majority says that description and question fit."""
+    from tasks.bench.generate.bench_state import read_bench
+    from tasks.review.generated import review_rows
+
+    rows = review_rows(store, read_bench(store, bench).items)
+    print_table("reviews", [row.model_dump(mode="json") for row in rows], as_json)
+
+
+def print_experts(wanted: Wanted, as_json: bool, rounds: int) -> None:
+    """Battles: how far experts agree with the people's votes and with each other, and the boards of both."""
+    from tasks.agreement.experts import experts
+    from tasks.review.battles import experts_of, people_of
+    from tasks.storage.tables import Store
+
+    battles = anonymous_battles_of(wanted)
+    said = experts_of(Store.existing(wanted.store), battles["question_id"].to_list())
+    if not said:
+        raise BadInput("no expert reviewed a battle of this store; see `curate review serve battles`")
+    found = experts(people_of(battles), said, battles, rounds, wanted.seed)
+    print_agreement(found.pairs, as_json)
+    print_raters(found.raters, as_json)
+    if found.boards is None:
+        print("curate: fewer than two models have an expert's verdict, so there is no board", file=sys.stderr)
+    elif as_json:
+        print(json.dumps({"board": "experts", "reference": "people", **found.boards.model_dump(mode="json")}))
+    else:
+        print_rows("boards", [found.boards])
+
+
+def write_battles(wanted: Wanted, file: Path) -> None:
+    """Preferences as battles, with each rater as a keyed hash."""
+    from tasks.review.preferences import majority_counts, preferred
+    from tasks.storage.lock import writing
+    from tasks.storage.user_ids import Pseudonyms, store_key
+
+    with writing(wanted.store) as store:  # the first one makes the key
+        every, _ = tuples_of(store, wanted.bench or "", True)
+        found = preferred(store, every, Pseudonyms(store_key(store)))
+    found.battles.write_csv(file)
+    print(file)
+    votes = ", ".join(f"{pairs:,} with {count}" for count, pairs in majority_counts(found.battles).items())
+    told = f"{found.battles.height:,} choices; pairs by number of choices: {votes}"
+    print(f"curate: {told}; {found.unknown:,} on other answers", file=sys.stderr)

@@ -1,0 +1,140 @@
+"""Items made on demand: what people find of them, and how often a majority of them finds that things fit."""
+
+import hmac
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import polars as pl
+
+from schemas.errors import BadInput, known_values
+from schemas.generated import GeneratedAspect, GeneratedDescription, GeneratedItem
+from schemas.generated_results import ReviewRow
+from schemas.review import Choice, QueueName, ShownText, Stretch, Waiting
+from tasks.bench.generate.bench_state import BenchState, read_bench
+from tasks.bench.generate.items import LETTERS
+from tasks.bench.generate.results.accuracy import interval
+from tasks.review.review_queue import NONE, Listed, ReviewQueue
+from tasks.storage.queries.benches.item_verdicts import FITS, GUIDED, generated_reviews
+from tasks.storage.tables import Store
+from tasks.storage.user_ids import store_key
+
+
+class GeneratedQueue(ReviewQueue):
+    """The items of a benchmark made on demand, or of all, each with its description, aspect and key.
+
+    `guided`: with the guideline of the aspect, which a verdict then has as its reason.
+    """
+
+    name, title, many, needs_rater = QueueName.GENERATED.value, "Generated items", True, True
+    about = (
+        "Does the description fit its aspect, and do question and key fit the image? Mark what fits. "
+        "`curate review results generated` gives the rates; what most raters find unfit is left out from then on."
+    )
+    choices = (
+        Choice("1", FITS[0], "The description fits its aspect"),
+        Choice("2", FITS[1], "Question and key fit the image"),
+    )
+    tables = (
+        "generated_items", "generated_aspects", "generated_descriptions", "generated_questions", "generated_images",
+        "alignments", "conversations",
+    )  # fmt: skip
+
+    def __init__(self, bench: str | None = None, guided: bool = True) -> None:
+        self._bench, self._guided = bench, guided
+
+    def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
+        """The items of all benchmarks, in their order."""
+        there = set(store.read("conversations", ["conversation_id"])["conversation_id"])
+        return [each for made in self._benches(store) for each in _of_bench(made, there, self._guided)]
+
+    def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
+        """Levels, questions, options and images."""
+        return {
+            item.item_id: Listed(
+                [
+                    _text("Level", item.level),
+                    _text("Question", item.question),
+                    _text("Options", " | ".join(item.options)),
+                ],
+                [item.image_id],
+            )
+            for made in self._benches(store)
+            for item in made.items
+        }
+
+    def rater(self, store: Store, name: str) -> str:
+        """A keyed hash."""
+        return hmac.digest(store_key(store), f"rater {name}".encode(), "sha256").hex()[:24]
+
+    def earlier(self, cells: Mapping[str, str]) -> Mapping[str, str]:
+        """The verdict for columns with yes and no; a guideline in a line says that the rater had read it."""
+        said = {name: cells.get(name, "").lower() for name in FITS}
+        if not any(said.values()):
+            return {"verdict": ""}
+        for name, value in said.items():
+            if value not in ("yes", "no"):
+                raise BadInput(f"{name} {known_values(value, ('yes', 'no'))}")
+        fits = [name for name, value in said.items() if value == "yes"]
+        return {"verdict": " ".join(fits) or NONE, "reasons": GUIDED if cells.get("guideline") else ""}
+
+    def _benches(self, store: Store) -> Iterator[BenchState]:
+        names = store.read("generated_items", ["bench"])["bench"].unique().sort()
+        return (read_bench(store, bench) for bench in ([self._bench] if self._bench else names))
+
+
+def _of_bench(made: BenchState, there: set[str], guided: bool) -> Iterator[Waiting]:
+    described = {each.description.description_id: each.description for each in made.progress}
+    for item in made.items:
+        if item.item_id in there:
+            description = described[item.description_id]
+            yield _waiting(item, description, made.aspects[description.aspect] if guided else None)
+
+
+def _waiting(item: GeneratedItem, described: GeneratedDescription, aspect: GeneratedAspect | None) -> Waiting:
+    right = item.options[LETTERS.index(item.key)]
+    texts = (
+        ("Aspect", f"{item.general}: {item.aspect}"),
+        *([("Guideline", aspect.guideline)] if aspect else []),
+        ("Description", described.description),
+        ("Key", f"{item.key}: {right}"),
+    )
+    return Waiting(
+        item_id=item.item_id,
+        content_id=item.item_id,
+        conversation_id=item.item_id,
+        question="What fits?",
+        reasons=(GUIDED,) if aspect else (),
+        texts=tuple(_text(*each) for each in texts),
+        beside=True,
+        blinded=True,
+    )
+
+
+def _text(heading: str, text: str) -> ShownText:
+    return ShownText(heading, (Stretch(text),))
+
+
+def review_rows(store: Store, items: Sequence[GeneratedItem]) -> list[ReviewRow]:
+    """How often a majority of raters says yes, by question, level and whether they had the guideline. A tie is no."""
+    levels = {item.item_id: item.level for item in items}
+    reviews = generated_reviews(store).filter(pl.col("item_id").is_in(list(levels)))
+    rows = []
+    for guided in (True, False):
+        for asked in FITS:
+            by_item = reviews.filter(guided=guided).group_by("item_id").agg(
+                raters=pl.len(), yes=pl.col(asked).sum()
+            )  # fmt: skip
+            for level in ("all", *dict.fromkeys(levels.values())):
+                ids = [item_id for item_id, own in levels.items() if level in ("all", own)]
+                of_level = by_item.filter(pl.col("item_id").is_in(ids))
+                if of_level.height:
+                    rows.append(_row(asked, guided, level, of_level))
+    return rows
+
+
+def _row(asked: str, guided: bool, level: str, by_item: pl.DataFrame) -> ReviewRow:
+    fits = int((by_item["yes"] * 2 > by_item["raters"]).sum())
+    share, low, high = interval(fits, by_item.height)
+    return ReviewRow(
+        asked=asked, guided=guided, level=level, items=by_item.height, fits=fits, rate=share, ci95_low=low,
+        ci95_high=high, raters_least=int(by_item["raters"].to_numpy().min()),
+    )  # fmt: skip

@@ -1,0 +1,45 @@
+"""Held conversations: whether they are released. A verdict holds for that content and those reasons only."""
+
+from collections.abc import Collection
+
+import polars as pl
+
+from schemas.decision import ItemKind
+from schemas.review import Choice, QueueName, Verdict, Waiting
+from tasks.policy.review import content_of
+from tasks.review.review_queue import ReviewQueue
+from tasks.storage.tables import Store
+
+_CONTENT = ["conversation_id", "turns.list.element.text_id", "image_ids"]
+
+
+class HeldQueue(ReviewQueue):
+    """Conversations that a rule holds. A sheet of them names nothing but ids and reasons."""
+
+    name, title = QueueName.HELD.value, "Held conversations"
+    about = (
+        "A rule holds them until somebody has looked. Release overrules holds and nothing else; drop keeps the "
+        "conversation out. The next run, or `curate decide`, applies it."
+    )
+    choices = (Choice("r", Verdict.RELEASE.value, "Release"), Choice("d", Verdict.DROP.value, "Drop"))
+    tables = ("decisions", "conversations")
+
+    def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
+        """Every conversation that is held now, by id; `among`: also those that were held when a sheet was written."""
+        decisions = store.read("decisions", ["item_kind", "item_id", "held", "reasons"])
+        held = decisions.filter("held", item_kind=ItemKind.CONVERSATION.value)
+        reasons = dict(held.select("item_id", "reasons").iter_rows())
+        wanted = reasons if among is None else among
+        slices = store.read_slices("conversations", _CONTENT)
+        found = [rows.filter(pl.col("conversation_id").is_in(list(wanted))) for rows in slices]
+        rows = sorted((row for each in found for row in each.iter_rows(named=True)), key=lambda row: row[_CONTENT[0]])
+        return [
+            Waiting(
+                item_id=row["conversation_id"],
+                content_id=content_of(row),
+                conversation_id=row["conversation_id"],
+                question="Release it?",
+                reasons=tuple(sorted(reasons.get(row["conversation_id"], []))),
+            )
+            for row in rows
+        ]

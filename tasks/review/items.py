@@ -1,0 +1,138 @@
+"""Written items with their references: what people verify of them, and which raters qualify.
+
+A finding holds for the reference that its rater saw. Raters who miss too many items with known answers are left out.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from schemas.errors import BadInput, known_values
+from schemas.review import Choice, QueueName, Review, ShownText, Stretch, Waiting
+from schemas.written import SAMPLED, Fault
+from tasks.review.review_queue import NONE, Listed, ReviewQueue
+from tasks.review.sheets import read_rows
+from tasks.runtime.untrusted import one_line
+from tasks.storage.content_id import text_id
+from tasks.storage.queries.benches.item_verdicts import HARMFUL, INCORRECT
+from tasks.storage.queries.benches.written_items import ItemForJudging, item_members, items_for_judging
+from tasks.storage.tables import Store
+from tasks.storage.user_ids import Pseudonyms, store_key
+
+_YES = {"yes": True, "y": True, "true": True, "1": True, "no": False, "n": False, "false": False, "0": False}
+
+
+class WrittenQueue(ReviewQueue):
+    """Kept items that have a reference, of a benchmark, or of all that people wrote and the sampled one."""
+
+    name, title, many, needs_rater = QueueName.WRITTEN.value, "Written items", True, True
+    about = (
+        "Is the reference correct for this instruction about these images? Mark what is wrong with it, or save without "
+        "a mark when it is correct. `curate review results items` gives the yield; policy `authored` drops incorrect "
+        "items."
+    )
+    choices = (
+        Choice("1", INCORRECT, "Incorrect"),
+        Choice("2", Fault.CAPTION.value, "Incorrect: a caption says too little"),
+        Choice("3", Fault.REFERENCE.value, "Incorrect: the captions suffice, the reference is wrong"),
+        Choice("4", HARMFUL, "Offensive or bad advice"),
+    )
+    tables = ("bench_items", "bench", "captions", "references", "decisions", "conversations")
+
+    def __init__(self, bench: str | None = None) -> None:
+        self._bench = bench
+
+    def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
+        """The items, by id; a new reference makes an item wait again. `among`: also items that are not kept."""
+        items = {item.item_id: item for item in self._items(store) if item.reference}
+        found = [_waiting(items[name], items[name].reference or "") for name in sorted(items)]
+        if among is None:
+            return found
+        every = {name for bench in self._benches(store) for name in item_members(store, bench)["item_id"]}
+        return [*found, *(Waiting(name, "", name, "") for name in sorted(every & set(among) - items.keys()))]
+
+    def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
+        """Instructions and images."""
+        return {
+            item.item_id: Listed([_text("Instruction", item.instruction)], item.image_ids)
+            for item in self._items(store)
+        }
+
+    def rater(self, store: Store, name: str) -> str:
+        """A keyed hash."""
+        return str(Pseudonyms(store_key(store)).user_id(name))
+
+    def earlier(self, cells: Mapping[str, str]) -> Mapping[str, str]:
+        """The verdict for the columns correct, fault and harmful. Raises BadInput."""
+        if not cells.get("correct"):
+            return {"verdict": ""}
+        correct, harmful = _truth(cells, "correct"), bool(cells.get("harmful")) and _truth(cells, "harmful")
+        fault = cells.get("fault", "").lower()
+        if fault and correct:
+            raise BadInput("a correct item has no fault")
+        if fault and fault not in list(Fault):
+            raise BadInput(f"fault {known_values(one_line(fault, 40), list(Fault))}")
+        said = [*([] if correct else [fault or INCORRECT]), *([HARMFUL] if harmful else [])]
+        return {"verdict": " ".join(said) or NONE}
+
+    def _items(self, store: Store) -> Iterator[ItemForJudging]:
+        return (item for bench in self._benches(store) for item in items_for_judging(store, bench))
+
+    def _benches(self, store: Store) -> list[str]:
+        return (
+            [self._bench] if self._bench else [*sorted(store.read("bench_items", ["bench"])["bench"].unique()), SAMPLED]
+        )
+
+
+def qualified(given: Sequence[Review], known: Mapping[str, bool], least: float) -> tuple[list[Review], int]:
+    """The verdicts of raters who have at least this share of the items with known answers right, and some of them.
+
+    With the number of raters who are left out. `known`: item -> whether it is correct.
+    """
+    right: dict[str, list[bool]] = {str(review.reviewer): [] for review in given}
+    for review in given:
+        if review.item_id in known:
+            found_correct = not {INCORRECT, *Fault} & set(review.verdict.split())
+            right[str(review.reviewer)].append(found_correct == known[str(review.item_id)])
+    out = {rater for rater, tasks in right.items() if not tasks or sum(tasks) / len(tasks) < least}
+    return [review for review in given if review.reviewer not in out], len(out)
+
+
+def read_qualification(file: Path) -> dict[str, bool]:
+    """Item -> whether it is correct. Raises BadInput for a file without such rows."""
+    found = {}
+    for where, cells in read_rows(file, ("item", "correct")):
+        try:
+            found[cells["item"]] = _truth(cells, "correct")
+        except BadInput as error:
+            raise BadInput(f"{where}: {error}") from None
+    if not found:
+        raise BadInput(f"{str(file)!r} holds no item; give items and whether they are correct")
+    return found
+
+
+def _truth(cells: Mapping[str, str], name: str) -> bool:
+    said = cells[name].lower()
+    if said not in _YES:
+        raise BadInput(f"{name} {one_line(cells[name], 40)!r}; give yes or no")
+    return _YES[said]
+
+
+def _waiting(item: ItemForJudging, reference: str) -> Waiting:
+    return Waiting(
+        item_id=item.item_id,
+        content_id=text_id(reference),
+        conversation_id=item.item_id,
+        question="What is wrong with the reference?",
+        texts=(*_captions(item.captions), _text("Reference", reference)),
+        beside=True,
+        blinded=True,
+    )
+
+
+def _captions(captions: list[str]) -> Iterator[ShownText]:
+    for number, caption in enumerate(captions, 1):
+        yield _text(f"Caption of image {number}" if len(captions) > 1 else "Caption", caption)
+
+
+def _text(heading: str, text: str) -> ShownText:
+    return ShownText(heading, (Stretch(text),))

@@ -1,0 +1,120 @@
+"""The interface of a queue: items that wait for people, the verdicts that they may give, and how items are named."""
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from schemas.errors import BadInput, known_values
+from schemas.review import Choice, Review, ShownText, Waiting
+from tasks.runtime.untrusted import one_line
+from tasks.signals.tag_evaluation import drawn
+from tasks.storage.content_id import combined_id
+from tasks.storage.tables import Store
+
+NONE = "none"
+"""Verdict of a queue with several choices when none of them applies."""
+
+
+class Listed(NamedTuple):
+    """What a sheet has of an item beside the item's own texts, because no sheet has the whole conversation."""
+
+    texts: Sequence[ShownText] = ()
+    """Texts, as they would be released."""
+    image_ids: Sequence[str] = ()
+    """Images, as they would be released."""
+
+
+class ReviewQueue(Protocol):
+    """Items of one kind that wait for people, and the verdicts that they may give."""
+
+    name: str
+    """In links and in the column `queue`: lower-case letters and underscores."""
+    title: str
+    """On the pages."""
+    about: str
+    """What is asked, and what becomes of a verdict, in a sentence or two."""
+    choices: Sequence[Choice]
+    """The allowed verdicts with their keys; `n`, `o` and `u` are the pages' own keys."""
+    many: bool = False
+    """Whether several choices may hold at once; the verdict is then their names, or `none`."""
+    tables: Sequence[str]
+    """Tables that the items are made from; a change of one has them made again."""
+    needs_rater: bool = False
+    """Whether a verdict of a sheet needs to say whose it is."""
+    named_by_file: bool = False
+    """Whether a sheet without a reviewer is its file's namesake's."""
+
+    @abstractmethod
+    def waiting(self, store: Store, among: Collection[str] | None = None) -> Sequence[Waiting]:
+        """The items, in the order in which they are asked about; also those that were reviewed.
+
+        With `among`, those of the items with these names on a sheet that a verdict can be stored on, whether or not
+        they were drawn or still wait.
+        """
+        ...
+
+    def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
+        """Item id -> what a sheet has of it beside its texts."""
+        return {}
+
+    def sheet_name(self, item: Waiting) -> str:
+        """The item's name on a sheet: its id, unless that says what is to stay hidden."""
+        return item.item_id
+
+    def rater(self, store: Store, name: str) -> str:
+        """The reviewer that is stored for a name on a sheet."""
+        return name
+
+    def earlier(self, cells: Mapping[str, str]) -> Mapping[str, str]:
+        """The cells `verdict` and `reasons` of a line of an earlier version's sheet, or none. Raises BadInput."""
+        return {}
+
+
+class Subject(NamedTuple):
+    """What a verdict holds for."""
+
+    item_id: str
+    content_id: str
+    reasons: tuple[str, ...]
+
+
+def subject_of(item: Waiting) -> Subject:
+    """What a verdict on an item holds for."""
+    return Subject(item.item_id, item.content_id, item.reasons)
+
+
+def fingerprint(item: Waiting) -> str:
+    """A hash of what an item shows and asks; it comes back with the verdict."""
+    texts = [stretch.text + "\0" + stretch.hidden for text in item.texts for stretch in text.stretches]
+    asked = [item.item_id, item.content_id, *item.reasons, item.question]
+    return combined_id("shown for review", [*asked, *item.image_ids, *texts])
+
+
+def sampled(ids: Iterable[str], size: int, seed: int, among: Collection[str] | None) -> list[str]:
+    """A sample of ids by hash, or all of them that are `among` others."""
+    return drawn(ids, size, seed) if among is None else [each for each in ids if each in among]
+
+
+def verdict_of(queue: ReviewQueue, said: Sequence[str]) -> str:
+    """The stored verdict for chosen ones. Raises BadInput for one that the queue does not have, and for several."""
+    allowed = [choice.verdict for choice in queue.choices]
+    if odd := [each for each in said if each not in allowed]:
+        raise BadInput(f"unknown verdict {known_values(one_line(odd[0], 40), [*allowed, *([NONE] * queue.many)])}")
+    if len(said) != 1 and not queue.many:
+        raise BadInput(f"this queue takes one verdict: {', '.join(allowed)}")
+    return " ".join(each for each in allowed if each in said) or NONE
+
+
+def review_of(queue: ReviewQueue, item: Waiting, verdict: str, reviewer: str, now: datetime) -> Review:
+    """The row of `reviews` for a verdict on an item."""
+    return Review(
+        conversation_id=item.conversation_id,
+        content_id=item.content_id,
+        reasons=list(item.reasons),
+        verdict=verdict,
+        queue=queue.name,
+        item_id=item.item_id,
+        reviewer=reviewer,
+        reviewed_at=now,
+    )

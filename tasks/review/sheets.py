@@ -1,0 +1,262 @@
+"""Sheets (CSV) of the items of queues: written for people to fill in, and read back as verdicts.
+
+Each line is one item. People write into `verdict` one of `choices`, or several where several may hold, and into
+`reviewer` who they are. Filled-in sheets of earlier versions are read, too: their columns had other names.
+"""
+
+import csv
+import io
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from schemas.errors import BadInput, known_values, why_unreadable
+from schemas.review import Review, ShownText, Waiting
+from tasks.review.review_queue import NONE, Listed, ReviewQueue, review_of, verdict_of
+from tasks.runtime.untrusted import csv_text, one_line
+from tasks.storage.content_id import ID_DIGITS
+from tasks.storage.queries.images import StoredImages
+from tasks.storage.tables import Store
+
+CELL_CHARACTERS_MAX = 32_000
+"""Spreadsheets cut cells off at 32,767 characters."""
+BEFORE = ("queue", "item", "content_id", "reasons", "question", "images")
+AFTER = ("choices", "verdict", "reviewer")
+_EARLIER = {
+    "item": ("item_id", "document_id", "conversation_id"),
+    "content_id": ("reference_id",),
+    "verdict": ("label",),
+    "reviewer": ("rater",),
+}
+"""Column -> its names in sheets of earlier versions."""
+
+
+class Written(NamedTuple):
+    """What was written."""
+
+    items: int
+    """Lines of the sheet."""
+    images: int
+    """Images that the sheet names."""
+
+
+def write_sheet(store: Store, queues: Sequence[ReviewQueue], folder: Path, unmasked: bool = False) -> Written:
+    """Write `sheet.csv` and the images it names into a folder.
+
+    `unmasked`: personal data that is asked about stands in its text, and images are written that may show a person.
+    Raises BadInput when the folder has a sheet already, or an image is lost.
+    """
+    file = folder / "sheet.csv"
+    if file.exists():
+        raise BadInput(f"{str(file)!r} exists, and may be filled in; give another folder as --out")
+    lines, image_ids = _lines(store, queues, unmasked)
+    names = _write_images(store, image_ids, folder / "images")
+    for line in lines:
+        line["images"] = " ".join(names[each] for each in line["images"].split())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(_csv(lines), encoding="utf-8")
+    return Written(len(lines), len(names))
+
+
+def sheet_csv(store: Store, queues: Sequence[ReviewQueue], unmasked: bool = False) -> str:
+    """The sheet alone; its column `images` has their ids."""
+    return _csv(_lines(store, queues, unmasked)[0])
+
+
+def _lines(store: Store, queues: Sequence[ReviewQueue], unmasked: bool) -> tuple[list[dict[str, str]], set[str]]:
+    """The lines of a sheet, whose `images` are ids, and these ids."""
+    lines, image_ids = list[dict[str, str]](), set[str]()
+    for queue in queues:
+        items = queue.waiting(store)
+        listed = queue.listed(store, items)
+        for item in items:
+            beside = listed.get(item.item_id, Listed())
+            images = [*beside.image_ids, *(item.image_ids if unmasked else ())]
+            image_ids |= {*images}
+            texts = {_column(text): _text(text, unmasked) for text in (*beside.texts, *item.texts)}
+            lines.append(_line(queue, item, images, texts))
+    return lines, image_ids
+
+
+def _line(queue: ReviewQueue, item: Waiting, images: Sequence[str], texts: Mapping[str, str]) -> dict[str, str]:
+    names = [choice.verdict for choice in queue.choices]
+    cells = {
+        "queue": queue.name,
+        "item": queue.sheet_name(item),
+        "content_id": item.content_id,
+        "reasons": " ".join(item.reasons),
+        "question": item.question,
+        "images": " ".join(images),
+        **texts,
+        "choices": " ".join([*names, f"or {NONE}"]) if queue.many else " | ".join(names),
+        "verdict": "",
+        "reviewer": "",
+    }
+    return {name: csv_text(text, CELL_CHARACTERS_MAX) for name, text in cells.items()}
+
+
+def _column(text: ShownText) -> str:
+    return text.heading.lower().replace(" ", "_")
+
+
+def _text(text: ShownText, unmasked: bool) -> str:
+    """The whole text; what is asked about stands between ⟦ ⟧, by its type alone unless it is to be unmasked."""
+    return "".join(
+        f"⟦{each.text if unmasked else each.hidden}⟧" if each.hidden else each.text for each in text.stretches
+    )
+
+
+def _csv(lines: Sequence[Mapping[str, str]]) -> str:
+    between = dict.fromkeys(name for line in lines for name in line if name not in (*BEFORE, *AFTER))
+    sink = io.StringIO()
+    writer = csv.DictWriter(sink, [*BEFORE, *between, *AFTER], restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return sink.getvalue()
+
+
+def _write_images(store: Store, wanted: Collection[str], folder: Path) -> Mapping[str, str]:
+    """Image id -> its file's name."""
+    if not wanted:
+        return {}
+    stored, names = StoredImages(store, "images", "redacted_images"), dict[str, str]()
+    if lost := sorted(set(wanted) - stored.part_of.keys()):
+        raise BadInput(f"image {lost[0]!r} of an item is lost; put the store's copy back, or decide again")
+    folder.mkdir(parents=True, exist_ok=True)
+    for image_id in stored.ordered(wanted):
+        image = stored[image_id]
+        names[image_id] = f"{image_id}.{'png' if image.format == 'png' else 'jpg'}"
+        (folder / names[image_id]).write_bytes(image.bytes)
+    return names
+
+
+class Filled(NamedTuple):
+    """What filled-in sheets say."""
+
+    reviews: Sequence[Review]
+    """The verdicts, not yet stored."""
+    open: int
+    """Lines without a verdict."""
+    elsewhere: Sequence[str]
+    """Lines (file and number) whose item is not in the store, or not any more."""
+
+
+def read_sheets(
+    store: Store, queues: Sequence[ReviewQueue], files: Sequence[Path], reviewer: str, now: datetime
+) -> Filled:
+    """The verdicts of filled-in sheets; `reviewer` gave those that name nobody.
+
+    A verdict is about the content and the reasons that its line has. Raises BadInput for a line that cannot be used,
+    and when no item is in the store.
+    """
+    lines = [line for file in files for line in _read(file, queues, reviewer)]
+    names = {queue.name: {line.cells["item"] for line in lines if line.queue is queue} for queue in queues}
+    items = {queue.name: _by_name(queue, store, names[queue.name]) for queue in queues}
+    found, elsewhere, seen = list[Review](), list[str](), dict[tuple[str, ...], str]()
+    filled_in = [line for line in lines if line.cells["verdict"]]
+    for line in filled_in:
+        item, verdict = items[line.queue.name].get(line.cells["item"]), _verdict(line)
+        if item is None:
+            elsewhere.append(line.where)
+            continue
+        shown = _as_shown(item, line)
+        key = (line.queue.name, shown.item_id, line.reviewer, *shown.reasons)
+        if key in seen:
+            raise BadInput(f"{line.where}: {one_line(line.reviewer, 40)!r} has this item in {seen[key]}; keep one")
+        seen[key] = line.where
+        found.append(review_of(line.queue, shown, verdict, line.queue.rater(store, line.reviewer), now))
+    if elsewhere and not found:
+        raise BadInput(f"{elsewhere[0]}: this item is not in store {store.root!r}, nor is any other of the sheet")
+    return Filled(found, len(lines) - len(filled_in), elsewhere)
+
+
+def read_rows(file: Path, needed: Sequence[str]) -> list[tuple[str, dict[str, str]]]:
+    """(file and line, cells without spaces around them) of a CSV file. Raises BadInput for one that is none."""
+    try:
+        reader = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8-sig"), newline=""))
+        rows = [(reader.line_num, row) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise BadInput(f"sheet {str(file)!r} cannot be read ({why_unreadable(error)})") from None
+    columns = reader.fieldnames or ()
+    if lacking := [name for name in needed if not {name, *_EARLIER.get(name, ())} & {*columns}]:
+        raise BadInput(f"sheet {str(file)!r}, line 1: lacks the column {', '.join(lacking)}; see `curate review out`")
+    found = []
+    for number, row in rows:
+        where = f"sheet {str(file)!r}, line {number}"
+        if None in row or None in row.values():
+            raise BadInput(f"{where}: has not as many cells as line 1")
+        found.append((where, {name: text.strip() for name, text in row.items()}))
+    return found
+
+
+class _Line(NamedTuple):
+    """A line of a sheet."""
+
+    where: str
+    """File and number."""
+    cells: dict[str, str]
+    """Column -> text, with today's names of columns and a verdict, which is empty where nobody gave one."""
+    queue: ReviewQueue
+    reviewer: str
+    """Empty where nobody is named and nobody needs to be."""
+
+
+def _read(file: Path, queues: Sequence[ReviewQueue], reviewer: str) -> Iterator[_Line]:
+    known = {queue.name: queue for queue in queues}
+    for where, cells in read_rows(file, ("item",)):
+        for name, others in _EARLIER.items():
+            if name not in cells and (other := next((each for each in others if each in cells), None)):
+                cells[name] = cells[other]
+        name = cells.get("queue", queues[0].name)
+        if name not in known:
+            raise BadInput(f"{where}: queue {known_values(one_line(name, 40), known)}")
+        queue = known[name]
+        if "verdict" not in cells:
+            cells |= _of_earlier(queue, where, cells)
+        who = one_line(cells.get("reviewer", "")) or reviewer or (file.stem if queue.named_by_file else "")
+        if queue.needs_rater and cells["verdict"] and not who:
+            raise BadInput(f"{where}: no reviewer; write who filled the line in, or give --reviewer: any name will do")
+        yield _Line(where, cells, queue, who)
+
+
+def _of_earlier(queue: ReviewQueue, where: str, cells: Mapping[str, str]) -> Mapping[str, str]:
+    """The cells that a line of an earlier version's sheet stands for. Raises BadInput where there is no verdict."""
+    try:
+        found = queue.earlier(cells)
+    except BadInput as error:
+        raise BadInput(f"{where}: {error}") from None
+    if not found:
+        raise BadInput(f"{where}: the sheet lacks the column verdict; see `curate review out`")
+    return found
+
+
+def _by_name(queue: ReviewQueue, store: Store, names: Collection[str]) -> dict[str, Waiting]:
+    """Name on a sheet, as a cell has it -> item."""
+    if not names:
+        return {}
+    asked = {*names, *(name.removeprefix("'") for name in names)}  # a cell that looked like a formula
+    named = {queue.sheet_name(item): item for item in queue.waiting(store, asked)}
+    return {csv_text(name, CELL_CHARACTERS_MAX): item for name, item in named.items()} | named
+
+
+def _verdict(line: _Line) -> str:
+    """The verdict of a cell, in any case; words that are apart where several may hold."""
+    queue = line.queue
+    names = {choice.verdict.lower(): choice.verdict for choice in queue.choices}
+    flat = " ".join(line.cells["verdict"].lower().replace(",", " ").split())
+    said = [] if queue.many and flat == NONE else flat.split() if queue.many else [flat]
+    try:
+        return verdict_of(queue, [names.get(each, each) for each in said])
+    except BadInput as error:
+        raise BadInput(f"{line.where}: {error}") from None
+
+
+def _as_shown(item: Waiting, line: _Line) -> Waiting:
+    """The item with the content and the reasons of its line."""
+    cells = line.cells
+    content = cells.get("content_id", item.content_id)
+    if len(content) != len(item.content_id or "0" * ID_DIGITS):
+        raise BadInput(f"{line.where}: content_id was changed; leave that column as it was written")
+    reasons = tuple(sorted(cells["reasons"].split())) if "reasons" in cells else item.reasons
+    return item._replace(content_id=content, reasons=reasons)

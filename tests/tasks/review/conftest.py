@@ -1,0 +1,61 @@
+"""The hostile store, and for each kind of question a store that has something to ask."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tasks.storage.tables import Store
+from tests.generated_bench import decided, settings_for
+from tests.looked_store import Looked, looked_store
+from tests.reviewed_store import held_store
+from tests.small_store import small_store
+from tests.visit_bench import visit_bench
+from tests.voted_store import voted
+
+ANSWERS = {"x": "A cup of {}.", "y": "=A plate. <script>alert(1)</script>"}
+
+
+@pytest.fixture(scope="session")
+def looked(tmp_path_factory) -> Looked:
+    """The hostile store. Do not write to it."""
+    return looked_store(tmp_path_factory.mktemp("looked"))
+
+
+@pytest.fixture
+def store(looked, tmp_path) -> Store:
+    """A copy of the hostile store in which four conversations are held."""
+    return held_store(looked.store, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def made(looked, tmp_path_factory) -> Callable[[str], Store]:
+    """A function that makes the store of a kind, each once. Do not write to it."""
+    folder, known = tmp_path_factory.mktemp("asked"), dict[Callable[[Path], Store], Store]()
+
+    def hostile(folder: Path) -> Store:
+        return held_store(looked.store, folder)
+
+    def written(folder: Path) -> Store:
+        return visit_bench(folder, ANSWERS)
+
+    def generated(folder: Path) -> Store:
+        return decided(settings_for(folder / "store", general=1, fine=1, levels=["easy"]))
+
+    makers = {"battles": voted, "items": written, "preferences": written, "generated": generated}
+    makers |= {"failures": small_store} | dict.fromkeys(("held", "tags", "alarms"), hostile)
+
+    def of_kind(kind: str) -> Store:
+        maker = makers[kind]
+        if maker not in known:
+            known[maker] = maker(folder / maker.__name__)
+        return known[maker]
+
+    return of_kind
+
+
+@pytest.fixture
+def asking(made, tmp_path) -> Callable[[str], Store]:
+    """A function that gives a copy of the store of a kind."""
+    return lambda kind: Store(str(shutil.copytree(made(kind).root, tmp_path / "asking")))

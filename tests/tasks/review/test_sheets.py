@@ -1,0 +1,261 @@
+"""Sheets of every kind: written, filled in, and read back; also those of earlier versions, and those that are bad."""
+
+import csv
+import json
+from itertools import pairwise
+
+import polars as pl
+import pytest
+
+from flows.commands.review_kinds import KINDS, Wanted, queues_of
+from tasks.providers import Providers
+from tasks.review.battles import is_swapped, item_of
+from tasks.signals.steps import signal_versions
+from tasks.storage.reviews import reviews_of
+from tests.builders import facts_frame
+from tests.generated_bench import NAME
+from tests.looked_store import EMAIL
+from tests.visit_bench import HIDDEN
+from tests.voted_store import MODELS, SECRETS
+
+HELD = "conversation_id,content_id,reasons,verdict"
+ITEMS = "item,reference_id,rater,correct,fault,harmful"
+GENERATED = "item_id,guideline,description_fits,question_fits"
+BATTLES = [f"b{n}" for n in range(len(MODELS))]
+OPTIONS = {"items": ("--bench", "b"), "preferences": ("--bench", "b"), "generated": ("--bench", NAME)}
+
+
+def rows_of(file):
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def filled(rows, file, **cells):
+    """A file with these rows, in which some cells are filled in; a cell may be a function of its row."""
+    told = [row | {name: cell(row) if callable(cell) else cell for name, cell in cells.items()} for row in rows]
+    with file.open("w", encoding="utf-8", newline="") as lines:
+        writer = csv.DictWriter(lines, told[0])
+        writer.writeheader()
+        writer.writerows(told)
+    return file
+
+
+@pytest.fixture
+def sheet(asking, curate, tmp_path):
+    """A function that writes the sheet of a kind: its store and its rows."""
+
+    def written(kind, *options):
+        store, out = asking(kind), tmp_path / "sheet"
+        code, printed, err = curate("review", "out", kind, "--store", store.root, "--out", out, *options)
+        assert (code, printed.strip()) == (0, str(out / "sheet.csv")), err
+        return store, rows_of(out / "sheet.csv")
+
+    return written
+
+
+@pytest.fixture
+def take(curate):
+    """A function that runs `curate review in` on the benchmark of the kind's store."""
+    return lambda store, kind, *files: curate(
+        "review", "in", kind, *files, "--store", store.root, *OPTIONS.get(kind, ())
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sheet_comes_back_as_verdicts_on_what_was_shown(sheet, take, curate, tmp_path, kind):
+    store, rows = sheet(kind, *OPTIONS.get(kind, ()))
+    waiting = queues_of([kind], Wanted(store.root, bench=dict([OPTIONS.get(kind, ("", None))]).get("--bench")))
+    choice = {queue.name: queue.choices[-1].verdict for queue in waiting}
+    assert rows and all(row["verdict"] == row["reviewer"] == "" for row in rows)
+    assert all((tmp_path / "sheet" / "images" / name).is_file() for row in rows for name in row["images"].split())
+    file = filled(rows, tmp_path / "ann.csv", verdict=lambda row: choice[row["queue"]].upper(), reviewer="Ann")
+    code, out, err = take(store, kind, file)
+    assert code == 0 and out.startswith(f"{len(rows)} verdicts") and out.endswith(f"; {KINDS[kind].next}\n"), err
+    given = reviews_of(store)
+    assert sorted(given["verdict"]) == sorted(choice[row["queue"]] for row in rows)
+    assert set(given["queue"]) == {row["queue"] for row in rows} <= {*KINDS[kind].queues}
+    asked = {(item.item_id, item.content_id, item.reasons) for queue in waiting for item in queue.waiting(store)}
+    rows = given.select("item_id", "content_id", "reasons").iter_rows()
+    assert {(item, content, tuple(reasons)) for item, content, reasons in rows} <= asked
+    hashed = kind in ("items", "generated")
+    assert {len(name) for name in given["reviewer"]} == {24 if hashed else 3}
+    code, _, err = curate("review", "out", kind, "--store", store.root, "--out", tmp_path / "sheet")
+    assert code == 2 and ("may be filled in" in err or "--bench" in err)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_verdict_is_none_and_a_later_one_replaces_an_earlier_one(sheet, take, tmp_path, kind):
+    store, rows = sheet(kind, *OPTIONS.get(kind, ()))
+    code, out, _ = take(store, kind, filled(rows, tmp_path / "open.csv"))
+    assert code == 0 and f"{len(rows)} left open" in out and reviews_of(store).is_empty()
+    (queue, *_) = queues_of([kind], Wanted(store.root, bench=(OPTIONS.get(kind) or ("", None))[1]))
+    first = [row for row in rows if row["queue"] == queue.name][:1]
+    for choice in (queue.choices[0], queue.choices[1]):
+        take(store, kind, filled(first, tmp_path / "ann.csv", verdict=choice.verdict, reviewer="Ann"))
+    assert reviews_of(store)["verdict"].to_list() == [queue.choices[1].verdict]
+
+
+@pytest.mark.parametrize(
+    ("kind", "named", "line", "verdict", "who"),
+    [
+        ("held", HELD, "c0,{content_id},odd_image,DROP", "drop", ""),
+        ("failures", "document_id,conversation_id,verdict", "{item},x,Safety", "safety", ""),
+        ("battles", "item,images,prompt,left,right,label", "{item},,,,,both  BAD", "both bad", "ann"),
+        ("preferences", "item,images,prompt,left,right,label", "{item},,,,,Left", "left", "ann"),
+        ("preferences", "item,label,rater", "{item},right,Bob", "right", "Bob"),
+        ("items", ITEMS, "{item},{content_id},bea,yes,,", "none", None),
+        ("items", ITEMS, "{item},{content_id},b,n,Caption,y", "caption harmful", None),
+        ("generated", f"{GENERATED},reviewer", "{item},Read,Yes,no,cid", "description_fits", None),
+    ],
+)  # fmt: skip
+def test_a_filled_in_sheet_of_an_earlier_version_is_read(sheet, take, tmp_path, kind, named, line, verdict, who):
+    store, rows = sheet(kind, *OPTIONS.get(kind, ()))
+    file = tmp_path / "ann.csv"
+    file.write_text(f"{named}\n{line.format(**rows[0])}\n", encoding="utf-8-sig")
+    code, _, err = take(store, kind, file)
+    assert code == 0, err
+    (row,) = reviews_of(store).to_dicts()
+    assert row["verdict"] == verdict and row["reviewer"] == (row["reviewer"] if who is None else who)
+    assert row["content_id"] == (rows[0]["content_id"] if "{content_id}" in line else row["content_id"])
+    assert row["reasons"] == {"held": ["odd_image"], "generated": ["guided"]}.get(kind, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "told"),
+    [
+        ("held", "id,verdict\nc0,drop\n", "line 1: lacks the column item"),
+        ("held", '{"verdict": "release"}\n', "line 1: lacks the column item"),
+        ("held", "", "line 1: lacks the column item"),
+        ("held", "conversation_id\nc0\n", "line 2: the sheet lacks the column verdict"),
+        ("held", f"{HELD}\nc0,x\n", "line 2: has not as many cells as line 1"),
+        ("held", f"{HELD}\nc0,x,y,maybe\n", "line 2: unknown verdict 'maybe'. Known: drop, release."),
+        ("held", f"{HELD}\nc0,x,y,drop\n", "line 2: content_id was changed"),
+        ("held", f"{HELD}\nnone,x,y,drop\n", "line 2: this item is not in store"),
+        ("held", "queue,item,verdict\ntags,c0,ocr\n", "line 2: queue 'tags'. Known: held."),
+        ("failures", "document_id,verdict\nx,ugly\n", "line 2: unknown verdict 'ugly'"),
+        ("battles", f"item,label\n{item_of('b0')},lefft\n", "unknown verdict 'lefft'. Known: NA, both bad, left"),
+        ("preferences", "item,label\n0123,tie\n", "unknown verdict 'tie'. Known: left, right."),
+        ("tags", "item,verdict\nx,ocr none\n", "unknown verdict 'none'"),
+        ("generated", f"{GENERATED}\nx,,maybe,no\n", "2: description_fits 'maybe'"),
+        ("generated", "item,verdict\nx,none\n", "line 2: no reviewer; write who"),
+        ("items", f"{ITEMS}\ni0,{'0' * 32},bea,perhaps,,\n", "line 2: correct 'perhaps'; give yes or no"),
+        ("items", f"{ITEMS}\ni0,{'0' * 32},bea,yes,caption,\n", "line 2: a correct item has no fault"),
+        ("items", f"{ITEMS}\ni0,{'0' * 32},bea,no,capt,\n", "line 2: fault 'capt'"),
+        ("items", f"{ITEMS}\ni0,{'0' * 31},bea,no,,\n", "line 2: content_id was changed"),
+        ("items", f"{ITEMS}\n" + f"i0,{'0' * 32},bea,no,,\n" * 2, "line 3: 'bea' has this item in sheet"),
+    ],
+)
+def test_a_bad_line_is_one_clear_error_and_stores_nothing(asking, curate, tmp_path, kind, text, told):
+    store, file = asking(kind), tmp_path / "bad.csv"
+    file.write_text(text)
+    code, out, err = curate("review", "in", kind, file, "--store", store.root, *OPTIONS.get(kind, ()))
+    assert (code, out, err.count("\n")) == (2, "", 1) and told in err
+    assert reviews_of(store).is_empty()
+
+
+def test_what_is_not_in_the_store_any_more_is_left_out_and_told(sheet, take, tmp_path):
+    store, rows = sheet("held")
+    gone = rows[1] | {"item": "gone"}
+    code, out, err = take(store, "held", filled([rows[0], gone], tmp_path / "ann.csv", verdict="drop"))
+    assert code == 0 and out.startswith("1 verdicts (0 release, 1 drop)")
+    assert "1 lines are on items that the store does not have, or not any more: " in err and "line 3" in err
+
+
+def test_a_verdict_on_what_is_no_longer_held_is_stored_all_the_same(sheet, take, tmp_path):
+    store, rows = sheet("held")
+    store.replace("decisions", store.read("decisions").filter(~store.read("decisions")["held"]))
+    take(store, "held", filled(rows, tmp_path / "bob.csv", verdict="drop"))
+    assert reviews_of(store).height == len(rows)
+
+
+def test_a_sheet_for_experts_shows_no_model_no_vote_and_no_battle_that_a_release_lacks(sheet, tmp_path):
+    _, rows = sheet("battles")
+    assert len(rows) == len(MODELS) and {is_swapped(row["item"]) for row in rows} == {True, False}
+    for row in rows:
+        n = int(row["prompt"].split()[1][0])
+        sides = ["'=left", "Right"]  # a cell that a spreadsheet takes for a formula is guarded
+        assert [row[side].split()[0] for side in ("left", "right")] == sides[:: -1 if is_swapped(row["item"]) else 1]
+        assert row["item"] == item_of(f"b{n}") and len(row["images"].split()) == 2
+    text = (tmp_path / "sheet" / "sheet.csv").read_text(encoding="utf-8")
+    assert not any(word in text for word in ("ant,", "bee", "model_", *SECRETS))
+
+
+def test_a_sheet_of_preferences_shows_no_model_and_no_hidden_item(sheet, tmp_path):
+    _, rows = sheet("preferences", "--bench", "b", "--tuples", "4")
+    text = (tmp_path / "sheet" / "sheet.csv").read_text(encoding="utf-8")
+    assert len(rows) == 4 and HIDDEN not in text and "reference," not in text
+    assert {row["left"].split()[1] == "cup" for row in rows} == {True, False}  # sides by hash
+
+
+def test_personal_data_is_on_a_sheet_only_where_it_is_asked_for(asking, curate, tmp_path):
+    store = asking("alarms")
+    code, masked, _ = curate("review", "out", "alarms", "--store", store.root)
+    assert code == 0 and "⟦email⟧" in masked and EMAIL not in masked
+    out = tmp_path / "open"
+    curate("review", "out", "alarms", "--store", store.root, "--out", out, "--unmasked")
+    assert f"⟦{EMAIL}⟧" in (out / "sheet.csv").read_text() and len(list((out / "images").iterdir())) == 1
+
+
+def test_battles_are_drawn_evenly_of_one_language_and_of_one_slice(asking, curate):
+    store = asking("battles")
+    read = lambda *options: curate("review", "out", "battles", "--store", store.root, *options)  # noqa: E731
+    counts = [read("--per-pair", per_pair)[1].count("sheet,") for per_pair in (1, 2, 9)]
+    assert counts[0] == 3 and counts[-1] == len(MODELS) and all(a <= b for a, b in pairwise(counts))
+    prompts = store.read("conversations").filter(pl.col("conversation_id").is_in(BATTLES[:2]))["prompt_id"]
+    spoken = {prompt: {"language": "de"} for prompt in prompts}
+    store.replace("signals/language", facts_frame("language", spoken, signal_versions(Providers())["language"]))
+    assert read("--language", "de")[1].count("sheet,") == 2
+    assert read("--slice", "exclude_ties")[1].count("sheet,") == 4
+    for wrong in (("--language", "Klingon"), ("--slice", "category:x")):
+        code, out, err = read(*wrong)
+        assert (code, out, err.count("\n")) == (2, "", 1) and f"{wrong[1]}'. Known: " in err
+
+
+def shown_as(row, vote):
+    """A vote on a battle as an expert gives it, who may see the sides exchanged."""
+    return {"left": "right", "right": "left"}.get(vote, vote) if is_swapped(row["item"]) else vote
+
+
+def test_experts_are_held_against_the_people_and_each_other(sheet, take, curate, tmp_path):
+    store, rows = sheet("battles")
+    votes = dict(zip(map(item_of, BATTLES), ("left", "right", "tie", "both bad", "left", "left"), strict=True))
+    ann = filled(rows, tmp_path / "ann.csv", verdict=lambda row: shown_as(row, votes[row["item"]]))
+    first = item_of(BATTLES[0])
+    bob = filled(rows, tmp_path / "bob.csv", verdict=lambda row: (row["item"] != first and shown_as(row, "left")) or "")
+    take(store, "battles", ann, bob)
+    _, out, err = curate("review", "results", "battles", "--store", store.root, "--json")
+    found = list(map(json.loads, out.splitlines()))
+    table = {(row["a"], row["b"]): (row["items"], row["accuracy"]) for row in found[:3]}
+    assert table == {("people", "ann"): (6, 1.0), ("people", "bob"): (5, 0.4), ("ann", "bob"): (5, 0.4)}, err
+    assert (found[3]["raters"], found[3]["agreeing"], found[-1]["board"]) == (2, 2, "experts")
+
+
+def test_raters_who_miss_known_answers_are_left_out(sheet, curate, tmp_path):
+    store, rows = sheet("items", "--bench", "b")
+    known = tmp_path / "known.csv"
+    known.write_text("item,correct\ni0,yes\n")
+    good = filled(rows, tmp_path / "good.csv", verdict="none", reviewer="ann")
+    careless = filled(rows, tmp_path / "careless.csv", verdict="incorrect harmful", reviewer="dan")
+    code, out, err = curate("review", "in", "items", good, careless, "--store", store.root, "--qualification", known)
+    assert code == 0 and f"{len(rows)} verdicts of 1 reviewer on {len(rows)} items, 1 rater left out;" in out, err
+    code, _, err = curate("review", "in", "held", good, "--store", store.root, "--qualification", known)
+    assert code == 2 and "--qualification is for the kind items" in err
+    known.write_text("item,correct\ni0,maybe\n")
+    code, _, err = curate("review", "in", "items", good, "--store", store.root, "--qualification", known)
+    assert code == 2 and "line 2: correct 'maybe'; give yes or no" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("out", "tag"), "kind 'tag'. Known: alarms"),
+        (("results", "items"), "give --bench NAME"),
+        (("results", "preferences", "--bench", "b"), "--battles FILE"),
+        (("results", "battles"), "no expert reviewed a battle"),
+        (("out", "preferences"), "give --bench NAME"),
+        (("in", "held", "none.csv"), "cannot be read"),
+    ],
+)
+def test_a_command_that_cannot_be_used_is_one_line(asking, curate, arguments, told):
+    code, out, err = curate("review", *arguments, "--store", asking("battles").root)
+    assert (code, out, err.count("\n")) == (2, "", 1) and told in err
