@@ -76,7 +76,7 @@ def _failures(wanted: Wanted) -> "list[ReviewQueue]":
 
 
 def _items(wanted: Wanted) -> "list[ReviewQueue]":
-    from tasks.bench.written.checks import check_known
+    from tasks.bench.written.written_items import check_known
     from tasks.review.items import WrittenQueue
     from tasks.storage.tables import Store
 
@@ -149,7 +149,7 @@ def queues_of(kinds: Sequence[str], wanted: Wanted) -> "list[ReviewQueue]":
 def anonymous_battles_of(wanted: Wanted) -> "pl.DataFrame":
     """The anonymous battles that a release would hold, of the language and slice. Raises BadInput for none."""
     from flows.evaluate import released_battles
-    from tasks.storage.queries.shown_battles import anonymous_battles
+    from tasks.evaluate.shown_battles import anonymous_battles
 
     battles = anonymous_battles(released_battles(wanted.settings))
     for name in filter(None, [wanted.language and f"language:{wanted.language}", wanted.slice_name]):
@@ -168,7 +168,7 @@ def _ids_of_slice(settings: "Settings", name: str) -> "pl.DataFrame":
     from tasks.leaderboard.votes import rateable
     from tasks.providers import Providers
     from tasks.signals.steps import signal_versions
-    from tasks.storage.queries.language_names import UNKNOWN, english_name
+    from tasks.storage.queries.conversation_features import UNKNOWN, english_name
     from tasks.storage.tables import Store
 
     rows = rateable(rated_battles(Store.existing(settings.store), signal_versions(Providers(settings.providers))))
@@ -183,8 +183,8 @@ def _ids_of_slice(settings: "Settings", name: str) -> "pl.DataFrame":
 def tuples_of(store: "Store", bench: str, hidden: bool) -> "tuple[list[Tuple], Stored]":
     """Every two answers to the items of a written benchmark, and their texts. Raises BadInput when there are none."""
     from tasks.agreement.text_metrics.stored import stored
+    from tasks.bench.written.written_items import items_for_judging
     from tasks.review.preferences import tuples
-    from tasks.storage.queries.benches.written_items import items_for_judging
 
     known = stored(store, bench, True)
     every = tuples(items_for_judging(store, bench), known, hidden)
@@ -197,7 +197,7 @@ def figures_of(store: "Store") -> "Figures":
     """Agreement of reviewers and precision of detectors."""
     from tasks.agreement.reviewers import reviewer_agreements
     from tasks.review.session import Figures
-    from tasks.storage.queries.benches.findings import detector_precisions
+    from tasks.storage.queries.findings import detector_precisions
     from tasks.storage.reviews import reviews_of
 
     return Figures(reviewer_agreements(reviews_of(store)), detector_precisions(store))

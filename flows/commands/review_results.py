@@ -46,16 +46,16 @@ def print_figures(figures: "Figures", queues: Collection[str], as_json: bool) ->
 
 def print_yields(store: "Store", bench: str, as_json: bool) -> None:
     """Items: shares that are correct, by images and family, how raters agree, and what the items are."""
-    from tasks.bench.written import yields
-    from tasks.bench.written.checks import check_known
+    from tasks.bench.written import figures
+    from tasks.bench.written.findings import finding_tables
+    from tasks.bench.written.written_items import check_known
     from tasks.providers.embedded.phrases import root_phrases
-    from tasks.storage.queries.benches import item_figures as figures
     from tasks.storage.tables import frame_of
 
     check_known(store, bench)
     facts = figures.facts_of_store(store, bench)
     tables = {
-        **yields.tables(store, bench),
+        **finding_tables(store, bench),
         "families": frame_of(figures.FamilyFigures, figures.family_figures(facts)),
         "asked_for": frame_of(figures.AskedFor, figures.asked_for(facts, root_phrases)),
         "pictured": frame_of(figures.Pictured, figures.pictured(facts)),
@@ -98,8 +98,8 @@ def print_experts(wanted: Wanted, as_json: bool, rounds: int) -> None:
 def write_battles(wanted: Wanted, file: Path) -> None:
     """Preferences as battles, with each rater as a keyed hash."""
     from tasks.review.preferences import majority_counts, preferred
+    from tasks.storage.keyed_ids import Pseudonyms, store_key
     from tasks.storage.lock import writing
-    from tasks.storage.user_ids import Pseudonyms, store_key
 
     with writing(wanted.store) as store:  # the first one makes the key
         every, _ = tuples_of(store, wanted.bench or "", True)

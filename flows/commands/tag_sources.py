@@ -12,15 +12,10 @@ from schemas.settings import Settings
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
 from tasks.providers import PROVIDERS, Providers
+from tasks.review.tags import reviewed_tags
 from tasks.runtime.timing import Measured
 from tasks.signals.documents import Documents
 from tasks.signals.loose_files import read_documents, read_labels
-from tasks.signals.reviews.tags import reviewed_tags
-from tasks.review.tags import reviewed_tags
-from tasks.signals import DOCUMENT_SIGNALS
-from tasks.signals.documents import Documents
-from tasks.signals.loose_files import read_documents, read_labels
-from tasks.signals.run import Measured
 from tasks.signals.tag_evaluation import Labels, Spoken, drawn, labels_of, spoken_in_store, spoken_of
 from tasks.storage.lock import writing
 from tasks.storage.queries.released import conversations_as_released

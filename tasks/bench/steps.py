@@ -23,8 +23,6 @@ from tasks.bench.failures import (
     typed,
     types_of_reviewers,
 )
-from tasks.bench.failure_evidence import described, kept_battles, said_by_tagger, types_of_reviewers
-from tasks.bench.failures import UNDECIDED, failure_pool, failure_rates, failure_set, typed
 from tasks.bench.pool import capped, draw_weights, eligible, first_of_alike
 from tasks.bench.representativeness import measures
 from tasks.runtime.timing import timed

@@ -10,9 +10,9 @@ import polars as pl
 
 from schemas.review import CANNOT_TELL, Choice, QueueName, ShownText, Stretch, Waiting
 from tasks.agreement.label_files import VOTES, Labels, labels_of
+from tasks.evaluate.shown_battles import ShownBattle, shown
 from tasks.review.review_queue import Listed, ReviewQueue
 from tasks.storage.content_id import combined_id
-from tasks.storage.queries.shown_battles import ShownBattle, shown
 from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store
 

@@ -9,13 +9,13 @@ from schemas.errors import BadInput, known_values
 from schemas.generated import GeneratedAspect, GeneratedDescription, GeneratedItem
 from schemas.generated_results import ReviewRow
 from schemas.review import Choice, QueueName, ShownText, Stretch, Waiting
+from tasks.bench.generate.accuracy import interval
 from tasks.bench.generate.bench_state import BenchState, read_bench
 from tasks.bench.generate.items import LETTERS
-from tasks.bench.generate.results.accuracy import interval
+from tasks.bench.generate.kept_items import FITS, GUIDED, generated_reviews
 from tasks.review.review_queue import NONE, Listed, ReviewQueue
-from tasks.storage.queries.benches.item_verdicts import FITS, GUIDED, generated_reviews
+from tasks.storage.keyed_ids import store_key
 from tasks.storage.tables import Store
-from tasks.storage.user_ids import store_key
 
 
 class GeneratedQueue(ReviewQueue):

@@ -14,14 +14,14 @@ from schemas.errors import BadInput
 from schemas.review import Choice, QueueName, ShownText, Stretch, Waiting
 from schemas.written import Split
 from tasks.agreement.text_metrics.stored import Stored
+from tasks.bench.written.written_items import ItemForJudging
+from tasks.evaluate.visit_battles import REFERENCE
 from tasks.review.battles import is_swapped
 from tasks.review.review_queue import Listed, ReviewQueue
 from tasks.storage.content_id import combined_id
-from tasks.storage.queries.benches.visit_battles import REFERENCE
-from tasks.storage.queries.benches.written_items import ItemForJudging
+from tasks.storage.keyed_ids import Pseudonyms
 from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store
-from tasks.storage.user_ids import Pseudonyms
 
 BATTLES = {
     "question_id": pl.String,

@@ -23,8 +23,6 @@ def demo(
 ) -> None:
     """Draw items with planted faults, invented raters and models; take them in, count the caught faults, judge all."""
     from flows.commands.judge.submit import board_in_file, print_board
-    from tasks.bench.written.checks import read_qualification, take_findings
-    from flows.commands.judge.submit import print_board, stored_board
     from flows.commands.review import take_sheets
     from flows.commands.review_kinds import Wanted
     from tasks.demo.items import BENCH, files_of, write_demo_items

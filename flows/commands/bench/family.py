@@ -121,7 +121,7 @@ def check(
 
 def failures(store: StoreOption, as_json: JsonOption = False) -> None:
     """Prompts that several people voted both bad: error rates by model and type."""
-    from tasks.storage.queries.benches.bench import failure_tables
+    from tasks.storage.queries.bench import failure_tables
     from tasks.storage.tables import Store
 
     for name, rows in failure_tables(Store.existing(store)).items():

@@ -12,9 +12,8 @@ from tasks.bench.steps import find_failures
 from tasks.explore.listing import item_key
 from tasks.policy.policy_file import policy_hash
 from tasks.providers import Providers
-from tasks.signals.registry import signal_of
 from tasks.review.failures import FailuresQueue
-from tasks.signals import FAILURE_SIGNALS
+from tasks.signals.registry import signal_of
 from tasks.signals.steps import measure_failures
 from tests.builders import (
     NOON,

@@ -13,15 +13,11 @@ from schemas.settings import GenerateSettings
 from tasks.bench.generate import cost
 from tasks.bench.generate.aspects import levels, load_capability
 from tasks.bench.generate.bench_state import read_bench
-from tasks.bench.generate.kept_items import kept_items
-from tasks.bench.generate.people.sheets import review_csv, review_rows, take_reviews
-from tasks.bench.generate.capability_files import levels, load_capability
+from tasks.bench.generate.kept_items import kept_items, review_of_generated
 from tasks.providers import Providers
 from tasks.providers.production import language_model
 from tasks.review.generated import review_rows
 from tasks.runtime.prices import load_prices
-from tasks.storage.queries.benches.generated_items import kept_items
-from tasks.storage.queries.benches.item_verdicts import review_of_generated
 from tasks.storage.reviews import add_reviews
 from tests.builders import NOON
 from tests.generated_bench import NAME, decided, settings_for
