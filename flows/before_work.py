@@ -2,7 +2,9 @@
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, date, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +15,22 @@ from schemas.settings import THREADS, Settings
 
 SECONDS_TO_ANSWER = 10.0
 """Timeout for connecting to a task runner's address."""
+_checked: ContextVar[tuple[Settings, ...]] = ContextVar("checked", default=())
+
+
+@contextmanager
+def checked(settings: Settings) -> Iterator[None]:
+    """Check settings, unless a caller has checked the same ones: a command does so before it starts Prefect.
+
+    Raises CurateError for the first setting that cannot be used.
+    """
+    if settings not in _checked.get():
+        check_before_work(settings)
+    before = _checked.set((*_checked.get(), settings))
+    try:
+        yield
+    finally:
+        _checked.reset(before)
 
 
 def check_before_work(settings: Settings, today: date | None = None) -> None:
@@ -98,7 +116,7 @@ def _check_task_runner(settings: Settings) -> None:
     address = settings.task_runner_address
     if settings.task_runner == THREADS:
         if address is not None:
-            raise BadInput(f"--task-runner-address {address!r}: threads have none; add --task-runner dask or ray")
+            raise BadInput(f"--set task_runner_address={address!r}: threads have none; add --task-runner dask or ray")
         return
     if find_spec(f"prefect_{settings.task_runner}") is None:
         raise BadInput(
@@ -115,6 +133,6 @@ def _check_address(address: str) -> None:
         socket.create_connection((place.hostname or "", place.port or 0), timeout=SECONDS_TO_ANSWER).close()
     except (OSError, ValueError) as error:
         raise BadInput(
-            f"--task-runner-address {address!r} cannot be reached ({error}); give that of a Dask scheduler, as "
+            f"--set task_runner_address={address!r} cannot be reached ({error}); give that of a Dask scheduler, as "
             "tcp://HOST:8786, or of a Ray cluster, as ray://HOST:10001, or none for a cluster on this machine"
         ) from None

@@ -10,7 +10,7 @@ from prefect import tags
 from prefect.runtime import deployment, flow_run
 from prefect.states import Running
 
-from flows.before_work import check_before_work
+from flows.before_work import checked
 from flows.run_names import ended
 from flows.shown import Shown, show_state
 from flows.task_runners import shards_by
@@ -50,9 +50,12 @@ def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[
                 return cast(list[StageReport], ended(error))
 
     def work(settings: Settings, outermost: bool) -> list[StageReport]:
-        if outermost:
-            check_before_work(settings)
-        with _locked(settings.store) as store, storage_errors(store), tags(*flow_run.tags):
+        with (
+            checked(settings) if outermost else nullcontext(),
+            _locked(settings.store) as store,
+            storage_errors(store),
+            tags(*flow_run.tags),
+        ):
             if outermost:
                 sweep(store)
                 take_in(store)

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from flows.commands.options import JsonOption, StoreOption
+from flows.commands.tables import print_rows
 from schemas.errors import BadInput
-from tasks.runtime.untrusted import json_text, one_line
 
 
 def family() -> typer.Typer:
@@ -30,12 +30,6 @@ def show(
     if topics.is_empty():
         raise BadInput(f"store {store!r} has no topics; `curate sample` finds them")
     rows = topics.to_dicts()
-    if as_json:
-        for row in rows:
-            print(json_text(row))
-        return
-    print(f"{'topic':>6} {'prompts':>9} {'conversations':>14}  name")
-    for row in rows[:first]:
-        print(f"{row['topic']:>6} {row['prompts']:>9,} {row['conversations']:>14,}  {one_line(row['name'])}")
-    if len(rows) > first:
+    print_rows("topics", rows if as_json else rows[:first], as_json)
+    if len(rows) > first and not as_json:
         print(f"… {len(rows) - first:,} more; all with --first {len(rows)}")

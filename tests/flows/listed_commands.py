@@ -1,5 +1,6 @@
 """Lists every command with its options: `python -m tests.flows.listed_commands >tests/flows/commands.txt`."""
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,4 +41,4 @@ def _parts(option: Any) -> list[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(lines()))
+    sys.stdout.write("".join(f"{line}\n" for line in lines()))

@@ -2,10 +2,15 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from typer import Typer
 
+from flows.commands.options import takes
+from schemas.settings import BenchSettings, Settings
 from tests.flows.listed_commands import commands, lines
 
 ROOT = Path(__file__).parents[2]
@@ -73,10 +78,19 @@ def here(tmp_path) -> Path:
         (f"{RUN} --presets /nowhere", ["preset"]),
         (f"{RUN} --known-hashes /nowhere", ["cannot be read"]),
         (f"{RUN} --images /nowhere", ["--images '/nowhere' does not exist"]),
-        (f"{RUN} --failed-share-max 2", ["--failed-share-max", "less than or equal to 1"]),
-        (f"{RUN} --bench size=-1", ["size", "greater than or equal to 0"]),
-        (f"{RUN} --bench sise=1", ["'sise'. Known: ", "Did you mean size?"]),
-        (f"{RUN} --topic-engine k-means", ["'k-means'", "umap"]),
+        (f"{RUN} --set failed_share_max=2", ["--set failed_share_max: ", "less than or equal to 1, not '2'"]),
+        (f"{RUN} --set bench.size=-1", ["--set bench.size: ", "greater than or equal to 0, not '-1'"]),
+        (f"{RUN} --set bench.sise=1", ["--set 'bench.sise'. Known: bench.f", "Did you mean bench.size?"]),
+        (f"{RUN} --set polycy=x", ["--set 'polycy'. Known: accept_drift, ", "Did you mean policy?"]),
+        (f"{RUN} --set bench.size", ["--set 'bench.size': give NAME=VALUE, for example bench.size=200"]),
+        (f"{RUN} --set topics.engine=k-means", ["--set topics.engine: ", "'umap'", "'k-means'"]),
+        (
+            f"{RUN} --bench-size 9",
+            ["--bench-size is said in another way now: --set bench.size=N; see `curate run --help`"],
+        ),
+        (f"{RUN} --bench size=9", ["--bench is said in another way now: --set bench.KEY=VALUE"]),
+        ("planted expected.jsonl --store s", ["planted is said in another way now: curate demo --check"]),
+        ("demo --store s", ["--store 's'", "add --check"]),
         (f"{RUN} --task-runner spark", ["'spark'", "dask"]),
         ("decide --store {here}/empty", ["is not a store"]),
         ("decide --store {here}/store --json", ["--json prints what --dry-run finds; add --dry-run"]),
@@ -84,8 +98,8 @@ def here(tmp_path) -> Path:
         ("rate", ["give either a battle table or --store DIR"]),
         ("rate a.csv --store s", ["give either a battle table or --store DIR"]),
         ("rate {here}/votes.csv --since May", ["--since 'May' is not a day; write YYYY-MM-DD"]),
-        ("rate {here}/votes.csv --elo-k 0", ["--elo-k", "greater than 0"]),
-        ("export sft {here} --out {here}/new --models 0", ["--models", "greater than or equal to 1"]),
+        ("rate {here}/votes.csv --set elo_k=0", ["--set elo_k", "greater than 0"]),
+        ("export sft {here} --out {here}/new --set models=0", ["--set models", "greater than or equal to 1"]),
         ("inspect {here}", ["is a folder; name the files"]),
         ("demo --out /sys/arena", ["'/sys/arena", "give another path"]),
     ],
@@ -94,6 +108,45 @@ def test_a_mistake_is_one_line_and_status_2(curate, here, arguments, words):
     code, out, err = curate(*shlex.split(arguments.format(here=here, logs=here / "logs")))
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert err.startswith("curate: ") and all(word in err for word in words), err
+
+
+def _settings(*arguments: str) -> Settings:
+    """The settings that a command is called with."""
+    found = []
+
+    app = Typer()
+    app.command()(takes("store", "policy", "seed", "providers", policy="redact")(found.append))
+    app(["--store", "s", *arguments], standalone_mode=False)
+    return found[0]
+
+
+def test_any_setting_can_be_set_and_an_option_wins():
+    given = ("bench.size=200", "known_hashes=a,b", "bench.per_user_max=none", "providers.nsfw=x", "bench.presets=yes")
+    found = _settings(*(word for each in given for word in ("--set", each)), "--provider", "faces=y")
+    bench = BenchSettings(size=200, per_user_max=None, presets=True)
+    wanted = Settings(store="s", policy="redact", known_hashes=["a", "b"], bench=bench, providers={"nsfw": "x"})
+    assert found == wanted.model_copy(update={"providers": {"nsfw": "x", "faces": "y"}})
+    assert _settings("--set", "seed=3", "--set", "policy=internal") == Settings(store="s", policy="internal", seed=3)
+    assert _settings("--set", "seed=3", "--seed", "4").seed == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "answers"),
+    [
+        ("curate bench ref", ["refresh"]),
+        ("curate rate --cluster q", ["question_id"]),
+        ("curate run --set topics.e", ["topics.engine="]),
+    ],
+)
+def test_bash_completes_commands_choices_and_settings(words, answers):
+    script = f"""
+        eval "$(_CURATE_COMPLETE=source_bash curate)"
+        COMP_WORDS=({words}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
+        _curate_completion curate; printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    found = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": "/nonexistent"}
+    done = subprocess.run(["bash", "-c", script], env=found, capture_output=True, text=True, check=True)
+    assert (done.stdout.split(), done.stderr) == (answers, "")
 
 
 @pytest.mark.parametrize("family", [(), ("bench",)])

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+
 import pytest
 
 from tasks.providers import PROVIDERS

@@ -10,7 +10,7 @@ import typer
 from flows.commands.agreement.agree import ROUNDS
 from flows.commands.agreement.printing import print_agreement, print_raters
 from flows.commands.options import BootstrapsOption, JsonOption, ProviderOption, SeedOption, StoreOption, settings_of
-from flows.commands.rating_output import print_rows
+from flows.commands.tables import print_rows
 from schemas.errors import BadInput
 
 if TYPE_CHECKING:

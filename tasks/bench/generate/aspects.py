@@ -25,8 +25,9 @@ def write_aspects(author: Author, bench: GeneratedBench, capability: Capability)
         if len(found) == bench.general * bench.fine:
             return [_row(bench, number, each, author.version) for number, each in enumerate(found)]
     raise BadInput(
-        f"--aspects {bench.general}x{bench.fine}: author {author.version} gave {len(found)} different aspects of "
-        f"{bench.general * bench.fine} in {ROUNDS} rounds; ask for fewer, or choose another author"
+        f"author {author.version} gave {len(found)} different aspects of {bench.general * bench.fine} in {ROUNDS} "
+        f"rounds; ask for fewer than --set generate.general={bench.general} and generate.fine={bench.fine}, or choose "
+        "another author"
     )
 
 

@@ -114,8 +114,8 @@ def test_scores_agree_with_people_as_published_and_thresholds_keep_what_they_kee
     ("given", "said"),
     [
         (["spacial"], "unknown capability 'spacial'"),
-        (["basic", "--aspects", "0x6"], "--aspects '0x6'"),
-        (["basic", "--levels", "extreme"], "--levels: unknown level 'extreme'"),
+        (["basic", "--set", "generate.general=0"], "--set generate.general: "),
+        (["basic", "--set", "generate.levels=extreme"], "--set generate.levels: unknown level 'extreme'"),
         (["basic", "--provider", "pictures=none"], "pictures: unknown provider 'none'"),
         (["basic", "--provider", "pictures=openai"], "OPENAI_API_KEY is not set"),
     ],
@@ -132,5 +132,6 @@ def test_the_commands_print_accuracy_and_lists_for_raters(store, curate):
     assert code == 2 and "no model has answered; run `curate judge answer" in err
     code, out, _ = curate("bench", "review", "--store", store.root, "--bench", NAME, "--csv")
     assert code == 0 and len(list(csv.DictReader(io.StringIO(out)))) == 8
-    code, _, err = curate("bench", "audit", "--store", store.root, "--bench", NAME, "--models", "m", "--modes", "sly")
-    assert code == 2 and "--modes" in err and err.count("\n") == 1
+    sly = ("--set", "evaluate.audit_modes=sly")
+    code, _, err = curate("bench", "audit", "--store", store.root, "--bench", NAME, "--models", "m", *sly)
+    assert code == 2 and "--set evaluate.audit_modes" in err and err.count("\n") == 1
