@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.settings import THREADS, Settings
 
@@ -68,6 +69,36 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
     store = Store.open(settings.store)
     if settings.logs is not None or given_key():
         known_key(store)
+
+
+def writer_of(settings: Settings) -> AskedModel | None:
+    """The model that writes captions; None for the stand-in. Raises CurateError when it cannot be asked."""
+    from tasks.evaluate.files.models_file import check_keys, check_own
+    from tasks.providers.chat import chat_model
+    from tasks.runtime.prices import check_prices, load_prices
+
+    writer = writer_named(settings.written.writer)
+    if writer is None:
+        return None
+    if settings.written.hidden:
+        check_own([writer])
+    check_keys([writer])
+    if settings.budget_usd is not None:
+        check_prices(load_prices(settings.prices), [chat_model(writer)])
+    return writer
+
+
+def writer_named(file: str) -> AskedModel | None:
+    """The only entry of a models file; None for the stand-in. Raises BadInput for a file with more entries."""
+    from tasks.evaluate.files.models_file import read_models
+    from tasks.evaluate.sources import EMBEDDED
+
+    if file == EMBEDDED:
+        return None
+    found = read_models(Path(file))
+    if len(found) > 1:
+        raise BadInput(f"models file {file!r} names {len(found)} models; give one with one entry")
+    return found[0]
 
 
 def check_places() -> dict[str, str]:

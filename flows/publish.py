@@ -10,8 +10,7 @@ from prefect.input.actions import read_flow_run_input
 from prefect.states import Cancelled
 from pydantic import Field
 
-from flows.checked_flow import flow
-from flows.run_names import ended
+from flows.checked_flow import ended, flow
 from schemas.errors import CurateError
 from tasks.publish.steps import describe_release, push_release
 

@@ -63,7 +63,6 @@ def command_line() -> typer.Typer:
         review,
         tags,
         takedown,
-        topics,
         view,
     )
     from flows.commands.agreement import correlate
@@ -89,7 +88,7 @@ def command_line() -> typer.Typer:
     app.add_typer(bench.family(), name="bench", rich_help_panel=_LOOK)
     app.add_typer(judge.family(), name="judge", rich_help_panel=_LOOK)
     app.add_typer(tags.family(), name="tags", rich_help_panel=_LOOK)
-    app.add_typer(topics.family(), name="topics", rich_help_panel=_LOOK)
+    app.add_typer(tags.topics_family(), name="topics", rich_help_panel=_LOOK)
     app.add_typer(export.family(), name="export", rich_help_panel=_RELEASES)
     return app
 

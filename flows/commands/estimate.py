@@ -99,7 +99,7 @@ def _print(found: list[Estimate], as_json: bool) -> None:
 
 
 def _of_writing(settings: Settings, bench: str | None, writer: str | None, hidden: bool) -> list[Estimate]:
-    from flows.writer import writer_named
+    from flows.before_work import writer_named
     from tasks.bench.written.checks import check_known
     from tasks.bench.written.estimate import estimate_writing
     from tasks.providers import Providers

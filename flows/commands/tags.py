@@ -1,4 +1,4 @@
-"""`curate tags`: how good tags are, and how they are distributed."""
+"""`curate tags` and `curate topics`: how good tags are, and what is in a store."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import JsonOption, takes
+from flows.commands.options import JsonOption, StoreOption, takes
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput
 from schemas.row import Row
@@ -29,6 +29,14 @@ def family() -> typer.Typer:
     for command in (evaluate, show):
         tags.command()(command)
     return tags
+
+
+def topics_family() -> typer.Typer:
+    """The subcommands of `curate topics`."""
+    topics = typer.Typer(no_args_is_help=True, help="Topics of the kept prompts.")
+    topics.callback()(lambda: None)  # without it, typer makes the only subcommand the command itself
+    topics.command(name="show")(show_topics)
+    return topics
 
 
 @takes("store", "budget_usd", "prices", "seed", store="")
@@ -152,3 +160,21 @@ def _kept(settings: Settings) -> "pl.DataFrame":
     versions = signal_versions(Providers(settings.providers))
     features = conversation_features(store, kept, versions)
     return with_labels(store, kept, versions).join(features, on="conversation_id", maintain_order="left")
+
+
+def show_topics(
+    store: StoreOption,
+    first: Annotated[int, typer.Option("--first", min=1, help="Topics to list, the largest first.")] = 30,
+    as_json: JsonOption = False,
+) -> None:
+    """Topics with their names, and the prompts and conversations in each; -1 holds the outliers."""
+    from tasks.storage.queries.benches.bench import topic_sizes
+    from tasks.storage.tables import Store
+
+    topics = topic_sizes(Store.existing(store))
+    if topics.is_empty():
+        raise BadInput(f"store {store!r} has no topics; `curate sample` finds them")
+    rows = topics.to_dicts()
+    print_rows("topics", rows if as_json else rows[:first], as_json)
+    if len(rows) > first and not as_json:
+        print(f"… {len(rows) - first:,} more; all with --first {len(rows)}")

@@ -99,9 +99,9 @@ def _store(settings: Settings) -> Any:
 
 def _flow(name: str) -> Callable[[], Any]:
     def load() -> Any:
-        import flows.collect
+        import flows.written
 
-        return getattr(flows.collect, name)
+        return getattr(flows.written, name)
 
     return load
 
@@ -180,10 +180,10 @@ def write(settings: Settings) -> None:
 
     A model writes for the validation split; with --hidden for the hidden one, too.
     """
-    from flows.writer import writer_of
+    from flows.before_work import writer_of
     from tasks.bench.written.checks import check_known
     from tasks.storage.tables import Store
 
     check_known(Store.existing(settings.store), settings.written.name)
     writer_of(settings)
-    run_stages(settings, ("flows.write_items", "write_items"))
+    run_stages(settings, ("flows.written", "write_items"))

@@ -1,7 +1,8 @@
-"""Rows of written items -> conversations, images, signals and decisions: what every document goes through."""
+"""Rows of written items -> conversations, images, signals and decisions, as of every document; captions, references."""
 
 from collections.abc import Iterator
 
+from flows.before_work import writer_of
 from flows.checked_flow import flow
 from flows.decide import decide, decide_described
 from flows.ingest import ingest
@@ -9,8 +10,9 @@ from flows.measure import describe, screen
 from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.bench.steps import write_missing
 from tasks.providers import Providers
-from tasks.signals.steps import measure_item_images
+from tasks.signals.steps import measure_item_images, signal_versions
 
 
 @flow(name="take-in-items")
@@ -29,3 +31,12 @@ def decide_items(settings: Settings) -> Iterator[StageReport]:
     yield from describe(settings)
     yield measure_item_images(settings, Providers(settings.providers))
     yield from decide_described(settings)
+
+
+@flow(name="write-items")
+@one_writer
+def write_items(settings: Settings) -> Iterator[StageReport]:
+    """Write the captions and references that kept items lack."""
+    providers = Providers(settings.providers)
+    yield write_missing(settings, writer_of(settings), signal_versions(providers))
+    yield measure_item_images(settings, providers, settings.written.name)
