@@ -2,17 +2,36 @@
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, date, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.settings import THREADS, Settings
 
 SECONDS_TO_ANSWER = 10.0
 """Timeout for connecting to a task runner's address."""
+_checked: ContextVar[tuple[Settings, ...]] = ContextVar("checked", default=())
+
+
+@contextmanager
+def checked(settings: Settings) -> Iterator[None]:
+    """Check settings, unless a caller has checked the same ones: a command does so before it starts Prefect.
+
+    Raises CurateError for the first setting that cannot be used.
+    """
+    if settings not in _checked.get():
+        check_before_work(settings)
+    before = _checked.set((*_checked.get(), settings))
+    try:
+        yield
+    finally:
+        _checked.reset(before)
 
 
 def check_before_work(settings: Settings, today: date | None = None) -> None:
@@ -50,6 +69,36 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
     store = Store.open(settings.store)
     if settings.logs is not None or given_key():
         known_key(store)
+
+
+def writer_of(settings: Settings) -> AskedModel | None:
+    """The model that writes captions; None for the stand-in. Raises CurateError when it cannot be asked."""
+    from tasks.evaluate.sources import check_keys, check_own
+    from tasks.providers.chat import chat_model
+    from tasks.runtime.prices import check_prices, load_prices
+
+    writer = writer_named(settings.written.writer)
+    if writer is None:
+        return None
+    if settings.written.hidden:
+        check_own([writer])
+    check_keys([writer])
+    if settings.budget_usd is not None:
+        check_prices(load_prices(settings.prices), [chat_model(writer)])
+    return writer
+
+
+def writer_named(file: str) -> AskedModel | None:
+    """The only entry of a models file; None for the stand-in. Raises BadInput for a file with more entries."""
+    from tasks.evaluate.sources import read_models
+    from tasks.evaluate.sources import EMBEDDED_JUDGE
+
+    if file == EMBEDDED_JUDGE:
+        return None
+    found = read_models(Path(file))
+    if len(found) > 1:
+        raise BadInput(f"models file {file!r} names {len(found)} models; give one with one entry")
+    return found[0]
 
 
 def check_places() -> dict[str, str]:
@@ -99,7 +148,7 @@ def _check_task_runner(settings: Settings) -> None:
     address = settings.task_runner_address
     if settings.task_runner == THREADS:
         if address is not None:
-            raise BadInput(f"--task-runner-address {address!r}: threads have none; add --task-runner dask or ray")
+            raise BadInput(f"--set task_runner_address={address!r}: threads have none; add --task-runner dask or ray")
         return
     if find_spec(f"prefect_{settings.task_runner}") is None:
         raise BadInput(
@@ -116,6 +165,6 @@ def _check_address(address: str) -> None:
         socket.create_connection((place.hostname or "", place.port or 0), timeout=SECONDS_TO_ANSWER).close()
     except (OSError, ValueError) as error:
         raise BadInput(
-            f"--task-runner-address {address!r} cannot be reached ({error}); give that of a Dask scheduler, as "
+            f"--set task_runner_address={address!r} cannot be reached ({error}); give that of a Dask scheduler, as "
             "tcp://HOST:8786, or of a Ray cluster, as ray://HOST:10001, or none for a cluster on this machine"
         ) from None

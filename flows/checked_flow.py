@@ -1,14 +1,17 @@
-"""Prefect's `flow`, but its errors are one clear line: of a server that does not answer, of a task that cannot work."""
+"""Prefect's `flow`, but errors are one clear line, and runs have names and states that say what they are."""
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import prefect
+from prefect.context import FlowRunContext
+from prefect.runtime import deployment, flow_run
 from prefect.settings import PREFECT_API_URL
+from prefect.states import Failed
 
 from flows.commands.engine import check_server
-from flows.run_names import run_name
 from schemas.errors import CurateError
 
 P = ParamSpec("P")
@@ -43,3 +46,22 @@ for _name in ("prefect.flow_runs", "prefect.task_runs"):  # what the UI shows
 def flow(name: str) -> Callable[[Callable[P, R]], prefect.Flow[P, R]]:
     """Decorator: make a function a flow of this name, whose runs are named by `run_name`."""
     return lambda stage: CheckedFlow(stage, name=name, flow_run_name=run_name)
+
+
+def run_name() -> str:
+    """Deployment, or else flow, and the UTC day for which the run was scheduled: `nightly 2024-09-18`."""
+    context = FlowRunContext.get()
+    inner = context and context.flow_run and context.flow_run.parent_task_run_id  # the server need not be asked
+    what = None if inner else deployment.name
+    return f"{what or flow_run.flow_name} {flow_run.scheduled_start_time:%Y-%m-%d}"
+
+
+def ended(error: CurateError) -> Any:
+    """The state of a run that ends with this error: its line, and a name such as `Held` or `Missing provider`.
+
+    Prefect raises the error for the caller of the flow, but logs no traceback. Outside a flow run it is raised here.
+    """
+    if FlowRunContext.get() is None:
+        raise error
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).capitalize()
+    return Failed(name="Held" if error.exit_status == 3 else words, message=str(error), data=error)

@@ -1,18 +1,28 @@
-"""Wraps every flow that writes to a store: checks, a lock, one budget, a run record, log lines and artifacts."""
+"""Wraps every flow that writes to a store: checks, a lock, one budget, a run record, log lines and artifacts.
 
+Log lines (one per stage) and artifacts have counts only, no items or texts.
+"""
+
+import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import wraps
-from typing import cast
+from typing import Any, cast
+from uuid import UUID
 
 from prefect import tags
+from prefect.artifacts import create_markdown_artifact, create_progress_artifact, create_table_artifact
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import ArtifactUpdate
+from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
+from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 from prefect.states import Running
 
-from flows.before_work import check_before_work
-from flows.run_names import ended
-from flows.shown import Shown, show_state
+from flows.before_work import checked
+from flows.checked_flow import ended
 from flows.task_runners import shards_by
 from schemas.errors import CurateError, StoreBusy
 from schemas.run import StageReport
@@ -21,13 +31,13 @@ from tasks.runtime.budget import one_ledger
 from tasks.runtime.progress import WATCHERS
 from tasks.storage.lock import sweep, writing
 from tasks.storage.reviews import take_in
-from tasks.storage.run_record import RunRecord, run_record
+from tasks.storage.run_record import RunRecord, latest_run_record, run_record
 from tasks.storage.storage_errors import storage_errors
 from tasks.storage.tables import Store
 
 WAIT_SECONDS = 10.0
 """Time between two attempts of a waiting run to lock its store."""
-_running: list[tuple[RunRecord, Shown]] = []
+_running: list[tuple[RunRecord, "Shown"]] = []
 """The outermost run of this process, if there is one."""
 
 
@@ -50,9 +60,12 @@ def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[
                 return cast(list[StageReport], ended(error))
 
     def work(settings: Settings, outermost: bool) -> list[StageReport]:
-        if outermost:
-            check_before_work(settings)
-        with _locked(settings.store) as store, storage_errors(store), tags(*flow_run.tags):
+        with (
+            checked(settings) if outermost else nullcontext(),
+            _locked(settings.store) as store,
+            storage_errors(store),
+            tags(*flow_run.tags),
+        ):
             if outermost:
                 sweep(store)
                 take_in(store)
@@ -108,3 +121,101 @@ def _ended(store: Store, stages: Iterable[StageReport]) -> list[StageReport]:
                 record.add(report)
                 shown.stage(record.reports)
     return reports
+
+
+class Shown:
+    """Shows the outermost run as its stages end, as log lines and the artifacts `stages` and `progress`.
+
+    A release adds `funnel`, `dropped` and `release`.
+
+    Does nothing outside a flow run. A refusal by the server is only logged: the run record has the same figures.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._stages: UUID | None = None
+        self._progress: UUID | None = None
+        with _artifacts():
+            get_run_logger()
+            made = create_table_artifact(key="stages", table=[], description="What each stage did")
+            self._stages = made if isinstance(made, UUID) else None
+            made = create_progress_artifact(0.0, key="progress", description="Share of the present piece of work")
+            self._progress = made if isinstance(made, UUID) else None
+
+    def stage(self, reports: Sequence[StageReport]) -> None:
+        """Log the last report and show all of them in the artifact `stages`."""
+        with _artifacts():
+            get_run_logger().info("stage %s", json.dumps(_line(reports[-1])))
+            if self._stages is not None:
+                rows = json.dumps([_row(report) for report in reports])
+                with get_client(sync_client=True) as client:
+                    client.update_artifact(self._stages, ArtifactUpdate(data=rows))
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Show how far a long piece of work is in the artifact `progress`. Thread-safe; failures are ignored."""
+        if self._progress is not None:
+            text = f"{what}: {done:,} of {total:,}"
+            with suppress(Exception), get_client(sync_client=True) as client:
+                client.update_artifact(self._progress, ArtifactUpdate(data=100 * done / total, description=text))
+
+    def release(self, store: Store, reports: Sequence[StageReport]) -> None:
+        """Show the funnel and the release of a run that made one."""
+        with _artifacts():
+            get_run_logger()
+            if gone := json.loads(store.read_bytes(latest_run_record(store)) or b"{}")["funnel"]:
+                _show_funnel(gone)
+                _show_release(self._settings, reports[-1])
+
+
+def show_state(state: State[Any]) -> None:
+    """Give the present run another state, such as `Running` with a name of its own, and log its message."""
+    with _artifacts(), get_client(sync_client=True) as client:
+        get_run_logger().info("%s", state.message or state.name)
+        client.set_flow_run_state(str(flow_run.id), state)
+
+
+@contextmanager
+def _artifacts() -> Iterator[None]:
+    """Logs any failure of the server or the connection. Outside a flow run `get_run_logger` ends the block."""
+    try:
+        yield
+    except Exception as error:
+        if FlowRunContext.get() is not None:
+            get_run_logger().warning("not shown by Prefect (%s)", type(error).__name__)
+
+
+def _line(report: StageReport) -> dict[str, Any]:
+    """A report's figures that are not zero."""
+    shown = report.model_dump(mode="json", exclude={"drops"})
+    return {name: value for name, value in shown.items() if value}
+
+
+def _row(report: StageReport) -> dict[str, Any]:
+    return {
+        "stage": report.stage,
+        "seconds": report.seconds,
+        "rows per second": report.rows_per_second,
+        "peak MB": report.peak_memory_mb,
+        "counts": ", ".join(f"{name} {count:,}" for name, count in report.counts.items()),
+        "measured": sum(report.model_calls.values()),
+        "failed": sum(report.failures.values()),
+        "US dollars": round(sum(use.usd + use.usd_unconfirmed for use in report.use.values()), 4),
+    }
+
+
+def _show_funnel(gone: Mapping[str, Any]) -> None:
+    outcomes = [{"outcome": outcome, "lines": gone[outcome]} for outcome in ("kept", "dropped", "rejected")]
+    create_table_artifact(key="funnel", table=outcomes, description=f"Where {gone['lines']:,} lines went")
+    rows = [
+        {"outcome": outcome, "reason": reason, "lines": lines}
+        for outcome in ("dropped", "rejected")
+        for reason, lines in gone[f"{outcome}_by"].items()
+    ]
+    create_table_artifact(key="dropped", table=rows, description="Lines by the first reason that fired")
+
+
+def _show_release(settings: Settings, released: StageReport) -> None:
+    place = f"{settings.store}/{released.result}"
+    new = "New" if released.counts.get("new") else "Unchanged"
+    text = f"{new}: `{place}`\n\nFigures and tables: `{place}/report/index.html`"
+    create_markdown_artifact(key="release", markdown=text, description="The release of this run")

@@ -91,17 +91,18 @@ class EvaluateSettings(Row):
     """Which models answer the benchmark, and which judge compares their answers (docs/judge.md)."""
 
     models: str | None = None
-    """Models file (YAML), or answers as JSON Lines: a file or a folder."""
+    """Models file (YAML), or answers made elsewhere: a file (docs/judge_calls.md) or a folder of them."""
     judge: str | None = None
-    """Models file (YAML) with the judge as its only entry, or `embedded` for the stand-in that ships."""
+    """Models file (YAML) with the judge as its only entry, or embedded: a stand-in that needs no network."""
     protocol: Literal["visionarena", "wildvision", "visit"] = "visionarena"
-    """The judge's prompts and orders; under `visit` it reads captions instead of images."""
+    """Prompts and orders of the judge: visionarena (both orders), wildvision (baseline first, once) or visit (captions
+    instead of images, both orders)."""
     with_reference: bool = False
-    """Whether a judge under `visit` is shown the reference."""
+    """Under visit: show the judge the verified reference, too."""
     bench: str | None = None
     """Written benchmark that is used instead of the drawn one (docs/written_bench.md)."""
     baseline: str | None = None
-    """Model that every other one is compared with; under `visit` optional, and `reference` for the reference."""
+    """Model that every other one is compared with; under visit also reference, and by default every two models."""
     submission: str | None = None
     """File of a model's answers to a written benchmark, which are judged against others' (docs/submissions.md)."""
     submitted_as: str | None = None
@@ -111,15 +112,15 @@ class EvaluateSettings(Row):
     elo_order: Literal["given", "shuffled"] = "shuffled"
     """Order of the battles in sequential Elo on a board of submissions: by item, or shuffled by the seed."""
     bench_release: str | None = None
-    """Release whose benchmark is used instead of the store's."""
+    """Folder of a release whose benchmark is used; by default the store's."""
     hidden: bool = False
-    """Whether the hidden split is used instead of the public one; only with models on servers of one's own."""
+    """Use the hidden split; only for models with `own: true` in their file."""
     sample: int | None = Field(default=None, ge=1)
     """Number of kept battles that the judge votes on."""
     generated: str | None = None
-    """Name of a benchmark made by `curate bench generate` that is used instead of the drawn one."""
-    audit_modes: list[Literal["blind", "described", "all_a", "all_d"]] = []
-    """How `curate bench audit` asks."""
+    """Name of a benchmark made by `curate bench generate`, which is used in place of the drawn one."""
+    audit_modes: list[Literal["blind", "described", "all_a", "all_d"]] = ["blind", "described", "all_a", "all_d"]
+    """How `curate bench audit` asks: without the image, with the description, with every key at A, or at the end."""
 
 
 class GenerateSettings(Row):
@@ -128,7 +129,7 @@ class GenerateSettings(Row):
     capability: str = "basic"
     """A shipped capability, or a YAML file."""
     name: str = Field(default="generated", pattern=r"^[a-z][a-z0-9_-]{0,40}$")
-    """Name of the benchmark; another way of making it needs another name."""
+    """Name of the benchmark."""
     general: int = Field(default=4, ge=1, le=50)
     """General aspects."""
     fine: int = Field(default=6, ge=1, le=50)
@@ -145,56 +146,58 @@ class WrittenSettings(Row):
     """What `curate bench write` writes (docs/written_bench.md)."""
 
     name: str = ""
-    """The benchmark whose captions and references are written; `sampled` for the drawn one."""
+    """Name of the benchmark; sampled is the drawn one."""
     writer: str = "embedded"
-    """Models file (YAML) with the writer as its only entry, or `embedded` for the stand-in that ships."""
+    """Models file (YAML) with the writer as its only entry, or embedded: a stand-in."""
     hidden: bool = False
-    """Write for hidden items, too; only for a writer with `own: true` in its file."""
+    """Write for hidden items, too; only a writer with `own: true` in its file."""
 
 
 class Settings(Row):
     """Settings of one run; every key can be given on the command line, in prefect.yaml or in the UI."""
 
     store: str
-    """Folder of all tables and releases, local or on an object store."""
+    """Folder of all tables and releases, local or s3://."""
     logs: str | None = None
-    """Folder of raw arena logs."""
+    """Folder of raw arena logs, or of a published dataset."""
     format: str | None = None
-    """Format of `logs`, such as `arena-logs` or `lmsys-chat`; by default detected from file names and columns."""
+    """Format of the logs, such as arena-logs or lmsys-chat, or one of another package; by default detected from file
+    names and columns."""
     images: str | None = None
-    """Folder of the server's images; by default `serve_images` in the log folder."""
+    """Folder of the server's images; by default LOGS/serve_images."""
     presets: str | None = None
-    """Folder of the preset collection (presets.json); by default `presets` in or beside the log folder."""
+    """Folder of the arena's own example images, with presets.json; by default LOGS/presets or beside LOGS."""
     known_hashes: list[str] = []
-    """Files with hashes of known images, which are quarantined and never opened."""
+    """File with hashes of known images, which are quarantined and never opened."""
     since: date | None = None
-    """First day of log files to read."""
+    """First day of log files, YYYY-MM-DD."""
     until: date | None = None
-    """Last day of log files to read."""
+    """Last day of log files, YYYY-MM-DD."""
     policy: str = "public_release"
-    """Name of a shipped policy, or a YAML file."""
+    """Name of a shipped policy, or a YAML file (docs/policies.md)."""
     accept_drift: bool = False
-    """Whether to release although a rule drops a different share than in earlier runs (after a review)."""
+    """Release although a rule drops a different share than in earlier runs; after a review."""
     failed_share_max: float = Field(default=0.02, ge=0.0, le=1.0)
     """Largest share of items for which a chosen provider may fail; above it the release is held. 1 releases anyway."""
     release: str | None = None
-    """Version of the release; by default the last day of its data, such as 2024.9.18."""
+    """Version of the release, such as 1.2.0; by default the last day of its data, such as 2024.9.18."""
     providers: dict[str, str] = {}
-    """Capability -> provider; every other capability uses its embedded default."""
+    """Provider of a capability, such as nsfw=opennsfw2 or nsfw=my_package.module:Class; every other capability has its
+    embedded one. See `curate doctor`."""
     budget_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """Budget for paid services in this run, in US dollars; items over budget are measured by a later run."""
+    """Budget for paid services in US dollars; items over budget are left for a later run."""
     prices: str | None = None
-    """Price file (YAML); by default the shipped one, whose prices you should check."""
+    """Price file (YAML); by default the shipped one, which you should check."""
     batch: bool = False
-    """Whether language models are called through their vendor's batch API: slower, at a lower price."""
+    """Call language models through their vendor's batch API: slow, at half the price."""
     batch_hours: float = Field(default=24.0, ge=0, allow_inf_nan=False)
     """Hours to wait for batches; the next run collects the rest."""
     seed: int = 0
-    """Seed of topics, sample and bootstrap."""
+    """Seed of all random draws."""
     workers: int = Field(default_factory=_cores, ge=1)
-    """Threads that decode and measure; with Dask or Ray, processes."""
+    """Threads, and processes that read logs; with Dask or Ray, processes that measure. By default one per core."""
     task_runner: Literal["threads", "dask", "ray"] = THREADS
-    """Where images and texts are measured: threads of this process, or processes of Dask or Ray."""
+    """Where images and texts are measured: threads of this process, or processes of Dask or Ray (docs/scale.md)."""
     task_runner_address: str | None = None
     """A running Dask scheduler or Ray cluster; by default a local one is started for the run."""
     topics: TopicSettings = TopicSettings()
@@ -208,28 +211,28 @@ class Settings(Row):
     generate: GenerateSettings = GenerateSettings()
     """What `curate bench generate` makes."""
     with_answers: bool = False
-    """Whether the release has the texts of answers to its benchmark and of verdicts on them, screened and redacted by
-    the policy."""
+    """Also release the texts of answers to the benchmark and of verdicts on them, screened and redacted by the
+    policy."""
     judge_version: str | None = None
-    """Judge version whose board is released; by default the one with most verdicts."""
+    """Judge version whose board is released; by default the one with most verdicts on the benchmark."""
     bootstraps: int = Field(default=100, ge=2)
-    """Bootstrap rounds of the leaderboards' intervals."""
+    """Bootstrap rounds of intervals."""
     anchor_model: str | None = None
-    """Model whose rating is fixed; by default the mean of all models is 1000."""
+    """Model whose rating is fixed, and the rating; by default the mean of all models is 1000."""
     anchor_rating: float = 1000.0
     """Rating of the anchor."""
     interval: Interval = Interval.SANDWICH
-    """How the leaderboards' 95 % intervals are computed: sandwich or bootstrap."""
+    """Method of the 95 % intervals of leaderboards."""
     cluster: Cluster | None = None
-    """What makes votes dependent: question_id, judge or user. Intervals then come from a bootstrap of clusters."""
+    """Intervals from a bootstrap of whole questions, judges or users, whose votes are dependent."""
     both_bad: BothBad = BothBad.TIE
-    """How a both-bad vote counts on the leaderboards: tie or exclude."""
+    """What both-bad votes count as on leaderboards."""
     elo_k: float = Field(default=4.0, gt=0, allow_inf_nan=False)
     """Rating points that one vote can move a model in sequential Elo."""
     style_preset: StylePreset = StylePreset.FASTCHAT
-    """Normalisation and penalty of style control: fastchat or arena-rank."""
+    """Normalisation and penalty of style control."""
     exclude_outlier_judges: bool = False
-    """Whether votes of outlier judges are excluded from the leaderboards."""
+    """Leave out voters whose votes contradict those of others."""
 
     @model_validator(mode="after")
     def _window(self) -> Self:

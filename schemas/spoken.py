@@ -5,9 +5,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_NAMES = {
+SETTINGS = {
     **{name: f"evaluate.{name}" for name in ("baseline", "hidden", "judge", "models", "protocol", "sample")},
     "with-reference": "evaluate.with_reference",
+    "anchor": "anchor_model",
     "budget": "budget_usd",
     "exclude-outliers": "exclude_outlier_judges",
     "provider": "providers",
@@ -17,14 +18,15 @@ _NAMES = {
 """Option -> setting or parameter, where the setting is not the option with underscores."""
 OPTIONS = (
     "accept-drift", "accept-embedded", "baseline", "batch", "batch-hours", "bootstraps", "budget",
-    "cluster", "exclude-outliers", "failed-share-max", "format", "hidden", "images", "interval", "judge",
+    "cluster", "exclude-outliers", "format", "hidden", "images", "interval", "judge",
     "judge-version", "known-hashes", "logs", "models", "policy", "presets", "prices", "protocol", "provider", "public",
     "release", "repo", "sample", "seed", "since", "slice", "store", "style", "table", "task-runner",
-    "task-runner-address", "until", "with-answers", "with-reference", "workers",
+    "until", "with-answers", "with-reference", "workers",
 )  # fmt: skip
 """Options that are settings or parameters of a flow, too."""
 _COMMANDS = re.compile(r"(`[^`]*`)")
 _OPTION = re.compile(rf"--({'|'.join(OPTIONS)})\b(?!-)( (?=['\"\d]|[A-Z]{{2,}}\b))?")
+_SET = re.compile(r"--set ([a-z_.]+)(=?)")
 _PROVIDER = re.compile(r"--provider (\w+)=(\w+)")
 _on_the_command_line = False
 
@@ -55,9 +57,10 @@ def spoken(text: str) -> str:
 
 def _renamed(text: str, of_form: bool) -> str:
     example = r'field "providers" {"\1": "\2"}' if of_form else r'providers={"\1": "\2"}'
+    text = _SET.sub(lambda found: f'field "{found[1]}"{found[2] and " "}' if of_form else found[1] + found[2], text)
     return _OPTION.sub(lambda found: _setting(found, of_form), _PROVIDER.sub(example, text))
 
 
 def _setting(found: re.Match[str], of_form: bool) -> str:
-    name = _NAMES.get(found[1], found[1].replace("-", "_"))
+    name = SETTINGS.get(found[1], found[1].replace("-", "_"))
     return f'field "{name}"{found[2] or ""}' if of_form else f"{name}=" if found[2] else name

@@ -15,6 +15,38 @@ from schemas.spoken import on_command_line
 _LOOK, _RELEASES = "Look", "Releases"
 _PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 """Error numbers that the user can fix by choosing another path."""
+RENAMED = {
+    "planted": "curate demo --check --out DIR [--store STORE]",
+    "--against": "--agreement BOARD; for two benchmarks made on demand, --bench A --bench B",
+    "--aspects": "--set generate.general=N --set generate.fine=N",
+    "--batch-hours": "--set batch_hours=HOURS",
+    "--bench": "--set bench.KEY=VALUE",
+    "--bench-size": "--set bench.size=N",
+    "--both-bad": "--set both_bad=exclude",
+    "--cluster": "--set cluster=NAME",
+    "--conversations": "--set conversations=N",
+    "--disagreements": "--first N",
+    "--elo-k": "--set elo_k=POINTS",
+    "--epoch": "--set bench.hidden_epoch=YYYY-MM",
+    "--exclude-outliers": "--set exclude_outlier_judges=yes",
+    "--failed-share-max": "--set failed_share_max=SHARE",
+    "--format": "--file-format FORMAT",
+    "--graph": "--set generate.graph=yes",
+    "--interval": "--set interval=bootstrap",
+    "--items": "--documents FILE",
+    "--levels": "--set generate.levels=easy,hard",
+    "--models": "--set models=N",
+    "--modes": "--set evaluate.audit_modes=blind,all_a",
+    "--no-graph": "--set generate.graph=no",
+    "--per-aspect": "--set generate.per_aspect=N",
+    "--per-model": "--set per_model=N",
+    "--per-topic": "--set per_topic=N",
+    "--release": "--bench-release DIR",
+    "--style": "--set style_preset=NAME; in `curate export sft`, --example-format NAME",
+    "--task-runner-address": "--set task_runner_address=ADDRESS",
+    "--topic-engine": "--set topics.engine=NAME",
+}
+"""Commands, and options that a command had -> how it is said now."""
 
 
 def command_line() -> typer.Typer:
@@ -31,7 +63,6 @@ def command_line() -> typer.Typer:
         review,
         tags,
         takedown,
-        topics,
         view,
     )
     from flows.commands.agreement import correlate
@@ -42,12 +73,11 @@ def command_line() -> typer.Typer:
     app = typer.Typer(
         name="curate",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
     )
     app.callback()(_curate)
     grouped: dict[str, tuple[Callable[..., Any], ...]] = {
-        "Curate": (demo.demo, pipeline.run, arena.arena, estimate.estimate, check.doctor, demo.planted),
+        "Curate": (demo.demo, pipeline.run, arena.arena, estimate.estimate, check.doctor),
         "One stage": (pipeline.ingest, pipeline.measure, pipeline.decide, pipeline.sample, rate.rate, pipeline.release),
         _LOOK: (view.view, look.explain, look.inspect, look.duplicates, correlate.correlate),
         _RELEASES: (check.verify, check.diff, publish.publish, publish.yank, takedown.takedown),
@@ -59,7 +89,7 @@ def command_line() -> typer.Typer:
     app.add_typer(bench.family(), name="bench", rich_help_panel=_LOOK)
     app.add_typer(judge.family(), name="judge", rich_help_panel=_LOOK)
     app.add_typer(tags.family(), name="tags", rich_help_panel=_LOOK)
-    app.add_typer(topics.family(), name="topics", rich_help_panel=_LOOK)
+    app.add_typer(tags.topics_family(), name="topics", rich_help_panel=_LOOK)
     app.add_typer(export.family(), name="export", rich_help_panel=_RELEASES)
     return app
 
@@ -124,5 +154,8 @@ def _stop(message: str, status: int) -> NoReturn:
 def _in_one_line(error: TyperException) -> str:
     """The usage error in one line; empty when the help was printed because no command was given."""
     message = " ".join(error.format_message().split()).rstrip(".")
+    word = getattr(error, "option_name", None) or message.removeprefix("No such command ").strip("'")
+    if word in RENAMED and message.startswith("No such"):
+        message = f"{word} is said in another way now: {RENAMED[word]}"
     command = getattr(getattr(error, "ctx", None), "command_path", "curate")
     return message and f"{message}; see `{command} --help`"

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import JsonOption, ProviderOption, settings_of
+from flows.commands.options import JsonOption, takes
 from schemas.errors import CurateError
+from schemas.settings import Settings
 
 if TYPE_CHECKING:
     from schemas.release_diff import ReleaseDiff, RowChange
@@ -97,24 +98,20 @@ def _print(found: "ReleaseDiff", first: "dict[str, list[RowChange]]") -> None:
     print(f"suggested version bump: {found.bump}" + (f", {found.next_version}" if found.next_version else ""))
 
 
-def doctor(
-    provider: ProviderOption = None,
-    store: Annotated[
-        str | None, typer.Option("--store", help="Check every byte of this store's tables instead.")
-    ] = None,
-) -> None:
+@takes("store", "providers", store="")
+def doctor(settings: Settings) -> None:
     """List what is installed, which providers can run, and how to get what is missing. Downloads nothing.
 
-    With --store, name the tables of a store whose files were damaged or lost since they were written, and what reads a
-    store that this version does not; exit 1 for any.
+    With --store, check every byte of its tables instead: name those whose files were damaged or lost since they were
+    written, and what reads a store that this version does not; exit 1 for any.
     """
-    if store is not None:
-        _check_store(store)
+    if settings.store:
+        _check_store(settings.store)
         return
     os.environ["HF_HUB_OFFLINE"] = "1"
     from tasks.providers import PROVIDERS, Providers
 
-    chosen = Providers(settings_of(store="", provider=provider).providers).names
+    chosen = Providers(settings.providers).names
     for package in ("arena-curation", "prefect", "polars", "pyarrow", "datasets", "onnxruntime", "torch"):
         print(f"{package:<16} {_version(package)}")
     print()

@@ -1,16 +1,15 @@
-"""`curate demo` and `curate planted`: a synthetic arena with planted problems, and how many were caught."""
+"""`curate demo`: a synthetic arena with planted problems, and how many were caught."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from flows.commands.options import StoreOption, settings_of
+from flows.commands.options import settings_of
 from flows.commands.pipeline import curate_all, print_result
+from flows.commands.tables import print_rows
 from schemas.errors import BadInput
-from schemas.planted import PlantedScore
 
 EXPECTED = "expected.jsonl"
 
@@ -20,6 +19,12 @@ def demo(
     conversations: Annotated[int, typer.Option(min=0, help="Direct chats to draw.")] = 600,
     battles: Annotated[int, typer.Option(min=0, help="Battles to draw, of two conversations each.")] = 400,
     seed: Annotated[int, typer.Option(help="Seed of the arena.")] = 0,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only count the planted problems that a store caught and missed.")
+    ] = False,
+    store: Annotated[
+        str | None, typer.Option("--store", help="With --check: a store made from the logs in OUT; by default OUT.")
+    ] = None,
 ) -> None:
     """Generate an arena with planted problems and curate it; needs no logs, keys, network or GPU.
 
@@ -28,6 +33,13 @@ def demo(
     from tasks.demo.answers import BASELINE
     from tasks.demo.arena import generate_arena
 
+    if check:
+        _print_planted(out / EXPECTED, store or str(out))
+        return
+    if store is not None:
+        raise BadInput(
+            f"--store {store!r}: a new demo has its store in --out; add --check to count what a store caught"
+        )
     if (out / EXPECTED).is_file():
         print(f"{out} already has an arena; curating it again", file=sys.stderr)
     else:
@@ -35,22 +47,25 @@ def demo(
     judged = {"models": str(out / "answers"), "judge": "embedded", "baseline": BASELINE}
     settings = settings_of(logs=str(out / "logs"), store=str(out), evaluate=judged)
     reports = curate_all(settings, ("flows.demo", "demo"))
-    planted(out / EXPECTED, str(out))
+    _print_planted(out / EXPECTED, str(out))
     _print_board(out)
     print_result(settings, reports)
 
 
-def planted(
-    expected: Annotated[Path, typer.Argument(help="List of planted problems (expected.jsonl).")],
-    store: StoreOption,
-) -> None:
-    """Count the planted problems that a curated store caught and missed, per kind."""
+def _print_planted(expected: Path, store: str) -> None:
+    """The planted problems that a curated store caught and missed, per kind."""
     from tasks.demo.planted import score_planted
     from tasks.storage.tables import Store
 
     if not expected.is_file():
-        raise BadInput(f"{str(expected)!r} does not exist or is not a file")
-    _print_scores(score_planted(expected, Store.existing(store)))
+        raise BadInput(f"{str(expected)!r} does not exist or is not a file; give the folder of a demo as --out")
+    scores = score_planted(expected, Store.existing(store))
+    counts = [(score.kind, score.caught, score.missed) for score in scores]
+    counts.append(("all kinds", sum(score.caught for score in scores), sum(score.missed for score in scores)))
+    print_rows("planted", [dict(zip(("planted", "caught", "missed"), row, strict=True)) for row in counts])
+    for score in scores:
+        for item in score.missed_ids[:5]:
+            print(f"missed {score.kind}: {item}")
 
 
 def _print_board(out: Path) -> None:
@@ -61,16 +76,7 @@ def _print_board(out: Path) -> None:
     found = board_beside_strengths(out / EXPECTED, Store.existing(str(out)))
     if found is None:
         return
-    print(f"{'judged (embedded stand-in)':<28}{'score':>8}{'planted':>8}")
-    for model, score, strength in found.models:
-        print(f"  {model:<26}{score:>8.1f}{strength:>8.0f}")
-    print(f"  Spearman {found.spearman:.3f}, Kendall {found.kendall:.3f} with the planted strengths")
-
-
-def _print_scores(scores: Sequence[PlantedScore]) -> None:
-    print(f"{'planted':<28}{'caught':>8}{'missed':>8}")
-    for score in scores:
-        print(f"  {score.kind:<26}{score.caught:>8}{score.missed:>8}")
-        for item in score.missed_ids[:5]:
-            print(f"      missed {item}")
-    print(f"  {'all kinds':<26}{sum(s.caught for s in scores):>8}{sum(s.missed for s in scores):>8}")
+    columns = ("judged (embedded stand-in)", "score", "planted")
+    rows = [(model, score, round(strength)) for model, score, strength in found.models]
+    print_rows("judged", [dict(zip(columns, row, strict=True)) for row in rows])
+    print(f"Spearman {found.spearman:.3f}, Kendall {found.kendall:.3f} with the planted strengths")

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
+from flows.before_work import checked
 from schemas.errors import EngineUnwell
 from schemas.run import StageReport
 from schemas.settings import Settings
@@ -43,22 +44,27 @@ _NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 def run_flows(settings: Settings, *loads: Callable[[], Flow]) -> list[StageReport]:
     """Run the flows that `loads` import, in order, and return all their reports.
 
-    Raises StoreBusy, before anything starts, when another run is writing to the store, and EngineUnwell when Prefect's
-    server does not answer or start. Heartbeats are off: Prefect would wait a second for them at the end of every flow.
+    Raises CurateError for a setting that cannot be used and StoreBusy when another run is writing to the store, both
+    before anything starts, and EngineUnwell when Prefect's server does not answer or start. Heartbeats are off: Prefect
+    would wait a second for them at the end of every flow.
     """
-    prepare_engine(settings.store)
     from tasks.storage.lock import writing
 
-    with writing(settings.store):
-        print("starting Prefect …", file=sys.stderr, flush=True)
-        flows = _imported(loads)
-        from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+    with checked(settings):
+        prepare_engine(settings.store)
+        with writing(settings.store):
+            print("starting Prefect …", file=sys.stderr, flush=True)
+            return _run(settings, _imported(loads))
 
-        with (
-            _server(PREFECT_API_URL.value()) as url,
-            temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_API_URL: url}),
-        ):
-            return [report for flow in flows for report in flow(settings)]
+
+def _run(settings: Settings, flows: Iterable[Flow]) -> list[StageReport]:
+    from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+    with (
+        _server(PREFECT_API_URL.value()) as url,
+        temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_API_URL: url}),
+    ):
+        return [report for flow in flows for report in flow(settings)]
 
 
 def _imported(loads: Iterable[Callable[[], Flow]]) -> list[Flow]:

@@ -4,10 +4,8 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 
-from flows.commands.options import SeedOption
-from schemas.errors import BadInput
+from flows.commands.options import takes
 from schemas.export import Compat, ExportKind, FileFormat, SftSelection, SftStyle
 
 OutOption = Annotated[str, typer.Option("--out", help="New folder, or its s3://… address.")]
@@ -21,33 +19,24 @@ def family() -> typer.Typer:
     return export
 
 
+@takes("seed", row=SftSelection)
 def sft(
+    selection: SftSelection,
     release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")],
     out: OutOption,
-    models: Annotated[int, typer.Option("--models", help="Best models of the overall leaderboard.")] = 10,
-    conversations: Annotated[int, typer.Option("--conversations", help="Conversations at most.")] = 100_000,
-    per_model: Annotated[int | None, typer.Option("--per-model", help="Conversations of a model at most.")] = None,
-    per_topic: Annotated[int | None, typer.Option("--per-topic", help="Conversations of a topic at most.")] = None,
-    style: Annotated[SftStyle, typer.Option("--style", help="How an example is written.")] = SftStyle.MESSAGES,
-    format: Annotated[FileFormat, typer.Option("--format", help="File format.")] = FileFormat.JSONL,
-    seed: SeedOption = 0,
+    example_format: Annotated[
+        SftStyle, typer.Option("--example-format", help="How an example is written.")
+    ] = SftStyle.MESSAGES,
+    file_format: Annotated[FileFormat, typer.Option("--file-format", help="File format.")] = FileFormat.JSONL,
 ) -> None:
     """Training data for fine-tuning: conversations of the best models, drawn with a seed, and their images."""
     from tasks.export.destination import begin, destination
     from tasks.export.sft import export_sft
     from tasks.release.fetched import fetched_of_store, read_manifest
 
-    caps = {"per_model": per_model, "per_topic": per_topic}
-    try:
-        selection = SftSelection(models=models, conversations=conversations, seed=seed, **caps)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        raise BadInput(
-            f"--{str(problem['loc'][0]).replace('_', '-')}: {problem['msg']}, not {problem['input']!r}"
-        ) from None
     with fetched_of_store(release) as (folder, store), destination(out) as made:
         begin(store, out, ExportKind.SFT, read_manifest(folder).version, True, datetime.now(UTC))
-        done = export_sft(folder, made, selection, style, format)
+        done = export_sft(folder, made, selection, example_format, file_format)
     print(f"{out}: {done['examples']:,} examples, {done['images']:,} images")
 
 

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.commands.options import JsonOption, ProviderOption, StoreOption, settings_of
+from flows.commands.options import JsonOption, StoreOption, takes
 from schemas.errors import BadInput
 from schemas.policy import SemanticImages
+from schemas.settings import Settings
 from tasks.runtime.untrusted import json_text, one_line
 
 SemanticOption = Annotated[
@@ -19,10 +20,11 @@ SemanticOption = Annotated[
 ]
 
 
+@takes("providers", store="")
 def inspect(
+    settings: Settings,
     files: Annotated[list[Path], typer.Argument(help="Images, or JSONL files whose lines have a `text`.")],
     as_json: JsonOption = False,
-    provider: ProviderOption = None,
 ) -> None:
     """Print every signal of image files or JSONL texts; no store is needed."""
     from tasks.providers import Providers
@@ -32,7 +34,7 @@ def inspect(
         if not file.is_file():
             what = "is a folder; name the files in it" if file.is_dir() else "does not exist"
             raise BadInput(f"{str(file)!r} {what}")
-    providers = Providers(settings_of(store="", provider=provider).providers)
+    providers = Providers(settings.providers)
     for file in files:
         for inspected in inspect_file(file, providers):
             if as_json:
@@ -50,11 +52,12 @@ def _print_signals(inspected: dict[str, Any]) -> None:
         print(f"  {name:<16} {json_text(shown)[:400]}")
 
 
+@takes("providers", store="")
 def duplicates(
+    settings: Settings,
     folder: Annotated[Path, typer.Argument(help="Folder of images, searched with everything below it.")],
     as_json: JsonOption = False,
     semantic: SemanticOption = False,
-    provider: ProviderOption = None,
 ) -> None:
     """Exact and near-duplicate images: pairs with their distance, then groups."""
     from tasks.dedup.loose_files import loose_duplicates
@@ -62,7 +65,6 @@ def duplicates(
 
     if not folder.is_dir():
         raise BadInput(f"{str(folder)!r} does not exist or is not a folder")
-    settings = settings_of(store="", provider=provider)
     radius = SemanticImages() if semantic else None
     found = loose_duplicates(folder, Providers(settings.providers), settings.workers, radius)
     for name, reason in found.rejected:

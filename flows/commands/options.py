@@ -1,211 +1,125 @@
-"""Options shared by several commands, and the settings made from them."""
+"""Options made from the fields of a settings model, where name, type, range, default and help are said once.
 
+    @takes("logs", "store", "policy", required=("logs",))
+    def run(settings: Settings, as_json: JsonOption = False) -> None:
+
+is the command `run --logs --store --policy --set --json`: `--set KEY=VALUE` gives any other key of the model.
+"""
+
+import inspect
 import math
-from collections.abc import Iterable
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from datetime import date, datetime
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, TypeVar
 
 import typer
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 
 from schemas.errors import BadInput, known_values
 from schemas.export import Compat
-from schemas.rating import BothBad, Cluster, Interval, StylePreset
+from schemas.rating import Cluster, StylePreset
 from schemas.row import Row
-from schemas.settings import BenchSettings, Settings, TopicSettings
+from schemas.settings import Settings
+from schemas.spoken import SETTINGS
 from tasks.policy import SHIPPED
 
-CompatOption = Annotated[
-    Compat | None, typer.Option("--compat", help="Also write the release with the columns of this published dataset.")
-]
-StoreOption = Annotated[str, typer.Option("--store", help="Folder of all tables and releases, local or s3://.")]
-LogsOption = Annotated[str, typer.Option("--logs", help="Folder of raw arena logs, or of a published dataset.")]
-FormatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        help="Format of the logs: arena-logs, a dataset format, or one of another package.",
-        show_default="detected",
-    ),
-]
-ImagesOption = Annotated[
-    str | None, typer.Option("--images", help="Folder of the server's images.", show_default="LOGS/serve_images")
-]
-PresetsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--presets",
-        help="Folder of the arena's own example images, with presets.json.",
-        show_default="LOGS/presets or beside LOGS",
-    ),
-]
-KnownHashesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--known-hashes", help="File with hashes of known images, which are quarantined and never opened; repeatable."
-    ),
-]
-SinceOption = Annotated[str | None, typer.Option("--since", help="First day of log files, YYYY-MM-DD.")]
-UntilOption = Annotated[str | None, typer.Option("--until", help="Last day of log files, YYYY-MM-DD.")]
-PolicyOption = Annotated[
-    str, typer.Option("--policy", help=f"Policy: {', '.join(SHIPPED)}, or a YAML file (docs/policies.md).")
-]
-DecideDryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Only print what the policy would keep and drop, by reason; write nothing.")
-]
-AcceptDriftOption = Annotated[
-    bool, typer.Option("--accept-drift", help="Release although a rule drops a different share than in earlier runs.")
-]
-FailedShareOption = Annotated[
-    float,
-    typer.Option(
-        "--failed-share-max", min=0, max=1, help="Hold the release when a chosen provider fails for a larger share."
-    ),
-]
-ReleaseOption = Annotated[
-    str | None,
-    typer.Option("--release", help="Version of the release, such as 1.2.0.", show_default="last day of its data"),
-]
-WithAnswersOption = Annotated[
-    bool,
-    typer.Option(
-        "--with-answers",
-        help="Also release the texts of answers to the benchmark and of verdicts on them, screened by the policy.",
-    ),
-]
-JudgeVersionOption = Annotated[
-    str | None,
-    typer.Option(
-        "--judge-version",
-        help="Judge version whose board is released; by default the one with most verdicts on the benchmark.",
-    ),
-]
-ProviderOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--provider",
-        help="CAPABILITY=NAME, for example nsfw=opennsfw2, or CAPABILITY=my_package.module:Class; repeatable. "
-        "See `curate doctor`.",
-    ),
-]
-BudgetOption = Annotated[
-    float | None,
-    typer.Option(
-        "--budget", min=0, help="Budget for paid services in US dollars; items over budget are left for a later run."
-    ),
-]
-PricesOption = Annotated[
-    str | None, typer.Option("--prices", help="Price file (YAML).", show_default="the shipped one: check it")
-]
-BatchOption = Annotated[
-    bool,
-    typer.Option("--batch", help="Call language models through their vendor's batch API: slow, at half the price."),
-]
-BatchHoursOption = Annotated[
-    float | None,
-    typer.Option(
-        "--batch-hours", min=0, help="Hours to wait for batches; the next run collects the rest.", show_default="24"
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed of all random draws.")]
-WorkersOption = Annotated[
-    int | None,
-    typer.Option("--workers", min=1, help="Threads, and processes that read logs.", show_default="one per core"),
-]
-TaskRunnerOption = Annotated[
-    str | None,
-    typer.Option("--task-runner", help="threads, dask or ray (docs/scale.md).", show_default="threads"),
-]
-TaskRunnerAddressOption = Annotated[
-    str | None,
-    typer.Option("--task-runner-address", help="A running Dask scheduler or Ray cluster.", show_default="a local one"),
-]
-TopicEngineOption = Annotated[
-    str | None,
-    typer.Option("--topic-engine", help="umap, evoc, bertopic or cuml (docs/topics.md).", show_default="umap"),
-]
-BenchSizeOption = Annotated[
-    int | None,
-    typer.Option(
-        "--bench-size", min=0, help="Prompts in the benchmark.", show_default="500, at most a fifth of the eligible"
-    ),
-]
-BenchOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--bench",
-        help="Benchmark setting KEY=VALUE, such as language=de or presets=yes; repeatable. See docs/bench.md.",
-    ),
-]
-BootstrapsOption = Annotated[int, typer.Option("--bootstraps", min=2, help="Bootstrap rounds.")]
-AnchorOption = Annotated[
-    str | None,
-    typer.Option(
-        "--anchor", help="Fix the rating of one model: MODEL=RATING.", show_default="the mean of all models is 1000"
-    ),
-]
+Made = TypeVar("Made", bound=Row)
+_NAMES = {key: option for option, key in SETTINGS.items()} | {
+    "evaluate.generated": "bench", "generate.name": "bench", "written.name": "bench",
+}  # fmt: skip
+"""Key -> option, where the option is not the key's last word with hyphens."""
+_METAVARS = {"providers": "CAPABILITY=NAME", "anchor_model": "MODEL=RATING", "since": "DAY", "until": "DAY"}
+_KNOWN: dict[str, Iterable[str]] = {"policy": SHIPPED}
+"""Key -> values that the help lists and the shell completes; others are allowed, too."""
 
-IntervalOption = Annotated[Interval, typer.Option("--interval", help="Method of the 95 % intervals.")]
-ClusterOption = Annotated[
-    Cluster | None,
-    typer.Option(
-        "--cluster", help="Intervals from a bootstrap of whole questions, judges or users, whose votes are dependent."
-    ),
-]
-BothBadOption = Annotated[BothBad, typer.Option("--both-bad", help="What both-bad votes count as.")]
-StyleOption = Annotated[StylePreset, typer.Option("--style", help="Normalisation and penalty of style control.")]
-OutliersOption = Annotated[
-    bool, typer.Option("--exclude-outliers", help="Leave out voters whose votes contradict those of others.")
-]
+
+def takes(
+    *keys: str, row: type[Row] = Settings, required: Iterable[str] = (), **defaults: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorator: a command whose options are these keys of a model, `--set`, and the function's other parameters.
+
+    The function is called with the model first. `defaults` replace the model's for this command, also of keys that are
+    no option of it. A key in a section is `topics.engine`.
+    """
+    fields = {key: field_of(key, row) for key in keys}
+    needed = {*required, *(key for key, field in fields.items() if field.is_required() and key not in defaults)}
+    shown = {key: defaults.get(key, _default(field)) for key, field in fields.items()}
+
+    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+        def command(**given: Any) -> None:
+            values = deepcopy(defaults)
+            for text in given.pop("others") or ():
+                _put(values, *_set(text, row))
+            for key in keys:
+                value = given.pop(_name(key))
+                if value not in (None, (), [], shown[key]):
+                    for name, parsed in _parsed(key, value).items():
+                        _put(values, name, parsed)
+            function(_made(row, values, keys), **given)
+
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        options = [_as_parameter(key, row, shown[key], key in needed) for key in keys]
+        parameters = [*options, _others(row), *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own)]
+        command.__name__, command.__doc__ = function.__name__, function.__doc__
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {each.name: each.annotation for each in parameters}
+        return command
+
+    return decorated
+
+
+def option(key: str, row: type[Row] = Settings) -> Any:
+    """The typer option of a key."""
+    field, name = field_of(key, row), option_name(key)
+    ends = {end: getattr(each, end) for each in field.metadata for end in ("ge", "le") if hasattr(each, end)}
+    known = list(_KNOWN.get(key, ()))
+    text = " ".join((field.description or "").split())
+    return typer.Option(
+        f"{name}/--no-{name[2:]}" if field.default is True else name,
+        help=text + (f" Shipped: {', '.join(known)}." if known else "") + (" Repeatable." if _is_many(field) else ""),
+        min=ends.get("ge"),
+        max=ends.get("le"),
+        metavar=_METAVARS.get(key),
+        autocompletion=(lambda incomplete: [each for each in known if each.startswith(incomplete)]) if known else None,
+    )
+
+
+def option_name(key: str) -> str:
+    """`--topic-engine`, for example."""
+    return "--" + _NAMES.get(key, key.rpartition(".")[2]).replace("_", "-")
+
+
+def field_of(key: str, row: type[Row] = Settings) -> FieldInfo:
+    """The field of a key such as `seed` or `topics.engine`."""
+    section, _, name = key.rpartition(".")
+    inner = row.model_fields[section].annotation if section else row
+    assert isinstance(inner, type) and issubclass(inner, Row)
+    return inner.model_fields[name]
+
+
+def keys_of(row: type[Row] = Settings) -> list[str]:
+    """Every key, those of sections as `topics.engine`."""
+    found = []
+    for name, field in row.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, Row):
+            found += [f"{name}.{key}" for key in keys_of(inner)]
+        else:
+            found.append(name)
+    return found
 
 
 def settings_of(**given: Any) -> Settings:
-    """Settings from option values; None means not given. Raises BadInput for the first invalid value."""
-    values = {name: value for name, value in given.items() if value is not None}
-    for name in ("since", "until"):
-        if name in values:
-            values[name] = day_of(name, values[name])
-    if "provider" in values:
-        values["providers"] = _pairs("--provider", values.pop("provider"), "nsfw=opennsfw2")
-    if "budget" in values:
-        values["budget_usd"] = values.pop("budget")
-    if "topic_engine" in values:
-        values["topics"] = {"engine": _one_of("--topic-engine", values.pop("topic_engine"), TopicSettings, "engine")}
-    if "task_runner" in values:
-        values["task_runner"] = _one_of("--task-runner", values.pop("task_runner"), Settings, "task_runner")
-    if "bench" in values or "bench_size" in values:
-        values["bench"] = _bench(values.pop("bench", []), values.pop("bench_size", None))
-    if "anchor" in values:
-        values["anchor_model"], values["anchor_rating"] = anchor_of(values.pop("anchor"))
-    for option, name in (("style", "style_preset"), ("exclude_outliers", "exclude_outlier_judges")):
-        if option in values:
-            values[name] = values.pop(option)
-    try:
-        return Settings(**values)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        name = "--" + str(problem["loc"][0]).replace("_", "-") if problem["loc"] else "settings"
-        name += "".join(f" {inner}" for inner in problem["loc"][1:])
-        raise BadInput(f"{name}: {problem['msg']}, not {problem['input']!r}") from None
-
-
-def _one_of(option: str, name: str, row: type[Row], field: str) -> str:
-    allowed = get_args(row.model_fields[field].annotation)
-    if name not in allowed:
-        raise BadInput(f"{option}: unknown {field.replace('_', ' ')} {known_values(name, allowed)}")
-    return name
-
-
-def _bench(texts: Iterable[str], size: int | None) -> dict[str, Any]:
-    """Values of `BenchSettings`; `none` is null."""
-    given = {
-        key: None if value == "none" else value for key, value in _pairs("--bench", texts, "per_user_max=5").items()
-    }
-    unknown = [key for key in given if key not in BenchSettings.model_fields]
-    if unknown:
-        raise BadInput(f"--bench {known_values(unknown[0], BenchSettings.model_fields)}")
-    return given if size is None else given | {"size": size}
+    """Settings from values by option or key, such as `provider` or `evaluate`; None means not given."""
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is not None:
+            values |= _parsed(SETTINGS.get(name.replace("_", "-"), name), value)
+    return _made(Settings, values, keys_of(Settings))
 
 
 def anchor_of(text: str) -> tuple[str, float]:
@@ -230,6 +144,89 @@ def day_of(name: str, text: str | date | None) -> date | None:
         raise BadInput(f"--{name} {text!r} is not a day; write YYYY-MM-DD") from None
 
 
+def _as_parameter(key: str, row: type[Row], default: Any, required: bool) -> inspect.Parameter:
+    kind: Any = _kind(field_of(key, row))
+    if required:
+        default = inspect.Parameter.empty
+    elif default in (None, "", [], {}):
+        kind, default = kind | None, None
+    annotation: Any = Annotated[kind, option(key, row)]
+    return inspect.Parameter(_name(key), inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _others(row: type[Row]) -> inspect.Parameter:
+    example = "such as bench.size=200" if row is Settings else f"of {', '.join(keys_of(row))}"
+    info = typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help=f"Any other setting, {example}; `none` is null. Repeatable.",
+        autocompletion=lambda incomplete: [f"{key}=" for key in keys_of(row) if key.startswith(incomplete)],
+    )
+    annotation = Annotated[list[str] | None, info]
+    return inspect.Parameter("others", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _name(key: str) -> str:
+    return "of_" + key.replace(".", "_")
+
+
+def _default(field: FieldInfo) -> Any:
+    return None if field.is_required() or field.default_factory else field.default
+
+
+def _kind(field: FieldInfo) -> Any:
+    """The type of an option's value; days and pairs are parsed from text, so that each has its own error line."""
+    kind = field.annotation
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        (kind,) = [each for each in typing.get_args(kind) if each is not type(None)]
+    return str if kind is date else list[str] if typing.get_origin(kind) is dict else kind
+
+
+def _is_many(field: FieldInfo) -> bool:
+    return typing.get_origin(field.annotation) in (list, dict)
+
+
+def _set(text: str, row: type[Row]) -> tuple[str, Any]:
+    """The key and value of a KEY=VALUE of `--set`. A list is `a,b`; `providers.nsfw` is an entry of a mapping."""
+    ((key, value),) = _pairs("--set", [text], "bench.size=200").items()
+    section, known = key.rpartition(".")[0], keys_of(row)
+    if section in known and typing.get_origin(field_of(section, row).annotation) is dict:
+        return key, value
+    if key not in known:
+        near = [each for each in known if each.rpartition(".")[0] == section]
+        raise BadInput(f"--set {known_values(key, near or known)}")
+    if value == "none":
+        return key, None
+    return key, value.split(",") if _is_many(field_of(key, row)) else value
+
+
+def _put(values: dict[str, Any], key: str, value: Any) -> None:
+    section, _, name = key.rpartition(".")
+    inner = values.setdefault(section, {}) if section else values
+    inner[name] = {**inner.get(name, {}), **value} if isinstance(value, dict) else value
+
+
+def _parsed(key: str, value: Any) -> dict[str, Any]:
+    """Keys and values that the value of an option gives."""
+    if key == "anchor_model":
+        return dict(zip(("anchor_model", "anchor_rating"), anchor_of(value), strict=True))
+    if key == "providers":
+        return {key: _pairs("--provider", value, "nsfw=opennsfw2")}
+    return {key: day_of(key, value) if key in ("since", "until") else value}
+
+
+def _made(row: type[Made], values: Mapping[str, Any], keys: Iterable[str]) -> Made:
+    """The model. Raises BadInput for its first bad value; a key without an option in `keys` is `--set KEY`."""
+    try:
+        return row(**values)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = [str(part) for part in problem["loc"]]
+        key = ".".join(place[:2]) if place[0] not in keys_of(row) else place[0]
+        name = option_name(key) if key in keys else f"--set {key}"
+        raise BadInput(f"{name}: {problem['msg']}, not {problem['input']!r}") from None
+
+
 def _pairs(option: str, texts: Iterable[str], example: str) -> dict[str, str]:
     pairs = {}
     for text in texts:
@@ -238,3 +235,30 @@ def _pairs(option: str, texts: Iterable[str], example: str) -> dict[str, str]:
             raise BadInput(f"{option} {text!r}: give NAME=VALUE, for example {example}")
         pairs[name] = value
     return pairs
+
+
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
+CompatOption = Annotated[
+    Compat | None, typer.Option("--compat", help="Also write the release with the columns of this published dataset.")
+]
+
+# Options of commands that are not made by `takes`.
+StoreOption = Annotated[str, option("store")]
+FormatOption = Annotated[str | None, option("format")]
+ImagesOption = Annotated[str | None, option("images")]
+PresetsOption = Annotated[str | None, option("presets")]
+KnownHashesOption = Annotated[list[str] | None, option("known_hashes")]
+SinceOption = Annotated[str | None, option("since")]
+UntilOption = Annotated[str | None, option("until")]
+PolicyOption = Annotated[str, option("policy")]
+WithAnswersOption = Annotated[bool, option("with_answers")]
+ProviderOption = Annotated[list[str] | None, option("providers")]
+BudgetOption = Annotated[float | None, option("budget_usd")]
+PricesOption = Annotated[str | None, option("prices")]
+BatchOption = Annotated[bool, option("batch")]
+BatchHoursOption = Annotated[float | None, option("batch_hours")]
+SeedOption = Annotated[int, option("seed")]
+WorkersOption = Annotated[int | None, option("workers")]
+BootstrapsOption = Annotated[int, option("bootstraps")]
+ClusterOption = Annotated[Cluster | None, option("cluster")]
+StyleOption = Annotated[StylePreset, option("style_preset")]

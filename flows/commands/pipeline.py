@@ -3,110 +3,56 @@
 import importlib
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from rich.console import Console
-from rich.table import Table
+import typer
 
-import flows.commands.options as opt
-from flows.before_work import check_before_work
 from flows.commands.engine import run_flows
-from flows.commands.options import settings_of
+from flows.commands.options import CompatOption, JsonOption, takes
+from flows.commands.tables import print_rows
 from schemas.errors import BadInput
 from schemas.export import Compat
-from schemas.rating import BothBad, Interval, StylePreset
 from schemas.run import Funnel, StageReport, Use
 from schemas.settings import Settings
 
+_LOGS = ("logs", "store", "format", "images", "presets", "known_hashes", "since", "until")
+_PAID = ("budget_usd", "prices", "batch")
+_RELEASED = ("accept_drift", "release", "bootstraps", "anchor_model", "with_answers", "judge_version")
 
-def run(
-    logs: opt.LogsOption,
-    store: opt.StoreOption,
-    format: opt.FormatOption = None,
-    images: opt.ImagesOption = None,
-    presets: opt.PresetsOption = None,
-    known_hashes: opt.KnownHashesOption = None,
-    since: opt.SinceOption = None,
-    until: opt.UntilOption = None,
-    policy: opt.PolicyOption = "public_release",
-    accept_drift: opt.AcceptDriftOption = False,
-    failed_share_max: opt.FailedShareOption = 0.02,
-    release: opt.ReleaseOption = None,
-    provider: opt.ProviderOption = None,
-    budget: opt.BudgetOption = None,
-    prices: opt.PricesOption = None,
-    batch: opt.BatchOption = False,
-    batch_hours: opt.BatchHoursOption = None,
-    seed: opt.SeedOption = 0,
-    workers: opt.WorkersOption = None,
-    task_runner: opt.TaskRunnerOption = None,
-    task_runner_address: opt.TaskRunnerAddressOption = None,
-    topic_engine: opt.TopicEngineOption = None,
-    bench_size: opt.BenchSizeOption = None,
-    bench: opt.BenchOption = None,
-    bootstraps: opt.BootstrapsOption = 100,
-    anchor: opt.AnchorOption = None,
-    with_answers: opt.WithAnswersOption = False,
-    judge_version: opt.JudgeVersionOption = None,
-    compat: opt.CompatOption = None,
-) -> None:
+
+@takes(*_LOGS, "policy", "providers", *_PAID, "seed", "workers", "task_runner", *_RELEASED, required=["logs"])
+def run(settings: Settings, compat: CompatOption = None) -> None:
     """Run the whole pipeline: raw logs to a release. With --compat it also writes STORE/exports/VERSION-visionarena."""
-    settings = settings_of(**{name: value for name, value in locals().items() if name != "compat"})
     reports = curate_all(settings)
     export_released(settings, reports, compat)
     print_result(settings, reports)
 
 
-def ingest(
-    logs: opt.LogsOption,
-    store: opt.StoreOption,
-    format: opt.FormatOption = None,
-    images: opt.ImagesOption = None,
-    presets: opt.PresetsOption = None,
-    known_hashes: opt.KnownHashesOption = None,
-    since: opt.SinceOption = None,
-    until: opt.UntilOption = None,
-    provider: opt.ProviderOption = None,
-    workers: opt.WorkersOption = None,
-    task_runner: opt.TaskRunnerOption = None,
-    task_runner_address: opt.TaskRunnerAddressOption = None,
-) -> None:
+@takes(*_LOGS, "providers", "workers", "task_runner", required=["logs"])
+def ingest(settings: Settings) -> None:
     """Read logs or a published dataset into conversations, battles, images and rejects.
 
     Reads an arena server's own logs (YYYY-MM-DD-conv.json and vision-tmp-…, also .jsonl, .gz, .zst, of several
     servers) and, as Parquet, a `datasets` folder or JSON Lines: VisionArena-Chat and -Battle, WildVision,
     arena-human-preference, lmsys-chat-1m, OpenAI-style messages. Lines that were already read are skipped.
     """
-    settings = settings_of(**locals())
-    check_before_work(settings)
     print_stages(run_flows(settings, _flow("flows.ingest", "ingest")))
 
 
-def measure(
-    store: opt.StoreOption,
-    policy: opt.PolicyOption = "public_release",
-    provider: opt.ProviderOption = None,
-    budget: opt.BudgetOption = None,
-    prices: opt.PricesOption = None,
-    batch: opt.BatchOption = False,
-    batch_hours: opt.BatchHoursOption = None,
-    workers: opt.WorkersOption = None,
-    task_runner: opt.TaskRunnerOption = None,
-    task_runner_address: opt.TaskRunnerAddressOption = None,
-) -> None:
+@takes("store", "policy", "providers", *_PAID, "workers", "task_runner")
+def measure(settings: Settings) -> None:
     """Measure missing signals: of all items and, after `decide`, of kept items."""
-    run_stages(settings_of(**locals()), ("flows.measure", "measure"))
+    run_stages(settings, ("flows.measure", "measure"))
 
 
-def decide(
-    store: opt.StoreOption,
-    policy: opt.PolicyOption = "public_release",
-    provider: opt.ProviderOption = None,
-    dry_run: opt.DecideDryRunOption = False,
-    as_json: opt.JsonOption = False,
-) -> None:
+DecideDryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Only print what the policy would keep and drop, by reason; write nothing.")
+]
+
+
+@takes("store", "policy", "providers")
+def decide(settings: Settings, dry_run: DecideDryRunOption = False, as_json: JsonOption = False) -> None:
     """Apply a policy to the stored signals. Nothing is measured again."""
-    settings = settings_of(store=store, policy=policy, provider=provider)
     if as_json and not dry_run:
         raise BadInput("--json prints what --dry-run finds; add --dry-run")
     if dry_run:
@@ -115,41 +61,15 @@ def decide(
         run_stages(settings, ("flows.decide", "decide"))
 
 
-def sample(
-    store: opt.StoreOption,
-    provider: opt.ProviderOption = None,
-    seed: opt.SeedOption = 0,
-    topic_engine: opt.TopicEngineOption = None,
-    bench_size: opt.BenchSizeOption = None,
-    bench: opt.BenchOption = None,
-) -> None:
+@takes("store", "providers", "seed")
+def sample(settings: Settings) -> None:
     """Find the topics of kept prompts and draw the benchmark."""
-    run_stages(settings_of(**locals()), ("flows.sample", "sample"))
+    run_stages(settings, ("flows.sample", "sample"))
 
 
-def release(
-    store: opt.StoreOption,
-    accept_drift: opt.AcceptDriftOption = False,
-    failed_share_max: opt.FailedShareOption = 0.02,
-    release: opt.ReleaseOption = None,
-    provider: opt.ProviderOption = None,
-    seed: opt.SeedOption = 0,
-    topic_engine: opt.TopicEngineOption = None,
-    bench_size: opt.BenchSizeOption = None,
-    bench: opt.BenchOption = None,
-    bootstraps: opt.BootstrapsOption = 100,
-    anchor: opt.AnchorOption = None,
-    interval: opt.IntervalOption = Interval.SANDWICH,
-    cluster: opt.ClusterOption = None,
-    both_bad: opt.BothBadOption = BothBad.TIE,
-    style: opt.StyleOption = StylePreset.FASTCHAT,
-    exclude_outliers: opt.OutliersOption = False,
-    with_answers: opt.WithAnswersOption = False,
-    judge_version: opt.JudgeVersionOption = None,
-    compat: opt.CompatOption = None,
-) -> None:
+@takes("store", "providers", "seed", *_RELEASED)
+def release(settings: Settings, compat: CompatOption = None) -> None:
     """Write a release from the tables. With --compat it also writes STORE/exports/VERSION-visionarena."""
-    settings = settings_of(**{name: value for name, value in locals().items() if name != "compat"})
     export_released(settings, run_stages(settings, ("flows.release", "release")), compat)
 
 
@@ -165,19 +85,18 @@ def _print_changes(settings: Settings, as_json: bool) -> None:
     store, policy = Store.existing(settings.store), load_policy(settings.policy)
     changes, notes = dry_run(store, policy, signal_versions(Providers(settings.providers)), item_findings)
     if as_json:
-        print("\n".join(change.model_dump_json() for change in changes))
+        print_rows("changes", changes, as_json)
         return
-    print(f"{'':<14}{'reason':<28}{'now':>8}{'then':>8}{'come in':>9}{'go out':>8}")
-    for row in changes:
-        print(f"{row.item_kind:<14}{row.reason:<28}{row.now:>8,}{row.then:>8,}{row.comes:>9,}{row.goes:>8,}")
+    headings = ("", "reason", "now", "then", "come in", "go out")
+    rows = [(row.item_kind, row.reason, row.now, row.then, row.comes, row.goes) for row in changes]
+    print_rows("changes", [dict(zip(headings, row, strict=True)) for row in rows])
     for note in notes:
         print(note)
     print(f"policy {policy.name}: nothing was written; without --dry-run it decides")
 
 
 def curate_all(settings: Settings, stages: tuple[str, str] = ("flows.curate", "curate")) -> list[StageReport]:
-    """Check the settings, then run every stage of a flow, by default of the whole pipeline."""
-    check_before_work(settings)
+    """Run every stage of a flow, by default of the whole pipeline."""
     return run_flows(settings, _flow(*stages))
 
 
@@ -187,7 +106,6 @@ def run_stages(settings: Settings, stage: tuple[str, str]) -> list[StageReport]:
     from tasks.storage.tables import Store
 
     store = Store.existing(settings.store)
-    check_before_work(settings)
     reports = run_flows(settings, _flow(*stage))
     print_stages(reports)
     print(f"record   {settings.store}/{latest_run_record(store)}")
@@ -233,20 +151,22 @@ def print_result(settings: Settings, reports: Sequence[StageReport]) -> None:
 
 def print_stages(reports: Sequence[StageReport]) -> None:
     """Print one line per stage: time, memory, counts, model calls, failures."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("stage", "seconds", "rows/s", "peak MB", "counts"):
-        table.add_column(column, justify="left" if column in ("stage", "counts") else "right", overflow="fold")
-    for report in reports:
-        rate = "" if report.rows_per_second is None else f"{report.rows_per_second:,.0f}"
-        figures = (f"{report.seconds:.1f}", rate, f"{report.peak_memory_mb:,.0f}")
-        table.add_row(report.stage, *figures, ", ".join(_counts(report)))
-    console = Console(stderr=True, width=None if sys.stderr.isatty() else 140)
-    console.print(table)
+    rows = [
+        {
+            "stage": report.stage,
+            "seconds": report.seconds,
+            "rows/s": None if report.rows_per_second is None else round(report.rows_per_second),
+            "peak MB": round(report.peak_memory_mb),
+            "counts": ", ".join(_counts(report)),
+        }
+        for report in reports
+    ]
+    print_rows("stages", rows, err=True)
     for report in reports:
         for note in report.notes:
-            console.print(f"{report.stage}: {note}", highlight=False, markup=False)
+            print(f"{report.stage}: {note}", file=sys.stderr)
     total = sum(sum(report.model_calls.values()) for report in reports)
-    console.print(f"total {sum(r.seconds for r in reports):.1f} s, model calls {total:,}", highlight=False)
+    print(f"total {sum(r.seconds for r in reports):.1f} s, model calls {total:,}", file=sys.stderr)
 
 
 def _counts(report: StageReport) -> list[str]:

@@ -1,38 +1,101 @@
-"""Rows printed as a table, or as one JSON object a line."""
+"""Prints rows: aligned columns for people, or one JSON object a line."""
 
+import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from schemas.judging import JudgeRating
+from schemas.rating import Rating
+from schemas.row import Row
+from schemas.submission import SubmissionRating
 from tasks.runtime.untrusted import json_text, one_line
 
 _FILE_WIDTH = 160
+"""Columns where the output is no terminal."""
+_DIGITS = {"score": 2, "win_rate": 1, "reward": 1, "mean_tokens": 0, "rating": 1, "rating_style": 1, "evidence": 1}
+_DIGITS |= {"left_density": 5, "right_density": 5, "elo": 1, "seconds": 1}
+"""Decimals of a column; others have three."""
 
 
-def print_table(title: str, rows: Sequence[Mapping[str, object]], as_json: bool) -> None:
-    """Print on stdout; numbers with four decimals, lists joined by spaces, null as a dash."""
+def print_rows(
+    name: str,
+    rows: Sequence[Row | Mapping[str, Any]],
+    as_json: bool = False,
+    *,
+    titled: bool = False,
+    err: bool = False,
+) -> None:
+    """Print rows of one table; boards have their interval in one column.
+
+    `titled`: where a command prints several tables, with the name above each, or as `table` in each JSON object.
+    """
     if as_json:
         for row in rows:
-            print(json_text({"table": title} | dict(row)))
+            values = row.model_dump(mode="json") if isinstance(row, Row) else dict(row)
+            print(json_text({"table": name} | values if titled else values))
         return
+    out = sys.stderr if err else sys.stdout
+    title = name.replace("_", " ")
     if not rows:
-        Console(markup=False).print(f"{title.replace('_', ' ')}: none")
+        print(f"{title}: no rows", file=out)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold", title=title.replace("_", " "), title_justify="left")
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    for name in columns:
-        numeric = all(isinstance(row.get(name), int | float | None) for row in rows)
-        table.add_column(one_line(name), justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(row.get(name)) for name in columns))
-    width = None if Console().is_terminal else _FILE_WIDTH
-    Console(markup=False, highlight=False, width=width).print(table)
+    shown = [_shown(row) for row in rows]
+    if name != "vote_shares" and {row.get("slice", "overall") for row in shown} <= {"overall", name}:
+        shown = [{column: value for column, value in row.items() if column != "slice"} for row in shown]
+    table = Table(box=None, pad_edge=False, header_style="bold", title=title if titled else None, title_justify="left")
+    columns = list(dict.fromkeys(column for row in shown for column in row))
+    for column in columns:
+        text = any(_is_text(row.get(column)) for row in shown)
+        heading = "" if column == "flags" else one_line(column)
+        table.add_column(heading, justify="left" if text else "right", overflow="fold")
+    for row in shown:
+        table.add_row(*(_cell(column, row.get(column)) for column in columns))
+    width = None if out.isatty() else _FILE_WIDTH
+    Console(markup=False, highlight=False, width=width, file=out).print(table)
 
 
-def _cell(value: object) -> str:
+def _shown(row: Row | Mapping[str, Any]) -> Mapping[str, Any]:
+    """The columns for people, in order."""
+    if isinstance(row, JudgeRating):
+        counts = (row.much_better, row.better, row.tie, row.worse, row.much_worse)
+        ends = row.score_ci95_low, row.score_ci95_high
+        return {
+            **_columns(row, "slice", "rank", "model", "score"),
+            "95 % interval": "-" if None in ends else f"{ends[0]:.1f} to {ends[1]:.1f}",
+            **_columns(row, "win_rate", "reward"),
+            ">> / > / = / < / <<": " / ".join(map(str, counts)),
+            **_columns(row, "no_verdict", "mean_tokens", "coverage", "flags"),
+        }
+    if isinstance(row, SubmissionRating | Rating):
+        low, high = ("∞" if end is None else f"{end:.0f}" for end in (row.ci95_low, row.ci95_high))
+        start = {
+            **_columns(row, "slice", "rank", "model", "rating"),
+            "95 % interval": f"{'-' if row.ci95_low is None else ''}{low} to {high}",
+        }
+        if isinstance(row, Rating):
+            return start | _columns(row, "battles", "flags")
+        last = {"of": row.decisive_vs_reference, "flags": row.flags}
+        return start | _columns(row, "elo", "matches", "coverage", "win_rate_vs_reference") | last
+    return row.model_dump(mode="json") if isinstance(row, Row) else row
+
+
+def _columns(row: Row, *names: str) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in names}
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str | list) and " to " not in str(value) and " / " not in str(value)
+
+
+def _cell(column: str, value: object) -> str:
+    """The text of a cell. Names are untrusted and must not contain terminal control characters."""
     if value is None:
         return "-"
     if isinstance(value, float):
-        return f"{value:.4f}"
+        return f"{value:,.{_DIGITS.get(column, 3)}f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
     return one_line(" ".join(map(str, value)) if isinstance(value, list) else str(value))

@@ -38,15 +38,15 @@ class Sides:
 
 
 def both_sides(
-    tagger: str, reference: str, signal: str, store: str | None, items: Path | None, sample: int,
-    settings: Settings, now: datetime,
-) -> Sides:  # fmt: skip
+    tagger: str, reference: str, signal: str, items: Path | None, sample: int, settings: Settings, now: datetime
+) -> Sides:
     """Load both sides. Raises BadInput for sides, a signal or documents that cannot be used."""
     known = [name for name, entry in SIGNAL_ENTRIES.items() if entry.on is MeasuredOn.DOCUMENTS]
     if signal not in known:
         raise BadInput(f"--signal {known_values(signal, known)}")
+    store = settings.store
     if store and items:
-        raise BadInput("give --store or --items, not both")
+        raise BadInput("give --store or --documents, not both")
     from_files = {
         name: read_labels(Path(name), labels_of(signal), signal == "taxonomy")
         for name in (tagger, reference)
@@ -56,18 +56,18 @@ def both_sides(
         from_files[REVIEWS] = _reviewed(store, signal)
     asked = {name: _chosen(signal, name) for name in (tagger, reference) if name not in from_files}
     if asked and not (store or items):
-        raise BadInput("a provider needs documents; give --store DIR or --items FILE")
+        raise BadInput("a provider needs documents; give --store DIR or --documents FILE")
     if items:
         said, prompts, failures = _of_items(items, signal, asked)
     elif store:
-        said, prompts, failures = _of_store(store, signal, asked, list(from_files.values()), sample, settings, now)
+        said, prompts, failures = _of_store(signal, asked, list(from_files.values()), sample, settings, now)
     else:
         said, prompts, failures = {}, {}, {}
     both = {**from_files, **said}
     return Sides(both[tagger], both[reference], prompts, failures)
 
 
-def _reviewed(store: str | None, signal: str) -> Spoken:
+def _reviewed(store: str, signal: str) -> Spoken:
     if signal != "categories":
         raise BadInput(f"people review categories only; give a file of labels in place of {REVIEWS!r}")
     found = reviewed_tags(Store.existing(store)) if store else {}
@@ -98,10 +98,9 @@ def _of_items(
 
 
 def _of_store(
-    root: str, signal: str, asked: dict[str, Providers], labels: Sequence[Spoken], sample: int, settings: Settings,
-    now: datetime,
-) -> tuple[dict[str, Spoken], dict[str, str], dict[str, int]]:  # fmt: skip
-    store = Store.existing(root)
+    signal: str, asked: dict[str, Providers], labels: Sequence[Spoken], sample: int, settings: Settings, now: datetime
+) -> tuple[dict[str, Spoken], dict[str, str], dict[str, int]]:
+    store = Store.existing(settings.store)
     ids = store.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="conversation")["item_id"]
     kept = conversations_as_released(store).filter(pl.col("conversation_id").is_in(ids.implode()))
     documents = kept["document_id"].unique().to_list()
@@ -109,11 +108,11 @@ def _of_store(
     wanted = [each for each in documents if each in labelled] if labels else drawn(documents, sample, settings.seed)
     if not wanted:
         raise BadInput(
-            f"store {root!r} keeps no document to compare; ids of labels are document ids (`curate explain`)"
+            f"store {settings.store!r} keeps no document to compare; ids of labels are document ids (`curate explain`)"
         )
     said: dict[str, Spoken] = {}
     failures: dict[str, int] = {}
-    with writing(root) as held:
+    with writing(settings.store) as held:
         for name, providers in asked.items():
             said[name], done = spoken_in_store(held, kept, signal, providers, wanted, workers=settings.workers, now=now)
             failures |= _failures(name, done)

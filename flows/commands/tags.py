@@ -1,27 +1,19 @@
-"""`curate tags`: how good tags are, and how they are distributed."""
+"""`curate tags` and `curate topics`: how good tags are, and what is in a store."""
 
-import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import (
-    BudgetOption,
-    JsonOption,
-    PricesOption,
-    ProviderOption,
-    SeedOption,
-    StoreOption,
-    settings_of,
-)
+from flows.commands.options import JsonOption, StoreOption, takes
+from flows.commands.tables import print_rows
 from schemas.errors import BadInput
 from schemas.row import Row
+from schemas.settings import Settings
 from schemas.tag_evaluation import Share, TagAgreement, TagDisagreement
-from tasks.runtime.untrusted import json_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,39 +31,46 @@ def family() -> typer.Typer:
     return tags
 
 
+def topics_family() -> typer.Typer:
+    """The subcommands of `curate topics`."""
+    topics = typer.Typer(no_args_is_help=True, help="Topics of the kept prompts.")
+    topics.callback()(lambda: None)  # without it, typer makes the only subcommand the command itself
+    topics.command(name="show")(show_topics)
+    return topics
+
+
+@takes("store", "budget_usd", "prices", "seed", store="")
 def evaluate(
+    settings: Settings,
     tagger: Annotated[str, typer.Argument(help="Provider of the signal, or a file of labels (CSV, JSONL).")],
     reference: Annotated[
         str, typer.Argument(help="Another provider, a file of human labels, or reviews (of `curate review serve`).")
     ],
     signal: Annotated[str, typer.Option("--signal", help="categories, criteria or taxonomy.")] = "categories",
-    store: Annotated[str | None, typer.Option("--store", help="Documents: those that this store keeps.")] = None,
-    items: Annotated[
-        Path | None, typer.Option("--items", help="Documents: JSONL or CSV with id, prompt, and images (files).")
+    documents: Annotated[
+        Path | None,
+        typer.Option("--documents", help="JSONL or CSV with id, prompt, and images (files), in place of a store's."),
     ] = None,
     sample: Annotated[int, typer.Option("--sample", min=1, help="Documents of a store that two taggers see.")] = 200,
-    shown: Annotated[int, typer.Option("--disagreements", min=0, help="Disagreements listed for each label.")] = 5,
-    budget: BudgetOption = None,
-    prices: PricesOption = None,
-    seed: SeedOption = 0,
+    first: Annotated[int, typer.Option("--first", min=0, help="Disagreements listed for each label.")] = 5,
     as_json: JsonOption = False,
 ) -> None:
     """Accuracy, precision, recall, F1 and Cohen's kappa of a tagger against another or against human labels.
 
-    Missing tags of stored documents are requested from the provider and stored, as in any run.
+    On documents that a store keeps, or on those of a file. Missing tags of stored documents are requested from the
+    provider and stored, as in any run.
     """
     from flows.commands.tag_sources import both_sides
     from tasks.runtime.budget import one_ledger
     from tasks.signals.tag_evaluation import agreements, disagreements, labels_of
 
-    settings = settings_of(store=store or "", budget=budget, prices=prices, seed=seed)
     with one_ledger(settings.budget_usd, settings.prices):
-        sides = both_sides(tagger, reference, signal, store, items, sample, settings, datetime.now(UTC))
+        sides = both_sides(tagger, reference, signal, documents, sample, settings, datetime.now(UTC))
     tags = [tag for tag in labels_of(signal) if any(tag in said for said in sides.reference.values())]
-    rows = agreements(sides.tagger, sides.reference, tags, seed=seed)
+    rows = agreements(sides.tagger, sides.reference, tags, seed=settings.seed)
     if not any(row.items for row in rows):
         raise BadInput(f"{tagger!r} and {reference!r} have no decided item in common; compare their ids")
-    differ = _first_of_each(disagreements(sides.tagger, sides.reference, tags, sides.prompts), shown)
+    differ = _first_of_each(disagreements(sides.tagger, sides.reference, tags, sides.prompts), first)
     _print_evaluation(rows, list(differ), sides, as_json)
 
 
@@ -89,13 +88,14 @@ def _print_evaluation(
     for failure, count in sides.failures.items():
         print(f"curate: FAILED {failure}: {count}", file=sys.stderr)
     if as_json:
-        for row in (*rows, *differ):
-            print(json_text(row.model_dump(mode="json")))
+        print_rows("labels", [*rows, *differ], as_json)
         return
-    print(f"{'label':<22}{'items':>6}{'undecided':>10}  " + "".join(f"{name:<22}" for name in _FIGURES).rstrip())
-    for row in rows:
-        figures = "".join(f"{_in_words(getattr(row, name)):<22}" for name in _FIGURES)
-        print(f"{row.tag:<22}{row.items:>6}{row.undecided:>10}  {figures.rstrip()}")
+    counts = ("tag", "items", "undecided")
+    shown = [
+        {name: getattr(row, name) for name in counts} | {name: _in_words(getattr(row, name)) for name in _FIGURES}
+        for row in rows
+    ]
+    print_rows("labels", shown)
     if differ:
         print("\ndisagreements (label: tagger / reference, item, prompt)")
     for each in differ:
@@ -106,7 +106,8 @@ def _in_words(share: Share) -> str:
     return "-" if share.value is None else f"{share.value:.3f} [{share.ci95_low:.3f}, {share.ci95_high:.3f}]"
 
 
-def show(store: StoreOption, provider: ProviderOption = None, as_json: JsonOption = False) -> None:
+@takes("store", "providers")
+def show(settings: Settings, as_json: JsonOption = False) -> None:
     """Share of kept conversations with each tag, criterion and taxonomy category, and overlaps of tags."""
     from tasks.storage.queries.conversation_features import (
         ALL_TAGS,
@@ -118,37 +119,30 @@ def show(store: StoreOption, provider: ProviderOption = None, as_json: JsonOptio
         taxonomy_counts,
     )
 
-    kept = _kept(settings_of(store=store, provider=provider))
+    kept = _kept(settings)
     sections: dict[str, list[Row]] = {
         "tags": [*tag_counts(tallied(kept, ALL_TAGS), ALL_TAGS)],
         "criteria": [*tag_counts(tallied(kept, CRITERIA), CRITERIA)],
         "taxonomy": [*taxonomy_counts(tallied(kept, TAXONOMY))],
     }
     table = overlap(tallied(kept, ALL_TAGS), ALL_TAGS)
-    if as_json:
-        for name, rows in sections.items():
-            for row in rows:
-                print(json.dumps({"section": name, **row.model_dump(mode="json")}))
-        for shares in table.iter_rows(named=True):
-            print(json.dumps({"section": "overlap", **shares}))
-        return
-    print(f"{kept.height:,} kept conversations")
     for name, rows in sections.items():
-        print(f"\n{name:<58}{'items':>8}{'share':>8}{'not told':>10}")
-        for row in rows:
-            print("{tag:<58}{items:>8,}{share:>8.1%}{not_told:>10,}".format(**row.model_dump()))
-    _print_overlap(table)
-
-
-def _print_overlap(table: "pl.DataFrame") -> None:
+        if as_json:
+            print_rows(name, [{"section": name, **row.model_dump(mode="json")} for row in rows], as_json)
+        else:
+            print_rows(name, rows, titled=True)
+    if as_json:
+        print_rows("overlap", [{"section": "overlap", **shares} for shares in table.to_dicts()], as_json)
+        return
     print("\noverlap: of the conversations with the tag of the row, % that have the tag of the column")
-    print(" " * 20 + "".join(f"{name[:8]:>9}" for name in table.columns[1:]))
-    for tag, *shares in table.iter_rows():
-        cells: Any = ("-" if share is None else f"{100 * share:.0f}" for share in shares)
-        print(f"{tag:<20}" + "".join(f"{cell:>9}" for cell in cells))
+    print_rows("overlap", [_in_percent(shares) for shares in table.to_dicts()])
 
 
-def _kept(settings: Any) -> "pl.DataFrame":
+def _in_percent(shares: Mapping[str, Any]) -> dict[str, Any]:
+    return {name[:8]: share if isinstance(share, str | None) else round(100 * share) for name, share in shares.items()}
+
+
+def _kept(settings: Settings) -> "pl.DataFrame":
     """Kept conversations with every tag. Raises BadInput for a store without decisions."""
     import polars as pl
 
@@ -166,3 +160,21 @@ def _kept(settings: Any) -> "pl.DataFrame":
     versions = signal_versions(Providers(settings.providers))
     features = conversation_features(store, kept, versions)
     return with_labels(store, kept, versions).join(features, on="conversation_id", maintain_order="left")
+
+
+def show_topics(
+    store: StoreOption,
+    first: Annotated[int, typer.Option("--first", min=1, help="Topics to list, the largest first.")] = 30,
+    as_json: JsonOption = False,
+) -> None:
+    """Topics with their names, and the prompts and conversations in each; -1 holds the outliers."""
+    from tasks.storage.queries.benches.bench import topic_sizes
+    from tasks.storage.tables import Store
+
+    topics = topic_sizes(Store.existing(store))
+    if topics.is_empty():
+        raise BadInput(f"store {store!r} has no topics; `curate sample` finds them")
+    rows = topics.to_dicts()
+    print_rows("topics", rows if as_json else rows[:first], as_json)
+    if len(rows) > first and not as_json:
+        print(f"… {len(rows) - first:,} more; all with --first {len(rows)}")

@@ -65,7 +65,7 @@ def check_providers(settings: Settings) -> StageReport:
         raise ProviderHeld(
             f"held before the release: {'; '.join(lines)}; at most {settings.failed_share_max:.1%} may. What was "
             "measured is kept: check the provider and run again, or release without these values with "
-            "--failed-share-max 1"
+            "--set failed_share_max=1"
         )
     return StageReport(stage="check_providers", counts={"providers": len(chosen)})
 

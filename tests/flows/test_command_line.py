@@ -2,56 +2,154 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
+from typer import Typer
 
-from flows.commands import command_line
+from flows.commands.options import takes
+from schemas.settings import BenchSettings, Settings
+from tests.flows.listed_commands import commands, lines
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 CALL = re.compile(r"curate ((?:[a-z]+ ?)+)([^`|\n#]*)")
+KNOWN = Path(__file__).with_name("commands.txt")
+RUN = "run --logs {logs} --store {here}/store"
 
 
-def _commands(command=None, path=()):
+def _commands():
     """Name of every command -> its options."""
-    command = command or get_command(command_line())
-    inner = getattr(command, "commands", {})
-    options = {option for each in command.params for option in each.opts} | {"--help"}
-    found = {} if inner else {" ".join(path): options}
-    for name, each in inner.items():
-        found |= _commands(each, (*path, name))
-    return found
+    return {
+        name: {option for each in command.params for option in (*each.opts, *each.secondary_opts)} | {"--help"}
+        for name, command in commands().items()
+    }
+
+
+def test_commands_and_options_are_those_that_scripts_know():
+    assert list(lines()) == KNOWN.read_text(encoding="utf-8").splitlines(), (
+        "Other people's scripts call these. After a change that is meant: "
+        f"python -m tests.flows.listed_commands >tests/flows/{KNOWN.name}"
+    )
+
+
+@pytest.fixture
+def here(tmp_path) -> Path:
+    """A folder with logs, an empty folder, a file, a policy, votes and a list of planted problems that is none."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "vision-tmp-2024-06-20-conv.json").write_text("{}\n")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "store" / "tables").mkdir(parents=True)
+    (tmp_path / "file").write_text("")
+    rule = "{reason: x, signal: nsfw.nsfw_probability, over: images, atleast: 1}"
+    (tmp_path / "mine.yaml").write_text(f"name: mine\nrules:\n  - {rule}\n")
+    (tmp_path / "votes.csv").write_text("left,right,winner\nA,B,left\nA,B,draw\n")
+    return tmp_path
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("nonsense", "No such command 'nonsense'; see `curate --help`"),
-        ("bench nonsense", "see `curate bench --help`"),
-        ("run --stor x", "--store); see `curate run --help`"),
-        ("run --logs", "'--logs' requires an argument"),
-        ("run --logs a", "Missing option '--store'"),
-        ("run --logs a --store b --workers -1", "'--workers'"),
-        ("run --logs a --store b --budget much", "'--budget'"),
-        ("rate a.csv --interval exact", "'bootstrap', 'sandwich'; see"),
-        ("verify a b", "extra argument"),
+        ("nonsense", ["No such command 'nonsense'; see `curate --help`"]),
+        ("bench nonsense", ["see `curate bench --help`"]),
+        ("run --stor x", ["--store); see `curate run --help`"]),
+        ("run --logs", ["'--logs' requires an argument"]),
+        ("run --logs a", ["Missing option '--store'"]),
+        ("run --logs a --store b --workers -1", ["'--workers'"]),
+        ("run --logs a --store b --budget much", ["'--budget'"]),
+        ("rate a.csv --interval exact", ["'bootstrap', 'sandwich'; see"]),
+        ("rate {here}/votes.csv", ["draw", "tie"]),
+        ("verify a b", ["extra argument"]),
+        ("run --logs {here}/nowhere --store {here}/store", ["nowhere", "does not exist"]),
+        ("run --logs {here}/empty --store {here}/store", ["holds no log file", "conv.json"]),
+        ("run --logs {logs} --store {here}/file", ["cannot be written to"]),
+        (f"{RUN} --policy {{here}}/mine.yaml", ["unknown key", "atleast", "Did you mean at_least?"]),
+        (f"{RUN} --policy public_relase", ["Did you mean public_release?"]),
+        (f"{RUN} --since yesterday", ["--since", "YYYY-MM-DD"]),
+        (f"{RUN} --since 2024-07-01 --until 2024-06-01", ["--until 2024-06-01 is before --since 2024-07-01"]),
+        (f"{RUN} --since 2025-01-01", ["the folder holds 2024-06-20"]),
+        (f"{RUN} --provider nsfw=nothing", ["Known: embedded"]),
+        (f"{RUN} --provider smell=embedded", ["unknown capability"]),
+        (f"{RUN} --provider nsfw", ["--provider 'nsfw': give NAME=VALUE, for example nsfw=opennsfw2"]),
+        (f"{RUN} --release ../x", ["letters, digits"]),
+        (f"{RUN} --anchor gpt-4", ["--anchor 'gpt-4': give MODEL=RATING, for example gpt-4=1150"]),
+        (f"{RUN} --presets /nowhere", ["preset"]),
+        (f"{RUN} --known-hashes /nowhere", ["cannot be read"]),
+        (f"{RUN} --images /nowhere", ["--images '/nowhere' does not exist"]),
+        (f"{RUN} --set failed_share_max=2", ["--set failed_share_max: ", "less than or equal to 1, not '2'"]),
+        (f"{RUN} --set bench.size=-1", ["--set bench.size: ", "greater than or equal to 0, not '-1'"]),
+        (f"{RUN} --set bench.sise=1", ["--set 'bench.sise'. Known: bench.f", "Did you mean bench.size?"]),
+        (f"{RUN} --set polycy=x", ["--set 'polycy'. Known: accept_drift, ", "Did you mean policy?"]),
+        (f"{RUN} --set bench.size", ["--set 'bench.size': give NAME=VALUE, for example bench.size=200"]),
+        (f"{RUN} --set topics.engine=k-means", ["--set topics.engine: ", "'umap'", "'k-means'"]),
+        (
+            f"{RUN} --bench-size 9",
+            ["--bench-size is said in another way now: --set bench.size=N; see `curate run --help`"],
+        ),
+        (f"{RUN} --bench size=9", ["--bench is said in another way now: --set bench.KEY=VALUE"]),
+        ("planted expected.jsonl --store s", ["planted is said in another way now: curate demo --check"]),
+        ("demo --store s", ["--store 's'", "add --check"]),
+        (f"{RUN} --task-runner spark", ["'spark'", "dask"]),
+        ("decide --store {here}/empty", ["is not a store"]),
+        ("decide --store {here}/store --json", ["--json prints what --dry-run finds; add --dry-run"]),
+        ("estimate --store {here}/typo", ["typo", "is not a store"]),
+        ("rate", ["give either a battle table or --store DIR"]),
+        ("rate a.csv --store s", ["give either a battle table or --store DIR"]),
+        ("rate {here}/votes.csv --since May", ["--since 'May' is not a day; write YYYY-MM-DD"]),
+        ("rate {here}/votes.csv --set elo_k=0", ["--set elo_k", "greater than 0"]),
+        ("export sft {here} --out {here}/new --set models=0", ["--set models", "greater than or equal to 1"]),
+        ("inspect {here}", ["is a folder; name the files"]),
+        ("demo --out /sys/arena", ["'/sys/arena", "give another path"]),
     ],
 )
-def test_a_mistake_on_the_command_line_is_one_line_that_says_where_help_is(curate, arguments, words):
-    code, out, err = curate(*shlex.split(arguments))
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("curate: ") and words in err
+def test_a_mistake_is_one_line_and_status_2(curate, here, arguments, words):
+    code, out, err = curate(*shlex.split(arguments.format(here=here, logs=here / "logs")))
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert err.startswith("curate: ") and all(word in err for word in words), err
 
 
-def test_a_place_that_cannot_be_written_to_is_one_line(curate):
-    code, out, err = curate("demo", "--out", "/sys/arena")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("curate: '/sys/arena") and "give another path" in err
+def _settings(*arguments: str) -> Settings:
+    """The settings that a command is called with."""
+    found = []
+
+    app = Typer()
+    app.command()(takes("store", "policy", "seed", "providers", policy="redact")(found.append))
+    app(["--store", "s", *arguments], standalone_mode=False)
+    return found[0]
 
 
-@pytest.mark.parametrize("family", [(), ("bench",), ("tags",), ("export",)])
+def test_any_setting_can_be_set_and_an_option_wins():
+    given = ("bench.size=200", "known_hashes=a,b", "bench.per_user_max=none", "providers.nsfw=x", "bench.presets=yes")
+    found = _settings(*(word for each in given for word in ("--set", each)), "--provider", "faces=y")
+    bench = BenchSettings(size=200, per_user_max=None, presets=True)
+    wanted = Settings(store="s", policy="redact", known_hashes=["a", "b"], bench=bench, providers={"nsfw": "x"})
+    assert found == wanted.model_copy(update={"providers": {"nsfw": "x", "faces": "y"}})
+    assert _settings("--set", "seed=3", "--set", "policy=internal") == Settings(store="s", policy="internal", seed=3)
+    assert _settings("--set", "seed=3", "--seed", "4").seed == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "answers"),
+    [
+        ("curate bench ref", ["refresh"]),
+        ("curate rate --cluster q", ["question_id"]),
+        ("curate run --set topics.e", ["topics.engine="]),
+    ],
+)
+def test_bash_completes_commands_choices_and_settings(words, answers):
+    script = f"""
+        eval "$(_CURATE_COMPLETE=source_bash curate)"
+        COMP_WORDS=({words}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
+        _curate_completion curate; printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    found = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": "/nonexistent"}
+    done = subprocess.run(["bash", "-c", script], env=found, capture_output=True, text=True, check=True)
+    assert (done.stdout.split(), done.stderr) == (answers, "")
+
+
+@pytest.mark.parametrize("family", [(), ("bench",)])
 def test_without_a_command_the_help_is_printed_and_nothing_else(curate, family):
     code, out, err = curate(*family)
     assert (code, err) == (2, "")

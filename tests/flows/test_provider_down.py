@@ -98,7 +98,7 @@ def test_a_provider_that_nothing_answers_for_holds_the_release_and_one_made_all_
     held = json.loads(max((root / "runs").iterdir()).read_text())
     assert held["state"] == "held" and "connection_failed" in held["error"]
 
-    status, out, err = curate("release", *chosen, "--failed-share-max", "1", "--release", "1")
+    status, out, err = curate("release", *chosen, "--set", "failed_share_max=1", "--release", "1")
     assert status == 0, err
     release = root / "releases" / "1"
     lacking = json.loads((release / "manifest.json").read_text())["unmeasured"]["categories"]

@@ -46,11 +46,6 @@ def test_slices_of_a_store_are_printed_and_nothing_is_stored(curate, store):
     assert store.read("ratings").equals(before)
 
 
-def test_a_battle_table_and_a_store_are_not_both_rated(curate, store):
-    code, out, err = curate("rate", "a.csv", "--store", store.root)
-    assert (code, out, err) == (2, "", "curate: give either a battle table or --store DIR\n")
-
-
 def test_an_export_says_which_rows_it_left_out(curate, store, tmp_path):
     release = Path(store.root) / "releases" / "1.0.0"
     code, out, _ = curate("export", "dataset", release, "--out", tmp_path / "export")

@@ -74,7 +74,7 @@ def test_loose_prompts_with_images_need_no_store(curate, tmp_path):
     items = _write(tmp_path / "items.jsonl", [{"id": "a", "prompt": "Describe this image.", "images": ["red.png"]}])
     labels = tmp_path / "people.csv"
     labels.write_text("id,captioning,humor\na,yes,\n")
-    code, out, err = curate("tags", "evaluate", "embedded", labels, "--items", items, "--json")
+    code, out, err = curate("tags", "evaluate", "embedded", labels, "--documents", items, "--json")
     assert code == 0, err
     captioning, humor = _json(out)
     assert (captioning["accuracy"]["value"], humor["items"], humor["undecided"]) == (1.0, 0, 1)
@@ -92,12 +92,12 @@ def test_two_files_of_labels_need_no_documents(curate, tmp_path):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (("embedded", "nope", "--items", "x.jsonl"), "unknown provider 'nope'"),
-        (("embedded", "embedded"), "--store DIR or --items FILE"),
-        (("embedded", "embedded", "--items", "missing.jsonl"), "does not exist"),
-        (("missing.csv", "embedded", "--items", "x.jsonl"), "does not exist"),
+        (("embedded", "nope", "--documents", "x.jsonl"), "unknown provider 'nope'"),
+        (("embedded", "embedded"), "--store DIR or --documents FILE"),
+        (("embedded", "embedded", "--documents", "missing.jsonl"), "does not exist"),
+        (("missing.csv", "embedded", "--documents", "x.jsonl"), "does not exist"),
         (("embedded", "embedded", "--store", "missing"), "is not a store"),
-        (("embedded", "embedded", "--signal", "mood", "--items", "x.jsonl"), "--signal 'mood'"),
+        (("embedded", "embedded", "--signal", "mood", "--documents", "x.jsonl"), "--signal 'mood'"),
     ],
 )
 def test_what_cannot_be_used_is_one_clear_line(curate, tmp_path, monkeypatch, given, told):

@@ -125,10 +125,6 @@ def refused(curate, tmp_path):
     return told
 
 
-def test_an_unknown_task_runner_is_refused(refused):
-    assert "--task-runner: unknown task runner 'spark'. Known: dask, ray, threads." in refused("--task-runner", "spark")
-
-
 def test_a_task_runner_that_is_not_installed_is_named_with_its_extra(refused, monkeypatch):
     monkeypatch.setitem(sys.modules, "prefect_ray", None)
     assert "install arena-curation[scale]" in refused("--task-runner", "ray")
@@ -138,11 +134,11 @@ def test_an_address_out_of_reach_is_told(refused):
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         free = listening.getsockname()[1]
-    for address in (f"tcp://127.0.0.1:{free}", "127.0.0.1", "tcp://127.0.0.1:99999", ""):
-        assert f"--task-runner-address '{address}' cannot be reached" in refused(
-            "--task-runner", "dask", "--task-runner-address", address
+    for address in (f"tcp://127.0.0.1:{free}", "127.0.0.1", "tcp://127.0.0.1:99999"):
+        assert f"--set task_runner_address='{address}' cannot be reached" in refused(
+            "--task-runner", "dask", "--set", f"task_runner_address={address}"
         )
 
 
 def test_threads_have_no_address(refused):
-    assert "threads have none" in refused("--task-runner-address", "tcp://127.0.0.1:8786")
+    assert "threads have none" in refused("--set", "task_runner_address=tcp://127.0.0.1:8786")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.commands.options import keys_of
 from schemas.errors import BadInput
 from schemas.settings import EvaluateSettings, Settings
 from schemas.spoken import OPTIONS, on_command_line, spoken
@@ -26,10 +27,8 @@ OF_COMMANDS_ALONE = {
     "renames",
     "export",
     "with-explorer",
-    "aspects",
     "rater",
     "bench",
-    "levels",
     "answers",
     "model",
     "votes",
@@ -55,6 +54,7 @@ def test_one_error_in_three_interfaces(monkeypatch):
     [
         ("give --provider categories=openai", 'give providers={"categories": "openai"}'),
         ("add --task-runner dask or ray", "add task_runner dask or ray"),
+        ("add --set topics.engine=umap, --set bench.size: 3", "add topics.engine=umap, bench.size: 3"),
         ("--budget: no price; give --prices FILE", "budget_usd: no price; give prices=FILE"),
         ("make one with `curate run --logs DIR`", "make one with `curate run --logs DIR`"),
         ("--since-forever and pip install --no-deps x", "--since-forever and pip install --no-deps x"),
@@ -86,6 +86,9 @@ def _texts(path: Path) -> list[str]:
 def test_every_option_in_an_error_of_a_task_or_flow_has_words_for_all_interfaces():
     files = [*(ROOT / "tasks").rglob("*.py"), *(ROOT / "schemas").glob("*.py"), *(ROOT / "flows").glob("*.py")]
     texts = [re.sub(r"`[^`]*`", "", text) for file in files for text in _texts(file)]
+    found = {key for text in texts for key in re.findall(r"--set ([a-z_.]+\w)", text)}
+    assert {"generate.general", "task_runner_address"} <= found <= set(keys_of())
+    texts = [text.replace("--set ", "") for text in texts]
     named = {option for text in texts for option in re.findall(r"--([a-z][a-z-]*[a-z])", text)}
     assert {"since", "images", "task-runner"} <= named
     assert named - set(OPTIONS) - OF_COMMANDS_ALONE == set()

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from flows.commands.options import JsonOption
-from flows.commands.rating_output import print_rows
+from flows.commands.tables import print_rows
 from schemas.errors import BadInput
 from tasks.runtime.untrusted import json_text, one_line
 

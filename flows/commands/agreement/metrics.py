@@ -10,7 +10,7 @@ import typer
 from flows.commands.agreement.agree import ROUNDS
 from flows.commands.judge.calls import WrittenBenchOption
 from flows.commands.options import BootstrapsOption, JsonOption, ProviderOption, SeedOption
-from flows.commands.rating_output import print_rows
+from flows.commands.tables import print_rows
 from schemas.errors import BadInput, known_values
 from tasks.runtime.untrusted import json_text
 

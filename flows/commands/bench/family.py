@@ -8,18 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.bench import demo_items, generated, written
-from flows.commands.options import (
-    BenchOption,
-    BenchSizeOption,
-    JsonOption,
-    ProviderOption,
-    SeedOption,
-    StoreOption,
-    settings_of,
-)
+from flows.commands.options import JsonOption, StoreOption, takes
 from flows.commands.pipeline import run_stages
-from flows.commands.tables import print_table
+from flows.commands.tables import print_rows
 from schemas.errors import BadInput
+from schemas.settings import Settings
 
 if TYPE_CHECKING:
     from schemas.contamination import Overlap
@@ -48,35 +41,29 @@ def show(store: StoreOption, as_json: JsonOption = False) -> None:
     from tasks.storage.tables import Store
 
     for name, rows in bench_tables(Store.existing(store)).items():
-        print_table(name, rows.to_dicts(), as_json)
+        print_rows(name, rows.to_dicts(), as_json, titled=True)
 
 
-def refresh(
-    store: StoreOption,
-    epoch: Annotated[
-        str | None,
-        typer.Option("--epoch", help="Month of the hidden split, YYYY-MM.", show_default="that of the last data"),
-    ] = None,
-    bench: BenchOption = None,
-    bench_size: BenchSizeOption = None,
-    provider: ProviderOption = None,
-    seed: SeedOption = 0,
-    as_json: JsonOption = False,
-) -> None:
-    """Draw both splits again and list the hidden prompts that enter or retire, with reasons. Months only go forward."""
+@takes("store", "providers", "seed")
+def refresh(settings: Settings, as_json: JsonOption = False) -> None:
+    """Draw both splits again and list the hidden prompts that enter or retire, with reasons.
+
+    Months only go forward; `--set bench.hidden_epoch=YYYY-MM` sets it, by default it is that of the last data.
+    """
     from tasks.storage.queries.bench import hidden_changes
     from tasks.storage.tables import Store
 
-    chosen = [*(bench or []), *([f"hidden_epoch={epoch}"] if epoch else [])]
-    settings = settings_of(store=store, bench=chosen or None, bench_size=bench_size, provider=provider, seed=seed)
     run_stages(settings, ("flows.sample", "bench"))
-    print_table("hidden_changes", hidden_changes(Store.existing(store)).to_dicts(), as_json)
+    changes = hidden_changes(Store.existing(settings.store)).to_dicts()
+    print_rows("hidden_changes", changes, as_json, titled=True)
 
 
 def check(
     dataset: Annotated[Path, typer.Argument(help="JSONL, CSV or Parquet file, or a folder of Parquet files.")],
     store: Annotated[str | None, typer.Option("--store", help="Store with the benchmark, public and hidden.")] = None,
-    release: Annotated[Path | None, typer.Option("--release", help="Release with the benchmark.")] = None,
+    release: Annotated[
+        Path | None, typer.Option("--bench-release", help="Folder of a release with the benchmark.")
+    ] = None,
     column: Annotated[
         str | None, typer.Option("--column", help="Column of texts or messages.", show_default="all known ones")
     ] = None,
@@ -94,7 +81,7 @@ def check(
     from tasks.storage.tables import Store
 
     if (store is None) == (release is None):
-        raise BadInput("give either --store DIR or --release DIR, the one that holds the benchmark")
+        raise BadInput("give either --store DIR or --bench-release DIR, the one that holds the benchmark")
     if store is not None:
         opened = Store.existing(store)
         bench = bench_of_store(opened, item_ids(opened), hidden_texts(opened))
@@ -125,7 +112,7 @@ def failures(store: StoreOption, as_json: JsonOption = False) -> None:
     from tasks.storage.tables import Store
 
     for name, rows in failure_tables(Store.existing(store)).items():
-        print_table(name, rows.to_dicts(), as_json)
+        print_rows(name, rows.to_dicts(), as_json, titled=True)
 
 
 def _in_words(found: "Overlap") -> str:

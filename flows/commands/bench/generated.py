@@ -3,14 +3,14 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 import flows.commands.options as opt
-from flows.commands.options import settings_of
+from flows.commands.options import takes
 from flows.commands.pipeline import run_stages
-from flows.commands.tables import print_table
+from flows.commands.tables import print_rows
 from schemas.errors import BadInput, known_values
 from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tasks.bench.generate.examiners import Examined
 
 SLICES = ("overall", "level", "aspect", "type")
-MODES = ("blind", "described", "all_a", "all_d")
-
 NameOption = Annotated[str, typer.Option("--bench", help="Name of the benchmark.")]
 CapabilityArgument = Annotated[
     str,
@@ -29,45 +27,31 @@ CapabilityArgument = Annotated[
 ]
 
 
+_MADE = ("store", "generate.name", "policy", "providers", "known_hashes", "budget_usd", "prices", "seed", "workers")
+
+
+@takes(*_MADE, required=["generate.name"], policy="generated")
 def generate(
+    settings: Settings,
     capability: CapabilityArgument,
-    store: opt.StoreOption,
-    bench: NameOption,
-    aspects: Annotated[str, typer.Option("--aspects", help="General aspects x fine ones of each.")] = "4x6",
-    per_aspect: Annotated[int, typer.Option("--per-aspect", min=1, help="Items of each fine aspect and level.")] = 10,
-    levels: Annotated[str, typer.Option("--levels", help="Difficulties.")] = "easy,medium,hard",
-    graph: Annotated[
-        bool, typer.Option("--graph/--no-graph", help="Keep words that many descriptions share out of later ones.")
-    ] = True,
-    policy: opt.PolicyOption = "generated",
-    provider: opt.ProviderOption = None,
-    known_hashes: opt.KnownHashesOption = None,
-    budget: opt.BudgetOption = None,
-    prices: opt.PricesOption = None,
-    seed: opt.SeedOption = 0,
-    workers: opt.WorkersOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only estimate calls, images and US dollars; send and write nothing.")
     ] = False,
 ) -> None:
-    """Make a benchmark for a capability: images, questions and keys. The same command goes on where it stopped."""
-    from tasks.bench.generate.aspects import grid_of, known_levels, load_capability
+    """Make a benchmark for a capability: images, questions and keys. The same command goes on where it stopped.
+
+    How large it is, and its levels, are settings: `--set generate.general=2`, `generate.levels=easy,hard` and the like.
+    """
+    from tasks.bench.generate.aspects import known_levels, load_capability
     from tasks.storage.tables import Store
 
-    general, fine = grid_of(aspects)
     load_capability(capability)
-    wanted = {
-        "capability": capability, "name": bench, "general": general, "fine": fine, "per_aspect": per_aspect,
-        "levels": known_levels(levels), "graph": graph,
-    }  # fmt: skip
-    settings = settings_of(
-        store=store, policy=policy, provider=provider, known_hashes=known_hashes, budget=budget, prices=prices,
-        seed=seed, workers=workers, generate=wanted,
-    )  # fmt: skip
+    chosen = {"capability": capability, "levels": known_levels(settings.generate.levels)}
+    settings = settings.model_copy(update={"generate": settings.generate.model_copy(update=chosen)})
     if dry_run:
         _print_estimate(settings)
         return
-    Store.open(store)
+    Store.open(settings.store)
     run_stages(settings, ("flows.generate", "generate"))
 
 
@@ -84,25 +68,26 @@ def _print_estimate(settings: Settings) -> None:
     rule = load_policy(settings.policy).generated or GeneratedRule()
     prices, capability = load_prices(settings.prices), load_capability(wanted.capability)
     found = estimate(wanted, capability, levels(), rule, providers, prices, tokens_in())
-    _print_rows(found)
+    _print_costs(found)
     print("curate: images are screened by the chosen providers, too; that is not counted here", file=sys.stderr)
 
 
 def accuracy(
     store: opt.StoreOption,
-    bench: NameOption,
+    bench: Annotated[
+        list[str],
+        typer.Option("--bench", help="Name of the benchmark; give two of one capability to see both side by side."),
+    ],
     slices: Annotated[
         list[str] | None,
         typer.Option("--slice", help="overall, level, aspect or type; repeatable.", show_default="overall and level"),
     ] = None,
-    table: Annotated[str, typer.Option("--table", help="accuracy, or ranks for a heat map.")] = "accuracy",
+    table: Annotated[
+        Literal["accuracy", "ranks"], typer.Option("--table", help="accuracy, or ranks for a heat map.")
+    ] = "accuracy",
     answer_version: Annotated[
         list[str] | None,
         typer.Option("--answer-version", help="Version of a model's answers, where it has several; repeatable."),
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option("--against", help="Another benchmark of the capability in this store: both, side by side."),
     ] = None,
     svg: Annotated[
         Path | None, typer.Option("--svg", help="With --table ranks: also write a heat map of ranks to this file.")
@@ -113,28 +98,27 @@ def accuracy(
     from tasks.bench.generate.accuracy import accuracy as rows_of
     from tasks.bench.generate.accuracy import levels_that_do_not_fall, rank_table
 
-    chosen = slices or ["overall", "level"]
-    for name in chosen:
-        if name not in SLICES:
-            raise BadInput(f"--slice {known_values(name, SLICES)}")
-    if table not in ("accuracy", "ranks"):
-        raise BadInput(f"--table {known_values(table, ('accuracy', 'ranks'))}")
+    chosen = [*(slices or ("overall", "level"))]
+    if unknown := [name for name in chosen if name not in SLICES]:
+        raise BadInput(f"--slice {known_values(unknown[0], SLICES)}")
     if svg and (table != "ranks" or svg.suffix != ".svg"):
         raise BadInput(f"--svg {str(svg)!r}: give --table ranks with it, and a name that ends in .svg")
-    marked = _marked(store, bench, answer_version or ())
-    if against is not None:
-        _print_side_by_side(marked, _marked(store, against, answer_version or ()), chosen, table, as_json)
+    if len(bench) > 2:
+        raise BadInput(f"--bench is given {len(bench)} times; two benchmarks can be side by side")
+    marked = _marked(store, bench[0], answer_version or ())
+    if len(bench) == 2:
+        _print_side_by_side(marked, _marked(store, bench[1], answer_version or ()), chosen, table, as_json)
         return
     found = marked.examined
     rows = rows_of(found.items, found.answers, chosen, found.author)
     if not rows:
-        raise BadInput(f"--bench {bench!r}: no model has answered; run `curate judge answer --bench {bench}`")
+        raise BadInput(f"--bench {bench[0]!r}: no model has answered; run `curate judge answer --bench {bench[0]}`")
     if table == "ranks":
-        print_table("ranks", rank_table(rows), as_json)
+        print_rows("ranks", rank_table(rows), as_json, titled=True)
         if svg:
             _write_heat_map(rank_table(rows), svg)
     else:
-        print_table("accuracy", [row.model_dump(mode="json") for row in rows], as_json)
+        print_rows("accuracy", rows, as_json, titled=True)
     notes = levels_that_do_not_fall(rows)
     notes += [f"left out: {reason} {count:,}" for reason, count in marked.dropped.items()]
     for note in [*notes, *marked.notes]:
@@ -157,10 +141,10 @@ def _print_side_by_side(one: "_Marked", other: "_Marked", slices: list[str], tab
     from tasks.bench.generate.examiners import side_by_side
 
     if table != "accuracy":
-        raise BadInput(f"--table {table} is of one benchmark; leave out --against")
+        raise BadInput(f"--table {table} is of one benchmark; give one --bench")
     rows, over = side_by_side(one.examined, other.examined, slices)
-    print_table("examiners", [row.model_dump(mode="json") for row in rows], as_json)
-    print_table("agreement", [row.model_dump(mode="json") for row in over], as_json)
+    print_rows("examiners", rows, as_json, titled=True)
+    print_rows("agreement", over, as_json, titled=True)
     notes = [f"{each.bench} was written by {each.author}" for each in (one.examined, other.examined)]
     if one.examined.author == other.examined.author:
         notes.append("both have one author: what differs is chance, or how they were made")
@@ -168,46 +152,40 @@ def _print_side_by_side(one: "_Marked", other: "_Marked", slices: list[str], tab
         print(f"curate: {one_line(note)}", file=sys.stderr)
 
 
+@takes(
+    "store", "evaluate.generated", "evaluate.models", "budget_usd", "prices",
+    required=["evaluate.generated", "evaluate.models"],
+)  # fmt: skip
 def audit(
-    store: opt.StoreOption,
-    bench: NameOption,
-    models: Annotated[str, typer.Option("--models", help="Models file (YAML).")],
-    modes: Annotated[
-        str, typer.Option("--modes", help="blind, described, all_a and all_d, or some of them.")
-    ] = ",".join(MODES),
+    settings: Settings,
     answer_version: Annotated[
         list[str] | None,
         typer.Option("--answer-version", help="Version of a model's answers, where it has several; repeatable."),
     ] = None,
-    budget: opt.BudgetOption = None,
-    prices: opt.PricesOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only estimate calls and US dollars; send and write nothing.")
     ] = False,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Ask models again without the image, with the description instead, and with every key at A or at the end."""
+    """Ask models again without the image, with the description instead, and with every key at A or at the end.
+
+    `--set evaluate.audit_modes=blind,all_a` asks in some of these ways only.
+    """
     from schemas.generated_results import AuditAnswer
     from tasks.bench.generate.audit import audit_rows
     from tasks.bench.generate.kept_items import found_blind
     from tasks.storage.tables import Store
 
-    given = [mode.strip() for mode in modes.split(",") if mode.strip()]
-    for mode in given or [""]:
-        if mode not in MODES:
-            raise BadInput(f"--modes {known_values(mode, MODES)}")
-    chosen = {"models": models, "generated": bench, "audit_modes": given}
-    settings = settings_of(store=store, budget=budget, prices=prices, evaluate=chosen)
     if dry_run:
         _print_audit_estimate(settings)
         return
     run_stages(settings, ("flows.generate", "audit"))
-    marked = _marked(store, bench, answer_version or ())
-    opened = Store.existing(store)
+    marked = _marked(settings.store, settings.evaluate.generated or "", answer_version or ())
+    opened = Store.existing(settings.store)
     answers = [AuditAnswer.model_validate(row) for row in opened.read("audit_answers").to_dicts()]
     found, blind = marked.examined, found_blind(opened, 1)
     rows = audit_rows(found.items, answers, found.answers, blind, answer_version or (), found.author)
-    print_table("audit", [row.model_dump(mode="json") for row in rows], as_json)
+    print_rows("audit", rows, as_json, titled=True)
     for note in marked.notes:
         print(f"curate: {one_line(note)}", file=sys.stderr)
 
@@ -223,10 +201,10 @@ def _print_audit_estimate(settings: Settings) -> None:
     chosen, opened = settings.evaluate, Store.existing(settings.store)
     modes = [AuditMode(mode) for mode in chosen.audit_modes]
     prices = load_prices(settings.prices)
-    _print_rows(estimate_audit(opened, chosen.generated or "", to_ask(settings), modes, prices, tokens_in()))
+    _print_costs(estimate_audit(opened, chosen.generated or "", to_ask(settings), modes, prices, tokens_in()))
 
 
-def _print_rows(found: "list[Estimate]") -> None:
+def _print_costs(found: "list[Estimate]") -> None:
     from flows.commands.estimate import in_words
 
     for row in found:

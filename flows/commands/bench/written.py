@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import typer
 
 import flows.commands.options as opt
-from flows.before_work import check_before_work
 from flows.commands.engine import run_flows
 from flows.commands.pipeline import print_stages, run_stages
+from flows.commands.tables import print_rows
+from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.written import VALIDATION_SHARE
@@ -19,9 +20,10 @@ from schemas.written import VALIDATION_SHARE
 NameOption = Annotated[str, typer.Option("--bench", help="Name of the benchmark, such as recipes-1.")]
 
 
+@opt.takes("store", "policy", "providers", "workers", policy="authored", format="bench-items")
 def collect(
+    settings: Settings,
     items: Annotated[Path, typer.Argument(help="CSV, JSONL or Parquet file of items, or a sheet of VisIT-Bench.")],
-    store: opt.StoreOption,
     bench: NameOption,
     images: Annotated[
         Path | None,
@@ -37,12 +39,8 @@ def collect(
             "--validation-share", min=0, max=1, help="Share of items whose captions and references may be released."
         ),
     ] = VALIDATION_SHARE,
-    policy: opt.PolicyOption = "authored",
-    provider: opt.ProviderOption = None,
-    workers: opt.WorkersOption = None,
 ) -> None:
     """Take in items that people wrote: screened and decided on like conversations, with captions and references."""
-    settings = opt.settings_of(store=store, format="bench-items", policy=policy, provider=provider, workers=workers)
     take_in(items, settings, bench, images or items.parent, families, validation_share)
 
 
@@ -79,7 +77,6 @@ def take_in(
         rows = Path(folder) / f"{bench}.parquet"
         work.write_rows(found, bench, images, rows)
         settings = settings.model_copy(update={"logs": str(rows)})
-        check_before_work(settings)
         stages = (
             lambda: before,
             _flow("take_in_items"),
@@ -101,9 +98,9 @@ def _store(settings: Settings) -> Any:
 
 def _flow(name: str) -> Callable[[], Any]:
     def load() -> Any:
-        import flows.collect
+        import flows.written
 
-        return getattr(flows.collect, name)
+        return getattr(flows.written, name)
 
     return load
 
@@ -119,36 +116,19 @@ def _print_kept(settings: Settings, bench: str, rows: int, counts: dict[str, int
     print(f"in {rows} = kept {kept} + dropped {counts['items'] - kept} + rejected {rows - counts['items']}")
 
 
-def write(
-    store: opt.StoreOption,
-    bench: NameOption,
-    writer: Annotated[
-        str,
-        typer.Option("--writer", help="Models file (YAML) with the writer as its only entry, or embedded: a stand-in."),
-    ] = "embedded",
-    hidden: Annotated[
-        bool,
-        typer.Option("--hidden", help="Write for hidden items, too; only a writer with `own: true`."),
-    ] = False,
-    budget: opt.BudgetOption = None,
-    prices: opt.PricesOption = None,
-    batch: opt.BatchOption = False,
-    batch_hours: opt.BatchHoursOption = None,
-    provider: opt.ProviderOption = None,
-) -> None:
+_WRITTEN = ("store", "written.name", "written.writer", "written.hidden", "budget_usd", "prices", "batch", "providers")
+
+
+@opt.takes(*_WRITTEN, required=["written.name"])
+def write(settings: Settings) -> None:
     """Write what kept items lack: captions for the instruction, then references from captions, never from images.
 
     A model writes for the validation split; with --hidden for the hidden one, too.
     """
-    from flows.writer import writer_of
+    from flows.before_work import writer_of
     from tasks.bench.written.written_items import check_known
     from tasks.storage.tables import Store
 
-    check_known(Store.existing(store), bench)
-    chosen = {"name": bench, "writer": writer, "hidden": hidden}
-    settings = opt.settings_of(
-        store=store, budget=budget, prices=prices, batch=batch, batch_hours=batch_hours, provider=provider,
-        written=chosen,
-    )  # fmt: skip
+    check_known(Store.existing(settings.store), settings.written.name)
     writer_of(settings)
-    run_stages(settings, ("flows.write_items", "write_items"))
+    run_stages(settings, ("flows.written", "write_items"))

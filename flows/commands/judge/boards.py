@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from flows.commands.judge.board_agreement import agreement_with
 from flows.commands.options import BootstrapsOption, JsonOption, ProviderOption, SeedOption, StyleOption, settings_of
-from flows.commands.rating_output import print_rows
+from flows.commands.tables import print_rows
 from schemas.errors import BadInput, known_values
 from schemas.judging import STAND_IN, BoardMethod, NoVerdict, Orders, ParsedJudgements, Resampled
 from schemas.rating import RatingMethod, StylePreset

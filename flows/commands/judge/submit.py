@@ -23,8 +23,7 @@ from flows.commands.options import (
     settings_of,
 )
 from flows.commands.pipeline import run_stages
-from flows.commands.rating_output import print_rows
-from flows.commands.tables import print_table
+from flows.commands.tables import print_rows
 from schemas.errors import BadInput, known_values
 from schemas.judging import STAND_IN
 from schemas.submission import SubmissionRating
@@ -153,7 +152,7 @@ def _submit_keyed(store: str, bench: str, answers: Path, model: str, dry_run: bo
     items = kept_items(opened, bench).items
     own = opened.read("answers").filter(pl.col("model") == model, pl.col("version") == handed.version)
     rows = accuracy(items, mark(items, own), ["overall", "level"])
-    print_table("accuracy", [row.model_dump(mode="json", exclude={"rank"}) for row in rows], as_json)
+    print_rows("accuracy", [row.model_dump(mode="json", exclude={"rank"}) for row in rows], as_json, titled=True)
     print(f"curate: beside other models: `curate bench accuracy --bench {bench}`", file=sys.stderr)
 
 

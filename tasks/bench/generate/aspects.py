@@ -1,5 +1,6 @@
 """Aspects of a capability, and what they start from: files of capabilities and of levels of difficulty."""
 
+from collections.abc import Sequence
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -53,23 +54,12 @@ def levels() -> dict[str, Level]:
     return {name: Level(**value) for name, value in read_yaml(Path(__file__).with_name("levels.yaml")).items()}
 
 
-def known_levels(names: str) -> list[str]:
-    """The levels of `easy,hard`, in their own order. Raises BadInput."""
-    given = [name.strip() for name in names.split(",") if name.strip()]
+def known_levels(given: Sequence[str]) -> list[str]:
+    """The given levels, in their own order. Raises BadInput for an unknown one."""
     for name in given:
         if name not in levels():
-            raise BadInput(f"--levels: unknown level {known_values(name, levels())}")
-    if not given:
-        raise BadInput(f"--levels is empty; give some of {', '.join(levels())}")
+            raise BadInput(f"--set generate.levels: unknown level {known_values(name, levels())}")
     return [name for name in levels() if name in given]
-
-
-def grid_of(aspects: str) -> tuple[int, int]:
-    """(general, fine) of `4x6`. Raises BadInput."""
-    general, _, fine = aspects.lower().partition("x")
-    if not (general.isdecimal() and fine.isdecimal() and 0 < int(general) <= 50 and 0 < int(fine) <= 50):
-        raise BadInput(f"--aspects {aspects!r}: give GENERALxFINE, such as 4x6, each from 1 to 50")
-    return int(general), int(fine)
 
 
 def write_aspects(author: Author, bench: GeneratedBench, capability: Capability) -> list[GeneratedAspect] | Failed:
@@ -84,8 +74,9 @@ def write_aspects(author: Author, bench: GeneratedBench, capability: Capability)
         if len(found) == bench.general * bench.fine:
             return [_row(bench, number, each, author.version) for number, each in enumerate(found)]
     raise BadInput(
-        f"--aspects {bench.general}x{bench.fine}: author {author.version} gave {len(found)} different aspects of "
-        f"{bench.general * bench.fine} in {ROUNDS} rounds; ask for fewer, or choose another author"
+        f"author {author.version} gave {len(found)} different aspects of {bench.general * bench.fine} in {ROUNDS} "
+        f"rounds; ask for fewer than --set generate.general={bench.general} and generate.fine={bench.fine}, or choose "
+        "another author"
     )
 
 

@@ -36,13 +36,13 @@ def side_by_side(
     Raises BadInput when they are one benchmark, test different capabilities, or no model answered enough of both.
     """
     if one.bench == other.bench:
-        raise BadInput(f"--against {other.bench!r}: that is --bench itself; name another one")
+        raise BadInput(f"--bench {other.bench!r} is given twice; name another one of the same capability")
     if one.capability != other.capability:
-        raise BadInput(f"--against {other.bench!r}: it tests another capability than {one.bench!r}")
+        raise BadInput(f"--bench {other.bench!r}: it tests another capability than {one.bench!r}")
     first, second = (_counted(each, slices) for each in (one, other))
     shared = [key for key in first if key in second]
     if not shared:
-        raise BadInput(f"--against {other.bench!r}: no model has answered enough of both benchmarks")
+        raise BadInput(f"--bench {other.bench!r}: no model has answered enough of both benchmarks")
     rows, over = [], []
     for name in dict.fromkeys(slice_ for slice_, _ in shared):
         models = [model for slice_, model in shared if slice_ == name]

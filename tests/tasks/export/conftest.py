@@ -30,6 +30,11 @@ def sft(curate, release, tmp_path):
     return run
 
 
+def limits(**numbers: int) -> list[str]:
+    """The options that limit the draw."""
+    return [word for name, number in numbers.items() for word in ("--set", f"{name}={number}")]
+
+
 def examples(out):
     """Rows of train.jsonl."""
     return [json.loads(line) for line in (out / "train.jsonl").read_text(encoding="utf-8").splitlines()]

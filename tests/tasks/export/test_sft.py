@@ -16,11 +16,11 @@ from schemas.export import SftStyle
 from tasks.export.sft import as_trainers_read, llava_example, marked, messages_example, sharegpt_example
 from tests.small_store import HOSTILE_PROMPT, MODELS
 from tests.tampered_release import CHAT, rewrite
-from tests.tasks.export.conftest import examples, files
+from tests.tasks.export.conftest import examples, files, limits
 
 
 def test_every_answered_conversation_of_the_best_models_with_its_images(sft, release):
-    code, err, out = sft("--models", 2)
+    code, err, out = sft(*limits(models=2))
     assert code == 0, err
     chat = pl.read_parquet(release / "chat" / "data" / "*.parquet")
     wanted = chat.filter(pl.col("model").is_in(MODELS[:2]))
@@ -44,7 +44,7 @@ def test_a_model_counts_once_though_the_board_rates_it_with_and_without_ties(sft
     board = pl.read_parquet(copy / "leaderboard" / "overall.parquet")
     others = [board.with_columns(slice=pl.lit(name)) for name in ("exclude_ties", "exclude_preset")]
     pl.concat([board, *others]).write_parquet(copy / "leaderboard" / "overall.parquet")
-    _, _, out = sft("--models", 2, of=copy)
+    _, _, out = sft(*limits(models=2), of=copy)
     assert {example["model"] for example in examples(out)} == set(MODELS[:2])
 
 
@@ -57,7 +57,7 @@ def test_a_release_without_an_answer_is_one_clear_line(sft, release, tmp_path):
 
 
 def test_llava_has_one_mark_for_every_image_whatever_people_wrote(sft):
-    _, _, out = sft("--style", "llava", "--format", "json")
+    _, _, out = sft("--example-format", "llava", "--file-format", "json")
     rows = json.loads((out / "train.json").read_text(encoding="utf-8"))
     assert len({row["id"] for row in rows}) == len(rows)
     for row in rows:
@@ -115,7 +115,7 @@ def test_images_stay_with_their_turn_and_the_second_one_is_the_second():
 
 def test_ms_swift_and_llama_factory_find_a_path_for_every_mark_and_alternating_roles(sft):
     """What LLaMA-Factory 0.9.5 and ms-swift 4.6 check of a row; both were tried on an export (docs/releasing.md)."""
-    _, _, out = sft("--style", "sharegpt")
+    _, _, out = sft("--example-format", "sharegpt")
     told = json.loads((out / "dataset_info.json").read_text())["train"]
     assert (told["formatting"], told["columns"]) == ("sharegpt", {"messages": "conversations", "images": "images"})
     for line in (out / told["file_name"]).read_text(encoding="utf-8").splitlines():
@@ -136,8 +136,8 @@ def test_llava_has_a_path_for_one_image_a_list_for_several_and_nothing_for_none(
 @pytest.mark.parametrize("style", list(SftStyle))
 @pytest.mark.parametrize("form", ["parquet", "json"])
 def test_every_format_says_the_same_as_json_lines(sft, style, form):
-    _, _, lines = sft("--style", style)
-    _, _, table = sft("--style", style, "--format", form)
+    _, _, lines = sft("--example-format", style)
+    _, _, table = sft("--example-format", style, "--file-format", form)
     found = pl.read_parquet(table / "train.parquet").to_dicts() if form == "parquet" else None
     found = found or json.loads((table / "train.json").read_text(encoding="utf-8"))
     assert [as_trainers_read(each) if form == "parquet" else each for each in found] == examples(lines)
@@ -147,7 +147,10 @@ def test_every_format_says_the_same_as_json_lines(sft, style, form):
 def test_parquet_has_the_same_columns_whatever_the_rows_hold(sft, release, tmp_path, style):
     bare = Path(shutil.copytree(release, tmp_path / "bare"))
     rewrite(bare, CHAT, lambda rows: [row | {"images": [], "topic": None} for row in rows])
-    tables = [sft("--style", style, "--format", "parquet", of=each)[2] / "train.parquet" for each in (release, bare)]
+    tables = [
+        sft("--example-format", style, "--file-format", "parquet", of=each)[2] / "train.parquet"
+        for each in (release, bare)
+    ]
     schemas = [pq.read_schema(table) for table in tables]
     assert schemas[0].equals(schemas[1])
     assert "large" not in str(schemas[0])
@@ -155,7 +158,7 @@ def test_parquet_has_the_same_columns_whatever_the_rows_hold(sft, release, tmp_p
 
 def test_datasets_loads_messages_and_shows_the_images(sft, tmp_path, monkeypatch):
     for form in ("jsonl", "parquet"):
-        _, _, out = sft("--format", form)
+        _, _, out = sft("--file-format", form)
         monkeypatch.chdir(out)
         rows = load_dataset(str(out), split="train", cache_dir=str(tmp_path / "cache"))
         shown = rows.cast_column("images", List(Image()))
@@ -165,30 +168,30 @@ def test_datasets_loads_messages_and_shows_the_images(sft, tmp_path, monkeypatch
 
 def test_caps_hold_and_nothing_else_is_left_out(sft):
     _, _, everything = sft()
-    _, _, capped = sft("--per-model", 3, "--per-topic", 4, "--conversations", 7)
+    _, _, capped = sft(*limits(per_model=3, per_topic=4, conversations=7))
     rows = examples(capped)
     assert max(Counter(row["model"] for row in rows).values()) <= 3
     assert max(Counter(row["topic"] for row in rows).values()) <= 4
     assert 0 < len(rows) <= 7 < len(examples(everything))
-    _, _, by_model = sft("--per-model", 3)
+    _, _, by_model = sft(*limits(per_model=3))
     counts = Counter(row["model"] for row in examples(everything))
     assert Counter(row["model"] for row in examples(by_model)) == {name: min(3, n) for name, n in counts.items()}
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_another_draw(sft):
-    first, again, other = (files(sft("--conversations", 5, "--seed", seed)[2]) for seed in (1, 1, 2))
+    first, again, other = (files(sft(*limits(conversations=5), "--seed", seed)[2]) for seed in (1, 1, 2))
     assert first == again
     assert first["train.jsonl"] != other["train.jsonl"]
 
 
 def test_a_larger_draw_holds_the_smaller_one(sft):
-    small, large = (examples(sft("--conversations", count)[2]) for count in (4, 9))
+    small, large = (examples(sft(*limits(conversations=count))[2]) for count in (4, 9))
     assert large[:4] == small
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
-    [(("--models", 0), "--models: "), (("--per-topic", 0), "--per-topic: "), ((), "exists already")],
+    [(limits(models=0), "--set models: "), (limits(per_topic=0), "--set per_topic: "), ((), "exists already")],
 )
 def test_bad_input_is_one_clear_line(sft, tmp_path, options, told):
     code, err, _ = sft(*options, out=None if options else tmp_path)

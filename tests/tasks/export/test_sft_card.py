@@ -15,7 +15,7 @@ from tests.hub_repo import Repo
 from tests.hub_server import LoopbackHub
 from tests.small_store import manifest_of
 from tests.tampered_release import CHAT, card_says, rewrite
-from tests.tasks.export.conftest import examples, files
+from tests.tasks.export.conftest import examples, files, limits
 from tests.tasks.publish.conftest import reader_environment
 
 HEADINGS = ["# Conversations of the best models, for fine-tuning", "## How to read it", "## Licence", "## Removal"]
@@ -34,7 +34,7 @@ def headings(text: str) -> list[str]:
 
 
 def test_it_says_what_was_taken_from_which_release_and_on_what_terms(sft, release):
-    _, err, out = sft("--models", 2, "--per-model", 3, "--per-topic", 4, "--conversations", 1234, "--seed", 7)
+    _, err, out = sft(*limits(models=2, per_model=3, per_topic=4, conversations=1234), "--seed", 7)
     assert err == ""
     front, text = card(out)
     rows, images = len(examples(out)), len(list((out / "images").iterdir()))
@@ -61,11 +61,11 @@ def test_a_licence_and_stand_ins_of_the_release_are_those_of_the_card(sft, relea
 @pytest.mark.parametrize("style", ["messages", "llava"])
 @pytest.mark.parametrize("form", ["jsonl", "json", "parquet"])
 def test_datasets_reads_the_folder_by_its_card(sft, tmp_path, style, form):
-    _, _, out = sft("--style", style, "--format", form)
+    _, _, out = sft("--example-format", style, "--file-format", form)
     assert card(out)[0]["configs"][0]["data_files"] == [{"split": "train", "path": f"train.{form}"}]
     rows = load_dataset(str(out), split="train", cache_dir=str(tmp_path / "cache"))
     assert set(rows.column_names) >= {"id", "model", "language", "topic"}
-    assert rows.num_rows == len(examples(sft("--style", style)[2]))
+    assert rows.num_rows == len(examples(sft("--example-format", style)[2]))
 
 
 def test_put_on_the_hub_as_it_is_datasets_reads_it_there(sft, tmp_path):
@@ -92,7 +92,7 @@ def test_hostile_names_of_models_and_topics_stay_in_their_cells(sft, release, tm
     board = pl.read_parquet(copy / "leaderboard" / "overall.parquet").head(1)
     rated = [board.with_columns(model=pl.lit(name), rating=1000.0 - n) for n, name in enumerate(names)]
     pl.concat(rated).write_parquet(copy / "leaderboard" / "overall.parquet")
-    _, err, out = sft("--models", len(names), of=copy)
+    _, err, out = sft(*limits(models=len(names)), of=copy)
     assert err == ""
     front, text = card(out)
     assert headings(text) == HEADINGS

@@ -57,7 +57,7 @@ def test_it_is_exported_as_from_the_folder(curate, release, tmp_path):
     assert one == other != {}
 
 
-@pytest.mark.parametrize("what", [("sft", "--style", "llava"), ("dataset",)])
+@pytest.mark.parametrize("what", [("sft", "--example-format", "llava"), ("dataset",)])
 def test_an_export_goes_to_a_bucket_as_to_a_folder_and_never_over_another(curate, release, tmp_path, what):
     kind, *options = what
     address, local = f"s3://arena/exports/{kind}", tmp_path / kind

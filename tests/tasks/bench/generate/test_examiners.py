@@ -128,7 +128,7 @@ def store(tmp_path_factory):
 
 def test_the_command_prints_both(store, curate):
     status, out, err = curate(
-        "bench", "accuracy", "--store", store.root, "--bench", "scenes", "--against", "second", "--json"
+        "bench", "accuracy", "--store", store.root, "--bench", "scenes", "--bench", "second", "--json"
     )
     rows = [json.loads(line) for line in out.splitlines()]
     assert status == 0
@@ -155,7 +155,9 @@ def test_an_audit_says_before_what_it_would_cost(store, curate, tmp_path, monkey
     prices.write_text(f"tokens:\n  openai-m: {{input_usd_per_million: 1, output_usd_per_million: 4, {image}}}\n")
     asked = ("bench", "audit", "--store", store.root, "--bench", "scenes", "--models", models, "--prices", prices)
     before = store.height("audit_answers")
-    every, blind = (curate(*asked, "--dry-run", "--modes", modes) for modes in ("blind,all_a", "blind"))
+    every, blind = (
+        curate(*asked, "--dry-run", "--set", f"evaluate.audit_modes={modes}") for modes in ("blind,all_a", "blind")
+    )
     items = len(kept_items(store, "scenes").items)
     assert every[0] == blind[0] == 0 and len(every[1].splitlines()) == 1, "embedded models cost nothing"
     assert "at most $" in every[1]
@@ -186,13 +188,13 @@ def test_a_file_of_answers_is_marked_by_the_keys(store, curate, tmp_path):
 @pytest.mark.parametrize(
     ("against", "said"),
     [
-        (["scenes"], "that is --bench itself"),
+        (["scenes"], "is given twice"),
         (["basics"], "it tests another capability than 'scenes'"),
         (["nothing"], "no finished benchmark of this name"),
-        (["second", "--table", "ranks"], "leave out --against"),
+        (["second", "--table", "ranks"], "give one --bench"),
     ],
     ids=str,
 )
 def test_what_cannot_be_compared_is_one_clear_line(store, curate, against, said):
-    status, _, err = curate("bench", "accuracy", "--store", store.root, "--bench", "scenes", "--against", *against)
+    status, _, err = curate("bench", "accuracy", "--store", store.root, "--bench", "scenes", "--bench", *against)
     assert status == 2 and said in err and len(err.splitlines()) == 1

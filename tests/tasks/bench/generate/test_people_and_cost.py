@@ -91,8 +91,8 @@ def test_scores_agree_with_people_as_published_and_thresholds_keep_what_they_kee
     ("given", "said"),
     [
         (["spacial"], "unknown capability 'spacial'"),
-        (["basic", "--aspects", "0x6"], "--aspects '0x6'"),
-        (["basic", "--levels", "extreme"], "--levels: unknown level 'extreme'"),
+        (["basic", "--set", "generate.general=0"], "--set generate.general: "),
+        (["basic", "--set", "generate.levels=extreme"], "--set generate.levels: unknown level 'extreme'"),
         (["basic", "--provider", "pictures=none"], "pictures: unknown provider 'none'"),
         (["basic", "--provider", "pictures=openai"], "OPENAI_API_KEY is not set"),
     ],
@@ -107,5 +107,6 @@ def test_bad_input_is_one_clear_line_and_makes_no_store(given, said, tmp_path, c
 def test_commands_without_answers_or_with_an_unknown_mode_are_one_line(store, curate):
     code, _, err = curate("bench", "accuracy", "--store", store.root, "--bench", NAME)
     assert code == 2 and "no model has answered; run `curate judge answer" in err
-    code, _, err = curate("bench", "audit", "--store", store.root, "--bench", NAME, "--models", "m", "--modes", "sly")
-    assert code == 2 and "--modes" in err and err.count("\n") == 1
+    sly = ("--set", "evaluate.audit_modes=sly")
+    code, _, err = curate("bench", "audit", "--store", store.root, "--bench", NAME, "--models", "m", *sly)
+    assert code == 2 and "--set evaluate.audit_modes" in err and err.count("\n") == 1

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from flows.writer import writer_named, writer_of
+from flows.before_work import writer_named, writer_of
 from schemas.asked_model import AskedModel
 from schemas.errors import CurateError
 from schemas.judging import STAND_IN

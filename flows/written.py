@@ -1,7 +1,8 @@
-"""Rows of written items -> conversations, images, signals and decisions: what every document goes through."""
+"""Rows of written items -> conversations, images, signals and decisions, as of every document; captions, references."""
 
 from collections.abc import Iterator
 
+from flows.before_work import writer_of
 from flows.checked_flow import flow
 from flows.decide import decide, decide_described
 from flows.ingest import ingest
@@ -10,9 +11,10 @@ from flows.one_writer import one_writer
 from flows.products import item_images
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.bench.written.steps import write_missing
 from tasks.providers import Providers
-from tasks.signals.steps import measure_item_images
 from tasks.storage.tables import Store
+from tasks.signals.steps import measure_item_images, signal_versions
 
 
 @flow(name="take-in-items")
@@ -31,3 +33,13 @@ def decide_items(settings: Settings) -> Iterator[StageReport]:
     yield from describe(settings)
     yield measure_item_images(settings, Providers(settings.providers), item_images(Store.open(settings.store)))
     yield from decide_described(settings)
+
+
+@flow(name="write-items")
+@one_writer
+def write_items(settings: Settings) -> Iterator[StageReport]:
+    """Write the captions and references that kept items lack."""
+    providers = Providers(settings.providers)
+    yield write_missing(settings, writer_of(settings), signal_versions(providers))
+    shown = item_images(Store.open(settings.store), settings.written.name)
+    yield measure_item_images(settings, providers, shown)
