@@ -90,8 +90,7 @@ def writer_of(settings: Settings) -> AskedModel | None:
 
 def writer_named(file: str) -> AskedModel | None:
     """The only entry of a models file; None for the stand-in. Raises BadInput for a file with more entries."""
-    from tasks.evaluate.sources import read_models
-    from tasks.evaluate.sources import EMBEDDED_JUDGE
+    from tasks.evaluate.sources import EMBEDDED_JUDGE, read_models
 
     if file == EMBEDDED_JUDGE:
         return None

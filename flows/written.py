@@ -13,8 +13,8 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.bench.written.steps import write_missing
 from tasks.providers import Providers
-from tasks.storage.tables import Store
 from tasks.signals.steps import measure_item_images, signal_versions
+from tasks.storage.tables import Store
 
 
 @flow(name="take-in-items")

@@ -99,10 +99,10 @@ def _print(found: list[Estimate], as_json: bool) -> None:
 
 
 def _of_writing(settings: Settings, bench: str | None, writer: str | None, hidden: bool) -> list[Estimate]:
+    from flows.before_work import writer_named
     from schemas.signals import MeasuredOn
     from tasks.bench.written.write import estimate_writing
     from tasks.bench.written.written_items import check_known, item_images
-    from flows.before_work import writer_named
     from tasks.providers import Providers
     from tasks.runtime.prices import load_prices
     from tasks.signals.paid import estimate_images

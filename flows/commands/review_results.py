@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.commands.agreement.printing import print_agreement, print_raters
-from flows.commands.rating_output import print_rows
 from flows.commands.review_kinds import Wanted, anonymous_battles_of, tuples_of
-from flows.commands.tables import print_table
+from flows.commands.tables import print_rows
 from schemas.errors import BadInput
 from tasks.runtime.untrusted import json_text, one_line
 
@@ -61,7 +60,7 @@ def print_yields(store: "Store", bench: str, as_json: bool) -> None:
         "pictured": frame_of(figures.Pictured, figures.pictured(facts)),
     }
     for name, rows in tables.items():
-        print_table(name, rows.to_dicts(), as_json)
+        print_rows(name, rows.to_dicts(), as_json, titled=True)
     print("`curate decide --policy authored` drops what is incorrect or harmful", file=sys.stderr)
 
 
@@ -71,7 +70,7 @@ def print_rates(store: "Store", bench: str, as_json: bool) -> None:
     from tasks.review.generated import review_rows
 
     rows = review_rows(store, read_bench(store, bench).items)
-    print_table("reviews", [row.model_dump(mode="json") for row in rows], as_json)
+    print_rows("reviews", [row.model_dump(mode="json") for row in rows], as_json, titled=True)
 
 
 def print_experts(wanted: Wanted, as_json: bool, rounds: int) -> None:

@@ -168,7 +168,7 @@ def show_topics(
     as_json: JsonOption = False,
 ) -> None:
     """Topics with their names, and the prompts and conversations in each; -1 holds the outliers."""
-    from tasks.storage.queries.benches.bench import topic_sizes
+    from tasks.storage.queries.bench import topic_sizes
     from tasks.storage.tables import Store
 
     topics = topic_sizes(Store.existing(store))

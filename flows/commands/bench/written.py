@@ -11,8 +11,6 @@ import typer
 import flows.commands.options as opt
 from flows.commands.engine import run_flows
 from flows.commands.pipeline import print_stages, run_stages
-from flows.commands.tables import print_rows
-from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.written import VALIDATION_SHARE

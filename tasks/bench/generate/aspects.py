@@ -1,7 +1,6 @@
 """Aspects of a capability, and what they start from: files of capabilities and of levels of difficulty."""
 
-from collections.abc import Sequence
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TypeVar

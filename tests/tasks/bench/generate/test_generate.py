@@ -11,9 +11,8 @@ from schemas.errors import BadInput
 from schemas.generated import DrawingState, GeneratedImage, GeneratedOutcome
 from schemas.policy import GeneratedRule
 from tasks.bench.generate.alignment import failed_elements
-from tasks.bench.generate.aspects import fitting, grid_of, known_levels, load_capability, write_aspects
+from tasks.bench.generate.aspects import fitting, known_levels, load_capability, write_aspects
 from tasks.bench.generate.bench_state import read_bench
-from tasks.bench.generate.capability_files import known_levels, load_capability
 from tasks.bench.generate.making import TOLD, begin
 from tasks.bench.generate.questions import question_problem
 from tasks.ingest.steps import take_in_items
