@@ -3,23 +3,18 @@
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
-
-import yaml
-from pydantic import ValidationError
 
 from schemas.author_replies import WrittenAspect
 from schemas.errors import BadInput, known_values
 from schemas.generated import Capability, GeneratedAspect, GeneratedBench, Level
-from schemas.row import Row
 from tasks.bench.generate.wordings import repeats
 from tasks.providers.capabilities import AspectsWanted, Author, Failed
+from tasks.runtime.entries import read_row
 from tasks.runtime.yaml_files import read_yaml
 
 _SHIPPED = Path(__file__).with_name("capabilities")
 ROUNDS = 4
 """Times an author is asked for what is still missing."""
-AnyRow = TypeVar("AnyRow", bound=Row)
 
 
 def load_capability(name_or_file: str) -> Capability:
@@ -28,23 +23,7 @@ def load_capability(name_or_file: str) -> Capability:
     is_file = name_or_file.endswith((".yaml", ".yml")) or "/" in name_or_file
     if not is_file and name_or_file not in shipped:
         raise BadInput(f"unknown capability {known_values(name_or_file, shipped)} Or give a YAML file of your own")
-    return _read(Path(name_or_file) if is_file else shipped[name_or_file], Capability, "capability")
-
-
-def _read(path: Path, row: type[AnyRow], what: str) -> AnyRow:
-    where = f"{what} {str(path)!r}"
-    try:
-        content = read_yaml(path)
-    except OSError:
-        raise BadInput(f"{where} cannot be read; give a YAML file with {', '.join(row.model_fields)}") from None
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise BadInput(f"{where} is not YAML; give {', '.join(row.model_fields)} as keys") from None
-    try:
-        return row.model_validate(content)
-    except ValidationError as error:
-        problem = error.errors(include_input=False)[0]
-        key = ".".join(map(str, problem["loc"])) or "the file"
-        raise BadInput(f"{where}: {key}: {problem['msg']}; its keys are {', '.join(row.model_fields)}") from None
+    return read_row(Path(name_or_file) if is_file else shipped[name_or_file], Capability, "capability")
 
 
 @cache

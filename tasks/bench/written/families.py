@@ -5,13 +5,12 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from schemas.errors import BadInput, why_unreadable
+from schemas.errors import BadInput
 from schemas.row import Row
+from tasks.runtime.entries import read_row
 from tasks.runtime.untrusted import one_line
-from tasks.runtime.yaml_files import read_yaml
 
 SHIPPED = Path(__file__).with_suffix(".yaml")
 _SIGNS = re.compile(r"[^0-9a-z]+")
@@ -55,20 +54,12 @@ def key_of(name: str) -> str:
 @cache
 def load_families(file: Path = SHIPPED) -> Families:
     """The families of a file. Raises BadInput when it cannot be used, or names a family twice."""
-    where = f"families {file.name!r}"
-    try:
-        found = Families.model_validate(read_yaml(file))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{where} cannot be read ({why_unreadable(error)})") from None
-    except yaml.YAMLError:
-        raise BadInput(f"{where} is not YAML; see docs/written_bench.md for its keys") from None
-    except ValidationError as error:
-        problem = error.errors()[0]
-        place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in problem["loc"])
-        raise BadInput(f"{where}: {place or 'the whole file'}: {problem['msg']}; see docs/written_bench.md") from None
+    found = read_row(file, Families, "families", "see docs/written_bench.md for its keys")
     seen = set[str]()
     for family in found.families:
         if key_of(family.name) in seen:
-            raise BadInput(f"{where} has the family {one_line(family.name, 60)!r} twice; keep one of the two")
+            raise BadInput(
+                f"families {str(file)!r} has the family {one_line(family.name, 60)!r} twice; keep one of the two"
+            )
         seen.add(key_of(family.name))
     return found

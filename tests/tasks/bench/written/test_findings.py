@@ -15,7 +15,7 @@ from tasks.images.decode import FILE_BYTES_MAX
 from tasks.ingest.formats.bench_items import PROBLEMS
 from tasks.storage.tables import frame_of
 
-BESIDE = Path(__file__).parents[4] / "shared" / "data" / "visit-bench"
+BESIDE = Path(__file__).parents[5] / "shared" / "data" / "visit-bench"
 FLAGS = (  # of all 678 published instances: images, correct, problem in the caption, in GPT-4's answer, how many
     (2, False, None, 1), (2, False, Fault.REFERENCE, 30), (2, False, Fault.CAPTION, 6), (2, True, None, 63),
     (1, False, None, 6), (1, False, Fault.REFERENCE, 22), (1, False, Fault.CAPTION, 21), (1, True, None, 529),
