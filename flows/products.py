@@ -1,4 +1,4 @@
-"""What the core is given of the products: written and generated benchmarks, judges.
+"""Facts of the products that the core is given: written and generated benchmarks.
 
 Each function first looks whether the store has the product's tables, so that a plain run imports none of them.
 """

@@ -65,13 +65,13 @@ def refresh(
     as_json: JsonOption = False,
 ) -> None:
     """Draw both splits again and list the hidden prompts that enter or retire, with reasons. Months only go forward."""
-    from tasks.storage.queries.bench import hidden_changes
+    from tasks.storage.queries.bench import changes_of_hidden
     from tasks.storage.tables import Store
 
     chosen = [*(bench or []), *([f"hidden_epoch={epoch}"] if epoch else [])]
     settings = settings_of(store=store, bench=chosen or None, bench_size=bench_size, provider=provider, seed=seed)
     run_stages(settings, ("flows.sample", "bench"))
-    print_table("hidden_changes", hidden_changes(Store.existing(store)).to_dicts(), as_json)
+    print_table("hidden_changes", changes_of_hidden(Store.existing(store)).to_dicts(), as_json)
 
 
 def check(
@@ -91,16 +91,16 @@ def check(
 ) -> None:
     """Find questions of the benchmark in any dataset. Exit 0: none found; 1: some found; 2: bad input."""
     from flows.products import hidden_texts, item_ids
-    from tasks.bench.contamination.check import Checker, bench_of_release, bench_of_store
+    from tasks.bench.contamination.check import Checker, questions_of_release, questions_of_store
     from tasks.storage.tables import Store
 
     if (store is None) == (release is None):
         raise BadInput("give either --store DIR or --release DIR, the one that holds the benchmark")
     if store is not None:
         opened = Store.existing(store)
-        bench = bench_of_store(opened, item_ids(opened), hidden_texts(opened))
+        bench = questions_of_store(opened, item_ids(opened), hidden_texts(opened))
     else:
-        bench = bench_of_release(release or Path())
+        bench = questions_of_release(release or Path())
     if bench.is_empty():
         raise BadInput(f"{store or str(release)!r} has no benchmark; draw one with `curate sample`")
     checker = Checker(bench, overlap_min)

@@ -13,7 +13,7 @@ from tasks.runtime.entries import read_row
 from tasks.runtime.yaml_files import read_yaml
 
 _SHIPPED = Path(__file__).with_name("capabilities")
-ROUNDS = 4
+ASPECT_ROUNDS = 4
 """Times an author is asked for what is still missing."""
 
 
@@ -54,7 +54,7 @@ def grid_of(aspects: str) -> tuple[int, int]:
 def write_aspects(author: Author, bench: GeneratedBench, capability: Capability) -> list[GeneratedAspect] | Failed:
     """`general` x `fine` aspects, no two alike. Raises BadInput when the author only repeats itself."""
     found: list[WrittenAspect] = []
-    for _ in range(ROUNDS):
+    for _ in range(ASPECT_ROUNDS):
         known = tuple((each.general, each.name) for each in found)
         reply = author.aspects(AspectsWanted(capability, bench.general, bench.fine, known))
         if isinstance(reply, Failed):
@@ -64,7 +64,7 @@ def write_aspects(author: Author, bench: GeneratedBench, capability: Capability)
             return [_row(bench, number, each, author.version) for number, each in enumerate(found)]
     raise BadInput(
         f"--aspects {bench.general}x{bench.fine}: author {author.version} gave {len(found)} different aspects of "
-        f"{bench.general * bench.fine} in {ROUNDS} rounds; ask for fewer, or choose another author"
+        f"{bench.general * bench.fine} in {ASPECT_ROUNDS} rounds; ask for fewer, or choose another author"
     )
 
 

@@ -20,7 +20,7 @@ class Family(Row):
     """One instruction family with an example, as a writer is shown it."""
 
     name: str = Field(min_length=1, max_length=80)
-    """Its name."""
+    """Name of the family."""
     origin: Literal["new", "reformatted"]
     """Whether its instructions are written for the benchmark, or made from an existing data set."""
     images: Literal["one", "several"]
@@ -28,9 +28,9 @@ class Family(Row):
     instruction: str
     """Instruction of the example."""
     shows: list[str]
-    """What each image of the example shows."""
+    """Content of each image of the example."""
     response: str
-    """What a good answer to the example says."""
+    """A good answer to the example."""
 
 
 class Families(Row):
@@ -43,10 +43,10 @@ class Families(Row):
 
     def named(self, name: str) -> Family | None:
         """The family of this name, however its capitals and signs are written; None when there is none."""
-        return next((each for each in self.families if key_of(each.name) == key_of(name)), None)
+        return next((each for each in self.families if family_key(each.name) == family_key(name)), None)
 
 
-def key_of(name: str) -> str:
+def family_key(name: str) -> str:
     """A name without capitals and signs: `Who to call?` and `who_to_call` are one family."""
     return _SIGNS.sub("_", name.casefold()).strip("_")
 
@@ -57,9 +57,9 @@ def load_families(file: Path = SHIPPED) -> Families:
     found = read_row(file, Families, "families", "see docs/written_bench.md for its keys")
     seen = set[str]()
     for family in found.families:
-        if key_of(family.name) in seen:
+        if family_key(family.name) in seen:
             raise BadInput(
                 f"families {str(file)!r} has the family {one_line(family.name, 60)!r} twice; keep one of the two"
             )
-        seen.add(key_of(family.name))
+        seen.add(family_key(family.name))
     return found

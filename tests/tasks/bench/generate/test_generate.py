@@ -14,7 +14,7 @@ from schemas.policy import GeneratedRule
 from tasks.bench.generate.alignment import failed_elements
 from tasks.bench.generate.aspects import fitting, grid_of, known_levels, load_capability, write_aspects
 from tasks.bench.generate.bench_state import read_bench
-from tasks.bench.generate.making import TOLD, begin
+from tasks.bench.generate.making import TOLD, begin_bench
 from tasks.bench.generate.questions import question_problem
 from tasks.ingest.steps import take_in_items
 from tasks.providers import Providers
@@ -243,7 +243,7 @@ def test_an_author_that_repeats_itself_is_one_clear_line(tmp_path):
             return found.model_copy(update={"aspects": found.aspects[:1] * 4})
 
     settings = settings_for(tmp_path)
-    bench = begin(Store.open(settings.store), settings)
+    bench = begin_bench(Store.open(settings.store), settings)
     with pytest.raises(BadInput, match="gave 1 different aspects of 4 in 4 rounds"):
         write_aspects(Parrot(), bench, load_capability("spatial"))
     near = [WrittenAspect(general="g", name=n, introduction="i", guideline="g") for n in ("red balls", "the Red balls")]
@@ -260,7 +260,9 @@ def test_bad_input_is_one_clear_line(settings, tmp_path):
     with pytest.raises(BadInput, match="unknown level"):
         known_levels("easy,extreme")
     with pytest.raises(BadInput, match="begun with other per aspect: 2, not 3"):
-        begin(store, settings.model_copy(update={"generate": settings.generate.model_copy(update={"per_aspect": 3})}))
+        begin_bench(
+            store, settings.model_copy(update={"generate": settings.generate.model_copy(update={"per_aspect": 3})})
+        )
     with pytest.raises(BadInput, match="has no benchmark of this name; it has scenes"):
         read_bench(store, "other")
     (tmp_path / "own.yaml").write_text("name: own\ndefinition: short\n")

@@ -9,7 +9,7 @@ import pytest
 from schemas.written import Fault, ItemCheck
 from tasks.bench.written.collect import _FILE_BYTES_MAX
 from tasks.bench.written.families import load_families
-from tasks.bench.written.findings import majorities, rater_agreement, yields
+from tasks.bench.written.findings import item_agreement, majorities, yields
 from tasks.bench.written.item_files import read_items
 from tasks.images.decode import FILE_BYTES_MAX
 from tasks.ingest.formats.bench_items import PROBLEMS
@@ -57,7 +57,7 @@ def test_agreement_of_raters_is_krippendorffs_alpha():
     ratings = [
         _checks(*((each == "1", None) for each in said), rater=name) for name, said in (("1", first), ("2", second))
     ]
-    found = rater_agreement(pl.concat(ratings))
+    found = item_agreement(pl.concat(ratings))
     assert (found.raters, found.items, found.agreed_percent) == (2, 10, 60.0)
     assert found.alpha == pytest.approx(0.095, abs=5e-4)
 
