@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import yaml
 from pydantic import ValidationError
 
-from schemas.errors import BadInput, known_values, why_unreadable
+from schemas.errors import BadInput, known_values
 from schemas.row import Row
 from tasks.runtime.yaml_files import read_yaml
 
@@ -34,21 +34,6 @@ def read_models_list(path: Path, row: type[AnyRow], page: str, hints: Mapping[st
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise BadInput(f"{where}: the name {twice!r} stands twice; names say whose answers are whose")
     return models
-
-
-def read_row(path: Path, row: type[AnyRow], what: str, more: str = "") -> AnyRow:
-    """A YAML file as one row. Raises BadInput for the first error; `more` says where its keys are explained."""
-    where, more = f"{what} {str(path)!r}", more or f"its keys are {', '.join(row.model_fields)}"
-    try:
-        return row.model_validate(read_yaml(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{where} cannot be read ({why_unreadable(error)}); {more}") from None
-    except yaml.YAMLError:
-        raise BadInput(f"{where} is not YAML; {more}") from None
-    except ValidationError as error:
-        problem = error.errors(include_input=False)[0]
-        place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in problem["loc"])
-        raise BadInput(f"{where}: {place or 'the whole file'}: {problem['msg']}; {more}") from None
 
 
 def checked_entry(entry: Any, row: type[AnyRow], where: str, hints: Mapping[str, str]) -> AnyRow:

@@ -9,8 +9,7 @@ from schemas.errors import BadInput, known_values
 from schemas.generated import Capability, GeneratedAspect, GeneratedBench, Level
 from tasks.bench.generate.wordings import repeats
 from tasks.providers.capabilities import AspectsWanted, Author, Failed
-from tasks.runtime.entries import read_row
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.yaml_files import read_row, read_yaml
 
 _SHIPPED = Path(__file__).with_name("capabilities")
 ASPECT_ROUNDS = 4
