@@ -58,11 +58,6 @@ def decided_store(folder: Path, conversations: int, votes: int) -> Store:
     return store
 
 
-def drawn_messages(count: int, mean: int) -> list[str]:
-    """`count` messages of random words with a mean length of `mean` characters."""
-    return _Texts().draw(count, mean)
-
-
 def _left_sides(numbers: Numbers, conversations: int, votes: int) -> Numbers:
     """Each conversation's own number; for right sides of votes, that of the left side, the conversation before."""
     every = conversations // votes if votes else conversations + 1

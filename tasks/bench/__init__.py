@@ -1,5 +1,5 @@
-"""The benchmark: drawn from the topics of kept prompts, with a hidden split that is not released.
+"""The drawn benchmark: a public split over the topics of kept prompts, a hidden one, and prompts that models fail.
 
-In: `topics`, kept `conversations`, `signals/*`. Out: `bench`, `hidden`, `bench_funnel`, `bench_measures`.
+In: `topics`, kept `conversations` and `battles`, `signals/*`. Out: `bench`, `hidden`, `failures` and figures of each.
 `contamination/` finds benchmark prompts in a store, in a release and in outside data.
 """

@@ -51,7 +51,7 @@ def kept_battles(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
     return battles.sort("tstamp", "battle_id").join(asked, on="conversation_a", maintain_order="left")
 
 
-def described(store: Store, kept: pl.DataFrame, failures: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+def described_failures(store: Store, kept: pl.DataFrame, failures: pl.DataFrame, versions: Versions) -> pl.DataFrame:
     """`failures` with their prompt, the columns of categories and taxonomy, and `unsafe`.
 
     Unsafe: moderation flags a message of a kept conversation on the prompt or did not measure one, or a rule about

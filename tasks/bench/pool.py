@@ -18,7 +18,7 @@ high-quality benchmarks"): whether the prompt meets it; null where undecided."""
 
 
 @dataclass
-class Pool:
+class BenchPool:
     """The remaining prompts, each with its first conversation, earliest first."""
 
     prompts: pl.DataFrame
@@ -33,12 +33,12 @@ class Pool:
         self.funnel.append(step)
 
 
-def eligible(conversations: pl.DataFrame, bench: BenchSettings) -> Pool:
+def eligible(conversations: pl.DataFrame, bench: BenchSettings) -> BenchPool:
     """Apply the filters that look at one conversation at a time; `conversations` are kept ones, earliest first.
 
     Besides the columns of the table they have preset_dataset, language and topic, null where unknown.
     """
-    pool = Pool(conversations, [])
+    pool = BenchPool(conversations, [])
     pool.keep("kept", conversations)
     filters = {
         "single_turn": (bench.single_turn, pl.col("num_turns") == 1),

@@ -14,7 +14,7 @@ from tasks.bench.contamination.reserve import epoch_of, reserved
 from tasks.bench.draw import by_topic, draw, hidden_changes, hidden_items, proportional_quotas, quotas
 from tasks.bench.failures import (
     UNDECIDED,
-    described,
+    described_failures,
     failure_pool,
     failure_rates,
     failure_set,
@@ -95,7 +95,7 @@ def find_failures(settings: Settings, versions: Versions) -> StageReport:
     store, bench = Store.open(settings.store), settings.bench
     kept = kept_conversations(store)
     battles = kept_battles(store, kept)
-    found = described(store, kept, failure_pool(battles, bench.failure_judges_min), versions)
+    found = described_failures(store, kept, failure_pool(battles, bench.failure_judges_min), versions)
     told = said_by_tagger(store, found, versions)
     failures = failure_set(typed(told, types_of_reviewers(store)), bench.failure_size, settings.seed)
     store.replace("failures", failures)

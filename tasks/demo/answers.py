@@ -24,7 +24,7 @@ from tasks.storage.tables import Store
 BASELINE = models()[len(models()) // 2].name
 """The model of middle strength."""
 SENTENCES = 4
-"""Of every answer, so that length says nothing."""
+"""Sentences of every answer, so that length says nothing."""
 RIGHT_LEAST, RIGHT_MOST = 0.3, 0.95
 """Share of sentences about the prompt's own image: of the weakest model and of the strongest."""
 _ENDS = re.compile(r"(?<=[.!?]) ")
@@ -81,7 +81,7 @@ def write_answers(answers: Mapping[str, Mapping[str, str]], folder: Path) -> Non
         (folder / f"{model}.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
-class Found(NamedTuple):
+class JudgedBoard(NamedTuple):
     """A judge's board beside the planted strengths."""
 
     models: list[tuple[str, float, float]]
@@ -90,7 +90,7 @@ class Found(NamedTuple):
     kendall: float
 
 
-def board_beside_strengths(expected: Path, store: Store) -> Found | None:
+def board_beside_strengths(expected: Path, store: Store) -> JudgedBoard | None:
     """The judge's overall board of the last release; None when there is none."""
     strengths: dict[str, float] = next((fact["models"] for fact in read_facts(expected).get("model_strengths", [])), {})
     board = store.read("judge_ratings", ["slice", "model", "score"]).filter(slice="overall").drop_nulls("score")
@@ -99,4 +99,4 @@ def board_beside_strengths(expected: Path, store: Store) -> Found | None:
     if len(rows) < 2:
         return None
     _, scores, planted = zip(*rows, strict=True)
-    return Found(rows, float(spearmanr(scores, planted).statistic), float(kendalltau(scores, planted).statistic))
+    return JudgedBoard(rows, float(spearmanr(scores, planted).statistic), float(kendalltau(scores, planted).statistic))

@@ -13,13 +13,13 @@ import PIL.ImageFilter
 import PIL.ImageOps
 
 from tasks.demo.words import load, things
-from tasks.drawing.canvas import GREY, INK, WHITE, Canvas, Drawing, shade
+from tasks.drawing.canvas import GREY, INK, WHITE, Canvas, DrawnImage, shade
 
 _BOARDS = [(30, 90, 190), (20, 120, 70), (200, 140, 20), (190, 30, 40)]
 """Colours of signs."""
 
 
-def bar_chart(rng: Random) -> Drawing:
+def bar_chart(rng: Random) -> DrawnImage:
     """Bars with their values."""
     canvas = Canvas.any_size(rng)
     title = f"{rng.choice(things('measures'))} in {rng.choice(things('towns'))}, {rng.randint(2015, 2023)}"
@@ -35,10 +35,10 @@ def bar_chart(rng: Random) -> Drawing:
         canvas.text((x + size / 2, top - 4), str(value), 12, GREY, anchor="mb")
     high, low = max(bars, key=bars.__getitem__), min(bars, key=bars.__getitem__)
     facts = {"highest": high, "highest_value": str(bars[high]), "lowest": low, "lowest_value": str(bars[low])}
-    return Drawing(canvas.image, {"what": "bar chart", "title": title} | facts)
+    return DrawnImage(canvas.image, {"what": "bar chart", "title": title} | facts)
 
 
-def flow_chart(rng: Random) -> Drawing:
+def flow_chart(rng: Random) -> DrawnImage:
     """Steps in boxes on a line that zigzags down the sheet."""
     canvas, title = Canvas.any_size(rng), rng.choice(things("processes"))
     steps = rng.sample(things("steps"), rng.randint(3, 7))
@@ -50,10 +50,10 @@ def flow_chart(rng: Random) -> Drawing:
         canvas.draw.rounded_rectangle(box, rng.choice([0, high * 0.1, high * 0.3]), rng.choice(colours), INK, 2)
         canvas.text((x, y), step, 14, width=canvas.width * 0.5, anchor="mm")
     canvas.text((rng.randint(10, 40), 8), title, 18, width=canvas.width - 50)
-    return Drawing(canvas.image, {"what": "flow chart", "title": title, "first": steps[0], "last": steps[-1]})
+    return DrawnImage(canvas.image, {"what": "flow chart", "title": title, "first": steps[0], "last": steps[-1]})
 
 
-def right_triangle(rng: Random) -> Drawing:
+def right_triangle(rng: Random) -> DrawnImage:
     """A right triangle with two sides given."""
     a, b, c = rng.choice([(3, 4, 5), (6, 8, 10), (5, 12, 13), (8, 15, 17), (9, 12, 15), (7, 24, 25), (20, 21, 29)])
     canvas = Canvas.any_size(rng, WHITE)
@@ -66,10 +66,10 @@ def right_triangle(rng: Random) -> Drawing:
         canvas.text((x + wide * at[0], y + high * at[1]), side, 17, anchor="mm")
     canvas.text((12, rng.choice([8, canvas.height - 24])), f"{rng.randint(1, 30)}. Find the hypotenuse x.", 17)
     facts = {"what": "right triangle", "given": f"legs of {a} cm and {b} cm"}
-    return Drawing(canvas.image, facts | {"asked": "the hypotenuse x", "answer": f"{c} cm"})
+    return DrawnImage(canvas.image, facts | {"asked": "the hypotenuse x", "answer": f"{c} cm"})
 
 
-def receipt(rng: Random, shop: str | None = None, items: int | None = None) -> Drawing:
+def receipt(rng: Random, shop: str | None = None, items: int | None = None) -> DrawnImage:
     """A till receipt. Receipts of one shop look alike and differ in what was bought."""
     goods = rng.sample(things("groceries"), items or rng.randint(4, 10))
     bought = {name: rng.randint(40, 1900) / 100 for name in goods}
@@ -89,10 +89,10 @@ def receipt(rng: Random, shop: str | None = None, items: int | None = None) -> D
     canvas.text((width - 14, end + 8), f"{total:.2f}", 17, anchor="ra")
     item = max(bought, key=bought.__getitem__)
     facts = {"what": "receipt", "shop": shop, "date": day, "total": f"{total:.2f}"}
-    return Drawing(canvas.image, facts | {"item": item, "price": f"{bought[item]:.2f}"})
+    return DrawnImage(canvas.image, facts | {"item": item, "price": f"{bought[item]:.2f}"})
 
 
-def text_page(rng: Random, title: str | None = None) -> Drawing:
+def text_page(rng: Random, title: str | None = None) -> DrawnImage:
     """A page of a story or a notice. Pages of one book look alike and say different things."""
     width, height = (440, 420) if title else (rng.randint(380, 500), rng.randint(360, 480))
     canvas = Canvas(rng, width, height, rng.choice([WHITE, (247, 243, 232)]))
@@ -104,10 +104,10 @@ def text_page(rng: Random, title: str | None = None) -> Drawing:
         if y <= height - 36:
             canvas.text((indent, y), line, size)
         y += int(size * 1.5)
-    return Drawing(canvas.image, {"what": "page of text", "title": title, "line": sentences[0]})
+    return DrawnImage(canvas.image, {"what": "page of text", "title": title, "line": sentences[0]})
 
 
-def street_sign(rng: Random) -> Drawing:
+def street_sign(rng: Random) -> DrawnImage:
     """A sign on a post."""
     canvas, sign = Canvas.any_size(rng, shade(rng.uniform(0.5, 0.62), 0.3, 0.9)), rng.choice(load("signs"))
     ground, middle = canvas.height * rng.uniform(0.6, 0.85), canvas.width * rng.uniform(0.4, 0.6)
@@ -119,10 +119,10 @@ def street_sign(rng: Random) -> Drawing:
     canvas.draw.rounded_rectangle(box, rng.uniform(0, 30), colour, WHITE, rng.randint(2, 7))
     for row, line in enumerate(lines):
         canvas.text((middle, top + 30 + 36 * row), line, 28, WHITE, 2 * half - 20, font="bold", anchor="mm")
-    return Drawing(canvas.image, {"what": "sign", **sign})
+    return DrawnImage(canvas.image, {"what": "sign", **sign})
 
 
-def dashboard(rng: Random) -> Drawing:
+def dashboard(rng: Random) -> DrawnImage:
     """A window with cards of figures and little charts."""
     dark, columns, rows = rng.random() < 0.35, rng.randint(1, 3), rng.randint(1, 3)
     canvas, app = Canvas.any_size(rng, (32, 34, 40) if dark else None), rng.choice(things("apps"))
@@ -139,10 +139,10 @@ def dashboard(rng: Random) -> Drawing:
             left, top = x + 8 + at * (wide - 34) / 10, y + high - 24 - rng.uniform(0, high - 60)
             canvas.draw.rectangle((left, top, left + wide / 20, y + high - 22), fill=colour)
     facts = {"what": "dashboard", "app": app, "title": names[0], "button": rng.choice(things("buttons"))}
-    return Drawing(canvas.image, facts)
+    return DrawnImage(canvas.image, facts)
 
 
-def code_editor(rng: Random) -> Drawing:
+def code_editor(rng: Random) -> DrawnImage:
     """A few lines of program code, with a mistake in one of them."""
     sample, dark = rng.choice(load("programs")), rng.random() < 0.65
     canvas = Canvas.any_size(rng, (28, 30, 38) if dark else WHITE)
@@ -152,7 +152,7 @@ def code_editor(rng: Random) -> Drawing:
         canvas.text((8, top + pace * index), str(index + 1), 14, GREY, font="mono")
         canvas.text((38, top + pace * index), line, 14, rng.choice(colours), canvas.width - 46, font="mono")
     facts = {name: sample[name] for name in ("language", "function", "bug")}
-    return Drawing(canvas.image, {"what": "screenshot of code", **facts})
+    return DrawnImage(canvas.image, {"what": "screenshot of code", **facts})
 
 
 def _wrapped(canvas: Canvas, text: str, size: int, width: float) -> list[str]:
@@ -166,7 +166,7 @@ def _wrapped(canvas: Canvas, text: str, size: int, width: float) -> list[str]:
     return lines
 
 
-def landscape(rng: Random) -> Drawing:
+def landscape(rng: Random) -> DrawnImage:
     """Hills under a sun or moon."""
     canvas, hue = Canvas.any_size(rng, shade(rng.random(), 0.4, rng.uniform(0.5, 1.0))), rng.random()
     x, y = rng.uniform(40, canvas.width - 40), rng.uniform(30, canvas.height * 0.45)
@@ -175,10 +175,10 @@ def landscape(rng: Random) -> Drawing:
         base = canvas.height * (0.4 + 0.13 * layer)
         canvas.draw.polygon(_hills(canvas, base), fill=shade(hue + 0.05 * layer, 0.5, 0.75 - 0.13 * layer))
     place = rng.choice(things("landscapes"))
-    return Drawing(canvas.image, {"what": "painted landscape", "place": place, "mood": rng.choice(things("moods"))})
+    return DrawnImage(canvas.image, {"what": "painted landscape", "place": place, "mood": rng.choice(things("moods"))})
 
 
-def night_sky(rng: Random) -> Drawing:
+def night_sky(rng: Random) -> DrawnImage:
     """Stars, some joined to a figure."""
     canvas = Canvas.any_size(rng, shade(rng.uniform(0.55, 0.8), 0.7, rng.uniform(0.08, 0.25)))
     for _ in range(rng.randint(60, 260)):
@@ -189,10 +189,10 @@ def night_sky(rng: Random) -> Drawing:
         canvas.disc(*star, 6, (255, 250, 225))
     thing = rng.choice(things("constellations"))
     canvas.text((14, canvas.height - 28), thing, 18, (225, 230, 245))
-    return Drawing(canvas.image, {"what": "star chart", "thing": thing})
+    return DrawnImage(canvas.image, {"what": "star chart", "thing": thing})
 
 
-def fish(rng: Random) -> Drawing:
+def fish(rng: Random) -> DrawnImage:
     """A few fish in water."""
     canvas = Canvas.any_size(rng, shade(rng.uniform(0.48, 0.62), rng.uniform(0.3, 0.8), rng.uniform(0.4, 0.95)))
     for _ in range(rng.randint(3, 14)):
@@ -203,10 +203,10 @@ def fish(rng: Random) -> Drawing:
         canvas.draw.polygon([(x - way * size * 0.8, y), (end, y - size * 0.5), (end, y + size * 0.5)], fill=colour)
         canvas.disc(x, y, size, colour, outline=INK, flat=rng.uniform(0.35, 0.7))
         canvas.disc(x + way * size * 0.6, y - 4, 5, WHITE, outline=INK)
-    return Drawing(canvas.image, {"what": "drawing of a fish", "animal": "fish"})
+    return DrawnImage(canvas.image, {"what": "drawing of a fish", "animal": "fish"})
 
 
-def plate(rng: Random) -> Drawing:
+def plate(rng: Random) -> DrawnImage:
     """A dish on a plate, on a table."""
     canvas = Canvas.any_size(rng, shade(rng.uniform(0.02, 0.15), rng.uniform(0.2, 0.7), rng.uniform(0.3, 0.8)))
     for line in range(0, canvas.width, rng.randint(24, 60)):
@@ -220,10 +220,10 @@ def plate(rng: Random) -> Drawing:
         hue, strong = rng.choice([0.02, 0.08, 0.12, 0.25, 0.32, 0.95]), rng.uniform(0.5, 0.95)
         at, up = x + far * math.cos(angle), y + far * math.sin(angle)
         canvas.disc(at, up, bite, shade(hue, strong, rng.uniform(0.45, 0.95)), flat=rng.uniform(0.4, 0.9))
-    return Drawing(canvas.image, {"what": "plate of food", "dish": rng.choice(things("dishes"))})
+    return DrawnImage(canvas.image, {"what": "plate of food", "dish": rng.choice(things("dishes"))})
 
 
-def discs(rng: Random) -> Drawing:
+def discs(rng: Random) -> DrawnImage:
     """Discs and rings at random places."""
     canvas = Canvas.any_size(rng, shade(rng.random(), rng.uniform(0, 0.6), rng.uniform(0.1, 1.0)))
     for _ in range(rng.randint(6, 26)):
@@ -234,7 +234,7 @@ def discs(rng: Random) -> Drawing:
     return _abstract(rng, canvas.image, "composition of discs")
 
 
-def shards(rng: Random) -> Drawing:
+def shards(rng: Random) -> DrawnImage:
     """Triangles laid over each other."""
     canvas = Canvas.any_size(rng)
     for _ in range(rng.randint(12, 50)):
@@ -246,7 +246,7 @@ def shards(rng: Random) -> Drawing:
     return _abstract(rng, canvas.image, "pattern of shards")
 
 
-def misread_pattern(rng: Random) -> Drawing:
+def misread_pattern(rng: Random) -> DrawnImage:
     """Overlapping ovals on lilac, an abstract pattern found by seeded search that OpenNSFW scores above 0.85.
 
     It depicts nothing. It takes the place of real NSFW images, which cannot be shipped, so that the demo shows the NSFW
@@ -264,7 +264,7 @@ def misread_pattern(rng: Random) -> Drawing:
     return _abstract(rng, PIL.ImageOps.mirror(image) if rng.random() < 0.5 else image, "pattern of ovals")
 
 
-def meme(rng: Random) -> Drawing:
+def meme(rng: Random) -> DrawnImage:
     """An image without faces between two lines in capitals."""
     inner = rng.choice([fish, landscape, shards])(rng).image
     joke = rng.choice(load("jokes"))
@@ -274,7 +274,7 @@ def meme(rng: Random) -> Drawing:
     canvas.draw.rectangle((0, high - 45, wide, high), fill=canvas.paper)
     canvas.text((wide / 2, 10), joke["first"].upper(), 24, ink, wide - 20, font="bold", anchor="mt")
     canvas.text((wide / 2, high - 10), joke["second"].upper(), 24, ink, wide - 20, font="bold", anchor="mb")
-    return Drawing(canvas.image, {"what": "meme", **joke})
+    return DrawnImage(canvas.image, {"what": "meme", **joke})
 
 
 def _hills(canvas: Canvas, base: float) -> list[tuple[float, float]]:
@@ -285,13 +285,13 @@ def _hills(canvas: Canvas, base: float) -> list[tuple[float, float]]:
     return [*line, (canvas.width, canvas.height), (0, canvas.height)]
 
 
-def _abstract(rng: Random, image: PIL.Image.Image, what: str) -> Drawing:
-    return Drawing(image, {"what": what, "mood": rng.choice(things("moods"))})
+def _abstract(rng: Random, image: PIL.Image.Image, what: str) -> DrawnImage:
+    return DrawnImage(image, {"what": what, "mood": rng.choice(things("moods"))})
 
 
 _FAMILIES = (
     bar_chart, flow_chart, right_triangle, receipt, text_page, street_sign, dashboard, code_editor, landscape,
     night_sky, fish, plate, meme, discs, shards,
 )  # fmt: skip
-FAMILIES: dict[str, Callable[[Random], Drawing]] = {draw.__name__: draw for draw in _FAMILIES}
+FAMILIES: dict[str, Callable[[Random], DrawnImage]] = {draw.__name__: draw for draw in _FAMILIES}
 """Family, as the topics name it -> function that draws one image of it."""

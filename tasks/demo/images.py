@@ -14,7 +14,7 @@ import PIL.Image
 from tasks.demo.drawings import FAMILIES
 from tasks.demo.records import Era
 from tasks.demo.words import chance, topics
-from tasks.drawing.canvas import Drawing
+from tasks.drawing.canvas import DrawnImage
 from tasks.drawing.photographs import photographs, view
 
 _PNG_EFFORT = 3
@@ -88,7 +88,7 @@ def image_pool(folder: ImageFolder, size: int, seed: int) -> dict[Era, list[Pool
     return {Era.TEXT: early, Era.JPG: early, Era.PNG: late}
 
 
-def _drawings(size: int, seed: int) -> Iterator[tuple[str, Drawing]]:
+def _drawings(size: int, seed: int) -> Iterator[tuple[str, DrawnImage]]:
     """(topic, drawing) of `size` images. Each photograph view is used once; after that its family is skipped."""
     rng = chance(seed, "pool")
     names, weights = list(topics()), [topic.share for topic in topics().values()]
@@ -106,9 +106,9 @@ def _drawings(size: int, seed: int) -> Iterator[tuple[str, Drawing]]:
         made += 1
 
 
-def _photograph_views(rng: Random) -> dict[str, list[partial[Drawing]]]:
+def _photograph_views(rng: Random) -> dict[str, list[partial[DrawnImage]]]:
     """Every whole photograph and every tile by family, in random order."""
-    found: dict[str, list[partial[Drawing]]] = {}
+    found: dict[str, list[partial[DrawnImage]]] = {}
     for photograph in photographs("scenes"):
         cuts = [(n, column, row) for n in {1, photograph.tiles} for row in range(n) for column in range(n)]
         found.setdefault(photograph.family, []).extend(partial(view, photograph, cut) for cut in cuts)

@@ -29,14 +29,14 @@ class DemoItem(NamedTuple):
     """One item, and what is wrong with it."""
 
     key: str
-    """Its id in the file of items."""
+    """Id in the file of items."""
     family: str
     instruction: str
     images: list[str]
     captions: list[str]
     reference: str
     right: str
-    """What the reference should say."""
+    """The right reference."""
     fault: str
     """caption, reference, or empty."""
 
@@ -112,7 +112,7 @@ def _row(item: DemoItem) -> dict[str, str]:
 
 
 def _rated(item: DemoItem, seed: int) -> Iterable[dict[str, str]]:
-    """What the raters write about an item: careful ones slip at times, one calls everything correct."""
+    """Findings of the raters on an item: careful ones slip at times, one calls everything correct."""
     own = {"item": item.item_id, "reference_id": text_id(item.reference), "harmful": "no"}
     for rater, slips in _RATERS.items():
         slip = chance(seed, "rater", rater, item.key).random() < slips

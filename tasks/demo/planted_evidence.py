@@ -1,4 +1,4 @@
-"""What a store holds of the planted items of an `expected.jsonl`: their conversations, battles, decisions, images."""
+"""Evidence of the planted items of an `expected.jsonl` in a store: their conversations, battles, decisions, images."""
 
 import hashlib
 import json
@@ -123,7 +123,7 @@ class Evidence:
         return found
 
     def count(self, where: pl.Expr) -> int:
-        """How many conversations of the whole store meet a condition."""
+        """Number of conversations of the whole store that meet a condition."""
         columns = ["turns", "image_ids", "image_problems"]
         return sum(part.filter(where).height for part in self._store.read_parts("conversations", columns))
 

@@ -28,7 +28,7 @@ _UNKNOWN = (
 
 
 class Example(NamedTuple):
-    """What is to be seen in an example image."""
+    """Content of an example image."""
 
     topic: str
     facts: dict[str, str]

@@ -110,7 +110,7 @@ class Stage:
     pool: dict[Era, list[PoolImage]]
     crowd: Crowd
     asked: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """How many prompts were made about each image in each language."""
+    """Prompts that were made about each image in each language."""
 
     def image(self, rng: Random, moment: Moment) -> PoolImage:
         """A random image that the day's server has."""
@@ -205,7 +205,7 @@ def vote_line(
 
 
 def vote_reason(kind: str, conv_id: str) -> str:
-    """What a voter wrote about a vote of this type; mostly nothing. It depends on the conversation's id alone."""
+    """Reason that a voter wrote for a vote of this type; mostly nothing. It depends on the conversation's id alone."""
     words, lot = load("vote_reasons"), int(conv_id[:8], 16)
     if lot % words["share"]:
         return ""

@@ -29,7 +29,7 @@ FONTS = {
 """Files of matplotlib's fonts. The font `plain` is Pillow's own, which has Basic Latin only."""
 
 
-class Drawing(NamedTuple):
+class DrawnImage(NamedTuple):
     """An image and what it shows."""
 
     image: PIL.Image.Image

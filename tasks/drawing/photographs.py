@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import PIL.Image
 
-from tasks.drawing.canvas import Drawing, shipped
+from tasks.drawing.canvas import DrawnImage, shipped
 from tasks.runtime.yaml_files import read_yaml
 
 SIDE_MAX = 512
@@ -28,7 +28,7 @@ def photographs(group: str) -> list[Photograph]:
     return [Photograph(**entry) for entry in read_yaml(Path(__file__).with_suffix(".yaml"))[group]]
 
 
-def view(photograph: Photograph, cut: tuple[int, int, int] = (1, 0, 0)) -> Drawing:
+def view(photograph: Photograph, cut: tuple[int, int, int] = (1, 0, 0)) -> DrawnImage:
     """The tile (n, column, row) of an n x n grid, by default the whole photograph, at most 512 pixels a side."""
     n, column, row = cut
     with PIL.Image.open(shipped(photograph.package, "") / photograph.file) as opened:
@@ -36,4 +36,4 @@ def view(photograph: Photograph, cut: tuple[int, int, int] = (1, 0, 0)) -> Drawi
     wide, high = image.width // n, image.height // n
     tile = image.crop((column * wide, row * high, (column + 1) * wide, (row + 1) * high))
     tile.thumbnail((SIDE_MAX, SIDE_MAX))
-    return Drawing(tile, dict(photograph.facts))
+    return DrawnImage(tile, dict(photograph.facts))

@@ -59,7 +59,7 @@ class Probe:
     box: tuple[int, int, int, int] | None = None
     """left, top, right, bottom of the area that must be filled in its image."""
     listed: str = ""
-    """Its line on the list of known hashes."""
+    """Line on the list of known hashes."""
 
     @property
     def conv_id(self) -> str:
@@ -198,7 +198,7 @@ def rules_about(probe: Probe, policy: Policy) -> list[Rule]:
 
 
 def _left(store: Store, probe: Probe, released: dict[str, Any]) -> str | None:
-    """What its redacted form still contains, or None."""
+    """Complaint about what its redacted form still contains, or None."""
     if any(secret in turn["content"] for secret in probe.secrets for turn in released["turns"]):
         return "its text is released as it was"
     if probe.box is None:

@@ -27,7 +27,7 @@ class Work:
     failures: Counter[str] = field(default_factory=Counter)
     """`capability: reason` of calls that gave nothing."""
     counts: Counter[str] = field(default_factory=Counter)
-    """What was made, by kind."""
+    """Rows that were made, by kind."""
 
     def took(self, name: str, result: Row | Failed) -> bool:
         """Count a result of a capability or model; whether it is one."""

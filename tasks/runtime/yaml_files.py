@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
 
-from schemas.errors import BadInput, known_values
+from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.row import Row
 
 try:
@@ -15,7 +16,7 @@ try:
 except ImportError:
     from yaml import SafeLoader  # type: ignore[assignment]
 
-__all__ = ["SafeLoader", "checked_entry", "read_models_list", "read_yaml"]
+__all__ = ["SafeLoader", "checked_entry", "read_models_list", "read_row", "read_yaml"]
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 
@@ -65,3 +66,18 @@ def checked_entry(entry: Any, row: type[AnyRow], where: str, hints: Mapping[str,
         problem = error.errors(include_input=False)[0]
         name = ".".join(map(str, problem["loc"][:1])) or "the entry"
         raise BadInput(f"{where}: {name}: {problem['msg']}{hints.get(name, '')}") from None
+
+
+def read_row(path: Path, row: type[AnyRow], what: str, more: str = "") -> AnyRow:
+    """A YAML file as one row. Raises BadInput for the first error; `more` says where its keys are explained."""
+    where, more = f"{what} {str(path)!r}", more or f"its keys are {', '.join(row.model_fields)}"
+    try:
+        return row.model_validate(read_yaml(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{where} cannot be read ({why_unreadable(error)}); {more}") from None
+    except yaml.YAMLError:
+        raise BadInput(f"{where} is not YAML; {more}") from None
+    except ValidationError as error:
+        problem = error.errors(include_input=False)[0]
+        place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in problem["loc"])
+        raise BadInput(f"{where}: {place or 'the whole file'}: {problem['msg']}; {more}") from None

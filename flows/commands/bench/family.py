@@ -50,11 +50,11 @@ def refresh(settings: Settings, as_json: JsonOption = False) -> None:
 
     Months only go forward; `--set bench.hidden_epoch=YYYY-MM` sets it, by default it is that of the last data.
     """
-    from tasks.storage.queries.bench import hidden_changes
+    from tasks.storage.queries.bench import changes_of_hidden
     from tasks.storage.tables import Store
 
     run_stages(settings, ("flows.sample", "bench"))
-    changes = hidden_changes(Store.existing(settings.store)).to_dicts()
+    changes = changes_of_hidden(Store.existing(settings.store)).to_dicts()
     print_rows("hidden_changes", changes, as_json, titled=True)
 
 
@@ -77,16 +77,16 @@ def check(
 ) -> None:
     """Find questions of the benchmark in any dataset. Exit 0: none found; 1: some found; 2: bad input."""
     from flows.products import hidden_texts, item_ids
-    from tasks.bench.contamination.check import Checker, bench_of_release, bench_of_store
+    from tasks.bench.contamination.check import Checker, questions_of_release, questions_of_store
     from tasks.storage.tables import Store
 
     if (store is None) == (release is None):
         raise BadInput("give either --store DIR or --bench-release DIR, the one that holds the benchmark")
     if store is not None:
         opened = Store.existing(store)
-        bench = bench_of_store(opened, item_ids(opened), hidden_texts(opened))
+        bench = questions_of_store(opened, item_ids(opened), hidden_texts(opened))
     else:
-        bench = bench_of_release(release or Path())
+        bench = questions_of_release(release or Path())
     if bench.is_empty():
         raise BadInput(f"{store or str(release)!r} has no benchmark; draw one with `curate sample`")
     checker = Checker(bench, overlap_min)

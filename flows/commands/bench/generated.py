@@ -59,7 +59,7 @@ def _print_estimate(settings: Settings) -> None:
     from flows.commands.estimate import tokens_in
     from schemas.policy import GeneratedRule
     from tasks.bench.generate.aspects import levels, load_capability
-    from tasks.bench.generate.cost import estimate
+    from tasks.bench.generate.cost import estimate_making
     from tasks.policy.policy_file import load_policy
     from tasks.providers import Providers
     from tasks.runtime.prices import load_prices
@@ -67,7 +67,7 @@ def _print_estimate(settings: Settings) -> None:
     wanted, providers = settings.generate, Providers(settings.providers)
     rule = load_policy(settings.policy).generated or GeneratedRule()
     prices, capability = load_prices(settings.prices), load_capability(wanted.capability)
-    found = estimate(wanted, capability, levels(), rule, providers, prices, tokens_in())
+    found = estimate_making(wanted, capability, levels(), rule, providers, prices, tokens_in())
     _print_costs(found)
     print("curate: images are screened by the chosen providers, too; that is not counted here", file=sys.stderr)
 

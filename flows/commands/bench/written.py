@@ -73,7 +73,7 @@ def take_in(
 
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / f"{bench}.parquet"
-        work.write_rows(found, bench, images, rows)
+        work.write_item_rows(found, bench, images, rows)
         settings = settings.model_copy(update={"logs": str(rows)})
         stages = (
             lambda: before,

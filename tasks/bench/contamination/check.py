@@ -18,7 +18,7 @@ CAPTIONS = "captions"
 _ORDER = ("exact", "normalised", "near")
 
 
-def bench_of_store(store: Store, items: pl.Series, hidden_texts: pl.DataFrame) -> pl.DataFrame:
+def questions_of_store(store: Store, items: pl.Series, hidden_texts: pl.DataFrame) -> pl.DataFrame:
     """question_id, split, prompt and image of every benchmark question of a store.
 
     `items`: conversations that are items of written or generated benchmarks. `hidden_texts`: item_id and text of the
@@ -36,7 +36,7 @@ def bench_of_store(store: Store, items: pl.Series, hidden_texts: pl.DataFrame) -
     return pl.concat([questions.select(secret.columns), secret])
 
 
-def bench_of_release(folder: Path) -> pl.DataFrame:
+def questions_of_release(folder: Path) -> pl.DataFrame:
     """The same columns from a release, which has no hidden split. Raises BadInput when it has no benchmark."""
     files = sorted((folder / "bench" / "data").glob("train-*.parquet"))
     if not files:

@@ -48,7 +48,7 @@ def mark(items: Sequence[GeneratedItem], answers: pl.DataFrame, versions: Collec
     found: dict[str, Marked] = {}
     counted = answers.filter(pl.col("state") != AnswerState.FAILED.value, pl.col("question_id").is_in(list(by_id)))
     for (model,), rows in counted.sort("model").partition_by("model", as_dict=True, maintain_order=True).items():
-        chosen = one_version(str(model), rows["version"], versions)
+        chosen = counted_version(str(model), rows["version"], versions)
         letters = {
             row["question_id"]: letter_of(row["text"], len(by_id[row["question_id"]].options))
             for row in rows.filter(version=chosen).iter_rows(named=True)
@@ -72,7 +72,7 @@ def letter_of(text: str, options: int) -> str | None:
     return next(iter(found)) if len(found) == 1 and found <= set(LETTERS[:options]) else None
 
 
-def one_version(model: str, found: Iterable[str], versions: Collection[str]) -> str:
+def counted_version(model: str, found: Iterable[str], versions: Collection[str]) -> str:
     """The version of a model's answers that counts. Raises BadInput for several of which `versions` names not one."""
     known = sorted(set(found))
     chosen = [version for version in known if version in versions] if len(known) > 1 else known

@@ -1,4 +1,4 @@
-"""How far an image shows what its description says: check questions answered from the image (TIFA, AutoBench-V)."""
+"""Alignment of an image with its description: check questions answered from the image (TIFA, AutoBench-V)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ class FailedElement:
     thing: str
     """The thing that it belongs to; the element itself, where that is a thing."""
     expected: str
-    """What it is by the description, such as red; yes for a thing."""
+    """The description's value of it, such as red; yes for a thing."""
 
 
 def failed_elements(checks: Sequence[CheckQuestion], answers: Sequence[CheckAnswer]) -> list[FailedElement]:

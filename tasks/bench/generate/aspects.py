@@ -3,23 +3,17 @@
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
-
-import yaml
-from pydantic import ValidationError
 
 from schemas.author_replies import WrittenAspect
 from schemas.errors import BadInput, known_values
 from schemas.generated import Capability, GeneratedAspect, GeneratedBench, Level
-from schemas.row import Row
 from tasks.bench.generate.wordings import repeats
 from tasks.providers.capabilities import AspectsWanted, Author, Failed
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.yaml_files import read_row, read_yaml
 
 _SHIPPED = Path(__file__).with_name("capabilities")
-ROUNDS = 4
+ASPECT_ROUNDS = 4
 """Times an author is asked for what is still missing."""
-AnyRow = TypeVar("AnyRow", bound=Row)
 
 
 def load_capability(name_or_file: str) -> Capability:
@@ -28,23 +22,7 @@ def load_capability(name_or_file: str) -> Capability:
     is_file = name_or_file.endswith((".yaml", ".yml")) or "/" in name_or_file
     if not is_file and name_or_file not in shipped:
         raise BadInput(f"unknown capability {known_values(name_or_file, shipped)} Or give a YAML file of your own")
-    return _read(Path(name_or_file) if is_file else shipped[name_or_file], Capability, "capability")
-
-
-def _read(path: Path, row: type[AnyRow], what: str) -> AnyRow:
-    where = f"{what} {str(path)!r}"
-    try:
-        content = read_yaml(path)
-    except OSError:
-        raise BadInput(f"{where} cannot be read; give a YAML file with {', '.join(row.model_fields)}") from None
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise BadInput(f"{where} is not YAML; give {', '.join(row.model_fields)} as keys") from None
-    try:
-        return row.model_validate(content)
-    except ValidationError as error:
-        problem = error.errors(include_input=False)[0]
-        key = ".".join(map(str, problem["loc"])) or "the file"
-        raise BadInput(f"{where}: {key}: {problem['msg']}; its keys are {', '.join(row.model_fields)}") from None
+    return read_row(Path(name_or_file) if is_file else shipped[name_or_file], Capability, "capability")
 
 
 @cache
@@ -64,7 +42,7 @@ def known_levels(given: Sequence[str]) -> list[str]:
 def write_aspects(author: Author, bench: GeneratedBench, capability: Capability) -> list[GeneratedAspect] | Failed:
     """`general` x `fine` aspects, no two alike. Raises BadInput when the author only repeats itself."""
     found: list[WrittenAspect] = []
-    for _ in range(ROUNDS):
+    for _ in range(ASPECT_ROUNDS):
         known = tuple((each.general, each.name) for each in found)
         reply = author.aspects(AspectsWanted(capability, bench.general, bench.fine, known))
         if isinstance(reply, Failed):
@@ -73,7 +51,7 @@ def write_aspects(author: Author, bench: GeneratedBench, capability: Capability)
         if len(found) == bench.general * bench.fine:
             return [_row(bench, number, each, author.version) for number, each in enumerate(found)]
     raise BadInput(
-        f"author {author.version} gave {len(found)} different aspects of {bench.general * bench.fine} in {ROUNDS} "
+        f"author {author.version} gave {len(found)} different aspects of {bench.general * bench.fine} in {ASPECT_ROUNDS} "
         f"rounds; ask for fewer than --set generate.general={bench.general} and generate.fine={bench.fine}, or choose "
         "another author"
     )

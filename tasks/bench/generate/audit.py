@@ -10,7 +10,7 @@ from schemas.generated import GeneratedDescription, GeneratedItem
 from schemas.generated_results import AuditAnswer, AuditMode, AuditRow
 from schemas.prices import Prices
 from schemas.run import Estimate
-from tasks.bench.generate.accuracy import Marked, letter_of, one_version, wrote
+from tasks.bench.generate.accuracy import Marked, counted_version, letter_of, wrote
 from tasks.bench.generate.bench_state import read_bench
 from tasks.bench.generate.items import LETTERS, arranged, prompt_of
 from tasks.bench.generate.kept_items import kept_items
@@ -21,14 +21,14 @@ from tasks.providers.chat_cost import Count, chat_cost
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store
 
-ANSWER_TOKENS = 20
+AUDIT_ANSWER_TOKENS = 20
 """Expected length of an answer: a letter, and a few words around it."""
 NO_IMAGE = "There is no image. Choose the option that is most likely right.\n\n"
 DESCRIBED = "This is what an image shows:\n\n{}\n\n"
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedAgain:
     """One item as an audit asks it."""
 
     item: GeneratedItem
@@ -37,17 +37,17 @@ class Asked:
     key: str
 
 
-def asked_as(item: GeneratedItem, mode: AuditMode, description: str) -> Asked:
+def asked_as(item: GeneratedItem, mode: AuditMode, description: str) -> AskedAgain:
     """The item's text in one mode. All keys at D are at the last letter of an item with fewer options."""
     if mode is AuditMode.BLIND:
-        return Asked(item, mode, NO_IMAGE + item.prompt, item.key)
+        return AskedAgain(item, mode, NO_IMAGE + item.prompt, item.key)
     if mode is AuditMode.DESCRIBED:
-        return Asked(item, mode, DESCRIBED.format(description) + item.prompt, item.key)
+        return AskedAgain(item, mode, DESCRIBED.format(description) + item.prompt, item.key)
     key = LETTERS[0] if mode is AuditMode.ALL_A else LETTERS[len(item.options) - 1]
     place = LETTERS.index(item.key)
     right_first = [item.options[place], *item.options[:place], *item.options[place + 1 :]]
     options = arranged(right_first, key, item.description_id)
-    return Asked(item, mode, prompt_of(item.question, options), key)
+    return AskedAgain(item, mode, prompt_of(item.question, options), key)
 
 
 def audited(store: Store, bench: str) -> tuple[list[GeneratedItem], dict[str, GeneratedDescription]]:
@@ -62,8 +62,8 @@ def unasked(
     descriptions: Mapping[str, GeneratedDescription],
     asked: AskedModel,
     modes: Collection[AuditMode],
-) -> list[Asked]:
-    """What a model has not answered yet in these modes."""
+) -> list[AskedAgain]:
+    """Items that a model has not answered yet in these modes."""
     known = set(store.read("audit_answers", ["item_id", "model", "mode", "version"]).iter_rows())
     return [
         asked_as(item, mode, descriptions[item.description_id].description)
@@ -72,7 +72,7 @@ def unasked(
     ]
 
 
-def images_of(images: StoredImages, again: Asked) -> tuple[tuple[str, bytes], ...]:
+def shown_images(images: StoredImages, again: AskedAgain) -> tuple[tuple[str, bytes], ...]:
     """The image that is shown, as (png or jpeg, encoded); none where the audit takes it away."""
     if again.mode not in (AuditMode.ALL_A, AuditMode.ALL_D):
         return ()
@@ -89,13 +89,13 @@ def estimate_audit(
     for asked in models:
         wanted = unasked(store, items, descriptions, asked, modes) if asked.vendor != "embedded" else []
         if wanted:
-            texts = [(f"{asked.system}\n{again.prompt}", images_of(images, again)) for again in wanted]
+            texts = [(f"{asked.system}\n{again.prompt}", shown_images(images, again)) for again in wanted]
             # audits have no batch
-            found += chat_cost(asked, f"audit of {asked.name}", texts, ANSWER_TOKENS, prices, count)[:1]
+            found += chat_cost(asked, f"audit of {asked.name}", texts, AUDIT_ANSWER_TOKENS, prices, count)[:1]
     return found
 
 
-def ask_again(
+def ask_in_modes(
     store: Store,
     items: Sequence[GeneratedItem],
     descriptions: Mapping[str, GeneratedDescription],
@@ -113,10 +113,10 @@ def ask_again(
         store_results(store, "audit_answers", answers, asked.name, work, lambda answer: answer.mode)
 
 
-def _ask(model: ChatModel, asked: AskedModel, images: StoredImages, again: Asked) -> AuditAnswer | Failed:
+def _ask(model: ChatModel, asked: AskedModel, images: StoredImages, again: AskedAgain) -> AuditAnswer | Failed:
     item = again.item
     reply = model.chat(
-        [ChatMessage("user", again.prompt, images_of(images, again))], f"{asked.name} {item.item_id} {again.mode}"
+        [ChatMessage("user", again.prompt, shown_images(images, again))], f"{asked.name} {item.item_id} {again.mode}"
     )
     if isinstance(reply, Failed):
         return reply
@@ -170,7 +170,7 @@ def _right(
     for each in answers:
         if each.item_id in ids:
             by_model.setdefault(each.model, []).append(each)
-    counted = {model: one_version(model, (a.version for a in of), versions) for model, of in by_model.items()}
+    counted = {model: counted_version(model, (a.version for a in of), versions) for model, of in by_model.items()}
     right: dict[tuple[str, AuditMode], dict[str, bool]] = {}
     for each in (each for of in by_model.values() for each in of if each.version == counted[each.model]):
         right.setdefault((each.model, each.mode), {})[each.item_id] = each.letter == each.key

@@ -120,7 +120,7 @@ class BenchState:
 
 
 def read_bench(store: Store, name: str) -> BenchState:
-    """What is stored of a benchmark. Raises BadInput when there is none of this name."""
+    """All rows stored for a benchmark. Raises BadInput when there is none of this name."""
     found = _rows(store, "generated_benches", GeneratedBench, pl.col("bench") == name)
     if not found:
         names = sorted(store.read("generated_benches", ["bench"])["bench"])
@@ -136,25 +136,19 @@ def read_bench(store: Store, name: str) -> BenchState:
     questions = _by_description(_rows(store, "generated_questions", GeneratedQuestion, ids))
     outcomes = {each.description_id: each for each in _rows(store, "generated_outcomes", GeneratedOutcome, of_bench)}
     aspects = _rows(store, "generated_aspects", GeneratedAspect, of_bench)
+
+    def progress(description: GeneratedDescription) -> ItemProgress:
+        own = description.description_id
+        measured = {each.attempt: each for each in alignments.get(own, ())}
+        return ItemProgress(description, images.get(own, []), measured, questions.get(own, []), outcomes.get(own))
+
     return BenchState(
         found[0],
         {each.aspect: each for each in aspects},
-        [_standing(each, images, alignments, questions, outcomes) for each in descriptions],
+        [progress(each) for each in descriptions],
         outcomes,
         _rows(store, "generated_items", GeneratedItem, of_bench),
     )
-
-
-def _standing(
-    description: GeneratedDescription,
-    images: Mapping[str, list[GeneratedImage]],
-    alignments: Mapping[str, list[Alignment]],
-    questions: Mapping[str, list[GeneratedQuestion]],
-    outcomes: Mapping[str, GeneratedOutcome],
-) -> ItemProgress:
-    own = description.description_id
-    measured = {each.attempt: each for each in alignments.get(own, ())}
-    return ItemProgress(description, images.get(own, []), measured, questions.get(own, []), outcomes.get(own))
 
 
 Owned = TypeVar("Owned", GeneratedImage, Alignment, GeneratedQuestion)

@@ -1,4 +1,4 @@
-"""What making a benchmark would call and cost, before anything is sent."""
+"""Calls and cost of making a benchmark, before anything is sent."""
 
 from collections.abc import Callable, Mapping
 
@@ -7,10 +7,10 @@ from schemas.policy import GeneratedRule
 from schemas.prices import Prices
 from schemas.run import Estimate
 from schemas.settings import GenerateSettings
-from tasks.bench.generate.aspects import ROUNDS
-from tasks.bench.generate.descriptions import ATTEMPTS as DESCRIPTION_ATTEMPTS
+from tasks.bench.generate.aspects import ASPECT_ROUNDS
+from tasks.bench.generate.descriptions import DESCRIPTION_ATTEMPTS
 from tasks.bench.generate.making import TOLD
-from tasks.bench.generate.questions import ATTEMPTS as QUESTION_ATTEMPTS
+from tasks.bench.generate.questions import QUESTION_ATTEMPTS
 from tasks.providers import Providers
 
 ANSWER_TOKENS_MAX = 4096
@@ -23,7 +23,7 @@ PROMPT_TOKENS, ANSWER_TOKENS = 300, 120
 Count = Callable[[str], int]
 
 
-def estimate(
+def estimate_making(
     wanted: GenerateSettings, capability: Capability, levels: Mapping[str, Level], rule: GeneratedRule,
     providers: Providers, prices: Prices, count: Count,
 ) -> list[Estimate]:  # fmt: skip
@@ -44,7 +44,7 @@ def estimate(
             found.append(_images(service, images, images_most, prices, count(TOLD)))
         elif name == "author":
             calls = 1 + 4 * descriptions
-            most = ROUNDS + (2 * DESCRIPTION_ATTEMPTS + 2 * QUESTION_ATTEMPTS) * descriptions
+            most = ASPECT_ROUNDS + (2 * DESCRIPTION_ATTEMPTS + 2 * QUESTION_ATTEMPTS) * descriptions
             found.append(_texts(service, name, descriptions, (calls, most), calls * about + 3 * words, 0, prices))
         else:
             calls, most = checks, checks * (1 + rule.redraws_max)

@@ -13,7 +13,7 @@ from tasks.bench.generate.wordings import mentions, words_of
 from tasks.providers.capabilities import Author, DescriptionWanted, Failed
 from tasks.storage.content_id import combined_id
 
-ATTEMPTS = 3
+DESCRIPTION_ATTEMPTS = 3
 """Times a description is asked for before it is dropped."""
 KEY_WORDS = range(4, 7)
 _NOT_THE_OBSERVERS = re.compile(r"\b(?:his|her|its|their|own|stage) (?:left|right)\b(?! of)", re.IGNORECASE)
@@ -24,13 +24,13 @@ _RELATION = re.compile(
     r"|(?:above|below|under|inside|facing) (?:an?|the|one|another|it|them)\b)",
     re.IGNORECASE,
 )
-"""How one thing stands to another; not where it is in the image, and not that it stands before a background."""
+"""Relation of one thing to another; not where it is in the image, and not that it stands before a background."""
 _LIGHT = re.compile(
     r"\b(?:shadows?|(?:sun|moon|day|lamp|candle|spot|street|back|torch|star)(?:light|lit)|sunset|sunrise|dusk|dawn|twilight"
     r"|silhouettes?|lighting|lit|glow(?:s|ing)?|(?:light|sun|moon) (?:from|of|falls|shines)|(?:sun|moon) is shining)\b",
     re.IGNORECASE,
 )
-"""What light there is; not the light of a light blue."""
+"""Words about light; not the light of a light blue."""
 
 
 class WordGraph:
@@ -73,7 +73,7 @@ class CellDescriptions:
         """The next description with its check questions."""
         kept_out, failed = (self._graph.kept_out() if self._bench.graph else ()), Failed("description_rejected")
         description_id = description_id_of(self._bench.bench, self._aspect.aspect, self._name, number)
-        for attempt in range(ATTEMPTS):
+        for attempt in range(DESCRIPTION_ATTEMPTS):
             seed = f"{self._bench.seed} {description_id} {attempt}"
             wanted = DescriptionWanted(self._capability, self._aspect, self._name, self._level, kept_out, seed)
             reply = author.describe(wanted)
@@ -91,29 +91,11 @@ class CellDescriptions:
             if not self._level.objects_min <= things_asked_about(asked) <= self._level.objects_max:
                 failed = Failed("description_rejected")
                 continue
-            return self._row(description_id, number, reply, kept_out, asked, author.version)
+            return GeneratedDescription(
+                description_id=description_id, bench=self._bench.bench, aspect=self._aspect.aspect, level=self._name,
+                number=number, **reply.model_dump(), kept_out=list(kept_out), checks=asked, version=author.version,
+            )  # fmt: skip
         return failed
-
-    def _row(
-        self,
-        description_id: str,
-        number: int,
-        reply: WrittenDescription,
-        kept_out: Sequence[str],
-        checks: list[CheckQuestion],
-        version: str,
-    ) -> GeneratedDescription:
-        return GeneratedDescription(
-            description_id=description_id,
-            bench=self._bench.bench,
-            aspect=self._aspect.aspect,
-            level=self._name,
-            number=number,
-            **reply.model_dump(),
-            kept_out=list(kept_out),
-            checks=checks,
-            version=version,
-        )
 
 
 def description_id_of(bench: str, aspect: int, level: str, number: int) -> str:
@@ -146,7 +128,7 @@ def description_problem(
 
 
 def things_asked_about(checks: Sequence[CheckQuestion]) -> int:
-    """How many kinds of thing, animal, person or food the check questions ask for: those of the description."""
+    """Number of kinds of thing, animal, person or food that the check questions ask for."""
     return len({" ".join(words_of(check.element)) for check in checks if check.type in THINGS})
 
 

@@ -21,7 +21,7 @@ class Examined:
 
     bench: str
     capability: str
-    """As JSON."""
+    """The capability, as JSON."""
     author: str
     """Version of the model that wrote it."""
     items: Sequence[GeneratedItem]

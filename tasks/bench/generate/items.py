@@ -81,7 +81,7 @@ def arranged(options: Sequence[str], key: str, chance: str) -> list[str]:
 
 
 def prompt_of(question: str, options: Sequence[str]) -> str:
-    """What models are asked."""
+    """The question and its options as models are asked."""
     listed = "\n".join(f"{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False))
     return f"{question}\n\n{listed}\n\n{ASK}"
 

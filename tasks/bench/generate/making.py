@@ -24,7 +24,7 @@ from tasks.bench.generate.aspects import levels, load_capability, write_aspects
 from tasks.bench.generate.bench_state import BenchState, ItemProgress, NextStep, read_bench
 from tasks.bench.generate.descriptions import CellDescriptions, description_id_of
 from tasks.bench.generate.items import Accepted, make_items
-from tasks.bench.generate.questions import ATTEMPTS, write_question
+from tasks.bench.generate.questions import QUESTION_ATTEMPTS, write_question
 from tasks.providers import MAKERS, Providers
 from tasks.providers.ask_items import Work, ask_each, store_results
 from tasks.providers.capabilities import Author, Failed, ImageModel, Viewer
@@ -38,12 +38,12 @@ TOLD = (
     "Draw exactly what is described and nothing else, without any writing. Left and right are those of somebody who "
     "looks at the image.\n\n"
 )
-"""What the image model is told before the description."""
+"""Said to the image model before the description."""
 NUMBERS_A_ROUND = 16
 """Descriptions of one aspect and level that are written before any is stored."""
 
 
-def begin(store: Store, settings: Settings) -> GeneratedBench:
+def begin_bench(store: Store, settings: Settings) -> GeneratedBench:
     """Record how the benchmark is made. Raises BadInput in a store of logs, and when it was begun in another way."""
     if store.height("log_files"):
         raise BadInput(
@@ -54,11 +54,7 @@ def begin(store: Store, settings: Settings) -> GeneratedBench:
     bench = GeneratedBench(
         bench=wanted.name,
         capability=load_capability(wanted.capability).model_dump_json(),
-        general=wanted.general,
-        fine=wanted.fine,
-        per_aspect=wanted.per_aspect,
-        levels=wanted.levels,
-        graph=wanted.graph,
+        **wanted.model_dump(include={"general", "fine", "per_aspect", "levels", "graph"}),
         seed=settings.seed,
         providers=[f"{name}={Providers(settings.providers).names[name]}" for name in sorted(MAKERS)],
     )
@@ -206,7 +202,7 @@ def end_all(store: Store, outcomes: Sequence[GeneratedOutcome], work: Work) -> N
 
 
 def write_missing_questions(store: Store, made: BenchState, author: Author, rule: GeneratedRule, work: Work) -> None:
-    """A question for every accepted image; rejected ones are asked for again, at most ATTEMPTS in all."""
+    """A question for every accepted image; rejected ones are asked for again, at most QUESTION_ATTEMPTS in all."""
     wanted = [
         each for each in made.progress if each.next_step(rule)[0] is NextStep.ASK and not _settled(each.questions)
     ]
@@ -225,14 +221,14 @@ def write_missing_questions(store: Store, made: BenchState, author: Author, rule
 
 
 def _settled(questions: Sequence[GeneratedQuestion]) -> bool:
-    return bool(questions) and (not questions[-1].problem or len(questions) >= ATTEMPTS)
+    return bool(questions) and (not questions[-1].problem or len(questions) >= QUESTION_ATTEMPTS)
 
 
 def _ask(made: BenchState, author: Author, progress_of_item: ItemProgress) -> list[GeneratedQuestion | Failed]:
     found: list[GeneratedQuestion | Failed] = []
     description, alignment = progress_of_item.description, progress_of_item.last
     assert alignment is not None, "a question is written for a checked image"
-    for attempt in range(len(progress_of_item.questions), ATTEMPTS):
+    for attempt in range(len(progress_of_item.questions), QUESTION_ATTEMPTS):
         aspect = made.aspects[description.aspect]
         result = write_question(author, made.capability, aspect, description, alignment, attempt, made.bench.seed)
         found.append(result)
@@ -241,7 +237,7 @@ def _ask(made: BenchState, author: Author, progress_of_item: ItemProgress) -> li
     return found
 
 
-def write_items(store: Store, made: BenchState, tombstones: Tombstones, work: Work) -> None:
+def store_items(store: Store, made: BenchState, tombstones: Tombstones, work: Work) -> None:
     """The items, once every description has its end; they never change afterwards. What was taken down becomes none."""
     if made.items or len(made.outcomes) < made.wanted:
         work.counts["unfinished"] = made.wanted - len(made.outcomes)

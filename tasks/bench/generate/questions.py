@@ -17,7 +17,7 @@ from tasks.bench.generate.wordings import content_words, same, words_of
 from tasks.providers.capabilities import Author, Failed, QuestionWanted
 from tasks.storage.content_id import combined_id
 
-ATTEMPTS = 3
+QUESTION_ATTEMPTS = 3
 """Times a question is asked for before its description is dropped."""
 _OF_OTHERS = re.compile(r"\b(?:all|none|both|neither|any) of (?:the above|these|them|the options)\b", re.IGNORECASE)
 _TRUTH = ({"true"}, {"false"})
@@ -39,7 +39,7 @@ _WORDS: dict[frozenset[ElementType], str] = {
     frozenset({ElementType.ACTIVITY}): "doing action activity happening",
     frozenset({ElementType.ATTRIBUTE}): "size sized small large big tall short long",
 }  # fmt: skip
-"""What the words of a question say it asks for."""
+"""Types of elements -> words of questions that ask for them."""
 _EVERYTHING = content_words("things objects items everything all total")
 """Words that mean every thing of the image."""
 

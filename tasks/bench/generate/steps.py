@@ -30,7 +30,7 @@ STAND_INS = "made with embedded stand-ins ({}): it shows that the way works, and
 def write_texts(settings: Settings, providers: Providers) -> StageReport:
     """Record the benchmark; then its aspects, descriptions and check questions."""
     store, work = Store.open(settings.store), Work()
-    bench = making.begin(store, settings)
+    bench = making.begin_bench(store, settings)
     making.write_missing_aspects(store, read_bench(store, bench.bench), providers["author"], work)
     if (made := read_bench(store, bench.bench)).aspects:
         making.write_missing_descriptions(store, made, providers["author"], work)
@@ -62,7 +62,7 @@ def write_questions(settings: Settings, providers: Providers, rule: GeneratedRul
     store, made, work = *_opened(settings), Work()
     making.write_missing_questions(store, made, providers["author"], rule, work)
     tombstones = Tombstones(store, store_key(store))
-    making.write_items(store, read_bench(store, made.bench.bench), tombstones, work)
+    making.store_items(store, read_bench(store, made.bench.bench), tombstones, work)
     finished = read_bench(store, made.bench.bench)
     return work.report("bench_questions", _summary(finished))
 
@@ -73,7 +73,7 @@ def ask_again(settings: Settings, models: Sequence[AskedModel], modes: Collectio
     """Ask the kept items of a benchmark again in these modes. Writes `audit_answers`."""
     store, work, name = Store.open(settings.store), Work(), settings.evaluate.generated or ""
     items, descriptions = audit.audited(store, name)
-    audit.ask_again(store, items, descriptions, models, modes, work)
+    audit.ask_in_modes(store, items, descriptions, models, modes, work)
     return work.report("audit")
 
 
@@ -83,7 +83,7 @@ def _opened(settings: Settings) -> tuple[Store, BenchState]:
 
 
 def _summary(made: BenchState) -> list[str]:
-    """What the benchmark holds, and what became of the rest."""
+    """Items of the benchmark, and the outcomes of the rest."""
     dropped = Counter(outcome.reason for outcome in made.outcomes.values() if outcome.reason)
     notes = [f"{len(made.outcomes):,} of {made.wanted:,} descriptions have their end, {len(made.items):,} are items"]
     notes += [f"dropped: {', '.join(f'{reason} {count:,}' for reason, count in sorted(dropped.items()))}"] * bool(

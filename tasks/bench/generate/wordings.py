@@ -16,7 +16,7 @@ ALIKE_MIN = 0.8
 
 
 def words_of(text: str) -> list[str]:
-    """Its words in lower case, without articles, number words as digits."""
+    """Words of a text in lower case, without articles, number words as digits."""
     found = _WORD.findall(text.lower())
     said = [word for word in found if word not in _ARTICLES] or found  # an option may be the letter A
     return [_NUMBERS.get(word, word) for word in said]
@@ -27,7 +27,7 @@ def same(first: str, second: str) -> bool:
     return words_of(first) == words_of(second)
 
 
-def alike(first: str, second: str) -> bool:
+def alike_names(first: str, second: str) -> bool:
     """Whether two names share at least ALIKE_MIN of their words (Jaccard), small words left out."""
     one, other = ({word for word in words_of(text) if word not in _SMALL} for text in (first, second))
     return bool(one | other) and len(one & other) / len(one | other) >= ALIKE_MIN
@@ -35,7 +35,7 @@ def alike(first: str, second: str) -> bool:
 
 def repeats(name: str, known: Iterable[str]) -> bool:
     """Whether a name repeats one of those that are known."""
-    return any(alike(name, each) for each in known)
+    return any(alike_names(name, each) for each in known)
 
 
 def mentions(text: str, phrase: str) -> bool:

@@ -21,7 +21,7 @@ from schemas.review import QueueName
 from schemas.row import Row
 from schemas.written import PEOPLE, PUBLISHED, SAMPLED, Caption, ItemCheck, Reference, WrittenBy, WrittenItem
 from tasks.bench.written.findings import review_of_check
-from tasks.bench.written.item_files import DRAFTED_BY, Item
+from tasks.bench.written.item_files import DRAFTED_BY, FileItem
 from tasks.bench.written.written_items import captions_id, split_of
 from tasks.storage.content_id import ID_DIGITS, combined_id, text_id
 from tasks.storage.parts import rows_without
@@ -29,7 +29,7 @@ from tasks.storage.tables import Store, frame_of
 
 _BENCH = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _FILE_BYTES_MAX = 64 * 1024 * 1024
-"""As image intake has it; a test holds them equal."""
+"""The limit of image intake; a test holds them equal."""
 _ROWS_AT_ONCE = 32
 _IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 _ROWS = pa.schema(
@@ -53,12 +53,12 @@ def checked_bench(name: str) -> str:
     return name
 
 
-def item_id(bench: str, item: Item) -> str:
+def item_id(bench: str, item: FileItem) -> str:
     """Id of an item and of the conversation it becomes: the same whenever its file is collected again."""
     return combined_id("item", [bench, item.key])
 
 
-def write_rows(items: Sequence[Item], bench: str, images: Path, target: Path) -> None:
+def write_item_rows(items: Sequence[FileItem], bench: str, images: Path, target: Path) -> None:
     """Write the rows that ingest reads; images are found below the folder `images`. Raises BadInput when it is none."""
     if not images.is_dir():
         raise BadInput(f"--images {str(images)!r} is not a folder; give the one that the items' image names are in")
@@ -68,7 +68,7 @@ def write_rows(items: Sequence[Item], bench: str, images: Path, target: Path) ->
             writer.write_table(pa.Table.from_pylist(rows, _ROWS))
 
 
-def _row(item: Item, bench: str, folder: Path) -> dict[str, Any]:
+def _row(item: FileItem, bench: str, folder: Path) -> dict[str, Any]:
     item.pictures = []
     found = [] if item.problem else list(_images(item, folder))
     return {
@@ -80,7 +80,7 @@ def _row(item: Item, bench: str, folder: Path) -> dict[str, Any]:
     }
 
 
-def _images(item: Item, folder: Path) -> Iterator[dict[str, Any]]:
+def _images(item: FileItem, folder: Path) -> Iterator[dict[str, Any]]:
     """{bytes, path} of an item's images. A missing file has no bytes; one that may not be read is a problem.
 
     The path is a hash of the content, so that equal files are taken in once.
@@ -112,16 +112,16 @@ def _read(folder: Path, name: str) -> tuple[bytes | None, str]:
     return None, "an image name that no file can have"
 
 
-def store_members(store: Store, items: Sequence[Item], bench: str, validation_share: float) -> None:
+def store_members(store: Store, items: Sequence[FileItem], bench: str, validation_share: float) -> None:
     """Make these the items of the benchmark: before ingest, so that none of them is ever taken for a conversation.
 
-    `write_rows` has read their images: the split depends on them.
+    `write_item_rows` has read their images: the split depends on them.
     """
     rows = [_member(each, bench, validation_share) for each in items if not each.problem]
     _replace(store, "bench_items", pl.col("bench") == bench, rows)
 
 
-def _member(item: Item, bench: str, validation_share: float) -> WrittenItem:
+def _member(item: FileItem, bench: str, validation_share: float) -> WrittenItem:
     own = item_id(bench, item)
     return WrittenItem(
         item_id=own,
@@ -135,12 +135,12 @@ def _member(item: Item, bench: str, validation_share: float) -> WrittenItem:
     )
 
 
-def _asked(item: Item) -> str:
+def _asked(item: FileItem) -> str:
     """Hash of what an item asks about which images: equal in benchmarks of any name."""
     return combined_id("asked", [" ".join(item.instruction.split()), *item.pictures])
 
 
-def store_texts(store: Store, items: Sequence[Item], bench: str, now: datetime) -> dict[str, int]:
+def store_texts(store: Store, items: Sequence[FileItem], bench: str, now: datetime) -> dict[str, int]:
     """Store captions, references and findings of the items that ingest took in. Returns counts."""
     ids = [item_id(bench, item) for item in items]
     forms = store.read("conversations", ["conversation_id", "document_id"])
@@ -160,7 +160,7 @@ def store_texts(store: Store, items: Sequence[Item], bench: str, now: datetime) 
     return {"items": len(taken), "captions": len(captions), "references": len(references), "checked": len(checks)}
 
 
-def _captions(item: Item, own: str, document_id: str, now: datetime) -> Iterator[Caption]:
+def _captions(item: FileItem, own: str, document_id: str, now: datetime) -> Iterator[Caption]:
     for place, text in enumerate(item.captions):
         if text:
             yield Caption(
@@ -169,7 +169,7 @@ def _captions(item: Item, own: str, document_id: str, now: datetime) -> Iterator
             )  # fmt: skip
 
 
-def _reference(item: Item, own: str, document_id: str, now: datetime) -> Reference:
+def _reference(item: FileItem, own: str, document_id: str, now: datetime) -> Reference:
     by, provider, version = (
         (WrittenBy.MODEL, DRAFTED_BY, PUBLISHED) if item.drafted else (WrittenBy.PEOPLE, PEOPLE, PEOPLE)
     )
@@ -179,7 +179,7 @@ def _reference(item: Item, own: str, document_id: str, now: datetime) -> Referen
     )  # fmt: skip
 
 
-def _check(item: Item, own: str) -> ItemCheck:
+def _check(item: FileItem, own: str) -> ItemCheck:
     assert item.found is not None
     return ItemCheck(
         item_id=own,

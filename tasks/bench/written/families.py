@@ -5,13 +5,12 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from schemas.errors import BadInput, why_unreadable
+from schemas.errors import BadInput
 from schemas.row import Row
 from tasks.runtime.untrusted import one_line
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.yaml_files import read_row
 
 SHIPPED = Path(__file__).with_suffix(".yaml")
 _SIGNS = re.compile(r"[^0-9a-z]+")
@@ -21,7 +20,7 @@ class Family(Row):
     """One instruction family with an example, as a writer is shown it."""
 
     name: str = Field(min_length=1, max_length=80)
-    """Its name."""
+    """Name of the family."""
     origin: Literal["new", "reformatted"]
     """Whether its instructions are written for the benchmark, or made from an existing data set."""
     images: Literal["one", "several"]
@@ -29,9 +28,9 @@ class Family(Row):
     instruction: str
     """Instruction of the example."""
     shows: list[str]
-    """What each image of the example shows."""
+    """Content of each image of the example."""
     response: str
-    """What a good answer to the example says."""
+    """A good answer to the example."""
 
 
 class Families(Row):
@@ -44,10 +43,10 @@ class Families(Row):
 
     def named(self, name: str) -> Family | None:
         """The family of this name, however its capitals and signs are written; None when there is none."""
-        return next((each for each in self.families if key_of(each.name) == key_of(name)), None)
+        return next((each for each in self.families if family_key(each.name) == family_key(name)), None)
 
 
-def key_of(name: str) -> str:
+def family_key(name: str) -> str:
     """A name without capitals and signs: `Who to call?` and `who_to_call` are one family."""
     return _SIGNS.sub("_", name.casefold()).strip("_")
 
@@ -55,20 +54,12 @@ def key_of(name: str) -> str:
 @cache
 def load_families(file: Path = SHIPPED) -> Families:
     """The families of a file. Raises BadInput when it cannot be used, or names a family twice."""
-    where = f"families {file.name!r}"
-    try:
-        found = Families.model_validate(read_yaml(file))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{where} cannot be read ({why_unreadable(error)})") from None
-    except yaml.YAMLError:
-        raise BadInput(f"{where} is not YAML; see docs/written_bench.md for its keys") from None
-    except ValidationError as error:
-        problem = error.errors()[0]
-        place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in problem["loc"])
-        raise BadInput(f"{where}: {place or 'the whole file'}: {problem['msg']}; see docs/written_bench.md") from None
+    found = read_row(file, Families, "families", "see docs/written_bench.md for its keys")
     seen = set[str]()
     for family in found.families:
-        if key_of(family.name) in seen:
-            raise BadInput(f"{where} has the family {one_line(family.name, 60)!r} twice; keep one of the two")
-        seen.add(key_of(family.name))
+        if family_key(family.name) in seen:
+            raise BadInput(
+                f"families {str(file)!r} has the family {one_line(family.name, 60)!r} twice; keep one of the two"
+            )
+        seen.add(family_key(family.name))
     return found

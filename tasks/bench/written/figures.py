@@ -23,7 +23,7 @@ Phrases = Callable[[Sequence[str]], list[tuple[str, str]]]
 
 
 class ItemFacts(NamedTuple):
-    """What is counted of one item."""
+    """Facts of one item that are counted."""
 
     family: str
     instruction: str
@@ -60,7 +60,7 @@ class FamilyFigures(Row):
 
 
 class AskedFor(Row):
-    """How many instructions of a family have a root verb with its direct object."""
+    """Instructions of a family that have a root verb with its direct object."""
 
     family: str
     """The family; `all` for every item."""
@@ -73,7 +73,7 @@ class AskedFor(Row):
 
 
 class Pictured(Row):
-    """How many items of a family show an object."""
+    """Items of a family that show an object."""
 
     family: str
     """The family; `all` for every item."""

@@ -28,7 +28,7 @@ INCORRECT, HARMFUL = "incorrect", "harmful"
 """Verdicts on a written item, beside the faults of `Fault`."""
 
 FINDINGS = ("is_item", "item_unchecked", "item_incorrect", "item_harmful")
-"""What is known of a conversation as an item; a policy can use these columns."""
+"""Columns about a conversation as an item, which a policy can use."""
 
 
 def review_of_check(check: ItemCheck, now: datetime) -> Review:
@@ -94,7 +94,7 @@ def item_findings(store: Store, conversation_ids: pl.Series) -> pl.DataFrame:
 
 
 class Yield(Row):
-    """How many checked items of one part are correct, and why the others are not."""
+    """Checked items of one part: correct ones, and why the others are not."""
 
     part: str
     """all, one image, several images, or `family:` and a family."""
@@ -120,8 +120,8 @@ class Yield(Row):
     """100 unstated / items. The four shares add up to 100; published tables leave this one out."""
 
 
-class RaterAgreement(Row):
-    """How far raters agree whether items are correct."""
+class ItemAgreement(Row):
+    """Agreement of raters whether items are correct."""
 
     raters: Int32
     """People who checked an item."""
@@ -171,12 +171,12 @@ def _yield(part: str, rows: pl.DataFrame) -> Yield:
     return Yield(part=part, items=rows.height, harmful=int(rows["harmful"].sum()), **counts, **shares)
 
 
-def rater_agreement(checks: pl.DataFrame) -> RaterAgreement:
+def item_agreement(checks: pl.DataFrame) -> ItemAgreement:
     """Agreement of raters on `correct`, over items that at least two of them checked."""
     rated = checks.filter(pl.len().over("item_id") > 1)
     ratings = [group["correct"].to_list() for group in rated.partition_by("item_id")]
     same = [a == b for values in ratings for a, b in combinations(values, 2)]
-    return RaterAgreement(
+    return ItemAgreement(
         raters=checks["rater"].n_unique(),
         items=len(ratings),
         pairs=len(same),
@@ -211,11 +211,11 @@ def finding_tables(store: Store, bench: str) -> Mapping[str, pl.DataFrame]:
     of_item = of_item.with_columns(images=pl.coalesce("images", "stored"))
     checks = counted_checks(store).join(members, on="item_id", how="semi")
     found = majorities(checks).join(of_item.select("item_id", "family", "images"), on="item_id")
-    agreement = rater_agreement(checks)
+    agreement = item_agreement(checks)
     return {"yield": _rounded(yields(found)), "agreement": _rounded([agreement])}
 
 
-def _rounded(rows: list[Yield] | list[RaterAgreement]) -> pl.DataFrame:
+def _rounded(rows: list[Yield] | list[ItemAgreement]) -> pl.DataFrame:
     return frame_of(type(rows[0]), rows).with_columns(pl.selectors.float().round(3))
 
 

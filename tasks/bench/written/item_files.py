@@ -40,19 +40,19 @@ DRAFTED_BY = "gpt-4"
 
 
 @dataclass
-class Found:
-    """What people found about an item, as its file says."""
+class PublishedFinding:
+    """Finding of people about an item, as its file says."""
 
     correct: bool
     fault: Fault | None
 
 
 @dataclass
-class Item:
+class FileItem:
     """One row of a file of items."""
 
     key: str
-    """What tells it apart: its id in the file, else its family, instruction and images."""
+    """Key that tells it apart: its id in the file, else its family, instruction and images."""
     family: str
     instruction: str
     images: list[str]
@@ -66,7 +66,7 @@ class Item:
     licences: list[str]
     authors: list[str]
     origin: str
-    found: Found | None
+    found: PublishedFinding | None
     problem: str = ""
     """Why it cannot be used, in fixed words; empty when it can."""
     content: list[bytes | None] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Item:
     """Hash of the content of each image, once it was read; of its name when there is none."""
 
 
-def read_items(path: Path, families: Families) -> list[Item]:
+def read_items(path: Path, families: Families) -> list[FileItem]:
     """The items of a file. Raises BadInput when it is no table of items, or holds none."""
     rows = list(_rows(path))
     if not rows:
@@ -114,7 +114,7 @@ def _record(path: Path, line: str) -> Mapping[str, Any]:
     return found
 
 
-def _item(row: Mapping[str, Any], columns: Mapping[str, str | None], families: Families) -> Item:
+def _item(row: Mapping[str, Any], columns: Mapping[str, str | None], families: Families) -> FileItem:
     of = {ours: row.get(name) if name else None for ours, name in columns.items()}
     images = _listed(of["images"])
     names = [str(each.get("path") or "") if isinstance(each, dict) else str(each) for each in images]
@@ -122,7 +122,7 @@ def _item(row: Mapping[str, Any], columns: Mapping[str, str | None], families: F
     captions = _captions(of["captions"], len(names))
     family, metadata = families.named(_text(of["family"])), _metadata(row.get(_METADATA))
     own, draft = _text(of["reference"]), _text(row.get(_DRAFT))
-    item = Item(
+    item = FileItem(
         key=_text(of["key"]), family=family.name if family else "", instruction=_text(of["instruction"]),
         images=names, captions=captions, reference=own or draft, drafted=not own and bool(draft),
         licences=_padded(_listed(of["licences"]) or _said(metadata, "License"), len(names)),
@@ -133,7 +133,7 @@ def _item(row: Mapping[str, Any], columns: Mapping[str, str | None], families: F
     return item
 
 
-def _problem(item: Item) -> str:
+def _problem(item: FileItem) -> str:
     if not item.family:
         return "its family is not in the families file"
     if not item.instruction:
@@ -145,7 +145,7 @@ def _problem(item: Item) -> str:
     return ""
 
 
-def _tell_apart(items: Sequence[Item]) -> None:
+def _tell_apart(items: Sequence[FileItem]) -> None:
     """Give every item a key of its own; a second row with the id of another one is a problem."""
     seen = dict[str, int]()
     for item in items:
@@ -200,10 +200,10 @@ def _padded(values: Sequence[Any], images: int) -> list[str]:
     return [*texts[:images], *[""] * (images - len(texts))]
 
 
-def _found(row: Mapping[str, Any]) -> Found | None:
+def _found(row: Mapping[str, Any]) -> PublishedFinding | None:
     """The three published flags; None when the file has none."""
     if _FLAGS[0] not in row:
         return None
     correct, caption, reference = (_TRUTHS.get(_text(row.get(name)).lower(), False) for name in _FLAGS)
     fault = Fault.CAPTION if caption else Fault.REFERENCE if reference else None
-    return Found(correct, None if correct else fault)
+    return PublishedFinding(correct, None if correct else fault)

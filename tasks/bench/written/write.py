@@ -138,13 +138,13 @@ def _is_insufficient(said: str) -> bool:
 
 
 def caption_message(gap: Gap) -> str:
-    """What a model is sent with one picture."""
+    """The message that goes with one picture."""
     values = {"place": str(gap.place + 1), "pictures": str(len(gap.item.image_ids))}
     return _filled(_CAPTION, values | {"instruction": untrusted(gap.item.instruction)})
 
 
 def reference_message(item: ItemForJudging) -> str:
-    """What a model is sent for a reference: captions, numbered if there are several, and the instruction."""
+    """The message for a reference: captions, numbered if there are several, and the instruction."""
     numbered = enumerate(map(untrusted, item.captions), 1)
     captions = [f"Picture {n}:\n{text}" if len(item.captions) > 1 else text for n, text in numbered]
     return _filled(_REFERENCE, {"captions": "\n\n".join(captions), "instruction": untrusted(item.instruction)})
@@ -162,7 +162,7 @@ def _said(model: ChatModel, text: str, images: tuple[tuple[str, bytes], ...]) ->
 
 
 def write_by_rules(store: Store, bench: str, versions: Versions, now: datetime) -> Work:
-    """What ships with the install, a stand-in: a caption says what was measured, a reference repeats the captions."""
+    """Write as the stand-in does: a caption says what was measured, a reference repeats the captions."""
     read = dict(signal_values(store, "image_text", versions["image_text"], ["text"]).iter_rows())
     layouts = signal_values(store, "image_layout", versions["image_layout"], ["flat_fraction"])
     flat = dict(layouts.iter_rows())

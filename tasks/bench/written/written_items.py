@@ -26,7 +26,7 @@ class ItemForJudging:
     item_id: str
     """The conversation of the item."""
     family: str
-    """Its instruction family; empty for drawn prompts."""
+    """Instruction family; empty for drawn prompts."""
     instruction: str
     """The user's messages, joined by blank lines."""
     captions: list[str]
@@ -119,7 +119,7 @@ def captions_id(captions: Sequence[str]) -> str:
 
 
 NO_CAPTIONS = captions_id([])
-"""Of a reference that a person wrote without captions: it never becomes stale."""
+"""Hash of a reference that a person wrote without captions: it never becomes stale."""
 
 
 def current_captions(store: Store, items: pl.DataFrame) -> dict[str, list[str]]:

@@ -17,7 +17,7 @@ from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Draw, Planter, Problem,
 from tasks.demo.records import Era, Fact, LogLine, Moment, new_conv_id
 from tasks.demo.traffic import Scene, Stage
 from tasks.demo.words import chance, load, things
-from tasks.drawing.canvas import WHITE, Canvas, Drawing
+from tasks.drawing.canvas import WHITE, Canvas, DrawnImage
 from tasks.drawing.photographs import Photograph, photographs, view
 
 _GPS_TAG, _MAKE_TAG = 0x8825, 0x010F
@@ -97,11 +97,11 @@ def _on_a_screen(image: PIL.Image.Image) -> PIL.Image.Image:
     return screen
 
 
-def _note(rng: Random, lines: list[str]) -> Drawing:
+def _note(rng: Random, lines: list[str]) -> DrawnImage:
     canvas = Canvas(rng, rng.randint(420, 500), 70 + 44 * len(lines), WHITE)
     for index, line in enumerate(lines):
         canvas.text((24, 30 + 44 * index), line, 24, width=canvas.width - 48, font="sans")
-    return Drawing(canvas.image, {})
+    return DrawnImage(canvas.image, {})
 
 
 def _half_png(rng: Random) -> bytes:
@@ -147,7 +147,7 @@ APPEARANCES: dict[str, Change] = {
     "grey": _grey,
     "on a screen": _on_a_screen,
 }
-"""How a face appears -> change of the photograph."""
+"""Appearance of a face -> change of the photograph."""
 
 COPIES = 4
 HOT_COUNT = 20

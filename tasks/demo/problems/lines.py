@@ -87,7 +87,7 @@ SPOILERS: dict[str, Callable[[Record], bytes]] = {
     "very long": _long,
     **{bad["detail"]: partial(_replaced, bad) for bad in texts("bad_record")},
 }
-"""What is wrong -> function that spoils a record that way."""
+"""Fault -> function that spoils a record that way."""
 
 
 _SPELLINGS = {"h3": "<h3>Model {side}: {name}</h3>\n", "markdown": "### Model {side}: {name}", "plain": "{name}"}

@@ -10,7 +10,7 @@ from tasks.demo.images import PoolImage
 from tasks.demo.records import Era, Fact, Talk
 from tasks.demo.traffic import Scene, Stage
 from tasks.demo.words import chance, load
-from tasks.drawing.canvas import Drawing
+from tasks.drawing.canvas import DrawnImage
 
 ALL_ERAS = frozenset(Era)
 IN_MESSAGES = frozenset({Era.JPG, Era.PNG})
@@ -46,7 +46,7 @@ def texts(kind: str) -> list[dict[str, Any]]:
     return found
 
 
-def later(draw: Callable[..., Drawing], rng: Random, *given: Any) -> Draw:
+def later(draw: Callable[..., DrawnImage], rng: Random, *given: Any) -> Draw:
     """A function that draws one image; every call gives the same image."""
     seed = rng.getrandbits(64)
     return lambda: draw(chance(seed), *given).image

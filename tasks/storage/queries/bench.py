@@ -50,7 +50,7 @@ def bench_evidence(store: Store) -> dict[str, list[dict[str, Any]]]:
     return {name: store.read(name).to_dicts() for name in names}
 
 
-def hidden_changes(store: Store) -> pl.DataFrame:
+def changes_of_hidden(store: Store) -> pl.DataFrame:
     """Changes of the hidden split in its last epoch, each with the first conversation that has the prompt."""
     asked = store.read("conversations", ["conversation_id", "document_id", "tstamp"]).sort("tstamp", "conversation_id")
     first = asked.unique("document_id", keep="first").select("document_id", "conversation_id")

@@ -1,4 +1,4 @@
-"""What the detectors of faces and personal data found last, and how much of it people confirmed."""
+"""Findings of the detectors of faces and personal data, and how many of them people confirmed."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def personal_spans(store: Store) -> pl.DataFrame:
 
 
 def of_policy(store: Store, spans: pl.DataFrame, over: Over | None = None) -> pl.DataFrame:
-    """Those of `personal_spans` whose type a rule of the deciding policy names, with `over` one about these parts."""
+    """`personal_spans` of the types that text_pii rules of the policy name; `over` limits the rules to these parts."""
     policy = decided_policy(store)
     rules = [rule for rule in policy.rules if rule.signal.startswith("text_pii.")] if policy else []
     rules = [rule for rule in rules if over in (None, rule.over)]

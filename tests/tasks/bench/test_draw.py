@@ -92,11 +92,6 @@ def test_a_draw_takes_distinct_documents_of_their_own_topic(sizes, total):
     assert all(set(chosen) <= set(documents[topic]) for topic, chosen in drawn.items())
 
 
-def test_another_seed_draws_other_documents():
-    documents = _documents({0: 40, 1: 40})
-    assert draw(documents, 20, seed=1) != draw(documents, 20, seed=2)
-
-
 def test_one_new_document_displaces_at_most_one_of_its_topic():
     documents = _documents({0: 40, 1: 40})
     grown = documents | {0: [*documents[0], "new"]}

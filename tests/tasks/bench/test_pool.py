@@ -44,16 +44,7 @@ def test_the_report_says_what_every_filter_left(tmp_path):
     items += [conversation("two", "One?", "Yes.", "Two?", "No.", image_ids=["b" * 32], user_id=None)]
     counts, drawn = _draw(_store(tmp_path, items, presets={"preset"}))
     assert drawn == {f"c{n}" for n in range(6)}
-    steps = [
-        "kept",
-        "single_turn",
-        "with_image",
-        "no_preset",
-        "language_en",
-        "in_a_topic",
-        "no_repeat",
-        "not_reserved",
-    ]
+    steps = ["kept", "single_turn", "with_image", "no_preset", "language_en", "in_a_topic", "no_repeat", "not_reserved"]
     assert [counts[step] for step in [*steps, "per_user_max", "drawn"]] == [9, 8, 7, 6, 6, 6, 6, 6, 6, 6]
     assert (counts["asked"], counts["short"]) == (50, 44)
 

@@ -69,18 +69,6 @@ def test_another_seed_gives_another_arena(clean_arena, tmp_path):
     assert len(shared) < len(first) / 4  # shipped photographs are the same images in every arena
 
 
-def test_every_kind_is_planted_and_every_kind_can_be_scored(arena):
-    facts = read_facts(arena / "expected.jsonl")
-    assert set(facts) == {*PLANTERS, "model_strengths"}
-    assert set(facts) <= set(EXPECTATIONS)
-
-
-def test_every_kind_is_planted_more_than_once(arena):
-    facts = read_facts(arena / "expected.jsonl")
-    assert [kind for kind in PLANTERS if len(facts[kind]) < 2] == ["hot_prompt"]
-    assert facts["hot_prompt"][0]["count"] > 10
-
-
 def test_problems_are_planted_once_more_for_each_tenfold(arena, tmp_path, monkeypatch):
     monkeypatch.setattr("tasks.demo.arena.ONE_ROUND", 8)
     generate_arena(tmp_path / "larger", conversations=40, battles=20, seed=5, images_max=30)
@@ -100,34 +88,6 @@ def test_ordinary_traffic_is_exactly_what_was_asked_for(clean_arena):
     assert sum(s.winner is not None and s.side == 0 for s in content.sightings) == 20
     assert content.rejects == []
     assert [fact["kind"] for fact in facts_of(clean_arena)] == ["model_strengths"]
-
-
-def test_problems_come_on_top_of_ordinary_traffic(arena, clean_arena):
-    planted = {value for fact in facts_of(arena) for key, value in fact.items() if key in ("conversation_id", "battle")}
-    conversations = {s.conv_id for s in read(arena).sightings}
-    assert len(conversations - planted) >= 40 + 2 * 20
-    assert len(conversations) > len({s.conv_id for s in read(clean_arena).sightings}) + 100
-
-
-def test_bad_lines_are_rejected_where_they_were_planted_and_all_others_are_read(arena):
-    content = read(arena)
-    rejected = {(row.source, row.line) for row in content.rejects if row.reason != "csam_flagged"}
-    assert rejected == {(fact["file"], fact["line"]) for fact in read_facts(arena / "expected.jsonl")["bad_line"]}
-    assert len(rejected) == len(SPOILERS) + 1
-
-
-def test_bad_lines_are_known_by_the_hash_of_their_bytes_too(arena):
-    for fact in read_facts(arena / "expected.jsonl")["bad_line"]:
-        with (arena / "logs" / fact["file"]).open("rb") as stream:
-            line = list(stream)[fact["line"] - 1]
-        assert hashlib.sha256(line.rstrip(b"\r\n")).hexdigest() == fact["sha256"]
-
-
-def test_flagged_conversations_are_rejected_unread(arena):
-    content = read(arena)
-    flagged = {fact["conversation_id"] for fact in read_facts(arena / "expected.jsonl")["csam_flag"]}
-    assert flagged <= content.flagged_conv_ids
-    assert {row.reason for row in content.rejects} >= {"csam_flagged"}
 
 
 def test_log_files_are_named_as_the_servers_of_each_era_did(arena):
@@ -173,27 +133,6 @@ def test_addresses_come_from_documentation_ranges(arena):
         assert any(ipaddress.ip_address(address) in block for block in DOCUMENTATION), address
 
 
-def test_png_files_are_named_by_their_pixels(clean_arena):
-    files = sorted((clean_arena / "logs" / "serve_images").glob("*.png"))
-    assert len(files) > 20
-    for file in files:
-        with PIL.Image.open(file) as image:
-            assert image.mode == "RGBA"
-            assert max(image.size) <= 512
-            assert hashlib.md5(image.tobytes(), usedforsecurity=False).hexdigest() == file.stem
-
-
-def test_every_logged_image_of_ordinary_traffic_has_its_file(clean_arena):
-    present = {path.stem for path in (clean_arena / "logs" / "serve_images").iterdir()}
-    named = {name for sighting in read(clean_arena).sightings for name in sighting.images}
-    assert named <= present
-
-
-def test_presets_have_an_index_that_names_every_file(arena):
-    listed = {preset.path for preset in preset_files(arena / "presets")}
-    assert listed == {path.name for path in (arena / "presets").glob("*.jpg")}
-
-
 def test_some_voters_say_why_and_a_few_of_them_too_much(tmp_path):
     folder = tmp_path / "voted"
     generate_arena(folder, conversations=1, battles=300, images_max=6, problems=False)
@@ -225,19 +164,46 @@ def test_an_arena_of_any_size_can_be_drawn(tmp_path, conversations, battles):
     assert len(found) == conversations + 2 * battles
 
 
-def test_an_arena_is_never_drawn_over_another(clean_arena):
+def test_every_kind_is_planted_more_than_once_and_can_be_scored(arena):
+    facts = read_facts(arena / "expected.jsonl")
+    assert set(facts) == {*PLANTERS, "model_strengths"} <= set(EXPECTATIONS)
+    assert [kind for kind in PLANTERS if len(facts[kind]) < 2] == ["hot_prompt"]
+    assert facts["hot_prompt"][0]["count"] > 10
+
+
+def test_planted_bad_lines_alone_are_rejected_and_known_by_the_hash_of_their_bytes(arena):
+    content, facts = read(arena), read_facts(arena / "expected.jsonl")
+    rejected = {(row.source, row.line) for row in content.rejects if row.reason != "csam_flagged"}
+    assert rejected == {(fact["file"], fact["line"]) for fact in facts["bad_line"]}
+    assert len(rejected) == len(SPOILERS) + 1
+    for fact in facts["bad_line"]:
+        line = (arena / "logs" / fact["file"]).read_bytes().split(b"\n")[fact["line"] - 1]
+        assert hashlib.sha256(line.rstrip(b"\r")).hexdigest() == fact["sha256"]
+    assert {fact["conversation_id"] for fact in facts["csam_flag"]} <= content.flagged_conv_ids
+
+
+def test_images_are_named_by_their_pixels_and_every_named_one_is_there(arena, clean_arena):
+    folder = clean_arena / "logs" / "serve_images"
+    assert {name for each in read(clean_arena).sightings for name in each.images} <= {f.stem for f in folder.iterdir()}
+    for file in folder.glob("*.png"):
+        with PIL.Image.open(file) as image:
+            assert image.mode == "RGBA" and max(image.size) <= 512
+            assert hashlib.md5(image.tobytes(), usedforsecurity=False).hexdigest() == file.stem
+    presets = {preset.path for preset in preset_files(arena / "presets")}
+    assert presets == {path.name for path in (arena / "presets").glob("*.jpg")} != set()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"conversations": -1}, "cannot draw"), ({"battles": -1}, "cannot draw"), ({"images_max": 0}, "cannot draw"),
+        ({}, "unfinished"),
+    ],
+)  # fmt: skip
+def test_impossible_sizes_and_folders_in_use_are_refused(clean_arena, tmp_path, wrong, told):
+    (tmp_path / "begun" / "logs").mkdir(parents=True)
+    with pytest.raises(BadInput, match=told):
+        generate_arena(tmp_path / ("none" if wrong else "begun"), **wrong)
+    assert not (tmp_path / "none").exists()
     with pytest.raises(BadInput, match="holds an arena already"):
         generate_arena(clean_arena)
-
-
-def test_an_interrupted_arena_is_not_taken_for_a_finished_one(tmp_path):
-    (tmp_path / "logs").mkdir()
-    with pytest.raises(BadInput, match="unfinished"):
-        generate_arena(tmp_path)
-
-
-@pytest.mark.parametrize("wrong", [{"conversations": -1}, {"battles": -1}, {"images_max": 0}])
-def test_impossible_sizes_are_refused(tmp_path, wrong):
-    with pytest.raises(BadInput, match="cannot draw"):
-        generate_arena(tmp_path / "none", **wrong)
-    assert not (tmp_path / "none").exists()

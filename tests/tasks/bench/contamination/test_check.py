@@ -8,7 +8,7 @@ import pytest
 from flows.products import hidden_texts, item_ids
 from schemas.bench import BenchItem, HiddenItem
 from schemas.errors import BadInput
-from tasks.bench.contamination.check import Checker, bench_of_release, bench_of_store
+from tasks.bench.contamination.check import Checker, questions_of_release, questions_of_store
 from tests.builders import conversation, store_with
 from tests.small_store import make_release, small_store
 
@@ -27,7 +27,7 @@ def bench(tmp_path):
         bench=[BenchItem(conversation_id="q1", document_id=public.document_id, topic=0)],
         hidden=[HiddenItem(document_id=hidden.document_id, **about)],
     )
-    return bench_of_store(store, item_ids(store), hidden_texts(store))
+    return questions_of_store(store, item_ids(store), hidden_texts(store))
 
 
 def _check(bench, path, column=None):
@@ -124,10 +124,10 @@ def test_a_column_can_be_named(bench, tmp_path):
 def test_a_release_holds_its_own_benchmark(tmp_path):
     store = small_store(tmp_path)
     folder = tmp_path / "store" / make_release(store, release="1.0.0").result
-    bench = bench_of_release(folder)
+    bench = questions_of_release(folder)
     found, counted = _check(bench, folder / "bench" / "data")
     assert counted.questions == counted.questions_found == 1
     assert found[0].same_image
     assert _check(bench, folder / "chat" / "data")[1].questions_found == 0
     with pytest.raises(BadInput, match="is not a release with a benchmark"):
-        bench_of_release(tmp_path)
+        questions_of_release(tmp_path)

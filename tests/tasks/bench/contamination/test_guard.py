@@ -9,16 +9,8 @@ import pytest
 from schemas.bench import BenchItem, HiddenItem
 from schemas.image import NearImage
 from tasks.bench.contamination.alike import alike
-from tests.builders import (
-    NOON,
-    battle,
-    conversation,
-    decision,
-    gathered_rows,
-    measure_clean,
-    sides,
-    store_with,
-)
+from tasks.storage.tables import frame_of
+from tests.builders import NOON, battle, conversation, decision, gathered_rows, measure_clean, sides, store_with
 
 LONG = "The picture shows a triangle with two equal sides and an angle of forty degrees, how large are the others"
 SHORT = "What is this?"
@@ -104,36 +96,20 @@ def test_another_prompt_is_in_chat(tmp_path, what):
 @pytest.mark.parametrize("what", ALIKE)
 def test_a_hidden_prompt_and_what_is_alike_are_in_nothing(tmp_path, what):
     rows = gathered_rows(alike_store(tmp_path, *ALIKE[what], hidden=True)).rows
-    assert {config: frame.height for config, frame in rows.items()} == {
-        "chat": 0,
-        "battle": 0,
-        "bench": 0,
-        "failures": 0,
-    }
+    assert all(frame.is_empty() for frame in rows.values())
 
 
 def test_a_prompt_that_is_reserved_but_not_drawn_is_in_nothing_either(tmp_path):
     store = alike_store(tmp_path, SHORT, "1" * 32, hidden=True)
-    hidden = store.read("hidden")
-    store.replace("hidden", hidden.with_columns(drawn=False))
+    store.replace("hidden", store.read("hidden").with_columns(drawn=False))
     rows = gathered_rows(store).rows
-    assert {config: frame.height for config, frame in rows.items()} == {
-        "chat": 0,
-        "battle": 0,
-        "bench": 0,
-        "failures": 0,
-    }
+    assert all(frame.is_empty() for frame in rows.values())
 
 
 def test_a_prompt_in_both_splits_is_hidden(tmp_path):
     store = alike_store(tmp_path, SHORT, "1" * 32)
     document = store.read("bench").filter(conversation_id="short")["document_id"][0]
     about = {"topic": 0, "first_month": "2024-09", "last_month": "2024-11", "drawn": True}
-    store.replace("hidden", store.read("hidden").vstack(_frame(HiddenItem(document_id=document, **about))))
+    both = frame_of(HiddenItem, [HiddenItem(document_id=document, **about)])
+    store.replace("hidden", store.read("hidden").vstack(both))
     assert gathered_rows(store).rows["bench"]["question_id"].to_list() == ["long"]
-
-
-def _frame(row):
-    from tasks.storage.tables import frame_of
-
-    return frame_of(type(row), [row])

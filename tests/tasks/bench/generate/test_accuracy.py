@@ -9,7 +9,7 @@ from schemas.generated_results import AuditAnswer, AuditMode, ItemReview
 from schemas.review import Review
 from schemas.settings import EvaluateSettings
 from tasks.bench.generate.accuracy import accuracy, interval, letter_of, levels_that_do_not_fall, mark, rank_table
-from tasks.bench.generate.audit import ask_again, asked_as, audit_rows
+from tasks.bench.generate.audit import ask_in_modes, asked_as, audit_rows
 from tasks.bench.generate.bench_state import read_bench
 from tasks.bench.generate.kept_items import kept_items, review_of_generated
 from tasks.evaluate.answers import ask_models, unanswered
@@ -109,10 +109,10 @@ def test_an_audit_moves_keys_and_takes_images_away(store, answers):
             in asked_as(item, AuditMode.DESCRIBED, descriptions[item.description_id].description).prompt
         )
     work = Work()
-    ask_again(store, items, descriptions, MODELS, list(AuditMode), work)
+    ask_in_modes(store, items, descriptions, MODELS, list(AuditMode), work)
     assert sum(work.calls.values()) == len(items) * 4 * 3 and not work.failures
     again = Work()
-    ask_again(store, items, descriptions, MODELS, list(AuditMode), again)
+    ask_in_modes(store, items, descriptions, MODELS, list(AuditMode), again)
     assert not again.calls
     stored = [AuditAnswer.model_validate(row) for row in store.read("audit_answers").to_dicts()]
     rows = {(r.measure, r.model): r for r in audit_rows(items, stored, mark(items, answers), ()) if r.level == "all"}

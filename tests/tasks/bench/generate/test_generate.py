@@ -2,34 +2,33 @@
 
 import dataclasses
 from collections import Counter
+from datetime import UTC, datetime
 
 import polars as pl
 import pytest
 
-from schemas.author_replies import WrittenAspect, WrittenQuestion
+from schemas.author_replies import Solved, WrittenAspect, WrittenQuestion
 from schemas.errors import BadInput
 from schemas.generated import DrawingState, GeneratedImage, GeneratedOutcome
 from schemas.policy import GeneratedRule
 from tasks.bench.generate.alignment import failed_elements
 from tasks.bench.generate.aspects import fitting, known_levels, load_capability, write_aspects
 from tasks.bench.generate.bench_state import read_bench
-from tasks.bench.generate.making import TOLD, begin
+from tasks.bench.generate.making import TOLD, begin_bench
 from tasks.bench.generate.questions import question_problem
 from tasks.ingest.steps import take_in_items
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tasks.providers.embedded.scenes.author import SceneAuthor
 from tasks.providers.embedded.scenes.pictures import FAULTS
+from tasks.storage.tables import Store
+from tasks.storage.user_ids import KEY_VARIABLE
+from tasks.takedown.take_down import take_down
 from tests.generated_bench import NAME, make, settings_for
 
 TABLES = (
-    "generated_descriptions",
-    "alignments",
-    "generated_questions",
-    "generated_items",
-    "generated_outcomes",
-    "images",
-)
+    "generated_descriptions", "alignments", "generated_questions", "generated_items", "generated_outcomes", "images",
+)  # fmt: skip
 
 
 class NoCalls:
@@ -79,8 +78,6 @@ def settings(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def made(settings):
-    from tasks.storage.tables import Store
-
     return read_bench(Store(settings.store), NAME)
 
 
@@ -99,8 +96,6 @@ def test_keys_are_even_in_every_level(made):
 
 
 def test_items_become_conversations_of_one_question_with_their_image(settings, made):
-    from tasks.storage.tables import Store
-
     asked = {row["conversation_id"]: row for row in Store(settings.store).read("conversations").to_dicts()}
     assert asked.keys() == {item.item_id for item in made.items}
     for item in made.items:
@@ -131,8 +126,6 @@ def test_what_the_image_model_was_told_is_kept_apart(made):
 
 
 def test_a_second_run_calls_nobody_and_leaves_the_same_bytes(settings):
-    from tasks.storage.tables import Store
-
     store = Store(settings.store)
     before = {table: store.parts(table) for table in TABLES}
     make(settings, NoCalls())
@@ -140,8 +133,6 @@ def test_a_second_run_calls_nobody_and_leaves_the_same_bytes(settings):
 
 
 def test_another_store_gets_the_same_benchmark(settings, tmp_path, monkeypatch):
-    from tasks.storage.tables import Store
-
     monkeypatch.setenv(FAULTS, "0.3")
     again = make(settings_for(tmp_path / "again"))
     assert again.read("generated_items").equals(Store(settings.store).read("generated_items"))
@@ -194,8 +185,6 @@ def test_a_viewer_that_fails_leaves_no_score(tmp_path):
 
 
 def test_questions_that_another_call_cannot_solve_are_rejected(tmp_path):
-    from schemas.author_replies import Solved
-
     settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])
     unsure = Scripted("solve", [Solved(answer="none of them")] * 3, Providers()["author"])
     store = make(settings, With("author", unsure))
@@ -265,9 +254,7 @@ def test_an_author_that_repeats_itself_is_one_clear_line(tmp_path):
             return found.model_copy(update={"aspects": found.aspects[:1] * 4})
 
     settings = settings_for(tmp_path)
-    from tasks.storage.tables import Store
-
-    bench = begin(Store.open(settings.store), settings)
+    bench = begin_bench(Store.open(settings.store), settings)
     with pytest.raises(BadInput, match="gave 1 different aspects of 4 in 4 rounds"):
         write_aspects(Parrot(), bench, load_capability("spatial"))
     near = [WrittenAspect(general="g", name=n, introduction="i", guideline="g") for n in ("red balls", "the Red balls")]
@@ -275,15 +262,15 @@ def test_an_author_that_repeats_itself_is_one_clear_line(tmp_path):
 
 
 def test_bad_input_is_one_clear_line(settings, tmp_path):
-    from tasks.storage.tables import Store
-
     store = Store(settings.store)
     with pytest.raises(BadInput, match="unknown capability 'spacial'"):
         load_capability("spacial")
     with pytest.raises(BadInput, match="unknown level"):
         known_levels(["easy", "extreme"])
     with pytest.raises(BadInput, match="begun with other per aspect: 2, not 3"):
-        begin(store, settings.model_copy(update={"generate": settings.generate.model_copy(update={"per_aspect": 3})}))
+        begin_bench(
+            store, settings.model_copy(update={"generate": settings.generate.model_copy(update={"per_aspect": 3})})
+        )
     with pytest.raises(BadInput, match="has no benchmark of this name; it has scenes"):
         read_bench(store, "other")
     (tmp_path / "own.yaml").write_text("name: own\ndefinition: short\n")

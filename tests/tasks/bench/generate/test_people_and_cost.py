@@ -63,14 +63,14 @@ def test_every_image_and_call_is_counted_before_anything_is_sent(monkeypatch, tm
     chosen = Providers({"author": "openai", "pictures": "openai", "viewer": "gemini"})
     wanted, capability = GenerateSettings(general=4, fine=6, per_aspect=10), load_capability("basic")
     told = (wanted, capability, levels(), GeneratedRule(redraws_max=2))
-    rows = {row.signals: row for row in cost.estimate(*told, chosen, load_prices(), lambda text: len(text) // 4)}
+    rows = {row.signals: row for row in cost.estimate_making(*told, chosen, load_prices(), lambda text: len(text) // 4)}
     assert (rows["pictures"].items, rows["pictures"].units) == (720, 720)
     assert rows["pictures"].usd == pytest.approx(720 * 0.042)
     assert rows["pictures"].usd_most == pytest.approx(3 * 720 * 0.042)
     assert rows["author"].calls == 1 + 4 * 720
     assert rows["viewer"].calls == 240 * sum(level.checks for level in levels().values())
     assert all(row.usd < row.usd_most for row in rows.values())
-    assert cost.estimate(*told, Providers(), load_prices(), len) == []
+    assert cost.estimate_making(*told, Providers(), load_prices(), len) == []
 
 
 @pytest.mark.skipif(not HUMAN.exists(), reason="needs alignment-human of shared/data")

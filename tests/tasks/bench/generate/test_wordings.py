@@ -2,9 +2,10 @@
 
 import pytest
 
-from schemas.author_replies import WrittenQuestion
+from schemas.author_replies import WrittenDescription, WrittenQuestion
 from schemas.generated import CheckQuestion, ElementType
 from tasks.bench.generate.alignment import FailedElement, check_answers, failed_elements
+from tasks.bench.generate.aspects import levels
 from tasks.bench.generate.descriptions import WordGraph, description_problem, sound_checks, things_asked_about
 from tasks.bench.generate.questions import question_problem
 from tasks.bench.generate.steps import write_texts
@@ -93,9 +94,6 @@ def test_words_that_descriptions_share_most_are_kept_out():
 
 
 def test_descriptions_are_checked_for_whose_left_it_is_and_for_words_kept_out():
-    from schemas.author_replies import WrittenDescription
-    from tasks.bench.generate.aspects import levels
-
     def problem(text, topic="cup", words=("a", "b", "c", "d"), kept_out=()):
         reply = WrittenDescription(description=text, topic_word=topic, key_words=list(words))
         return description_problem(reply, levels()["easy"], kept_out, ["A cup."])
@@ -109,12 +107,8 @@ def test_descriptions_are_checked_for_whose_left_it_is_and_for_words_kept_out():
     assert problem("Three red cups.") is None
     for told in ("behind a box", "to the left of the box", "Between two boxes", "above the box", "in front of a house"):
         assert problem(f"A red cup {told}.").endswith("a relation between things"), told
-    for told in (
-        "to the left of the image",
-        "on the right",
-        "in front of a plain white background",
-        "at the top, above all",
-    ):
+    places = "to the left of the image", "on the right", "in front of a plain white background", "at the top, above all"
+    for told in places:
         assert problem(f"A red cup {told}.") is None, told
     for told in ("casts a shadow", "is lit", "stands in the sunlight", "glows", "at dusk"):
         assert problem(f"A red cup {told}.").endswith("about light"), told

@@ -2,7 +2,7 @@
 
 import json
 
-from tasks.bench.written.collect import store_members, write_rows
+from tasks.bench.written.collect import store_members, write_item_rows
 from tasks.bench.written.families import SHIPPED, load_families
 from tasks.bench.written.item_files import read_items
 from tasks.storage.tables import Store
@@ -22,7 +22,7 @@ def test_names_that_no_file_can_have_reject_their_row_and_other_signs_are_read(t
     rows = [{"images": name} for name in odd]
     rows += [{"instruction": "How many\u2028in all?"}, {"instruction": "half \ud800", "captions": ["\udc00"]}]
     items = _items(tmp_path, enumerate(rows))
-    write_rows(items, "b", tmp_path, tmp_path / "rows.parquet")
+    write_item_rows(items, "b", tmp_path, tmp_path / "rows.parquet")
     assert [item.problem for item in items] == ["an image name that no file can have"] * 3 + [""] * 2
     assert [item.instruction for item in items[3:]] == ["How many\u2028in all?", "half \ufffd"]
 
@@ -32,7 +32,7 @@ def test_the_split_of_an_item_is_the_same_under_another_name(tmp_path):
     for bench, image in (("a", "1.png"), ("b", "copy.png")):
         (tmp_path / "copy.png").write_bytes(image_bytes(1))
         items = _items(tmp_path, [(n, {"images": image, "id": f"{bench}{n}", "origin": str(n)}) for n in range(40)])
-        write_rows(items, bench, tmp_path, tmp_path / "rows.parquet")
+        write_item_rows(items, bench, tmp_path, tmp_path / "rows.parquet")
         store_members(store, items, bench, 0.5)
         rows = store.read("bench_items").filter(bench=bench)
         splits.append(dict(rows.select("origin", "split").iter_rows()))

@@ -1,6 +1,10 @@
 """What instructions of a written benchmark ask for, and what is in its images."""
 
+import io
+
+import PIL.Image
 import polars as pl
+from skimage import data
 
 from tasks.bench.written.figures import asked_for, facts_of_store, objects_of_images, pictured
 from tasks.images.decode import open_image
@@ -8,6 +12,8 @@ from tasks.providers.embedded.image_embedding import EfficientNet, ImageNetClass
 from tasks.providers.embedded.phrases import root_phrases
 from tasks.release.items.written_report import written_parts
 from tests.builders import facts_frame
+from tasks.report.written import written_parts
+from tests.builders import drawn_image, facts_frame
 from tests.visit_bench import visit_bench
 
 
@@ -51,21 +57,9 @@ def test_phrases_and_objects_are_counted_for_all_and_for_each_family_and_are_in_
 
 
 def test_a_classifier_names_what_it_is_sure_of_and_nothing_in_a_drawing(tmp_path):
-    from skimage import data
-
-    from tests.builders import drawn_image
-
-    photograph, finder = open_image(_png(data.chelsea())), ImageNetClasses()
+    pixels = io.BytesIO()
+    PIL.Image.fromarray(data.chelsea()).save(pixels, "PNG")
+    photograph, finder = open_image(pixels.getvalue()), ImageNetClasses()
     assert finder.find_objects([photograph, drawn_image(3)]) == [["Egyptian cat"], []]
     assert EfficientNet.version in finder.version
     assert objects_of_images(visit_bench(tmp_path, {})) == {}
-
-
-def _png(pixels):
-    import io
-
-    import PIL.Image
-
-    stream = io.BytesIO()
-    PIL.Image.fromarray(pixels).save(stream, "PNG")
-    return stream.getvalue()

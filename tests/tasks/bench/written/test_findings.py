@@ -9,13 +9,13 @@ import pytest
 from schemas.written import Fault, ItemCheck
 from tasks.bench.written.collect import _FILE_BYTES_MAX
 from tasks.bench.written.families import load_families
-from tasks.bench.written.findings import majorities, rater_agreement, yields
+from tasks.bench.written.findings import item_agreement, majorities, yields
 from tasks.bench.written.item_files import read_items
 from tasks.images.decode import FILE_BYTES_MAX
 from tasks.ingest.formats.bench_items import PROBLEMS
 from tasks.storage.tables import frame_of
 
-BESIDE = Path(__file__).parents[4] / "shared" / "data" / "visit-bench"
+BESIDE = Path(__file__).parents[5] / "shared" / "data" / "visit-bench"
 FLAGS = (  # of all 678 published instances: images, correct, problem in the caption, in GPT-4's answer, how many
     (2, False, None, 1), (2, False, Fault.REFERENCE, 30), (2, False, Fault.CAPTION, 6), (2, True, None, 63),
     (1, False, None, 6), (1, False, Fault.REFERENCE, 22), (1, False, Fault.CAPTION, 21), (1, True, None, 529),
@@ -57,7 +57,7 @@ def test_agreement_of_raters_is_krippendorffs_alpha():
     ratings = [
         _checks(*((each == "1", None) for each in said), rater=name) for name, said in (("1", first), ("2", second))
     ]
-    found = rater_agreement(pl.concat(ratings))
+    found = item_agreement(pl.concat(ratings))
     assert (found.raters, found.items, found.agreed_percent) == (2, 10, 60.0)
     assert found.alpha == pytest.approx(0.095, abs=5e-4)
 
