@@ -15,7 +15,7 @@ from tasks.images.decode import DecodedImage
 from tasks.images.hashes import image_hashes
 from tasks.providers import PROVIDERS, Providers
 from tasks.providers.capabilities import Failed, RemoteModel
-from tasks.signals import by_model
+from tasks.signals import models
 from tasks.signals.rules import (
     code,
     image_layout,
@@ -33,45 +33,45 @@ RULES = "rules"
 """Provider name of signals that need no model."""
 
 
-class Rule(NamedTuple):
+class ByRule(NamedTuple):
     """A signal that a function measures, one item at a time."""
 
     measure: Callable[[Any], Row]
     version: str
 
 
-class Model(NamedTuple):
+class ByModel(NamedTuple):
     """A signal that the provider of its name measures; its stored version ends in the provider's."""
 
     measure: Callable[[Any, Sequence[Any]], Sequence[Row | Failed]]
     version: str = "1"
 
 
-REGISTRY: dict[str, Rule | Model] = {
-    "nsfw": Model(by_model.nsfw),
-    "faces": Model(by_model.faces),
-    "image_hash": Rule(image_hashes, "3"),
-    "image_layout": Rule(image_layout.image_layout, image_layout.VERSION),
-    "image_text": Model(by_model.image_text, "2"),
-    "image_embedding": Model(by_model.image_embedding),
-    "image_moderation": Model(by_model.image_moderation),
-    "objects": Model(by_model.objects),
-    "text_pii": Model(by_model.text_pii, "3"),
-    "moderation": Model(by_model.moderation),
-    "service_text": Rule(service_text.service_text, service_text.VERSION),
-    "model_names": Rule(model_names.model_names, model_names.VERSION),
-    "upstream_words": Rule(upstream_words.upstream_words, upstream_words.VERSION),
-    "language": Model(by_model.language),
-    "text_embedding": Model(by_model.text_embedding),
-    "tokens": Model(by_model.tokens),
-    "markdown": Rule(markdown.markdown, markdown.VERSION),
-    "named_entities": Rule(named_entities.named_entities, named_entities.VERSION),
-    "code": Rule(code.code, code.VERSION),
-    "refusal": Rule(refusal.refusal, refusal.VERSION),
-    "categories": Model(by_model.labels),
-    "criteria": Model(by_model.labels),
-    "taxonomy": Model(by_model.labels),
-    "failure_types": Model(by_model.labels),
+REGISTRY: dict[str, ByRule | ByModel] = {
+    "nsfw": ByModel(models.nsfw),
+    "faces": ByModel(models.faces),
+    "image_hash": ByRule(image_hashes, "3"),
+    "image_layout": ByRule(image_layout.image_layout, image_layout.VERSION),
+    "image_text": ByModel(models.image_text, "2"),
+    "image_embedding": ByModel(models.image_embedding),
+    "image_moderation": ByModel(models.image_moderation),
+    "objects": ByModel(models.objects),
+    "text_pii": ByModel(models.text_pii, "3"),
+    "moderation": ByModel(models.moderation),
+    "service_text": ByRule(service_text.service_text, service_text.VERSION),
+    "model_names": ByRule(model_names.model_names, model_names.VERSION),
+    "upstream_words": ByRule(upstream_words.upstream_words, upstream_words.VERSION),
+    "language": ByModel(models.language),
+    "text_embedding": ByModel(models.text_embedding),
+    "tokens": ByModel(models.tokens),
+    "markdown": ByRule(markdown.markdown, markdown.VERSION),
+    "named_entities": ByRule(named_entities.named_entities, named_entities.VERSION),
+    "code": ByRule(code.code, code.VERSION),
+    "refusal": ByRule(refusal.refusal, refusal.VERSION),
+    "categories": ByModel(models.labels),
+    "criteria": ByModel(models.labels),
+    "taxonomy": ByModel(models.labels),
+    "failure_types": ByModel(models.labels),
 }
 """Signal -> what measures it. A changed function needs another version, so that stored values are measured again."""
 
@@ -108,8 +108,8 @@ class Signal(Generic[Item]):
 def signal_of(name: str, providers: Providers) -> Signal[Any]:
     """The signal of this name as the chosen providers measure it. Loads no model."""
     entry = SIGNAL_ENTRIES[name]
-    by = Rule(entry.rule, entry.version) if entry.rule else REGISTRY[name]
-    if isinstance(by, Rule):
+    by = ByRule(entry.rule, entry.version) if entry.rule else REGISTRY[name]
+    if isinstance(by, ByRule):
         return Signal(name, by.version, entry.package or RULES, lambda items: [by.measure(item) for item in items])
     provider = providers[name]
     remote = getattr(provider, "model", None) if entry.on in _TAGGED else None

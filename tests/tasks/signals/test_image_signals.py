@@ -1,4 +1,4 @@
-"""Image signals: what the embedded models say of real images, and how answers become facts."""
+"""What the embedded models say of real images, and how answers become values; faces are found small and turned."""
 
 import numpy as np
 import PIL.Image
@@ -7,6 +7,7 @@ import pytest
 import skimage.data
 
 from tasks.images.decode import DecodedImage
+from tasks.providers.embedded.faces import CONFIDENCE_MIN, CenterFace
 from tasks.signals.registry import image_signals, signal_of
 from tasks.signals.rules.image_layout import image_layout
 from tests.builders import drawn_image
@@ -81,3 +82,74 @@ def test_no_face_is_zero_and_a_failure_is_not(counting, monkeypatch):
     failed, found = signal_of("faces", counting).values([drawn_image(0, (8, 8)), drawn_image(1, (16, 16))])
     assert failed.reason == "over_quota"
     assert len(found.faces) == 1
+
+
+FACE = (150, 20, 310, 220)
+"""The astronaut's head in skimage's image: left, top, right, bottom; the face itself is 120 pixels high."""
+FACE_PX = 120
+
+
+@pytest.fixture(scope="module")
+def finder():
+    return CenterFace()
+
+
+def scene(width, height, face_px, place=(0.6, 0.4), quarter=0):
+    """An image of a motorcycle with one head pasted in."""
+    image = PIL.Image.fromarray(skimage.data.stereo_motorcycle()[0]).resize((width, height))
+    head = PIL.Image.fromarray(skimage.data.astronaut()).crop(FACE).rotate(90 * quarter, expand=True)
+    scale = face_px / FACE_PX
+    head = head.resize((round(head.width * scale), round(head.height * scale)), PIL.Image.Resampling.LANCZOS)
+    left, top = round(place[0] * width), round(place[1] * height)
+    image.paste(head, (left, top))
+    return of(image), (left, top, left + head.width, top + head.height)
+
+
+def inside(face, area):
+    x, y, width, height = face.box
+    return area[0] <= x + width / 2 <= area[2] and area[1] <= y + height / 2 <= area[3]
+
+
+@pytest.mark.parametrize("width", [640, 1280, 1920])
+def test_a_face_of_32_pixels_is_found_in_an_image_of_any_usual_size(finder, width):
+    image, area = scene(width, width * 2 // 3, 34)
+    (found,) = finder.find_faces([image])
+    assert max((face.confidence for face in found if inside(face, area)), default=0) >= 0.5
+
+
+@pytest.mark.parametrize("quarter", [1, 2, 3])
+def test_a_turned_face_is_found(finder, quarter):
+    image, area = scene(900, 600, 60, quarter=quarter)
+    (found,) = finder.find_faces([image])
+    assert max((face.confidence for face in found if inside(face, area)), default=0) >= 0.5
+
+
+def test_boxes_are_strongest_first_and_within_the_image(finder):
+    image, _ = scene(900, 600, 60)
+    (found,) = finder.find_faces([image])
+    confidences = [face.confidence for face in found]
+    assert found and confidences == sorted(confidences, reverse=True)
+    assert all(CONFIDENCE_MIN <= confidence <= 1 for confidence in confidences)
+    assert all(x >= 0 and y >= 0 and x + w <= 900 and y + h <= 600 for x, y, w, h in (face.box for face in found))
+
+
+@pytest.mark.parametrize("name", ["coins", "coffee", "chelsea", "moon", "retina", "rocket", "horse"])
+def test_coins_cups_cats_and_moons_have_no_face(finder, name):
+    pixels = getattr(skimage.data, name)()
+    pixels = pixels.astype(np.uint8) * 255 if pixels.dtype == bool else pixels
+    image = of(PIL.Image.fromarray(pixels))
+    assert all(face.confidence < 0.5 for face in finder.find_faces([image])[0])
+
+
+@pytest.mark.parametrize("size", [40, 100])
+def test_the_face_of_a_cartoon_is_no_face(finder, size):
+    """Flat colours and black lines; such faces would be covered in a redacted image."""
+    canvas = PIL.Image.new("RGB", (640, 480), "#cfe8e0")
+    draw, (x, y) = PIL.ImageDraw.Draw(canvas), (320, 240)
+    draw.ellipse((x - size, y - 1.2 * size, x + size, y + 1.2 * size), "#f2c6a0", "black", 5)
+    draw.pieslice((x - size, y - 1.4 * size, x + size, y + 0.5 * size), 180, 360, "#3b2314", "black", 5)
+    for eye in (x - 0.4 * size, x + 0.4 * size):
+        draw.ellipse((eye - 20, y - 26, eye + 20, y + 14), "white", "black", 4)
+        draw.ellipse((eye - 7, y - 12, eye + 7, y + 4), "black")
+    draw.arc((x - 30, y + 20, x + 30, y + 60), 20, 160, "black", 5)
+    assert finder.find_faces([of(canvas)]) == [[]]

@@ -1,7 +1,18 @@
-"""Language of short, mixed and empty texts; token counts that OpenAI published."""
+"""Language of short, mixed and empty texts, and of labelled ones; token counts that OpenAI published.
+
+Labelled are sentences in 75 languages, chat prompts in 12, and English benchmark prompts: `text-language` and
+`text-categories` of the folder that CURATE_TEST_DATA names, or of `shared/data` beside the repository. The tests that
+read them are skipped where there is none.
+"""
+
+import json
+import os
+from pathlib import Path
+from statistics import mean
 
 import pytest
 
+from tasks.providers.embedded.texts import FastTextAndCld2
 from tasks.signals.registry import text_signals
 
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # bpe-openai 0.1.4
@@ -66,3 +77,39 @@ def test_special_tokens_in_a_text_are_plain_characters(embedded):
 
 def test_a_long_text_is_counted_whole(embedded):
     assert text_signals(embedded)["tokens"].values(["hello " * 50_000])[0].tokens >= 50_000
+
+
+BESIDE = Path(__file__).parents[4] / "shared" / "data"
+DATA = Path(os.environ.get("CURATE_TEST_DATA", BESIDE))
+labelled = pytest.mark.skipif(not (DATA / "text-language").is_dir(), reason="no labelled texts on this machine")
+
+
+def _rows(file):
+    return [json.loads(line) for line in (DATA / file).read_text().splitlines()]
+
+
+def _recalls(rows):
+    """Language -> share of its texts that are told to be in it. fastText calls both written Norwegians `no`."""
+    labels = ["no" if row["lang"] in ("nb", "nn") else row["lang"] for row in rows]
+    found = FastTextAndCld2().identify([row["text"] for row in rows])
+    told = ["no" if each.language in ("nb", "nn") else each.language for each in found]
+    return {label: mean(a == b for a, b in zip(labels, told, strict=True) if a == label) for label in set(labels)}
+
+
+@labelled
+def test_sentences_in_75_languages_are_told_apart():
+    recalls = _recalls([row for row in _rows("text-language/lingua.jsonl") if row["kind"] == "sentences"])
+    assert mean(recalls.values()) >= 0.93
+    assert {label for label, recall in recalls.items() if recall < 0.5} <= {"bs", "ms"}  # called Croatian, Indonesian
+
+
+@labelled
+def test_chat_prompts_in_12_languages_are_told_apart():
+    assert mean(_recalls(_rows("text-language/chat-prompts-12lang.jsonl")).values()) >= 0.98
+
+
+@labelled
+def test_english_prompts_are_english():
+    prompts = [row["prompt"] for row in _rows("text-categories/arena-hard-v0.1.jsonl")]
+    prompts += [row["turns"][0] for row in _rows("text-categories/mt-bench.jsonl")]
+    assert mean(each.language == "en" for each in FastTextAndCld2().identify(prompts)) >= 0.99

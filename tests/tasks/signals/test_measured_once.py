@@ -1,12 +1,15 @@
-"""What is measured once is not measured again; failures are no facts and are tried again."""
+"""What is measured once is not measured again, whatever the order and the threads; failures are tried again."""
+
+from random import Random
 
 import pytest
 
 from tasks.signals.registry import Signal, image_signals, text_signals
-from tasks.signals.run import BATCH, MeasuringObserver, measure_items, missing
+from tasks.signals.run import BATCH, ImageItems, MeasuringObserver, append_rows, measure_items, measured, missing
+from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
-from tests.builders import NOON, drawn_image
+from tests.builders import NOON, drawn_image, image, store_with
 
 TEXTS = {f"{number:032x}": f"text {number}" for number in range(3 * BATCH + 5)}
 
@@ -24,8 +27,8 @@ def load(ids):
     return [TEXTS[content_id] for content_id in ids]
 
 
-def measure(store, signal, ids=TEXTS):
-    return measure_items(store, signal, missing(store, signal, ids), load, workers=2, now=NOON)
+def measure(store, signal, ids=TEXTS, workers=2):
+    return measure_items(store, signal, missing(store, signal, ids), load, workers=workers, now=NOON)
 
 
 def known(store, signal):
@@ -120,3 +123,38 @@ def test_an_image_whose_facts_were_stored_before_a_crash_is_not_measured_again(s
     assert set((counting.asked - asked).values()) == {1}
     stored = signal_values(store, "nsfw", image_signals(counting)["nsfw"].version)["content_id"].to_list()
     assert sorted(stored) == sorted(each.image_id for each in images)
+
+
+def rows(store, signal):
+    return store.read(f"signals/{signal}").sort("content_id").to_dicts()
+
+
+@pytest.mark.parametrize(("workers", "seed"), [(2, 0), (7, 0), (7, 1)])
+def test_neither_the_order_of_texts_nor_the_threads_change_a_value(tmp_path, counting, workers, seed):
+    one, other = stores = [store_with(tmp_path / name) for name in ("one", "other")]
+    pii, shuffled = text_signals(counting)["text_pii"], Random(seed).sample(list(TEXTS), len(TEXTS))
+    for store, ids, threads in zip(stores, (list(TEXTS), shuffled), (1, workers), strict=True):
+        measure_items(store, pii, ids, load, workers=threads, now=NOON)
+    assert rows(one, "text_pii") == rows(other, "text_pii")
+    assert len(rows(one, "text_pii")) == len(TEXTS)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_tables_of_one_order_are_the_same_bytes(tmp_path, counting, workers):
+    stores = [store_with(tmp_path / name) for name in ("one", "other")]
+    for store, threads in zip(stores, (1, workers), strict=True):
+        measure(store, text_signals(counting)["text_pii"], workers=threads)
+    one, other = (store.parts("signals/text_pii") for store in stores)  # parts are named by their content
+    assert one == other
+
+
+def test_images_measured_while_taken_in_and_later_have_the_same_values(tmp_path, counting):
+    images = [drawn_image(seed) for seed in range(BATCH + 8)]
+    one, other = (store_with(tmp_path / name, images=[image(each) for each in images]) for name in ("one", "other"))
+    signals, items = list(image_signals(counting).values()), ImageItems(other, StoredImages(other).part_of)
+    append_rows(one, measured(signals, [each.image_id for each in images], images, NOON)[0])
+    ids = items.ordered(each.image_id for each in reversed(images))
+    measure_items(other, signals, ids, items.load, workers=3, now=NOON)
+    for signal in signals:
+        assert rows(one, signal.name) == rows(other, signal.name)
+        assert len(rows(one, signal.name)) == len(images)

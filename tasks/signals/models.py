@@ -39,19 +39,19 @@ from tasks.providers.capabilities import (
 )
 from tasks.signals.rules.exercise_names import exercise_names
 
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
-Value = TypeVar("Value", bound=Row)
-Images = Sequence[DecodedImage]
-Texts = Sequence[str]
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
+_Value = TypeVar("_Value", bound=Row)
+_Images = Sequence[DecodedImage]
+_Texts = Sequence[str]
 
 
-def nsfw(model: NsfwClassifier, images: Images) -> list[Nsfw | Failed]:
+def nsfw(model: NsfwClassifier, images: _Images) -> list[Nsfw | Failed]:
     """How likely each image is pornographic."""
     return _each(images, model.nsfw_probabilities(images), lambda _, share: Nsfw(nsfw_probability=share))
 
 
-def faces(model: FaceFinder, images: Images) -> list[Faces | Failed]:
+def faces(model: FaceFinder, images: _Images) -> list[Faces | Failed]:
     """Faces of each image, and the most certain and the largest of them."""
     return _each(images, model.find_faces(images), _faces)
 
@@ -65,27 +65,27 @@ def _faces(image: DecodedImage, found: list[Face]) -> Faces:
     )
 
 
-def image_text(model: TextReader, images: Images) -> Sequence[ImageText | Failed]:
+def image_text(model: TextReader, images: _Images) -> Sequence[ImageText | Failed]:
     """Text read in each image."""
     return model.read(images)
 
 
-def objects(model: ObjectFinder, images: Images) -> list[Objects | Failed]:
+def objects(model: ObjectFinder, images: _Images) -> list[Objects | Failed]:
     """Names of the objects in each image, each once."""
     return _each(images, model.find_objects(images), lambda _, names: Objects(names=list(dict.fromkeys(names))))
 
 
-def image_embedding(model: ImageEmbedder, images: Images) -> list[Embedding | Failed]:
+def image_embedding(model: ImageEmbedder, images: _Images) -> list[Embedding | Failed]:
     """Unit vector of each image."""
     return _each(images, list(model.embed_images(images)), lambda _, vector: Embedding(vector=vector.tolist()))
 
 
-def image_moderation(model: ImageModerator, images: Images) -> Sequence[Moderation | Failed]:
+def image_moderation(model: ImageModerator, images: _Images) -> Sequence[Moderation | Failed]:
     """How harmful each image is."""
     return model.moderate_images(images)
 
 
-def text_pii(model: PiiFinder, texts: Texts) -> list[TextPii | Failed]:
+def text_pii(model: PiiFinder, texts: _Texts) -> list[TextPii | Failed]:
     """Personal data in each text; names that an exercise makes up are told from names of people."""
 
     def spans(text: str, found: list[PiiSpan]) -> TextPii:
@@ -95,22 +95,22 @@ def text_pii(model: PiiFinder, texts: Texts) -> list[TextPii | Failed]:
     return _each(texts, model.find_pii(texts), spans)
 
 
-def moderation(model: Moderator, texts: Texts) -> Sequence[Moderation | Failed]:
+def moderation(model: Moderator, texts: _Texts) -> Sequence[Moderation | Failed]:
     """How harmful each text is."""
     return model.moderate(texts)
 
 
-def language(model: LanguageIdentifier, texts: Texts) -> Sequence[Language | Failed]:
+def language(model: LanguageIdentifier, texts: _Texts) -> Sequence[Language | Failed]:
     """Language of each text."""
     return model.identify(texts)
 
 
-def text_embedding(model: TextEmbedder, texts: Texts) -> list[Embedding | Failed]:
+def text_embedding(model: TextEmbedder, texts: _Texts) -> list[Embedding | Failed]:
     """Unit vector of each text."""
     return _each(texts, list(model.embed_texts(texts)), lambda _, vector: Embedding(vector=vector.tolist()))
 
 
-def tokens(model: TokenCounter, texts: Texts) -> list[Tokens | Failed]:
+def tokens(model: TokenCounter, texts: _Texts) -> list[Tokens | Failed]:
     """Number of tokens of each text."""
     return _each(texts, model.count_tokens(texts), lambda _, count: Tokens(tokens=count))
 
@@ -121,7 +121,7 @@ def labels(model: Tagger, documents: Sequence[Document]) -> Sequence[Row | Faile
 
 
 def _each(
-    items: Sequence[Item], answers: Sequence[Answer | Failed], value: Callable[[Item, Answer], Value]
-) -> list[Value | Failed]:
+    items: Sequence[_Item], answers: Sequence[_Answer | Failed], value: Callable[[_Item, _Answer], _Value]
+) -> list[_Value | Failed]:
     """Values of the items from the provider's answers, in order; a failed answer stays `Failed`."""
     return [a if isinstance(a, Failed) else value(item, a) for item, a in zip(items, answers, strict=True)]
