@@ -27,7 +27,7 @@ AnswersByModel = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 @dataclass
 class Called:
-    """What a stage called."""
+    """Calls of a stage and their results."""
 
     calls: Counter[str] = field(default_factory=Counter)
     """By model."""

@@ -23,10 +23,10 @@ from tasks.storage.tables import Store
 
 
 class JudgeReply(NamedTuple):
-    """What a judge says of a pair, in the columns of the stored row."""
+    """Reply of a judge about a pair, in the columns of the stored row."""
 
     label: Label | Winner | None
-    """Its verdict; null for none, which is never a tie."""
+    """Verdict; null for none, which is never a tie."""
     text: str
     """All that it wrote."""
     asked_again: bool = False
@@ -42,15 +42,15 @@ class Judge:
     """A model, or a stand-in that asks none (`stand_ins.py`)."""
 
     name: str
-    """As in the tables."""
+    """Name in the tables."""
     version: str
     """Changes with everything that decides what it says."""
     reply: Callable[[AnswerPair], JudgeReply | Failed]
-    """What it says of a pair."""
+    """Asks it about a pair."""
     model: ChatModel | None = None
     """The model; None for a stand-in."""
     note: str | None = None
-    """What a report says of a stand-in."""
+    """Note of reports on a stand-in."""
 
 
 def model_judge(asked: AskedModel, protocol: Protocol) -> Judge:
@@ -65,7 +65,7 @@ def judge_version(asked: AskedModel, protocol: Protocol) -> str:
 
 
 def _reply(model: ChatModel, protocol: Protocol, pair: AnswerPair) -> JudgeReply | Failed:
-    """What the model says. Both calls must succeed where two are needed, or neither counts."""
+    """Reply of the model. Both calls must succeed where two are needed, or neither counts."""
     prompt = protocol.prompt(pair)
     about = " ".join((*(pair.row[name] for name in protocol.key), ""))  # equal answers are asked about in both orders
     reply = model.chat(prompt.messages, about, protocol.shape)

@@ -31,13 +31,13 @@ _RESULT = {True: "win", False: "loss", None: "no_verdict"}
 
 @dataclass(frozen=True)
 class Plan:
-    """What one submission asks of the judge."""
+    """Work that one submission gives to the judge."""
 
     submission: Submission
     items: Items
     """The items that the judge may see."""
     wanted: list[AnswerPair]
-    """Its battles in both orders, also those that are judged already."""
+    """Battles in both orders, also those that are judged already."""
 
 
 def plan_of(store: Store, chosen: EvaluateSettings) -> Plan:
@@ -125,14 +125,14 @@ class KeyedItem:
 
     item_id: str
     family: str
-    """What the question asks for, such as colour."""
+    """Kind of thing that the question asks for, such as colour."""
     instruction: str
     """The question without its options."""
     document_id: str
 
 
 def read_keyed(store: Store, bench: str, path: Path, model: str) -> Submission:
-    """What a file answers of a benchmark's kept items. Raises BadInput as `kept_items` and `read_submission` do."""
+    """Answers of a file to a benchmark's kept items. Raises BadInput as `kept_items` and `read_submission` do."""
     kept = kept_items(store, bench)
     documents = dict(kept.conversations.select("conversation_id", "document_id").iter_rows())
     items = [KeyedItem(each.item_id, each.kind, each.question, documents[each.item_id]) for each in kept.items]

@@ -29,11 +29,11 @@ class Answerable(Protocol):
 
     @property
     def family(self) -> str:
-        """Its family, beside which an instruction names the item."""
+        """Family of the item, beside which an instruction names it."""
 
     @property
     def instruction(self) -> str:
-        """What is asked."""
+        """Instruction of the item."""
 
     @property
     def document_id(self) -> str:
@@ -57,7 +57,7 @@ class Submission:
 
     @property
     def version(self) -> str:
-        """Of the answers."""
+        """Version of the answers."""
         return self.answers[0].version
 
 

@@ -41,7 +41,7 @@ class Judged:
     texts: Callable[[], Sequence[tuple[str, str, str]]]
     """Reads the judged answers: model, question and text."""
     parsed: Sequence[ParsedJudgements] = ()
-    """What the texts of judgement files hold."""
+    """Counts of what the texts of judgement files hold."""
     prompts: Mapping[str, int] = field(default_factory=dict)
     """Slice -> prompts of the draw; empty when the draw is not known."""
 

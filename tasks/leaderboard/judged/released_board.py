@@ -20,7 +20,7 @@ from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
 _PERSON = "person"
-"""`judge` of a person's verdict."""
+"""Name of the judge in a person's verdict."""
 _CHOICE = ["judge_version", "baseline"]
 _COUNTED = (pl.len().cast(pl.Int64), pl.col("place").max().cast(pl.Int64))
 _BEST = (-pl.col("len"), -pl.col("place"))
