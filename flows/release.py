@@ -33,7 +33,8 @@ def release(settings: Settings) -> Iterator[StageReport]:
     built = build_release(settings, versions)
     yield rate_models(settings, versions, built.staging)
     store = Store.open(settings.store)
-    if store.parts("verdicts") or store.parts("judge_ratings"):  # without a judge nothing of judging is loaded
+    judged = settings.judge_version or store.parts("verdicts") or store.parts("judge_ratings")
+    if judged:  # without a judge nothing of judging is loaded
         from tasks.evaluate.steps import rate_judged
 
         yield rate_judged(settings, versions, built.staging)
