@@ -36,7 +36,6 @@ def checked(settings: Settings) -> Iterator[None]:
 
 def check_before_work(settings: Settings, today: date | None = None) -> None:
     """Raises CurateError for the first setting that cannot be used. `today` is by default this machine's UTC date."""
-    from tasks.evaluate.sources import to_ask
     from tasks.ingest.formats.data_files import source_files
     from tasks.ingest.image_files import preset_files
     from tasks.ingest.known_images import load_known_hashes
@@ -64,7 +63,10 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
         checked_version(settings.release)
     _check_providers(settings)
     _check_task_runner(settings)
-    to_ask(settings)
+    if settings.evaluate.models or settings.evaluate.judge:
+        from tasks.evaluate.sources import to_ask
+
+        to_ask(settings)
     engine(settings.topics.engine)
     store = Store.open(settings.store)
     if settings.logs is not None or given_key():

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
@@ -27,7 +27,7 @@ AnswersByModel = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 @dataclass
 class Called:
-    """What a stage called."""
+    """Calls of a stage and their results."""
 
     calls: Counter[str] = field(default_factory=Counter)
     """By model."""
@@ -35,6 +35,15 @@ class Called:
     """By model and reason."""
     counts: Counter[str] = field(default_factory=Counter)
     """Results by kind, such as the states of answers."""
+
+
+class Arrived(NamedTuple):
+    """One result of a call."""
+
+    row: dict[str, Any]
+    """Row of the table of results."""
+    counts: Counter[str]
+    """Kinds of result that it counts as."""
 
 
 def unanswered(store: Store, bench: Bench, asked: AskedModel) -> list[Question]:
@@ -56,33 +65,48 @@ def ask_models(store: Store, bench: Bench, models: Sequence[AskedModel], batch_h
         for asked, model in zip(models, connections, strict=True):
             wanted, work = unanswered(store, bench, asked), partial(_ask, model, asked, bench)
             if batch_hours is None:
-                _keep(store, asked, map_as_done(work, wanted, model.calls_at_once), len(wanted), done)
+                answers = map_as_done(work, wanted, model.calls_at_once)
+                store_arriving(store, "answers", asked.name, answers, len(wanted), done)
             else:
                 queue = stack.enter_context(model.together(store, batch_hours))
                 runs.append((asked, BatchRun(queue, work, wanted)))
-        for asked, night in runs:
-            _keep(store, asked, night.results(), 0, done)  # its waiting shows progress itself
+        for asked, batches in runs:
+            store_arriving(store, "answers", asked.name, batches.results(), 0, done)  # waiting shows progress itself
     return done
 
 
-def _keep(store: Store, asked: AskedModel, answers: Iterable[Answer | Failed], count: int, done: Called) -> None:
-    with progress(f"answers of {asked.name}", count) as advance, append_incrementally(store, "answers") as keep:
-        for answer in answers:
-            done.calls[asked.name] += 1
-            if isinstance(answer, Failed):
-                done.failures[asked.name, answer.reason] += 1
+def store_arriving(
+    store: Store,
+    table: str,
+    asked: str,
+    arriving: Iterable[Arrived | Failed],
+    shown: int,
+    done: Called,
+    first: Sequence[dict[str, Any]] = (),
+) -> None:
+    """Store rows of a model or judge as they arrive, after those of `first`, and count its calls.
+
+    `shown`: calls that progress is shown of.
+    """
+    what = table.rpartition("_")[2]
+    with progress(f"{what} of {asked}", shown) as advance, append_incrementally(store, table) as keep:
+        keep(first)
+        for each in arriving:
+            done.calls[asked] += 1
+            if isinstance(each, Failed):
+                done.failures[asked, each.reason] += 1
             else:
-                done.counts[answer.state] += 1
-                keep([answer.model_dump()])
+                done.counts += each.counts
+                keep([each.row])
             advance()
 
 
-def _ask(model: ChatModel, asked: AskedModel, bench: Bench, question: Question) -> Answer | Failed:
+def _ask(model: ChatModel, asked: AskedModel, bench: Bench, question: Question) -> Arrived | Failed:
     about = f"{asked.name} {question.question_id}"
     reply = model.chat([ChatMessage("user", question.prompt, bench.images(question), question.places)], about)
     if isinstance(reply, Failed):
         return reply
-    return Answer(
+    answer = Answer(
         question_id=question.question_id,
         model=asked.name,
         state=AnswerState(reply.state),
@@ -91,6 +115,7 @@ def _ask(model: ChatModel, asked: AskedModel, bench: Bench, question: Question) 
         tokens=reply.output_tokens,
         document_id=question.document_id,
     )
+    return Arrived(answer.model_dump(), Counter([answer.state]))
 
 
 def take_in_answers(store: Store, read: AnswersRead) -> Called:

@@ -11,7 +11,7 @@ from schemas.asked_model import AskedModel
 from schemas.battle import Winner
 from schemas.judging import Label
 from schemas.tables import TABLES
-from tasks.evaluate.answers import Called
+from tasks.evaluate.answers import Arrived, Called, store_arriving
 from tasks.evaluate.protocols import AnswerPair, Protocol
 from tasks.providers.batch_run import BatchRun
 from tasks.providers.capabilities import ChatModel, Failed
@@ -23,10 +23,10 @@ from tasks.storage.tables import Store
 
 
 class JudgeReply(NamedTuple):
-    """What a judge says of a pair, in the columns of the stored row."""
+    """Reply of a judge about a pair, in the columns of the stored row."""
 
     label: Label | Winner | None
-    """Its verdict; null for none, which is never a tie."""
+    """Verdict; null for none, which is never a tie."""
     text: str
     """All that it wrote."""
     asked_again: bool = False
@@ -42,15 +42,15 @@ class Judge:
     """A model, or a stand-in that asks none (`stand_ins.py`)."""
 
     name: str
-    """As in the tables."""
+    """Name in the tables."""
     version: str
     """Changes with everything that decides what it says."""
     reply: Callable[[AnswerPair], JudgeReply | Failed]
-    """What it says of a pair."""
+    """Asks it about a pair."""
     model: ChatModel | None = None
     """The model; None for a stand-in."""
     note: str | None = None
-    """What a report says of a stand-in."""
+    """Note of reports on a stand-in."""
 
 
 def model_judge(asked: AskedModel, protocol: Protocol) -> Judge:
@@ -65,7 +65,7 @@ def judge_version(asked: AskedModel, protocol: Protocol) -> str:
 
 
 def _reply(model: ChatModel, protocol: Protocol, pair: AnswerPair) -> JudgeReply | Failed:
-    """What the model says. Both calls must succeed where two are needed, or neither counts."""
+    """Reply of the model. Both calls must succeed where two are needed, or neither counts."""
     prompt = protocol.prompt(pair)
     about = " ".join((*(pair.row[name] for name in protocol.key), ""))  # equal answers are asked about in both orders
     reply = model.chat(prompt.messages, about, protocol.shape)
@@ -114,41 +114,29 @@ def ask(
     """
     wanted, again = unjudged(store, pairs, protocol, judge.version)
     done = Called(counts=Counter(known_already=len(again)) if again else Counter())
+
+    def work(pair: AnswerPair) -> Arrived | Failed:
+        reply = judge.reply(pair)
+        if isinstance(reply, Failed):
+            return reply
+        return Arrived(_row(protocol, judge, pair, reply), _counts(protocol, reply))
+
+    shown = len(wanted)
     with ExitStack() as stack:
-        shown = 0 if judge.model and batch_hours is not None else len(wanted)  # waiting for batches shows progress
-        advance = stack.enter_context(progress(f"{protocol.counted} of {judge.name}", shown))
-        replies = _replies(store, judge, wanted, batch_hours, stack)
-        keep = stack.enter_context(append_incrementally(store, protocol.table))
-        keep(again)
-        for reply in replies:
-            if judge.model:
-                done.calls[judge.name] += 1
-            if isinstance(reply, Failed):
-                done.failures[judge.name, reply.reason] += 1
-            else:
-                done.counts += _counted(protocol, reply[1])
-                keep([_row(protocol, judge, *reply)])
-            advance()
+        if judge.model is None:
+            arriving: Iterable[Arrived | Failed] = map(work, wanted)  # in order
+        elif batch_hours is None:
+            arriving = map_as_done(work, wanted, judge.model.calls_at_once)
+        else:
+            queue = stack.enter_context(judge.model.together(store, batch_hours))
+            arriving, shown = BatchRun(queue, work, wanted).results(), 0  # waiting shows progress itself
+        store_arriving(store, protocol.table, judge.name, arriving, shown, done, again)
+    if judge.model is None:
+        done.calls.clear()
     return done
 
 
-def _replies(
-    store: Store, judge: Judge, wanted: Sequence[AnswerPair], batch_hours: float | None, stack: ExitStack
-) -> Iterable[tuple[AnswerPair, JudgeReply] | Failed]:
-    """The replies as they arrive; those of a stand-in in the order of the pairs."""
-
-    def work(pair: AnswerPair) -> tuple[AnswerPair, JudgeReply] | Failed:
-        reply = judge.reply(pair)
-        return reply if isinstance(reply, Failed) else (pair, reply)
-
-    if judge.model is None:
-        return map(work, wanted)
-    if batch_hours is None:
-        return map_as_done(work, wanted, judge.model.calls_at_once)
-    return BatchRun(stack.enter_context(judge.model.together(store, batch_hours)), work, wanted).results()
-
-
-def _counted(protocol: Protocol, reply: JudgeReply) -> Counter[str]:
+def _counts(protocol: Protocol, reply: JudgeReply) -> Counter[str]:
     kinds = {
         protocol.counted: reply.label is not None,
         "no_verdict": reply.label is None,

@@ -1,4 +1,4 @@
-"""What missing answers and verdicts would cost at paid services. Sends nothing."""
+"""Cost of missing answers and verdicts at paid services. Sends nothing."""
 
 from collections.abc import Iterator, Sequence
 

@@ -25,7 +25,7 @@ class Items:
 
     @property
     def draw(self) -> str:
-        """As in `verdicts`."""
+        """Name of the draw in `verdicts`."""
         return f"{ITEMS_DRAW}{self.bench}"
 
 

@@ -73,7 +73,7 @@ class JudgePrompt(NamedTuple):
 
 
 class FollowUp(NamedTuple):
-    """What is asked, once, when the first reply states no verdict."""
+    """Further question, asked once, when the first reply states no verdict."""
 
     name: str
     """Ending of the call's name in a batch."""
@@ -88,7 +88,7 @@ class Protocol:
     """One way to ask a judge about a pair."""
 
     name: str
-    """As in `verdicts`."""
+    """Name in `verdicts`."""
     version: str
     """The name and 8 hex digits of the SHA-256 of all that the judge is told and of the orders."""
     prompt: Callable[[AnswerPair], JudgePrompt]

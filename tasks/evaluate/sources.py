@@ -1,4 +1,4 @@
-"""What the settings of an evaluation name: benchmark, models, judge, versions of answers, and the pairs to judge."""
+"""Things that the settings of an evaluation name: benchmark, models, judge, versions of answers, pairs to judge."""
 
 import os
 from collections.abc import Sequence

@@ -17,7 +17,7 @@ from tasks.bench.generate.kept_items import kept_items
 from tasks.bench.written.written_items import items_for_judging
 from tasks.evaluate.answers import AnswersByModel, take_in_answers
 from tasks.evaluate.files.answer_files import AnswersRead
-from tasks.evaluate.files.submission_files import Submission, read_submission
+from tasks.evaluate.files.submission_files import AnswerableItem, Submission, read_submission
 from tasks.evaluate.items import Items
 from tasks.evaluate.pairs import ItemBattle, pairs_of_items, players
 from tasks.evaluate.protocols import AnswerPair
@@ -31,19 +31,21 @@ _RESULT = {True: "win", False: "loss", None: "no_verdict"}
 
 @dataclass(frozen=True)
 class Plan:
-    """What one submission asks of the judge."""
+    """Work that one submission gives to the judge."""
 
     submission: Submission
     items: Items
     """The items that the judge may see."""
     wanted: list[AnswerPair]
-    """Its battles in both orders, also those that are judged already."""
+    """Battles in both orders, also those that are judged already."""
 
 
 def plan_of(store: Store, chosen: EvaluateSettings) -> Plan:
     """Raises BadInput: for settings or answers that cannot be used, or when the name has other answers already."""
     items, model = items_chosen(store, chosen), chosen.submitted_as or ""
-    submission = read_submission(Path(chosen.submission or ""), model, items_for_judging(store, items.bench))
+    known = items_for_judging(store, items.bench)
+    able = [AnswerableItem(each.item_id, each.family, each.instruction, each.document_id) for each in known]
+    submission = read_submission(Path(chosen.submission or ""), model, able)
     rows: dict[str, dict[str, Any]] = {each.question_id: each.model_dump() for each in submission.answers}
     others = answers_on(store, items, chosen, but=model)
     if _versions(store, model, items) - {submission.version}:
@@ -119,21 +121,9 @@ def _said(row: Mapping[str, Any], order: str, side: str) -> str:
     return _RESULT[None if row[order] is None else row[order] == side]
 
 
-@dataclass(frozen=True)
-class KeyedItem:
-    """One kept item of a benchmark made on demand as a submission names it. It has a key, so no judge is asked."""
-
-    item_id: str
-    family: str
-    """What the question asks for, such as colour."""
-    instruction: str
-    """The question without its options."""
-    document_id: str
-
-
 def read_keyed(store: Store, bench: str, path: Path, model: str) -> Submission:
-    """What a file answers of a benchmark's kept items. Raises BadInput as `kept_items` and `read_submission` do."""
+    """Answers of a file to a benchmark's kept items. Raises BadInput as `kept_items` and `read_submission` do."""
     kept = kept_items(store, bench)
     documents = dict(kept.conversations.select("conversation_id", "document_id").iter_rows())
-    items = [KeyedItem(each.item_id, each.kind, each.question, documents[each.item_id]) for each in kept.items]
+    items = [AnswerableItem(each.item_id, each.kind, each.question, documents[each.item_id]) for each in kept.items]
     return read_submission(path, model, items)

@@ -13,8 +13,15 @@ from schemas.rating import OutlierJudge, PairRecord, RankChange, Rating, RatingM
 from schemas.row import Row
 from schemas.settings import Settings
 from tasks.leaderboard.leaderboard import OVERALL, leaderboard, rate, slice_boards, slice_masks
-from tasks.leaderboard.outliers import outlier_judges, without_outliers
-from tasks.leaderboard.records import elo_ratings, pair_cards, pair_records, vote_shares, win_rates
+from tasks.leaderboard.records import (
+    elo_ratings,
+    outlier_judges,
+    pair_cards,
+    pair_records,
+    vote_shares,
+    win_rates,
+    without_outliers,
+)
 from tasks.leaderboard.style_control import measured_covariates, rank_changes, style_board
 from tasks.leaderboard.vote_statistics import length_differences, vote_statistics
 from tasks.leaderboard.votes import Mask, rateable, votes

@@ -210,8 +210,8 @@ def test_runs_of_stages_are_named_by_stage_and_day_and_tagged_as_the_night(clien
 
 def test_a_refreshed_benchmark_is_released_and_nothing_is_read_or_measured_for_it(client, operated, place):
     assert _state(client, operated.refreshed) == "Completed", operated.printed[1]
-    drawn, rated = ["topics", "bench", "bench_failures"], ["rate", "rate_judged"]
-    assert _stages(client, operated.refreshed) == [*drawn, "check_providers", "drift", *rated, "report", "release"]
+    drawn = ["topics", "bench", "bench_failures"]
+    assert _stages(client, operated.refreshed) == [*drawn, "check_providers", "drift", "rate", "report", "release"]
     manifest = json.loads((place / "store" / "releases" / "refreshed" / "manifest.json").read_text())
     assert manifest["counts"]["bench"] == 4 and manifest["settings"]["seed"] == 7
 

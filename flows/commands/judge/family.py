@@ -2,7 +2,7 @@
 
 import typer
 
-from flows.commands.agreement import agree, metrics, votes
+from flows.commands.agreement import agree, metrics
 from flows.commands.judge import boards, calls, submit
 
 
@@ -10,6 +10,6 @@ def family() -> typer.Typer:
     """The commands of `curate judge`."""
     judge = typer.Typer(no_args_is_help=True, help="Rank models by a judge's verdicts on their answers.")
     of_calls = (calls.answer, calls.compare, submit.submit)
-    for command in (*of_calls, boards.board, agree.agree, votes.votes, metrics.metrics):
+    for command in (*of_calls, boards.board, agree.agree, agree.votes, metrics.metrics):
         judge.command()(command)
     return judge

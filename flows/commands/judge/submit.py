@@ -176,7 +176,7 @@ def print_board(board: Sequence[SubmissionRating], as_json: bool) -> None:
 
 
 def _say_what(plan: "Plan") -> None:
-    """What the file holds, and what is judged, on stderr."""
+    """Say on stderr what the file holds and what is judged."""
     handed = plan.submission
     _say_read(handed)
     left_out = ", ".join(f"{why.replace('_', ' ')} {count:,}" for why, count in sorted(plan.items.left_out.items()))

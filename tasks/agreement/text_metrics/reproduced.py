@@ -100,7 +100,7 @@ def scored(metric: Metric, rows: pl.DataFrame, answers: Answers, references: Map
 
 
 def judged(winners: Winners, rows: pl.DataFrame) -> Vector:
-    """The same of a judge's winners."""
+    """For each comparison 1, 0 or 0.5 as a judge named the winner, NaN where it did not."""
     score = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
     keys = rows.select("item", "model_a", "model_b").iter_rows()
     return np.array([score.get(winners.get(key, ""), np.nan) for key in keys])

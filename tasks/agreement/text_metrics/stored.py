@@ -1,4 +1,4 @@
-"""What a store knows about a benchmark's comparisons: answers, references, and the winners that judges named."""
+"""Knowledge of a store about a benchmark's comparisons: answers, references, and the winners that judges named."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

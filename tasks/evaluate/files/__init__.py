@@ -1,4 +1,4 @@
-"""Files about models that were written elsewhere.
+"""Files that were written elsewhere.
 
-In: answers and judgements as other tools publish them, and the list of models to ask. Out: rows of one shape.
+In: answers and judgements as other tools publish them, and answers that somebody submits. Out: rows of one shape.
 """

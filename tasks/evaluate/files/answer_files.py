@@ -20,7 +20,7 @@ FAILED_MARKS = frozenset({"$ERROR$", "API_ERROR", "Failed to obtain answer", "Fa
 
 @dataclass(frozen=True)
 class AnswersRead:
-    """What a folder of answer files holds."""
+    """Content of answer files."""
 
     answers: list[Answer]
     """One for each model and question."""
@@ -98,7 +98,7 @@ def _versions(said: dict[tuple[str, str], SaidAnswer]) -> dict[str, str]:
 
 
 class Lengths(NamedTuple):
-    """What answer files say."""
+    """Lengths that answer files state."""
 
     models: dict[str, float]
     """Model -> mean tokens of its answers."""

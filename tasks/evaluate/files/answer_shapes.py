@@ -74,7 +74,7 @@ def _bytes(file: Path) -> bytes:
 
 
 def _json(file: Path) -> Any:
-    """Of Python's own JSON, which has NaN."""
+    """Words of Python's own JSON, which has NaN."""
     try:
         return json.loads(_bytes(file))
     except (ValueError, RecursionError):

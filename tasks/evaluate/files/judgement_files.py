@@ -68,7 +68,7 @@ def read_judgements(paths: Sequence[Path], baseline: str | None = None) -> Judge
 
 
 def parsed(judgements: Judgements) -> list[ParsedJudgements]:
-    """What the texts of each model hold."""
+    """Counts of what the texts of each model hold."""
     kind, stored, label = pl.col("kind"), pl.col("stored"), pl.col("label")
     kinds = ("labels", "conflicting", "error_marks", "without_label", "empty")
     counted = judgements.verdicts.group_by("model", maintain_order=True).agg(

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 import polars as pl
@@ -20,24 +20,18 @@ _SUFFIXES = (".csv", ".jsonl", ".parquet")
 _NAME_CHARACTERS_MAX = 100
 
 
-class Answerable(Protocol):
+@dataclass(frozen=True)
+class AnswerableItem:
     """An item that a submission may answer."""
 
-    @property
-    def item_id(self) -> str:
-        """The conversation of the item."""
-
-    @property
-    def family(self) -> str:
-        """Its family, beside which an instruction names the item."""
-
-    @property
-    def instruction(self) -> str:
-        """What is asked."""
-
-    @property
-    def document_id(self) -> str:
-        """Content id, as in `answers`."""
+    item_id: str
+    """The conversation of the item."""
+    family: str
+    """Family, beside which an instruction names the item; of a generated item the kind of question, such as colour."""
+    instruction: str
+    """Text of the task, without options."""
+    document_id: str
+    """Content id, as in `answers`."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +51,11 @@ class Submission:
 
     @property
     def version(self) -> str:
-        """Of the answers."""
+        """Version of the answers."""
         return self.answers[0].version
 
 
-def read_submission(path: Path, model: str, items: Sequence[Answerable]) -> Submission:
+def read_submission(path: Path, model: str, items: Sequence[AnswerableItem]) -> Submission:
     """Raises BadInput for a file that cannot be read, has no answer to an item, or a name that cannot be used."""
     _check_name(model)
     known = {item.item_id: item for item in items}
@@ -93,7 +87,7 @@ def _check_name(model: str) -> None:
         raise BadInput(f"--model {model!r} is the name of the verified reference; give another one")
 
 
-def _by_instruction(items: Sequence[Answerable]) -> dict[tuple[str, str], str | None]:
+def _by_instruction(items: Sequence[AnswerableItem]) -> dict[tuple[str, str], str | None]:
     """(family, instruction) -> item; None where several items share them."""
     found: dict[tuple[str, str], str | None] = {}
     for item in items:
@@ -163,7 +157,7 @@ def _line(line: bytes, path: Path, number: int) -> dict[str, Any]:
     return row
 
 
-def _answer(item: Answerable, model: str, version: str, text: str) -> Answer:
+def _answer(item: AnswerableItem, model: str, version: str, text: str) -> Answer:
     return Answer(
         question_id=item.item_id,
         model=model,

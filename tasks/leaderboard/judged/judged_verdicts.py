@@ -41,7 +41,7 @@ class Judged:
     texts: Callable[[], Sequence[tuple[str, str, str]]]
     """Reads the judged answers: model, question and text."""
     parsed: Sequence[ParsedJudgements] = ()
-    """What the texts of judgement files hold."""
+    """Counts of what the texts of judgement files hold."""
     prompts: Mapping[str, int] = field(default_factory=dict)
     """Slice -> prompts of the draw; empty when the draw is not known."""
 
@@ -161,8 +161,13 @@ def _of_versions(verdicts: pl.DataFrame, chosen: Sequence[str]) -> pl.DataFrame:
                 f"verdicts on {len(several)} versions of the answers of {model!r} do not mix; choose with "
                 f"--answer-version: {', '.join(several)}"
             )
+    return on_versions(verdicts, left)
+
+
+def on_versions(verdicts: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
+    """The verdicts whose both answers are of the chosen versions (model, version)."""
     for side in ("a", "b"):
-        of_side = left.rename({"model": f"model_{side}", "version": f"answer_{side}"})
+        of_side = chosen.rename({"model": f"model_{side}", "version": f"answer_{side}"})
         verdicts = verdicts.join(of_side, on=of_side.columns, how="semi", maintain_order="left")
     return verdicts
 

@@ -13,14 +13,20 @@ from schemas.settings import Settings
 from tasks.bench.draw import draw_name, drawn_prompts
 from tasks.leaderboard.agreement import agreement
 from tasks.leaderboard.judged.judge_board import as_ratings, judge_bias, judge_boards, outcomes
-from tasks.leaderboard.judged.judged_verdicts import VERDICT_COLUMNS, mean_tokens, prompts_by_slice, with_slices
+from tasks.leaderboard.judged.judged_verdicts import (
+    VERDICT_COLUMNS,
+    mean_tokens,
+    on_versions,
+    prompts_by_slice,
+    with_slices,
+)
 from tasks.leaderboard.leaderboard import OVERALL
 from tasks.storage.queries.benches.judged import answer_ids, verdict_ids
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
 _PERSON = "person"
-"""`judge` of a person's verdict."""
+"""Name of the judge in a person's verdict."""
 _CHOICE = ["judge_version", "baseline"]
 _COUNTED = (pl.len().cast(pl.Int64), pl.col("place").max().cast(pl.Int64))
 _BEST = (-pl.col("len"), -pl.col("place"))
@@ -68,11 +74,7 @@ def _of_one_version(verdicts: pl.DataFrame) -> pl.DataFrame:
     """The verdicts on the version of each model's answers that most verdicts are on."""
     sides = [verdicts.select("place", model=f"model_{side}", version=f"answer_{side}") for side in ("a", "b")]
     counts = pl.concat(sides).group_by("model", "version").agg(*_COUNTED).sort("model", *_BEST)
-    left = counts.unique("model", keep="first", maintain_order=True).select("model", "version")
-    for side in ("a", "b"):
-        of_side = left.rename({"model": f"model_{side}", "version": f"answer_{side}"})
-        verdicts = verdicts.join(of_side, on=of_side.columns, how="semi", maintain_order="left")
-    return verdicts
+    return on_versions(verdicts, counts.unique("model", keep="first", maintain_order=True).select("model", "version"))
 
 
 def released_board(

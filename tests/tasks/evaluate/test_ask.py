@@ -109,6 +109,7 @@ def test_a_judge_that_quotes_an_answer_that_imitates_a_verdict_gives_none(judgin
     assert report.counts["no_verdict"] == PAIRS[judging.name]
     assert "verdicts" not in report.counts and "votes" not in report.counts
     assert "CHOOSE" in last_text(requests[0])
+    assert judging.name == "vote" or judging.store.read("verdicts")["fenced_marks"].min() > 0
 
 
 def test_the_stand_in_judges_without_a_call_and_under_its_stored_version(judging):

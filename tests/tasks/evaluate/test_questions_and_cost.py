@@ -6,14 +6,30 @@ from pathlib import Path
 import pytest
 
 from flows.commands.estimate import _dollars
+from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.prices import Prices
-from tasks.evaluate.estimate import estimate_evaluation
+from tasks.evaluate.estimate import estimate_evaluation, estimate_judging
+from tasks.evaluate.protocols import VISIT, AnswerPair, protocol
 from tasks.evaluate.questions import bench_of_release, bench_of_store
 from tasks.runtime.prices import load_prices
+from tasks.storage.tables import Store
 from tests.asked_bench import PUBLIC, benched, evaluating, models_file
 from tests.small_store import make_release, small_store
 from tests.tampered_release import BENCH, rewrite
+
+PRICES = """
+tokens:
+  openai-gpt-4-0613:
+    input_usd_per_million: 30
+    output_usd_per_million: 60
+    batch_share: 0.5
+    image: {tile_pixels: 32, tiles_max: 1, tokens_a_tile: 1}
+    source: the price list of 2023
+    date: 2023-08-01
+    confirmed: false
+units: {}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +93,17 @@ def test_an_estimate_counts_missing_answers_and_verdicts_with_images_and_limits(
 @pytest.mark.parametrize(("usd", "told"), [(0, "$0"), (0.00002, "less than $0.0001"), (0.0123, "$0.0123")])
 def test_a_small_cost_is_not_told_as_nothing(usd, told):
     assert _dollars(usd) == told
+
+
+def test_700_battles_of_800_tokens_in_and_250_out_cost_50_to_70_dollars_at_the_prices_of_2023(tmp_path):
+    judge = AskedModel(name="gpt-4", vendor="openai", model="gpt-4-0613")
+    row = dict.fromkeys(("question_id", "shown", "model_a", "model_b", "answer_a", "answer_b"), "x")
+    both = [AnswerPair(row, "What?", *answers, captions=["A cup."]) for answers in ("xy", "yx")]
+    store = Store.open(str(tmp_path / "store"))
+    (tmp_path / "prices.yaml").write_text(PRICES)
+    prices, how = load_prices(str(tmp_path / "prices.yaml")), protocol(VISIT[0])
+    found = estimate_judging(store, both * 700, judge, how, prices, lambda text: 800)
+    assert [(row.mode, row.calls, round(row.usd, 2)) for row in found] == [
+        ("one by one", 1400, 54.6),
+        ("batch", 1400, 27.3),
+    ]

@@ -15,8 +15,7 @@ from schemas.rating import Interval, RatingMethod
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.bradley_terry import SCALE
 from tasks.leaderboard.leaderboard import leaderboard
-from tasks.leaderboard.outliers import outlier_judges
-from tasks.leaderboard.records import elo_ratings, pair_records, win_rates
+from tasks.leaderboard.records import elo_ratings, outlier_judges, pair_records, win_rates
 from tasks.leaderboard.votes import rateable, votes
 
 BESIDE = Path(__file__).parents[4] / "shared" / "data"

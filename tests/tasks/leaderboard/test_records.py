@@ -3,8 +3,7 @@
 import polars as pl
 import pytest
 
-from tasks.leaderboard.outliers import outlier_judges, without_outliers
-from tasks.leaderboard.records import elo_ratings, pair_records, win_rates
+from tasks.leaderboard.records import elo_ratings, outlier_judges, pair_records, win_rates, without_outliers
 from tasks.leaderboard.votes import rateable, votes
 from tests.tasks.leaderboard.battle_tables import beats, drawn, games
 from tests.tasks.leaderboard.test_bradley_terry import FOOD
