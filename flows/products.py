@@ -41,7 +41,7 @@ def item_findings(store: Store, conversation_ids: pl.Series) -> pl.DataFrame:
     """
     if not (store.parts("bench_items") or store.parts("references")):
         return pl.DataFrame()
-    from tasks.storage.queries.benches import written_items
+    from tasks.bench.written import written_items
 
     return written_items.item_findings(store, conversation_ids)
 
@@ -51,7 +51,7 @@ def item_images(store: Store, bench: str | None = None) -> dict[str, tuple[str, 
     named = [bench] if bench else sorted(set(store.read("bench_items", ["bench"])["bench"]))
     if not named:
         return {}
-    from tasks.storage.queries.benches import written_items
+    from tasks.bench.written import written_items
 
     return {image_id: part for name in named for image_id, part in written_items.item_images(store, name).items()}
 
@@ -60,7 +60,7 @@ def validation_texts(store: Store) -> list[str]:
     """The captions and references that a release may hold once they are screened."""
     if not store.parts("captions"):
         return []
-    from tasks.storage.queries.benches import written_items
+    from tasks.bench.written import written_items
 
     return written_items.validation_texts(store)
 
@@ -69,7 +69,7 @@ def judge_texts(store: Store) -> pl.DataFrame:
     """item_id, question_id, model and text of the answers and verdicts that `judge_cards` names."""
     if not store.parts("judge_cards"):
         return pl.DataFrame(schema=dict.fromkeys(("item_id", "question_id", "model", "text"), pl.String))
-    from tasks.storage.queries.benches import judged
+    from tasks.evaluate import released_texts as judged
 
     return judged.released_judge_texts(store)
 
@@ -96,7 +96,7 @@ def judge_stand_ins(store: Store) -> list[str]:
     """`["judge"]` when the release has a board of the judge that ships with the install; otherwise empty."""
     if not store.height("judge_agreement"):
         return []
-    from tasks.storage.queries.benches.judged import embedded_judge
+    from tasks.evaluate.released_texts import embedded_judge
 
     return embedded_judge(store)
 

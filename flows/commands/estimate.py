@@ -195,7 +195,7 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     )
     from tasks.signals.registry import image_signals
     from tasks.signals.steps import conversations_to_describe, texts_of, vote_reasons
-    from tasks.storage.queries.benches.judged import texts_on_bench
+    from tasks.evaluate.released_texts import texts_on_bench
     from tasks.topics.cluster import members_min
 
     providers, prices, count = Providers(settings.providers), load_prices(settings.prices), tokens_in()

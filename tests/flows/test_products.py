@@ -14,7 +14,7 @@ PRODUCTS = (
     "tasks.release.items", "tasks.report.reviewed", "tasks.storage.queries.benches.written_items",
     "tasks.storage.queries.benches.findings", "tasks.storage.queries.benches.item_figures",
     "tasks.storage.queries.benches.item_verdicts", "tasks.storage.queries.benches.generated_items",
-    "tasks.storage.queries.benches.judged", "tasks.storage.queries.benches.visit_battles", "tasks.review",
+    "tasks.evaluate.released_texts", "tasks.storage.queries.benches.visit_battles", "tasks.review",
     "tasks.explore", "tasks.arena", "tasks.demo",
 )  # fmt: skip
 RUN = """

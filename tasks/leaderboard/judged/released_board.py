@@ -21,7 +21,7 @@ from tasks.leaderboard.judged.judged_verdicts import (
     with_slices,
 )
 from tasks.leaderboard.leaderboard import OVERALL
-from tasks.storage.queries.benches.judged import answer_ids, verdict_ids
+from tasks.evaluate.released_texts import answer_ids, verdict_ids
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 

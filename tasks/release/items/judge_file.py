@@ -30,7 +30,7 @@ from tasks.release.registered import (
 from tasks.release.shards import released_prompts
 from tasks.runtime.untrusted import markdown_text, one_line
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.benches.judged import JUDGE, answer_ids, embedded_judge, released_judge_texts
+from tasks.evaluate.released_texts import JUDGE, answer_ids, embedded_judge, released_judge_texts
 from tasks.storage.tables import Store
 
 _ON_A_DISK = re.compile(r"[/\\~.]|[A-Za-z]:\\")

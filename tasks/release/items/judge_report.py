@@ -9,7 +9,7 @@ from tasks.report.boards import MODELS_MAX, intervals
 from tasks.report.figures import matrix, shares
 from tasks.report.page import SECTIONS, Part, part
 from tasks.runtime.untrusted import one_line
-from tasks.storage.queries.benches.judged import judged_by
+from tasks.evaluate.released_texts import judged_by
 from tasks.storage.tables import Store
 
 _SCORE = ("score", "score_ci95_low", "score_ci95_high")

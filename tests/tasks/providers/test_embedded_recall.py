@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from tasks.providers import EMBEDDED_RECALL, MAKERS, Providers
-from tasks.storage.queries.benches.judged import JUDGE
+from tasks.evaluate.released_texts import JUDGE
 
 DOCS = Path(__file__).parents[3] / "docs"
 

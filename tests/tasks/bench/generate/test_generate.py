@@ -22,7 +22,7 @@ from tasks.providers.capabilities import Failed
 from tasks.providers.embedded.scenes.author import SceneAuthor
 from tasks.providers.embedded.scenes.pictures import FAULTS
 from tasks.storage.tables import Store
-from tasks.storage.user_ids import KEY_VARIABLE
+from tasks.storage.keyed_ids import KEY_VARIABLE
 from tasks.takedown.take_down import take_down
 from tests.generated_bench import NAME, make, settings_for
 

@@ -12,7 +12,6 @@ from tasks.providers.embedded.image_embedding import EfficientNet, ImageNetClass
 from tasks.providers.embedded.phrases import root_phrases
 from tasks.release.items.written_report import written_parts
 from tests.builders import facts_frame
-from tasks.report.written import written_parts
 from tests.builders import drawn_image, facts_frame
 from tests.visit_bench import visit_bench
 

@@ -1,3 +1,0 @@
-"""The old place of names that moved."""
-
-from tasks.bench.generate.kept_items import *  # noqa: F403

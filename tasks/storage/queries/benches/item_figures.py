@@ -1,3 +1,0 @@
-"""The old place of names that moved."""
-
-from tasks.bench.written.figures import *  # noqa: F403
