@@ -89,7 +89,7 @@ def option(key: str, row: type[Row] = Settings) -> Any:
 
 
 def option_name(key: str) -> str:
-    """`--topic-engine`, for example."""
+    """The option of a key, such as `--known-hashes`."""
     return "--" + _NAMES.get(key, key.rpartition(".")[2]).replace("_", "-")
 
 

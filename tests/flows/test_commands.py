@@ -17,9 +17,9 @@ def _one_line(code: int, err: str, *words: str) -> bool:
 @pytest.mark.parametrize("line", ["planted", "[]", '{"kinds": "face"}', "\udcff"])
 def test_planted_facts_that_are_none_are_one_clear_line(curate, tmp_path, line):
     (tmp_path / "tables").mkdir()
-    (tmp_path / "facts.jsonl").write_bytes(b'{"kind": "face"}\n' + line.encode(errors="surrogateescape"))
-    code, _, err = curate("planted", tmp_path / "facts.jsonl", "--store", tmp_path)
-    assert _one_line(code, err, "facts.jsonl", "line 2", "kind")
+    (tmp_path / "expected.jsonl").write_bytes(b'{"kind": "face"}\n' + line.encode(errors="surrogateescape"))
+    code, _, err = curate("demo", "--check", "--out", tmp_path)
+    assert _one_line(code, err, "expected.jsonl", "line 2", "kind")
 
 
 def test_rate_prints_json_rows_best_first(curate, tmp_path):

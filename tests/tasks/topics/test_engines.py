@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score, completeness_score
 
-from flows.commands.options import settings_of
-from schemas.errors import BadInput, MissingProvider
+from schemas.errors import MissingProvider
 from schemas.settings import TopicSettings
 from tasks.topics.cluster import cluster
 from tasks.topics.engines import ENGINES, engine, nearest
@@ -117,10 +116,3 @@ print([name for name in ("umap", "hdbscan", "evoc", "bertopic") if name in sys.m
 def test_every_engine_that_settings_allow_exists():
     allowed = TopicSettings.model_fields["engine"].annotation.__args__
     assert set(allowed) == set(ENGINES)
-
-
-@pytest.mark.parametrize("name", ["core", "bertopik"])
-def test_the_command_line_chooses_an_engine_and_refuses_an_unknown_one(name):
-    assert settings_of(store="s", topic_engine="evoc").topics.engine == "evoc"
-    with pytest.raises(BadInput, match=f"unknown engine '{name}'.*bertopic, cuml, evoc, umap"):
-        settings_of(store="s", topic_engine=name)
