@@ -41,9 +41,9 @@ def item_findings(store: Store, conversation_ids: pl.Series) -> pl.DataFrame:
     """
     if not (store.parts("bench_items") or store.parts("references")):
         return pl.DataFrame()
-    from tasks.bench.written import written_items
+    from tasks.bench.written import findings
 
-    return written_items.item_findings(store, conversation_ids)
+    return findings.item_findings(store, conversation_ids)
 
 
 def item_images(store: Store, bench: str | None = None) -> dict[str, tuple[str, str]]:
@@ -69,9 +69,9 @@ def judge_texts(store: Store) -> pl.DataFrame:
     """item_id, question_id, model and text of the answers and verdicts that `judge_cards` names."""
     if not store.parts("judge_cards"):
         return pl.DataFrame(schema=dict.fromkeys(("item_id", "question_id", "model", "text"), pl.String))
-    from tasks.evaluate import released_texts as judged
+    from tasks.evaluate.released_texts import released_judge_texts
 
-    return judged.released_judge_texts(store)
+    return released_judge_texts(store)
 
 
 def left_out_items(store: Store) -> set[str]:

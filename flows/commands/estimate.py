@@ -185,6 +185,7 @@ def _ingested(settings: Settings) -> "Store":
 def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     """Estimates for items of `source` without signals in `known`, including items that the policy will drop."""
     from schemas.signals import MeasuredOn
+    from tasks.evaluate.released_texts import texts_on_bench
     from tasks.providers import Providers
     from tasks.runtime.prices import load_prices
     from tasks.signals.paid import (
@@ -195,7 +196,6 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     )
     from tasks.signals.registry import image_signals
     from tasks.signals.steps import conversations_to_describe, texts_of, vote_reasons
-    from tasks.evaluate.released_texts import texts_on_bench
     from tasks.topics.cluster import members_min
 
     providers, prices, count = Providers(settings.providers), load_prices(settings.prices), tokens_in()

@@ -17,8 +17,6 @@ from tasks.providers.batch_run import BatchRun
 from tasks.providers.capabilities import ChatModel, Failed
 from tasks.providers.chat import chat_model
 from tasks.runtime.parallel import map_as_done
-from tasks.runtime.progress import progress
-from tasks.storage.parts import append_incrementally
 from tasks.storage.tables import Store
 
 

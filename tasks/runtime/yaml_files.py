@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
-from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError

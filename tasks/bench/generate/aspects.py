@@ -51,8 +51,8 @@ def write_aspects(author: Author, bench: GeneratedBench, capability: Capability)
         if len(found) == bench.general * bench.fine:
             return [_row(bench, number, each, author.version) for number, each in enumerate(found)]
     raise BadInput(
-        f"author {author.version} gave {len(found)} different aspects of {bench.general * bench.fine} in {ASPECT_ROUNDS} "
-        f"rounds; ask for fewer than --set generate.general={bench.general} and generate.fine={bench.fine}, or choose "
+        f"author {author.version} gave {len(found)} different aspects of {bench.general * bench.fine} in "
+        f"{ASPECT_ROUNDS} rounds; ask for fewer than --set generate.general={bench.general} and generate.fine={bench.fine}, or choose "
         "another author"
     )
 

@@ -11,6 +11,7 @@ from schemas.judging import STAND_IN, BoardMethod, JudgeRating
 from schemas.rating import Rating
 from schemas.settings import Settings
 from tasks.bench.draw import draw_name, drawn_prompts
+from tasks.evaluate.released_texts import answer_ids, verdict_ids
 from tasks.leaderboard.agreement import agreement
 from tasks.leaderboard.judged.judge_board import as_ratings, judge_bias, judge_boards, outcomes
 from tasks.leaderboard.judged.judged_verdicts import (
@@ -21,7 +22,6 @@ from tasks.leaderboard.judged.judged_verdicts import (
     with_slices,
 )
 from tasks.leaderboard.leaderboard import OVERALL
-from tasks.evaluate.released_texts import answer_ids, verdict_ids
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 

@@ -5,11 +5,11 @@ from typing import Any
 import polars as pl
 
 from schemas.judging import STAND_IN
+from tasks.evaluate.released_texts import judged_by
 from tasks.report.boards import MODELS_MAX, intervals
 from tasks.report.figures import matrix, shares
 from tasks.report.page import SECTIONS, Part, part
 from tasks.runtime.untrusted import one_line
-from tasks.evaluate.released_texts import judged_by
 from tasks.storage.tables import Store
 
 _SCORE = ("score", "score_ci95_low", "score_ci95_high")

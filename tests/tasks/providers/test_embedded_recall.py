@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from tasks.providers import EMBEDDED_RECALL, MAKERS, Providers
 from tasks.evaluate.released_texts import JUDGE
+from tasks.providers import EMBEDDED_RECALL, MAKERS, Providers
 
 DOCS = Path(__file__).parents[3] / "docs"
 

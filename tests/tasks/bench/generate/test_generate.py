@@ -21,8 +21,8 @@ from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tasks.providers.embedded.scenes.author import SceneAuthor
 from tasks.providers.embedded.scenes.pictures import FAULTS
-from tasks.storage.tables import Store
 from tasks.storage.keyed_ids import KEY_VARIABLE
+from tasks.storage.tables import Store
 from tasks.takedown.take_down import take_down
 from tests.generated_bench import NAME, make, settings_for
 
@@ -194,11 +194,8 @@ def test_questions_that_another_call_cannot_solve_are_rejected(tmp_path):
 
 
 def test_an_item_that_was_taken_down_is_not_made_again(tmp_path, monkeypatch):
-    from datetime import UTC, datetime
 
-    from tasks.storage.keyed_ids import KEY_VARIABLE
     from tasks.storage.tables import Store
-    from tasks.takedown.take_down import take_down
 
     monkeypatch.setenv(KEY_VARIABLE, "a key for every store here")
     settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])
@@ -212,10 +209,6 @@ def test_an_item_that_was_taken_down_is_not_made_again(tmp_path, monkeypatch):
 
 
 def test_a_benchmark_goes_on_after_takedowns_and_makes_nothing_of_them_again(tmp_path, monkeypatch):
-    from datetime import UTC, datetime
-
-    from tasks.storage.keyed_ids import KEY_VARIABLE
-    from tasks.takedown.take_down import take_down
 
     monkeypatch.setenv(KEY_VARIABLE, "a key for every store here")
     settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])

@@ -11,7 +11,6 @@ from tasks.images.decode import open_image
 from tasks.providers.embedded.image_embedding import EfficientNet, ImageNetClasses
 from tasks.providers.embedded.phrases import root_phrases
 from tasks.release.items.written_report import written_parts
-from tests.builders import facts_frame
 from tests.builders import drawn_image, facts_frame
 from tests.visit_bench import visit_bench
 
