@@ -52,8 +52,8 @@ def write_aspects(author: Author, bench: GeneratedBench, capability: Capability)
             return [_row(bench, number, each, author.version) for number, each in enumerate(found)]
     raise BadInput(
         f"author {author.version} gave {len(found)} different aspects of {bench.general * bench.fine} in "
-        f"{ASPECT_ROUNDS} rounds; ask for fewer than --set generate.general={bench.general} and generate.fine={bench.fine}, or choose "
-        "another author"
+        f"{ASPECT_ROUNDS} rounds; ask for fewer than --set generate.general={bench.general} and "
+        f"generate.fine={bench.fine}, or choose another author"
     )
 
 
