@@ -1,5 +1,6 @@
 """Verdicts of people: the table `reviews`, and what a queue of items shows to a reviewer."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
@@ -127,6 +128,27 @@ class Waiting(NamedTuple):
     """Whether models, votes, reasons and facts are left out."""
     swapped: bool = False
     """Of a blinded battle: whether its right side is shown on the left."""
+
+
+class Task(NamedTuple):
+    """An item as an annotator is shown it."""
+
+    queue: str
+    key: str
+    shown: str
+    """Hash of what is shown, which comes back with the verdict."""
+    question: str
+    texts: list[tuple[str, str]]
+    """(heading, text); personal data is replaced by its type."""
+    images: list[bytes]
+    """Encoded images; those that are blurred are left out."""
+    hidden_images: int
+    """How many are left out."""
+    choices: Sequence[Choice]
+    many: bool
+    """Whether several choices may hold at once."""
+    left: int
+    """Items of the queue that this annotator may still get."""
 
 
 class DetectorPrecision(Row):

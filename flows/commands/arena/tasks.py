@@ -15,7 +15,8 @@ from tasks.runtime.entries import checked_entry
 from tasks.runtime.yaml_files import read_yaml
 
 if TYPE_CHECKING:
-    from tasks.arena.tabs.tasks import Tasks
+    from schemas.review import Task
+    from tasks.arena.tasks_tab import Tasks
     from tasks.review.review_queue import ReviewQueue
 
 KEY_CHARACTERS_MIN = 16
@@ -48,11 +49,11 @@ def keys_of(tasks: ArenaTasks) -> dict[str, str]:
 
 def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
     """What the tab works on. `show` gives an image an address on the page. Raises BadInput for an empty list."""
-    from tasks.arena.tabs.tasks import Tasks
+    from tasks.arena.tasks_tab import Tasks
     from tasks.explore.of_store import OfStore
     from tasks.explore.source import Gone
     from tasks.policy.explained import explained
-    from tasks.review.assigned import Assigned, Task
+    from tasks.review.assigned import Assigned
     from tasks.review.routes import reviewer_name
     from tasks.review.session import Refused, ReviewSession
     from tasks.storage.tables import Store
@@ -73,14 +74,14 @@ def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
         found = [name for name, key in keys.items() if hmac.compare_digest(key.encode(), given.strip().encode())]
         return found[0] if found else None
 
-    def give(task: Task, verdicts: Sequence[str], who: str) -> str:
+    def give(task: "Task", verdicts: Sequence[str], who: str) -> str:
         try:
             assigned.give(task, verdicts, who)
         except Refused as refused:
             return str(refused)
         return ""
 
-    def following(name: str, who: str, after: str) -> Task | None:
+    def following(name: str, who: str, after: str) -> "Task | None":
         try:
             return assigned.next(name, who, after)
         except Gone:  # a takedown is under way

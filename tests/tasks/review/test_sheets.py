@@ -196,6 +196,20 @@ def test_personal_data_is_on_a_sheet_only_where_it_is_asked_for(asking, curate, 
     assert f"⟦{EMAIL}⟧" in (out / "sheet.csv").read_text() and len(list((out / "images").iterdir())) == 1
 
 
+def test_nothing_that_is_quarantined_is_on_a_sheet(asking, curate):
+    store = asking("tags")
+    _, out, _ = curate("review", "out", "tags", "--store", store.root)
+    assert out.count("tags,") > 3 and "A flagged prompt" not in out
+    store.replace("quarantine", store.read("quarantine").clear())
+    assert "A flagged prompt" in curate("review", "out", "tags", "--store", store.root)[1]
+
+
+def test_a_sheet_says_what_is_asked_beside_the_items_own_question(sheet):
+    _, (row, *_) = sheet("generated", "--bench", NAME, "--unguided")
+    assert row["asked"] == "What fits?" and row["question"] not in ("", row["asked"])
+    assert "guideline" not in row and row["reasons"] == ""
+
+
 def test_battles_are_drawn_evenly_of_one_language_and_of_one_slice(asking, curate):
     store = asking("battles")
     read = lambda *options: curate("review", "out", "battles", "--store", store.root, *options)  # noqa: E731
