@@ -5,6 +5,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from pydantic import Field
+
 from schemas.row import Row
 
 
@@ -75,6 +77,33 @@ class Review(Row):
     """Name that the reviewer gave, or a rater's keyed hash; empty for a list that was filled in without one."""
     reviewed_at: datetime | None = None
     """When it was given (UTC). Of one reviewer's verdicts on one item the last one counts."""
+
+
+class Draws(Row):
+    """Whose items people are asked about, and how many of them are drawn."""
+
+    store: str = Field(min_length=1)
+    """The store that the items come from, and that the verdicts go to."""
+    sample: int = Field(default=100, ge=1)
+    """Of tags and alarms: prompts, and findings of each type, drawn by hash."""
+    seed: int = 0
+    """Seed of the draws."""
+    per_pair: int = Field(default=5, ge=1)
+    """Of battles: how many of every pair of models."""
+    language: str | None = None
+    """Of battles: their language, by its English name or ISO code."""
+    slice: str | None = None
+    """Of battles: one slice, as boards name it."""
+    bench: str | None = None
+    """Of preferences, items and generated items: the benchmark."""
+    tuples: int = Field(default=1000, ge=1)
+    """Of preferences: pairs of answers, drawn uniformly."""
+    hidden: bool = True
+    """Of preferences: whether hidden items are asked about, too."""
+    guided: bool = True
+    """Of generated items: whether the guidelines of aspects are shown."""
+    providers: dict[str, str] = {}
+    """Provider of a capability, where it is not the default: battles are those with its measurements."""
 
 
 class Stretch(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from flows.commands.review_kinds import KINDS, Wanted, figures_of, queues_of
+from flows.commands.review_kinds import KINDS, figures_of, queues_of
 from schemas.arena import ArenaTasks
 from schemas.errors import BadInput, MissingProvider, known_values
 from tasks.runtime.entries import checked_entry
@@ -92,12 +92,11 @@ def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
 
 def _chosen(wanted: ArenaTasks) -> "list[ReviewQueue]":
     """The queues that the file names, in its order."""
-    drawn = Wanted(wanted.store, wanted.sample, wanted.seed, wanted.per_pair, wanted.bench, wanted.tuples)
     kind_of = {queue: kind for kind in KINDS for queue in KINDS[kind].queues}
     queues: list[ReviewQueue] = []
     for name in dict.fromkeys(wanted.lists):
         if name not in (*KINDS, *kind_of):
             raise BadInput(f"tasks file: lists {known_values(name, [*KINDS, *kind_of])}")
-        made = queues_of([kind_of.get(name, name)], drawn)
+        made = queues_of([kind_of.get(name, name)], wanted)
         queues += made if name in KINDS else [queue for queue in made if queue.name == name]
     return queues
