@@ -60,13 +60,12 @@ def serve(update_seconds: float, port: int, folder: Path) -> None:
     from schemas.arena import ArenaModel
     from tasks.arena import answers
     from tasks.arena.app import Pictures, make_app
-    from tasks.arena.entrance.admission import Admission
-    from tasks.arena.entrance.uploads import Uploads
-    from tasks.arena.entrance.visitors import Visitors
+    from tasks.arena.entrance import Admission, Visitors
     from tasks.arena.events import Page
     from tasks.arena.logs import LogFolder
     from tasks.arena.page import make_page
     from tasks.arena.rounds import Arena
+    from tasks.arena.uploads import Uploads
 
     answers.UPDATE_SECONDS = update_seconds
     models = [ArenaModel(name=name, base_url="http://127.0.0.1") for name in ("model-one", "model-two")]

@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from schemas.review import Draws
 from schemas.row import Row
 
 
@@ -37,24 +38,12 @@ class ArenaModel(Row):
         return self.model or self.name
 
 
-class ArenaTasks(Row):
+class ArenaTasks(Draws):
     """A tasks file: what annotators of an arena are asked, and who they are."""
 
-    store: str = Field(min_length=1)
-    """The store that the items come from, and that the verdicts go to."""
     lists: list[str] = Field(min_length=1)
-    """Queues of the review pages, such as sheet (battles for experts), written, generated or preferences."""
+    """Kinds of `curate review`, such as battles, items, generated or preferences, or single queues of them."""
     overlap: int = Field(default=2, ge=1)
     """How many annotators get each item."""
-    per_pair: int = Field(default=5, ge=1)
-    """Of `sheet`: battles of every pair of models."""
-    bench: str | None = None
-    """Of `preferences`: the written benchmark."""
-    tuples: int = Field(default=1000, ge=1)
-    """Of `preferences`: pairs of answers, drawn uniformly."""
-    sample: int = Field(default=100, ge=1)
-    """Of tags and findings: how many are drawn."""
-    seed: int = 0
-    """Seed of the draws."""
     annotators: dict[str, str] = Field(min_length=1)
     """Name in the table of verdicts, and name of the environment variable with that annotator's key."""

@@ -1,8 +1,11 @@
 """Verdicts of people: the table `reviews`, and what a queue of items shows to a reviewer."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
+
+from pydantic import Field
 
 from schemas.row import Row
 
@@ -76,6 +79,33 @@ class Review(Row):
     """When it was given (UTC). Of one reviewer's verdicts on one item the last one counts."""
 
 
+class Draws(Row):
+    """Whose items people are asked about, and how many of them are drawn."""
+
+    store: str = Field(min_length=1)
+    """The store that the items come from, and that the verdicts go to."""
+    sample: int = Field(default=100, ge=1)
+    """Of tags and alarms: prompts, and findings of each type, drawn by hash."""
+    seed: int = 0
+    """Seed of the draws."""
+    per_pair: int = Field(default=5, ge=1)
+    """Of battles: how many of every pair of models."""
+    language: str | None = None
+    """Of battles: their language, by its English name or ISO code."""
+    slice: str | None = None
+    """Of battles: one slice, as boards name it."""
+    bench: str | None = None
+    """Of preferences, items and generated items: the benchmark."""
+    tuples: int = Field(default=1000, ge=1)
+    """Of preferences: pairs of answers, drawn uniformly."""
+    hidden: bool = True
+    """Of preferences: whether hidden items are asked about, too."""
+    guided: bool = True
+    """Of generated items: whether the guidelines of aspects are shown."""
+    providers: dict[str, str] = {}
+    """Provider of a capability, where it is not the default: battles are those with its measurements."""
+
+
 class Stretch(NamedTuple):
     """A stretch of a text that a queue shows."""
 
@@ -127,6 +157,27 @@ class Waiting(NamedTuple):
     """Whether models, votes, reasons and facts are left out."""
     swapped: bool = False
     """Of a blinded battle: whether its right side is shown on the left."""
+
+
+class Task(NamedTuple):
+    """An item as an annotator is shown it."""
+
+    queue: str
+    key: str
+    shown: str
+    """Hash of what is shown, which comes back with the verdict."""
+    question: str
+    texts: list[tuple[str, str]]
+    """(heading, text); personal data is replaced by its type."""
+    images: list[bytes]
+    """Encoded images; those that are blurred are left out."""
+    hidden_images: int
+    """How many are left out."""
+    choices: Sequence[Choice]
+    many: bool
+    """Whether several choices may hold at once."""
+    left: int
+    """Items of the queue that this annotator may still get."""
 
 
 class DetectorPrecision(Row):

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.agreement.agree import ROUNDS
-from flows.commands.options import BootstrapsOption, JsonOption, ProviderOption, SeedOption, StoreOption
-from flows.commands.review_kinds import KINDS, OF_EVERY_STORE, Wanted, figures_of, queues_of
+from flows.commands.options import BootstrapsOption, JsonOption, ProviderOption, SeedOption, StoreOption, settings_of
+from flows.commands.review_kinds import KINDS, OF_EVERY_STORE, figures_of, queues_of
 from flows.commands.view import NoBrowserOption, PortOption, serve
 from schemas.errors import BadInput, known_values
+from schemas.review import Draws
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,10 @@ def family() -> typer.Typer:
     return review
 
 
+def _providers(given: list[str] | None) -> dict[str, str]:
+    return settings_of(store="", provider=given).providers
+
+
 def out(
     kind: KindArgument,
     store: StoreOption,
@@ -73,9 +78,9 @@ def out(
     from tasks.storage.tables import Store
 
     opened = Store.existing(store)
-    wanted = Wanted(
-        store, sample, seed, per_pair, bench, tuples, language, slice_name, hidden=hidden, guided=guided,
-        provider=provider,
+    wanted = Draws(
+        store=store, sample=sample, seed=seed, per_pair=per_pair, language=language, slice=slice_name, bench=bench,
+        tuples=tuples, hidden=hidden, guided=guided, providers=_providers(provider),
     )  # fmt: skip
     queues = queues_of([kind], wanted)
     if folder is None:
@@ -109,11 +114,13 @@ def take(
 ) -> None:
     """Store the verdicts of filled-in sheets; a later verdict of a reviewer on an item replaces the earlier one."""
     from tasks.review.items import read_qualification
+    from tasks.storage.tables import Store
 
+    Store.existing(store)
     if qualification is not None and kind != "items":
         raise BadInput(f"--qualification is for the kind items, not {kind!r}")
     known = read_qualification(qualification) if qualification else {}
-    wanted = Wanted(store, bench=bench, provider=provider)
+    wanted = Draws(store=store, bench=bench, providers=_providers(provider))
     said, filled = take_sheets(kind, files, wanted, reviewer, known, qualified_min)
     print(f"{said}; {KINDS[kind].next}")
     if filled.elsewhere:
@@ -124,7 +131,7 @@ def take(
 def take_sheets(
     kind: str,
     files: "Sequence[Path]",
-    wanted: Wanted,
+    wanted: Draws,
     reviewer: str = "",
     known: dict[str, bool] | None = None,
     qualified_min: float = 0.8,
@@ -135,10 +142,8 @@ def take_sheets(
     from tasks.review.sheets import read_sheets
     from tasks.storage.lock import writing
     from tasks.storage.reviews import add_reviews, take_in
-    from tasks.storage.tables import Store
 
     queues = queues_of([kind], wanted)
-    Store.existing(wanted.store)
     with writing(wanted.store) as store:
         take_in(store)
         filled = read_sheets(store, queues, files, reviewer_name(reviewer), datetime.now(UTC))
@@ -186,7 +191,7 @@ def results(
         raise BadInput(f"the results of {kind} are those of one benchmark; give --bench NAME")
     if (kind == "preferences") != (battles is not None and bench is not None):
         raise BadInput("preferences need --bench NAME and --battles FILE, and no other kind takes --battles")
-    opened, wanted = Store.existing(store), Wanted(store, bench=bench, seed=seed, provider=provider)
+    opened, wanted = Store.existing(store), Draws(store=store, bench=bench, seed=seed, providers=_providers(provider))
     if waiting := len(journalled(opened)):
         told = "are not counted here; the next `curate run`, `review in` or `review serve` takes them in"
         print(f"curate: {waiting} verdicts wait in the journal and {told}", file=sys.stderr)
@@ -224,7 +229,10 @@ def serve_pages(
     from tasks.storage.tables import Store
 
     opened = Store.existing(store)
-    wanted = Wanted(store, sample, seed, per_pair, bench, tuples, language, slice_name, provider=provider)
+    wanted = Draws(
+        store=store, sample=sample, seed=seed, per_pair=per_pair, language=language, slice=slice_name, bench=bench,
+        tuples=tuples, providers=_providers(provider),
+    )  # fmt: skip
     queues = queues_of(kinds or OF_EVERY_STORE, wanted)
     _serve(opened, queues, reviewer_name(reviewer), port, not no_browser)
 

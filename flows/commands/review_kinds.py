@@ -1,81 +1,47 @@
 """What people can be asked: the queues of each kind, with what is drawn for them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from flows.commands.options import settings_of
 from schemas.errors import BadInput, known_values
+from schemas.review import Draws
+from schemas.settings import Settings
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from schemas.settings import Settings
     from tasks.agreement.text_metrics.stored import Stored
-    from tasks.review.preferences import Tuple
+    from tasks.review.preferences import AnswerPair
     from tasks.review.review_queue import ReviewQueue
     from tasks.review.session import Figures
     from tasks.storage.tables import Store
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What is drawn for queues."""
-
-    store: str
-    """Address of the store."""
-    sample: int = 100
-    """Prompts for tags, and findings of each type."""
-    seed: int = 0
-    """Seed of the draws."""
-    per_pair: int = 5
-    """Battles of every pair of models."""
-    bench: str | None = None
-    """Benchmark of items, generated items, and preferences."""
-    tuples: int = 1000
-    """Pairs of answers."""
-    language: str | None = None
-    """Language of battles, by English name or ISO code."""
-    slice_name: str | None = None
-    """Slice of battles, as boards name it."""
-    hidden: bool = True
-    """Whether preferences are asked about hidden items, too."""
-    guided: bool = True
-    """Whether generated items are shown with the guidelines of aspects."""
-    provider: list[str] | None = None
-    """Providers, as `capability=name`."""
-
-    @property
-    def settings(self) -> "Settings":
-        """The settings of the store."""
-        return settings_of(store=self.store, provider=self.provider)
-
-
-def _held(wanted: Wanted) -> "list[ReviewQueue]":
+def _held(wanted: Draws) -> "list[ReviewQueue]":
     from tasks.review.held import HeldQueue
 
     return [HeldQueue()]
 
 
-def _tags(wanted: Wanted) -> "list[ReviewQueue]":
+def _tags(wanted: Draws) -> "list[ReviewQueue]":
     from tasks.review.tags import TagsQueue
 
     return [TagsQueue(wanted.sample, wanted.seed)]
 
 
-def _alarms(wanted: Wanted) -> "list[ReviewQueue]":
+def _alarms(wanted: Draws) -> "list[ReviewQueue]":
     from tasks.review.alarms import FacesQueue, ImageTextsQueue, PersonalDataQueue
 
     return [make(wanted.sample, wanted.seed) for make in (FacesQueue, PersonalDataQueue, ImageTextsQueue)]
 
 
-def _failures(wanted: Wanted) -> "list[ReviewQueue]":
+def _failures(wanted: Draws) -> "list[ReviewQueue]":
     from tasks.review.failures import FailuresQueue
 
     return [FailuresQueue()]
 
 
-def _items(wanted: Wanted) -> "list[ReviewQueue]":
+def _items(wanted: Draws) -> "list[ReviewQueue]":
     from tasks.bench.written.written_items import check_known
     from tasks.review.items import WrittenQueue
     from tasks.storage.tables import Store
@@ -85,20 +51,20 @@ def _items(wanted: Wanted) -> "list[ReviewQueue]":
     return [WrittenQueue(wanted.bench)]
 
 
-def _generated(wanted: Wanted) -> "list[ReviewQueue]":
+def _generated(wanted: Draws) -> "list[ReviewQueue]":
     from tasks.review.generated import GeneratedQueue
 
     return [GeneratedQueue(wanted.bench, wanted.guided)]
 
 
-def _battles(wanted: Wanted) -> "list[ReviewQueue]":
+def _battles(wanted: Draws) -> "list[ReviewQueue]":
     from tasks.review.battles import BattlesQueue
 
     anonymous_battles_of(wanted)
     return [BattlesQueue(lambda: anonymous_battles_of(wanted), wanted.per_pair)]
 
 
-def _preferences(wanted: Wanted) -> "list[ReviewQueue]":
+def _preferences(wanted: Draws) -> "list[ReviewQueue]":
     from tasks.review.preferences import PreferencesQueue
     from tasks.storage.tables import Store
 
@@ -106,7 +72,7 @@ def _preferences(wanted: Wanted) -> "list[ReviewQueue]":
     if not bench:
         raise BadInput("preferences need a written benchmark; give --bench NAME, in a tasks file `bench`")
 
-    def every(store: "Store") -> "tuple[list[Tuple], Stored]":
+    def every(store: "Store") -> "tuple[list[AnswerPair], Stored]":
         return tuples_of(store, bench, wanted.hidden)
 
     every(Store.existing(wanted.store))
@@ -118,7 +84,7 @@ class Kind(NamedTuple):
 
     queues: tuple[str, ...]
     """Names of its queues in the table `reviews`."""
-    made: Callable[[Wanted], "list[ReviewQueue]"]
+    made: Callable[[Draws], "list[ReviewQueue]"]
     """Its queues. Raises BadInput where the store has nothing to draw from."""
     next: str
     """What becomes of its verdicts."""
@@ -138,7 +104,7 @@ OF_EVERY_STORE = ("held", "tags", "alarms", "failures", "items", "generated")
 """Kinds that are served when none is named."""
 
 
-def queues_of(kinds: Sequence[str], wanted: Wanted) -> "list[ReviewQueue]":
+def queues_of(kinds: Sequence[str], wanted: Draws) -> "list[ReviewQueue]":
     """The queues of some kinds. Raises BadInput for an unknown kind."""
     for kind in kinds:
         if kind not in KINDS:
@@ -146,22 +112,22 @@ def queues_of(kinds: Sequence[str], wanted: Wanted) -> "list[ReviewQueue]":
     return [queue for kind in dict.fromkeys(kinds) for queue in KINDS[kind].made(wanted)]
 
 
-def anonymous_battles_of(wanted: Wanted) -> "pl.DataFrame":
+def anonymous_battles_of(wanted: Draws) -> "pl.DataFrame":
     """The anonymous battles that a release would hold, of the language and slice. Raises BadInput for none."""
     from flows.evaluate import released_battles
     from tasks.evaluate.shown_battles import anonymous_battles
 
-    battles = anonymous_battles(released_battles(wanted.settings))
-    for name in filter(None, [wanted.language and f"language:{wanted.language}", wanted.slice_name]):
-        battles = battles.join(
-            _ids_of_slice(wanted.settings, name), on="question_id", how="semi", maintain_order="left"
-        )
+    settings = Settings(store=wanted.store, providers=wanted.providers)
+    battles = anonymous_battles(released_battles(settings))
+    for name in filter(None, [wanted.language and f"language:{wanted.language}", wanted.slice]):
+        of_slice = _ids_of_slice(settings, name)
+        battles = battles.join(of_slice, on="question_id", how="semi", maintain_order="left")
     if battles.is_empty():
         raise BadInput(f"store {wanted.store!r} has no such kept anonymous battle; experts need some")
     return battles
 
 
-def _ids_of_slice(settings: "Settings", name: str) -> "pl.DataFrame":
+def _ids_of_slice(settings: Settings, name: str) -> "pl.DataFrame":
     """question_id of the battles of a slice. Raises BadInput for one that boards do not have."""
     from tasks.leaderboard.leaderboard import slice_masks
     from tasks.leaderboard.steps import rated_battles
@@ -180,14 +146,16 @@ def _ids_of_slice(settings: "Settings", name: str) -> "pl.DataFrame":
     return rows.filter(masks[name]).select("question_id")
 
 
-def tuples_of(store: "Store", bench: str, hidden: bool) -> "tuple[list[Tuple], Stored]":
+def tuples_of(store: "Store", bench: str, hidden: bool) -> "tuple[list[AnswerPair], Stored]":
     """Every two answers to the items of a written benchmark, and their texts. Raises BadInput when there are none."""
     from tasks.agreement.text_metrics.stored import stored
     from tasks.bench.written.written_items import items_for_judging
     from tasks.review.preferences import tuples
+    from tasks.review.preferences import answer_pairs
+    from tasks.storage.queries.benches.written_items import items_for_judging
 
     known = stored(store, bench, True)
-    every = tuples(items_for_judging(store, bench), known, hidden)
+    every = answer_pairs(items_for_judging(store, bench), known, hidden)
     if not every:
         raise BadInput(f"--bench {bench!r}: no item has the answers of two models, or one and a reference")
     return every, known

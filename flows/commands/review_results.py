@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 from flows.commands.agreement.printing import print_agreement, print_raters
 from flows.commands.review_kinds import Wanted, anonymous_battles_of, tuples_of
 from flows.commands.tables import print_rows
+from flows.commands.rating_output import print_rows
+from flows.commands.review_kinds import anonymous_battles_of, tuples_of
+from flows.commands.tables import print_table
 from schemas.errors import BadInput
+from schemas.review import Draws
 from tasks.runtime.untrusted import json_text, one_line
 
 if TYPE_CHECKING:
@@ -73,7 +77,7 @@ def print_rates(store: "Store", bench: str, as_json: bool) -> None:
     print_rows("reviews", [row.model_dump(mode="json") for row in rows], as_json, titled=True)
 
 
-def print_experts(wanted: Wanted, as_json: bool, rounds: int) -> None:
+def print_experts(wanted: Draws, as_json: bool, rounds: int) -> None:
     """Battles: how far experts agree with the people's votes and with each other, and the boards of both."""
     from tasks.agreement.experts import experts
     from tasks.review.battles import experts_of, people_of
@@ -94,7 +98,7 @@ def print_experts(wanted: Wanted, as_json: bool, rounds: int) -> None:
         print_rows("boards", [found.boards])
 
 
-def write_battles(wanted: Wanted, file: Path) -> None:
+def write_battles(wanted: Draws, file: Path) -> None:
     """Preferences as battles, with each rater as a keyed hash."""
     from tasks.review.preferences import majority_counts, preferred
     from tasks.storage.keyed_ids import Pseudonyms, store_key

@@ -10,7 +10,7 @@ from typing import Any
 
 from schemas.arena import ArenaModel
 from schemas.conversation import RecordType
-from tasks.arena.shown.names import holds_name, names_of
+from tasks.arena.names import holds_name, names_of
 from tasks.providers.capabilities import ChatMessage
 
 ROLES = ("user", "assistant")

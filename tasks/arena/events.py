@@ -11,11 +11,10 @@ import gradio as gr
 
 from schemas.conversation import RecordType
 from tasks.arena.conversations import Conversation, Mode, Picture
-from tasks.arena.entrance.admission import Ended, Refused
-from tasks.arena.entrance.uploads import Uploads
-from tasks.arena.entrance.visitors import fingerprint
+from tasks.arena.entrance import Ended, Refused, fingerprint
+from tasks.arena.look import chat_messages, label, status
 from tasks.arena.rounds import Arena, Visit
-from tasks.arena.shown.look import chat_messages, label, status
+from tasks.arena.uploads import Uploads
 
 COOKIE = "arena_browser"
 Updates = dict[Any, Any]

@@ -1,12 +1,19 @@
-"""The models file of an arena: which models it serves, and how (`schemas/arena.py`)."""
+"""Models of an arena: the file that says which it serves and how (`schemas/arena.py`), and one question to each."""
 
+import asyncio
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.arena import ArenaModel
 from schemas.errors import BadInput, MissingProvider
 from tasks.runtime.yaml_files import read_models_list
+from schemas.prices import Prices
+from tasks.providers.capabilities import ChatMessage, StreamingModel
+from tasks.runtime.entries import read_models_list
+from tasks.runtime.prices import load_prices
 
 _HINTS = {
     "key": "; give the name of an environment variable, not the key",
@@ -42,3 +49,49 @@ def check_keys(models: Sequence[ArenaModel]) -> None:
             raise MissingProvider(
                 f"model {model.name!r}: the variable that its `key` names is not set; export the model's key in it"
             )
+
+
+_PROMPT = "Answer with one word: which colour has a ripe banana?"
+_SECONDS_MAX = 60.0
+_CHARACTERS_A_TOKEN = 4
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What came of one question."""
+
+    name: str
+    answered: bool
+    line: str
+
+
+async def asked_once(
+    models: Sequence[ArenaModel], connect: Callable[[ArenaModel], StreamingModel], prices: Prices | None = None
+) -> list[Asked]:
+    """One question to each model, all at once."""
+    known = prices or load_prices(None)
+    return list(await asyncio.gather(*(_asked(model, connect(model), known) for model in models)))
+
+
+async def _asked(model: ArenaModel, stream: StreamingModel, prices: Prices) -> Asked:
+    began, first, text = time.monotonic(), None, ""
+    try:
+        async with asyncio.timeout(_SECONDS_MAX):
+            async for piece in stream.stream([ChatMessage("user", _PROMPT)]):
+                first = first or time.monotonic() - began
+                text += piece
+    except Exception as error:  # servers fail in any way; the text may quote a key
+        return Asked(model.name, False, f"{model.name}: no answer ({type(error).__name__})")
+    if first is None:
+        return Asked(model.name, False, f"{model.name}: an empty answer")
+    took = f"first word after {first:.2f} s, whole answer after {time.monotonic() - began:.2f} s"
+    return Asked(model.name, True, f"{model.name}: {took}, {_cost(model, text, prices)}")
+
+
+def _cost(model: ArenaModel, text: str, prices: Prices) -> str:
+    """The cost of the question and answer, by their lengths."""
+    price = prices.tokens(f"openai-{model.asked_as}")
+    if price is None:
+        return "no price is known"
+    tokens = len(_PROMPT) / _CHARACTERS_A_TOKEN, len(text) / _CHARACTERS_A_TOKEN
+    return f"about ${price.usd(round(tokens[0]), max(1, round(tokens[1]))):.6f}"

@@ -7,12 +7,12 @@ from typing import Any
 import gradio as gr
 
 from schemas.conversation import RecordType
+from tasks.arena.board import Board, votes_of
 from tasks.arena.conversations import Conversation, Mode
 from tasks.arena.events import Page, Parts, Talk, Updates
+from tasks.arena.look import label
 from tasks.arena.rounds import REASON_CHARACTERS_MAX, Arena, Visit
-from tasks.arena.shown.look import label
-from tasks.arena.tabs.board import Board, votes_of
-from tasks.arena.tabs.tasks import Tasks, tasks_tab
+from tasks.arena.tasks_tab import Tasks, tasks_tab
 
 CHIPS = ("More accurate", "More helpful", "Better reasoning", "Clearer", "Better looking", "Safer", "Made something up")
 _VOTES = {

@@ -28,11 +28,9 @@ from tasks.arena.conversations import (
     flagged_record,
     vote_record,
 )
-from tasks.arena.entrance.admission import ENDED, Admission, Ended, KnownImage, Refused
-from tasks.arena.entrance.visitors import Visitors
-from tasks.arena.logs import LogFolder, LogsUnwritable
+from tasks.arena.entrance import ENDED, Admission, Ended, KnownImage, Refused, Visitors
+from tasks.arena.logs import FEEDBACK, VOTES, Cast, LogFolder, LogsUnwritable, cast_in
 from tasks.arena.pool import Pool, draw_pair, for_prompt
-from tasks.arena.votes import FEEDBACK, VOTES, Cast, cast_in
 from tasks.providers.capabilities import StreamingModel
 
 REASON_CHARACTERS_MAX = 500

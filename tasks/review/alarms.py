@@ -7,7 +7,7 @@ import polars as pl
 
 from schemas.policy import Over
 from schemas.review import Choice, Finding, QueueName, ShownText, Stretch, Waiting
-from tasks.review.review_queue import ReviewQueue, sampled
+from tasks.review.review_queue import ReviewQueue, among_or_drawn
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.findings import found_faces, of_policy, personal_spans
 from tasks.storage.queries.repeated_values import Span, with_repeats
@@ -36,7 +36,7 @@ class FacesQueue(ReviewQueue):
         shown = _shown(store, set(found_faces(store)["item_id"]))
         return [
             Waiting(image, image, shown[image], "Does a box hold a human face?", image_ids=(image,))
-            for image in sampled(shown, self._sample, self._seed, among)
+            for image in among_or_drawn(shown, self._sample, self._seed, among)
         ]
 
 
@@ -103,7 +103,7 @@ class ImageTextsQueue(ReviewQueue):
 
 def _of_each_type(found: pl.DataFrame, size: int, seed: int, among: Collection[str] | None) -> list[str]:
     of_types = found.sort("type").partition_by("type", maintain_order=True)
-    return [item for of_type in of_types for item in sampled(of_type["item_id"], size, seed, among)]
+    return [item for of_type in of_types for item in among_or_drawn(of_type["item_id"], size, seed, among)]
 
 
 def _image_texts(store: Store, text_ids: set[str]) -> Iterator[tuple[str, tuple[str, str]]]:

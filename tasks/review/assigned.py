@@ -3,9 +3,8 @@
 import time
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import NamedTuple
 
-from schemas.review import Choice, Waiting
+from schemas.review import Task, Waiting
 from tasks.explore.listing import BATTLE, CONVERSATION, item_key
 from tasks.explore.source import Item, Source, blinded
 from tasks.review.review_queue import fingerprint, subject_of
@@ -13,27 +12,6 @@ from tasks.review.session import ReviewSession
 
 HELD_SECONDS = 1800.0
 """How long an item counts as taken by an annotator who was shown it."""
-
-
-class Task(NamedTuple):
-    """What an annotator sees of an item."""
-
-    queue: str
-    key: str
-    shown: str
-    """Hash of what is shown, which comes back with the verdict."""
-    question: str
-    texts: list[tuple[str, str]]
-    """(heading, text); personal data is replaced by its type."""
-    images: list[bytes]
-    """Encoded images; those that are blurred are left out."""
-    hidden_images: int
-    """How many are left out."""
-    choices: Sequence[Choice]
-    many: bool
-    """Whether several choices may hold at once."""
-    left: int
-    """Items of the queue that this annotator may still get."""
 
 
 class Assigned:

@@ -91,7 +91,7 @@ def fingerprint(item: Waiting) -> str:
     return combined_id("shown for review", [*asked, *item.image_ids, *texts])
 
 
-def sampled(ids: Iterable[str], size: int, seed: int, among: Collection[str] | None) -> list[str]:
+def among_or_drawn(ids: Iterable[str], size: int, seed: int, among: Collection[str] | None) -> list[str]:
     """A sample of ids by hash, or all of them that are `among` others."""
     return drawn(ids, size, seed) if among is None else [each for each in ids if each in among]
 

@@ -21,7 +21,7 @@ from tasks.storage.tables import Store
 
 CELL_CHARACTERS_MAX = 32_000
 """Spreadsheets cut cells off at 32,767 characters."""
-BEFORE = ("queue", "item", "content_id", "reasons", "question", "images")
+BEFORE = ("queue", "item", "content_id", "reasons", "asked", "images")
 AFTER = ("choices", "verdict", "reviewer")
 _EARLIER = {
     "item": ("item_id", "document_id", "conversation_id"),
@@ -65,10 +65,11 @@ def sheet_csv(store: Store, queues: Sequence[ReviewQueue], unmasked: bool = Fals
 
 
 def _lines(store: Store, queues: Sequence[ReviewQueue], unmasked: bool) -> tuple[list[dict[str, str]], set[str]]:
-    """The lines of a sheet, whose `images` are ids, and these ids."""
+    """The lines of a sheet, whose `images` are ids, and these ids; nothing of what is quarantined."""
     lines, image_ids = list[dict[str, str]](), set[str]()
+    quarantined = set(store.read("quarantine", ["key"])["key"])
     for queue in queues:
-        items = queue.waiting(store)
+        items = [item for item in queue.waiting(store) if item.conversation_id not in quarantined]
         listed = queue.listed(store, items)
         for item in items:
             beside = listed.get(item.item_id, Listed())
@@ -86,7 +87,7 @@ def _line(queue: ReviewQueue, item: Waiting, images: Sequence[str], texts: Mappi
         "item": queue.sheet_name(item),
         "content_id": item.content_id,
         "reasons": " ".join(item.reasons),
-        "question": item.question,
+        "asked": item.question,
         "images": " ".join(images),
         **texts,
         "choices": " ".join([*names, f"or {NONE}"]) if queue.many else " | ".join(names),

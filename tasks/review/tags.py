@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from schemas.decision import ItemKind
 from schemas.review import Choice, QueueName, ShownText, Stretch, Waiting
 from schemas.tags import TAGS
-from tasks.review.review_queue import Listed, ReviewQueue, sampled
+from tasks.review.review_queue import Listed, ReviewQueue, among_or_drawn
 from tasks.signals.documents import prompt_text
 from tasks.signals.tag_evaluation import Spoken
 from tasks.storage.queries.released import conversations_as_released
@@ -45,7 +45,7 @@ class TagsQueue(ReviewQueue):
         shown = dict(first.select("document_id", "conversation_id").iter_rows())
         return [
             Waiting(document, document, shown[document], "Which tags apply to the prompt?")
-            for document in sampled(shown, self._sample, self._seed, among)
+            for document in among_or_drawn(shown, self._sample, self._seed, among)
         ]
 
     def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:

@@ -109,7 +109,7 @@ def arena(
         seed,
         tasks,
     )
-    from tasks.arena.entrance.uploads import private_folder
+    from tasks.arena.uploads import private_folder
 
     admission = serving.admission(policy, provider, known_hashes)
     with (

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from schemas.arena import ArenaModel
-    from tasks.arena.entrance.admission import Admission
+    from tasks.arena.board import Board
+    from tasks.arena.entrance import Admission
     from tasks.arena.rounds import Arena
-    from tasks.arena.tabs.board import Board
     from tasks.providers.capabilities import StreamingModel
 
 PORT = 8385
@@ -118,7 +118,7 @@ def check(served: Sequence["ArenaModel"], connect: Callable[["ArenaModel"], "Str
     """Ask each model for one word. Raises BadInput when one does not answer."""
     import asyncio
 
-    from tasks.arena.check import asked_once
+    from tasks.arena.models_file import asked_once
 
     results = asyncio.run(asked_once(served, connect))
     for result in results:
@@ -130,7 +130,7 @@ def check(served: Sequence["ArenaModel"], connect: Callable[["ArenaModel"], "Str
 def admission(policy: str, provider: list[str] | None, known_hashes: list[str] | None) -> "Admission":
     """The admission's checks: the run's providers, with the thresholds and the categories of its policy."""
     from schemas.policy import Action
-    from tasks.arena.entrance.admission import Admission
+    from tasks.arena.entrance import Admission
     from tasks.ingest.known_images import file_digests, load_known_hashes
     from tasks.policy.policy_file import load_policy
     from tasks.providers import Providers
@@ -182,8 +182,7 @@ def app(
             f"the arena's page cannot be made ({error.name} is not installed); run: "
             '.venv/bin/uv pip install -c constraints.txt -e ".[arena]"'
         ) from None
-    from tasks.arena.entrance.examples import examples
-    from tasks.arena.entrance.uploads import Uploads
+    from tasks.arena.uploads import Uploads, examples
 
     arena = _arena(chosen, served, connect, admission)
     uploads, pictures = Uploads(admission, private), Pictures(chosen.logs)
@@ -209,7 +208,7 @@ def _arena(
     connect: Callable[["ArenaModel"], "StreamingModel"],
     admission: "Admission",
 ) -> "Arena":
-    from tasks.arena.entrance.visitors import Visitors, key_of
+    from tasks.arena.entrance import Visitors, key_of
     from tasks.arena.logs import LogFolder
     from tasks.arena.rounds import Arena
 
@@ -244,7 +243,7 @@ def _listed(presets: str | None, logs: Path) -> list[tuple[str, Path]]:
 
 
 def _board(board: str | None, arena: "Arena") -> "Board | None":
-    from tasks.arena.tabs.board import LiveBoard, ReleaseBoard
+    from tasks.arena.board import LiveBoard, ReleaseBoard
     from tasks.leaderboard.leaderboard import leaderboard
     from tasks.leaderboard.votes import rateable, votes
 

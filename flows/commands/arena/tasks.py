@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from flows.commands.review_kinds import KINDS, Wanted, figures_of, queues_of
+from flows.commands.review_kinds import KINDS, figures_of, queues_of
 from schemas.arena import ArenaTasks
 from schemas.errors import BadInput, MissingProvider, known_values
 from tasks.runtime.yaml_files import checked_entry, read_yaml
 
 if TYPE_CHECKING:
-    from tasks.arena.tabs.tasks import Tasks
+    from schemas.review import Task
+    from tasks.arena.tasks_tab import Tasks
     from tasks.review.review_queue import ReviewQueue
 
 KEY_CHARACTERS_MIN = 16
@@ -47,11 +48,11 @@ def keys_of(tasks: ArenaTasks) -> dict[str, str]:
 
 def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
     """What the tab works on. `show` gives an image an address on the page. Raises BadInput for an empty list."""
-    from tasks.arena.tabs.tasks import Tasks
+    from tasks.arena.tasks_tab import Tasks
     from tasks.explore.of_store import OfStore
     from tasks.explore.source import Gone
     from tasks.policy.explained import explained
-    from tasks.review.assigned import Assigned, Task
+    from tasks.review.assigned import Assigned
     from tasks.review.routes import reviewer_name
     from tasks.review.session import Refused, ReviewSession
     from tasks.storage.tables import Store
@@ -72,14 +73,14 @@ def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
         found = [name for name, key in keys.items() if hmac.compare_digest(key.encode(), given.strip().encode())]
         return found[0] if found else None
 
-    def give(task: Task, verdicts: Sequence[str], who: str) -> str:
+    def give(task: "Task", verdicts: Sequence[str], who: str) -> str:
         try:
             assigned.give(task, verdicts, who)
         except Refused as refused:
             return str(refused)
         return ""
 
-    def following(name: str, who: str, after: str) -> Task | None:
+    def following(name: str, who: str, after: str) -> "Task | None":
         try:
             return assigned.next(name, who, after)
         except Gone:  # a takedown is under way
@@ -90,12 +91,11 @@ def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
 
 def _chosen(wanted: ArenaTasks) -> "list[ReviewQueue]":
     """The queues that the file names, in its order."""
-    drawn = Wanted(wanted.store, wanted.sample, wanted.seed, wanted.per_pair, wanted.bench, wanted.tuples)
     kind_of = {queue: kind for kind in KINDS for queue in KINDS[kind].queues}
     queues: list[ReviewQueue] = []
     for name in dict.fromkeys(wanted.lists):
         if name not in (*KINDS, *kind_of):
             raise BadInput(f"tasks file: lists {known_values(name, [*KINDS, *kind_of])}")
-        made = queues_of([kind_of.get(name, name)], drawn)
+        made = queues_of([kind_of.get(name, name)], wanted)
         queues += made if name in KINDS else [queue for queue in made if queue.name == name]
     return queues

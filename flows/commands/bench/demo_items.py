@@ -8,6 +8,7 @@ import typer
 
 from flows.commands.bench.written import take_in
 from flows.commands.options import settings_of
+from schemas.review import Draws
 from schemas.run import StageReport
 from schemas.settings import Settings
 
@@ -24,7 +25,6 @@ def demo(
     """Draw items with planted faults, invented raters and models; take them in, count the caught faults, judge all."""
     from flows.commands.judge.submit import board_in_file, print_board
     from flows.commands.review import take_sheets
-    from flows.commands.review_kinds import Wanted
     from tasks.demo.items import BENCH, files_of, write_demo_items
     from tasks.review.items import read_qualification
 
@@ -33,7 +33,7 @@ def demo(
     files, told, boards = files_of(out), list[str](), list[str | None]()
 
     def rated(settings: Settings) -> list[StageReport]:
-        known, wanted = read_qualification(files["known"]), Wanted(settings.store, bench=BENCH)
+        known, wanted = read_qualification(files["known"]), Draws(store=settings.store, bench=BENCH)
         told.append(take_sheets("items", [files["raters"]], wanted, "", known, QUALIFIED_MIN)[0])
         return []
 

@@ -5,8 +5,7 @@ from random import Random
 import pytest
 
 from schemas.arena import ArenaModel
-from tasks.arena.entrance.admission import Admission
-from tasks.arena.entrance.visitors import Visitors
+from tasks.arena.entrance import Admission, Visitors
 from tasks.arena.logs import LogFolder
 from tasks.arena.rounds import Arena
 from tasks.providers import Providers

@@ -13,7 +13,7 @@ import pytest
 
 from flows.commands.arena.serving import admission as opened
 from schemas.signals import Moderation
-from tasks.arena.entrance.admission import (
+from tasks.arena.entrance import (
     MODERATED,
     NSFW,
     UNAVAILABLE,
@@ -23,8 +23,7 @@ from tasks.arena.entrance.admission import (
     KnownImage,
     Refused,
 )
-from tasks.arena.entrance.examples import examples
-from tasks.arena.entrance.uploads import KEPT_SECONDS, Uploads, private_folder
+from tasks.arena.uploads import KEPT_SECONDS, Uploads, examples, private_folder
 from tasks.images.served import served, served_name
 from tasks.ingest.image_files import logged_name
 from tasks.ingest.known_images import file_digests, load_known_hashes

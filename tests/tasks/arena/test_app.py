@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from schemas.conversation import RecordType
+from tasks.arena.app import END_READ_SECONDS, Streams
 from tasks.arena.conversations import Mode
-from tasks.arena.entrance.uploads import UPLOADS_A_MINUTE_MAX, Uploads
-from tasks.arena.streams import END_READ_SECONDS, Streams
+from tasks.arena.uploads import UPLOADS_A_MINUTE_MAX, Uploads
 from tests.built_arena import image_file
 
 
@@ -60,7 +60,7 @@ def test_a_second_line_of_forwarded_addresses_counts_and_uploads_are_limited(bui
 
 
 def test_one_visitors_uploads_push_out_none_of_others(admission, tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.arena.entrance.uploads._WAITING_MAX", 60)
+    monkeypatch.setattr("tasks.arena.uploads._WAITING_MAX", 60)
     uploads = Uploads(admission, tmp_path)
     mine = uploads.take(image_file(), "me", "here")
     for _ in range(100):
@@ -74,7 +74,7 @@ def test_an_event_after_the_end_of_its_browsers_stream_is_answered_when_the_page
     async def sleep(seconds):
         held.append(seconds)
 
-    monkeypatch.setattr("tasks.arena.streams.asyncio.sleep", sleep)
+    monkeypatch.setattr("tasks.arena.app.asyncio.sleep", sleep)
     start = {"type": "http.response.start", "status": 200}
 
     async def send(*bodies: bytes) -> None:

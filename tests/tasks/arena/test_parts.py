@@ -9,13 +9,13 @@ import pytest
 from schemas.arena import ArenaModel
 from schemas.conversation import RecordType
 from schemas.errors import BadInput, MissingProvider
-from tasks.arena.entrance.visitors import Visitors, key_of
+from tasks.arena.board import LiveBoard, ReleaseBoard, votes_of
+from tasks.arena.entrance import Visitors, key_of
+from tasks.arena.logs import Cast
+from tasks.arena.look import harmless
 from tasks.arena.models_file import check_keys, read_models
+from tasks.arena.names import HIDDEN, holds_name, names_of, without_names
 from tasks.arena.pool import FIRST_SECONDS, Pool, draw_pair, for_prompt
-from tasks.arena.shown.markdown import harmless
-from tasks.arena.shown.names import HIDDEN, holds_name, names_of, without_names
-from tasks.arena.tabs.board import LiveBoard, ReleaseBoard, votes_of
-from tasks.arena.votes import Cast
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.votes import rateable, votes
 from tasks.storage.keyed_ids import Pseudonyms

@@ -256,7 +256,7 @@ def test_what_annotators_say_over_http_outlives_a_kill_and_gives_the_exact_agree
         assert annotate(again.url, "Bob", 4) == 4, "what was acknowledged is not asked again"
     finally:
         again.end()
-    done = curate("judge", "sheet", "--store", str(store.root), "--reviews", "--json")
+    done = curate("review", "results", "battles", "--store", str(store.root), "--json")
     assert done.returncode == 0, done.stderr
     found = {(row["a"], row["b"]): row for row in map(json.loads, done.stdout.splitlines()) if "a" in row}
     assert {who: row["accuracy"] for who, row in found.items()} == pytest.approx(

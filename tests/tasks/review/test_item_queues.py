@@ -8,6 +8,11 @@ from flows.commands.review_kinds import OF_EVERY_STORE, Wanted, queues_of
 from schemas.review import QueueName
 from tasks.bench.generate.kept_items import generated_reviews, kept_items
 from tasks.bench.written.findings import finding_tables, item_checks
+from flows.commands.review_kinds import OF_EVERY_STORE, queues_of
+from schemas.review import Draws, QueueName
+from tasks.bench.written.yields import tables
+from tasks.storage.queries.benches.generated_items import kept_items
+from tasks.storage.queries.benches.item_verdicts import generated_reviews, item_checks
 from tests.generated_bench import NAME, decided, settings_for
 from tests.looked_store import strict
 from tests.reviewed_store import reviewing
@@ -22,7 +27,7 @@ def written(tmp_path):
 
 
 def _asked(store, name):
-    return [each for each in queues_of(OF_EVERY_STORE, Wanted(store.root, 5)) if each.name == name]
+    return [each for each in queues_of(OF_EVERY_STORE, Draws(store=store.root, sample=5)) if each.name == name]
 
 
 def _marked(store, name, marks):
@@ -52,7 +57,7 @@ def test_what_reviewers_mark_of_a_written_item_is_counted_as_on_a_sheet(written)
 
 
 def test_a_choice_between_two_answers_becomes_a_battle_without_the_raters_name(written, tmp_path, curate):
-    pages = reviewing(written, "Ada", queues_of(["preferences"], Wanted(written.root, bench="b", tuples=4)))
+    pages = reviewing(written, "Ada", queues_of(["preferences"], Draws(store=written.root, bench="b", tuples=4)))
     for _ in range(2):
         path, fields, html = pages.page("preferences")
         strict(html)

@@ -5,7 +5,7 @@ import json
 import polars as pl
 import pytest
 
-from schemas.review import QueueName, Review
+from schemas.review import Draws, QueueName, Review
 from tasks.storage.reviews import add_reviews
 from tests.builders import NOON
 
@@ -31,10 +31,10 @@ def _choices(rows, raters):
 
 
 def test_a_forced_choice_of_several_raters_becomes_battles_without_their_names(asking, curate, tmp_path):
-    from flows.commands.review_kinds import Wanted, queues_of
+    from flows.commands.review_kinds import queues_of
 
     store = asking("preferences")
-    (queue,) = queues_of(["preferences"], Wanted(store.root, bench="b", tuples=12, hidden=False))
+    (queue,) = queues_of(["preferences"], Draws(store=store.root, bench="b", tuples=12, hidden=False))
     said = {item.item_id: [text.stretches[0].text for text in item.texts] for item in queue.waiting(store)}
     cups = {name: "left" if "cup" in left or "plate" in right else "right" for name, (left, right) in said.items()}
     assert {*cups.values()} == {"left", "right"}  # sides by hash

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 
-from flows.commands.review_kinds import OF_EVERY_STORE, Wanted, figures_of, queues_of
+from flows.commands.review_kinds import OF_EVERY_STORE, figures_of, queues_of
 from flows.commands.tag_sources import both_sides
 from schemas.errors import BadInput
-from schemas.review import Review
+from schemas.review import Draws, Review
 from schemas.settings import Settings
 from tasks.report.reviewed import reviewed_part
 from tasks.review.alarms import FacesQueue, PersonalDataQueue
@@ -26,7 +26,7 @@ from tests.voted_store import MODELS, voted
 
 def queues(store, sample=10):
     """Everything that is asked when nothing is named."""
-    return queues_of(OF_EVERY_STORE, Wanted(store.root, sample))
+    return queues_of(OF_EVERY_STORE, Draws(store=store.root, sample=sample))
 
 
 def test_findings_are_masked_until_asked_and_verdicts_become_a_precision_with_its_interval(store, looked, curate):
@@ -175,7 +175,7 @@ def test_two_reviewers_of_one_item_have_a_kappa(store):
 
 def test_experts_see_no_model_and_no_vote_and_their_verdicts_are_about_the_battles_own_sides(curate, tmp_path):
     store = voted(tmp_path)
-    page = reviewing(store, "Eve", queues_of(["battles"], Wanted(store.root)))
+    page = reviewing(store, "Eve", queues_of(["battles"], Draws(store=store.root)))
     items = page.session.items("sheet")
     assert len(items) == len(MODELS) and {item.swapped for item in items.values()} == {True, False}
     for key, item in items.items():

@@ -7,7 +7,8 @@ from itertools import pairwise
 import polars as pl
 import pytest
 
-from flows.commands.review_kinds import KINDS, Wanted, queues_of
+from flows.commands.review_kinds import KINDS, queues_of
+from schemas.review import Draws
 from tasks.providers import Providers
 from tasks.review.battles import is_swapped, item_of
 from tasks.signals.steps import signal_versions
@@ -64,7 +65,7 @@ def take(curate):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sheet_comes_back_as_verdicts_on_what_was_shown(sheet, take, curate, tmp_path, kind):
     store, rows = sheet(kind, *OPTIONS.get(kind, ()))
-    waiting = queues_of([kind], Wanted(store.root, bench=dict([OPTIONS.get(kind, ("", None))]).get("--bench")))
+    waiting = queues_of([kind], Draws(store=store.root, bench=dict([OPTIONS.get(kind, ("", None))]).get("--bench")))
     choice = {queue.name: queue.choices[-1].verdict for queue in waiting}
     assert rows and all(row["verdict"] == row["reviewer"] == "" for row in rows)
     assert all((tmp_path / "sheet" / "images" / name).is_file() for row in rows for name in row["images"].split())
@@ -83,16 +84,13 @@ def test_a_sheet_comes_back_as_verdicts_on_what_was_shown(sheet, take, curate, t
     assert code == 2 and ("may be filled in" in err or "--bench" in err)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_empty_verdict_is_none_and_a_later_one_replaces_an_earlier_one(sheet, take, tmp_path, kind):
-    store, rows = sheet(kind, *OPTIONS.get(kind, ()))
-    code, out, _ = take(store, kind, filled(rows, tmp_path / "open.csv"))
+def test_an_empty_verdict_is_none_and_a_later_one_replaces_an_earlier_one(sheet, take, tmp_path):
+    store, rows = sheet("held")
+    code, out, _ = take(store, "held", filled(rows, tmp_path / "open.csv"))
     assert code == 0 and f"{len(rows)} left open" in out and reviews_of(store).is_empty()
-    (queue, *_) = queues_of([kind], Wanted(store.root, bench=(OPTIONS.get(kind) or ("", None))[1]))
-    first = [row for row in rows if row["queue"] == queue.name][:1]
-    for choice in (queue.choices[0], queue.choices[1]):
-        take(store, kind, filled(first, tmp_path / "ann.csv", verdict=choice.verdict, reviewer="Ann"))
-    assert reviews_of(store)["verdict"].to_list() == [queue.choices[1].verdict]
+    for verdict in ("release", "drop"):
+        take(store, "held", filled(rows[:1], tmp_path / "ann.csv", verdict=verdict, reviewer="Ann"))
+    assert reviews_of(store)["verdict"].to_list() == ["drop"]
 
 
 @pytest.mark.parametrize(
@@ -194,6 +192,20 @@ def test_personal_data_is_on_a_sheet_only_where_it_is_asked_for(asking, curate, 
     out = tmp_path / "open"
     curate("review", "out", "alarms", "--store", store.root, "--out", out, "--unmasked")
     assert f"⟦{EMAIL}⟧" in (out / "sheet.csv").read_text() and len(list((out / "images").iterdir())) == 1
+
+
+def test_nothing_that_is_quarantined_is_on_a_sheet(asking, curate):
+    store = asking("tags")
+    _, out, _ = curate("review", "out", "tags", "--store", store.root)
+    assert out.count("tags,") > 3 and "A flagged prompt" not in out
+    store.replace("quarantine", store.read("quarantine").clear())
+    assert "A flagged prompt" in curate("review", "out", "tags", "--store", store.root)[1]
+
+
+def test_a_sheet_says_what_is_asked_beside_the_items_own_question(sheet):
+    _, (row, *_) = sheet("generated", "--bench", NAME, "--unguided")
+    assert row["asked"] == "What fits?" and row["question"] not in ("", row["asked"])
+    assert "guideline" not in row and row["reasons"] == ""
 
 
 def test_battles_are_drawn_evenly_of_one_language_and_of_one_slice(asking, curate):

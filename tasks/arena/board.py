@@ -9,7 +9,7 @@ import polars as pl
 
 from schemas.errors import BadInput
 from schemas.rating import Rating
-from tasks.arena.votes import Cast
+from tasks.arena.logs import Cast
 
 Rate = Callable[[pl.DataFrame], Sequence[Rating]]
 """A table model_a, model_b, winner -> its board, best model first."""

@@ -1,4 +1,4 @@
-"""Uploads between the moment a browser sends them and the message that they belong to.
+"""Example images, and uploads between the moment a browser sends them and the message that they belong to.
 
 Only the new file that the admission made is stored, under a random name; of a refused one, an empty picture.
 """
@@ -15,10 +15,12 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from random import Random
 
 from tasks.arena.conversations import Picture
-from tasks.arena.entrance.admission import UNREADABLE, Admission, KnownImage, Refused
+from tasks.arena.entrance import UNREADABLE, Admission, KnownImage, Refused
 
 KEPT_SECONDS = 3600.0
 """How long an upload waits for its message."""
@@ -170,3 +172,30 @@ def _sweep(folder: Path) -> None:
             with open(left / _HELD, "r+b") as held:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(left)
+
+
+Listed = tuple[str, Path]
+"""Path in the collection's index, and the file."""
+_IN_MEMORY = 64
+_TRIES = 5
+
+
+def examples(admission: Admission, listed: Sequence[Listed], rng: Random) -> Callable[[], Picture]:
+    """A function that gives a random example image; each passes the admission like an upload when it is first drawn.
+
+    It raises Refused when several in a row cannot be used.
+    """
+
+    @lru_cache(_IN_MEMORY)
+    def taken_in(path: str, file: Path) -> Picture:
+        return admission.picture(file.read_bytes(), path)
+
+    def drawn() -> Picture:
+        for path, file in rng.sample(listed, min(_TRIES, len(listed))):
+            try:
+                return taken_in(path, file)
+            except (Refused, KnownImage, OSError):
+                continue
+        raise Refused("No example image can be shown now.")
+
+    return drawn

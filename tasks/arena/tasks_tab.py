@@ -2,42 +2,14 @@
 
 import html
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import gradio as gr
 
+from schemas.review import Task
+
 _DONE = "Nothing is left for you in this list."
 _WHO = "No annotator has this key."
-
-
-class Choice(Protocol):
-    """A verdict that a task allows."""
-
-    @property
-    def verdict(self) -> str: ...  # noqa: D102
-    @property
-    def label(self) -> str: ...  # noqa: D102
-
-
-class Task(Protocol):
-    """What is shown of an item."""
-
-    @property
-    def key(self) -> str: ...  # noqa: D102
-    @property
-    def question(self) -> str: ...  # noqa: D102
-    @property
-    def texts(self) -> list[tuple[str, str]]: ...  # noqa: D102
-    @property
-    def images(self) -> list[bytes]: ...  # noqa: D102
-    @property
-    def hidden_images(self) -> int: ...  # noqa: D102
-    @property
-    def choices(self) -> Sequence[Choice]: ...  # noqa: D102
-    @property
-    def many(self) -> bool: ...  # noqa: D102
-    @property
-    def left(self) -> int: ...  # noqa: D102
 
 
 class Tasks(NamedTuple):
@@ -47,9 +19,9 @@ class Tasks(NamedTuple):
     """(title, name) of each list of tasks."""
     annotator: Callable[[str], str | None]
     """A key -> whose it is."""
-    next: Callable[[str, str, str], Any]
+    next: Callable[[str, str, str], Task | None]
     """List, annotator, key of the item that is passed over -> the next task, or None."""
-    give: Callable[[Any, Sequence[str], str], str]
+    give: Callable[[Task, Sequence[str], str], str]
     """Stores a verdict of an annotator; why it was refused, or nothing."""
     show: Callable[[bytes], str]
     """An encoded image -> its address on the page."""
@@ -61,7 +33,7 @@ class Seat:
     def __init__(self) -> None:
         self.annotator = ""
         self.name = ""
-        self.task: Any = None
+        self.task: Task | None = None
 
 
 def tasks_tab(tasks: Tasks) -> None:
@@ -109,7 +81,7 @@ def _next(tasks: Tasks, seat: Seat, after: str = "", told: str = "") -> list[Any
     seat.task = tasks.next(seat.name, seat.annotator, after)
     if seat.task is None:
         return _nothing(" ".join(filter(None, [told, _DONE])))
-    task: Task = seat.task
+    task = seat.task
     choices = [(each.label, each.verdict) for each in task.choices]
     return [
         gr.update(value=" ".join(filter(None, [told, f"{task.left:,} left for you."]))),

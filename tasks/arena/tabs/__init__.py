@@ -1,1 +1,0 @@
-"""Tabs beside the conversations. In: boards, and tasks for annotators. Out: parts of the page."""
