@@ -150,9 +150,7 @@ def tuples_of(store: "Store", bench: str, hidden: bool) -> "tuple[list[AnswerPai
     """Every two answers to the items of a written benchmark, and their texts. Raises BadInput when there are none."""
     from tasks.agreement.text_metrics.stored import stored
     from tasks.bench.written.written_items import items_for_judging
-    from tasks.review.preferences import tuples
     from tasks.review.preferences import answer_pairs
-    from tasks.storage.queries.benches.written_items import items_for_judging
 
     known = stored(store, bench, True)
     every = answer_pairs(items_for_judging(store, bench), known, hidden)

@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.commands.agreement.printing import print_agreement, print_raters
-from flows.commands.review_kinds import Wanted, anonymous_battles_of, tuples_of
-from flows.commands.tables import print_rows
-from flows.commands.rating_output import print_rows
 from flows.commands.review_kinds import anonymous_battles_of, tuples_of
-from flows.commands.tables import print_table
+from flows.commands.tables import print_rows
 from schemas.errors import BadInput
 from schemas.review import Draws
 from tasks.runtime.untrusted import json_text, one_line

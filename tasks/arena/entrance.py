@@ -22,7 +22,7 @@ from tasks.arena.conversations import Picture
 from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.images.served import served, served_name
 from tasks.providers.capabilities import Failed, ImageModerator, Moderator, NsfwClassifier
-from tasks.storage.user_ids import given_key, keyed_address
+from tasks.storage.keyed_ids import given_key, keyed_address
 
 UPLOAD_BYTES_MAX = 20 * 1024 * 1024
 _PNG_LEVEL = 3

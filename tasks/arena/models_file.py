@@ -9,11 +9,10 @@ from pathlib import Path
 
 from schemas.arena import ArenaModel
 from schemas.errors import BadInput, MissingProvider
-from tasks.runtime.yaml_files import read_models_list
 from schemas.prices import Prices
 from tasks.providers.capabilities import ChatMessage, StreamingModel
-from tasks.runtime.entries import read_models_list
 from tasks.runtime.prices import load_prices
+from tasks.runtime.yaml_files import read_models_list
 
 _HINTS = {
     "key": "; give the name of an environment variable, not the key",

@@ -11,9 +11,7 @@ from tasks.arena.conversations import Mode
 from tasks.arena.entrance import KnownImage, Refused
 from tasks.arena.look import chat_messages, label, status
 from tasks.arena.rounds import FULL, Visit
-from tasks.arena.shown.look import chat_messages, label, status
 from tasks.storage.keyed_ids import Pseudonyms
-from tasks.storage.user_ids import Pseudonyms
 from tasks.takedown.steps import apply_requests
 from tests.built_arena import KEY, VISIT, Scripted, image_file
 from tests.tasks.ingest.logs import ingested

@@ -4,15 +4,10 @@ import re
 
 import pytest
 
-from flows.commands.review_kinds import OF_EVERY_STORE, Wanted, queues_of
-from schemas.review import QueueName
-from tasks.bench.generate.kept_items import generated_reviews, kept_items
-from tasks.bench.written.findings import finding_tables, item_checks
 from flows.commands.review_kinds import OF_EVERY_STORE, queues_of
 from schemas.review import Draws, QueueName
-from tasks.bench.written.yields import tables
-from tasks.storage.queries.benches.generated_items import kept_items
-from tasks.storage.queries.benches.item_verdicts import generated_reviews, item_checks
+from tasks.bench.generate.kept_items import generated_reviews, kept_items
+from tasks.bench.written.findings import finding_tables, item_checks
 from tests.generated_bench import NAME, decided, settings_for
 from tests.looked_store import strict
 from tests.reviewed_store import reviewing
