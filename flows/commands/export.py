@@ -33,7 +33,7 @@ def sft(
     seed: SeedOption = 0,
 ) -> None:
     """Training data for fine-tuning: conversations of the best models, drawn with a seed, and their images."""
-    from tasks.export.destination import begin, destination
+    from tasks.export.destination import destination, record_export
     from tasks.export.sft import export_sft
     from tasks.release.fetched import fetched_of_store, read_manifest
 
@@ -46,7 +46,7 @@ def sft(
             f"--{str(problem['loc'][0]).replace('_', '-')}: {problem['msg']}, not {problem['input']!r}"
         ) from None
     with fetched_of_store(release) as (folder, store), destination(out) as made:
-        begin(store, out, ExportKind.SFT, read_manifest(folder).version, True, datetime.now(UTC))
+        record_export(store, out, ExportKind.SFT, read_manifest(folder).version, True, datetime.now(UTC))
         done = export_sft(folder, made, selection, style, format)
     print(f"{out}: {done['examples']:,} examples, {done['images']:,} images")
 
@@ -58,11 +58,11 @@ def dataset(
 ) -> None:
     """Chat, battle and bench with the columns of a published dataset, for code that loads that dataset."""
     from tasks.export.compat import EXPORTS
-    from tasks.export.destination import begin, destination
+    from tasks.export.destination import destination, record_export
     from tasks.release.fetched import fetched_of_store, read_manifest
 
     with fetched_of_store(release) as (folder, store), destination(out) as made:
-        begin(store, out, ExportKind.DATASET, read_manifest(folder).version, True, datetime.now(UTC))
+        record_export(store, out, ExportKind.DATASET, read_manifest(folder).version, True, datetime.now(UTC))
         done, all_rows = EXPORTS[compat](folder, made), read_manifest(folder).counts
     print(f"{out}: " + ", ".join(f"{name} {rows:,}" for name, rows in done.items()))
     left_out = {name: all_rows[name] - rows for name, rows in done.items() if all_rows[name] > rows}

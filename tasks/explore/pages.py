@@ -12,8 +12,8 @@ from schemas.release_diff import ReleaseDiff, RowChange
 from tasks.explore import topic_map
 from tasks.explore.facets import Query, find, matching
 from tasks.explore.listing import BATTLE, CONVERSATION, FACETS, FAILURE, PROMPT, item_key
-from tasks.explore.source import Part, Source
-from tasks.explore.summaries import MODELS_MAX, OVERALL, board, dropped, pairs, slices
+from tasks.explore.source import Source, Stretch
+from tasks.explore.summaries import MODELS_MAX, OVERALL, dropped, pair_counts, shown_board, slices
 from tasks.runtime.untrusted import one_line
 
 STATIC = Path(__file__).with_name("static")
@@ -124,9 +124,9 @@ class Pages:
         ratings = self._source.boards()
         every = slices(ratings)
         name = name if name in every else next(iter(every), OVERALL)
-        rows = board(ratings, name) if every else []
+        rows = shown_board(ratings, name) if every else []
         models = [row.model for row in rows][:MODELS_MAX]
-        votes = pairs(self._source.listing, name)
+        votes = pair_counts(self._source.listing, name)
         return self._page(
             "boards.html", "Leaderboards", slices=every, slice=name, board=rows, models=models, pairs=votes,
             query=Query(),
@@ -180,7 +180,7 @@ class Pages:
         return {"title": heading, "heading": heading, "tabs": tabs, "note": note, "footer": footer}
 
 
-def _shortened(parts: Sequence[Part], whole: bool) -> list[Part]:
+def _shortened(parts: Sequence[Stretch], whole: bool) -> list[Stretch]:
     left, found = LONG_CHARACTERS, []
     for part in parts:
         found.append(part if whole else part._replace(text=part.text[:left]))
@@ -188,7 +188,7 @@ def _shortened(parts: Sequence[Part], whole: bool) -> list[Part]:
     return found
 
 
-def _is_long(parts: Sequence[Part]) -> bool:
+def _is_long(parts: Sequence[Stretch]) -> bool:
     return sum(len(part.text) for part in parts) > LONG_CHARACTERS
 
 

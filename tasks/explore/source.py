@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 import polars as pl
 
 
-class Part(NamedTuple):
+class Stretch(NamedTuple):
     """A stretch of a message."""
 
     text: str
@@ -18,7 +18,7 @@ class Message(NamedTuple):
     """One message of a side."""
 
     role: str
-    parts: list[Part]
+    parts: list[Stretch]
 
 
 class Text(NamedTuple):
@@ -27,7 +27,7 @@ class Text(NamedTuple):
     label: str
     note: str
     """Who wrote it, or what became of it."""
-    parts: list[Part]
+    parts: list[Stretch]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class ShownImage(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Side:
+class ShownSide:
     """One conversation with one model; a benchmark prompt has no model."""
 
     model: str
@@ -80,10 +80,10 @@ class Item:
     key: str
     kind: str
     item_id: str
-    sides: list[Side]
+    sides: list[ShownSide]
     images: list[ShownImage]
     vote: str = ""
-    vote_reason: list[Part] = field(default_factory=list)
+    vote_reason: list[Stretch] = field(default_factory=list)
     """What the voter wrote about the vote."""
     facts: list[tuple[str, str]] = field(default_factory=list)
     """(name, value) pairs, such as the day."""
@@ -109,7 +109,7 @@ def blinded(item: Item, swapped: bool) -> Item:
         key=item.key,
         kind=item.kind,
         item_id="",
-        sides=[Side(name, side.messages) for name, side in zip(names, sides, strict=True)],
+        sides=[ShownSide(name, side.messages) for name, side in zip(names, sides, strict=True)],
         images=item.images,
         has_hidden=item.has_hidden,
     )

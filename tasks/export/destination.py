@@ -71,7 +71,7 @@ def _unwritable(out: str, error: Exception) -> BadInput:
 _FOLDER = "exported"
 
 
-def begin(store: Store | None, out: str, kind: ExportKind, version: str, part: bool, now: datetime) -> None:
+def record_export(store: Store | None, out: str, kind: ExportKind, version: str, part: bool, now: datetime) -> None:
     """Record that an export will be at `out`; a release outside of a store (None) has no record.
 
     Raises StoreUnwell when the record cannot be written.

@@ -4,7 +4,6 @@ The key is public: whoever wants items that nobody has seen makes a benchmark of
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
 import polars as pl
 
@@ -18,6 +17,7 @@ from tasks.release.registered import (
     ReleasePart,
     RowsOf,
     ShownSection,
+    Stated,
     Unsealed,
     changed_items,
     path_in_release,
@@ -31,16 +31,16 @@ GENERATED = path_in_release(TABLE)
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def write_generated(unsealed: Unsealed) -> dict[str, Any]:
+def write_generated(unsealed: Unsealed) -> Stated:
     """Write the file, if the release has such a prompt; names the capabilities whose makers were stand-ins."""
     store, forbidden = unsealed.store, forbidden_data(unsealed.policy)
     released = sorted(set(released_prompts(unsealed.folder)))
     items = store.read("generated_items").filter(pl.col("item_id").is_in(released)).sort("item_id")
     if items.is_empty():
-        return {}
+        return Stated()
     rows = [_row(item, forbidden) for item in _joined(store, items).iter_rows(named=True)]
     write_table(unsealed.folder, TABLE, frame_of(ReleasedGenerated, rows))
-    return {"embedded_providers": [name for name in MAKERS if any(getattr(row, name) == EMBEDDED for row in rows)]}
+    return Stated(stand_ins=[name for name in MAKERS if any(getattr(row, name) == EMBEDDED for row in rows)])
 
 
 def _joined(store: Store, items: pl.DataFrame) -> pl.DataFrame:

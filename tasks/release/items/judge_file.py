@@ -23,8 +23,9 @@ from tasks.release.registered import (
     ReleasePart,
     RowsOf,
     ShownSection,
+    Stated,
     Unsealed,
-    read_table,
+    read_released,
     write_table,
 )
 from tasks.release.shards import released_prompts
@@ -42,12 +43,12 @@ WITH_ANSWERS = "with_answers"
 TABLES = {name: f"{JUDGE_FOLDER}/{name}" for name in JUDGE_FILES}
 
 
-def write_judge_files(unsealed: Unsealed) -> dict[str, Any]:
+def write_judge_files(unsealed: Unsealed) -> Stated:
     """Write the files, if the release has a judge's board. Returns whose board it is."""
     store = unsealed.store
     agreement = _named(store.read("judge_agreement"))
     if agreement.is_empty():
-        return {}
+        return Stated()
     order, descending = ["slice", "score", "model"], [False, True, False]
     frames = {
         "board": store.read("judge_ratings").sort(order, descending=descending, nulls_last=True),
@@ -59,7 +60,7 @@ def write_judge_files(unsealed: Unsealed) -> dict[str, Any]:
     for name, frame in frames.items():
         write_table(unsealed.folder, TABLES[name], frame)
     whose = dict(agreement.select(_WHOSE).row(0, named=True))
-    return {"judge": whose, "embedded_providers": embedded_judge(store)}
+    return Stated(whose, embedded_judge(store))
 
 
 def _named(agreement: pl.DataFrame) -> pl.DataFrame:
@@ -99,7 +100,7 @@ def wrong_judge_files(release: OpenRelease) -> Iterator[str]:
     ]
     yield from unlike
     if not unlike:
-        files = {name: rows for name, table in TABLES.items() if (rows := read_table(folder, table)) is not None}
+        files = {name: rows for name, table in TABLES.items() if (rows := read_released(folder, table)) is not None}
         yield from _wrong_tables(folder, manifest, files)
 
 
@@ -141,7 +142,7 @@ def _strangers(folder: Path, files: dict[str, pl.DataFrame]) -> Iterator[str]:
 
 def judge_section(release: Path, prompts: int) -> str:
     """The section, with an empty line at its end; empty without a board. `prompts`: those of `bench`."""
-    read = {name: read_table(release, f"{JUDGE_FOLDER}/{name}") for name in JUDGE_FILES}
+    read = {name: read_released(release, f"{JUDGE_FOLDER}/{name}") for name in JUDGE_FILES}
     files = {name: rows for name, rows in read.items() if rows is not None}
     if not files:
         return ""
