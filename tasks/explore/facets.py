@@ -1,4 +1,4 @@
-"""What a page asks of the listing: the query in its address, the rows that match, and counts of each further choice."""
+"""Queries of the listing: the filter in an address, the rows that match, and counts of each further choice."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -88,7 +88,7 @@ VALUES_MAX = 200
 
 
 class FacetCount(NamedTuple):
-    """How many rows have a value of a facet."""
+    """Number of rows that have a value of a facet."""
 
     value: str
     rows: int
@@ -101,7 +101,7 @@ class FoundRows(NamedTuple):
     total: int
     """Number of all matching rows."""
     rows: pl.DataFrame
-    """Those of the page."""
+    """Rows of the page."""
     page: int
     """The page that is shown: the last one when the query asks for a later one."""
     pages: int

@@ -1,4 +1,4 @@
-"""What pages do not show of a store: masked personal data and blurred images; and small copies of images."""
+"""Masks personal data, blurs images that may show a person, and makes small copies of images."""
 
 import io
 from collections.abc import Sequence

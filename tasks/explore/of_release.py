@@ -85,7 +85,7 @@ class OfRelease:
         return {prompt: bench for rows in named for prompt, bench in rows.select("question_id", "bench").iter_rows()}
 
     def _sections(self, prompt: str) -> list[Section]:
-        """What products say about one prompt."""
+        """Sections of products about one prompt."""
 
         def rows_of(table: str) -> list[dict[str, Any]]:
             rows = self._tables.get(table, pl.DataFrame())

@@ -88,7 +88,7 @@ class OfStore:
         return frozenset(self.listing["image_ids"].explode().drop_nulls().unique())
 
     def hidden_image(self, image_id: str) -> str:
-        """Why an image is blurred; empty when it is not. What was not measured is blurred."""
+        """The reason for which an image is blurred; empty when it is not. What was not measured is blurred."""
         return self._blurred.get(image_id, _NOT_MEASURED)
 
     def image(self, image_id: str) -> bytes | None:
@@ -140,7 +140,7 @@ class OfStore:
         return list(battle.select(names[1:]).row(0))
 
     def _vote_reason(self, row: Mapping[str, Any], opened: bool) -> list[Stretch]:
-        """What the voter wrote, masked like any message; nothing for what is not a battle."""
+        """The voter's reason, masked like any message; nothing for what is not a battle."""
         if row["kind"] != BATTLE:
             return []
         votes = self._tables.read("battles", ["battle_id", "vote_reason", "vote_reason_id"]).filter(battle_id=row["id"])
@@ -199,7 +199,7 @@ class OfStore:
         return self._tables.read("ratings")
 
     def reasons(self) -> list[Reason]:
-        """Why lines were dropped or rejected, most frequent first."""
+        """Reasons for which lines were dropped or rejected, most frequent first."""
         return self._reasons
 
     @cached_property

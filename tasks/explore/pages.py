@@ -60,7 +60,7 @@ class Links(Protocol):
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `curate diff` found between an earlier release and the one that is shown."""
+    """The difference that `curate diff` found between an earlier release and the one that is shown."""
 
     against: str
     """Version of the earlier release."""
@@ -78,7 +78,7 @@ class Pages:
         """`sample`: rows of the listing that are shown in place of all; boards still count all votes."""
         self._source, self._links, self._comparison, self._sample = source, links, comparison, sample
         self.opened = 0
-        """How often masked content was asked for."""
+        """Number of times that masked content was asked for."""
         self.more_tabs: list[tuple[str, str]] = []
         """(name, address) of pages that others add to the server."""
 
@@ -133,7 +133,7 @@ class Pages:
         )  # fmt: skip
 
     def dropped(self) -> str:
-        """What was dropped, with examples."""
+        """The page of reasons for dropping, with examples."""
         return self._page("dropped.html", "Dropped", reasons=dropped(self._source), query=Query())
 
     def compare(self) -> str | None:

@@ -31,7 +31,7 @@ class Rated(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """How often one model won against another, of the votes for either."""
+    """Wins, losses and ties of one model against another."""
 
     wins: int
     losses: int

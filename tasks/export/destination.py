@@ -1,4 +1,4 @@
-"""Where an export goes: a folder or an address such as s3://bucket/exports/sft, and the store's record of it.
+"""The place of an export: a folder or an address such as s3://bucket/exports/sft, and the store's record of it.
 
 The record lets a takedown name the export: one file each, `exported/….json`, written before the export, so that none is
 missed. One file for each lets several export at the same time, also while a run writes to the store. A later export to

@@ -18,7 +18,7 @@ from tasks.release.shards import METADATA_KEY, feature_schema, features_of, shar
 from tasks.storage.parquet import read_parquet_schema
 
 READ_ERRORS = (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError)
-"""What readers raise for broken pages."""
+"""Errors that readers raise for broken pages."""
 _METADATA = {b"ARROW:schema", METADATA_KEY}
 _MAGIC_BYTES, _FOOTER_BYTES = 4, 8
 

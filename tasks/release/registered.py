@@ -1,4 +1,4 @@
-"""What a release holds: every table by its name and path, and the parts that write, check, compare and show files.
+"""Contents of a release: every table by its name and path, and the parts that write, check, compare and show files.
 
 A new released file is one entry of `RELEASED_TABLES` and one `ReleasePart`: of every release in `core_parts`, or of a
 product, which `flows/products.py` lists. Nothing else names it.
@@ -84,7 +84,7 @@ class Unsealed(NamedTuple):
     folder: Path
     """The staging folder; shards are in it."""
     counts: Mapping[str, int]
-    """As in the manifest."""
+    """The manifest's."""
     versions: Versions
     policy: Policy
     """The policy that made the decisions."""
@@ -94,10 +94,10 @@ class Unsealed(NamedTuple):
 
 
 class Stated(NamedTuple):
-    """What the manifest says of some files."""
+    """Entries of the manifest about some files."""
 
     judge: dict[str, str] = {}
-    """Whose verdicts the judge's board is of."""
+    """Judge, version, protocol, baseline and draw of the judge's board; empty without one."""
     stand_ins: Sequence[str] = ()
     """Embedded stand-ins that made what is in them."""
 
@@ -115,7 +115,7 @@ class CardSection(NamedTuple):
     """A section of the card that is there only for some releases."""
 
     title: str
-    """Its heading, with `## `."""
+    """The heading, with `## `."""
     about: str
     """Words for it in a problem."""
     files: str
@@ -125,7 +125,7 @@ class CardSection(NamedTuple):
 
 
 class ShownSection(NamedTuple):
-    """What the page of a benchmark prompt says about it."""
+    """A section of the page of a benchmark prompt."""
 
     title: str
     facts: Sequence[tuple[str, str]] = ()

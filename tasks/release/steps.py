@@ -48,11 +48,11 @@ class Built(NamedTuple):
 
     staging: Path
     counts: dict[str, int]
-    """As in the manifest."""
+    """The manifest's."""
     statistics: dict[str, tuple[str, ...]]
     """Configuration -> cells of the card's statistics table."""
     images: dict[str, str]
-    """As in the manifest."""
+    """The manifest's."""
 
 
 @task(cache_policy=NO_CACHE)

@@ -35,7 +35,7 @@ from tasks.storage.queries.benches.judged import JUDGE, answer_ids, embedded_jud
 from tasks.storage.tables import Store
 
 _ON_A_DISK = re.compile(r"[/\\~.]|[A-Za-z]:\\")
-"""How paths of a server's models begin."""
+"""Beginnings of paths of a server's models."""
 _WHOSE = ("judge", "judge_version", "protocol", "baseline", "draw")
 _BOARD = ("board", "agreement", "cards")
 WITH_ANSWERS = "with_answers"
@@ -209,7 +209,7 @@ def shown_verdicts(rows_of: RowsOf) -> Iterator[ShownSection]:
 
 
 def verdict_words(label: str | None, first: str, second: str) -> str:
-    """Who won, in words; `first` was shown first."""
+    """The winner in words; `first` was shown first."""
     if label is None:
         return "no verdict"
     if label == Label.TIE:
