@@ -21,12 +21,12 @@ from tests.tampered_release import BATTLE, BENCH, CHAT, rewrite, write_manifest
 
 def _rewrite(release, config, change):
     (shard,) = (release / config / "data").glob("*.parquet")
-    pq.write_table(change(pq.read_released(shard)), shard)
+    pq.write_table(change(pq.read_table(shard)), shard)
 
 
 def _ids(release):
     (shard,) = (release / "chat" / "data").glob("*.parquet")
-    return pq.read_released(shard, columns=["conversation_id"])["conversation_id"].to_pylist()
+    return pq.read_table(shard, columns=["conversation_id"])["conversation_id"].to_pylist()
 
 
 def _changes(old, new):

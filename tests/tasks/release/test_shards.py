@@ -112,7 +112,7 @@ def test_rows_show_no_image_one_or_several_in_any_order(store, images, rows, tmp
     ids = [[], [two, one], [], [one, one, two]]
     shown = rows["chat"][:4].with_columns(image_ids=pl.Series(ids, dtype=pl.List(pl.String)))
     (path,) = shards.write_shards("chat", [shown], images, tmp_path)
-    written = pq.read_released(path)["images"].to_pylist()
+    written = pq.read_table(path)["images"].to_pylist()
     assert [[each["bytes"] for each in row] for row in written] == [[stored[i] for i in row] for row in ids]
     assert [[each["path"] for each in row] for row in written] == [[f"{i}.png" for i in row] for row in ids]
 

@@ -47,7 +47,7 @@ def _no_card(release):
 
 
 def _without_features(release):
-    table = pq.read_released(release / CHAT)
+    table = pq.read_table(release / CHAT)
     pq.write_table(table.replace_schema_metadata(None), release / CHAT)
     reseal(release)
 
@@ -67,13 +67,13 @@ def _answered_bench(release):
 
 
 def _with_metadata(release):
-    table = pq.read_released(release / CHAT)
+    table = pq.read_table(release / CHAT)
     pq.write_table(table.replace_schema_metadata(table.schema.metadata | {b"author": b"alice"}), release / CHAT)
     reseal(release)
 
 
 def _with_comment(release):
-    table = pq.read_released(release / CHAT)
+    table = pq.read_table(release / CHAT)
     schema = table.schema.set(1, table.schema.field(1).with_metadata({b"comment": HOME}))
     pq.write_table(table.cast(schema), release / CHAT)
     reseal(release)
@@ -86,7 +86,7 @@ def _with_bytes_between(release):
 
 
 def _plain(release, shard=CHAT):
-    pq.write_table(pq.read_released(release / shard), release / shard, compression="none", write_statistics=False)
+    pq.write_table(pq.read_table(release / shard), release / shard, compression="none", write_statistics=False)
 
 
 def _edited(release, name, old, new):

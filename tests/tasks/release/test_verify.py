@@ -175,7 +175,7 @@ def test_an_image_path_that_is_no_content_id_is_found(own_release, path):
 
 
 def test_a_benchmark_prompt_in_chat_is_found(own_release):
-    (item,) = pq.read_released(own_release / "bench/data/train-00000-of-00001.parquet").to_pylist()
+    (item,) = pq.read_table(own_release / "bench/data/train-00000-of-00001.parquet").to_pylist()
     answered = [*item["turns"], {"role": "assistant", "content": "It is a cat.", "images": []}]
     change_row(own_release, CHAT, conversation=answered, images=item["images"])
     (problem,) = problems_of(own_release)
