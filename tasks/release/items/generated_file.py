@@ -3,7 +3,7 @@
 The key is public: whoever wants items that nobody has seen makes a benchmark of another seed or capability.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 
 import polars as pl
 
@@ -12,6 +12,7 @@ from schemas.policy import Policy
 from schemas.release import ReleasedGenerated
 from tasks.providers import EMBEDDED, MAKERS
 from tasks.release.contents import forbidden_data, personal_data, sound_items, wrong_identifiers, wrong_texts
+from tasks.release.items.shown_words import LETTERS, named_letters
 from tasks.release.registered import (
     OpenRelease,
     ReleasePart,
@@ -28,7 +29,6 @@ from tasks.storage.tables import Store, frame_of
 
 TABLE = "generated"
 GENERATED = path_in_release(TABLE)
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def write_generated(unsealed: Unsealed) -> Stated:
@@ -110,11 +110,6 @@ def shown_generated(rows_of: RowsOf) -> Iterator[ShownSection]:
         texts += [("Not seen in the image", "", unseen)] * bool(unseen)
         question = named_letters(row["question"], row["options"])
         yield ShownSection("Item made on demand", facts, [*texts, ("Question", f"key {row['key']}", question)])
-
-
-def named_letters(question: str, options: Sequence[str]) -> str:
-    """A question with its options, one a line."""
-    return "\n".join([question, *(f"{LETTERS[place]}. {option}" for place, option in enumerate(options))])
 
 
 GENERATED_ITEMS = ReleasePart(

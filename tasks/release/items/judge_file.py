@@ -8,13 +8,14 @@ from typing import Any
 import polars as pl
 
 from schemas.judge_release import JUDGE_FILES, SLICE_PROMPTS_MIN
-from schemas.judging import STAND_IN, Label
+from schemas.judging import STAND_IN
 from schemas.policy import Policy
 from schemas.release import Manifest
 from tasks.release.contents import forbidden_data, wrong_texts
 from tasks.release.core_parts import wrong_board
 from tasks.release.dataset_card import render_card
 from tasks.release.identifiers import identifiers
+from tasks.release.items.shown_words import verdict_words
 from tasks.release.registered import (
     JUDGE_FOLDER,
     RELEASED_TABLES,
@@ -206,16 +207,6 @@ def shown_verdicts(rows_of: RowsOf) -> Iterator[ShownSection]:
     ]
     if texts:
         yield ShownSection("Verdicts", texts=texts, beside=True)
-
-
-def verdict_words(label: str | None, first: str, second: str) -> str:
-    """The winner in words; `first` was shown first."""
-    if label is None:
-        return "no verdict"
-    if label == Label.TIE:
-        return "tie"
-    winner = first if label in (Label.A_BETTER, Label.A_MUCH_BETTER) else second
-    return f"{winner} is {'much ' if label in (Label.A_MUCH_BETTER, Label.B_MUCH_BETTER) else ''}better"
 
 
 JUDGE_BOARD = ReleasePart(
