@@ -1,4 +1,4 @@
-"""What the core is given of the products: written and generated benchmarks, judges, what people reviewed.
+"""Gives the core what the products add: written and generated benchmarks, judges, what people reviewed.
 
 Each function first looks whether the store (or the release) has the product's tables, so that a plain run imports none
 of them.

@@ -30,12 +30,12 @@ def sft(
     file_format: Annotated[FileFormat, typer.Option("--file-format", help="File format.")] = FileFormat.JSONL,
 ) -> None:
     """Training data for fine-tuning: conversations of the best models, drawn with a seed, and their images."""
-    from tasks.export.destination import begin, destination
+    from tasks.export.destination import destination, record_export
     from tasks.export.sft import export_sft
     from tasks.release.fetched import fetched_of_store, read_manifest
 
     with fetched_of_store(release) as (folder, store), destination(out) as made:
-        begin(store, out, ExportKind.SFT, read_manifest(folder).version, True, datetime.now(UTC))
+        record_export(store, out, ExportKind.SFT, read_manifest(folder).version, True, datetime.now(UTC))
         done = export_sft(folder, made, selection, example_format, file_format)
     print(f"{out}: {done['examples']:,} examples, {done['images']:,} images")
 
@@ -47,11 +47,11 @@ def dataset(
 ) -> None:
     """Chat, battle and bench with the columns of a published dataset, for code that loads that dataset."""
     from tasks.export.compat import EXPORTS
-    from tasks.export.destination import begin, destination
+    from tasks.export.destination import destination, record_export
     from tasks.release.fetched import fetched_of_store, read_manifest
 
     with fetched_of_store(release) as (folder, store), destination(out) as made:
-        begin(store, out, ExportKind.DATASET, read_manifest(folder).version, True, datetime.now(UTC))
+        record_export(store, out, ExportKind.DATASET, read_manifest(folder).version, True, datetime.now(UTC))
         done, all_rows = EXPORTS[compat](folder, made), read_manifest(folder).counts
     print(f"{out}: " + ", ".join(f"{name} {rows:,}" for name, rows in done.items()))
     left_out = {name: all_rows[name] - rows for name, rows in done.items() if all_rows[name] > rows}

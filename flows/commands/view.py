@@ -138,12 +138,12 @@ def _compared(against: str, folder: Path, store: object) -> "Comparison":
 def _export(place: str, source: "Source", folder: Path, rows_max: int, comparison: "Comparison | None") -> None:
     from schemas.export import ExportKind
     from tasks.explore.static_pages import export_pages
-    from tasks.export.destination import begin
+    from tasks.export.destination import record_export
     from tasks.release.fetched import store_of
 
     if not source.private:
         part = source.listing.height > rows_max
-        begin(store_of(place), str(folder), ExportKind.PAGES, source.title, part, datetime.now(UTC))
+        record_export(store_of(place), str(folder), ExportKind.PAGES, source.title, part, datetime.now(UTC))
     rows = export_pages(source, folder, rows_max, comparison)
     every = source.listing.height
     sample = f", sampled evenly over topics from {every:,}" if rows < every else ""

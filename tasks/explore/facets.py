@@ -1,4 +1,4 @@
-"""What a page asks of the listing: the query in its address, the rows that match, and counts of each further choice."""
+"""Queries of the listing: the filter in an address, the rows that match, and counts of each further choice."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -87,29 +87,29 @@ VALUES_MAX = 200
 """Values of a facet that are listed, most frequent first."""
 
 
-class Count(NamedTuple):
-    """How many rows have a value of a facet."""
+class FacetCount(NamedTuple):
+    """Number of rows that have a value of a facet."""
 
     value: str
     rows: int
     chosen: bool
 
 
-class Found(NamedTuple):
+class FoundRows(NamedTuple):
     """The rows of a query."""
 
     total: int
     """Number of all matching rows."""
     rows: pl.DataFrame
-    """Those of the page."""
+    """Rows of the page."""
     page: int
     """The page that is shown: the last one when the query asks for a later one."""
     pages: int
-    counts: dict[Facet, list[Count]]
+    counts: dict[Facet, list[FacetCount]]
     """Facet -> its values, most frequent first; facets without values are left out."""
 
 
-def find(listing: pl.DataFrame, query: Query) -> Found:
+def find(listing: pl.DataFrame, query: Query) -> FoundRows:
     """The page of matching rows, and the counts of all facets."""
     every = pl.repeat(True, listing.height, eager=True, dtype=pl.Boolean)
     masks = _masks(listing, query)
@@ -122,7 +122,7 @@ def find(listing: pl.DataFrame, query: Query) -> Found:
         among = reduce(and_, (mask for name, mask in masks.items() if name != facet.name), every)
         if values := _counts(listing, facet, among, query.chosen.get(facet.name, ())):
             counts[facet] = values
-    return Found(places.len(), rows, page, pages, counts)
+    return FoundRows(places.len(), rows, page, pages, counts)
 
 
 def matching(listing: pl.DataFrame, query: Query) -> pl.Series:
@@ -156,10 +156,10 @@ def _holding(listing: pl.DataFrame, search: str) -> pl.Series:
     return listing["searched"].str.contains(search.lower(), literal=True).fill_null(False)
 
 
-def _counts(listing: pl.DataFrame, facet: Facet, among: pl.Series, chosen: tuple[str, ...]) -> list[Count]:
+def _counts(listing: pl.DataFrame, facet: Facet, among: pl.Series, chosen: tuple[str, ...]) -> list[FacetCount]:
     values = listing.select(facet.column).filter(among).to_series()
     values = (values.explode() if facet.many else values).drop_nulls()
     counted = values.value_counts().with_columns(pl.col(facet.column).cast(pl.String))
     ordered = counted.sort("count", facet.column, descending=[True, False])
-    found = {value: Count(value, rows, value in chosen) for value, rows in ordered.head(VALUES_MAX).iter_rows()}
-    return [*found.values(), *(Count(value, 0, True) for value in chosen if value not in found)]
+    found = {value: FacetCount(value, rows, value in chosen) for value, rows in ordered.head(VALUES_MAX).iter_rows()}
+    return [*found.values(), *(FacetCount(value, 0, True) for value in chosen if value not in found)]

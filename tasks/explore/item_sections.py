@@ -10,8 +10,7 @@ from tasks.bench.written.written_items import current
 from tasks.explore.masking import masked_parts, spans_of
 from tasks.explore.source import Section, Text
 from tasks.explore.tolerant import TolerantTables
-from tasks.release.items.generated_file import named_letters
-from tasks.release.items.judge_file import verdict_words
+from tasks.release.items.shown_words import named_letters, verdict_words
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store
 

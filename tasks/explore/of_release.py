@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from schemas.release import CONFIGS, KEYS
 from tasks.explore import listing
 from tasks.explore.release_listing import IMAGE_ID, release_rows
-from tasks.explore.source import Gone, Item, Message, Part, Reason, Section, ShownImage, Side, Text
+from tasks.explore.source import Gone, Item, Message, Reason, Section, ShownImage, ShownSide, Stretch, Text
 from tasks.release.registered import ReleasePart, path_in_release
 
 _KINDS = {"chat": listing.CONVERSATION, "battle": listing.BATTLE, "bench": listing.PROMPT, "failures": listing.FAILURE}
@@ -85,7 +85,7 @@ class OfRelease:
         return {prompt: bench for rows in named for prompt, bench in rows.select("question_id", "bench").iter_rows()}
 
     def _sections(self, prompt: str) -> list[Section]:
-        """What products say about one prompt."""
+        """Sections of products about one prompt."""
 
         def rows_of(table: str) -> list[dict[str, Any]]:
             rows = self._tables.get(table, pl.DataFrame())
@@ -95,7 +95,7 @@ class OfRelease:
             Section(
                 found.title,
                 [*found.facts],
-                [Text(label, note, [Part(text)]) for label, note, text in found.texts],
+                [Text(label, note, [Stretch(text)]) for label, note, text in found.texts],
                 found.beside,
             )
             for part in self._of_products
@@ -188,7 +188,7 @@ class OfRelease:
             sides=list(_sides(config, row)),
             images=[ShownImage(image_id, "") for image_id in shown["image_ids"]],
             vote=shown["vote"] or "",
-            vote_reason=[Part(row["vote_reason"])] if row.get("vote_reason") else [],
+            vote_reason=[Stretch(row["vote_reason"])] if row.get("vote_reason") else [],
             facts=_facts(shown, row),
             sections=self._sections(shown["id"]) if config == "bench" else [],
         )
@@ -212,11 +212,11 @@ class OfRelease:
         return {}
 
 
-def _sides(config: str, row: Mapping[str, Any]) -> Iterator[Side]:
+def _sides(config: str, row: Mapping[str, Any]) -> Iterator[ShownSide]:
     models = {"chat": ["model"], "battle": ["model_a", "model_b"]}.get(config, [])
     for place, column in enumerate(_TEXTS[config]):
         model = row[models[place]] if models else ""
-        yield Side(model, [Message(turn["role"], [Part(turn["content"])]) for turn in row[column]])
+        yield ShownSide(model, [Message(turn["role"], [Stretch(turn["content"])]) for turn in row[column]])
 
 
 def _facts(shown: Mapping[str, Any], row: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ import polars as pl
 from tasks.explore.item_sections import has_masked, sections_of_item
 from tasks.explore.listing import BATTLE, CONVERSATION, SIDE, item_key
 from tasks.explore.masking import blurred_images, masked_parts, spans_of
-from tasks.explore.source import Box, Gone, Item, Message, Part, Reason, ShownImage, Side
+from tasks.explore.source import Box, Gone, Item, Message, Reason, ShownImage, ShownSide, Stretch
 from tasks.explore.store_listing import store_listing
 from tasks.explore.tolerant import TolerantTables, narrowed
 from tasks.runtime.untrusted import one_line
@@ -88,7 +88,7 @@ class OfStore:
         return frozenset(self.listing["image_ids"].explode().drop_nulls().unique())
 
     def hidden_image(self, image_id: str) -> str:
-        """Why an image is blurred; empty when it is not. What was not measured is blurred."""
+        """The reason for which an image is blurred; empty when it is not. What was not measured is blurred."""
         return self._blurred.get(image_id, _NOT_MEASURED)
 
     def image(self, image_id: str) -> bytes | None:
@@ -139,8 +139,8 @@ class OfStore:
         battle = self._tables.read("battles", names).filter(battle_id=row["id"])
         return list(battle.select(names[1:]).row(0))
 
-    def _vote_reason(self, row: Mapping[str, Any], opened: bool) -> list[Part]:
-        """What the voter wrote, masked like any message; nothing for what is not a battle."""
+    def _vote_reason(self, row: Mapping[str, Any], opened: bool) -> list[Stretch]:
+        """The voter's reason, masked like any message; nothing for what is not a battle."""
         if row["kind"] != BATTLE:
             return []
         votes = self._tables.read("battles", ["battle_id", "vote_reason", "vote_reason_id"]).filter(battle_id=row["id"])
@@ -150,7 +150,7 @@ class OfStore:
         spans = spans_of(self._tables, pl.Series([content_id], dtype=pl.String))
         return masked_parts(text, spans.get(content_id), opened)
 
-    def _sides(self, narrow: Store, row: Mapping[str, Any], opened: bool) -> list[Side]:
+    def _sides(self, narrow: Store, row: Mapping[str, Any], opened: bool) -> list[ShownSide]:
         stored = {each["conversation_id"]: each for each in narrow.read("conversations").iter_rows(named=True)}
         spans = spans_of(
             TolerantTables(self._store),
@@ -199,7 +199,7 @@ class OfStore:
         return self._tables.read("ratings")
 
     def reasons(self) -> list[Reason]:
-        """Why lines were dropped or rejected, most frequent first."""
+        """Reasons for which lines were dropped or rejected, most frequent first."""
         return self._reasons
 
     @cached_property
@@ -226,7 +226,7 @@ def _words(rejects: pl.DataFrame, reason: str) -> tuple[str, ...]:
 
 def _side(
     row: Mapping[str, Any], decided: Mapping[str, Any] | None, spans: Mapping[str, Sequence[Span] | None], opened: bool
-) -> Side:
+) -> ShownSide:
     messages = [
         Message(turn["role"], masked_parts(turn["content"], spans.get(turn["text_id"]), opened))
         for turn in row["turns"]
@@ -234,7 +234,7 @@ def _side(
     outcome = (
         "not decided" if decided is None else "kept" if decided["keep"] else "held" if decided["held"] else "dropped"
     )
-    return Side(row["model"], messages, outcome, tuple(decided["reasons"]) if decided else ())
+    return ShownSide(row["model"], messages, outcome, tuple(decided["reasons"]) if decided else ())
 
 
 def _face_boxes(narrow: Store, image_id: str) -> list[Box]:

@@ -12,8 +12,8 @@ from schemas.release_diff import ReleaseDiff, RowChange
 from tasks.explore import topic_map
 from tasks.explore.facets import Query, find, matching
 from tasks.explore.listing import BATTLE, CONVERSATION, FACETS, FAILURE, PROMPT, item_key
-from tasks.explore.source import Part, Source
-from tasks.explore.summaries import MODELS_MAX, OVERALL, board, dropped, pairs, slices
+from tasks.explore.source import Source, Stretch
+from tasks.explore.summaries import MODELS_MAX, OVERALL, dropped, pair_counts, shown_board, slices
 from tasks.runtime.untrusted import one_line
 
 STATIC = Path(__file__).with_name("static")
@@ -60,7 +60,7 @@ class Links(Protocol):
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `curate diff` found between an earlier release and the one that is shown."""
+    """The difference that `curate diff` found between an earlier release and the one that is shown."""
 
     against: str
     """Version of the earlier release."""
@@ -78,7 +78,7 @@ class Pages:
         """`sample`: rows of the listing that are shown in place of all; boards still count all votes."""
         self._source, self._links, self._comparison, self._sample = source, links, comparison, sample
         self.opened = 0
-        """How often masked content was asked for."""
+        """Number of times that masked content was asked for."""
         self.more_tabs: list[tuple[str, str]] = []
         """(name, address) of pages that others add to the server."""
 
@@ -124,16 +124,16 @@ class Pages:
         ratings = self._source.boards()
         every = slices(ratings)
         name = name if name in every else next(iter(every), OVERALL)
-        rows = board(ratings, name) if every else []
+        rows = shown_board(ratings, name) if every else []
         models = [row.model for row in rows][:MODELS_MAX]
-        votes = pairs(self._source.listing, name)
+        votes = pair_counts(self._source.listing, name)
         return self._page(
             "boards.html", "Leaderboards", slices=every, slice=name, board=rows, models=models, pairs=votes,
             query=Query(),
         )  # fmt: skip
 
     def dropped(self) -> str:
-        """What was dropped, with examples."""
+        """The page of reasons for dropping, with examples."""
         return self._page("dropped.html", "Dropped", reasons=dropped(self._source), query=Query())
 
     def compare(self) -> str | None:
@@ -180,7 +180,7 @@ class Pages:
         return {"title": heading, "heading": heading, "tabs": tabs, "note": note, "footer": footer}
 
 
-def _shortened(parts: Sequence[Part], whole: bool) -> list[Part]:
+def _shortened(parts: Sequence[Stretch], whole: bool) -> list[Stretch]:
     left, found = LONG_CHARACTERS, []
     for part in parts:
         found.append(part if whole else part._replace(text=part.text[:left]))
@@ -188,7 +188,7 @@ def _shortened(parts: Sequence[Part], whole: bool) -> list[Part]:
     return found
 
 
-def _is_long(parts: Sequence[Part]) -> bool:
+def _is_long(parts: Sequence[Stretch]) -> bool:
     return sum(len(part.text) for part in parts) > LONG_CHARACTERS
 
 

@@ -47,7 +47,7 @@ class ServedLinks:
         return f"/items/{key}"
 
     def opening(self, key: str) -> str:
-        """Where to ask for the masked content of an item."""
+        """The address at which to ask for the masked content of an item."""
         return f"/items/{key}/open"
 
     def image(self, image_id: str, opened: bool) -> str:
@@ -63,7 +63,7 @@ class ServedLinks:
         return "/boards" + (f"?slice={quote(name)}" if name else "")
 
     def dropped(self) -> str:
-        """What was dropped."""
+        """The page of reasons for dropping."""
         return "/dropped"
 
     def compare(self) -> str:

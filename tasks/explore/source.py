@@ -1,4 +1,4 @@
-"""What pages show of a store or a release: the listing, one item, one image, boards. `Source` is what both offer."""
+"""A store or a release as pages see it: the listing, one item, one image, boards. Both offer a `Source`."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 import polars as pl
 
 
-class Part(NamedTuple):
+class Stretch(NamedTuple):
     """A stretch of a message."""
 
     text: str
@@ -18,7 +18,7 @@ class Message(NamedTuple):
     """One message of a side."""
 
     role: str
-    parts: list[Part]
+    parts: list[Stretch]
 
 
 class Text(NamedTuple):
@@ -26,13 +26,13 @@ class Text(NamedTuple):
 
     label: str
     note: str
-    """Who wrote it, or what became of it."""
-    parts: list[Part]
+    """The author, or the state of the text."""
+    parts: list[Stretch]
 
 
 @dataclass(frozen=True)
 class Section:
-    """What a benchmark adds to an item."""
+    """A benchmark's part of the page of an item."""
 
     title: str
     facts: list[tuple[str, str]] = field(default_factory=list)
@@ -57,14 +57,14 @@ class ShownImage(NamedTuple):
 
     image_id: str
     hidden: str
-    """Why it is blurred; empty when it is not."""
+    """The reason for which it is blurred; empty when it is not."""
     width: int = 0
     height: int = 0
     boxes: tuple[Box, ...] = ()
 
 
 @dataclass(frozen=True)
-class Side:
+class ShownSide:
     """One conversation with one model; a benchmark prompt has no model."""
 
     model: str
@@ -80,15 +80,15 @@ class Item:
     key: str
     kind: str
     item_id: str
-    sides: list[Side]
+    sides: list[ShownSide]
     images: list[ShownImage]
     vote: str = ""
-    vote_reason: list[Part] = field(default_factory=list)
-    """What the voter wrote about the vote."""
+    vote_reason: list[Stretch] = field(default_factory=list)
+    """The voter's own words about the vote."""
     facts: list[tuple[str, str]] = field(default_factory=list)
     """(name, value) pairs, such as the day."""
     evidence: list[str] = field(default_factory=list)
-    """Why it was kept or dropped, in sentences."""
+    """Reasons for which it was kept or dropped, in sentences."""
     twins: list[tuple[str, str]] = field(default_factory=list)
     """(key, how it is alike) of items that it repeats."""
     battle: str = ""
@@ -96,7 +96,7 @@ class Item:
     twin_images: list[ShownImage] = field(default_factory=list)
     """Images of the conversation that it repeats."""
     sections: list[Section] = field(default_factory=list)
-    """What benchmarks say about it."""
+    """Sections of benchmarks."""
     has_hidden: bool = False
     """Whether something is masked or blurred until somebody asks for it."""
 
@@ -109,14 +109,14 @@ def blinded(item: Item, swapped: bool) -> Item:
         key=item.key,
         kind=item.kind,
         item_id="",
-        sides=[Side(name, side.messages) for name, side in zip(names, sides, strict=True)],
+        sides=[ShownSide(name, side.messages) for name, side in zip(names, sides, strict=True)],
         images=item.images,
         has_hidden=item.has_hidden,
     )
 
 
 class Reason(NamedTuple):
-    """Why lines of the logs are not released."""
+    """A reason for which lines of the logs are not released."""
 
     reason: str
     outcome: str
@@ -125,7 +125,7 @@ class Reason(NamedTuple):
     """Lines of the logs, by the first reason that fired."""
     meaning: str
     evidence: tuple[str, ...] = ()
-    """Of rejected lines: details in a few fixed words, most frequent first."""
+    """Details of rejected lines, in a few fixed words, most frequent first."""
 
 
 class Gone(Exception):
@@ -158,13 +158,13 @@ class Source(Protocol):
         """An encoded image that an item of the listing shows; None for any other id."""
 
     def hidden_image(self, image_id: str) -> str:
-        """Why an image is blurred; empty when it is not."""
+        """The reason for which an image is blurred; empty when it is not."""
 
     def boards(self) -> pl.DataFrame:
         """Rows of `schemas.rating.Rating`."""
 
     def reasons(self) -> list[Reason]:
-        """Why lines were dropped or rejected, most frequent first; empty for a release."""
+        """Reasons for which lines were dropped or rejected, most frequent first; empty for a release."""
 
     def evidence(self, ids: list[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
         """(kind, id) -> why it was dropped, in sentences; empty for a release."""

@@ -31,7 +31,7 @@ class Rated(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """How often one model won against another, of the votes for either."""
+    """Wins, losses and ties of one model against another."""
 
     wins: int
     losses: int
@@ -56,7 +56,7 @@ def slices(ratings: pl.DataFrame) -> list[str]:
     return sorted(ratings["slice"].unique(), key=lambda name: (name != OVERALL, ":" in name, name))
 
 
-def board(ratings: pl.DataFrame, name: str) -> list[Rated]:
+def shown_board(ratings: pl.DataFrame, name: str) -> list[Rated]:
     """The board of a slice, best model first."""
     rows = ratings.filter(slice=name).sort("rating", "model", descending=[True, False])
     if rows.is_empty():
@@ -85,7 +85,7 @@ def board(ratings: pl.DataFrame, name: str) -> list[Rated]:
     ]
 
 
-def pairs(listing: pl.DataFrame, name: str) -> dict[tuple[str, str], Pair]:
+def pair_counts(listing: pl.DataFrame, name: str) -> dict[tuple[str, str], Pair]:
     """(model, opponent) -> votes of the slice's battles that are kept, in both orders."""
     votes = listing.filter(pl.col("kind").cast(pl.String) == BATTLE, _kept(), _in_slice(name)).select(
         a=pl.col("models").list.get(0, null_on_oob=True).cast(pl.String),

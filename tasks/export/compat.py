@@ -23,7 +23,7 @@ from tasks.signals.rules.markdown import markdown
 from tasks.storage.parquet import parquet_writer, read_parquet_groups
 from tasks.storage.tables import Store
 
-Row = Mapping[str, Any]
+ReleasedRow = Mapping[str, Any]
 _SHORT_ID = "23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _SHORT_ID_LENGTH = 22
 _LEVELS = [f"h{level}" for level in range(1, 7)]
@@ -36,7 +36,7 @@ FEATURES: dict[str, Features] = {
 """Configuration -> the published columns."""
 
 
-def published_row(config: str, row: Row) -> dict[str, Any]:
+def published_row(config: str, row: ReleasedRow) -> dict[str, Any]:
     """A released row with the published columns."""
     images = [{"bytes": image["bytes"], "path": f"{Path(image['path']).stem}.png"} for image in row["images"]]
     same = {name: row[name] for name in FEATURES[config] if name in row} | {"images": images}
@@ -51,7 +51,7 @@ def published_row(config: str, row: Row) -> dict[str, Any]:
     return same | {"judge": judge_name(row["judge"]), "conv_metadata": metadata}
 
 
-def _published(config: str, row: Row) -> bool:
+def _published(config: str, row: ReleasedRow) -> bool:
     """Whether the published dataset would have the row."""
     return bool(row["images"]) and not (config == "battle" and row["is_preset"])
 
@@ -72,7 +72,7 @@ def judge_name(judge: str | None) -> str | None:
     return f"arena_user_{letters}"
 
 
-def _side(side: str, messages: Sequence[Row], known: Row) -> dict[str, Any]:
+def _side(side: str, messages: Sequence[ReleasedRow], known: ReleasedRow) -> dict[str, Any]:
     counts = [markdown(message["content"]) for message in messages if message["role"] == "assistant"]
     totals = {name: sum(getattr(each, name) for each in counts) for name in type(markdown("")).model_fields}
     return {

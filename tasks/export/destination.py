@@ -1,4 +1,4 @@
-"""Where an export goes: a folder or an address such as s3://bucket/exports/sft, and the store's record of it.
+"""The place of an export: a folder or an address such as s3://bucket/exports/sft, and the store's record of it.
 
 The record lets a takedown name the export: one file each, `exported/….json`, written before the export, so that none is
 missed. One file for each lets several export at the same time, also while a run writes to the store. A later export to
@@ -71,7 +71,7 @@ def _unwritable(out: str, error: Exception) -> BadInput:
 _FOLDER = "exported"
 
 
-def begin(store: Store | None, out: str, kind: ExportKind, version: str, part: bool, now: datetime) -> None:
+def record_export(store: Store | None, out: str, kind: ExportKind, version: str, part: bool, now: datetime) -> None:
     """Record that an export will be at `out`; a release outside of a store (None) has no record.
 
     Raises StoreUnwell when the record cannot be written.

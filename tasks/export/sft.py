@@ -176,7 +176,7 @@ DATASET_INFO = "dataset_info.json"
 
 
 def dataset_info(form: FileFormat) -> dict[str, Any]:
-    """What LLaMA-Factory wants to know of a folder: its data set `train`."""
+    """LLaMA-Factory's description of a folder: its data set `train`."""
     columns = {"messages": "conversations", "images": "images"}
     return {"train": {"file_name": f"train.{form}", "formatting": "sharegpt", "columns": columns}}
 

@@ -10,7 +10,7 @@ from schemas.errors import BadInput, HubError, ReleaseConflict
 from schemas.publication import RepoUpload, UploadPlan
 from tasks.publish.hub import KIND, Content, Remote, commit_title, digest, require_ours, require_write
 from tasks.publish.plan import managed, of_config
-from tasks.publish.records import begin, end, unfinished
+from tasks.publish.records import record_commits, record_publication, unfinished
 from tasks.release.build import CARD, WITHDRAWN, is_site_file
 from tasks.runtime.progress import progress
 from tasks.storage.tables import Store
@@ -193,8 +193,8 @@ def publish_release(
         require_unchanged(release, upload.sha256)
     pushes = check_hub(api, release, plan, store, site)
     if store:
-        begin(store, plan, now)
+        record_publication(store, plan, now)
     commits = {push.repo: there or push.run() for push, there in pushes.items()}
     if store:
-        end(store, plan, commits, now)
+        record_commits(store, plan, commits, now)
     return commits

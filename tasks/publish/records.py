@@ -19,13 +19,13 @@ _FOLDER = "published"
 _UNKNOWN = ""
 
 
-def begin(store: Store, plan: UploadPlan, now: datetime) -> None:
+def record_publication(store: Store, plan: UploadPlan, now: datetime) -> None:
     """Record that a version may be on the Hub from now on."""
     known = {row.repo for row in of_version(store, plan.version) if row.revision == plan.revision}
-    end(store, plan, {upload.repo: _UNKNOWN for upload in plan.uploads if upload.repo not in known}, now)
+    record_commits(store, plan, {upload.repo: _UNKNOWN for upload in plan.uploads if upload.repo not in known}, now)
 
 
-def end(store: Store, plan: UploadPlan, commits: dict[str, str], now: datetime) -> None:
+def record_commits(store: Store, plan: UploadPlan, commits: dict[str, str], now: datetime) -> None:
     """Record the commits of a publication by repository."""
     about = plan.model_dump(include={"version", "public", "accepted_embedded"})
     about |= {"revision": plan.revision, "published_at": now}

@@ -34,7 +34,7 @@ _USER = r"^[0-9a-f]{24}$"
 IMAGE_NAME = re.compile(r"[0-9a-f]{32}\.(?:png|jpeg)")
 """Name of a released image: content id and format."""
 CONTENT_ID_DIGITS = 32
-Row = Mapping[str, Any]
+_Row = Mapping[str, Any]
 
 
 def forbidden_data(policy: Policy) -> frozenset[str]:
@@ -63,7 +63,7 @@ def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> I
             yield from _image(image["path"], image["bytes"])
 
 
-def _values(config: str, row: Row) -> Iterator[str]:
+def _values(config: str, row: _Row) -> Iterator[str]:
     """Problems of values that have the right type and are still impossible."""
     named = f"row {row[KEYS[config]]!r}"
     if row.get("winner", "tie") not in WINNERS.values():
@@ -135,7 +135,7 @@ def _shown(turns: list[dict[str, Any]]) -> Iterator[tuple[str, int, int]]:
     return ((turn["content"], each["image"], each["character"]) for turn in turns for each in turn["images"] or ())
 
 
-def _turns(row: Row) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def _turns(row: _Row) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     return ((column, row[column]) for column in _TURNS if column in row)
 
 

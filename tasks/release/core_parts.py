@@ -7,7 +7,7 @@ prompt has a topic. `bench/runners` has the benchmark for lmms-eval and inspect_
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import polars as pl
 
@@ -18,6 +18,7 @@ from tasks.release.registered import (
     RUNNERS,
     OpenRelease,
     ReleasePart,
+    Stated,
     Unsealed,
     board_csv,
     path_in_release,
@@ -142,17 +143,17 @@ def _rows(folder: Path) -> Iterator[pl.DataFrame]:
                 yield group.select(config=pl.lit(config), id=KEYS[config], topic_id=topic)
 
 
-def _write_boards(unsealed: Unsealed) -> dict[str, Any]:
+def _write_boards(unsealed: Unsealed) -> Stated:
     write_leaderboards(unsealed.store.read("ratings"), unsealed.folder)
-    return {}
+    return Stated()
 
 
-def _write_runners(unsealed: Unsealed) -> dict[str, Any]:
+def _write_runners(unsealed: Unsealed) -> Stated:
     for name, content in RUNNERS.items() if unsealed.counts["bench"] else ():
         path = unsealed.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")
-    return {}
+    return Stated()
 
 
 CORE_PARTS = (

@@ -13,12 +13,12 @@ from schemas.release import CONFIGS, Manifest, ReleasedColumn
 from schemas.row import arrow_schema
 from tasks.release.fetched import maker
 from tasks.release.identifiers import identifiers_in
-from tasks.release.registered import RELEASED_TABLES, columns_of, table_of
+from tasks.release.registered import RELEASED_TABLES, released_columns, table_of
 from tasks.release.shards import METADATA_KEY, feature_schema, features_of, shard_schema, shards
 from tasks.storage.parquet import read_parquet_schema
 
 READ_ERRORS = (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError)
-"""What readers raise for broken pages."""
+"""Errors that readers raise for broken pages."""
 _METADATA = {b"ARROW:schema", METADATA_KEY}
 _MAGIC_BYTES, _FOOTER_BYTES = 4, 8
 
@@ -26,7 +26,7 @@ _MAGIC_BYTES, _FOOTER_BYTES = 4, 8
 def declared_columns() -> dict[str, list[ReleasedColumn]]:
     """The columns that this version writes, by name of the table."""
     return {
-        name: columns_of(shard_schema(name) if name in CONFIGS else arrow_schema(table.row))
+        name: released_columns(shard_schema(name) if name in CONFIGS else arrow_schema(table.row))
         for name, table in RELEASED_TABLES.items()
     }
 
@@ -61,7 +61,7 @@ def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
         except (pa.ArrowException, OSError) as error:
             yield f"{name}: not a Parquet file that can be read ({type(error).__name__})"
             continue
-        if columns_of(found) != own.get(table):
+        if released_columns(found) != own.get(table):
             yield f"{name}: columns or their types differ from the declared ones"
         elif table in CONFIGS and not _has_features(found):
             yield f"{name}: its metadata does not tell `datasets` what the columns are"

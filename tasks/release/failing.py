@@ -1,4 +1,4 @@
-"""What chosen providers could not measure: the share of failures that holds a release, and what a release lacks."""
+"""Failures of chosen providers: the share of failures that holds a release, and what a release lacks."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _IDS = {MeasuredOn.DOCUMENTS: "document_id", MeasuredOn.PROMPT: "prompt_id"}
 
 
 class Asked(NamedTuple):
-    """What a run asked a provider for one signal."""
+    """Requests of a run to a provider for one signal."""
 
     provider: str
     items: int

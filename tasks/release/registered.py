@@ -1,4 +1,4 @@
-"""What a release holds: every table by its name and path, and the parts that write, check, compare and show files.
+"""Contents of a release: every table by its name and path, and the parts that write, check, compare and show files.
 
 A new released file is one entry of `RELEASED_TABLES` and one `ReleasePart`: of every release in `core_parts`, or of a
 product, which `flows/products.py` lists. Nothing else names it.
@@ -72,7 +72,7 @@ def table_paths() -> Iterator[str]:
         yield table.stem + (r"\.parquet" if table.csv_digits is None else r"\.(?:parquet|csv)")
 
 
-def columns_of(schema: pa.Schema) -> list[ReleasedColumn]:
+def released_columns(schema: pa.Schema) -> list[ReleasedColumn]:
     """Names and types of columns. List elements are called `element`, whether Arrow or Parquet named them."""
     return [ReleasedColumn(name=field.name, type=_ELEMENT.sub("list<element:", str(field.type))) for field in schema]
 
@@ -84,13 +84,22 @@ class Unsealed(NamedTuple):
     folder: Path
     """The staging folder; shards are in it."""
     counts: Mapping[str, int]
-    """As in the manifest."""
+    """The manifest's."""
     versions: Versions
     policy: Policy
     """The policy that made the decisions."""
     policy_hash: str
     with_answers: bool
     """Whether texts of answers and verdicts may leave the store."""
+
+
+class Stated(NamedTuple):
+    """Entries of the manifest about some files."""
+
+    judge: dict[str, str] = {}
+    """Judge, version, protocol, baseline and draw of the judge's board; empty without one."""
+    stand_ins: Sequence[str] = ()
+    """Embedded stand-ins that made what is in them."""
 
 
 class OpenRelease(NamedTuple):
@@ -106,7 +115,7 @@ class CardSection(NamedTuple):
     """A section of the card that is there only for some releases."""
 
     title: str
-    """Its heading, with `## `."""
+    """The heading, with `## `."""
     about: str
     """Words for it in a problem."""
     files: str
@@ -116,7 +125,7 @@ class CardSection(NamedTuple):
 
 
 class ShownSection(NamedTuple):
-    """What the page of a benchmark prompt says about it."""
+    """A section of the page of a benchmark prompt."""
 
     title: str
     facts: Sequence[tuple[str, str]] = ()
@@ -135,8 +144,8 @@ def _nothing(*_: object) -> Iterator[Any]:
     yield from ()
 
 
-def _says_nothing(_: Unsealed) -> dict[str, Any]:
-    return {}
+def _writes_nothing(_: Unsealed) -> Stated:
+    return Stated()
 
 
 @dataclass(frozen=True)
@@ -145,9 +154,8 @@ class ReleasePart:
 
     tables: tuple[str, ...] = ()
     """Names in `RELEASED_TABLES`."""
-    write: Callable[[Unsealed], Mapping[str, Any]] = _says_nothing
-    """Writes the files, where the store has something for them. Returns what the manifest says of them: `judge`, and
-    names that join `embedded_providers`."""
+    write: Callable[[Unsealed], Stated] = _writes_nothing
+    """Writes the files, where the store has something for them."""
     wrong: Callable[[OpenRelease], Iterator[str]] = _nothing
     """Problems, one line each, in files whose columns are the declared ones."""
     changed: Callable[[Path, Path], Iterator[str]] = _nothing
@@ -179,7 +187,7 @@ def board_csv(board: pl.DataFrame, digits: int = 2) -> str:
     return board.with_columns(safe, lists).write_csv(float_precision=digits)
 
 
-def read_table(folder: Path, table: str) -> pl.DataFrame | None:
+def read_released(folder: Path, table: str) -> pl.DataFrame | None:
     """The rows of a table that has one file; None when the release lacks it."""
     path = folder / path_in_release(table)
     return pl.concat(read_parquet_groups(path)) if path.is_file() else None
@@ -190,7 +198,7 @@ def changed_items(old: Path, new: Path, table: str, about: Iterable[str]) -> Ite
 
     `about`: words for the rows and for what may differ.
     """
-    before, after = read_table(old, table), read_table(new, table)
+    before, after = read_released(old, table), read_released(new, table)
     if before is None or after is None:
         return
     both = after.join(before, on="question_id", how="semi")

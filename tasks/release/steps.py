@@ -48,11 +48,11 @@ class Built(NamedTuple):
 
     staging: Path
     counts: dict[str, int]
-    """As in the manifest."""
+    """The manifest's."""
     statistics: dict[str, tuple[str, ...]]
     """Configuration -> cells of the card's statistics table."""
     images: dict[str, str]
-    """As in the manifest."""
+    """The manifest's."""
 
 
 @task(cache_policy=NO_CACHE)
@@ -127,9 +127,9 @@ def seal_release(
     unsealed = Unsealed(store, staging, built.counts, versions, policy, decided, settings.with_answers)
     made_of = [*CORE_PARTS, *parts]
     told = [part.write(unsealed) for part in made_of]
-    stand_ins = [*providers.stand_ins, *(name for each in told for name in each.get("embedded_providers", ()))]
+    stand_ins = [*providers.stand_ins, *(name for each in told for name in each.stand_ins)]
     manifest = _manifest(store, settings, providers, versions, gone, built, sorted(stand_ins), stored)
-    judge: dict[str, str] = next((each["judge"] for each in told if "judge" in each), {})
+    judge = next((each.judge for each in told if each.judge), {})
     manifest = manifest.model_copy(update={"judge": judge})
     sections = card_sections(staging, built.counts["bench"], made_of)
     card = dataset_card(manifest, gone, built.statistics, bench_evidence(store), sections)

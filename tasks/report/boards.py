@@ -257,7 +257,7 @@ def _by_class(ratings: pl.DataFrame, shares: pl.DataFrame) -> list[Part | None]:
 
 
 def _lengths(store: Store) -> Part | None:
-    """Who wins by the difference of length (WildVision's winner density)."""
+    """Wins by the difference of length (WildVision's winner density)."""
     table = store.read("length_differences").sort("low", nulls_last=False)
     bounded = table.drop_nulls(["low", "high"])
     if bounded.is_empty():

@@ -82,7 +82,7 @@ def _numbers(kept: Kept, battles: int, topics: pl.DataFrame, prompts: int) -> di
 
 
 def _vote_reasons(store: Store) -> dict[str, int]:
-    """How many kept votes have a released reason and a withheld one; nothing where no voter wrote any."""
+    """Numbers of kept votes with a released reason and with a withheld one; nothing where no voter wrote any."""
     slices = store.read_slices("decisions", ["item_kind", "keep", "vote_reason_withheld"])
     counts = Counter[str]()
     for rows in slices:

@@ -1,4 +1,4 @@
-"""What all figures are made of: their size and look, panels, rows with names, and SVG text with the same bytes twice.
+"""Elements of all figures: their size and look, panels, rows with names, and SVG text with the same bytes twice.
 
 Text stays text, so it can be selected, and the browser chooses fonts for any script. Names come from logs: they are
 never parsed as math (`$`), characters that XML forbids are removed, and matplotlib escapes the rest. Lengths are in

@@ -3,8 +3,7 @@
 The key is public: whoever wants items that nobody has seen makes a benchmark of another seed or capability.
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator
 
 import polars as pl
 
@@ -13,11 +12,13 @@ from schemas.policy import Policy
 from schemas.release import ReleasedGenerated
 from tasks.providers import EMBEDDED, MAKERS
 from tasks.release.contents import forbidden_data, personal_data, sound_items, wrong_identifiers, wrong_texts
+from tasks.release.items.shown_words import LETTERS, named_letters
 from tasks.release.registered import (
     OpenRelease,
     ReleasePart,
     RowsOf,
     ShownSection,
+    Stated,
     Unsealed,
     changed_items,
     path_in_release,
@@ -28,19 +29,18 @@ from tasks.storage.tables import Store, frame_of
 
 TABLE = "generated"
 GENERATED = path_in_release(TABLE)
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def write_generated(unsealed: Unsealed) -> dict[str, Any]:
+def write_generated(unsealed: Unsealed) -> Stated:
     """Write the file, if the release has such a prompt; names the capabilities whose makers were stand-ins."""
     store, forbidden = unsealed.store, forbidden_data(unsealed.policy)
     released = sorted(set(released_prompts(unsealed.folder)))
     items = store.read("generated_items").filter(pl.col("item_id").is_in(released)).sort("item_id")
     if items.is_empty():
-        return {}
+        return Stated()
     rows = [_row(item, forbidden) for item in _joined(store, items).iter_rows(named=True)]
     write_table(unsealed.folder, TABLE, frame_of(ReleasedGenerated, rows))
-    return {"embedded_providers": [name for name in MAKERS if any(getattr(row, name) == EMBEDDED for row in rows)]}
+    return Stated(stand_ins=[name for name in MAKERS if any(getattr(row, name) == EMBEDDED for row in rows)])
 
 
 def _joined(store: Store, items: pl.DataFrame) -> pl.DataFrame:
@@ -110,11 +110,6 @@ def shown_generated(rows_of: RowsOf) -> Iterator[ShownSection]:
         texts += [("Not seen in the image", "", unseen)] * bool(unseen)
         question = named_letters(row["question"], row["options"])
         yield ShownSection("Item made on demand", facts, [*texts, ("Question", f"key {row['key']}", question)])
-
-
-def named_letters(question: str, options: Sequence[str]) -> str:
-    """A question with its options, one a line."""
-    return "\n".join([question, *(f"{LETTERS[place]}. {option}" for place, option in enumerate(options))])
 
 
 GENERATED_ITEMS = ReleasePart(

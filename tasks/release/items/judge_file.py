@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from schemas.judge_release import JUDGE_FILES, SLICE_PROMPTS_MIN
-from schemas.judging import STAND_IN, Label
+from schemas.judging import STAND_IN
 from schemas.policy import Policy
 from schemas.release import Manifest
 from tasks.evaluate.released_texts import JUDGE, answer_ids, embedded_judge, released_judge_texts
@@ -16,6 +16,7 @@ from tasks.release.contents import forbidden_data, wrong_texts
 from tasks.release.core_parts import wrong_board
 from tasks.release.dataset_card import render_card
 from tasks.release.identifiers import identifiers
+from tasks.release.items.shown_words import verdict_words
 from tasks.release.registered import (
     JUDGE_FOLDER,
     RELEASED_TABLES,
@@ -24,8 +25,9 @@ from tasks.release.registered import (
     ReleasePart,
     RowsOf,
     ShownSection,
+    Stated,
     Unsealed,
-    read_table,
+    read_released,
     write_table,
 )
 from tasks.release.shards import released_prompts
@@ -34,7 +36,7 @@ from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store
 
 _ON_A_DISK = re.compile(r"[/\\~.]|[A-Za-z]:\\")
-"""How paths of a server's models begin."""
+"""Beginnings of paths of a server's models."""
 _WHOSE = ("judge", "judge_version", "protocol", "baseline", "draw")
 _BOARD = ("board", "agreement", "cards")
 WITH_ANSWERS = "with_answers"
@@ -42,12 +44,12 @@ WITH_ANSWERS = "with_answers"
 TABLES = {name: f"{JUDGE_FOLDER}/{name}" for name in JUDGE_FILES}
 
 
-def write_judge_files(unsealed: Unsealed) -> dict[str, Any]:
+def write_judge_files(unsealed: Unsealed) -> Stated:
     """Write the files, if the release has a judge's board. Returns whose board it is."""
     store = unsealed.store
     agreement = _named(store.read("judge_agreement"))
     if agreement.is_empty():
-        return {}
+        return Stated()
     order, descending = ["slice", "score", "model"], [False, True, False]
     frames = {
         "board": store.read("judge_ratings").sort(order, descending=descending, nulls_last=True),
@@ -59,7 +61,7 @@ def write_judge_files(unsealed: Unsealed) -> dict[str, Any]:
     for name, frame in frames.items():
         write_table(unsealed.folder, TABLES[name], frame)
     whose = dict(agreement.select(_WHOSE).row(0, named=True))
-    return {"judge": whose, "embedded_providers": embedded_judge(store)}
+    return Stated(whose, embedded_judge(store))
 
 
 def _named(agreement: pl.DataFrame) -> pl.DataFrame:
@@ -99,7 +101,7 @@ def wrong_judge_files(release: OpenRelease) -> Iterator[str]:
     ]
     yield from unlike
     if not unlike:
-        files = {name: rows for name, table in TABLES.items() if (rows := read_table(folder, table)) is not None}
+        files = {name: rows for name, table in TABLES.items() if (rows := read_released(folder, table)) is not None}
         yield from _wrong_tables(folder, manifest, files)
 
 
@@ -141,7 +143,7 @@ def _strangers(folder: Path, files: dict[str, pl.DataFrame]) -> Iterator[str]:
 
 def judge_section(release: Path, prompts: int) -> str:
     """The section, with an empty line at its end; empty without a board. `prompts`: those of `bench`."""
-    read = {name: read_table(release, f"{JUDGE_FOLDER}/{name}") for name in JUDGE_FILES}
+    read = {name: read_released(release, f"{JUDGE_FOLDER}/{name}") for name in JUDGE_FILES}
     files = {name: rows for name, rows in read.items() if rows is not None}
     if not files:
         return ""
@@ -205,16 +207,6 @@ def shown_verdicts(rows_of: RowsOf) -> Iterator[ShownSection]:
     ]
     if texts:
         yield ShownSection("Verdicts", texts=texts, beside=True)
-
-
-def verdict_words(label: str | None, first: str, second: str) -> str:
-    """Who won, in words; `first` was shown first."""
-    if label is None:
-        return "no verdict"
-    if label == Label.TIE:
-        return "tie"
-    winner = first if label in (Label.A_BETTER, Label.A_MUCH_BETTER) else second
-    return f"{winner} is {'much ' if label in (Label.A_MUCH_BETTER, Label.B_MUCH_BETTER) else ''}better"
 
 
 JUDGE_BOARD = ReleasePart(

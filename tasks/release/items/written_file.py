@@ -35,10 +35,11 @@ from tasks.release.registered import (
     ReleasePart,
     RowsOf,
     ShownSection,
+    Stated,
     Unsealed,
     changed_items,
     path_in_release,
-    read_table,
+    read_released,
     write_table,
 )
 from tasks.release.shards import released_prompts, shards
@@ -52,13 +53,13 @@ TABLE = "written"
 ITEMS = path_in_release(TABLE)
 
 
-def write_items(unsealed: Unsealed) -> dict[str, Any]:
+def write_items(unsealed: Unsealed) -> Stated:
     """Write the file, if the release has such a prompt."""
     released = set(released_prompts(unsealed.folder))
     rows = _rows(unsealed.store, unsealed.versions, forbidden_data(unsealed.policy))
     if chosen := sorted((row for row in rows if row.question_id in released), key=lambda row: row.question_id):
         write_table(unsealed.folder, TABLE, frame_of(ReleasedItem, chosen))
-    return {}
+    return Stated()
 
 
 def _rows(store: Store, versions: Versions, forbidden: Collection[str]) -> Iterator[ReleasedItem]:
@@ -189,7 +190,7 @@ _LISTED = 3
 
 def written_section(release: Path, prompts: int) -> str:
     """The card's section, with an empty line at its end; empty without written items."""
-    rows = read_table(release, "written")
+    rows = read_released(release, "written")
     if rows is None:
         return ""
     asked, of_bench = dict(_instructions(release)), dict[str, list[ItemFacts]]()

@@ -9,7 +9,15 @@ import s3fs
 
 from schemas.errors import StoreUnwell
 from schemas.publication import RepoUpload, UploadPlan
-from tasks.publish.records import begin, end, forget, of_version, previous, publications, unfinished
+from tasks.publish.records import (
+    forget,
+    of_version,
+    previous,
+    publications,
+    record_commits,
+    record_publication,
+    unfinished,
+)
 from tasks.storage.lock import sweep
 from tasks.storage.tables import Store
 from tests.builders import NOON
@@ -50,8 +58,8 @@ def publish_many(root: str, number: int, start) -> None:
     start.wait()
     for n in range(EACH):
         for of in (plan(f"org/a{number}-{n}"), plan("org/shared")):
-            begin(store, of, NOON)
-            end(store, of, {upload.repo: "c" * 40 for upload in of.uploads}, NOON)
+            record_publication(store, of, NOON)
+            record_commits(store, of, {upload.repo: "c" * 40 for upload in of.uploads}, NOON)
 
 
 def test_of_those_who_publish_at_once_nobody_loses_a_record(root):
@@ -71,10 +79,10 @@ def test_of_those_who_publish_at_once_nobody_loses_a_record(root):
 
 def test_what_began_is_on_record_until_it_is_forgotten(root):
     store = Store.open(root)
-    begin(store, plan("org/a", "org/b"), NOON)
+    record_publication(store, plan("org/a", "org/b"), NOON)
     assert unfinished(store, plan("org/a", "org/b")) == {"org/a", "org/b"}
-    end(store, plan("org/a"), {"org/a": "c" * 40}, NOON)
-    begin(store, plan("org/a"), NOON)
+    record_commits(store, plan("org/a"), {"org/a": "c" * 40}, NOON)
+    record_publication(store, plan("org/a"), NOON)
     assert unfinished(store, plan("org/a", "org/b")) == {"org/b"}
     assert forget(store, VERSION, "org/a")
     assert not forget(store, VERSION, "org/a")
@@ -85,8 +93,8 @@ def test_what_began_is_on_record_until_it_is_forgotten(root):
 
 def test_a_preview_and_its_version_are_two_records(root):
     store = Store.open(root)
-    end(store, plan("org/a"), {"org/a": "1" * 40}, NOON)
-    end(store, plan("org/a", tag=None), {"org/a": "2" * 40}, NOON)
+    record_commits(store, plan("org/a"), {"org/a": "1" * 40}, NOON)
+    record_commits(store, plan("org/a", tag=None), {"org/a": "2" * 40}, NOON)
     assert {(row.revision, row.commit) for row in of_version(store, VERSION)} == {
         (VERSION, "1" * 40),
         (f"preview-{VERSION}", "2" * 40),
@@ -95,14 +103,14 @@ def test_a_preview_and_its_version_are_two_records(root):
 
 def test_a_run_that_tidies_the_store_leaves_the_records(root):
     store = Store.open(root)
-    begin(store, plan("org/a"), NOON)
+    record_publication(store, plan("org/a"), NOON)
     sweep(store)
     assert [row.repo for row in publications(store)] == ["org/a"]
 
 
 def test_a_record_that_cannot_be_read_is_one_line_and_not_a_version_less(tmp_path):
     store = Store.open(str(tmp_path))
-    begin(store, plan("org/a"), NOON)
+    record_publication(store, plan("org/a"), NOON)
     Path(tmp_path / "published/org/a/1.0.0.json").write_text("{}")
     with pytest.raises(StoreUnwell, match=r"'published/org/a/1\.0\.0\.json' cannot be read"):
         of_version(store, VERSION)
@@ -110,6 +118,6 @@ def test_a_record_that_cannot_be_read_is_one_line_and_not_a_version_less(tmp_pat
 
 def test_half_a_record_of_a_killed_writer_is_none(tmp_path):
     store = Store.open(str(tmp_path))
-    begin(store, plan("org/a"), NOON)
+    record_publication(store, plan("org/a"), NOON)
     Path(tmp_path / f"published/org/a/1.0.0.json.{os.getpid()}.tmp").write_text("{")
     assert [row.repo for row in publications(store)] == ["org/a"]

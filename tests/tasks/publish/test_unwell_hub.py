@@ -12,7 +12,7 @@ import pytest
 from flows.products import parts_of_release
 from schemas.errors import HubError
 from tasks.publish.plan import plan_upload
-from tasks.publish.records import begin, forget, of_version
+from tasks.publish.records import forget, of_version, record_publication
 from tests.builders import NOON
 from tests.hub_server import TOKEN, LoopbackHub
 from tests.small_store import manifest_of
@@ -68,7 +68,7 @@ def test_a_run_that_ended_after_the_tag_is_completed_by_the_next(hub, publish, s
     publish()
     release = Path(store.root) / "releases" / "1.0.0"
     forget(store, "1.0.0", REPO)
-    begin(store, plan_upload(release, REPO, parts_of_release, False, False, False), NOON)
+    record_publication(store, plan_upload(release, REPO, parts_of_release, False, False, False), NOON)
     commits = publish()
     assert [row.commit for row in of_version(store, "1.0.0")] == [commits[REPO]]
     assert hub.repos[REPO].messages.count("Version 1.0.0") == 1

@@ -39,7 +39,7 @@ def test_findings_are_masked_until_asked_and_verdicts_become_a_precision_with_it
     ada.give("false_alarm", "text_pii")
     path, fields, html = ada.page("faces")
     strict(html)
-    assert f"/images/{looked.faces}" in html and "?opened=1" not in html and "Found: face 0.90" in html
+    assert f"/images/{looked.faces}" in html and "?opened=1" not in html and "FoundRows: face 0.90" in html
     assert "Who is this?" not in html  # the image alone
     assert "?opened=1" in ada.client.post(f"{path}/open", data=fields).text
     ada.give("confirmed", "faces")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from schemas.export import ExportKind
-from tasks.export.destination import begin, exports
+from tasks.export.destination import exports, record_export
 from tasks.takedown.releases import still_exported
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON
@@ -55,9 +55,11 @@ def test_a_takedown_names_the_exports_that_hold_it_until_they_are_deleted(curate
 def test_a_release_without_it_names_none_and_a_broken_record_is_one_line(curate, store, tmp_path):
     take_down(store, [conv_id("ann")], [], NOON, dry_run=False)
     make_release(store, release="2.0.0")
-    begin(store, str(tmp_path), ExportKind.PAGES, "2.0.0", False, NOON)  # a folder that holds something is refused
-    begin(store, str(tmp_path / "site"), ExportKind.PAGES, "2.0.0", False, NOON)
-    begin(store, "s3://bucket/sft/", ExportKind.SFT, "2.0.0", True, NOON)
+    record_export(
+        store, str(tmp_path), ExportKind.PAGES, "2.0.0", False, NOON
+    )  # a folder that holds something is refused
+    record_export(store, str(tmp_path / "site"), ExportKind.PAGES, "2.0.0", False, NOON)
+    record_export(store, "s3://bucket/sft/", ExportKind.SFT, "2.0.0", True, NOON)
     (tmp_path / "site").mkdir()
     assert [row.place for row in exports(store)] == ["s3://bucket/sft", str(tmp_path / "site")]
     assert still_exported(store, []) == []
