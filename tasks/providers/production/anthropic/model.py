@@ -75,7 +75,7 @@ class AnthropicModel(HostedModel):
                 extra_body=self._request(chat),
                 timeout=timeout_seconds(),  # given, or else the SDK refuses long answers
             )
-        self._settle(bill, *tokens_used(message))
+        bill.settle_tokens(*tokens_used(message))
         return said(message)
 
     def _request(self, chat: Chat) -> Request:

@@ -85,7 +85,7 @@ class GeminiModel(HostedModel):
             response = self._client.models.generate_content(
                 model=self.endpoint.model, contents=_contents(chat.turns), config=config
             )
-            self._settle(bill, *tokens_used(response))
+            bill.settle_tokens(*tokens_used(response))
             return said(response)
 
     def _request(self, chat: Chat) -> Request:

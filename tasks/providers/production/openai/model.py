@@ -85,7 +85,7 @@ class OpenAiModel(HostedModel):
         used = tokens_used(completion)
         if limit := rate_limit(response.headers, getattr(getattr(completion, "usage", None), "total_tokens", None)):
             self._service.pace.heard(*limit)
-        self._settle(bill, *used)
+        bill.settle_tokens(*used)
         found = said(completion)
         without_schema = chat.shape is not None and chat.shape.strict and chat.form == "text"
         return replace(found, text=_inner_json(found.text)) if without_schema else found
