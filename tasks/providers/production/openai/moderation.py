@@ -16,7 +16,7 @@ from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
 from tasks.providers.cost import Count, ExpectedUse, ItemSize
 from tasks.providers.production.calls import CALLS_AT_ONCE, CallFailed, Service, in_batches
-from tasks.providers.production.openai.client import connect_by_environment, data_url, failures
+from tasks.providers.production.openai.client import data_url, failures, openai_client
 from tasks.providers.text_windows import pieces_of
 from tasks.providers.upload import SIDE_MAX, for_upload
 from tasks.runtime.parallel import map_ordered
@@ -57,7 +57,7 @@ class _Moderation:
     service = SERVICE
 
     def __init__(self) -> None:
-        self._client, self._model = connect_by_environment(), os.environ.get(MODEL) or DEFAULT_MODEL
+        self._client, self._model = openai_client(), os.environ.get(MODEL) or DEFAULT_MODEL
         self._calls = Service(SERVICE)
 
     def _ask(self, pieces: Pieces) -> list[Result]:
