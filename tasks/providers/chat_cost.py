@@ -6,7 +6,7 @@ from schemas.asked_model import AskedModel
 from schemas.prices import Prices
 from schemas.run import Estimate
 from tasks.providers.cost import Count as Count
-from tasks.providers.cost import ExpectedUse, estimate
+from tasks.providers.cost import ExpectedUse, estimate_row
 from tasks.providers.upload import encoded_size, sent_size
 
 Sent = tuple[str, Sequence[tuple[str, bytes]]]
@@ -35,4 +35,4 @@ def chat_cost(
         output_tokens_most=len(calls) * asked.answer_tokens_max,
     )
     modes = ("one by one",) if asked.self_hosted else ("one by one", "batch")
-    return [estimate(asked.service, what, len(calls), use, prices, mode) for mode in modes]
+    return [estimate_row(asked.service, what, len(calls), use, prices, mode) for mode in modes]

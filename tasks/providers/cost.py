@@ -76,7 +76,7 @@ def expected_use(provider: Any, items: Sequence[ItemSize], count: Count) -> Expe
     return said
 
 
-def estimate(
+def estimate_row(
     service: str, what: str, items: int, use: ExpectedUse, prices: Prices, mode: str = "one by one"
 ) -> Estimate:
     """One row; `mode` is `one by one` or `batch`. Its money is None when the price file lacks a price that it needs."""

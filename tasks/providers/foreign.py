@@ -9,7 +9,7 @@ from typing_extensions import get_protocol_members
 from schemas.errors import BadInput, CurateError, MissingProvider
 from schemas.run import Use
 from tasks.providers.capabilities import MAKERS, PROTOCOLS, Failed
-from tasks.providers.cost import Count, estimate, expected_use, size_of
+from tasks.providers.cost import Count, estimate_row, expected_use, size_of
 from tasks.runtime.budget import ledger
 
 _MEASURES = frozenset(
@@ -36,7 +36,7 @@ class Foreign:
 
         def work(items: Sequence[Any]) -> Sequence[Any]:
             use = expected_use(self, [size_of(item) for item in items], self._count)
-            cost = estimate(self.service, "", len(items), use, ledger().prices)
+            cost = estimate_row(self.service, "", len(items), use, ledger().prices)
             bill = ledger().reserve(self.service, cost.usd_most)
             if bill is None:
                 return [Failed("budget_reached")] * len(items)

@@ -20,6 +20,19 @@ class Bill(AbstractContextManager["Bill"]):
         """The use that the service reported."""
         self._use = use
 
+    def settle_units(self, units: int) -> None:
+        """One call that is billed by so many units, at the price file's price."""
+        usd = units * (self._ledger.prices.unit_usd(self._service) or 0.0)
+        self.settle(Use(calls=1, units=units, usd=usd))
+
+    def settle_tokens(self, input_tokens: int | None, output_tokens: int | None, *, batch: bool = False) -> None:
+        """One call with the tokens that the service counted; without both counts it stays unconfirmed."""
+        if input_tokens is None or output_tokens is None:
+            return
+        price = self._ledger.prices.tokens(self._service)
+        usd = (price.batch_usd if batch else price.usd)(input_tokens, output_tokens) if price else 0.0
+        self.settle(Use(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd))
+
     def nothing(self) -> None:
         """The service rejected the call, so it costs nothing."""
         self._use = Use(calls=1)

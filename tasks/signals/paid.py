@@ -19,7 +19,7 @@ from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
 from tasks.providers import Providers
 from tasks.providers.capabilities import RemoteModel
-from tasks.providers.cost import Count, ItemSize, Size, estimate, expected_use
+from tasks.providers.cost import Count, ItemSize, Size, estimate_row, expected_use
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import Advance, progress, silent
 from tasks.runtime.timing import Measured
@@ -98,7 +98,7 @@ def estimate_images(
         items = [ItemSize(images=(images[each],)) for each in sorted(wanted)]
         use = expected_use(provider := providers[names[0]], items, count)
         use = replace(use, units=use.units * len(names))
-        found.append(estimate(provider.service, ", ".join(names), len(items), use, prices))
+        found.append(estimate_row(provider.service, ", ".join(names), len(items), use, prices))
     return found
 
 
@@ -112,7 +112,7 @@ def estimate_texts(
         sent = {text_id: text for text_id, text in texts[SIGNAL_ENTRIES[name].on].items() if text.strip()}
         items = [ItemSize(sent[each]) for each in missing(known, kinds[name], sent)]
         use = expected_use(providers[name], items, count)
-        found.append(estimate(providers[name].service, name, len(items), use, prices))
+        found.append(estimate_row(providers[name].service, name, len(items), use, prices))
     return found
 
 
@@ -137,7 +137,7 @@ def estimate_documents(
         items = [_document_size(turns, ids, images) for turns, ids in wanted["turns", "image_ids"].iter_rows()]
         use = expected_use(providers[name], items, count)
         modes = ("one by one", "batch") if hasattr(signal.model, "together") else ("one by one",)
-        found += [estimate(providers[name].service, name, len(items), use, prices, mode) for mode in modes]
+        found += [estimate_row(providers[name].service, name, len(items), use, prices, mode) for mode in modes]
     return found
 
 
@@ -147,7 +147,7 @@ def estimate_topic_names(topics_most: int, providers: Providers, prices: Prices,
         return []
     namer = providers["topic_names"]
     use = expected_use(namer, [ItemSize()] * topics_most, count)
-    return [estimate(namer.service, "topic_names (at most)", topics_most, use, prices)]
+    return [estimate_row(namer.service, "topic_names (at most)", topics_most, use, prices)]
 
 
 def _document_size(turns: Iterable[dict[str, str]], image_ids: Iterable[str], sizes: Mapping[str, Size]) -> ItemSize:

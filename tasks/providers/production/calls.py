@@ -69,6 +69,17 @@ class Service:
         """The result of `work`. Each attempt reserves `most_usd` first. Raises CallFailed, also when over budget."""
         return self.again(lambda: self.pace.call(lambda: self._paid(most_usd, work)))
 
+    def ask_for_units(self, units: int, work: Callable[[Bill], Result]) -> Result:
+        """The result of `work`, which is billed by so many units. Raises CallFailed, also when over budget."""
+        usd = ledger().prices.unit_usd(self.name)
+
+        def settled(bill: Bill) -> Result:
+            result = work(bill)
+            bill.settle_units(units)
+            return result
+
+        return self.ask(None if usd is None else units * usd, settled)
+
     def again(self, work: Callable[[], Result]) -> Result:
         """The result of a free call, with retries. Raises CallFailed."""
         retrying = tenacity.Retrying(

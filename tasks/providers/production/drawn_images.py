@@ -5,12 +5,11 @@ import binascii
 import os
 from abc import ABC, abstractmethod
 
-from schemas.run import Use
 from tasks.images.decode import FILE_BYTES_MAX
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.calls import CallFailed, Service
 from tasks.providers.production.language_model import calls_at_once
-from tasks.runtime.budget import Bill, ledger
+from tasks.runtime.budget import Bill
 
 REFUSED = "refused"
 
@@ -28,15 +27,9 @@ class VendorPictures(ABC):
     def draw(self, told: str, seed: str) -> bytes | Failed:
         """The image as it came; a model that declines is Failed("refused") and billed as far as it says so."""
         try:
-            return self._service.ask(ledger().prices.unit_usd(self.service), lambda bill: self._paid(told, bill))
+            return self._service.ask_for_units(1, lambda bill: self._image(told, bill))
         except CallFailed as failure:
             return Failed(failure.reason)
-
-    def _paid(self, told: str, bill: Bill) -> bytes:
-        content = self._image(told, bill)
-        price = ledger().prices.unit_usd(self.service)
-        bill.settle(Use(calls=1, units=1, usd=price or 0.0))
-        return content
 
     @abstractmethod
     def _image(self, told: str, bill: Bill) -> bytes:

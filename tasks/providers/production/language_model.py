@@ -15,7 +15,6 @@ from typing import Any, Literal, TypeVar
 from schemas.asked_model import ANSWER_TOKENS_MAX as ANSWER_TOKENS_MAX
 from schemas.errors import BadInput, MissingProvider
 from schemas.row import Row
-from schemas.run import Use
 from tasks.images.decode import ImageRejected, decode_stored
 from tasks.providers.capabilities import ChatMessage, Failed, Reply, ReplyShape, ReplyState
 from tasks.providers.chat import Endpoint
@@ -162,14 +161,6 @@ class HostedModel(Batched):
         text_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in told)
         shown = sum(price.image_tokens(image.width, image.height) for turn in chat.turns for image in turn.images)
         return (price.batch_usd if batch else price.usd)(text_bytes + shown, self.endpoint.answer_tokens_max)
-
-    def _settle(self, bill: Bill, input_tokens: int | None, output_tokens: int | None) -> None:
-        """Settle the bill by the token counts of the service; without both counts it stays unconfirmed."""
-        if input_tokens is None or output_tokens is None:
-            return
-        price = ledger().prices.tokens(self.service)
-        usd = price.usd(input_tokens, output_tokens) if price else 0.0
-        bill.settle(Use(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd))
 
     @abstractmethod
     def _call(self, chat: Chat, bill: Bill) -> Reply:

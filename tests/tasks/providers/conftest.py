@@ -122,7 +122,7 @@ class Vendor:
 
 
 def _openai():
-    from tasks.providers.production.openai.model import chosen_model
+    from tasks.providers.production.openai.model import openai_model
 
     def completed(content, finish_reason="stop", refusal=None):
         message = {"role": "assistant", "content": content, "refusal": refusal}
@@ -134,7 +134,7 @@ def _openai():
 
     return Vendor(
         key="OPENAI_API_KEY",
-        model=chosen_model,
+        model=openai_model,
         completed=completed,
         refused=completed(None, refusal="I can't help with that."),
         truncated=completed('{"captioning": tr', finish_reason="length"),
@@ -147,7 +147,7 @@ def _openai():
 
 
 def _gemini():
-    from tasks.providers.production.google.gemini import chosen_model
+    from tasks.providers.production.google.gemini import gemini_model
 
     def completed(content, finish_reason="STOP"):
         parts = [] if content is None else [{"text": content}]
@@ -158,7 +158,7 @@ def _gemini():
 
     return Vendor(
         key="GEMINI_API_KEY",
-        model=chosen_model,
+        model=gemini_model,
         completed=completed,
         refused={"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}},
         truncated=completed('{"captioning": tr', finish_reason="MAX_TOKENS"),

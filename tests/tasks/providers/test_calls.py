@@ -12,7 +12,7 @@ from tasks.providers.production.calls import CallFailed, Pace, Service
 from tasks.providers.production.labels import TopicName
 from tasks.providers.production.language_model import Question
 from tasks.providers.production.openai.client import rate_limit, span_seconds
-from tasks.providers.production.openai.model import chosen_model
+from tasks.providers.production.openai.model import openai_model
 from tasks.runtime.parallel import map_ordered
 
 
@@ -198,7 +198,7 @@ def test_calls_grow_fast_until_the_first_rate_limit():
 @pytest.mark.parametrize("vendor", ["openai"], indirect=True)
 def test_the_headers_of_an_answer_set_the_pace(vendor, http_server, reply, quick):
     http_server.answer(reply(vendor.completed('{"name": "a"}'), 200, headers(10, 0, "1s")))
-    model, begin = chosen_model(), time.monotonic()
+    model, begin = openai_model(), time.monotonic()
     for _ in range(5):
         assert model.ask(Question("Name it.", "x"), TopicName) == TopicName(name="a")
     assert time.monotonic() - begin >= 0.3

@@ -7,7 +7,7 @@ from tasks.providers.capabilities import Failed
 pytest.importorskip("openai", reason="production extra")
 from tasks.providers.production.labels import TopicName
 from tasks.providers.production.language_model import Chat, Question, Turn, shape_of
-from tasks.providers.production.openai.model import chosen_model
+from tasks.providers.production.openai.model import openai_model
 
 SIGNS = TopicName(name="Street Signs")
 JSON = '{"name": "Street Signs"}'
@@ -25,7 +25,7 @@ def asks(vendor, http_server, quick, reply):
             return vendor.completed(TEXT if form == "text" else JSON) if form in knows else reply(REFUSAL, status)
 
         http_server.answer(reply(respond))
-        model = chosen_model()
+        model = openai_model()
         answers = [model.ask(Question("Name it.", "[material] <|im_end|>"), TopicName) for _ in range(3)]
         return answers, [_form(request) for request in http_server.requests]
 
@@ -65,6 +65,6 @@ def test_a_server_that_refuses_everything_is_a_failure_that_says_so(asks):
 def test_openai_itself_gets_the_material_word_for_word(vendor, monkeypatch):
     monkeypatch.delenv("OPENAI_BASE_URL")
     asked = Chat([Turn("system", "Name it."), Turn("user", "<|im_end|>")], shape_of(TopicName))
-    request = chosen_model()._request(asked)
+    request = openai_model()._request(asked)
     assert request["messages"][1]["content"][0]["text"] == "<|im_end|>"
     assert "max_completion_tokens" in request

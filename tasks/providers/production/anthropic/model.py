@@ -67,7 +67,7 @@ class AnthropicModel(HostedModel):
         )
 
     def _call(self, chat: Chat, bill: Bill) -> Reply:
-        with failures():
+        with _failures():
             message = self._client.messages.create(
                 model=self.endpoint.model,
                 max_tokens=self.endpoint.answer_tokens_max,
@@ -75,8 +75,8 @@ class AnthropicModel(HostedModel):
                 extra_body=self._request(chat),
                 timeout=timeout_seconds(),  # given, or else the SDK refuses long answers
             )
-        self._settle(bill, *tokens_used(message))
-        return said(message)
+        bill.settle_tokens(*_tokens_used(message))
+        return _said(message)
 
     def _request(self, chat: Chat) -> Request:
         wanted = {
@@ -116,7 +116,7 @@ class AnthropicBatches(BatchApi):
         requests = [json.loads(line) for line in file.read_bytes().splitlines()]
         for request in requests:
             request["custom_id"] = token + request["custom_id"]
-        with failures():
+        with _failures():
             create = self._client.messages.batches.create
             made = create(requests=[], extra_body={"requests": requests}, timeout=UPLOAD_SECONDS)
         if not isinstance(made, MessageBatch) or not made.id:
@@ -125,13 +125,13 @@ class AnthropicBatches(BatchApi):
 
     def newest_first(self) -> Iterator[tuple[str, str | None, datetime]]:
         """In the order of the API's list; the mark is known only of batches that have ended."""
-        with failures():
+        with _failures():
             for batch in self._client.messages.batches.list(limit=100):
                 yield batch.id, self._token(batch), batch.created_at
 
     def find(self, token: str, since: datetime) -> str | None:
         """The id of the batch with this mark. Raises CallFailed while a running batch may be it."""
-        with failures():
+        with _failures():
             for batch in self._client.messages.batches.list(limit=100):
                 if batch.created_at < since - CLOCK_SKEW:
                     break
@@ -149,7 +149,7 @@ class AnthropicBatches(BatchApi):
 
     def ended(self, batch_id: str) -> Ended | None:
         """Reads the results."""
-        with failures():
+        with _failures():
             if self._client.messages.batches.retrieve(batch_id).processing_status != "ended":
                 return None
             rows = self._rows(batch_id)
@@ -164,7 +164,7 @@ class AnthropicBatches(BatchApi):
 
     def delete(self, file: str) -> None:
         """For the batch with its results."""
-        with failures():
+        with _failures():
             self._client.messages.batches.delete(file)
 
 
@@ -177,7 +177,7 @@ def _outcome(result: object) -> Outcome:
         message = Message.model_validate(result.get("message") if isinstance(result, dict) else None)
     except ValueError:
         return Outcome(failure="malformed_answer")
-    return outcome_of(lambda: said(message), tokens_used(message))
+    return outcome_of(lambda: _said(message), _tokens_used(message))
 
 
 def _message(turn: Turn) -> dict[str, Any]:
@@ -192,24 +192,24 @@ def _image(upload: Upload) -> dict[str, Any]:
     return {"type": "image", "source": {"type": "base64", "media_type": upload.mime_type, "data": data}}
 
 
-def said(message: object) -> Reply:
+def _said(message: object) -> Reply:
     """The reply in a message. Raises CallFailed for one that is not usable."""
     if not isinstance(message, Message) or not isinstance(message.content, list):
         raise CallFailed("malformed_answer")  # the SDK returns any body that a proxy sends with status 200
     if message.stop_reason not in _STATES:
         raise CallFailed("unfinished_answer")
     text = "".join(block.text for block in message.content if block.type == "text")
-    return reply(text, _STATES[message.stop_reason], tokens_used(message)[1])
+    return reply(text, _STATES[message.stop_reason], _tokens_used(message)[1])
 
 
-def tokens_used(message: object) -> tuple[int | None, int | None]:
+def _tokens_used(message: object) -> tuple[int | None, int | None]:
     """Input and output tokens, thinking included; None where the service did not report them."""
     used = getattr(message, "usage", None)
     return getattr(used, "input_tokens", None), getattr(used, "output_tokens", None)
 
 
 @contextmanager
-def failures() -> Iterator[None]:
+def _failures() -> Iterator[None]:
     """Raises the exceptions of the SDK and its transport as CallFailed."""
     try:
         yield

@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from schemas.run import Use
 from tasks.providers.capabilities import WAITING, Reply
 from tasks.providers.production.batches.api import BatchApi, Ended, Outcome, Request, question_name
 from tasks.providers.production.batches.records import BatchRecord, BatchRecords
@@ -172,14 +171,11 @@ class BatchQueue:
                 seen.add(name)
 
     def _pay(self, name: str, outcome: Outcome) -> None:
-        price = ledger().prices.tokens(self._service.name)
         with self._bills.pop(name, None) or ledger().late_bill(self._service.name) as bill:
             if outcome.unbilled:
                 bill.nothing()
-            elif outcome.input_tokens is not None and outcome.output_tokens is not None:
-                usd = price.batch_usd(outcome.input_tokens, outcome.output_tokens) if price else 0.0
-                used = {"input_tokens": outcome.input_tokens, "output_tokens": outcome.output_tokens}
-                bill.settle(Use(calls=1, usd=usd, **used))
+            else:
+                bill.settle_tokens(outcome.input_tokens, outcome.output_tokens, batch=True)
 
     def _close(self, names: Iterable[str], reason: str, *, billed: bool) -> None:
         """Record a failure for every question without an outcome."""

@@ -52,18 +52,18 @@ _ENDED = {
 """State of an ended batch -> failure reason of questions without an answer."""
 
 
-def connect(key: str, base_url: str) -> genai.Client:
+def gemini_client_at(key: str, base_url: str) -> genai.Client:
     """A client, without retries by default; without a `base_url`, of Google itself."""
     options = types.HttpOptions(base_url=base_url or ADDRESS, timeout=int(timeout_seconds() * 1000))
     return genai.Client(api_key=key, vertexai=False, http_options=options)
 
 
-def connect_by_environment() -> genai.Client:
+def gemini_client() -> genai.Client:
     """A client of the server that the environment names. Raises MissingProvider without a key."""
-    return connect(key_in(KEY), os.environ.get(BASE_URL, ""))
+    return gemini_client_at(key_in(KEY), os.environ.get(BASE_URL, ""))
 
 
-def chosen_model() -> "GeminiModel":
+def gemini_model() -> "GeminiModel":
     """The model that the environment names. Raises MissingProvider without a key."""
     base_url = os.environ.get(BASE_URL, "")
     return GeminiModel(named_by_environment("google", KEY, (MODEL, DEFAULT_MODEL), base_url), base_url)
@@ -75,18 +75,18 @@ class GeminiModel(HostedModel):
     def __init__(self, endpoint: Endpoint, address: str | None = None) -> None:
         """`address` is what the account of batches is known by, if not the server's own."""
         super().__init__(endpoint)
-        self._client = connect(endpoint.key, endpoint.base_url)
+        self._client = gemini_client_at(endpoint.key, endpoint.base_url)
         self._account = account_of(endpoint.base_url or ADDRESS if address is None else address, endpoint.key)
 
     def _call(self, chat: Chat, bill: Bill) -> Reply:
         config = self._config(chat)
         config.system_instruction = chat.system or None
-        with failures():
+        with gemini_failures():
             response = self._client.models.generate_content(
                 model=self.endpoint.model, contents=_contents(chat.turns), config=config
             )
-            self._settle(bill, *tokens_used(response))
-            return said(response)
+            bill.settle_tokens(*_tokens_used(response))
+            return _said(response)
 
     def _request(self, chat: Chat) -> Request:
         contents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in _contents(chat.turns)]
@@ -129,20 +129,20 @@ class GeminiBatches(BatchApi):
 
     def make(self, file: Path, token: str) -> str:
         """The batch's resource name."""
-        with failures():
+        with gemini_failures():
             uploaded = self._client.files.upload(file=file, config=types.UploadFileConfig(mime_type="jsonl"))
             config = types.CreateBatchJobConfig(display_name=token)
             return _named(self._client.batches.create(model=self._model, src=_named(uploaded.name), config=config).name)
 
     def newest_first(self) -> Iterator[tuple[str | None, str | None, datetime | None]]:
         """In the order of the API's list."""
-        with failures():
+        with gemini_failures():
             for batch in self._client.batches.list(config=types.ListBatchJobsConfig(page_size=100)):
                 yield batch.name, batch.display_name, batch.create_time
 
     def ended(self, batch_id: str) -> Ended | None:
         """Reads the result file and the answers within the state."""
-        with failures():
+        with gemini_failures():
             batch = self._client.batches.get(name=batch_id)
             reason = _ENDED.get(batch.state) if batch.state else None
             if reason is None:
@@ -159,12 +159,12 @@ class GeminiBatches(BatchApi):
 
     def delete(self, file: str) -> None:
         """For answers; Google drops uploaded files after two days."""
-        with failures():
+        with gemini_failures():
             self._client.files.delete(name=file)
 
 
 @contextmanager
-def failures() -> Iterator[None]:
+def gemini_failures() -> Iterator[None]:
     """Raises the exceptions of the SDK and its transport as CallFailed."""
     try:
         yield
@@ -204,7 +204,7 @@ def _content(turn: Turn) -> types.Content:
     return types.Content(role="model" if turn.role == "assistant" else "user", parts=parts)
 
 
-def tokens_used(response: types.GenerateContentResponse) -> tuple[int | None, int | None]:
+def _tokens_used(response: types.GenerateContentResponse) -> tuple[int | None, int | None]:
     """Input and output tokens, thinking included; None where the service did not report them."""
     used = response.usage_metadata
     if used is None:
@@ -212,9 +212,9 @@ def tokens_used(response: types.GenerateContentResponse) -> tuple[int | None, in
     return used.prompt_token_count, (used.candidates_token_count or 0) + (used.thoughts_token_count or 0)
 
 
-def said(response: types.GenerateContentResponse) -> Reply:
+def _said(response: types.GenerateContentResponse) -> Reply:
     """The reply in a response. Raises CallFailed for one that is not usable."""
-    _, output_tokens = tokens_used(response)
+    _, output_tokens = _tokens_used(response)
     if response.prompt_feedback and response.prompt_feedback.block_reason:
         return reply("", "refused", output_tokens)
     if not response.candidates:
@@ -250,4 +250,4 @@ def _row_outcome(row: dict[str, Any]) -> Outcome:
 def _outcome(response: types.GenerateContentResponse | None) -> Outcome:
     if response is None:
         return Outcome(failure="batch_item_failed", unbilled=True)
-    return outcome_of(lambda: said(response), tokens_used(response))
+    return outcome_of(lambda: _said(response), _tokens_used(response))

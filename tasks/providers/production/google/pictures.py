@@ -7,7 +7,7 @@ from google.genai import types
 
 from tasks.providers.production.calls import CallFailed
 from tasks.providers.production.drawn_images import REFUSED, VendorPictures, model_of
-from tasks.providers.production.google.gemini import connect_by_environment, failures
+from tasks.providers.production.google.gemini import gemini_client, gemini_failures
 from tasks.runtime.budget import Bill
 
 MODEL, DEFAULT_MODEL = "CURATE_GEMINI_IMAGE_MODEL", "gemini-2.5-flash-image"
@@ -22,12 +22,12 @@ class GeminiPictures(VendorPictures):
     """One image a call, among the parts of the answer."""
 
     def __init__(self) -> None:
-        self._client = connect_by_environment()
+        self._client = gemini_client()
         super().__init__("google", model_of(MODEL, DEFAULT_MODEL))
 
     def _image(self, told: str, bill: Bill) -> bytes:
         config = types.GenerateContentConfig(response_modalities=["IMAGE"])
-        with failures():
+        with gemini_failures():
             response = self._client.models.generate_content(model=self.model_name, contents=told, config=config)
         feedback = response.prompt_feedback
         if feedback is not None and feedback.block_reason is not None:

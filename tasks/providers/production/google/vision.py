@@ -32,14 +32,12 @@ from google.cloud.vision_v1.services.image_annotator.transports import ImageAnno
 from google.rpc.code_pb2 import Code
 
 from schemas.errors import BadInput, MissingProvider
-from schemas.run import Use
 from schemas.signals import Face, ImageText, TextBox
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
 from tasks.providers.cost import Count, ExpectedUse, ItemSize
 from tasks.providers.production.calls import CallFailed, Service, in_batches
 from tasks.providers.upload import SIDE_MAX, Upload, for_upload
-from tasks.runtime.budget import Bill, ledger
 from tasks.runtime.parallel import map_ordered
 
 ENDPOINT = "CURATE_VISION_ENDPOINT"
@@ -131,11 +129,8 @@ class VisionClient:
         wanted = frozenset(self._wanted)
         features = [Feature(type_=feature, max_results=FACES_MAX) for feature in sorted(wanted)]
         requests = [AnnotateImageRequest(image=Image(content=each.content), features=features) for _, each in batch]
-        units, price = len(requests) * len(features), ledger().prices.unit_usd(SERVICE)
         try:
-            responses = self._service.ask(
-                None if price is None else units * price, lambda bill: self._call(requests, units, bill)
-            )
+            responses = self._service.ask_for_units(len(requests) * len(features), lambda _: self._call(requests))
         except CallFailed as failure:
             return {image.image_id: Failed(failure.reason) for image, _ in batch}
         answers = {
@@ -148,7 +143,7 @@ class VisionClient:
                 del self._kept[oldest]
         return answers
 
-    def _call(self, requests: list[AnnotateImageRequest], units: int, bill: Bill) -> Sequence[AnnotateImageResponse]:
+    def _call(self, requests: list[AnnotateImageRequest]) -> Sequence[AnnotateImageResponse]:
         try:
             answer = self._stub.batch_annotate_images(requests=requests, retry=None, timeout=TIMEOUT_SECONDS)
         except exceptions.GoogleAPICallError as error:
@@ -160,7 +155,6 @@ class VisionClient:
             raise CallFailed("not_signed_in", unbilled=True) from None
         if len(answer.responses) != len(requests):
             raise CallFailed("wrong_number_of_answers")
-        bill.settle(Use(calls=1, units=units, usd=units * (ledger().prices.unit_usd(SERVICE) or 0.0)))
         return list(answer.responses)
 
 

@@ -26,14 +26,14 @@ _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
 
 
-def connect(key: str, base_url: str) -> openai.OpenAI:
+def openai_client_at(key: str, base_url: str) -> openai.OpenAI:
     """A client without retries of its own; without a `base_url`, of OpenAI itself."""
     return openai.OpenAI(api_key=key, base_url=base_url or ADDRESS, timeout=timeout_seconds(), max_retries=0)
 
 
-def connect_by_environment() -> openai.OpenAI:
+def openai_client() -> openai.OpenAI:
     """A client of the server that the environment names. Raises MissingProvider without a key."""
-    return connect(key_in(KEY), os.environ.get(BASE_URL, ""))
+    return openai_client_at(key_in(KEY), os.environ.get(BASE_URL, ""))
 
 
 @contextmanager

@@ -23,9 +23,9 @@ from tasks.providers.production.openai.client import (
     ADDRESS,
     BASE_URL,
     KEY,
-    connect,
     data_url,
     failures,
+    openai_client_at,
     rate_limit,
     said,
     tokens_used,
@@ -56,7 +56,7 @@ class AnswerCutOff(Exception):
     """The server ended an answer without saying that it is whole."""
 
 
-def chosen_model() -> "OpenAiModel":
+def openai_model() -> "OpenAiModel":
     """The model that the environment names. Raises MissingProvider without a key."""
     base_url = os.environ.get(BASE_URL, "")
     own = is_own_server(base_url)
@@ -68,7 +68,7 @@ class OpenAiModel(HostedModel):
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
-        self._client = connect(endpoint.key, endpoint.base_url)
+        self._client = openai_client_at(endpoint.key, endpoint.base_url)
 
     def _forms(self, shape: ReplyShape) -> tuple[Form, ...]:
         """Only servers of one's own are asked for less than a schema where nothing else is of use."""
@@ -85,7 +85,7 @@ class OpenAiModel(HostedModel):
         used = tokens_used(completion)
         if limit := rate_limit(response.headers, getattr(getattr(completion, "usage", None), "total_tokens", None)):
             self._service.pace.heard(*limit)
-        self._settle(bill, *used)
+        bill.settle_tokens(*used)
         found = said(completion)
         without_schema = chat.shape is not None and chat.shape.strict and chat.form == "text"
         return replace(found, text=_inner_json(found.text)) if without_schema else found

@@ -11,16 +11,14 @@ from openai.types.moderation import CategoryScores
 from openai.types.moderation_multi_modal_input_param import ModerationMultiModalInputParam
 from pydantic import BaseModel, Field, ValidationError
 
-from schemas.run import Use
 from schemas.signals import CategoryScore, Moderation
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
 from tasks.providers.cost import Count, ExpectedUse, ItemSize
 from tasks.providers.production.calls import CALLS_AT_ONCE, CallFailed, Service, in_batches
-from tasks.providers.production.openai.client import connect_by_environment, data_url, failures
+from tasks.providers.production.openai.client import data_url, failures, openai_client
 from tasks.providers.text_windows import pieces_of
 from tasks.providers.upload import SIDE_MAX, for_upload
-from tasks.runtime.budget import Bill, ledger
 from tasks.runtime.parallel import map_ordered
 
 MODEL = "CURATE_OPENAI_MODERATION_MODEL"
@@ -59,21 +57,17 @@ class _Moderation:
     service = SERVICE
 
     def __init__(self) -> None:
-        self._client, self._model = connect_by_environment(), os.environ.get(MODEL) or DEFAULT_MODEL
+        self._client, self._model = openai_client(), os.environ.get(MODEL) or DEFAULT_MODEL
         self._calls = Service(SERVICE)
 
     def _ask(self, pieces: Pieces) -> list[Result]:
         """One result per piece. Raises CallFailed."""
-        usd = ledger().prices.unit_usd(SERVICE)
-        most_usd = None if usd is None else len(pieces) * usd
-        return self._calls.ask(most_usd, lambda bill: self._call(pieces, bill))
+        content = self._calls.ask_for_units(len(pieces), lambda _: self._call(pieces))
+        return _results(content, len(pieces))
 
-    def _call(self, pieces: Pieces, bill: Bill) -> list[Result]:
+    def _call(self, pieces: Pieces) -> bytes:
         with failures():
-            response = self._client.moderations.with_raw_response.create(model=self._model, input=pieces)
-        usd = ledger().prices.unit_usd(SERVICE) or 0.0
-        bill.settle(Use(calls=1, units=len(pieces), usd=len(pieces) * usd))
-        return _results(response.content, len(pieces))
+            return self._client.moderations.with_raw_response.create(model=self._model, input=pieces).content
 
 
 class OpenAiModeration(_Moderation):

@@ -7,7 +7,7 @@ import openai
 
 from tasks.providers.production.calls import CallFailed
 from tasks.providers.production.drawn_images import REFUSED, VendorPictures, decoded, model_of
-from tasks.providers.production.openai.client import connect_by_environment, failures, rate_limit
+from tasks.providers.production.openai.client import failures, openai_client, rate_limit
 from tasks.runtime.budget import Bill
 
 MODEL, DEFAULT_MODEL = "CURATE_OPENAI_IMAGE_MODEL", "gpt-image-1"
@@ -20,7 +20,7 @@ class OpenAiPictures(VendorPictures):
     """One image a call, in the answer itself: addresses are not fetched."""
 
     def __init__(self) -> None:
-        self._client = connect_by_environment()
+        self._client = openai_client()
         super().__init__("openai", model_of(MODEL, DEFAULT_MODEL))
 
     def _image(self, told: str, bill: Bill) -> bytes:
