@@ -16,8 +16,7 @@ import numpy as np
 import PIL.Image
 import polars as pl
 
-from schemas.battle import Battle
-from schemas.conversation import Conversation, IdentifiedTurn, ShownImage
+from schemas.conversation import Battle, Conversation, IdentifiedTurn, ShownImage
 from schemas.decision import Decision, ItemKind
 from schemas.image import Image
 from schemas.judging import Label, Verdict

@@ -13,7 +13,7 @@ from flows.commands.options import JsonOption, ProviderOption, settings_of
 from schemas.errors import CurateError
 
 if TYPE_CHECKING:
-    from schemas.release_diff import ReleaseDiff, RowChange
+    from schemas.publication import ReleaseDiff, RowChange
 
 _SHOWN = 10
 """Changed rows of each configuration that `curate diff` prints."""

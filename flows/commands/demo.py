@@ -10,7 +10,7 @@ import typer
 from flows.commands.options import StoreOption, settings_of
 from flows.commands.pipeline import curate_all, print_result
 from schemas.errors import BadInput
-from schemas.planted import PlantedScore
+from schemas.run import PlantedScore
 
 EXPECTED = "expected.jsonl"
 

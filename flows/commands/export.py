@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from flows.commands.options import SeedOption
 from schemas.errors import BadInput
-from schemas.export import Compat, ExportKind, FileFormat, SftSelection, SftStyle
+from schemas.publication import Compat, ExportKind, FileFormat, SftSelection, SftStyle
 
 OutOption = Annotated[str, typer.Option("--out", help="New folder, or its s3://… address.")]
 

@@ -9,7 +9,7 @@ import typer
 from pydantic import ValidationError
 
 from schemas.errors import BadInput, known_values
-from schemas.export import Compat
+from schemas.publication import Compat
 from schemas.rating import BothBad, Cluster, Interval, StylePreset
 from schemas.row import Row
 from schemas.settings import BenchSettings, Settings, TopicSettings

@@ -13,7 +13,7 @@ from flows.before_work import check_before_work
 from flows.commands.engine import run_flows
 from flows.commands.options import settings_of
 from schemas.errors import BadInput
-from schemas.export import Compat
+from schemas.publication import Compat
 from schemas.rating import BothBad, Interval, StylePreset
 from schemas.run import Funnel, StageReport, Use
 from schemas.settings import Settings

@@ -20,7 +20,7 @@ from flows.commands.options import (
 )
 from schemas.errors import BadInput
 from schemas.row import Row
-from schemas.tag_evaluation import Share, TagAgreement, TagDisagreement
+from schemas.tags import Share, TagAgreement, TagDisagreement
 from tasks.runtime.untrusted import json_text
 
 if TYPE_CHECKING:

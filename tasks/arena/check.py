@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from schemas.arena import ArenaModel
-from schemas.prices import Prices
+from schemas.asked_model import ArenaModel
+from schemas.run import Prices
 from tasks.providers.capabilities import ChatMessage, StreamingModel
 from tasks.runtime.prices import load_prices
 

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from schemas.errors import BadInput, why_unreadable
-from schemas.takedown import REQUESTS
+from schemas.reject import REQUESTS
 
 IMAGES, FLAGGED_IMAGES = "serve_images", "csam_images"
 _NAME = re.compile(r"vision-(?:tmp|csam)-(\d{4}-\d{2}-\d{2})-conv\.json")

@@ -1,10 +1,10 @@
-"""The models file of an arena: which models it serves, and how (`schemas/arena.py`)."""
+"""The models file of an arena: which models it serves, and how (`schemas/asked_model.py`)."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from schemas.arena import ArenaModel
+from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, MissingProvider
 from tasks.runtime.yaml_files import read_models_list
 

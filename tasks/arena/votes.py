@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from schemas.battle import Winner
-from schemas.conversation import RecordType
+from schemas.conversation import RecordType, Winner
 
 _WINNERS = {
     RecordType.LEFT_VOTE: Winner.MODEL_A,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from schemas.battle import Winner
 from schemas.bench import Failure, FailureRate, FailureType
+from schemas.conversation import Winner
 from tasks.bench.draw import draw
 from tasks.storage.tables import frame_schema
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from schemas.agreement import JudgeVote
 from schemas.asked_model import AskedModel
-from schemas.battle import Winner
+from schemas.conversation import Winner
 from schemas.errors import BadInput
 from schemas.judging import STAND_IN, Label
 from tasks.evaluate.answers import Called

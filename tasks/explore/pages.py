@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import jinja2
 import polars as pl
 
-from schemas.release_diff import ReleaseDiff, RowChange
+from schemas.publication import ReleaseDiff, RowChange
 from tasks.explore import topic_map
 from tasks.explore.boards import MODELS_MAX, OVERALL, board, pairs, slices
 from tasks.explore.dropped import dropped

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 import polars as pl
 
 from schemas.errors import StoreUnwell
-from schemas.table import Held
+from schemas.row import Held
 from schemas.tables import TABLES
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store

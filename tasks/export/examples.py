@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from schemas.export import SftStyle
+from schemas.publication import SftStyle
 from tasks.ingest.log_line import MARK
 
 Example = dict[str, Any]

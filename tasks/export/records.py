@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from schemas.errors import StoreUnwell, why_unreadable
-from schemas.export import Exported, ExportKind
+from schemas.publication import Exported, ExportKind
 from tasks.release.fetched import is_remote
 from tasks.storage.tables import Store
 

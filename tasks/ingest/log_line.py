@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from schemas.battle import Winner
-from schemas.conversation import RecordType
+from schemas.conversation import RecordType, Winner
 from schemas.reject import LineRejected, RejectReason
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import Pseudonyms

@@ -19,8 +19,8 @@ from pydantic import SecretBytes
 
 from schemas.errors import BadInput
 from schemas.image import Image, ImageFile
+from schemas.reject import TakenDownKind
 from schemas.tables import TABLES
-from schemas.takedown import TakenDownKind
 from tasks.images.decode import FILE_BYTES_MAX, DecodedImage, ImageRejected, open_image, require_within
 from tasks.ingest.image_files import ImageSource
 from tasks.ingest.known_images import KnownHashes, file_digests, load_known_hashes

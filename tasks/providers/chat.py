@@ -2,8 +2,7 @@
 
 import importlib
 
-from schemas.arena import ArenaModel
-from schemas.asked_model import AskedModel
+from schemas.asked_model import ArenaModel, AskedModel
 from schemas.errors import MissingProvider
 from tasks.providers.capabilities import ChatModel, StreamingModel
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 import PIL.Image
 
 from schemas.asked_model import AskedModel
-from schemas.prices import Prices, TokenPrice
-from schemas.run import Estimate
+from schemas.run import Estimate, Prices, TokenPrice
 from tasks.images.decode import FORMATS
 
 SIDE_MAX = 1600

@@ -12,8 +12,7 @@ from typing import Any, Generic, NamedTuple
 
 import polars as pl
 
-from schemas.prices import Prices, TokenPrice
-from schemas.run import Estimate
+from schemas.run import Estimate, Prices, TokenPrice
 from schemas.signals import MeasuredOn
 from schemas.tags import Sees
 from tasks.images.decode import DecodedImage

@@ -10,7 +10,7 @@ import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
 from schemas.policy import NearImages
-from schemas.takedown import NearCopy, TakenDownKind
+from schemas.reject import NearCopy, TakenDownKind
 from tasks.dedup.near_images import near_hashes, near_images
 from tasks.images.decode import ImageRejected, open_image
 from tasks.images.hashes import image_hashes

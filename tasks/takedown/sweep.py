@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import polars as pl
 
-from schemas.row import arrow_schema
-from schemas.table import Held
+from schemas.reject import TakenDownKind
+from schemas.row import Held, arrow_schema
 from schemas.tables import TABLES
-from schemas.takedown import TakenDownKind
 from tasks.ingest.quarantine import PRESET, quarantine_key, taken_down_in, withdraw_taken_down
 from tasks.storage.content_id import Distinct, text_id
 from tasks.storage.keyed_ids import Tombstones

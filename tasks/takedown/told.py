@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
-from schemas.takedown import NearCopy, Removed
+from schemas.reject import NearCopy, Removed
 from tasks.export.records import is_moved, record_name
 from tasks.runtime.untrusted import one_line
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from schemas.arena import ArenaTasks
+from schemas.asked_model import ArenaTasks
 from schemas.errors import BadInput, MissingProvider, known_values
 from tasks.runtime.yaml_files import checked_entry, read_yaml
 

@@ -23,7 +23,7 @@ from flows.commands.tables import print_table
 from schemas.errors import BadInput
 
 if TYPE_CHECKING:
-    from schemas.contamination import Overlap
+    from schemas.bench import Overlap
 
 _SHOWN = 20
 """Questions found that are printed; all with --json."""

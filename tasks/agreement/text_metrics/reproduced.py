@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from schemas.text_metrics import MetricAgreement, MetricBoard
+from schemas.agreement import MetricAgreement, MetricBoard
 from tasks.agreement.text_metrics.metrics import Metric
 from tasks.leaderboard.agreement import agreement
 from tasks.leaderboard.intervals import quantiles95

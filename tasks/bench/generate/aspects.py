@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from schemas.author_replies import WrittenAspect
 from schemas.errors import BadInput
 from schemas.generated import Capability, GeneratedAspect, GeneratedBench
+from schemas.generated_results import WrittenAspect
 from tasks.bench.generate.wordings import repeats
 from tasks.providers.capabilities import AspectsWanted, Author, Failed
 

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from schemas.author_replies import WrittenDescription
 from schemas.generated import Capability, CheckQuestion, GeneratedAspect, GeneratedBench, GeneratedDescription, Level
+from schemas.generated_results import WrittenDescription
 from tasks.bench.generate.alignment import THINGS
 from tasks.bench.generate.word_graph import WordGraph
 from tasks.bench.generate.wordings import mentions, words_of

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from schemas.author_replies import WrittenQuestion
 from schemas.generated import Alignment, Capability, GeneratedAspect, GeneratedDescription, GeneratedQuestion
+from schemas.generated_results import WrittenQuestion
 from tasks.bench.generate.alignment import FailedElement, failed_elements
 from tasks.bench.generate.asked_about import rests_on
 from tasks.bench.generate.wordings import same, words_of

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from schemas.asked_model import AskedModel
 from schemas.judging import STAND_IN
-from schemas.prices import Prices
-from schemas.run import Estimate
+from schemas.run import Estimate, Prices
 from tasks.bench.written.write import caption_gaps, caption_message, reference_gaps, reference_message
 from tasks.providers.chat_cost import Count, Sent, chat_cost
 from tasks.storage.queries.benches.written_items import providers_of

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from schemas.judging import SubmissionRating
 from schemas.rating import Rating, RatingMethod
-from schemas.submission import SubmissionRating
 from tasks.leaderboard.leaderboard import OVERALL, slice_boards
 from tasks.leaderboard.records import elo_ratings, expected_score
 from tasks.leaderboard.votes import Mask, Votes, votes

@@ -7,8 +7,8 @@ import orjson
 import polars as pl
 
 from schemas.errors import BadInput
+from schemas.judging import SubmissionRating
 from schemas.rating import RatingMethod
-from schemas.submission import SubmissionRating
 from schemas.written import Split
 from tasks.leaderboard.submissions.board import submission_board
 from tasks.storage.queries.benches.visit_battles import one_version, visit_verdicts

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from schemas.author_replies import Looked
+from schemas.generated_results import Looked
 from tasks.images.decode import ImageRejected, decode_stored
 from tasks.prompts import load_prompt, untrusted
 from tasks.providers.capabilities import Failed

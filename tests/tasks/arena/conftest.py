@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from schemas.arena import ArenaModel
+from schemas.asked_model import ArenaModel
 from tasks.arena.entrance.admission import Admission
 from tasks.arena.entrance.visitors import Visitors
 from tasks.arena.logs import LogFolder

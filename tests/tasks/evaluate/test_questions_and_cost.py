@@ -7,7 +7,7 @@ import pytest
 
 from flows.commands.estimate import _dollars
 from schemas.errors import BadInput
-from schemas.prices import Prices
+from schemas.run import Prices
 from tasks.evaluate.estimate import estimate_evaluation
 from tasks.evaluate.questions import bench_of_release, bench_of_store
 from tasks.providers import chat_cost

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from schemas.release_diff import Bump
+from schemas.publication import Bump
 from tasks.release.diff import diff_releases
 from tasks.storage.queries.benches.bench import topics_fit
 from tests.small_store import manifest_of

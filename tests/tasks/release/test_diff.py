@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from schemas.errors import BadInput
-from schemas.release_diff import Bump
+from schemas.publication import Bump
 from tasks.release import diff
 from tasks.release.diff import diff_releases
 from tasks.storage.queries.explain import removal_reasons

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.export import ExportKind
+from schemas.publication import ExportKind
 from tasks.export.records import begin, exports
 from tasks.takedown.releases import still_exported
 from tasks.takedown.take_down import take_down

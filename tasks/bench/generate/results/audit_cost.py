@@ -4,8 +4,7 @@ from collections.abc import Collection, Sequence
 
 from schemas.asked_model import AskedModel
 from schemas.generated_results import AuditMode
-from schemas.prices import Prices
-from schemas.run import Estimate
+from schemas.run import Estimate, Prices
 from tasks.bench.generate.results.audit import audited, images_of, unasked
 from tasks.providers.chat_cost import Count, chat_cost
 from tasks.storage.queries.images import StoredImages

@@ -7,7 +7,7 @@ from typing import Any
 
 import openai
 
-from schemas.arena import ArenaModel
+from schemas.asked_model import ArenaModel
 from schemas.errors import MissingProvider
 from tasks.providers.capabilities import ChatMessage
 

@@ -6,9 +6,9 @@ from collections import Counter
 import polars as pl
 import pytest
 
-from schemas.author_replies import WrittenAspect, WrittenQuestion
 from schemas.errors import BadInput
 from schemas.generated import DrawingState, GeneratedImage, GeneratedOutcome
+from schemas.generated_results import WrittenAspect, WrittenQuestion
 from schemas.policy import GeneratedRule
 from tasks.bench.generate.alignment import failed_elements
 from tasks.bench.generate.aspects import fitting, write_aspects
@@ -195,7 +195,7 @@ def test_a_viewer_that_fails_leaves_no_score(tmp_path):
 
 
 def test_questions_that_another_call_cannot_solve_are_rejected(tmp_path):
-    from schemas.author_replies import Solved
+    from schemas.generated_results import Solved
 
     settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])
     unsure = Scripted("solve", [Solved(answer="none of them")] * 3, Providers()["author"])

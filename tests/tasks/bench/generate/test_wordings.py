@@ -2,8 +2,8 @@
 
 import pytest
 
-from schemas.author_replies import WrittenQuestion
 from schemas.generated import CheckQuestion, ElementType
+from schemas.generated_results import WrittenQuestion
 from tasks.bench.generate.alignment import FailedElement, check_answers, failed_elements
 from tasks.bench.generate.descriptions import description_problem, sound_checks, things_asked_about
 from tasks.bench.generate.questions import question_problem
@@ -94,7 +94,7 @@ def test_words_that_descriptions_share_most_are_kept_out():
 
 
 def test_descriptions_are_checked_for_whose_left_it_is_and_for_words_kept_out():
-    from schemas.author_replies import WrittenDescription
+    from schemas.generated_results import WrittenDescription
     from tasks.bench.generate.capability_files import levels
 
     def problem(text, topic="cup", words=("a", "b", "c", "d"), kept_out=()):

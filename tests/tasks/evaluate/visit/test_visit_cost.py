@@ -1,7 +1,7 @@
 """What a submission costs: VisIT-Bench's estimate at the prices of 2023, and nothing for what is judged."""
 
 from schemas.asked_model import AskedModel
-from schemas.prices import Prices
+from schemas.run import Prices
 from schemas.written import Split
 from tasks.evaluate.estimate import estimate_without_images
 from tasks.evaluate.visit.compare import OrderedPair
