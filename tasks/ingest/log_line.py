@@ -121,7 +121,7 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
 
 
 def _vote_reason(value: object) -> str | None:
-    """What the voter wrote (WildVision-Arena); null when it is empty."""
+    """The text that the voter wrote (WildVision-Arena); null when it is empty."""
     if value is not None and type(value) is not str:
         raise LineRejected(RejectReason.BAD_VOTE_REASON, f"{type(value).__name__}, not a text")
     return value.strip() or None if value else None

@@ -125,7 +125,7 @@ def _counts(done: ImageShard) -> dict[str, int]:
 @task(cache_policy=NO_CACHE)
 @timed
 def take_in_drawings(settings: Settings, observer: ImageObserver) -> StageReport:
-    """What an image model drew goes the way of every image. Writes `generated_images`, empties `drawings`."""
+    """Take in what an image model drew, as every image. Writes `generated_images`, empties `drawings`."""
     store = Store.open(settings.store)
     drawings = waiting_drawings(store)
     known_files = set(store.read("image_files", ["name"])["name"])

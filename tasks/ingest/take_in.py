@@ -93,7 +93,7 @@ class ImageBatch:
 
 @dataclass
 class ImageShard:
-    """What came of some image files, without their content; of one shard of them, or of all together."""
+    """Outcome of some image files without their content: of one shard, or of all together."""
 
     parts: list[tuple[str, str]] = field(default_factory=list)
     """(table, part), written and not listed; signals before images: after a kill in between, images are read again."""

@@ -52,7 +52,7 @@ class Live(NamedTuple):
 
 
 def live(store: Store, tombstones: Tombstones) -> Live:
-    """What stays; depends only on the tables and the tombstones."""
+    """Ids that stay; they depend only on the tables and the tombstones."""
     gone = frozenset(taken_down_in(store, store.parts("sightings"), tombstones))
     # seeds are random, so that a collision of hashes does not recur in the next sweep
     stay = Live(gone, *(Distinct(secrets.randbits(32)) for _ in Live._fields[1:]))

@@ -39,7 +39,7 @@ class FormatAdapter(NamedTuple):
     """One dataset format: how it is recognized, and how a row becomes a log record."""
 
     name: str
-    """Its value of `--format`."""
+    """Value of `--format`."""
     columns: frozenset[str]
     """Columns that must be there. If several adapters fit, the one with the most columns is used."""
     record: Callable[[Row, Place], Record]
