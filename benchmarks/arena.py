@@ -57,7 +57,7 @@ def serve(update_seconds: float, port: int, folder: Path) -> None:
     os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "GRADIO_TEMP_DIR": str(folder / "temp")}
     import uvicorn
 
-    from schemas.arena import ArenaModel
+    from schemas.asked_model import ArenaModel
     from tasks.arena import answers
     from tasks.arena.app import Pictures, make_app
     from tasks.arena.entrance import Admission, Visitors

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.tag_labels import Labelled, labelled
-from schemas.tag_evaluation import Share, TagAgreement
+from schemas.tags import Share, TagAgreement
 from tasks.images.decode import open_image
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document

@@ -3,7 +3,6 @@
 from pydantic import BaseModel, ConfigDict
 
 from schemas.agreement import JudgeVote
-from schemas.battle import Battle
 from schemas.bench import (
     BenchAgreement,
     BenchFilter,
@@ -14,7 +13,7 @@ from schemas.bench import (
     HiddenChange,
     HiddenItem,
 )
-from schemas.conversation import Conversation, LogFileRead, RedactedConversation, Sighting
+from schemas.conversation import Battle, Conversation, LogFileRead, RedactedConversation, Sighting
 from schemas.decision import Decision, NearPrompt, RuleParity
 from schemas.generated import (
     Alignment,
@@ -44,12 +43,10 @@ from schemas.rating import (
     VoteStatistics,
     WinRate,
 )
-from schemas.reject import Quarantined, Reject
+from schemas.reject import Quarantined, Reject, Tombstone
 from schemas.review import Review
-from schemas.row import Row
+from schemas.row import Held, Row, Table
 from schemas.signals import BUILT_IN_SIGNALS, SignalEntry, SignalKey
-from schemas.table import Held, Table
-from schemas.takedown import Tombstone
 from schemas.topic import FittedDocument, TopicChange, TopicMember, TopicMerge, TopicName
 from schemas.written import Caption, Reference, WrittenItem
 

@@ -17,8 +17,7 @@ import PIL.Image
 import polars as pl
 
 from flows.products import item_ids, left_out_items
-from schemas.battle import Battle
-from schemas.conversation import Conversation, IdentifiedTurn, ShownImage
+from schemas.conversation import Battle, Conversation, IdentifiedTurn, ShownImage
 from schemas.decision import Decision, ItemKind
 from schemas.image import Image
 from schemas.judging import Label, Verdict

@@ -11,9 +11,8 @@ from pathlib import Path
 import polars as pl
 
 from flows.products import item_ids, judge_stand_ins, left_out_items, parts_of_store, report_sections
-from schemas.battle import Battle
 from schemas.bench import BenchItem, Failure
-from schemas.conversation import Conversation, Sighting
+from schemas.conversation import Battle, Conversation, Sighting
 from schemas.decision import ALL_DROPS, Decision, RuleParity
 from schemas.rating import RankChange, Rating, StyleCoefficient, VoteShare
 from schemas.reject import Reject, RejectReason

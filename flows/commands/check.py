@@ -14,7 +14,7 @@ from schemas.errors import CurateError
 from schemas.settings import Settings
 
 if TYPE_CHECKING:
-    from schemas.release_diff import ReleaseDiff, RowChange
+    from schemas.publication import ReleaseDiff, RowChange
 
 _SHOWN = 10
 """Changed rows of each configuration that `curate diff` prints."""

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from flows.commands.options import takes
-from schemas.export import Compat, ExportKind, FileFormat, SftSelection, SftStyle
+from schemas.publication import Compat, ExportKind, FileFormat, SftSelection, SftStyle
 
 OutOption = Annotated[str, typer.Option("--out", help="New folder, or its s3://… address.")]
 

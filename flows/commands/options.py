@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from schemas.errors import BadInput, known_values
-from schemas.export import Compat
+from schemas.publication import Compat
 from schemas.rating import Cluster, StylePreset
 from schemas.row import Row
 from schemas.settings import Settings

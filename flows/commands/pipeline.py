@@ -11,7 +11,7 @@ from flows.commands.engine import run_flows
 from flows.commands.options import CompatOption, JsonOption, takes
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput
-from schemas.export import Compat
+from schemas.publication import Compat
 from schemas.run import Funnel, StageReport, Use
 from schemas.settings import Settings
 

@@ -7,10 +7,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from schemas.judging import JudgeRating
+from schemas.judging import JudgeRating, SubmissionRating
 from schemas.rating import Rating
 from schemas.row import Row
-from schemas.submission import SubmissionRating
 from tasks.runtime.untrusted import json_text, one_line
 
 _FILE_WIDTH = 160

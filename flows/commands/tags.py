@@ -13,7 +13,7 @@ from flows.commands.tables import print_rows
 from schemas.errors import BadInput
 from schemas.row import Row
 from schemas.settings import Settings
-from schemas.tag_evaluation import Share, TagAgreement, TagDisagreement
+from schemas.tags import Share, TagAgreement, TagDisagreement
 
 if TYPE_CHECKING:
     import polars as pl

@@ -116,7 +116,7 @@ def _exists(place: str, name: str) -> Callable[[], bool]:
 
 def _compared(against: str, folder: Path, store: object) -> "Comparison":
     from flows.products import parts_of_release
-    from schemas.release_diff import RowChange
+    from schemas.publication import RowChange
     from tasks.explore.pages import Comparison
     from tasks.release.diff import diff_releases
     from tasks.release.fetched import fetched, read_manifest
@@ -136,7 +136,7 @@ def _compared(against: str, folder: Path, store: object) -> "Comparison":
 
 
 def _export(place: str, source: "Source", folder: Path, rows_max: int, comparison: "Comparison | None") -> None:
-    from schemas.export import ExportKind
+    from schemas.publication import ExportKind
     from tasks.explore.static_pages import export_pages
     from tasks.export.destination import record_export
     from tasks.release.fetched import store_of

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from schemas.battle import Winner
+from schemas.conversation import Winner
 from schemas.errors import BadInput, known_values
 from tasks.leaderboard.battle_files import read_table
 from tasks.leaderboard.votes import WINNERS

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from schemas.arena import ArenaModel
+from schemas.asked_model import ArenaModel
 from schemas.conversation import RecordType
 from tasks.arena.names import holds_name, names_of
 from tasks.providers.capabilities import ChatMessage

@@ -1,4 +1,4 @@
-"""Models of an arena: the file that says which it serves and how (`schemas/arena.py`), and one question to each."""
+"""Models of an arena: the file that says which it serves and how (`schemas/asked_model.py`), and one question to each."""
 
 import asyncio
 import os
@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.arena import ArenaModel
+from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, MissingProvider
-from schemas.prices import Prices
+from schemas.run import Prices
 from tasks.providers.capabilities import ChatMessage, StreamingModel
 from tasks.runtime.prices import load_prices
 from tasks.runtime.yaml_files import read_models_list

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from schemas.arena import ArenaModel
+from schemas.asked_model import ArenaModel
 
 HIDDEN = "(name hidden)"
 _CHARACTERS_MIN = 2

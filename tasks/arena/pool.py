@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from random import Random
 
-from schemas.arena import ArenaModel
+from schemas.asked_model import ArenaModel
 
 Pair = tuple[ArenaModel, ArenaModel]
 FAILURES_UNTIL_DOWN = 3

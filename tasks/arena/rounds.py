@@ -13,7 +13,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from schemas.arena import ArenaModel
+from schemas.asked_model import ArenaModel
 from schemas.conversation import RecordType
 from tasks.arena.answers import SURROGATES, Answers, Counts, utc
 from tasks.arena.conversations import (

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from schemas.battle import Winner
 from schemas.bench import Failure, FailureRate, FailureType
+from schemas.conversation import Winner
 from schemas.review import QueueName
 from schemas.tags import Categories, Taxonomy
 from tasks.bench.draw import draw

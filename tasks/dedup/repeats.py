@@ -106,7 +106,7 @@ def _repeats(
 
 
 def image_key(image_ids: list[str], image_of: Mapping[str, str], images: str) -> tuple[str, ...]:
-    """What must be equal: all image ids (`same`), their representatives (`near`, `semantic`) or nothing (`ignore`)."""
+    """Key that must be equal: all image ids (`same`), their representatives (`near`, `semantic`) or ()."""
     if images == "ignore":
         return ()
     if images == "same":

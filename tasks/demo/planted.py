@@ -13,7 +13,7 @@ import PIL.Image
 import polars as pl
 
 from schemas.errors import BadInput, known_values
-from schemas.planted import PlantedScore
+from schemas.run import PlantedScore
 from tasks.demo.planted_evidence import Evidence, Fact, read_facts
 from tasks.storage.tables import Store
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from schemas.asked_model import AskedModel
-from schemas.battle import Winner
+from schemas.conversation import Winner
 from schemas.judging import Label
 from schemas.tables import TABLES
 from tasks.evaluate.answers import Arrived, Called, store_arriving

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from schemas.asked_model import AskedModel
-from schemas.prices import Prices
-from schemas.run import Estimate
+from schemas.run import Estimate, Prices
 from schemas.settings import EvaluateSettings
 from tasks.evaluate.answers import answers_by_model, unanswered
 from tasks.evaluate.ask import judge_version, unjudged

@@ -5,7 +5,7 @@ import json
 import re
 import unicodedata
 
-from schemas.battle import Winner
+from schemas.conversation import Winner
 from schemas.judging import Label
 from tasks.providers.capabilities import ReplyShape
 

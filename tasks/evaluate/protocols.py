@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import NamedTuple
 
-from schemas.battle import Winner
+from schemas.conversation import Winner
 from schemas.errors import BadInput, known_values
 from schemas.judging import Label
 from tasks.evaluate.labels import (

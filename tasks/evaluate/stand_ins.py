@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from schemas.battle import Winner
+from schemas.conversation import Winner
 from schemas.judging import STAND_IN, Label
 from tasks.evaluate.answers import AnswersByModel
 from tasks.evaluate.ask import Judge, JudgeReply

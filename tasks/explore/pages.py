@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import jinja2
 import polars as pl
 
-from schemas.release_diff import ReleaseDiff, RowChange
+from schemas.publication import ReleaseDiff, RowChange
 from tasks.explore import topic_map
 from tasks.explore.facets import Query, find, matching
 from tasks.explore.listing import BATTLE, CONVERSATION, FACETS, FAILURE, PROMPT, item_key

@@ -6,7 +6,7 @@ from functools import partial
 import polars as pl
 
 from schemas.errors import StoreUnwell
-from schemas.table import Held
+from schemas.row import Held
 from schemas.tables import TABLES
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store

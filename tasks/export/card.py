@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.errors import BadInput
-from schemas.export import FileFormat, SftSelection, SftStyle
+from schemas.publication import FileFormat, SftSelection, SftStyle
 from tasks.release.build import CARD, MANIFEST_DIGITS, manifest_sha256
 from tasks.release.dataset_card import data_files, front_matter, render_card, size_category, split_card
 from tasks.runtime.untrusted import markdown_text

@@ -12,7 +12,7 @@ import yaml
 from datasets import Features
 
 from schemas.errors import BadInput
-from schemas.export import Compat
+from schemas.publication import Compat
 from schemas.release import ReleasedCategories
 from tasks.export.card import write_compat_cards
 from tasks.export.destination import put_folder

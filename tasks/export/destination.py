@@ -19,7 +19,7 @@ from fsspec.implementations.local import LocalFileSystem
 from pydantic import ValidationError
 
 from schemas.errors import BadInput, StoreUnwell, why_unreadable
-from schemas.export import Exported, ExportKind
+from schemas.publication import Exported, ExportKind
 from tasks.release.fetched import is_remote
 from tasks.storage.tables import Store
 

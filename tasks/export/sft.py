@@ -15,7 +15,7 @@ import yaml
 from datasets import Features
 
 from schemas.errors import BadInput
-from schemas.export import FileFormat, SftSelection, SftStyle
+from schemas.publication import FileFormat, SftSelection, SftStyle
 from tasks.export.card import write_sft_card
 from tasks.ingest.log_line import MARK
 from tasks.release.contents import IMAGE_NAME

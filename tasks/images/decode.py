@@ -75,7 +75,7 @@ class DecodedImage:
 
     @cached_property
     def pil(self) -> PIL.Image.Image:
-        """The same pixels as a Pillow image, RGB."""
+        """Pillow image of the pixels, RGB."""
         return PIL.Image.fromarray(self.rgb)
 
     def resized(self, size: tuple[int, int], method: Filter) -> Pixels:

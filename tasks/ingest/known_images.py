@@ -17,7 +17,7 @@ import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
 from schemas.reject import QuarantineCause
-from schemas.table import Held
+from schemas.row import Held
 from schemas.tables import TABLES
 from tasks.images.decode import DecodedImage
 from tasks.images.hashes import pdq_digits

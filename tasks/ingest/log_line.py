@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from schemas.battle import Winner
-from schemas.conversation import RecordType
+from schemas.conversation import RecordType, Winner
 from schemas.reject import LineRejected, RejectReason
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import Pseudonyms
@@ -122,7 +121,7 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
 
 
 def _vote_reason(value: object) -> str | None:
-    """What the voter wrote (WildVision-Arena); null when it is empty."""
+    """The text that the voter wrote (WildVision-Arena); null when it is empty."""
     if value is not None and type(value) is not str:
         raise LineRejected(RejectReason.BAD_VOTE_REASON, f"{type(value).__name__}, not a text")
     return value.strip() or None if value else None

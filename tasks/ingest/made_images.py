@@ -26,7 +26,7 @@ def waiting_drawings(store: Store) -> list[Drawing]:
 
 
 def sources_of(drawings: Iterable[Drawing]) -> list[ImageSource]:
-    """Their images."""
+    """The images that were drawn."""
     return [
         ImageSource(each.name + EMBEDDED, None, each.content) for each in drawings if each.state is DrawingState.DRAWN
     ]

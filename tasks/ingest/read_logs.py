@@ -95,7 +95,7 @@ class LogContent:
         return LineRejected(RejectReason.CSAM_FLAGGED, "flagged by the server; not read any further")
 
     def _hold_row(self, row: Any, place: Place, adapter: FormatAdapter) -> LineRejected:
-        """The same for a dataset row, also with the ids and names that its record gives them."""
+        """Note what a flagged dataset row names, also what its record adds. Returns what to raise."""
         raw = named_in = row if isinstance(row, bytes) else orjson.dumps(row, default=str)
         with suppress(LineRejected):
             named_in = orjson.dumps([raw.decode("utf-8", "replace"), _record(row, place, adapter)], default=str)
@@ -116,9 +116,9 @@ class BrokenRecord(NamedTuple):
 
     lines: set[int]
     fragments: set[int]
-    """Those of its lines with one key at most, of a record that is spread over several."""
+    """Lines with one key at most, of a record that is spread over several."""
     names: set[str]
-    """What looks like an id or the name of an image."""
+    """Everything that looks like an id or the name of an image."""
 
 
 def broken_records(file: LogFile) -> Iterator[BrokenRecord]:

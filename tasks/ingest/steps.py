@@ -47,7 +47,7 @@ from tasks.storage.tables import Store, frame_of
 def read_log_lines(settings: Settings) -> StageReport:
     """Read the new lines of the log files in the window into `sightings`, `rejects` and `quarantine`."""
     store, logs = Store.open(settings.store), _log_folder(settings)
-    files = source_files(logs, settings.format, settings.since, settings.until)
+    files = _data_files(settings)
     tell(files_in_words(files, settings.format))
     return StageReport(stage="read_logs", counts=read_new(store, files, logs, settings.workers))
 
@@ -67,11 +67,7 @@ def take_in_images(settings: Settings, observer: ImageObserver) -> StageReport:
     presets = not_held(store, _presets(settings))
     logged = _logged_names(store, _items_file(settings))
     found, missing = find_files(_image_folders(settings), logged)
-    known_files = store.read("image_files")
-    new = not_taken_in(
-        [*found, *(ImageSource(f"{PRESET}{preset.path}", preset.file) for preset in presets)], known_files
-    )
-    carried = set(missing["source"]) - {name.removesuffix(EMBEDDED) for name in known_files["name"]}
+    new, carried = _new_sources(store, found, presets, missing)
     sources = chain(new, embedded_images(_data_files(settings), carried))
     done = _taken_in(settings, store, sources, len(new) + len(carried), listed, observer)
     taken_in = store.read("image_files").unique("name", keep="last")
@@ -84,6 +80,16 @@ def take_in_images(settings: Settings, observer: ImageObserver) -> StageReport:
     counts = {"named": len(logged), **_counts(done), "missing": missing.height}
     counts |= {"taken_down": len(done.taken_down)} if done.taken_down else {}
     return report("take_in_images", done.measured, counts)
+
+
+def _new_sources(
+    store: Store, found: Sequence[ImageSource], presets: Sequence[PresetFile], missing: pl.DataFrame
+) -> tuple[list[ImageSource], set[str]]:
+    """(files and presets that were not taken in yet, names of missing files that rows of a dataset may hold)."""
+    known_files = store.read("image_files")
+    preset_sources = [ImageSource(f"{PRESET}{preset.path}", preset.file) for preset in presets]
+    new = not_taken_in([*found, *preset_sources], known_files)
+    return new, set(missing["source"]) - {name.removesuffix(EMBEDDED) for name in known_files["name"]}
 
 
 def _items_file(settings: Settings) -> str | None:
@@ -125,7 +131,7 @@ def _counts(done: ImageShard) -> dict[str, int]:
 @task(cache_policy=NO_CACHE)
 @timed
 def take_in_drawings(settings: Settings, observer: ImageObserver) -> StageReport:
-    """What an image model drew goes the way of every image. Writes `generated_images`, empties `drawings`."""
+    """Take in what an image model drew, as every image. Writes `generated_images`, empties `drawings`."""
     store = Store.open(settings.store)
     drawings = waiting_drawings(store)
     known_files = set(store.read("image_files", ["name"])["name"])

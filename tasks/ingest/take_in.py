@@ -19,8 +19,8 @@ from pydantic import SecretBytes
 
 from schemas.errors import BadInput
 from schemas.image import Image, ImageFile
+from schemas.reject import TakenDownKind
 from schemas.tables import TABLES
-from schemas.takedown import TakenDownKind
 from tasks.images.decode import FILE_BYTES_MAX, DecodedImage, ImageRejected, open_image, require_within
 from tasks.ingest.image_files import ImageSource
 from tasks.ingest.known_images import KnownHashes, file_digests, load_known_hashes
@@ -93,7 +93,7 @@ class ImageBatch:
 
 @dataclass
 class ImageShard:
-    """What came of some image files, without their content; of one shard of them, or of all together."""
+    """Outcome of some image files without their content: of one shard, or of all together."""
 
     parts: list[tuple[str, str]] = field(default_factory=list)
     """(table, part), written and not listed; signals before images: after a kill in between, images are read again."""

@@ -13,8 +13,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from schemas.author_replies import Solved, WrittenAspects, WrittenChecks, WrittenDescription, WrittenQuestion
 from schemas.generated import Capability, GeneratedAspect, Level
+from schemas.generated_results import Solved, WrittenAspects, WrittenChecks, WrittenDescription, WrittenQuestion
 from schemas.row import Row
 from schemas.signals import Face, ImageText, Language, Moderation, PiiSpan
 from tasks.images.decode import DecodedImage
@@ -253,7 +253,7 @@ class ChatModel(RemoteModel, Protocol):
 
 
 class StreamingModel(Protocol):
-    """Answers chats piece by piece, for an arena. Chosen by its models file (`schemas/arena.py`)."""
+    """Answers chats piece by piece, for an arena. Chosen by its models file (`schemas/asked_model.py`)."""
 
     def stream(self, messages: Sequence[ChatMessage]) -> AsyncIterator[str]:
         """The pieces of the model's next message as they come. Raises anything when there is no answer, or half of one.

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.arena import ArenaModel
-from schemas.asked_model import ANSWER_TOKENS_MAX, AskedModel, is_own_server
+from schemas.asked_model import ANSWER_TOKENS_MAX, ArenaModel, AskedModel, is_own_server
 from schemas.errors import MissingProvider
 from tasks.providers.capabilities import ChatModel, StreamingModel
 

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from schemas.asked_model import AskedModel
-from schemas.prices import Prices
-from schemas.run import Estimate
+from schemas.run import Estimate, Prices
 from tasks.providers.cost import Count as Count
 from tasks.providers.cost import ExpectedUse, estimate_row
 from tasks.providers.upload import encoded_size, sent_size

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from schemas.errors import BadInput
-from schemas.prices import Prices
-from schemas.run import Estimate
+from schemas.run import Estimate, Prices
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Document, TopicEvidence
 from tasks.providers.upload import encoded_size

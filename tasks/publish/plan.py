@@ -12,9 +12,8 @@ from huggingface_hub.utils._validators import validate_repo_id
 
 from schemas.errors import BadInput, CurateError, ReleaseConflict
 from schemas.policy import Policy
-from schemas.publication import RepoUpload, UploadPlan
+from schemas.publication import ReleaseDiff, RepoUpload, UploadPlan
 from schemas.release import Manifest
-from schemas.release_diff import ReleaseDiff
 from schemas.run import Funnel
 from tasks.publish.hub import PREVIEW
 from tasks.publish.records import previous

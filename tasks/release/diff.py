@@ -11,8 +11,8 @@ import polars as pl
 import pyarrow as pa
 
 from schemas.policy import Action, Rule
+from schemas.publication import Bump, ReleaseDiff, RowChange
 from schemas.release import CONFIGS, KEYS, Manifest
-from schemas.release_diff import Bump, ReleaseDiff, RowChange
 from tasks.release.core_parts import CORE_PARTS
 from tasks.release.declared import check_shards
 from tasks.release.fetched import read_manifest

@@ -9,7 +9,7 @@ import polars as pl
 from schemas.decision import ALL_DROPS
 from schemas.policy import Policy
 from schemas.run import Funnel
-from schemas.tag_evaluation import TagCount
+from schemas.tags import TagCount
 from tasks.report.boards import battle_parts, bench_parts, vote_parts
 from tasks.report.figures import NAMED_TOPICS, RED, bars, days, matrix, merges, shares, topic_map
 from tasks.report.kept import Kept, count_battles, count_conversations

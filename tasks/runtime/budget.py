@@ -4,8 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from schemas.prices import Prices
-from schemas.run import Use
+from schemas.run import Prices, Use
 from tasks.runtime.prices import load_prices
 
 

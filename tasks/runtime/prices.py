@@ -8,7 +8,7 @@ import yaml
 from pydantic import ValidationError
 
 from schemas.errors import BadInput
-from schemas.prices import Prices
+from schemas.run import Prices
 from tasks.runtime.yaml_files import read_yaml
 
 SHIPPED = Path(__file__).parent / "prices.yaml"

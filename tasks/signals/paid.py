@@ -13,8 +13,7 @@ from typing import Generic, NamedTuple
 
 import polars as pl
 
-from schemas.prices import Prices
-from schemas.run import Estimate
+from schemas.run import Estimate, Prices
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
 from tasks.providers import Providers

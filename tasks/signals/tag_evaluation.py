@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from schemas.tables import SIGNALS
-from schemas.tag_evaluation import Share, TagAgreement, TagDisagreement
+from schemas.tags import Share, TagAgreement, TagDisagreement
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
 from tasks.runtime.progress import progress

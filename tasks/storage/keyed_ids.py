@@ -15,7 +15,7 @@ import polars as pl
 from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import BadInput
-from schemas.takedown import TakenDownKind, Tombstone
+from schemas.reject import TakenDownKind, Tombstone
 from tasks.storage.tables import Store, frame_of
 
 KEY_VARIABLE = "CURATE_USER_KEY"
@@ -24,7 +24,7 @@ _FINGERPRINT_FILE = "secret/user_key_fingerprint"
 _KEY_BYTES_MIN = 16
 _USER_ID = re.compile(r"[0-9a-f]{24}").fullmatch
 _KEYED = "keyed"
-"""What logs of our own arena have instead of an address begins with this word."""
+"""First word of what logs of our own arena have instead of an address."""
 UNFINISHED = "takedown/unfinished"
 """File of a store that exists while tables may still contain something that was taken down."""
 _SUFFIX = 9
@@ -55,7 +55,7 @@ class Pseudonyms:
 
 
 def keyed_address(key: bytes, address: str) -> str:
-    """What an arena logs instead of an address, `keyed:FINGERPRINT:USER_ID`; ingest takes the user id from it."""
+    """Form in which an arena logs an address, `keyed:FINGERPRINT:USER_ID`; ingest takes the user id from it."""
     return f"{_KEYED}:{_fingerprint(key)}:{Pseudonyms(key).user_id(address)}"
 
 
@@ -76,7 +76,7 @@ def store_key(store: Store) -> bytes:
 
 
 def known_key(store: Store) -> bytes:
-    """The same, but nothing is written: b"" for a store that has no key yet."""
+    """The store's key without writing anything: b"" for a store that has none yet."""
     key, known = given_key() or store.read_bytes(_KEY_FILE) or b"", store.read_bytes(_FINGERPRINT_FILE)
     if known is not None and not key:
         raise BadInput(f"the key that store {store.root!r} was started with is not in it; set {KEY_VARIABLE} as before")

@@ -99,7 +99,7 @@ def unknown_tables(store: "Store") -> list[str]:
 
 
 def stated_layout(store: "Store") -> StoreLayout | None:
-    """What the store says of its layout; None when it says nothing."""
+    """The layout that the store states; None when it states none."""
     content = store.read_bytes(_FILE)
     if content is None:
         return None

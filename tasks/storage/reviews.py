@@ -30,7 +30,7 @@ _TAKING_IN = threading.Lock()
 
 
 class ReviewsTakenIn(NamedTuple):
-    """What became of a journal."""
+    """Outcome of taking a journal in."""
 
     stored: int
     """Verdicts that are in the table now."""

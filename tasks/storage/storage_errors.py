@@ -55,7 +55,7 @@ def _full(error: BaseException | None) -> str | None:
 
 
 def _out_of_reach(store: Store, error: Exception) -> str | None:
-    """What to say of an object store that does not answer: by the error, or by asking it now."""
+    """Words for an object store that does not answer: by the error, or by asking it now."""
     if not from_object_store(error):
         if isinstance(store.fs, LocalFileSystem):
             return None

@@ -24,8 +24,7 @@ from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
 from schemas.errors import BadInput, CurateError, StoreUnwell, why_unreadable
-from schemas.row import Row, arrow_schema
-from schemas.table import Table
+from schemas.row import Row, Table, arrow_schema
 from schemas.tables import TABLES
 from tasks.storage.layout import (
     Differences,

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from schemas.errors import BadInput
 from schemas.layout import LAYOUT
-from schemas.table import BY_NAME, Held
+from schemas.reject import TakenDownKind
+from schemas.row import BY_NAME, Held
 from schemas.tables import TABLES
-from schemas.takedown import TakenDownKind
 from tasks.storage.content_id import Distinct
 from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.layout import SIGNALS, differences, stated_layout, tables_in, why_not_read

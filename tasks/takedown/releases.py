@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from schemas.errors import why_unreadable
-from schemas.export import Compat, Exported
+from schemas.publication import Compat, Exported
 from schemas.release import KEYS
 from tasks.export.destination import exports
 from tasks.publish.records import publications

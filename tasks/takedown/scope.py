@@ -10,7 +10,7 @@ import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
 from schemas.policy import NearImages
-from schemas.takedown import NearCopy, TakenDownKind
+from schemas.reject import NearCopy, TakenDownKind
 from tasks.dedup.near_images import near_hashes, near_images
 from tasks.images.decode import ImageRejected, open_image
 from tasks.images.hashes import image_hashes
@@ -29,11 +29,11 @@ _HASHES = ["phash", "pdq", "grey"]
 
 
 Scope = Mapping[TakenDownKind, set[str]]
-"""What is removed: conv_ids, content ids and logged names of images, keyed hashes of users."""
+"""Ids that are removed: conv_ids, content ids and logged names of images, keyed hashes of users."""
 
 
 class Known:
-    """What a store has of the requested ids: conversations, users, images and image names."""
+    """Requested ids that a store has: conversations, users, images and image names."""
 
     def __init__(self, store: Store, asked: Iterable[str]) -> None:
         wanted = set(asked)
@@ -146,7 +146,7 @@ def find_scope(
 
 
 def unknown_ids(store: Store, asked: Iterable[str]) -> list[str]:
-    """Those of the requested ids, names and files that this store never had."""
+    """Requested ids, names and files that this store never had."""
     tombstones = Tombstones(store, store_key(store))
     spellings = {each: list(_spellings(each)) for each in asked}
     known = Known(store, {name for each in spellings for name in (*possible_conv_ids(each), *spellings[each])})

@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import polars as pl
 
-from schemas.row import arrow_schema
-from schemas.table import Held
+from schemas.reject import TakenDownKind
+from schemas.row import Held, arrow_schema
 from schemas.tables import TABLES
-from schemas.takedown import TakenDownKind
 from tasks.ingest.quarantine import PRESET, quarantine_key, taken_down_in, withdraw_taken_down
 from tasks.storage.content_id import Distinct, text_id
 from tasks.storage.keyed_ids import Tombstones
@@ -53,7 +52,7 @@ class Live(NamedTuple):
 
 
 def live(store: Store, tombstones: Tombstones) -> Live:
-    """What stays; depends only on the tables and the tombstones."""
+    """Ids that stay; they depend only on the tables and the tombstones."""
     gone = frozenset(taken_down_in(store, store.parts("sightings"), tombstones))
     # seeds are random, so that a collision of hashes does not recur in the next sweep
     stay = Live(gone, *(Distinct(secrets.randbits(32)) for _ in Live._fields[1:]))

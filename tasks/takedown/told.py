@@ -3,13 +3,13 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
-from schemas.takedown import NearCopy, Removed
+from schemas.reject import NearCopy, Removed
 from tasks.export.destination import is_moved, record_name
 from tasks.runtime.untrusted import one_line
 
 
 def left_lines(store: str, lines: Sequence[str], files: Sequence[str], near: Sequence[NearCopy]) -> Iterator[str]:
-    """What is still in the raw logs, and near copies that stay in the store; afterwards it could not be found."""
+    """Lines on what is still in the raw logs, and on near copies that stay in the store; later none can be found."""
     if lines or files:
         yield f"still in the raw logs, to be deleted there: {len(lines):,} lines, {len(files):,} image files"
         yield from (f"  {one_line(each, 1000)}" for each in (*lines, *files))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from schemas.takedown import REQUESTS
+from schemas.reject import REQUESTS
 from tests.builders import USER_KEY
 from tests.tasks.ingest.logs import chat, conv_id, write
 from tests.tasks.takedown.conftest import files_with

@@ -1,8 +1,16 @@
 """The end of an error line: the given value, the known values, and a suggestion."""
 
+import ast
+import re
+from inspect import signature
+from pathlib import Path
+
 import pytest
 
+from flows.commands.options import keys_of
 from schemas.errors import BadInput, BadPolicy, CurateError, MissingProvider, ReleaseConflict, known_values
+from schemas.settings import EvaluateSettings, Settings
+from schemas.spoken import OPTIONS, on_command_line, spoken
 
 
 def test_a_near_miss_is_suggested():
@@ -23,3 +31,85 @@ def test_hostile_values_stay_on_one_line():
 @pytest.mark.parametrize("error", [BadInput, BadPolicy, MissingProvider, ReleaseConflict])
 def test_everything_a_user_can_mend_is_caught_as_one_kind(error):
     assert issubclass(error, CurateError)
+
+
+ROOT = Path(__file__).parents[2]
+WINDOW = {"since": "2024-06-30", "until": "2024-06-01"}
+OF_COMMANDS_ALONE = {
+    "board",
+    "no-deps",
+    "column",
+    "user",
+    "out",
+    "orders",
+    "against",
+    "answer-version",
+    "judge-version",
+    "renames",
+    "export",
+    "with-explorer",
+    "rater",
+    "bench",
+    "answers",
+    "model",
+    "votes",
+    "battles",
+}
+"""Options in errors that only commands raise, and pip's."""
+
+
+def test_one_error_in_three_interfaces(monkeypatch):
+    monkeypatch.delenv("PREFECT__FLOW_RUN_ID", raising=False)
+    with pytest.raises(BadInput) as refused:
+        Settings(store="s", **WINDOW)
+    error = refused.value
+    assert str(error) == "until=2024-06-01 is before since=2024-06-30; give the earlier day as since"
+    with on_command_line():
+        assert str(error) == "--until 2024-06-01 is before --since 2024-06-30; give the earlier day as --since"
+    monkeypatch.setenv("PREFECT__FLOW_RUN_ID", "0")
+    assert str(error).startswith('field "until" 2024-06-01 is before field "since" 2024-06-30; give')
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("give --provider categories=openai", 'give providers={"categories": "openai"}'),
+        ("add --task-runner dask or ray", "add task_runner dask or ray"),
+        ("add --set topics.engine=umap, --set bench.size: 3", "add topics.engine=umap, bench.size: 3"),
+        ("--budget: no price; give --prices FILE", "budget_usd: no price; give prices=FILE"),
+        ("make one with `curate run --logs DIR`", "make one with `curate run --logs DIR`"),
+        ("--since-forever and pip install --no-deps x", "--since-forever and pip install --no-deps x"),
+    ],
+)
+def test_python_reads_arguments_and_commands_stay(monkeypatch, text, said):
+    monkeypatch.delenv("PREFECT__FLOW_RUN_ID", raising=False)
+    assert spoken(text) == said
+
+
+def test_every_option_is_a_setting_or_a_parameter():
+    from flows.publish import publish
+    from tasks.leaderboard.rating_tables import RatingTables
+
+    known = {*Settings.model_fields, *signature(publish.fn).parameters, *signature(RatingTables).parameters, "table"}
+    known |= {f"evaluate.{name}" for name in EvaluateSettings.model_fields}
+    named = {spoken(f"--{option}") for option in OPTIONS}
+    assert named - known == set()
+
+
+def _texts(path: Path) -> list[str]:
+    """Texts in the errors that a module raises or makes."""
+    errors = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    named = [call for call in errors if isinstance(call.func, ast.Name) and call.func.id in ("BadInput", "DriftHeld")]
+    return ["".join(n.value for n in ast.walk(call) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+            for call in named]  # fmt: skip
+
+
+def test_every_option_in_an_error_of_a_task_or_flow_has_words_for_all_interfaces():
+    files = [*(ROOT / "tasks").rglob("*.py"), *(ROOT / "schemas").glob("*.py"), *(ROOT / "flows").glob("*.py")]
+    texts = [re.sub(r"`[^`]*`", "", text) for file in files for text in _texts(file)]
+    found = {key for text in texts for key in re.findall(r"--set ([a-z_.]+\w)", text)}
+    assert {"generate.general", "task_runner_address"} <= found <= set(keys_of())
+    texts = [text.replace("--set ", "") for text in texts]
+    named = {option for text in texts for option in re.findall(r"--([a-z][a-z-]*[a-z])", text)}
+    assert {"since", "images", "task-runner"} <= named
+    assert named - set(OPTIONS) - OF_COMMANDS_ALONE == set()

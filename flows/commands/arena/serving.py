@@ -20,7 +20,7 @@ from schemas.errors import BadInput, MissingProvider, why_unreadable
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from schemas.arena import ArenaModel
+    from schemas.asked_model import ArenaModel
     from tasks.arena.board import Board
     from tasks.arena.entrance import Admission
     from tasks.arena.rounds import Arena
@@ -93,7 +93,7 @@ def served(
     demo: bool, models: Path | None, logs: Path | None, seed: int | None
 ) -> tuple[list["ArenaModel"], Callable[["ArenaModel"], "StreamingModel"], str | None]:
     """The models, how to reach them, and the folder of the demo's example images."""
-    from schemas.arena import ArenaModel
+    from schemas.asked_model import ArenaModel
 
     if not demo:
         from tasks.arena.models_file import check_keys, read_models

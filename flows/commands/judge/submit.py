@@ -25,8 +25,7 @@ from flows.commands.options import (
 from flows.commands.pipeline import run_stages
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput, known_values
-from schemas.judging import STAND_IN
-from schemas.submission import SubmissionRating
+from schemas.judging import STAND_IN, SubmissionRating
 from tasks.runtime.untrusted import json_text, one_line
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from schemas.agreement import MetricAgreement, MetricBoard
 from schemas.errors import BadInput
-from schemas.text_metrics import MetricAgreement, MetricBoard
 from tasks.agreement.text_metrics.metrics import Metric
 from tasks.leaderboard.agreement import agreement
 from tasks.leaderboard.battle_files import NAMES, read_table

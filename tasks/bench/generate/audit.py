@@ -8,8 +8,7 @@ from itertools import product
 from schemas.asked_model import AskedModel
 from schemas.generated import GeneratedDescription, GeneratedItem
 from schemas.generated_results import AuditAnswer, AuditMode, AuditRow
-from schemas.prices import Prices
-from schemas.run import Estimate
+from schemas.run import Estimate, Prices
 from tasks.bench.generate.accuracy import Marked, counted_version, letter_of, wrote
 from tasks.bench.generate.bench_state import read_bench
 from tasks.bench.generate.items import LETTERS, arranged, prompt_of

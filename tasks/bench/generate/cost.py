@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 
 from schemas.generated import Capability, Level
 from schemas.policy import GeneratedRule
-from schemas.prices import Prices
-from schemas.run import Estimate
+from schemas.run import Estimate, Prices
 from schemas.settings import GenerateSettings
 from tasks.bench.generate.aspects import ASPECT_ROUNDS
 from tasks.bench.generate.descriptions import DESCRIPTION_ATTEMPTS

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import networkx as nx
 
-from schemas.author_replies import WrittenDescription
 from schemas.generated import Capability, CheckQuestion, GeneratedAspect, GeneratedBench, GeneratedDescription, Level
+from schemas.generated_results import WrittenDescription
 from tasks.bench.generate.alignment import THINGS
 from tasks.bench.generate.wordings import mentions, words_of
 from tasks.providers.capabilities import Author, DescriptionWanted, Failed

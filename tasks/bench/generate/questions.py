@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 
-from schemas.author_replies import WrittenQuestion
 from schemas.generated import (
     Alignment,
     Capability,
@@ -12,6 +11,7 @@ from schemas.generated import (
     GeneratedDescription,
     GeneratedQuestion,
 )
+from schemas.generated_results import WrittenQuestion
 from tasks.bench.generate.alignment import THINGS, FailedElement, failed_elements
 from tasks.bench.generate.wordings import content_words, same, words_of
 from tasks.providers.capabilities import Author, Failed, QuestionWanted

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from schemas.asked_model import AskedModel
 from schemas.judging import STAND_IN
-from schemas.prices import Prices
 from schemas.row import Row
-from schemas.run import Estimate
+from schemas.run import Estimate, Prices
 from schemas.written import Caption, Reference, Split, WrittenBy
 from tasks.bench.written.written_items import (
     ItemForJudging,

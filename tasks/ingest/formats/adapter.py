@@ -39,7 +39,7 @@ class FormatAdapter(NamedTuple):
     """One dataset format: how it is recognized, and how a row becomes a log record."""
 
     name: str
-    """Its value of `--format`."""
+    """Value of `--format`."""
     columns: frozenset[str]
     """Columns that must be there. If several adapters fit, the one with the most columns is used."""
     record: Callable[[Row, Place], Record]
@@ -90,8 +90,10 @@ def messages(conversation: Any, place: Place, images: Sequence[Row]) -> list[lis
             continue
         if message["role"] != ("assistant" if len(found) % 2 else "user"):
             raise LineRejected(RejectReason.BAD_MESSAGES, "user and assistant do not take turns")
-        found.append([message["role"], _text_of(message["content"])])
-        places.append(_places(message, sum(map(len, places))))
+        text, characters = _text_and_places(message["content"])
+        found.append([message["role"], text])
+        shown = [(each["image"], each["character"]) for each in message.get("images") or ()]
+        places.append(shown or list(enumerate(characters, sum(map(len, places)))))
     names = [image_name(place, index, each) for index, each in enumerate(images)]
     if {image for shown in places for image, _ in shown} == {*range(len(names))}:
         for said, shown in zip(found, places, strict=True):
@@ -102,26 +104,12 @@ def messages(conversation: Any, place: Place, images: Sequence[Row]) -> list[lis
     return found
 
 
-def _places(message: Row, before: int) -> list[tuple[int, int]]:
-    """(index of the image, characters before it) of a message's images; `before` are those of earlier messages."""
-    if message.get("images"):
-        return [(each["image"], each["character"]) for each in message["images"]]
-    return list(enumerate(_images_of(message["content"]), before))
-
-
-def _text_of(content: Any) -> Any:
-    """The text of a message; text parts of a list of typed parts are joined by line breaks."""
-    return _joined(content)[0] if isinstance(content, list) else content
-
-
-def _images_of(content: Any) -> list[int]:
-    """The characters before each image part of a list of typed parts; other content has none."""
-    return _joined(content)[1] if isinstance(content, list) else []
-
-
-def _joined(parts: Sequence[Any]) -> tuple[str, list[int]]:
+def _text_and_places(content: Any) -> tuple[Any, list[int]]:
+    """(text, characters before each image part); text parts of a list of typed parts are joined by line breaks."""
+    if not isinstance(content, list):
+        return content, []
     said, places, waiting = "", list[int](), 0
-    for part in parts:
+    for part in content:
         if part["type"] in _IMAGE_PARTS:
             waiting += 1
         elif part["type"] in _TEXT_PARTS and part["text"]:

@@ -20,7 +20,7 @@ PROBLEMS = (
     "an image path that leads out of the folder",
     "an image file of more than 64 MiB",
 )
-"""What `curate bench collect` says of rows that cannot be used."""
+"""Problems that `curate bench collect` finds in rows that cannot be used."""
 
 
 def _images(row: Row) -> Sequence[Row]:

@@ -13,8 +13,8 @@ import orjson
 import polars as pl
 
 from schemas.errors import BadInput
+from schemas.judging import SubmissionRating
 from schemas.rating import Rating, RatingMethod
-from schemas.submission import SubmissionRating
 from schemas.written import Split
 from tasks.bench.written.written_items import ItemForJudging, items_for_judging
 from tasks.evaluate.visit_battles import REFERENCE, one_answer_version, visit_battles, visit_verdicts

@@ -10,8 +10,7 @@ import polars as pl
 from babel import Locale, UnknownLocaleError
 
 from schemas.signals import Markdown
-from schemas.tag_evaluation import TagCount
-from schemas.tags import TAGS, Categories, Criteria, Taxonomy
+from schemas.tags import TAGS, Categories, Criteria, TagCount, Taxonomy
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
 

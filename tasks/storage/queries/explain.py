@@ -119,7 +119,7 @@ def _now(store: Store, source: str, line: int) -> list[str]:
 
 
 def _user(store: Store, item: str) -> Account | None:
-    """What a keyed hash of a user, or of the judge of a vote, wrote and voted."""
+    """Conversations and votes of a user or judge, by the keyed hash."""
     mine = store.read("conversations", ["conversation_id", "user_id"]).filter(user_id=item)["conversation_id"]
     votes = store.read("battles", ["battle_id", "judge"]).filter(judge=item)["battle_id"]
     if mine.is_empty() and votes.is_empty():
@@ -155,7 +155,7 @@ def _signals(store: Store, content_id: str) -> Account:
 
 
 def _duplicate_match(store: Store, item: Account, match_id: str | None) -> Account | None:
-    """What the conversation `item` and the one that it repeats have in common; None when that is not in the store."""
+    """Similarity of the conversation `item` and the one that it repeats; None when that is not in the store."""
     match = _row(store.read("conversations").filter(conversation_id=match_id)) if match_id else None
     if match is None:
         return None

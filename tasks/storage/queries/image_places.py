@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 BETWEEN = "\n\n"
-"""What joins the user's messages."""
+"""Separator of the user's messages."""
 
 
 def image_places(turns: Sequence[Mapping[str, Any]], images: int, numbered: bool = False) -> tuple[int, ...]:

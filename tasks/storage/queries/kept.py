@@ -1,4 +1,4 @@
-"""What the decisions keep: the conversations of a release. Also whether the decisions are up to date."""
+"""Conversations that the decisions keep, which of them are unsafe, and whether the decisions are up to date."""
 
 import json
 

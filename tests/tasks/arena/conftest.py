@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from schemas.arena import ArenaModel
+from schemas.asked_model import ArenaModel
 from tasks.arena.entrance import Admission, Visitors
 from tasks.arena.logs import LogFolder
 from tasks.arena.rounds import Arena

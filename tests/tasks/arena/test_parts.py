@@ -6,7 +6,7 @@ from random import Random
 import polars as pl
 import pytest
 
-from schemas.arena import ArenaModel
+from schemas.asked_model import ArenaModel
 from schemas.conversation import RecordType
 from schemas.errors import BadInput, MissingProvider
 from tasks.arena.board import LiveBoard, ReleaseBoard, votes_of

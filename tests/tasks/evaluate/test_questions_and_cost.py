@@ -8,7 +8,7 @@ import pytest
 from flows.commands.estimate import _dollars
 from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
-from schemas.prices import Prices
+from schemas.run import Prices
 from tasks.evaluate.estimate import estimate_evaluation, estimate_judging
 from tasks.evaluate.protocols import VISIT, AnswerPair, protocol
 from tasks.evaluate.questions import bench_of_release, bench_of_store

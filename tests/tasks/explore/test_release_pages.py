@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from schemas.errors import BadInput
-from schemas.release_diff import Bump, ReleaseDiff, RowChange
+from schemas.publication import Bump, ReleaseDiff, RowChange
 from tasks.explore.listing import item_key
 from tasks.explore.of_release import OfRelease
 from tasks.explore.pages import ASSETS, DECK, STATIC, Comparison

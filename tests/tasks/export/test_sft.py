@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import Image, List, load_dataset
 
-from schemas.export import SftStyle
+from schemas.publication import SftStyle
 from tasks.export.sft import as_trainers_read, llava_example, marked, messages_example, sharegpt_example
 from tests.small_store import HOSTILE_PROMPT, MODELS
 from tests.tampered_release import CHAT, rewrite

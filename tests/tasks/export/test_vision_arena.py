@@ -13,7 +13,7 @@ from datasets import List, get_dataset_config_names, load_dataset
 from flows.commands import main
 from flows.commands.pipeline import export_released
 from schemas.errors import BadInput
-from schemas.export import Compat
+from schemas.publication import Compat
 from schemas.settings import Settings
 from tasks.export.compat import FEATURES, export_beside, export_vision_arena, judge_name, published_row, user_number
 from tasks.storage.keyed_ids import KEY_VARIABLE

@@ -6,7 +6,10 @@ import io
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from schemas.errors import BadInput
 from schemas.judge_release import JudgeCard, ScreenedText
 from schemas.tables import TABLES
 from tasks.drawing.photographs import photographs, view
@@ -14,10 +17,10 @@ from tasks.images.decode import open_image
 from tasks.images.hashes import pdq_digits
 from tasks.ingest import known_images
 from tasks.ingest.image_files import logged_name
-from tasks.ingest.known_images import file_digests
+from tasks.ingest.known_images import file_digests, load_known_hashes
 from tasks.storage.parts import rows_without
 from tasks.storage.tables import frame_of
-from tests.builders import facts_frame, image_bytes
+from tests.builders import drawn_image, facts_frame, image_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, rejected, state, vote, write
 
 BAD, GOOD = image_name("bad"), image_name("good")
@@ -198,3 +201,80 @@ def test_a_listed_preset_is_held_and_not_opened_again(logs, tmp_path, listing):
     store = ingested(logs, tmp_path / "store", **listing(LINES["sha256"]))
     assert store.read("quarantine").filter(pl.col("key") == "preset:one.png").height == 1
     assert store.read("presets").is_empty()
+
+
+PDQ = "0123456789abcdef" * 4
+
+
+@pytest.fixture
+def listed(tmp_path):
+    def load(text: str):
+        file = tmp_path / "list.txt"
+        file.write_text(text)
+        return load_known_hashes([str(file)])
+
+    return load
+
+
+def flipped(digits: str, bits: int) -> str:
+    return f"{int(digits, 16) ^ ((1 << bits) - 1):064x}"
+
+
+@pytest.mark.parametrize("kind", ["md5", "sha1", "sha256"])
+def test_a_file_is_known_by_each_digest_of_its_bytes(listed, kind):
+    known = listed(f"# a comment\n\n{kind.upper()}, {hashlib.new(kind, b'file').hexdigest().upper()}  # another\n")
+    assert known.holds_file(file_digests(b"file"))
+    assert not known.holds_file(file_digests(b"other"))
+
+
+def test_a_logged_name_is_known_by_md5_and_an_image_by_its_pixels(listed):
+    image = drawn_image(1)
+    known = listed(f"md5 {'a' * 32}\npixels {image.image_id}")
+    assert known.holds_name("a" * 32) and not known.holds_name(image.image_id)
+    assert known.holds_image(image) and not known.holds_image(drawn_image(2))
+
+
+@given(bits=st.integers(0, 256), distance=st.none() | st.integers(0, 128))
+def test_an_image_is_known_within_the_distance_of_its_line(tmp_path_factory, bits, distance):
+    file = tmp_path_factory.getbasetemp() / "pdq.txt"
+    file.write_text(f"pdq {PDQ} {'' if distance is None else distance}")
+    known = load_known_hashes([str(file)])
+    expected = bits <= (31 if distance is None else distance)
+    assert known.near([flipped(PDQ, bits), flipped(PDQ, 200)]).tolist()[0] is expected
+
+
+def test_every_image_is_compared_with_every_line(listed):
+    words = np.random.default_rng(0).integers(0, 2**63, (20, 4))
+    lines = ["".join(f"{word:016x}" for word in row) for row in words]
+    known = listed("\n".join(f"pdq {line} {place}" for place, line in enumerate(lines)))
+    assert known.near([*lines, PDQ]).tolist() == [True] * 20 + [False]
+    shifted = [flipped(line, place + 1) for place, line in enumerate(lines)]
+    assert known.near(shifted).tolist() == [False] * 20
+
+
+def test_no_list_holds_nothing():
+    known = load_known_hashes([])
+    assert not known and not known.holds_image(drawn_image(1))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("deadbeef" * 4, "must be one of md5"),
+        ("md5 deadbeef", "32 hexadecimal digits"),
+        (f"pdq {'g' * 64}", "64 hexadecimal digits"),
+        (f"pdq {PDQ} 129", "0 to 128"),
+        (f"pdq {PDQ} near", "0 to 128"),
+        (f"md5 {'a' * 32} 3", "only pdq"),
+        ("sha1", "40 hexadecimal digits"),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_one_clear_line_without_what_it_says(listed, line, said):
+    with pytest.raises(BadInput, match=f"line 2: .*{said}") as refused:
+        listed(f"md5 {'c' * 32}\n{line}")
+    assert line.split()[-1] not in str(refused.value).partition("line 2")[2] or line == "sha1"
+
+
+def test_a_list_that_is_not_there_is_one_clear_line(tmp_path):
+    with pytest.raises(BadInput, match="cannot be read"):
+        load_known_hashes([str(tmp_path / "nowhere.txt")])

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.arena import ArenaModel
-from schemas.asked_model import AskedModel
+from schemas.asked_model import ArenaModel, AskedModel
 from schemas.tags import TAGS
 from tasks.prompts import criteria_prompt, load_prompt, tags_prompt, taxonomy_prompt
 from tasks.providers import Providers

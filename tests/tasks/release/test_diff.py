@@ -9,7 +9,7 @@ import pytest
 
 from flows.products import parts_of_release, problems_of
 from schemas.errors import BadInput
-from schemas.release_diff import Bump
+from schemas.publication import Bump
 from tasks.release import diff
 from tasks.release.core_parts import MAP
 from tasks.release.diff import diff_releases

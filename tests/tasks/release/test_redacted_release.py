@@ -24,13 +24,7 @@ from tasks.providers import Providers
 from tasks.release.gather import Gathered
 from tasks.release.steps import build_release, seal_release
 from tasks.report.steps import report_release
-from tasks.signals.steps import (
-    catch_up_images,
-    measure_documents,
-    measure_redacted,
-    measure_texts,
-    signal_versions,
-)
+from tasks.signals.steps import catch_up_images, measure_documents, measure_redacted, measure_texts, signal_versions
 from tasks.topics.steps import find_topics
 from tests.builders import NOON, battle, conversation, drawn_image, image, sides, store_with
 from tests.small_store import USER

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import BadInput
-from schemas.prices import TokenPrice
-from schemas.run import Use
+from schemas.run import TokenPrice, Use
 from tasks.runtime.budget import Ledger, ledger, one_ledger, start_ledger
 from tasks.runtime.prices import load_prices
 

@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from schemas.errors import BadInput
+from schemas.reject import TakenDownKind
 from schemas.settings import Settings
 from schemas.tables import TABLES
-from schemas.takedown import TakenDownKind
 from tasks.images.decode import open_image
 from tasks.ingest import steps as ingest
 from tasks.providers import Providers

@@ -1,12 +1,13 @@
-"""Content ids depend on the content, on all of it, and on nothing else."""
+"""Content ids depend on the content alone; sets of them hold what was added."""
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tasks.storage.content_id import combined_id, image_id, text_id
+from tasks.storage.content_id import Distinct, combined_id, image_id, text_id
 
 texts = st.text(alphabet=st.characters(), max_size=20)
 
@@ -49,3 +50,29 @@ def test_ids_never_change_between_versions():
     assert text_id("What is this?") == "ca4d6d8ba1211203d7e10974fde1e33c"
     assert image_id(np.arange(12, dtype=np.uint8).reshape(2, 2, 3)) == "2d5db7149a67c5b778705c13db42bdf7"
     assert combined_id("document", ["a", "b"]) == "de61ad39cc53f629f45b25848ca5f69b"
+
+
+def of(*ids: str | None) -> Distinct:
+    made = Distinct(7)
+    made.add(pl.Series(ids, dtype=pl.String))
+    return made
+
+
+def test_it_holds_what_was_added_in_however_many_shares():
+    made = Distinct(7)
+    for start in range(0, 600_000, 50_000):
+        made.add(pl.Series([f"{number:032x}" for number in range(start, start + 50_000)]))
+    asked = pl.Series([f"{number:032x}" for number in range(599_000, 601_000)])
+    assert made.has(asked).to_list() == [True] * 1000 + [False] * 1000
+    assert made._known.nbytes == 8 * 600_000
+
+
+@pytest.mark.parametrize("ids", [(), ("a",)])
+def test_null_is_never_in_it(ids):
+    rows = pl.DataFrame({"id": [None, "a"]}, schema={"id": pl.String})
+    assert rows.select(of(*ids, None).hold(pl.col("id")))["id"].to_list() == [False, "a" in ids]
+
+
+def test_of_lists_all_must_be_in_it():
+    rows = pl.DataFrame({"ids": [["a", "b"], ["a", "c"], []]}, schema={"ids": pl.List(pl.String)})
+    assert rows.select(of("a", "b").hold_all(pl.col("ids")))["ids"].to_list() == [True, False, True]

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from schemas.agreement import JudgeVote
-from schemas.table import Held, Table
+from schemas.row import Held, Table
 from schemas.tables import TABLES
 from tasks.storage.parts import names_any
 from tasks.storage.tables import Store, frame_schema

@@ -9,8 +9,8 @@ import pytest
 from flows.before_work import check_before_work
 from schemas.errors import BadInput
 from schemas.publication import Publication
+from schemas.reject import REQUESTS
 from schemas.settings import Settings
-from schemas.takedown import REQUESTS
 from tasks.takedown.steps import apply_requests, forget_requested
 from tests.builders import NOON, image_bytes
 from tests.small_store import make_release

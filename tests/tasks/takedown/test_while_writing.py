@@ -9,7 +9,7 @@ import pytest
 import flows.commands.takedown
 import tasks.export.compat
 from flows.commands.pipeline import export_released
-from schemas.export import Compat
+from schemas.publication import Compat
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tests.tasks.ingest.logs import conv_id

@@ -1,6 +1,7 @@
 """Built releases go with what they hold, and a killed takedown is finished by the next."""
 
 import os
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -8,14 +9,19 @@ import pytest
 
 from flows.products import problems_of
 from schemas.errors import BadInput
+from schemas.publication import ExportKind
+from schemas.reject import Quarantined
 from schemas.tables import TABLES
+from tasks.export.destination import exports, record_export
 from tasks.images.decode import open_image
+from tasks.release.build import MANIFEST, WITHDRAWN
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.explain import removal_reasons
-from tasks.storage.tables import Store
+from tasks.storage.tables import Store, frame_of
+from tasks.takedown.releases import still_exported, withdraw_known
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON, image_bytes
-from tests.small_store import make_release
+from tests.small_store import make_release, small_store
 from tests.tasks.ingest.logs import conv_id
 from tests.tasks.takedown.conftest import SECRET, files_with
 
@@ -125,3 +131,85 @@ def test_a_killed_writers_leftovers_go_too(store):
     take(store, conv_id("ann"))
     assert not leftover.exists()
     assert not building.exists()
+
+
+def held(store, key: str, cause: str) -> None:
+    rows = [Quarantined(kind="conversation", key=key, cause=cause)]
+    store.replace("quarantine", frame_of(Quarantined, rows))
+
+
+def files(store) -> set[str]:
+    return {path.rsplit("/releases/v1/", 1)[1] for path in store.fs.find(store.at("releases/v1"))}
+
+
+@pytest.mark.parametrize("cause", ["known_hash", "flagged"])
+def test_a_release_with_an_image_that_is_quarantined_by_now_keeps_only_its_manifest(tmp_path, cause):
+    store = small_store(tmp_path)
+    make_release(store, release="v1")
+    held(store, "c03", cause)
+    assert withdraw_known(store) == ["v1"]
+    assert files(store) == {MANIFEST, WITHDRAWN}
+    assert withdraw_known(store) == []
+
+
+def test_a_release_without_one_stays(tmp_path):
+    store = small_store(tmp_path)
+    make_release(store, release="v1")
+    before = files(store)
+    held(store, "elsewhere", "known_hash")
+    assert withdraw_known(store) == []
+    assert files(store) == before
+
+
+@pytest.fixture
+def exported(curate, store, tmp_path):
+    """Folder of each export of the store's release, by what it is; one was refused."""
+    release = f"{store.root}/releases/1.0.0"
+    made = {name: tmp_path / name for name in ("whole", "sample", "columns", "copied", "refused")}
+    shutil.copytree(release, tmp_path / "copy")
+    (made["refused"] / "mine").mkdir(parents=True)
+    view = {"whole": [release], "sample": [release, "--rows-max", "1"], "copied": [tmp_path / "copy"]}
+    for name, arguments in view.items():
+        assert curate("view", *arguments, "--export", made[name])[0] == 0
+    assert curate("export", "dataset", release, "--out", made["columns"])[0] == 0
+    assert curate("view", release, "--export", made["refused"])[0] == 2
+    return made
+
+
+def _told(out: str) -> dict[str, str]:
+    """Folder -> how sure the takedown is."""
+    lines = [line for line in out.splitlines() if " in an export of release 1.0.0 (" in line]
+    return {Path(line.rpartition(": ")[2].partition(" on ")[0]).name: line.partition(" in an ")[0] for line in lines}
+
+
+def test_a_takedown_names_the_exports_that_hold_it_until_they_are_deleted(curate, store, exported):
+    takedown = ("takedown", "--store", store.root, conv_id("ann"))
+    expected = {"whole": "still", "sample": "perhaps", "columns": "perhaps"}
+    _, out, _ = curate(*takedown, "--dry-run")
+    assert _told(out) == expected
+    assert "(static pages), to be deleted: " in out and "(columns of a published dataset), look there: " in out
+    shutil.rmtree(exported["sample"])
+    code, out, _ = curate(*takedown, "--yes")  # the release is withdrawn now, and the exports are still there
+    assert (code, _told(out)) == (0, {"whole": "still", "columns": "perhaps"})
+    (moved,) = (line for line in out.splitlines() if "not found there" in line)
+    assert f"was recorded at {exported['sample']}" in moved
+    Path(moved.rpartition(", then ")[2]).unlink()  # it was deleted, and so is its record
+    assert "not found there" not in curate(*takedown, "--dry-run")[1]
+    assert _told(curate(*takedown, "--yes")[1]) == {"whole": "still", "columns": "perhaps"}
+    assert not {"copied", "refused", "sample"} & {Path(row.place).name for row in exports(store)}
+
+
+def test_a_release_without_it_names_none_and_a_broken_record_is_one_line(curate, store, tmp_path):
+    take_down(store, [conv_id("ann")], [], NOON, dry_run=False)
+    make_release(store, release="2.0.0")
+    record_export(store, str(tmp_path), ExportKind.PAGES, "2.0.0", False, NOON)  # a folder that holds something is refused
+    record_export(store, str(tmp_path / "site"), ExportKind.PAGES, "2.0.0", False, NOON)
+    record_export(store, "s3://bucket/sft/", ExportKind.SFT, "2.0.0", True, NOON)
+    (tmp_path / "site").mkdir()
+    assert [row.place for row in exports(store)] == ["s3://bucket/sft", str(tmp_path / "site")]
+    assert still_exported(store, []) == []
+    assert [certain for _, certain in still_exported(store, ["2.0.0"])] == [False, True]
+    store.write_bytes("exported/0123456789abcdef.json", b"{")
+    code, _, err = curate("takedown", "--store", store.root, conv_id("bob2"), "--dry-run")
+    assert code != 0 and err.count("\n") == 1
+    assert "'exported/0123456789abcdef.json' cannot be read, which says where an export is" in err

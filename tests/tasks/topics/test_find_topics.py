@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from schemas.errors import BadInput
+from schemas.reject import TakenDownKind, Tombstone
 from schemas.settings import Settings, TopicSettings
-from schemas.takedown import TakenDownKind, Tombstone
 from tasks.providers import Providers
 from tasks.report.content import topic_counts, topic_tree_part
 from tasks.storage.content_id import text_id

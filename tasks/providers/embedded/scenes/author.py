@@ -11,7 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from schemas.author_replies import (
+from schemas.generated import Level
+from schemas.generated_results import (
     Solved,
     WrittenAspect,
     WrittenAspects,
@@ -19,7 +20,6 @@ from schemas.author_replies import (
     WrittenDescription,
     WrittenQuestion,
 )
-from schemas.generated import Level
 from tasks.drawing.scene import (
     COLOURS,
     KINDS,

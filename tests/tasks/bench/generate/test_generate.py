@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 
-from schemas.author_replies import Solved, WrittenAspect, WrittenQuestion
 from schemas.errors import BadInput
 from schemas.generated import DrawingState, GeneratedImage, GeneratedOutcome
+from schemas.generated_results import Solved, WrittenAspect, WrittenQuestion
 from schemas.policy import GeneratedRule
 from tasks.bench.generate.alignment import failed_elements
 from tasks.bench.generate.aspects import fitting, known_levels, load_capability, write_aspects

@@ -2,8 +2,8 @@
 
 import pytest
 
-from schemas.author_replies import WrittenDescription, WrittenQuestion
 from schemas.generated import CheckQuestion, ElementType
+from schemas.generated_results import WrittenDescription, WrittenQuestion
 from tasks.bench.generate.alignment import FailedElement, check_answers, failed_elements
 from tasks.bench.generate.aspects import levels
 from tasks.bench.generate.descriptions import WordGraph, description_problem, sound_checks, things_asked_about

@@ -9,7 +9,7 @@ from flows.before_work import writer_named, writer_of
 from schemas.asked_model import AskedModel
 from schemas.errors import CurateError
 from schemas.judging import STAND_IN
-from schemas.prices import Prices
+from schemas.run import Prices
 from schemas.settings import Settings, WrittenSettings
 from schemas.written import WrittenBy
 from tasks.bench.written.steps import write_missing

@@ -1,6 +1,19 @@
 """Features of a conversation are those of its messages, summed over the right side; null is not zero."""
 
-from tasks.storage.queries.conversation_features import CATEGORIES, MARKDOWN, conversation_features
+import polars as pl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.storage.queries.conversation_features import (
+    CATEGORIES,
+    MARKDOWN,
+    TAXONOMY,
+    conversation_features,
+    overlap,
+    tag_counts,
+    tallied,
+    taxonomy_counts,
+)
 from tests.builders import VERSIONS, conversation, measure_clean, store_with
 
 TALK = conversation("talk", "One?", "First.", "Two?", "Second.")
@@ -70,3 +83,29 @@ def test_rows_keep_their_order_and_number(tmp_path):
     measure_clean(store, [TALK, SHORT])
     wanted = store.read("conversations").sort("conversation_id", descending=True)
     assert conversation_features(store, wanted, VERSIONS)["conversation_id"].to_list() == ["talk", "short"]
+
+
+TAGS = ("code", "refusal")
+TOLD = st.none() | st.booleans()
+PLACE = st.none() | st.sampled_from(["art", "chart"])
+ROWS = st.lists(
+    st.fixed_dictionaries(dict.fromkeys(TAGS, TOLD) | dict.fromkeys(TAXONOMY, PLACE)), min_size=1, max_size=12
+)
+SCHEMA = dict.fromkeys(TAGS, pl.Boolean) | dict.fromkeys(TAXONOMY, pl.String)
+
+
+@settings(max_examples=60)
+@given(rows=ROWS, size=st.integers(1, 5))
+def test_tallies_of_parts_count_what_the_rows_say(rows, size):
+    whole = pl.DataFrame(rows, schema=SCHEMA)
+    parts = list(whole.iter_slices(size))
+    tags = pl.concat([tallied(part, TAGS) for part in parts])
+    counts = {count.tag: (count.items, count.not_told) for count in tag_counts(tags, TAGS)}
+    assert counts == {tag: (whole[tag].sum(), whole[tag].null_count()) for tag in TAGS}
+    both = [row["code"] for row in rows if row["refusal"] and row["code"] is not None]
+    share = overlap(tags, TAGS).filter(tag="refusal")["code"].item()
+    assert share == (sum(both) / len(both) if both else None)
+    places = taxonomy_counts(pl.concat([tallied(part, TAXONOMY) for part in parts]))
+    assert places == taxonomy_counts(tallied(whole, TAXONOMY))
+    art = [row for row in rows if row[TAXONOMY[0]] == "art"]
+    assert sum(place.items for place in places if place.tag == f"{TAXONOMY[0]}: art") == len(art)

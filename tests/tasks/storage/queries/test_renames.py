@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pytest
 
-from schemas.battle import Battle
-from schemas.conversation import UNDATED_BEFORE
+from schemas.conversation import UNDATED_BEFORE, Battle
 from schemas.errors import BadPolicy
 from schemas.policy import Policy, Rename
 from tasks.policy.policy_file import load_policy
