@@ -1,4 +1,4 @@
-"""Models of an arena: the file that says which it serves and how (`schemas/asked_model.py`), and one question to each."""
+"""Models of an arena: the file that says which it serves and how, and one question to each."""
 
 import asyncio
 import os

@@ -10,9 +10,10 @@ import pytest
 
 from benchmarks.upstream_cleaner import CURSORS, ERRORS, IDENTITY, INVALID, KEPT, NAMED, VOTES
 from benchmarks.upstream_parity import chat_outcomes, decided, parity_rows, text_only_records, vote_outcomes
+from tests.places import SHARED_DATA
 from tests.tasks.ingest.logs import chat, state, vote
 
-BESIDE = Path(__file__).parents[3] / "shared" / "data"
+BESIDE = SHARED_DATA
 REAL = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "arena-logs" / "logs"
 EXCLUDED = ["gpt-4-0613", "koala-13b"]
 PLAIN = ["What is the capital of Peru?", "Lima.", "And of Chad?", "N'Djamena.", "Write a poem", "Roses are red.", " \n"]

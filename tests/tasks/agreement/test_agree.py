@@ -13,8 +13,9 @@ from sklearn.metrics import cohen_kappa_score, f1_score
 from schemas.agreement import Form
 from tasks.agreement.agree import agreement, rater_agreement
 from tasks.agreement.label_files import labels_of, read_labels
+from tests.places import SHARED_DATA
 
-BESIDE = Path(__file__).parents[4] / "shared" / "data"
+BESIDE = SHARED_DATA
 DATA = Path(os.environ.get("CURATE_TEST_DATA", BESIDE))
 real = pytest.mark.skipif(not (DATA / "votes-llmfao").is_dir(), reason="real data is not on this machine")
 FIGURE_6 = [[300, 61, 34], [102, 269, 27], [99, 111, 41]]

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tasks.agreement.correlation import read_scores, score_correlations
+from tests.places import SHARED_DATA
 
-BESIDE = Path(__file__).parents[4] / "shared" / "data"
+BESIDE = SHARED_DATA
 FOLDER = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "printed-tables"
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the printed tables are not on this machine")
 RENAMES = {

@@ -1,15 +1,14 @@
 """The embedded judge: no call, the same verdict in both orders, and as good as its docstring says on human votes."""
 
-from pathlib import Path
-
 import pytest
 
 from benchmarks.stand_in_judge import agreement
 from tasks.evaluate.steps import collect_verdicts
 from tests.asked_bench import benched, evaluating
 from tests.builders import VERSIONS, drawn_image, facts_frame
+from tests.places import SHARED_DATA
 
-VOTES = Path(__file__).parents[4] / "shared" / "data" / "votes-llmfao"
+VOTES = SHARED_DATA / "votes-llmfao"
 SAID = {
     "a": "A red bus stands at the stop.",
     "b": "There is a red bus at a bus stop.",

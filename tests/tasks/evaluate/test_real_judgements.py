@@ -13,8 +13,9 @@ import pytest
 
 from tasks.evaluate.files.judgement_files import parsed, read_judgements
 from tasks.evaluate.protocols import AnswerPair, protocol
+from tests.places import SHARED_DATA
 
-BESIDE = Path(__file__).parents[4] / "shared" / "data"
+BESIDE = SHARED_DATA
 FOLDER = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "judge-wildvision"
 BASELINE = "claude-3-sonnet-20240229"
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import SHARED_DATA
 from tests.tasks.ingest.logs import ingested, texts
 
-BESIDE = Path(__file__).parents[4] / "shared" / "data"
+BESIDE = SHARED_DATA
 FOLDER = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "arena-logs"
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the arena logs are not on this machine")
 

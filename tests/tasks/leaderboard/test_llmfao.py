@@ -17,8 +17,9 @@ from tasks.leaderboard.bradley_terry import SCALE
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.records import elo_ratings, outlier_judges, pair_records, win_rates
 from tasks.leaderboard.votes import rateable, votes
+from tests.places import SHARED_DATA
 
-BESIDE = Path(__file__).parents[4] / "shared" / "data"
+BESIDE = SHARED_DATA
 FOLDER = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "votes-llmfao"
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the votes of llmfao are not on this machine")
 

@@ -20,9 +20,10 @@ from tasks.leaderboard.rating_tables import RatingTables
 from tasks.leaderboard.records import pair_records, win_rates
 from tasks.leaderboard.style_control import style_board
 from tasks.leaderboard.votes import rateable, votes
+from tests.places import SHARED_DATA
 from tests.tasks.leaderboard.battle_tables import beats, drawn, games
 
-DATA = Path(os.environ.get("CURATE_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
+DATA = Path(os.environ.get("CURATE_TEST_DATA", SHARED_DATA))
 JUDGED = DATA / "judge-wildvision" / "verdict-label-notes.csv"
 PRINTED = {"gpt-4-vision-preview": 80.01, "Reka-Flash": 64.79, "claude-3-opus-20240229": 62.15}
 """Scores of WildVision's Table 4, in percent."""

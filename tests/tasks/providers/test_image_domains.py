@@ -12,8 +12,9 @@ import pytest
 from tasks.images.decode import open_image
 from tasks.providers import Providers
 from tasks.providers.embedded.labels import NearestPlace
+from tests.places import SHARED_DATA
 
-BESIDE = Path(__file__).parents[4] / "shared" / "data"
+BESIDE = SHARED_DATA
 DATA = Path(os.environ.get("CURATE_TEST_DATA", BESIDE))
 ANIMALS = (
     "AAOYRUDX",

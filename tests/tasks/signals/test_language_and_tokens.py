@@ -14,6 +14,7 @@ import pytest
 
 from tasks.providers.embedded.texts import FastTextAndCld2
 from tasks.signals.registry import text_signals
+from tests.places import SHARED_DATA
 
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # bpe-openai 0.1.4
 
@@ -79,7 +80,7 @@ def test_a_long_text_is_counted_whole(embedded):
     assert text_signals(embedded)["tokens"].values(["hello " * 50_000])[0].tokens >= 50_000
 
 
-BESIDE = Path(__file__).parents[4] / "shared" / "data"
+BESIDE = SHARED_DATA
 DATA = Path(os.environ.get("CURATE_TEST_DATA", BESIDE))
 labelled = pytest.mark.skipif(not (DATA / "text-language").is_dir(), reason="no labelled texts on this machine")
 

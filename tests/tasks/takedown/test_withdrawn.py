@@ -202,7 +202,8 @@ def test_a_takedown_names_the_exports_that_hold_it_until_they_are_deleted(curate
 def test_a_release_without_it_names_none_and_a_broken_record_is_one_line(curate, store, tmp_path):
     take_down(store, [conv_id("ann")], [], NOON, dry_run=False)
     make_release(store, release="2.0.0")
-    record_export(store, str(tmp_path), ExportKind.PAGES, "2.0.0", False, NOON)  # a folder that holds something is refused
+    # A folder that holds something is refused.
+    record_export(store, str(tmp_path), ExportKind.PAGES, "2.0.0", False, NOON)
     record_export(store, str(tmp_path / "site"), ExportKind.PAGES, "2.0.0", False, NOON)
     record_export(store, "s3://bucket/sft/", ExportKind.SFT, "2.0.0", True, NOON)
     (tmp_path / "site").mkdir()

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.topics import mates
+from tests.places import SHARED_DATA
 
-BESIDE = Path(__file__).parents[4] / "shared" / "data"
+BESIDE = SHARED_DATA
 DATA = Path(os.environ.get("CURATE_TEST_DATA", BESIDE))
 pytestmark = pytest.mark.skipif(not (DATA / "text-language").is_dir(), reason="no questions on this machine")
 

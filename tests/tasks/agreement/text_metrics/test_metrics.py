@@ -12,8 +12,9 @@ import pytest
 from schemas.errors import CurateError
 from tasks.agreement.text_metrics.metrics import Cider, metrics
 from tasks.agreement.text_metrics.reproduced import board_agreement, judged, read_comparisons, reproduced, scored
+from tests.places import SHARED_DATA
 
-BESIDE = Path(__file__).parents[5] / "shared" / "data"
+BESIDE = SHARED_DATA
 LLMFAO = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "votes-llmfao"
 REFERENCES = ["a red bus on a wet road", "two cats sleep on the old sofa"]
 

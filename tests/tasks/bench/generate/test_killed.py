@@ -18,12 +18,12 @@ from tasks.providers.capabilities import Failed
 from tasks.storage.parts import ROWS_A_PART
 from tasks.storage.tables import Store
 from tests.generated_bench import NAME, make, settings_for
+from tests.places import ROOT
 
 KILLED_AT = 45
 """The order at which the run is killed: one part of images is stored by then, and another is on its way."""
 IN_FLIGHT = 4
 """Calls under way beside the batch: twice those that the embedded image model takes at once."""
-ROOT = Path(__file__).parents[4]
 
 
 class LoggedPictures(Providers):

@@ -21,8 +21,9 @@ from tasks.runtime.prices import load_prices
 from tasks.storage.reviews import add_reviews
 from tests.builders import NOON
 from tests.generated_bench import NAME, decided, settings_for
+from tests.places import SHARED_DATA
 
-BESIDE = Path(__file__).parents[5] / "shared" / "data"
+BESIDE = SHARED_DATA
 HUMAN = Path(os.environ.get("CURATE_TEST_DATA") or BESIDE) / "alignment-human" / "human_annotations_with_scores.json"
 
 

@@ -1,7 +1,6 @@
 """Yield of written items: the published figures from the published flags, and agreement of raters."""
 
 import csv
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -14,8 +13,9 @@ from tasks.bench.written.item_files import read_items
 from tasks.images.decode import FILE_BYTES_MAX
 from tasks.ingest.formats.bench_items import PROBLEMS
 from tasks.storage.tables import frame_of
+from tests.places import SHARED_DATA
 
-BESIDE = Path(__file__).parents[5] / "shared" / "data" / "visit-bench"
+BESIDE = SHARED_DATA / "visit-bench"
 FLAGS = (  # of all 678 published instances: images, correct, problem in the caption, in GPT-4's answer, how many
     (2, False, None, 1), (2, False, Fault.REFERENCE, 30), (2, False, Fault.CAPTION, 6), (2, True, None, 63),
     (1, False, None, 6), (1, False, Fault.REFERENCE, 22), (1, False, Fault.CAPTION, 21), (1, True, None, 529),

@@ -1,7 +1,6 @@
 """Answers that were made elsewhere, in the shapes in which they are published."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -10,9 +9,10 @@ from tasks.evaluate.files.answer_files import read_answers
 from tasks.evaluate.questions import Question
 from tasks.evaluate.steps import collect_answers
 from tests.asked_bench import benched, evaluating
+from tests.places import SHARED_DATA
 
 QUESTIONS = [Question("q00", "One?", ()), Question("q01", "Two?", ())]
-REAL = Path(__file__).parents[5] / "shared" / "data" / "judge-wildvision"
+REAL = SHARED_DATA / "judge-wildvision"
 LINES = {
     "ours": {"question_id": "q00", "model": "m", "text": "Yes.", "state": "truncated", "version": "x", "tokens": 2},
     "wildvision": {"question_id": "q00", "instruction": "One?", "output": "Yes.", "model": "m", "token_len": 2},

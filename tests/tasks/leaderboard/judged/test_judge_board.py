@@ -15,8 +15,9 @@ from tasks.leaderboard.battle_files import read_board
 from tasks.leaderboard.bradley_terry import log_strengths
 from tasks.leaderboard.judged.judge_board import judge_bias, judge_boards, outcomes
 from tasks.leaderboard.votes import rateable, votes
+from tests.places import SHARED_DATA
 
-BESIDE = Path(__file__).parents[5] / "shared" / "data"
+BESIDE = SHARED_DATA
 PRINTED = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "printed-tables"
 NOTES = PRINTED.with_name("judge-wildvision") / "verdict-label-notes.csv"
 printed = pytest.mark.skipif(not PRINTED.is_dir(), reason="no printed-tables beside the repository")

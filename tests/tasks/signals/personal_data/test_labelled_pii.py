@@ -14,8 +14,9 @@ import pytest
 from benchmarks.privacy_unseen import SENTENCES, chats, false_alarms, findings, labels, text_hash
 from tasks.providers import Providers
 from tasks.providers.embedded.pii.patterns import find_patterns
+from tests.places import SHARED_DATA
 
-BESIDE = Path(__file__).parents[5] / "shared" / "data"
+BESIDE = SHARED_DATA
 DATA = Path(os.environ.get("CURATE_TEST_DATA", BESIDE))
 FILE = DATA / "text-pii" / "labelled.jsonl"
 pytestmark = pytest.mark.skipif(not FILE.is_file(), reason="no labelled texts and chats on this machine")
