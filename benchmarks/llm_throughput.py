@@ -62,8 +62,8 @@ def answer(url: str, folder: str, n: int) -> tuple[int, float, float]:
     """Ask one model n questions with the real SDK, loop and store; returns answers, wall seconds, CPU seconds."""
     os.environ |= {"NO_PROXY": "127.0.0.1"}
     from schemas.asked_model import AskedModel
-    from tasks.evaluate.answers import ask_models
-    from tasks.evaluate.questions import Bench, Question
+    from tasks.judging.answers import ask_models
+    from tasks.judging.questions import Bench, Question
     from tasks.storage.tables import Store
 
     store, asked = Store.open(folder), AskedModel(name="m", vendor="openai", model="m", base_url=f"{url}/v1")
@@ -78,8 +78,8 @@ def judge(url: str, folder: str, n: int) -> tuple[int, float, float]:
     """Ask a judge without images for n verdicts; returns verdicts, wall seconds, CPU seconds."""
     os.environ |= {"NO_PROXY": "127.0.0.1"}
     from schemas.asked_model import AskedModel
-    from tasks.evaluate.ask import ask, model_judge
-    from tasks.evaluate.protocols import VISIT, AnswerPair, protocol
+    from tasks.judging.ask import ask, model_judge
+    from tasks.judging.protocols import VISIT, AnswerPair, protocol
     from tasks.storage.tables import Store
 
     store, asked = Store.open(folder), AskedModel(name="j", vendor="openai", model="m", base_url=f"{url}/v1")
@@ -104,8 +104,8 @@ def draw(url: str, folder: str, n: int) -> tuple[int, float, float]:
     os.environ |= {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{url}/v1", "NO_PROXY": "127.0.0.1"}
     from schemas.generated import GeneratedBench, GeneratedDescription
     from schemas.policy import GeneratedRule
-    from tasks.bench.generate.bench_state import BenchState, ItemProgress
-    from tasks.bench.generate.making import draw_missing
+    from tasks.generated_bench.bench_state import BenchState, ItemProgress
+    from tasks.generated_bench.making import draw_missing
     from tasks.providers import Providers
     from tasks.providers.ask_items import Work
     from tasks.storage.tables import Store

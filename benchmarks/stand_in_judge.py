@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from schemas.judging import Label
-from tasks.evaluate.stand_ins import closeness, label_of
+from tasks.judging.stand_ins import closeness, label_of
 from tasks.providers import Providers
 
 _LEFT = (Label.A_MUCH_BETTER, Label.A_BETTER)

@@ -64,7 +64,7 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
     _check_providers(settings)
     _check_task_runner(settings)
     if settings.evaluate.models or settings.evaluate.judge:
-        from tasks.evaluate.sources import to_ask
+        from tasks.judging.sources import to_ask
 
         to_ask(settings)
     engine(settings.topics.engine)
@@ -75,7 +75,7 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
 
 def writer_of(settings: Settings) -> AskedModel | None:
     """The model that writes captions; None for the stand-in. Raises CurateError when it cannot be asked."""
-    from tasks.evaluate.sources import check_keys, check_own
+    from tasks.judging.sources import check_keys, check_own
     from tasks.providers.chat import chat_model
     from tasks.runtime.prices import check_prices, load_prices
 
@@ -92,7 +92,7 @@ def writer_of(settings: Settings) -> AskedModel | None:
 
 def writer_named(file: str) -> AskedModel | None:
     """The only entry of a models file; None for the stand-in. Raises BadInput for a file with more entries."""
-    from tasks.evaluate.sources import EMBEDDED_JUDGE, read_models
+    from tasks.judging.sources import EMBEDDED_JUDGE, read_models
 
     if file == EMBEDDED_JUDGE:
         return None

@@ -10,7 +10,7 @@ from flows.products import item_ids
 from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.evaluate.steps import (
+from tasks.judging.steps import (
     collect_answers,
     collect_verdicts,
     collect_votes,

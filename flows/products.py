@@ -29,7 +29,7 @@ def hidden_texts(store: Store) -> pl.DataFrame:
     """item_id and text of the captions and references of written benchmarks that no release may hold."""
     if not (store.parts("captions") or store.parts("references")):
         return store.empty("captions", ["item_id", "text"])
-    from tasks.bench.written import written_items
+    from tasks.written_bench import written_items
 
     return written_items.hidden_texts(store)
 
@@ -41,7 +41,7 @@ def item_findings(store: Store, conversation_ids: pl.Series) -> pl.DataFrame:
     """
     if not (store.parts("bench_items") or store.parts("references")):
         return pl.DataFrame()
-    from tasks.bench.written import findings
+    from tasks.written_bench import findings
 
     return findings.item_findings(store, conversation_ids)
 
@@ -51,7 +51,7 @@ def item_images(store: Store, bench: str | None = None) -> dict[str, tuple[str, 
     named = [bench] if bench else sorted(set(store.read("bench_items", ["bench"])["bench"]))
     if not named:
         return {}
-    from tasks.bench.written import written_items
+    from tasks.written_bench import written_items
 
     return {image_id: part for name in named for image_id, part in written_items.item_images(store, name).items()}
 
@@ -60,7 +60,7 @@ def validation_texts(store: Store) -> list[str]:
     """The captions and references that a release may hold once they are screened."""
     if not store.parts("captions"):
         return []
-    from tasks.bench.written import written_items
+    from tasks.written_bench import written_items
 
     return written_items.validation_texts(store)
 
@@ -69,7 +69,7 @@ def judge_texts(store: Store) -> pl.DataFrame:
     """item_id, question_id, model and text of the answers and verdicts that `judge_cards` names."""
     if not store.parts("judge_cards"):
         return pl.DataFrame(schema=dict.fromkeys(("item_id", "question_id", "model", "text"), pl.String))
-    from tasks.evaluate.released_texts import released_judge_texts
+    from tasks.judging.released_texts import released_judge_texts
 
     return released_judge_texts(store)
 
@@ -78,7 +78,7 @@ def left_out_items(store: Store) -> set[str]:
     """Items of generated benchmarks that no release holds, for what audits and people found."""
     if not store.height("generated_items"):
         return set()
-    from tasks.bench.generate.kept_items import found_wanting
+    from tasks.generated_bench.kept_items import found_wanting
 
     return set[str]().union(*found_wanting(store).values())
 
@@ -87,7 +87,7 @@ def rate_judge(settings: Settings, versions: Versions, staging: Path) -> Iterato
     """Rate what a judge said about the benchmark of a release; nothing without verdicts."""
     store = Store.open(settings.store)
     if any(store.height(table) for table in ("verdicts", "judge_ratings", "judge_agreement", "judge_cards")):
-        from tasks.evaluate.steps import rate_judged
+        from tasks.judging.steps import rate_judged
 
         yield rate_judged(settings, versions, staging)
 
@@ -96,7 +96,7 @@ def judge_stand_ins(store: Store) -> list[str]:
     """`["judge"]` when the release has a board of the judge that ships with the install; otherwise empty."""
     if not store.height("judge_agreement"):
         return []
-    from tasks.evaluate.released_texts import embedded_judge
+    from tasks.judging.released_texts import embedded_judge
 
     return embedded_judge(store)
 
@@ -104,16 +104,16 @@ def judge_stand_ins(store: Store) -> list[str]:
 def report_sections(store: Store) -> "Iterator[Part]":
     """The report's sections about detectors that people reviewed, the judge, and written benchmarks."""
     if store.height("reviews"):
-        from tasks.report.reviewed import reviewed_part
+        from tasks.review.reviewed_report import reviewed_part
 
         if (reviewed := reviewed_part(store)) is not None:
             yield reviewed
     if store.height("judge_agreement"):
-        from tasks.release.items.judge_report import judge_parts
+        from tasks.judging.boards.judge_report import judge_parts
 
         yield from (part for part in judge_parts(store) if part is not None)
     if store.height("bench_items"):
-        from tasks.release.items.written_report import written_parts
+        from tasks.written_bench.written_report import written_parts
 
         yield from written_parts(store)
 
@@ -141,15 +141,15 @@ def parts_of_release(release: "OpenRelease") -> "list[ReleasePart]":
 def _parts(judge: bool, written: bool, made: bool) -> "list[ReleasePart]":
     parts: list[ReleasePart] = []
     if judge:
-        from tasks.release.items.judge_file import JUDGE_BOARD
+        from tasks.judging.boards.judge_file import JUDGE_BOARD
 
         parts.append(JUDGE_BOARD)
     if written:
-        from tasks.release.items.written_file import WRITTEN_ITEMS
+        from tasks.written_bench.written_file import WRITTEN_ITEMS
 
         parts.append(WRITTEN_ITEMS)
     if made:
-        from tasks.release.items.generated_file import GENERATED_ITEMS
+        from tasks.generated_bench.generated_file import GENERATED_ITEMS
 
         parts.append(GENERATED_ITEMS)
     return parts

@@ -11,10 +11,10 @@ from flows.one_writer import one_writer
 from flows.products import item_images
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.bench.written.steps import write_missing
 from tasks.providers import Providers
 from tasks.signals.steps import measure_item_images, signal_versions
 from tasks.storage.tables import Store
+from tasks.written_bench.steps import write_missing
 
 
 @flow(name="take-in-items")

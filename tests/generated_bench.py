@@ -6,7 +6,7 @@ from schemas.conversation import Conversation
 from schemas.decision import Decision
 from schemas.policy import GeneratedRule
 from schemas.settings import Settings
-from tasks.bench.generate.steps import check_images, draw_images, write_questions, write_texts
+from tasks.generated_bench.steps import check_images, draw_images, write_questions, write_texts
 from tasks.ingest.steps import take_in_drawings, take_in_items
 from tasks.ingest.take_in import NoObserver
 from tasks.providers import Providers

@@ -11,7 +11,7 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.tables import SIGNALS
 from tasks.bench.draw import draw_name, drawn_prompts
-from tasks.evaluate.steps import rate_judged
+from tasks.judging.steps import rate_judged
 from tasks.policy.steps import screen_answers
 from tasks.providers import Providers
 from tasks.release.steps import build_release, seal_release

@@ -6,7 +6,7 @@ from typing import Any
 
 from schemas.conversation import Conversation
 from schemas.written import Caption, Reference, Split, WrittenBy, WrittenItem
-from tasks.bench.written.written_items import captions_id
+from tasks.written_bench.written_items import captions_id
 from tests.builders import NOON
 
 

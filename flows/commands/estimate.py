@@ -101,13 +101,13 @@ def _print(found: list[Estimate], as_json: bool) -> None:
 def _of_writing(settings: Settings, bench: str | None, writer: str | None, hidden: bool) -> list[Estimate]:
     from flows.before_work import writer_named
     from schemas.signals import MeasuredOn
-    from tasks.bench.written.write import estimate_writing
-    from tasks.bench.written.written_items import check_known, item_images
     from tasks.providers import Providers
     from tasks.runtime.prices import load_prices
     from tasks.signals.paid import estimate_images
     from tasks.signals.registry import chosen_signals
     from tasks.storage.tables import Store
+    from tasks.written_bench.write import estimate_writing
+    from tasks.written_bench.written_items import check_known, item_images
 
     if writer is None:
         raise BadInput("--hidden belongs to --writer FILE, the model that would write; give both")
@@ -134,8 +134,8 @@ def _sizes(store: "Store", *tables: str) -> dict[str, tuple[int, int]]:
 
 def _of_judge(settings: Settings) -> list[Estimate]:
     from flows.evaluate import released_battles
-    from tasks.evaluate.estimate import estimate_evaluation, estimate_votes
-    from tasks.evaluate.shown_battles import anonymous_battles, shown
+    from tasks.judging.estimate import estimate_evaluation, estimate_votes
+    from tasks.judging.shown_battles import anonymous_battles, shown
     from tasks.runtime.prices import load_prices
     from tasks.storage.tables import Store
 
@@ -185,7 +185,7 @@ def _ingested(settings: Settings) -> "Store":
 def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     """Estimates for items of `source` without signals in `known`, including items that the policy will drop."""
     from schemas.signals import MeasuredOn
-    from tasks.evaluate.released_texts import texts_on_bench
+    from tasks.judging.released_texts import texts_on_bench
     from tasks.providers import Providers
     from tasks.runtime.prices import load_prices
     from tasks.signals.paid import (

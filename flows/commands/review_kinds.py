@@ -10,7 +10,7 @@ from schemas.settings import Settings
 if TYPE_CHECKING:
     import polars as pl
 
-    from tasks.agreement.text_metrics.stored import Stored
+    from tasks.judging.agreement.stored import Stored
     from tasks.review.preferences import AnswerPair
     from tasks.review.review_queue import ReviewQueue
     from tasks.review.session import Figures
@@ -42,9 +42,9 @@ def _failures(wanted: Draws) -> "list[ReviewQueue]":
 
 
 def _items(wanted: Draws) -> "list[ReviewQueue]":
-    from tasks.bench.written.written_items import check_known
     from tasks.review.items import WrittenQueue
     from tasks.storage.tables import Store
+    from tasks.written_bench.written_items import check_known
 
     if wanted.bench:
         check_known(Store.existing(wanted.store), wanted.bench)
@@ -115,7 +115,7 @@ def queues_of(kinds: Sequence[str], wanted: Draws) -> "list[ReviewQueue]":
 def anonymous_battles_of(wanted: Draws) -> "pl.DataFrame":
     """The anonymous battles that a release would hold, of the language and slice. Raises BadInput for none."""
     from flows.evaluate import released_battles
-    from tasks.evaluate.shown_battles import anonymous_battles
+    from tasks.judging.shown_battles import anonymous_battles
 
     settings = Settings(store=wanted.store, providers=wanted.providers)
     battles = anonymous_battles(released_battles(settings))
@@ -148,9 +148,9 @@ def _ids_of_slice(settings: Settings, name: str) -> "pl.DataFrame":
 
 def tuples_of(store: "Store", bench: str, hidden: bool) -> "tuple[list[AnswerPair], Stored]":
     """Every two answers to the items of a written benchmark, and their texts. Raises BadInput when there are none."""
-    from tasks.agreement.text_metrics.stored import stored
-    from tasks.bench.written.written_items import items_for_judging
+    from tasks.judging.agreement.stored import stored
     from tasks.review.preferences import answer_pairs
+    from tasks.written_bench.written_items import items_for_judging
 
     known = stored(store, bench, True)
     every = answer_pairs(items_for_judging(store, bench), known, hidden)
@@ -161,7 +161,7 @@ def tuples_of(store: "Store", bench: str, hidden: bool) -> "tuple[list[AnswerPai
 
 def figures_of(store: "Store") -> "Figures":
     """Agreement of reviewers and precision of detectors."""
-    from tasks.agreement.reviewers import reviewer_agreements
+    from tasks.judging.agreement.reviewers import reviewer_agreements
     from tasks.review.session import Figures
     from tasks.storage.queries.findings import detector_precisions
     from tasks.storage.reviews import reviews_of

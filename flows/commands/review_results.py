@@ -46,11 +46,11 @@ def print_figures(figures: "Figures", queues: Collection[str], as_json: bool) ->
 
 def print_yields(store: "Store", bench: str, as_json: bool) -> None:
     """Items: shares that are correct, by images and family, how raters agree, and what the items are."""
-    from tasks.bench.written import figures
-    from tasks.bench.written.findings import finding_tables
-    from tasks.bench.written.written_items import check_known
     from tasks.providers.embedded.phrases import root_phrases
     from tasks.storage.tables import frame_of
+    from tasks.written_bench import figures
+    from tasks.written_bench.findings import finding_tables
+    from tasks.written_bench.written_items import check_known
 
     check_known(store, bench)
     facts = figures.facts_of_store(store, bench)
@@ -67,7 +67,7 @@ def print_yields(store: "Store", bench: str, as_json: bool) -> None:
 
 def print_rates(store: "Store", bench: str, as_json: bool) -> None:
     """Generated items: how often a majority says that description and question fit."""
-    from tasks.bench.generate.bench_state import read_bench
+    from tasks.generated_bench.bench_state import read_bench
     from tasks.review.generated import review_rows
 
     rows = review_rows(store, read_bench(store, bench).items)
@@ -76,7 +76,7 @@ def print_rates(store: "Store", bench: str, as_json: bool) -> None:
 
 def print_experts(wanted: Draws, as_json: bool, rounds: int) -> None:
     """Battles: how far experts agree with the people's votes and with each other, and the boards of both."""
-    from tasks.agreement.experts import experts
+    from tasks.judging.agreement.experts import experts
     from tasks.review.battles import experts_of, people_of
     from tasks.storage.tables import Store
 

@@ -6,13 +6,13 @@ from typing import Any
 import polars as pl
 
 from schemas.written import PEOPLE
-from tasks.bench.written.written_items import current
 from tasks.explore.masking import masked_parts, spans_of
 from tasks.explore.source import Section, Text
 from tasks.explore.tolerant import TolerantTables
-from tasks.release.items.shown_words import named_letters, verdict_words
+from tasks.release.shown_words import named_letters, verdict_words
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store
+from tasks.written_bench.written_items import current
 
 VERDICTS_MAX = 200
 """Verdicts on one page; the others are counted."""

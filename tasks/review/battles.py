@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import polars as pl
 
 from schemas.review import CANNOT_TELL, Choice, QueueName, ShownText, Stretch, Waiting
-from tasks.agreement.label_files import VOTES, Labels, labels_of
-from tasks.evaluate.shown_battles import ShownBattle, shown
+from tasks.judging.agreement.label_files import VOTES, Labels, labels_of
+from tasks.judging.shown_battles import ShownBattle, shown
 from tasks.review.review_queue import Listed, ReviewQueue
 from tasks.storage.content_id import combined_id
 from tasks.storage.reviews import reviews_of

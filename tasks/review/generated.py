@@ -9,10 +9,10 @@ from schemas.errors import BadInput, known_values
 from schemas.generated import GeneratedAspect, GeneratedDescription, GeneratedItem
 from schemas.generated_results import ReviewRow
 from schemas.review import Choice, QueueName, ShownText, Stretch, Waiting
-from tasks.bench.generate.accuracy import interval
-from tasks.bench.generate.bench_state import BenchState, read_bench
-from tasks.bench.generate.items import LETTERS
-from tasks.bench.generate.kept_items import FITS, GUIDED, generated_reviews
+from tasks.generated_bench.accuracy import interval
+from tasks.generated_bench.bench_state import BenchState, read_bench
+from tasks.generated_bench.items import LETTERS
+from tasks.generated_bench.kept_items import FITS, GUIDED, generated_reviews
 from tasks.review.review_queue import NONE, Listed, ReviewQueue
 from tasks.storage.keyed_ids import store_key
 from tasks.storage.tables import Store

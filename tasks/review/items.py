@@ -9,14 +9,14 @@ from pathlib import Path
 from schemas.errors import BadInput, known_values
 from schemas.review import Choice, QueueName, Review, ShownText, Stretch, Waiting
 from schemas.written import SAMPLED, Fault
-from tasks.bench.written.findings import HARMFUL, INCORRECT
-from tasks.bench.written.written_items import ItemForJudging, item_members, items_for_judging
 from tasks.review.review_queue import NONE, Listed, ReviewQueue
 from tasks.review.sheets import read_rows
 from tasks.runtime.untrusted import one_line
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import Pseudonyms, store_key
 from tasks.storage.tables import Store
+from tasks.written_bench.findings import HARMFUL, INCORRECT
+from tasks.written_bench.written_items import ItemForJudging, item_members, items_for_judging
 
 _YES = {"yes": True, "y": True, "true": True, "1": True, "no": False, "n": False, "false": False, "0": False}
 

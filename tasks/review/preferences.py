@@ -13,15 +13,15 @@ import polars as pl
 from schemas.errors import BadInput
 from schemas.review import Choice, QueueName, ShownText, Stretch, Waiting
 from schemas.written import Split
-from tasks.agreement.text_metrics.stored import Stored
-from tasks.bench.written.written_items import ItemForJudging
-from tasks.evaluate.visit_battles import REFERENCE
+from tasks.judging.agreement.stored import Stored
+from tasks.judging.visit_battles import REFERENCE
 from tasks.review.battles import is_swapped
 from tasks.review.review_queue import Listed, ReviewQueue
 from tasks.storage.content_id import combined_id
 from tasks.storage.keyed_ids import Pseudonyms
 from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store
+from tasks.written_bench.written_items import ItemForJudging
 
 BATTLES = {
     "question_id": pl.String,

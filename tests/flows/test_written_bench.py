@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from schemas.written import Split
-from tasks.bench.written.written_items import items_for_judging
 from tasks.storage.tables import Store
+from tasks.written_bench.written_items import items_for_judging
 from tests.builders import image_bytes
 
 pytestmark = pytest.mark.usefixtures("prefect_server")

@@ -42,8 +42,8 @@ def agree(
 
     With one file, the agreement of its raters.
     """
-    from tasks.agreement.agree import agreement, rater_agreement
-    from tasks.agreement.label_files import read_labels
+    from tasks.judging.agreement.agree import agreement, rater_agreement
+    from tasks.judging.agreement.label_files import read_labels
 
     if twice := next((file for file in files if files.count(file) > 1), None):
         raise BadInput(f"{str(twice)!r} is given twice; give files of different people or judges")
@@ -80,7 +80,7 @@ def votes(
     seed: SeedOption = 0,
 ) -> None:
     """Ask a judge for left, right, tie, both bad or NA on battles; print how every judge agrees with people."""
-    from tasks.agreement.experts import judges_against_people
+    from tasks.judging.agreement.experts import judges_against_people
     from tasks.storage.tables import Store
 
     if sample is not None:

@@ -35,7 +35,7 @@ def correlate(
 ) -> None:
     """Spearman, Kendall and Pearson of every two columns, over the models that both have."""
     from flows.commands.judge.board_agreement import read_renames
-    from tasks.agreement.correlation import as_matrix, read_scores, score_correlations
+    from tasks.judging.agreement.correlation import as_matrix, read_scores, score_correlations
 
     scores, near = read_scores(tables, read_renames(renames) if renames else {}, column or ())
     if svg and svg.suffix != ".svg":

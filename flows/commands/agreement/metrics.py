@@ -17,7 +17,7 @@ from tasks.runtime.untrusted import json_text
 if TYPE_CHECKING:
     import polars as pl
 
-    from tasks.agreement.text_metrics.stored import Stored
+    from tasks.judging.agreement.stored import Stored
     from tasks.leaderboard.votes import Vector
 
 VotesArgument = Annotated[
@@ -56,7 +56,7 @@ def metrics(
     seed: SeedOption = 0,
 ) -> None:
     """Hold text metrics and judges against comparisons that several people voted on, by how far they agreed."""
-    from tasks.agreement.text_metrics.reproduced import every, read_comparisons
+    from tasks.judging.agreement.reproduced import every, read_comparisons
 
     if store is None and not answers:
         raise BadInput("give --store DIR, or --answers FILE with the compared answers")
@@ -79,8 +79,8 @@ def metrics(
 
 def _inputs(store: str | None, bench: str | None, answers: list[Path], references: Path | None) -> "Stored":
     from schemas.written import SAMPLED
-    from tasks.agreement.text_metrics.stored import Stored, read_references, stored
-    from tasks.evaluate.files.answer_files import texts_of_files
+    from tasks.judging.agreement.stored import Stored, read_references, stored
+    from tasks.judging.files.answer_files import texts_of_files
     from tasks.leaderboard.battle_files import read_table
     from tasks.storage.tables import Store
 
@@ -97,8 +97,8 @@ def _said(
     rows: "pl.DataFrame", inputs: "Stored", chosen: list[str], provider: list[str] | None, seed: int
 ) -> "Iterator[tuple[str, Vector]]":
     from flows.commands.options import settings_of
-    from tasks.agreement.text_metrics.metrics import metrics as every_metric
-    from tasks.agreement.text_metrics.reproduced import judged, scored
+    from tasks.judging.agreement.metrics import metrics as every_metric
+    from tasks.judging.agreement.reproduced import judged, scored
     from tasks.providers import Providers
 
     embedder = Providers(settings_of(store="", provider=provider).providers)["text_embedding"]

@@ -53,7 +53,7 @@ def _submitted(settings: Settings, folder: Path) -> list[StageReport]:
     """Judge the three models as submissions, one after the other; the last report names the board."""
     from flows.evaluate import submit
     from tasks.demo.items import BENCH, MODELS
-    from tasks.evaluate.protocols import VISIT
+    from tasks.judging.protocols import VISIT
 
     reports: list[StageReport] = []
     for model in MODELS:
@@ -65,8 +65,8 @@ def _submitted(settings: Settings, folder: Path) -> list[StageReport]:
 
 def _print_caught(expected: Path, store: str, bench: str) -> None:
     """Print how many of the planted faults were dropped."""
-    from tasks.bench.written.written_items import items_for_judging
     from tasks.storage.tables import Store
+    from tasks.written_bench.written_items import items_for_judging
 
     planted = {json.loads(line)["item_id"] for line in expected.read_text(encoding="utf-8").splitlines()}
     kept = {item.item_id for item in items_for_judging(Store.existing(store), bench)}

@@ -17,7 +17,7 @@ from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
     from schemas.run import Estimate
-    from tasks.bench.generate.examiners import Examined
+    from tasks.generated_bench.examiners import Examined
 
 SLICES = ("overall", "level", "aspect", "type")
 NameOption = Annotated[str, typer.Option("--bench", help="Name of the benchmark.")]
@@ -42,7 +42,7 @@ def generate(
 
     How large it is, and its levels, are settings: `--set generate.general=2`, `generate.levels=easy,hard` and the like.
     """
-    from tasks.bench.generate.aspects import known_levels, load_capability
+    from tasks.generated_bench.aspects import known_levels, load_capability
     from tasks.storage.tables import Store
 
     load_capability(capability)
@@ -58,8 +58,8 @@ def generate(
 def _print_estimate(settings: Settings) -> None:
     from flows.commands.estimate import tokens_in
     from schemas.policy import GeneratedRule
-    from tasks.bench.generate.aspects import levels, load_capability
-    from tasks.bench.generate.cost import estimate_making
+    from tasks.generated_bench.aspects import levels, load_capability
+    from tasks.generated_bench.cost import estimate_making
     from tasks.policy.policy_file import load_policy
     from tasks.providers import Providers
     from tasks.runtime.prices import load_prices
@@ -95,8 +95,8 @@ def accuracy(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Accuracy of every model on the items that all of them answered, with intervals and coverage."""
-    from tasks.bench.generate.accuracy import accuracy as rows_of
-    from tasks.bench.generate.accuracy import levels_that_do_not_fall, rank_table
+    from tasks.generated_bench.accuracy import accuracy as rows_of
+    from tasks.generated_bench.accuracy import levels_that_do_not_fall, rank_table
 
     chosen = [*(slices or ("overall", "level"))]
     if unknown := [name for name in chosen if name not in SLICES]:
@@ -138,7 +138,7 @@ def _write_heat_map(ranks: list[dict[str, object]], svg: Path) -> None:
 
 
 def _print_side_by_side(one: "_Marked", other: "_Marked", slices: list[str], table: str, as_json: bool) -> None:
-    from tasks.bench.generate.examiners import side_by_side
+    from tasks.generated_bench.examiners import side_by_side
 
     if table != "accuracy":
         raise BadInput(f"--table {table} is of one benchmark; give one --bench")
@@ -172,8 +172,8 @@ def audit(
     `--set evaluate.audit_modes=blind,all_a` asks in some of these ways only.
     """
     from schemas.generated_results import AuditAnswer
-    from tasks.bench.generate.audit import audit_rows
-    from tasks.bench.generate.kept_items import found_blind
+    from tasks.generated_bench.audit import audit_rows
+    from tasks.generated_bench.kept_items import found_blind
     from tasks.storage.tables import Store
 
     if dry_run:
@@ -193,8 +193,8 @@ def audit(
 def _print_audit_estimate(settings: Settings) -> None:
     from flows.commands.estimate import tokens_in
     from schemas.generated_results import AuditMode
-    from tasks.bench.generate.audit import estimate_audit
-    from tasks.evaluate.sources import to_ask
+    from tasks.generated_bench.audit import estimate_audit
+    from tasks.judging.sources import to_ask
     from tasks.runtime.prices import load_prices
     from tasks.storage.tables import Store
 
@@ -223,11 +223,11 @@ class _Marked:
 
 
 def _marked(store: str, bench: str, versions: "list[str] | tuple[str, ...]") -> _Marked:
-    from tasks.bench.generate.accuracy import mark
-    from tasks.bench.generate.bench_state import read_bench
-    from tasks.bench.generate.examiners import Examined
-    from tasks.bench.generate.kept_items import kept_items
-    from tasks.bench.generate.steps import STAND_INS
+    from tasks.generated_bench.accuracy import mark
+    from tasks.generated_bench.bench_state import read_bench
+    from tasks.generated_bench.examiners import Examined
+    from tasks.generated_bench.kept_items import kept_items
+    from tasks.generated_bench.steps import STAND_INS
     from tasks.storage.tables import Store
 
     opened = Store.existing(store)

@@ -56,9 +56,9 @@ def take_in(
 
     All of it is one run: a process has one Prefect server.
     """
-    from tasks.bench.written import collect as work
-    from tasks.bench.written.families import SHIPPED, load_families
-    from tasks.bench.written.item_files import read_items
+    from tasks.written_bench import collect as work
+    from tasks.written_bench.families import SHIPPED, load_families
+    from tasks.written_bench.item_files import read_items
 
     work.checked_bench(bench)
     found, counts = read_items(items, load_families(families or SHIPPED)), dict[str, int]()
@@ -105,7 +105,7 @@ def _flow(name: str) -> Callable[[], Any]:
 
 def _print_kept(settings: Settings, bench: str, rows: int, counts: dict[str, int]) -> None:
     """Print the reasons for dropped items, and how many are kept."""
-    from tasks.bench.written.findings import kept_and_dropped
+    from tasks.written_bench.findings import kept_and_dropped
 
     kept, dropped = kept_and_dropped(_store(settings), bench)
     for reason, number in dropped.items():
@@ -124,8 +124,8 @@ def write(settings: Settings) -> None:
     A model writes for the validation split; with --hidden for the hidden one, too.
     """
     from flows.before_work import writer_of
-    from tasks.bench.written.written_items import check_known
     from tasks.storage.tables import Store
+    from tasks.written_bench.written_items import check_known
 
     check_known(Store.existing(settings.store), settings.written.name)
     writer_of(settings)

@@ -22,7 +22,7 @@ from tasks.runtime.untrusted import one_line
 if TYPE_CHECKING:
     from schemas.judging import JudgeRating
     from schemas.rating import StyleCoefficient
-    from tasks.leaderboard.judged.judged_verdicts import Judged
+    from tasks.judging.boards.judged_verdicts import Judged
 
 _BOARDS = ("board", "style_control")
 _TABLES = (*_BOARDS, "parsed", "bias", "style_coefficients")
@@ -124,7 +124,7 @@ def board(
         wanted = {"baseline": baseline, "judge_version": judge_version, "draw": draw}
         judged = _of_store(settings_of(store=store, provider=provider), wanted, answer_version or ())
     else:
-        from tasks.leaderboard.judged.judged_verdicts import judged_in_files
+        from tasks.judging.boards.judged_verdicts import judged_in_files
 
         judged = judged_in_files(files or [], baseline, answers or [], whole=table != "parsed")
     about = {"no_verdict": no_verdict, "orders": orders, "interval": interval, "bootstraps": bootstraps, "seed": seed}
@@ -134,7 +134,7 @@ def board(
         raise BadInput(f"--strong-weight {strong_weight}: give a number above 0") from None
     found = _rows(judged, method, table, slices or (), style)
     if against and table in _BOARDS:
-        from tasks.leaderboard.judged.judge_board import as_ratings
+        from tasks.judging.boards.judge_board import as_ratings
 
         _print([agreement_with(as_ratings(found), against, renames)], "agreement", as_json)
         return
@@ -147,7 +147,7 @@ def _rows(
     judged: "Judged", method: BoardMethod, table: str, slices: Sequence[str], style: StylePreset
 ) -> Sequence[Row]:
     """The rows of one of `_TABLES`."""
-    from tasks.leaderboard.judged.judge_board import judge_boards
+    from tasks.judging.boards.judge_board import judge_boards
 
     if table == "parsed":
         return judged.parsed
@@ -161,7 +161,7 @@ def _rows(
 
 
 def _of_store(settings: Settings, wanted: dict[str, str | None], answer_versions: Sequence[str]) -> "Judged":
-    from tasks.leaderboard.judged.judged_verdicts import judged_in_store
+    from tasks.judging.boards.judged_verdicts import judged_in_store
     from tasks.providers import Providers
     from tasks.signals.steps import signal_versions
     from tasks.storage.tables import Store
@@ -175,7 +175,7 @@ def _print_written(
 ) -> None:
     """Print the board of a written benchmark."""
     from flows.commands.judge.submit import print_board
-    from tasks.leaderboard.judged.submission_boards import stored_board
+    from tasks.judging.boards.submission_boards import stored_board
     from tasks.storage.tables import Store
 
     if store is None or files:
@@ -219,7 +219,7 @@ def _of_stores(judge_version: str | None, draw: str | None, answer_version: list
 def _style_controlled(
     rows: "Sequence[JudgeRating]", judged: "Judged", method: BoardMethod, preset: StylePreset
 ) -> "tuple[list[JudgeRating], list[StyleCoefficient]]":
-    from tasks.leaderboard.judged.judge_style import style_controlled, style_of_answers
+    from tasks.judging.boards.judge_style import style_controlled, style_of_answers
     from tasks.providers import Providers
     from tasks.signals.rules.markdown import markdown
 

@@ -30,8 +30,8 @@ from tasks.runtime.untrusted import json_text, one_line
 
 if TYPE_CHECKING:
     from schemas.settings import Settings
-    from tasks.evaluate.files.submission_files import Submission
-    from tasks.evaluate.submissions import Plan
+    from tasks.judging.files.submission_files import Submission
+    from tasks.judging.submissions import Plan
 
 _NAMED = 5
 """Items that a line names."""
@@ -83,7 +83,7 @@ def submit(
     Answers to a benchmark made on demand are marked by its keys, and its accuracy is printed.
     """
     from flows.before_work import check_before_work
-    from tasks.evaluate.submissions import plan_of
+    from tasks.judging.submissions import plan_of
     from tasks.storage.tables import Store
 
     if _is_keyed(store, bench):
@@ -133,9 +133,9 @@ def _is_keyed(store: str, bench: str) -> bool:
 
 def _submit_keyed(store: str, bench: str, answers: Path, model: str, dry_run: bool, as_json: bool) -> None:
     """Take in a model's answers and print its accuracy, overall and by level. Raises BadInput."""
-    from tasks.bench.generate.accuracy import accuracy, mark
-    from tasks.bench.generate.kept_items import kept_items
-    from tasks.evaluate.submissions import keep_answers, read_keyed
+    from tasks.generated_bench.accuracy import accuracy, mark
+    from tasks.generated_bench.kept_items import kept_items
+    from tasks.judging.submissions import keep_answers, read_keyed
     from tasks.storage.lock import writing
     from tasks.storage.tables import Store
 
@@ -195,8 +195,8 @@ def _say_read(handed: "Submission") -> None:
 
 def _say_cost(settings: "Settings", plan: "Plan") -> None:
     from flows.commands.estimate import in_words, tokens_in
-    from tasks.evaluate.estimate import estimate_judging
-    from tasks.evaluate.sources import protocol_of, to_ask
+    from tasks.judging.estimate import estimate_judging
+    from tasks.judging.sources import protocol_of, to_ask
     from tasks.runtime.prices import load_prices
     from tasks.storage.tables import Store
 
@@ -208,9 +208,9 @@ def _say_cost(settings: "Settings", plan: "Plan") -> None:
 
 
 def _write_lines(settings: "Settings", plan: "Plan", path: Path) -> None:
-    from tasks.evaluate.steps import judge_in_use
-    from tasks.evaluate.submissions import battle_lines
-    from tasks.evaluate.visit_battles import visit_battles, visit_verdicts
+    from tasks.judging.steps import judge_in_use
+    from tasks.judging.submissions import battle_lines
+    from tasks.judging.visit_battles import visit_battles, visit_verdicts
     from tasks.storage.tables import Store
 
     verdicts = visit_verdicts(Store.existing(settings.store), plan.items.bench, judge_in_use(settings))

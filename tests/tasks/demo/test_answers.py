@@ -5,8 +5,8 @@ import json
 from schemas.bench import BenchItem
 from tasks.demo.answers import BASELINE, SENTENCES, demo_answers, write_answers
 from tasks.demo.records import models
-from tasks.evaluate.files.answer_files import read_answers
-from tasks.evaluate.questions import bench_of_store
+from tasks.judging.files.answer_files import read_answers
+from tasks.judging.questions import bench_of_store
 from tests.builders import conversation, decision, drawn_image, image, store_with
 
 PROMPTS = 20

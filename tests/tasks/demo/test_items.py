@@ -4,9 +4,9 @@ import csv
 import hashlib
 import json
 
-from tasks.bench.written.families import load_families
-from tasks.bench.written.item_files import read_items
 from tasks.demo.items import files_of, write_demo_items
+from tasks.written_bench.families import load_families
+from tasks.written_bench.item_files import read_items
 
 
 def test_items_are_readable_reproducible_and_planted(tmp_path):

@@ -15,12 +15,12 @@ from tasks.explore.listing import item_key
 from tasks.explore.of_release import OfRelease
 from tasks.explore.of_store import OfStore
 from tasks.explore.static_pages import export_pages
+from tasks.generated_bench.generated_file import GENERATED_ITEMS
+from tasks.judging.boards.judge_file import JUDGE_BOARD
 from tasks.policy.explained import explained
-from tasks.release.items.generated_file import GENERATED_ITEMS
-from tasks.release.items.judge_file import JUDGE_BOARD
-from tasks.release.items.written_file import WRITTEN_ITEMS
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store, frame_of
+from tasks.written_bench.written_file import WRITTEN_ITEMS
 from tests.builders import facts_frame
 from tests.looked_store import client, strict
 from tests.visit_bench import HIDDEN, visit_bench

@@ -9,9 +9,9 @@ import pytest
 
 from schemas.judging import STAND_IN, Answer, BoardMethod
 from schemas.rating import StylePreset
-from tasks.evaluate.questions import bench_of_store
-from tasks.leaderboard.judged.judge_board import judge_boards
-from tasks.leaderboard.judged.judge_style import style_controlled, style_of_answers
+from tasks.judging.boards.judge_board import judge_boards
+from tasks.judging.boards.judge_style import style_controlled, style_of_answers
+from tasks.judging.questions import bench_of_store
 from tasks.signals.rules.markdown import markdown
 from tests.asked_bench import PUBLIC, benched
 from tests.builders import store_with, verdict

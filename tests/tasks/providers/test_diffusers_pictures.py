@@ -9,7 +9,7 @@ import pytest
 
 from schemas.errors import BadInput, MissingProvider
 from schemas.policy import GeneratedRule
-from tasks.bench.generate.steps import draw_images
+from tasks.generated_bench.steps import draw_images
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tests.generated_bench import make, settings_for

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tasks.evaluate.released_texts import JUDGE
+from tasks.judging.released_texts import JUDGE
 from tasks.providers import EMBEDDED_RECALL, MAKERS, Providers
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from schemas.generated import Capability, GeneratedAspect
-from tasks.bench.generate.aspects import levels
+from tasks.generated_bench.aspects import levels
 from tasks.providers import Providers
 from tasks.providers.capabilities import AspectsWanted, DescriptionWanted, Failed, QuestionWanted
 from tasks.providers.production.calls import Service

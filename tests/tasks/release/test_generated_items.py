@@ -9,9 +9,9 @@ from flows.products import problems_of
 from schemas.generated_results import ItemReview
 from schemas.release import Manifest
 from schemas.review import Review
-from tasks.bench.generate.kept_items import kept_items, review_of_generated
+from tasks.generated_bench.generated_file import GENERATED, GENERATED_ITEMS
+from tasks.generated_bench.kept_items import kept_items, review_of_generated
 from tasks.policy.policy_file import load_policy
-from tasks.release.items.generated_file import GENERATED, GENERATED_ITEMS
 from tasks.release.registered import OpenRelease
 from tasks.storage.tables import Store, frame_of
 from tests.builders import NOON, measure_clean

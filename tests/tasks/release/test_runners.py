@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from flows.products import problems_of
-from tasks.evaluate.questions import bench_of_release
+from tasks.judging.questions import bench_of_release
 from tasks.release.registered import RUNNERS
 
 LMMS, INSPECT = "bench/runners/lmms_eval", "bench/runners/inspect_ai/arena_bench.py"

@@ -11,9 +11,9 @@ from schemas.written import WrittenBy
 from tasks.providers.embedded.image_embedding import ImageNetClasses
 from tasks.release.card_checks import wrong_sections
 from tasks.release.dataset_card import card_sections
-from tasks.release.items.written_file import ITEMS, WRITTEN_ITEMS, hidden_captions
 from tasks.release.registered import OpenRelease, Unsealed
 from tasks.storage.content_id import text_id
+from tasks.written_bench.written_file import ITEMS, WRITTEN_ITEMS, hidden_captions
 from tests.builders import VERSIONS, facts_frame
 from tests.visit_bench import HIDDEN, visit_bench
 

@@ -6,8 +6,8 @@ import pytest
 
 from flows.commands.review_kinds import OF_EVERY_STORE, queues_of
 from schemas.review import Draws, QueueName
-from tasks.bench.generate.kept_items import generated_reviews, kept_items
-from tasks.bench.written.findings import finding_tables, item_checks
+from tasks.generated_bench.kept_items import generated_reviews, kept_items
+from tasks.written_bench.findings import finding_tables, item_checks
 from tests.generated_bench import NAME, decided, settings_for
 from tests.looked_store import strict
 from tests.reviewed_store import reviewing

@@ -12,9 +12,9 @@ from flows.commands.tag_sources import both_sides
 from schemas.errors import BadInput
 from schemas.review import Draws, Review
 from schemas.settings import Settings
-from tasks.report.reviewed import reviewed_part
 from tasks.review.alarms import FacesQueue, PersonalDataQueue
 from tasks.review.battles import experts_of
+from tasks.review.reviewed_report import reviewed_part
 from tasks.storage.content_id import text_id
 from tasks.storage.reviews import add_reviews, reviews_of
 from tasks.storage.tables import Store

@@ -1,0 +1,177 @@
+"""Accuracy of models on a benchmark made on demand, on the items that all of them answered, with coverage beside it."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import polars as pl
+from scipy.stats import binomtest
+
+from schemas.errors import BadInput
+from schemas.generated import GeneratedItem
+from schemas.generated_results import AccuracyRow
+from schemas.judging import AnswerState
+from tasks.generated_bench.items import LETTERS
+
+COVERAGE_MIN, ITEMS_MIN = 0.95, 30
+"""A model that answered less does not decide what all answered; a slice of fewer items is flagged."""
+
+_BRACKETED = re.compile(r"\[\s{0,3}([A-Z])\s{0,3}\]")
+_ANSWER = r"(?i:\banswer(?: is)?:?) {0,3}\*{0,2}"
+_NO_OTHER = r"(?!,? {1,3}(?:or|and) {1,3}[(\[*]{0,3}[A-Z]\b)"
+"""Not one of several letters, as in A or B."""
+_SAID_BRACKETED = re.compile(_ANSWER + r"\[\s{0,3}([A-Z])\s{0,3}\]" + _NO_OTHER)
+_NO_ARTICLE = r"(?!(?<=A) {1,3}(?!(?:because|since|as)\b)[a-z])"
+"""Not the article, as in A cat."""
+_SAID = re.compile(_ANSWER + r"\(?\*{0,2}([A-Z])\b(?!')" + _NO_OTHER + _NO_ARTICLE)
+_ALONE = re.compile(r"\s*[(\[*]{0,3}([A-Z])[)\].*:]{0,4}\s*")
+
+
+@dataclass(frozen=True)
+class Marked:
+    """One model's answers, marked."""
+
+    version: str
+    right: Mapping[str, bool]
+    """Item -> whether it was answered right; items without an answer are not in it."""
+    unreadable: Collection[str]
+    """Items whose answer names no clear letter; they are wrong."""
+
+
+def mark(items: Sequence[GeneratedItem], answers: pl.DataFrame, versions: Collection[str] = ()) -> dict[str, Marked]:
+    """Model -> its marked answers. `answers`: rows of that table to the items as they are now.
+
+    Raises BadInput when a model has answers of several versions and `versions` does not name one of them.
+    """
+    by_id = {item.item_id: item for item in items}
+    found: dict[str, Marked] = {}
+    counted = answers.filter(pl.col("state") != AnswerState.FAILED.value, pl.col("question_id").is_in(list(by_id)))
+    for (model,), rows in counted.sort("model").partition_by("model", as_dict=True, maintain_order=True).items():
+        chosen = counted_version(str(model), rows["version"], versions)
+        letters = {
+            row["question_id"]: letter_of(row["text"], len(by_id[row["question_id"]].options))
+            for row in rows.filter(version=chosen).iter_rows(named=True)
+        }
+        right = {item_id: letter == by_id[item_id].key for item_id, letter in letters.items()}
+        found[str(model)] = Marked(chosen, right, {i for i, letter in letters.items() if letter is None})
+    return found
+
+
+def letter_of(text: str, options: int) -> str | None:
+    """The letter in brackets; without any, the letter alone or after the word answer. None for several, or another.
+
+    Of several letters in brackets the one after the word answer counts. Only capital letters are read: a is an article.
+    """
+    found = set(_BRACKETED.findall(text))
+    if len(found) > 1:
+        found = set(_SAID_BRACKETED.findall(text))
+    elif not found:
+        alone = _ALONE.fullmatch(text[:40]) if len(text) <= 40 else None
+        found = {alone[1]} if alone else set(_SAID.findall(text))
+    return next(iter(found)) if len(found) == 1 and found <= set(LETTERS[:options]) else None
+
+
+def counted_version(model: str, found: Iterable[str], versions: Collection[str]) -> str:
+    """The version of a model's answers that counts. Raises BadInput for several of which `versions` names not one."""
+    known = sorted(set(found))
+    chosen = [version for version in known if version in versions] if len(known) > 1 else known
+    if len(chosen) != 1:
+        raise BadInput(
+            f"model {model!r} has answers of {len(known)} versions ({', '.join(known)}); give one as --answer-version"
+        )
+    return chosen[0]
+
+
+def accuracy(
+    items: Sequence[GeneratedItem], marked: Mapping[str, Marked], slices: Collection[str], author: str = ""
+) -> list[AccuracyRow]:
+    """One row for each slice and model. `slices`: overall, level, aspect, type. `author`: version of their author."""
+    rows = []
+    for name, of_slice in sliced(items, slices):
+        ids = {item.item_id for item in of_slice}
+        covering = [each for each in marked.values() if len(ids & each.right.keys()) >= COVERAGE_MIN * len(ids)]
+        common = ids.intersection(*(each.right.keys() for each in covering)) if covering else ids
+        found = [_row(name, model, each, ids, common, author) for model, each in marked.items()]
+        rows += _ranked(found)
+    return rows
+
+
+def sliced(items: Sequence[GeneratedItem], slices: Collection[str]) -> Iterable[tuple[str, list[GeneratedItem]]]:
+    """(name, items) of every slice, in the order of the benchmark."""
+    if "overall" in slices:
+        yield "overall", list(items)
+    keys = (("level", "level"), ("aspect", "aspect"), ("type", "kind"))
+    for prefix, field in keys:
+        if prefix not in slices:
+            continue
+        for value in dict.fromkeys(getattr(item, field) for item in items):
+            yield f"{prefix}:{value}", [item for item in items if getattr(item, field) == value]
+
+
+def interval(right: int, of: int) -> tuple[float | None, float | None, float | None]:
+    """(share, low, high): Wilson's 95 % interval; nulls without items."""
+    if not of:
+        return None, None, None
+    found = binomtest(right, of).proportion_ci(method="wilson")
+    return right / of, float(found.low), float(found.high)
+
+
+def _row(name: str, model: str, each: Marked, ids: set[str], common: set[str], author: str) -> AccuracyRow:
+    answered = ids & each.right.keys()
+    counted = common & answered
+    right = sum(each.right[item_id] for item_id in counted)
+    share, low, high = interval(right, len(counted))
+    coverage = len(answered) / len(ids)
+    flags = [
+        *["low_coverage"] * (coverage < COVERAGE_MIN),
+        *["few_items"] * (len(counted) < ITEMS_MIN),
+        *["wrote_items"] * wrote(each.version, author),
+        *["stand_in"] * each.version.startswith("embedded-"),
+    ]
+    return AccuracyRow(
+        slice=name, model=model, items=len(counted), right=right, accuracy=share, ci95_low=low, ci95_high=high,
+        rank=None, unreadable=len(counted & set(each.unreadable)), answered=len(answered), of=len(ids),
+        coverage=coverage, flags=flags,
+    )  # fmt: skip
+
+
+def wrote(version: str, author: str) -> bool:
+    """Whether a model's version is of the same vendor's model as the author's."""
+    writer, model = author.partition("+")[0], version.partition("+")[0]
+    if model.startswith("gemini-"):  # vendor gemini of a models file is google in a provider's version
+        model = f"google-{model.removeprefix('gemini-')}"
+    return bool(writer) and model == writer
+
+
+def _ranked(rows: list[AccuracyRow]) -> list[AccuracyRow]:
+    """Ranks among the models that answered enough."""
+    counted = [row for row in rows if "low_coverage" not in row.flags and row.accuracy is not None]
+    ranked = []
+    for row in rows:
+        better = sum(1 for other in counted if (other.accuracy or 0) > (row.accuracy or 0))
+        ranked.append(row.model_copy(update={"rank": 1 + better}) if row in counted else row)
+    return sorted(ranked, key=lambda row: (row.rank is None, row.rank or 0, row.model))
+
+
+def levels_that_do_not_fall(rows: Iterable[AccuracyRow]) -> list[str]:
+    """One line for each model and pair of neighbouring levels where the harder one is not answered worse."""
+    by_model: dict[str, list[AccuracyRow]] = {}
+    for row in rows:
+        if row.slice.startswith("level:") and row.accuracy is not None:
+            by_model.setdefault(row.model, []).append(row)
+    found = []
+    for model, of_model in by_model.items():
+        for easier, harder in pairwise(of_model):
+            if (harder.accuracy or 0) >= (easier.accuracy or 0):
+                steps = f"{easier.slice[6:]} {easier.accuracy:.3f}, {harder.slice[6:]} {harder.accuracy:.3f}"
+                found.append(f"{model}: accuracy does not fall: {steps}")
+    return found
+
+
+def rank_table(rows: Iterable[AccuracyRow]) -> list[dict[str, object]]:
+    """One row a slice: the rank of every model, for a heat map."""
+    table: dict[str, dict[str, object]] = {}
+    for row in rows:
+        table.setdefault(row.slice, {"slice": row.slice})[row.model] = row.rank
+    return list(table.values())

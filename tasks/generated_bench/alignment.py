@@ -1,0 +1,89 @@
+"""Alignment of an image with its description: check questions answered from the image (TIFA, AutoBench-V)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schemas.generated import (
+    Alignment,
+    CheckAnswer,
+    CheckQuestion,
+    ElementType,
+    GeneratedDescription,
+    GeneratedImage,
+)
+from tasks.generated_bench.wordings import same
+from tasks.providers.capabilities import Failed, Viewer
+
+THINGS = frozenset({ElementType.OBJECT, ElementType.HUMAN, ElementType.ANIMAL, ElementType.FOOD})
+"""Types of elements that others belong to."""
+
+
+def align(
+    viewer: Viewer, description: GeneratedDescription, drawn: GeneratedImage, image: tuple[str, bytes]
+) -> Alignment | Failed:
+    """The score of one image. A viewer that fails one question fails the image: no question counts as wrong for it."""
+    said: list[str] = []
+    for check in description.checks:
+        answer = viewer.look(image, check.question, check.choices)
+        if isinstance(answer, Failed):
+            return answer
+        said.append(answer)
+    if not said or drawn.image_id is None:
+        return Failed("no_check_questions")
+    answers = check_answers(description.checks, said)
+    return Alignment(
+        description_id=description.description_id,
+        image_id=drawn.image_id,
+        attempt=drawn.attempt,
+        score=sum(each.right for each in answers) / len(answers),
+        answers=answers,
+        version=viewer.version,
+    )
+
+
+def check_answers(checks: Sequence[CheckQuestion], said: Sequence[str]) -> list[CheckAnswer]:
+    """Each answer compared with the expected one. Where the question it depends on is wrong, it is wrong, too."""
+    found: list[CheckAnswer] = []
+    for check, answer in zip(checks, said, strict=True):
+        right = same(answer, check.answer) and (check.parent is None or found[check.parent].right)
+        found.append(
+            CheckAnswer(
+                question=check.question,
+                element=check.element,
+                type=check.type,
+                expected=check.answer,
+                said=answer[:200],
+                right=right,
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class FailedElement:
+    """One element of a description that its image does not show as described."""
+
+    element: str
+    """In the description's words."""
+    type: ElementType
+    thing: str
+    """The thing that it belongs to; the element itself, where that is a thing."""
+    expected: str
+    """The description's value of it, such as red; yes for a thing."""
+
+
+def failed_elements(checks: Sequence[CheckQuestion], answers: Sequence[CheckAnswer]) -> list[FailedElement]:
+    """Every element that the image does not show as described, once, in order."""
+    found: dict[str, FailedElement] = {}
+    for place, (check, answer) in enumerate(zip(checks, answers, strict=True)):
+        if not answer.right:
+            failed = FailedElement(check.element, check.type, checks[_root(checks, place)].element, check.answer)
+            found.setdefault(check.element, failed)
+    return list(found.values())
+
+
+def _root(checks: Sequence[CheckQuestion], place: int) -> int:
+    """The question about the thing that the one at `place` depends on; a thing depends on none but itself."""
+    while checks[place].type not in THINGS and (parent := checks[place].parent) is not None:
+        place = parent
+    return place

@@ -1,0 +1,76 @@
+"""Aspects of a capability, and what they start from: files of capabilities and of levels of difficulty."""
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+from schemas.errors import BadInput, known_values
+from schemas.generated import Capability, GeneratedAspect, GeneratedBench, Level
+from schemas.generated_results import WrittenAspect
+from tasks.generated_bench.wordings import repeats
+from tasks.providers.capabilities import AspectsWanted, Author, Failed
+from tasks.runtime.yaml_files import read_row, read_yaml
+
+_SHIPPED = Path(__file__).with_name("capabilities")
+ASPECT_ROUNDS = 4
+"""Times an author is asked for what is still missing."""
+
+
+def load_capability(name_or_file: str) -> Capability:
+    """A shipped capability, or that of a YAML file. Raises BadInput."""
+    shipped = {path.stem: path for path in sorted(_SHIPPED.glob("*.yaml"))}
+    is_file = name_or_file.endswith((".yaml", ".yml")) or "/" in name_or_file
+    if not is_file and name_or_file not in shipped:
+        raise BadInput(f"unknown capability {known_values(name_or_file, shipped)} Or give a YAML file of your own")
+    return read_row(Path(name_or_file) if is_file else shipped[name_or_file], Capability, "capability")
+
+
+@cache
+def levels() -> dict[str, Level]:
+    """Level -> what a description of it may hold, easiest first."""
+    return {name: Level(**value) for name, value in read_yaml(Path(__file__).with_name("levels.yaml")).items()}
+
+
+def known_levels(given: Sequence[str]) -> list[str]:
+    """The given levels, in their own order. Raises BadInput for an unknown one."""
+    for name in given:
+        if name not in levels():
+            raise BadInput(f"--set generate.levels: unknown level {known_values(name, levels())}")
+    return [name for name in levels() if name in given]
+
+
+def write_aspects(author: Author, bench: GeneratedBench, capability: Capability) -> list[GeneratedAspect] | Failed:
+    """`general` x `fine` aspects, no two alike. Raises BadInput when the author only repeats itself."""
+    found: list[WrittenAspect] = []
+    for _ in range(ASPECT_ROUNDS):
+        known = tuple((each.general, each.name) for each in found)
+        reply = author.aspects(AspectsWanted(capability, bench.general, bench.fine, known))
+        if isinstance(reply, Failed):
+            return reply
+        found = fitting([*found, *reply.aspects], bench.general, bench.fine)
+        if len(found) == bench.general * bench.fine:
+            return [_row(bench, number, each, author.version) for number, each in enumerate(found)]
+    raise BadInput(
+        f"author {author.version} gave {len(found)} different aspects of {bench.general * bench.fine} in "
+        f"{ASPECT_ROUNDS} rounds; ask for fewer than --set generate.general={bench.general} and "
+        f"generate.fine={bench.fine}, or choose another author"
+    )
+
+
+def fitting(aspects: Iterable[WrittenAspect], general: int, fine: int) -> list[WrittenAspect]:
+    """At most `fine` aspects of the first `general` general ones, grouped by these, without near repeats."""
+    groups: dict[str, list[WrittenAspect]] = {}
+    names: list[str] = []
+    for each in aspects:
+        if not each.name.strip() or not each.general.strip() or repeats(each.name, names):
+            continue
+        if each.general not in groups and (len(groups) == general or repeats(each.general, groups)):
+            continue
+        if len(groups.setdefault(each.general, [])) < fine:
+            groups[each.general].append(each)
+            names.append(each.name)
+    return [each for group in groups.values() for each in group]
+
+
+def _row(bench: GeneratedBench, number: int, aspect: WrittenAspect, version: str) -> GeneratedAspect:
+    return GeneratedAspect(bench=bench.bench, aspect=number, version=version, **aspect.model_dump())

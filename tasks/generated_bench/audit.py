@@ -1,0 +1,208 @@
+"""Asks items again without the image, with the description in its place, and with every key at one letter."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+
+from schemas.asked_model import AskedModel
+from schemas.generated import GeneratedDescription, GeneratedItem
+from schemas.generated_results import AuditAnswer, AuditMode, AuditRow
+from schemas.run import Estimate, Prices
+from tasks.generated_bench.accuracy import Marked, counted_version, letter_of, wrote
+from tasks.generated_bench.bench_state import read_bench
+from tasks.generated_bench.items import LETTERS, arranged, prompt_of
+from tasks.generated_bench.kept_items import kept_items
+from tasks.providers.ask_items import Work, ask_each, store_results
+from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
+from tasks.providers.chat import chat_model
+from tasks.providers.chat_cost import Count, chat_cost
+from tasks.storage.queries.images import StoredImages
+from tasks.storage.tables import Store
+
+AUDIT_ANSWER_TOKENS = 20
+"""Expected length of an answer: a letter, and a few words around it."""
+NO_IMAGE = "There is no image. Choose the option that is most likely right.\n\n"
+DESCRIBED = "This is what an image shows:\n\n{}\n\n"
+
+
+@dataclass(frozen=True)
+class AskedAgain:
+    """One item as an audit asks it."""
+
+    item: GeneratedItem
+    mode: AuditMode
+    prompt: str
+    key: str
+
+
+def asked_as(item: GeneratedItem, mode: AuditMode, description: str) -> AskedAgain:
+    """The item's text in one mode. All keys at D are at the last letter of an item with fewer options."""
+    if mode is AuditMode.BLIND:
+        return AskedAgain(item, mode, NO_IMAGE + item.prompt, item.key)
+    if mode is AuditMode.DESCRIBED:
+        return AskedAgain(item, mode, DESCRIBED.format(description) + item.prompt, item.key)
+    key = LETTERS[0] if mode is AuditMode.ALL_A else LETTERS[len(item.options) - 1]
+    place = LETTERS.index(item.key)
+    right_first = [item.options[place], *item.options[:place], *item.options[place + 1 :]]
+    options = arranged(right_first, key, item.description_id)
+    return AskedAgain(item, mode, prompt_of(item.question, options), key)
+
+
+def audited(store: Store, bench: str) -> tuple[list[GeneratedItem], dict[str, GeneratedDescription]]:
+    """(kept items, description id -> description). Raises BadInput as `kept_items` does."""
+    progress = read_bench(store, bench).progress
+    return kept_items(store, bench).items, {each.description.description_id: each.description for each in progress}
+
+
+def unasked(
+    store: Store,
+    items: Sequence[GeneratedItem],
+    descriptions: Mapping[str, GeneratedDescription],
+    asked: AskedModel,
+    modes: Collection[AuditMode],
+) -> list[AskedAgain]:
+    """Items that a model has not answered yet in these modes."""
+    known = set(store.read("audit_answers", ["item_id", "model", "mode", "version"]).iter_rows())
+    return [
+        asked_as(item, mode, descriptions[item.description_id].description)
+        for item, mode in product(items, sorted(modes))
+        if (item.item_id, asked.name, mode, asked.version) not in known
+    ]
+
+
+def shown_images(images: StoredImages, again: AskedAgain) -> tuple[tuple[str, bytes], ...]:
+    """The image that is shown, as (png or jpeg, encoded); none where the audit takes it away."""
+    if again.mode not in (AuditMode.ALL_A, AuditMode.ALL_D):
+        return ()
+    stored = images[again.item.image_id]
+    return ((stored.format, stored.bytes),)
+
+
+def estimate_audit(
+    store: Store, bench: str, models: Sequence[AskedModel], modes: Collection[AuditMode], prices: Prices, count: Count
+) -> list[Estimate]:
+    """One row for each model that is not embedded and lacks answers. Raises BadInput without kept items."""
+    items, descriptions = audited(store, bench)
+    images, found = StoredImages(store, "images", "redacted_images"), list[Estimate]()
+    for asked in models:
+        wanted = unasked(store, items, descriptions, asked, modes) if asked.vendor != "embedded" else []
+        if wanted:
+            texts = [(f"{asked.system}\n{again.prompt}", shown_images(images, again)) for again in wanted]
+            # audits have no batch
+            found += chat_cost(asked, f"audit of {asked.name}", texts, AUDIT_ANSWER_TOKENS, prices, count)[:1]
+    return found
+
+
+def ask_in_modes(
+    store: Store,
+    items: Sequence[GeneratedItem],
+    descriptions: Mapping[str, GeneratedDescription],
+    models: Sequence[AskedModel],
+    modes: Collection[AuditMode],
+    work: Work,
+) -> None:
+    """Ask every model what it has not answered yet in these modes. A failed call stores nothing."""
+    images = StoredImages(store, "images", "redacted_images")
+    connections = [chat_model(asked) for asked in models]  # all, before the first call
+    for asked, model in zip(models, connections, strict=True):
+        wanted = unasked(store, items, descriptions, asked, modes)
+        ask = partial(_ask, model, asked, images)
+        answers = ask_each(f"audit of {asked.name}", ask, wanted, model.calls_at_once)
+        store_results(store, "audit_answers", answers, asked.name, work, lambda answer: answer.mode)
+
+
+def _ask(model: ChatModel, asked: AskedModel, images: StoredImages, again: AskedAgain) -> AuditAnswer | Failed:
+    item = again.item
+    reply = model.chat(
+        [ChatMessage("user", again.prompt, shown_images(images, again))], f"{asked.name} {item.item_id} {again.mode}"
+    )
+    if isinstance(reply, Failed):
+        return reply
+    return AuditAnswer(
+        item_id=item.item_id,
+        model=asked.name,
+        mode=again.mode,
+        key=again.key,
+        letter=letter_of(reply.text, len(item.options)),
+        text=reply.text,
+        version=model.version,
+    )
+
+
+def audit_rows(
+    items: Sequence[GeneratedItem],
+    answers: Iterable[AuditAnswer],
+    marked: Mapping[str, Marked],
+    leaked: Collection[str],
+    versions: Collection[str] = (),
+    author: str = "",
+) -> list[AuditRow]:
+    """Every figure by level. `marked`: the models' ordinary answers; `leaked`: items that blind models get.
+
+    `author`: version of the model that wrote the items.
+
+    Raises BadInput when a model has answers of several versions and `versions` does not name one of them. Moved keys
+    are compared with ordinary answers of the same version alone.
+    """
+    right, counted = _right(answers, {item.item_id for item in items}, versions)
+    usual = {model: each for model, each in marked.items() if each.version == counted.get(model)}
+    rows = []
+    for level in ("", *dict.fromkeys(item.level for item in items)):
+        ids = {item.item_id for item in items if level in ("", item.level)}
+        of_mode = {key: {i: r for i, r in found.items() if i in ids} for key, found in right.items()}
+        for (model, mode), found in sorted(of_mode.items()):
+            rows += _of_model(model, mode, level or "all", found, usual.get(model))
+        rows += _spread(level or "all", of_mode)
+        rows.append(
+            _figure("leaked_items", "", level or "all", len(ids & set(leaked)), len(ids), "every model gets them blind")
+        )
+    authors = {model for model, version in counted.items() if wrote(version, author)}
+    return [row.model_copy(update={"flags": ["wrote_items"]}) if row.model in authors else row for row in rows]
+
+
+def _right(
+    answers: Iterable[AuditAnswer], ids: Collection[str], versions: Collection[str]
+) -> tuple[dict[tuple[str, AuditMode], dict[str, bool]], dict[str, str]]:
+    """((model, mode) -> item -> whether it was answered right, model -> the version that counts)."""
+    by_model: dict[str, list[AuditAnswer]] = {}
+    for each in answers:
+        if each.item_id in ids:
+            by_model.setdefault(each.model, []).append(each)
+    counted = {model: counted_version(model, (a.version for a in of), versions) for model, of in by_model.items()}
+    right: dict[tuple[str, AuditMode], dict[str, bool]] = {}
+    for each in (each for of in by_model.values() for each in of if each.version == counted[each.model]):
+        right.setdefault((each.model, each.mode), {})[each.item_id] = each.letter == each.key
+    return right, counted
+
+
+def _of_model(
+    model: str, mode: AuditMode, level: str, found: Mapping[str, bool], usual: Marked | None
+) -> list[AuditRow]:
+    """Accuracy in the mode; for moved keys also how far it is from the usual one, as a difference and as a ratio."""
+    share = sum(found.values()) / len(found) if found else None
+    rows = [_figure(f"{mode}_accuracy", model, level, share, len(found), "share of right answers")]
+    if mode not in (AuditMode.ALL_A, AuditMode.ALL_D):
+        return rows
+    both = [i for i in found if usual and i in usual.right]
+    if not both or usual is None:
+        return rows
+    moved, before = (sum(answers[i] for i in both) / len(both) for answers in (found, usual.right))
+    rows.append(_figure(f"{mode}_deviation_difference", model, level, moved - before, len(both), "moved - usual"))
+    ratio = (moved - before) / before if before else None
+    rows.append(_figure(f"{mode}_deviation_ratio", model, level, ratio, len(both), "(moved - usual) / usual"))
+    return rows
+
+
+def _spread(level: str, of_mode: Mapping[tuple[str, AuditMode], Mapping[str, bool]]) -> list[AuditRow]:
+    """Largest less smallest accuracy over models given the description: small when the author favours none."""
+    found = {model: answers for (model, mode), answers in of_mode.items() if mode is AuditMode.DESCRIBED}
+    common = set.intersection(*map(set, found.values())) if found else set()
+    if len(found) < 2 or not common:
+        return []
+    shares = [sum(answers[i] for i in common) / len(common) for answers in found.values()]
+    return [_figure("described_spread", "", level, max(shares) - min(shares), len(common), f"over {len(found)} models")]
+
+
+def _figure(measure: str, model: str, level: str, value: float | None, items: int, note: str) -> AuditRow:
+    return AuditRow(measure=measure, model=model, level=level, value=value, items=items, note=note, flags=[])

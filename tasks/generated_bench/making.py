@@ -1,0 +1,254 @@
+"""Does what a benchmark lacks, call by call, and stores each result as it arrives. A failed call stores nothing."""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import chain, product
+
+import polars as pl
+
+from schemas.errors import BadInput
+from schemas.generated import (
+    Alignment,
+    Drawing,
+    DrawingState,
+    GeneratedBench,
+    GeneratedDescription,
+    GeneratedOutcome,
+    GeneratedQuestion,
+    Outcome,
+)
+from schemas.policy import GeneratedRule
+from schemas.settings import Settings
+from tasks.generated_bench.alignment import align
+from tasks.generated_bench.aspects import levels, load_capability, write_aspects
+from tasks.generated_bench.bench_state import BenchState, ItemProgress, NextStep, read_bench
+from tasks.generated_bench.descriptions import CellDescriptions, description_id_of
+from tasks.generated_bench.items import Accepted, make_items
+from tasks.generated_bench.questions import QUESTION_ATTEMPTS, write_question
+from tasks.providers import MAKERS, Providers
+from tasks.providers.ask_items import Work, ask_each, store_results
+from tasks.providers.capabilities import Author, Failed, ImageModel, Viewer
+from tasks.storage.content_id import combined_id
+from tasks.storage.keyed_ids import Tombstones
+from tasks.storage.parts import AppendRows, append_incrementally
+from tasks.storage.queries.images import StoredImages
+from tasks.storage.tables import Store, frame_of
+
+TOLD = (
+    "Draw exactly what is described and nothing else, without any writing. Left and right are those of somebody who "
+    "looks at the image.\n\n"
+)
+"""Said to the image model before the description."""
+NUMBERS_A_ROUND = 16
+"""Descriptions of one aspect and level that are written before any is stored."""
+
+
+def begin_bench(store: Store, settings: Settings) -> GeneratedBench:
+    """Record how the benchmark is made. Raises BadInput in a store of logs, and when it was begun in another way."""
+    if store.height("log_files"):
+        raise BadInput(
+            f"store {store.root!r} holds an arena's logs; give --store a folder of its own, because a policy "
+            "decides on all of a store"
+        )
+    wanted = settings.generate
+    bench = GeneratedBench(
+        bench=wanted.name,
+        capability=load_capability(wanted.capability).model_dump_json(),
+        **wanted.model_dump(include={"general", "fine", "per_aspect", "levels", "graph"}),
+        seed=settings.seed,
+        providers=[f"{name}={Providers(settings.providers).names[name]}" for name in sorted(MAKERS)],
+    )
+    known = store.read("generated_benches").filter(bench=bench.bench).to_dicts()
+    if known and (was := GeneratedBench.model_validate(known[0])) != bench:
+        name = next(name for name in GeneratedBench.model_fields if getattr(was, name) != getattr(bench, name))
+        raise BadInput(
+            f"--bench {bench.bench!r} was begun with other {name.replace('_', ' ')}: {_shown(getattr(was, name))}, not "
+            f"{_shown(getattr(bench, name))}; give the same, or another name"
+        )
+    if not known:
+        store.append("generated_benches", frame_of(GeneratedBench, [bench]))
+    return bench
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def write_missing_aspects(store: Store, made: BenchState, author: Author, work: Work) -> None:
+    """All aspects, or none."""
+    if made.aspects:
+        return
+    found = write_aspects(author, made.bench, made.capability)
+    if isinstance(found, Failed):
+        work.took("author", found)
+        return
+    work.calls["author"] += 1
+    store.append("generated_aspects", frame_of(type(found[0]), found))
+    work.counts["aspects"] = len(found)
+
+
+def write_missing_descriptions(store: Store, made: BenchState, author: Author, work: Work) -> None:
+    """Some of every aspect and level at a time, so that a killed run has written most of what it paid for."""
+    for first in range(0, made.bench.per_aspect, NUMBERS_A_ROUND):
+        last = min(first + NUMBERS_A_ROUND, made.bench.per_aspect)
+        known = {
+            each.description.description_id: each.description for each in read_bench(store, made.bench.bench).progress
+        }
+        cells = list(product(sorted(made.aspects), made.bench.levels))
+        write = partial(_write_cell, made, author, known, range(first, last))
+        with (
+            append_incrementally(store, "generated_descriptions") as keep,
+            append_incrementally(store, "generated_outcomes") as end,
+        ):
+            for results in ask_each("descriptions", write, cells, author.calls_at_once):
+                for description_id, result in results:
+                    _keep_description(made, description_id, result, keep, end, work)
+
+
+def _keep_description(
+    made: BenchState,
+    description_id: str,
+    result: GeneratedDescription | Failed,
+    keep: AppendRows,
+    end: AppendRows,
+    work: Work,
+) -> None:
+    if isinstance(result, Failed) and result.reason in ("description_rejected", "no_check_questions"):
+        outcome = GeneratedOutcome(
+            description_id=description_id, bench=made.bench.bench, outcome=Outcome.DROPPED, reason=result.reason,
+            images=0, score=None,
+        )  # fmt: skip
+        end([outcome.model_dump()])
+        work.counts[result.reason] += 1
+    elif work.took("author", result) and not isinstance(result, Failed):
+        keep([result.model_dump()])
+        work.counts["descriptions"] += 1
+
+
+def _write_cell(
+    made: BenchState, author: Author, known: dict[str, GeneratedDescription], numbers: range, cell: tuple[int, str]
+) -> list[tuple[str, GeneratedDescription | Failed]]:
+    """The missing descriptions of one aspect and level; after a failed call no more are asked for."""
+    aspect, level = cell
+    writer = CellDescriptions(made.bench, made.capability, made.aspects[aspect], level, levels()[level])
+    found: list[tuple[str, GeneratedDescription | Failed]] = []
+    for number in range(numbers.stop):
+        description_id = description_id_of(made.bench.bench, aspect, level, number)
+        if description_id in known:
+            writer.known(known[description_id])
+        elif number in numbers and description_id not in made.outcomes:
+            result = writer.write(author, number)
+            found.append((description_id, result))
+            if isinstance(result, GeneratedDescription):
+                writer.known(result)
+            elif result.reason not in ("description_rejected", "no_check_questions"):
+                break
+    return found
+
+
+def draw_missing(store: Store, made: BenchState, pictures: ImageModel, rule: GeneratedRule, work: Work) -> None:
+    """Order every image that is wanted now. Writes `drawings`, which the intake of images then empties."""
+    ordered = set(store.read("drawings", ["description_id", "attempt"]).iter_rows())
+    wanted = [each for each in made.progress if each.next_step(rule)[0] is NextStep.DRAW]
+    orders = [(each.description, each.next_attempt) for each in wanted]
+    orders = [(each, attempt) for each, attempt in orders if (each.description_id, attempt) not in ordered]
+    draw = partial(_draw, pictures, made.bench.seed)
+    drawn = ask_each("drawings", draw, orders, pictures.calls_at_once)
+    store_results(store, "drawings", drawn, "pictures", work, lambda drawing: drawing.state)
+
+
+def _draw(pictures: ImageModel, seed: int, order: tuple[GeneratedDescription, int]) -> Drawing | Failed:
+    description, attempt = order
+    told = TOLD + description.description
+    content = pictures.draw(told, f"{seed} {description.description_id} {attempt}")
+    if isinstance(content, Failed) and content.reason != "refused":
+        return content
+    drawn = not isinstance(content, Failed)
+    return Drawing(
+        description_id=description.description_id,
+        attempt=attempt,
+        name=combined_id("drawing", [description.description_id, str(attempt)]),
+        told=told,
+        state=DrawingState.DRAWN if drawn else DrawingState.REFUSED,
+        content=content if isinstance(content, bytes) else b"",
+        version=pictures.version,
+    )
+
+
+def check_missing(store: Store, made: BenchState, viewer: Viewer, rule: GeneratedRule, work: Work) -> None:
+    """Ask the viewer about every image that has no alignment yet, then end what the policy drops."""
+    wanted = {
+        each.images[-1].image_id or "": each for each in made.progress if each.next_step(rule)[0] is NextStep.CHECK
+    }
+    images = StoredImages(store, "images")
+
+    def check(image_id: str) -> Alignment | Failed:
+        progress_of_item, stored = wanted[image_id], images[image_id]
+        return align(viewer, progress_of_item.description, progress_of_item.images[-1], (stored.format, stored.bytes))
+
+    checked = ask_each("checked images", check, images.ordered(wanted), viewer.calls_at_once)
+    store_results(store, "alignments", checked, "viewer", work)
+    now = read_bench(store, made.bench.bench).progress
+    dropped = [(each, why) for each in now for needs, why in [each.next_step(rule)] if needs is NextStep.DROP]
+    end_all(store, [each.ended(Outcome.DROPPED, why) for each, why in dropped], work)
+    work.counts.update(each.next_step(rule)[0] for each in now)
+
+
+def end_all(store: Store, outcomes: Sequence[GeneratedOutcome], work: Work) -> None:
+    """Write the ends of some descriptions."""
+    store.append("generated_outcomes", frame_of(GeneratedOutcome, outcomes))
+    work.counts.update(each.reason or str(each.outcome) for each in outcomes)
+
+
+def write_missing_questions(store: Store, made: BenchState, author: Author, rule: GeneratedRule, work: Work) -> None:
+    """A question for every accepted image; rejected ones are asked for again, at most QUESTION_ATTEMPTS in all."""
+    wanted = [
+        each for each in made.progress if each.next_step(rule)[0] is NextStep.ASK and not _settled(each.questions)
+    ]
+    ask = partial(_ask, made, author)
+    written = chain.from_iterable(ask_each("questions", ask, wanted, author.calls_at_once))
+    store_results(
+        store, "generated_questions", written, "author", work, lambda each: "rejected" if each.problem else "accepted"
+    )
+    now = read_bench(store, made.bench.bench).progress
+    asked = [each for each in now if each.next_step(rule)[0] is NextStep.ASK and _settled(each.questions)]
+    outcomes = [
+        each.ended(Outcome.DROPPED, "question") if each.questions[-1].problem else each.ended(Outcome.ITEM)
+        for each in asked
+    ]
+    end_all(store, outcomes, work)
+
+
+def _settled(questions: Sequence[GeneratedQuestion]) -> bool:
+    return bool(questions) and (not questions[-1].problem or len(questions) >= QUESTION_ATTEMPTS)
+
+
+def _ask(made: BenchState, author: Author, progress_of_item: ItemProgress) -> list[GeneratedQuestion | Failed]:
+    found: list[GeneratedQuestion | Failed] = []
+    description, alignment = progress_of_item.description, progress_of_item.last
+    assert alignment is not None, "a question is written for a checked image"
+    for attempt in range(len(progress_of_item.questions), QUESTION_ATTEMPTS):
+        aspect = made.aspects[description.aspect]
+        result = write_question(author, made.capability, aspect, description, alignment, attempt, made.bench.seed)
+        found.append(result)
+        if isinstance(result, Failed) or not result.problem:
+            break
+    return found
+
+
+def store_items(store: Store, made: BenchState, tombstones: Tombstones, work: Work) -> None:
+    """The items, once every description has its end; they never change afterwards. What was taken down becomes none."""
+    if made.items or len(made.outcomes) < made.wanted:
+        work.counts["unfinished"] = made.wanted - len(made.outcomes)
+        return
+    accepted = [
+        Accepted(each.description, each.questions[-1], each.images[-1].name) for each in made.progress if each.accepted
+    ]
+    every = make_items(made.bench, made.aspects, accepted)
+    gone = tombstones.conversations(pl.Series([item.item_id for item in every], dtype=pl.String))
+    items = [item for item in every if item.item_id not in gone]
+    if missing := sum(outcome.outcome is Outcome.ITEM for outcome in made.outcomes.values()) - len(items):
+        work.counts["taken_down"] = missing
+    if items:
+        store.append("generated_items", frame_of(type(items[0]), items))

@@ -1,0 +1,128 @@
+"""Questions written from a description alone: rejected unless exactly one option is right and another call finds it."""
+
+import re
+from collections.abc import Sequence
+
+from schemas.generated import (
+    Alignment,
+    Capability,
+    ElementType,
+    GeneratedAspect,
+    GeneratedDescription,
+    GeneratedQuestion,
+)
+from schemas.generated_results import WrittenQuestion
+from tasks.generated_bench.alignment import THINGS, FailedElement, failed_elements
+from tasks.generated_bench.wordings import content_words, same, words_of
+from tasks.providers.capabilities import Author, Failed, QuestionWanted
+from tasks.storage.content_id import combined_id
+
+QUESTION_ATTEMPTS = 3
+"""Times a question is asked for before its description is dropped."""
+_OF_OTHERS = re.compile(r"\b(?:all|none|both|neither|any) of (?:the above|these|them|the options)\b", re.IGNORECASE)
+_TRUTH = ({"true"}, {"false"})
+_PLACES = frozenset({ElementType.SPATIAL, ElementType.LOCATION})
+_WORDS: dict[frozenset[ElementType], str] = {
+    frozenset({ElementType.COLOR}): (
+        "color colour colored coloured hue shade tint red orange yellow green turquoise blue purple violet pink brown "
+        "black white grey gray beige golden silver"
+    ),
+    frozenset({ElementType.COUNTING}): "many number count total most fewest more fewer less " + " ".join(
+        str(number) for number in range(21)
+    ),
+    _PLACES: (
+        "where place position location left right top bottom middle center centre above below under over behind front "
+        "beside between near next inside outside"
+    ),
+    frozenset({ElementType.MATERIAL}): "material made wooden wood metal glass plastic stone",
+    frozenset({ElementType.SHAPE}): "shape shaped form round square triangular",
+    frozenset({ElementType.ACTIVITY}): "doing action activity happening",
+    frozenset({ElementType.ATTRIBUTE}): "size sized small large big tall short long",
+}  # fmt: skip
+"""Types of elements -> words of questions that ask for them."""
+_EVERYTHING = content_words("things objects items everything all total")
+"""Words that mean every thing of the image."""
+
+
+def write_question(
+    author: Author,
+    capability: Capability,
+    aspect: GeneratedAspect,
+    description: GeneratedDescription,
+    alignment: Alignment,
+    attempt: int,
+    seed: int,
+) -> GeneratedQuestion | Failed:
+    """One attempt at the question of a description, accepted or with the problem that rejects it."""
+    failed = failed_elements(description.checks, alignment.answers)
+    not_shown = tuple(each.element for each in failed)
+    chance = f"{seed} {description.description_id} question {attempt}"
+    wanted = QuestionWanted(capability, aspect, description.level, description.description, not_shown, chance)
+    reply = author.question(wanted)
+    if isinstance(reply, Failed):
+        return reply
+    problem = question_problem(reply, failed)
+    if not problem:
+        shown = shuffled([reply.right, *reply.wrong], chance)
+        answer = author.solve(description.description, reply.question, shown)
+        if isinstance(answer, Failed):
+            return answer
+        problem = "" if same(answer.answer, reply.right) else "another call without the key finds another answer"
+    return GeneratedQuestion(
+        description_id=description.description_id,
+        image_id=alignment.image_id,
+        attempt=attempt,
+        kind=reply.kind.strip().lower()[:40] or "other",
+        question=reply.question.strip(),
+        options=[option.strip() for option in (reply.right, *reply.wrong)],
+        problem=problem,
+        version=author.version,
+    )
+
+
+def question_problem(reply: WrittenQuestion, failed: Sequence[FailedElement]) -> str:
+    """Why a question cannot be used; empty for one that can."""
+    options = [reply.right, *reply.wrong]
+    if not words_of(reply.question):
+        return "no question"
+    if any(not words_of(option) for option in options):
+        return "an empty option"
+    said = {tuple(words_of(option)) for option in options}
+    if len(said) < len(options):
+        return "equal options"
+    truth = len(options) == 2 and {frozenset(words) for words in said} == {frozenset(words) for words in _TRUTH}
+    if len(options) != 4 and not truth:
+        return f"{len(options)} options: four are needed, or True and False"
+    if any(_OF_OTHERS.search(option) for option in options):
+        return "an option about other options"
+    if about := next((each for each in failed if rests_on(reply.question, reply.right, each)), None):
+        return f"about {about.element}, which the image does not show as described"
+    return ""
+
+
+def rests_on(question: str, right: str, failed: FailedElement) -> bool:
+    """Whether a question, with its right option, asks about a failed element; in doubt it does.
+
+    It does when it has all words of the element; when it names a thing that is not shown; and when it names the thing
+    of a failed attribute, unless its words ask for another attribute of it alone.
+    """
+    asked = content_words(question)
+    if content_words(failed.element) <= asked:
+        return True
+    thing = content_words(failed.thing) - _words_for(failed.type)
+    if not ((thing and thing <= asked | content_words(right)) or asked & _EVERYTHING):
+        return False
+    if failed.type in THINGS or failed.type is ElementType.OTHER:
+        return True
+    said = content_words(failed.expected)
+    types = {type_ for types, words in _WORDS.items() if asked & content_words(words) for type_ in types}
+    return not types or failed.type in types or (bool(said) and said <= asked)
+
+
+def _words_for(wanted: ElementType) -> frozenset[str]:
+    return frozenset().union(*(content_words(words) for types, words in _WORDS.items() if wanted in types))
+
+
+def shuffled(options: Sequence[str], chance: str) -> list[str]:
+    """The options in an order that depends on `chance` alone."""
+    return sorted(options, key=lambda option: combined_id("option", [chance, option]))

@@ -1,0 +1,119 @@
+"""The Prefect tasks of a benchmark made on demand. Each does what is not done yet; a failed call is made again."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from schemas.asked_model import AskedModel
+from schemas.generated_results import AuditMode
+from schemas.policy import GeneratedRule
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.generated_bench import audit, making
+from tasks.generated_bench.bench_state import BenchState, read_bench
+from tasks.generated_bench.items import key_counts
+from tasks.providers import Providers
+from tasks.providers.ask_items import Work
+from tasks.runtime.timing import timed
+from tasks.storage.keyed_ids import Tombstones, store_key
+from tasks.storage.tables import Store
+
+STAND_INS = "made with embedded stand-ins ({}): it shows that the way works, and ranks nothing in public"
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def write_texts(settings: Settings, providers: Providers) -> StageReport:
+    """Record the benchmark; then its aspects, descriptions and check questions."""
+    store, work = Store.open(settings.store), Work()
+    bench = making.begin_bench(store, settings)
+    making.write_missing_aspects(store, read_bench(store, bench.bench), providers["author"], work)
+    if (made := read_bench(store, bench.bench)).aspects:
+        making.write_missing_descriptions(store, made, providers["author"], work)
+    return work.report("bench_texts", [_diversity(read_bench(store, bench.bench), providers)])
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def draw_images(settings: Settings, providers: Providers, rule: GeneratedRule) -> StageReport:
+    """Order the images that are wanted now. Writes `drawings`."""
+    store, made, work = *_opened(settings), Work()
+    making.draw_missing(store, made, providers["pictures"], rule, work)
+    return work.report("bench_drawings")
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def check_images(settings: Settings, providers: Providers, rule: GeneratedRule) -> StageReport:
+    """Ask the viewer about the new images. Writes `alignments`, and `generated_outcomes` of what the policy drops."""
+    store, made, work = *_opened(settings), Work()
+    making.check_missing(store, made, providers["viewer"], rule, work)
+    return work.report("bench_checks")
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def write_questions(settings: Settings, providers: Providers, rule: GeneratedRule) -> StageReport:
+    """Questions of accepted images, and the items once every description has its end."""
+    store, made, work = *_opened(settings), Work()
+    making.write_missing_questions(store, made, providers["author"], rule, work)
+    tombstones = Tombstones(store, store_key(store))
+    making.store_items(store, read_bench(store, made.bench.bench), tombstones, work)
+    finished = read_bench(store, made.bench.bench)
+    return work.report("bench_questions", _summary(finished))
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def ask_again(settings: Settings, models: Sequence[AskedModel], modes: Collection[AuditMode]) -> StageReport:
+    """Ask the kept items of a benchmark again in these modes. Writes `audit_answers`."""
+    store, work, name = Store.open(settings.store), Work(), settings.evaluate.generated or ""
+    items, descriptions = audit.audited(store, name)
+    audit.ask_in_modes(store, items, descriptions, models, modes, work)
+    return work.report("audit")
+
+
+def _opened(settings: Settings) -> tuple[Store, BenchState]:
+    store = Store.open(settings.store)
+    return store, read_bench(store, settings.generate.name)
+
+
+def _summary(made: BenchState) -> list[str]:
+    """Items of the benchmark, and the outcomes of the rest."""
+    dropped = Counter(outcome.reason for outcome in made.outcomes.values() if outcome.reason)
+    notes = [f"{len(made.outcomes):,} of {made.wanted:,} descriptions have their end, {len(made.items):,} are items"]
+    notes += [f"dropped: {', '.join(f'{reason} {count:,}' for reason, count in sorted(dropped.items()))}"] * bool(
+        dropped
+    )
+    for level, letters in key_counts(made.items).items():
+        notes.append(f"{level}: keys {', '.join(f'{letter} {count:,}' for letter, count in letters.items())}")
+    embedded = [each.partition("=")[0] for each in made.bench.providers if each.endswith("=embedded")]
+    return [*notes, STAND_INS.format(", ".join(embedded))] if embedded else notes
+
+
+def _diversity(made: BenchState, providers: Providers) -> str:
+    """The mean cosine of descriptions of one aspect and level, over all of these."""
+    cells: dict[tuple[int, str], list[int]] = {}
+    for place, each in enumerate(made.progress):
+        cells.setdefault((each.description.aspect, each.description.level), []).append(place)
+    if not made.progress:
+        return "no descriptions yet"
+    vectors = np.asarray(providers["text_embedding"].embed_texts([e.description.description for e in made.progress]))
+    found = [value for places in cells.values() if (value := _mean_cosine(vectors[places])) is not None]
+    words = "with" if made.bench.graph else "without"
+    if not found:
+        return "one description for each aspect and level: no diversity to measure"
+    return f"mean cosine of descriptions of one aspect and level, {words} the graph of words: {np.mean(found):.3f}"
+
+
+def _mean_cosine(vectors: npt.NDArray[np.float32]) -> float | None:
+    """Mean cosine of all pairs of unit vectors (n, dimension): lower is more diverse. None for fewer than two."""
+    count = len(vectors)
+    if count < 2:
+        return None
+    total = float(np.square(vectors.sum(axis=0, dtype=np.float64)).sum())
+    return (total - count) / (count * (count - 1))

@@ -1,0 +1,141 @@
+"""Agreement of two files of labels, and of the raters of one file, in every form that the labels have."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from schemas.agreement import Agreed, AgreedByRaters, Form, LabelAgreement, RaterAgreement
+from schemas.errors import BadInput
+from tasks.judging.agreement.label_files import VOTES, Labels, same_kind
+from tasks.judging.agreement.measures import alpha, figures, resamples, with_intervals
+from tasks.leaderboard.votes import Matrix, Numbers, Vector
+from tasks.runtime.untrusted import one_line
+
+_VOTES = tuple(VOTES.values())
+_SHOWN = {Form.FOUR: _VOTES, Form.THREE: _VOTES[:3], Form.BINARY: _VOTES[:2]}
+"""Form of votes -> its labels, the finest form first."""
+_MERGED = {"both bad": "tie"}
+
+
+def agreement(a: Labels, b: Labels, rounds: int, seed: int) -> LabelAgreement:
+    """How far `b` agrees with `a`, on the items that both label.
+
+    95 % intervals resample whole items. Raises BadInput when no item is shared, or when only one file holds votes.
+    """
+    same_kind((a, b))
+    items = [set(each.rows["item"]) for each in (a, b)]
+    if not (shared := items[0] & items[1]):
+        some = [", ".join(repr(one_line(item, 40)) for item in sorted(of)[:2]) for of in items]
+        raise BadInput(
+            f"{a.name} and {b.name} label no item in common (one has {some[0]} …, the other {some[1]} …); give labels "
+            "of the same items"
+        )
+    first, second = (each.rows.filter(pl.col("item").is_in(list(shared))) for each in (a, b))
+    forms = [_agreed(first, second, form, labels, rounds, seed) for form, labels in _forms(first, second)]
+    return LabelAgreement(
+        **dict(forms[0]),
+        a=a.name,
+        b=b.name,
+        only_a=len(items[0] - shared),
+        only_b=len(items[1] - shared),
+        no_verdict_a=a.no_verdict,
+        no_verdict_b=b.no_verdict,
+        forms=forms[1:],
+        raters=[rater_agreement(each, rounds, seed) for each in (a, b) if has_several(each)],
+    )
+
+
+def has_several(file: Labels) -> bool:
+    """Whether any item has labels of several raters."""
+    return bool(file.rows["item"].is_duplicated().any())
+
+
+def rater_agreement(file: Labels, rounds: int, seed: int) -> RaterAgreement:
+    """How far the raters of a file agree. Raises BadInput when no item has two."""
+    if not has_several(file):
+        raise BadInput(f"{file.name} has one label an item; give a second file, or one with a column rater")
+    forms = [_by_raters(file, form, labels, rounds, seed) for form, labels in _forms(file.rows)]
+    return RaterAgreement(**dict(forms[0]), file=file.name, no_verdict=file.no_verdict, forms=forms[1:])
+
+
+def _forms(*files: pl.DataFrame) -> list[tuple[Form, tuple[str, ...]]]:
+    """(form, labels) of every form that these labels have, the finest first."""
+    used = {label for rows in files for label in rows["label"].unique()}
+    if not used <= set(_VOTES):
+        return [(Form.LABELS, _sorted(used))]
+    finest = Form.FOUR if "both bad" in used else Form.THREE if "tie" in used else Form.BINARY
+    return list(_SHOWN.items())[[*_SHOWN].index(finest) :]
+
+
+def _sorted(labels: set[str]) -> tuple[str, ...]:
+    codes = _codes(sorted(labels), Form.LABELS)
+    order = np.argsort(codes, kind="stable") if codes is not None else range(len(labels))
+    return tuple(np.array(sorted(labels), object)[list(order)])
+
+
+def _codes(labels: Sequence[str], form: Form) -> Vector | None:
+    """Numbers of the labels for Pearson's correlation: their own, or places; None for three and more plain names."""
+    if form is not Form.LABELS:
+        return np.arange(len(labels), dtype=np.float64)
+    try:
+        return np.array([float(label) for label in labels])
+    except ValueError:
+        return np.arange(2, dtype=np.float64) if len(labels) == 2 else None
+
+
+def _agreed(a: pl.DataFrame, b: pl.DataFrame, form: Form, labels: Sequence[str], rounds: int, seed: int) -> Agreed:
+    first, second = (_counts(each, form, labels) for each in (a, b))
+    joined = first.join(second, on="item", suffix=" b").drop("item").to_numpy()
+    patterns, items = _patterns(joined)
+    of_a, of_b = patterns[:, : len(labels)], patterns[:, len(labels) :]
+    cells = of_a[:, :, None] * of_b[:, None, :]
+    samples: dict[str, Vector] = dict.fromkeys(_FIGURES, np.full(2, np.nan))
+    if len(patterns):
+        drawn = list(resamples(items, rounds, seed))
+        confusion = np.stack([np.tensordot(times, cells, 1) for times in drawn])
+        alphas = np.concatenate([alpha(of_a + of_b, times[None]) for times in drawn])
+        samples = figures(confusion, _codes(labels, form)) | {"alpha": alphas}
+    found: dict[str, Any] = {
+        "form": form,
+        "items": int(items.sum()),
+        "labels": list(labels),
+        "confusion": np.tensordot(items, cells, 1).astype(int).tolist(),
+        "pairs": int(np.tensordot(items, cells, 1).sum()),
+    }
+    return Agreed(**found, **with_intervals(samples))
+
+
+_FIGURES = ("accuracy", "f1_macro", "f1_micro", "f1_weighted", "kappa", "pearson", "alpha")
+
+
+def _by_raters(file: Labels, form: Form, labels: Sequence[str], rounds: int, seed: int) -> AgreedByRaters:
+    counted = _counts(file.rows, form, labels).drop("item").to_numpy()
+    patterns, items = _patterns(counted[counted.sum(axis=1) > 1])
+    each = patterns.sum(axis=1)
+    same, pairs = (patterns * (patterns - 1) / 2).sum(axis=1), each * (each - 1) / 2
+    agreeing, of = float(items @ same), float(items @ pairs)
+    samples: dict[str, Vector] = dict.fromkeys(("agreement", "alpha"), np.full(2, np.nan))
+    if len(patterns):
+        drawn = list(resamples(items, rounds, seed))
+        shares = np.array([times @ same / (times @ pairs) for times in drawn])
+        samples = {"agreement": shares, "alpha": np.concatenate([alpha(patterns, times[None]) for times in drawn])}
+    counts: dict[str, Any] = {"items": int(items.sum()), "pairs": int(of), "agreeing": int(agreeing)}
+    return AgreedByRaters(form=form, raters=file.raters, **counts, **with_intervals(samples))
+
+
+def _counts(rows: pl.DataFrame, form: Form, labels: Sequence[str]) -> pl.DataFrame:
+    """item, and how often it has each of the labels; without items that have none of them."""
+    label = pl.col("label") if form in (Form.FOUR, Form.LABELS) else pl.col("label").replace(_MERGED)
+    told = rows.select("item", label).filter(pl.col("label").is_in(list(labels)))
+    counted = [(pl.col("label") == name).sum().cast(pl.Float64).alias(f"n {name}") for name in labels]
+    return told.group_by("item").agg(counted)
+
+
+def _patterns(counts: Matrix) -> tuple[Matrix, Numbers]:
+    """The different rows, and how many items have each."""
+    patterns, items = np.unique(counts, axis=0, return_counts=True)
+    found: tuple[Matrix, npt.NDArray[np.int64]] = (patterns, items.astype(np.int64))
+    return found

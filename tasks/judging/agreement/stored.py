@@ -1,0 +1,74 @@
+"""Knowledge of a store about a benchmark's comparisons: answers, references, and the winners that judges named."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import polars as pl
+
+from schemas.errors import BadInput, known_values
+from tasks.judging.agreement.reproduced import Winners
+from tasks.judging.visit_battles import ITEMS_DRAW, visit_battles, visit_verdicts
+from tasks.storage.tables import Store
+from tasks.written_bench.written_items import ItemForJudging, items_for_judging
+
+
+class Stored(NamedTuple):
+    """Everything that a metric or a judge needs."""
+
+    answers: dict[tuple[str, str], str]
+    """(item, model) -> text."""
+    references: dict[str, str]
+    """Item -> reference."""
+    judges: dict[str, Winners]
+    """Name of judge and form -> winners."""
+
+
+def stored(store: Store, bench: str, with_answers: bool) -> Stored:
+    """Raises BadInput for an unknown benchmark and, with answers, for a model that has them in two versions."""
+    items = {item.item_id: item for item in items_for_judging(store, bench)}
+    if not items:
+        known = {*store.read("bench_items", ["bench"])["bench"]}
+        raise BadInput(f"--bench {known_values(bench, known)} It has no kept item")
+    references = {name: item.reference for name, item in items.items() if item.reference}
+    return Stored(_answers(store, items) if with_answers else {}, references, _judges(store, bench))
+
+
+def _answers(store: Store, items: Mapping[str, ItemForJudging]) -> dict[tuple[str, str], str]:
+    rows = store.read("answers", ["question_id", "model", "version", "text", "document_id"])
+    wanted = {(item.item_id, item.document_id) for item in items.values()}
+    versions, answers = dict[str, str](), dict[tuple[str, str], str]()
+    for name, model, version, text, document in rows.iter_rows():
+        if (name, document) not in wanted:
+            continue
+        if versions.setdefault(model, version) != version:
+            raise BadInput(f"model {model!r} has answers of two versions; give the compared ones with --answers")
+        answers[name, model] = text
+    return answers
+
+
+def _judges(store: Store, bench: str) -> dict[str, Winners]:
+    versions = store.read("verdicts", ["judge_version", "draw"]).filter(draw=f"{ITEMS_DRAW}{bench}")["judge_version"]
+    found: dict[str, Winners] = {}
+    for version in sorted(versions.unique()):
+        try:
+            verdicts = visit_verdicts(store, bench, version)
+        except BadInput:  # all on captions that have changed since
+            continue
+        name = f"judge:{verdicts['judge'][0]} {verdicts['protocol'][0]}"
+        columns = visit_battles(verdicts).select("question_id", "model_a", "model_b", "winner").iter_rows()
+        found[name if name not in found else f"judge:{version}"] = {(a, b, c): winner for a, b, c, winner in columns}
+    return found
+
+
+def read_references(rows: pl.DataFrame, where: str) -> dict[str, str]:
+    """Item -> reference, of a table with an item and a reference. Raises BadInput for an item with two."""
+    names = {"item": ("question_id", "item_id", "item", "prompt"), "reference": ("reference", "text", "output")}
+    columns = {ours: next((name for name in theirs if name in rows.columns), None) for ours, theirs in names.items()}
+    if lacking := [name for name, column in columns.items() if column is None]:
+        raise BadInput(f"{where} lacks {', '.join(lacking)}; its columns are {', '.join(rows.columns)}")
+    told = rows.select(
+        pl.col(column or "").cast(pl.String).alias(name) for name, column in columns.items()
+    ).drop_nulls()
+    if told["item"].is_duplicated().any():
+        raise BadInput(f"{where} has two references of item {told.filter(told['item'].is_duplicated())['item'][0]!r}")
+    return dict(told.iter_rows())

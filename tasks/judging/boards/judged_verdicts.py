@@ -1,0 +1,209 @@
+"""The verdicts that one board is computed from, of files or of a store: one judge version, one draw, one baseline."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+
+import polars as pl
+
+from schemas.errors import BadInput, known_values
+from schemas.judging import JudgeBias, ParsedJudgements
+from tasks.judging.boards.judge_board import judge_bias, outcomes
+from tasks.judging.files.answer_files import answer_lengths, texts_of_files
+from tasks.judging.files.judgement_files import check_labels, parsed, read_judgements
+from tasks.judging.protocols import VISIT
+from tasks.judging.questions import prompts_of_draw
+from tasks.judging.visit_battles import ITEMS_DRAW
+from tasks.storage.queries.conversation_features import CATEGORIES, with_labels
+from tasks.storage.queries.signals import Versions, signal_values
+from tasks.storage.tables import Store
+
+VERDICT_COLUMNS = [
+    "question_id", "model_a", "model_b", "baseline", "answer_a", "answer_b", "label", "judge", "judge_version", "draw",
+    "fenced_marks", "document_id", "protocol",
+]  # fmt: skip
+"""Columns of `verdicts` that boards read."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Verdicts of one judge on one draw."""
+
+    verdicts: pl.DataFrame
+    """question_id, model_a, model_b and label, and a bool column for every slice."""
+    judge: str
+    """Name of the judge."""
+    baseline: str
+    """Model that every other one was compared with."""
+    tokens: Mapping[str, float]
+    """Model -> mean tokens of its answers."""
+    texts: Callable[[], Sequence[tuple[str, str, str]]]
+    """Reads the judged answers: model, question and text."""
+    parsed: Sequence[ParsedJudgements] = ()
+    """Counts of what the texts of judgement files hold."""
+    prompts: Mapping[str, int] = field(default_factory=dict)
+    """Slice -> prompts of the draw; empty when the draw is not known."""
+
+    @cached_property
+    def bias(self) -> JudgeBias:
+        """How far to trust the judge."""
+        return judge_bias(outcomes(self.verdicts, self.baseline), self.judge, self.baseline)
+
+
+def judged_in_files(files: Sequence[Path], baseline: str | None, answers: Sequence[Path], whole: bool) -> Judged:
+    """The verdicts of judgement files; `answers` are files or folders of the judged answers.
+
+    Raises BadInput for files that cannot be read, a question without an answer, and with `whole` for a model of whose
+    judgements fewer than half have a label.
+    """
+    found = read_judgements(files, baseline)
+    if whole:
+        check_labels(found)
+    tokens: dict[str, float] = {}
+    if answers:
+        lengths = answer_lengths(answers)
+        if found.baseline not in lengths.models:
+            raise BadInput(f"no answers of the baseline {known_values(found.baseline, lengths.models)}")
+        if unknown := sorted(set(found.verdicts["question_id"]) - lengths.questions):
+            raise BadInput(f"question {unknown[0]!r} is judged, but {len(unknown)} such questions have no answer")
+        tokens = lengths.models
+    texts = partial(texts_of_files, answers)
+    return Judged(found.verdicts, found.judge, found.baseline, tokens, texts, parsed(found))
+
+
+def judged_in_store(
+    store: Store, versions: Versions, wanted: Mapping[str, str | None], answer_versions: Sequence[str] = ()
+) -> Judged:
+    """The verdicts of a store. Raises BadInput as `stored_verdicts` does."""
+    verdicts = stored_verdicts(store, versions, wanted, answer_versions)
+    prompts = prompts_by_slice(store, prompts_of_draw(store, verdicts["draw"][0]), versions)
+    tokens, texts = mean_tokens(store, verdicts), partial(judged_texts, store, verdicts)
+    return Judged(verdicts, verdicts["judge"][0], verdicts["baseline"][0], tokens, texts, prompts=prompts)
+
+
+def stored_verdicts(
+    store: Store, versions: Versions, wanted: Mapping[str, str | None], answer_versions: Sequence[str] = ()
+) -> pl.DataFrame:
+    """The verdicts with the wanted baseline, judge_version and draw; null or no value where there is only one.
+
+    Of a model that has some of `answer_versions`, only the verdicts on those answers.
+
+    Every slice with a prompt is a bool column: `topic:<name>`, `category:<tag>`, `question:<category>` and
+    `image:<domain>`. Raises BadInput without verdicts, and where several judge versions, draws, baselines or versions
+    of a model's answers are left: a board never mixes them.
+    """
+    of_items = pl.col("protocol").is_in(VISIT)  # they have boards of their own
+    every = store.read("verdicts", VERDICT_COLUMNS)
+    verdicts = every.filter(~of_items)
+    if verdicts.is_empty():
+        written = sorted(draw.removeprefix(ITEMS_DRAW) for draw in every.filter(of_items)["draw"].unique())
+        told = f"for its written benchmarks give --bench NAME ({', '.join(written)}), or " if written else ""
+        which = " on a drawn benchmark" if written else ""
+        raise BadInput(f"store {store.root!r} has no verdicts{which}; {told}make them with `curate judge compare`")
+    for column in ("baseline", "judge_version", "draw"):
+        value = wanted.get(column)
+        known = sorted(verdicts[column].unique())
+        option = f"--{column.replace('_', '-')}"
+        if value is not None and value not in known:
+            raise BadInput(f"{option} {known_values(value, known)}")
+        if value is None and len(known) > 1:
+            raise BadInput(
+                f"a board never mixes verdicts of several {column}s; choose with {option}: {', '.join(known)}"
+            )
+        verdicts = verdicts.filter(pl.col(column) == (value or known[0]))
+    return with_slices(store, _of_versions(verdicts, answer_versions), versions)
+
+
+def prompts_by_slice(store: Store, question_ids: Sequence[str], versions: Versions) -> dict[str, int]:
+    """Slice -> how many of these prompts are in it; empty without prompts."""
+    if not question_ids:
+        return {}
+    slices = _slices(store, question_ids, versions)
+    return {"overall": len(question_ids)} | {name: int(slices[name].sum()) for name in slices.columns[1:]}
+
+
+def mean_tokens(store: Store, verdicts: pl.DataFrame) -> dict[str, float]:
+    """Model -> mean tokens of the answers that were judged."""
+    judged = _answers(verdicts).unique()
+    answers = store.read("answers", [*judged.columns, "tokens"])
+    counted = answers.join(judged, on=judged.columns, nulls_equal=True).drop_nulls("tokens")
+    return dict(counted.group_by("model").agg(pl.col("tokens").mean()).iter_rows())
+
+
+def judged_texts(store: Store, verdicts: pl.DataFrame) -> list[tuple[str, str, str]]:
+    """(model, question_id, text) of the answers that were judged."""
+    answers = store.read("answers", ["model", "question_id", "text", "version"])
+    return list(
+        answers.join(_answers(verdicts).unique(), on=["question_id", "model", "version"], how="semi")
+        .select("model", "question_id", "text")
+        .iter_rows()
+    )
+
+
+def _answers(verdicts: pl.DataFrame) -> pl.DataFrame:
+    """question_id, document_id, model and version of both answers of every verdict."""
+    of_prompt = ["question_id", "document_id"]
+    sides = [verdicts.select(*of_prompt, model=f"model_{side}", version=f"answer_{side}") for side in ("a", "b")]
+    return pl.concat(sides)
+
+
+def _of_versions(verdicts: pl.DataFrame, chosen: Sequence[str]) -> pl.DataFrame:
+    """The verdicts on the chosen versions of answers. Raises BadInput when a model is left with several."""
+    found = _answers(verdicts).select("model", "version").unique()
+    if unknown := sorted(set(chosen) - set(found["version"])):
+        raise BadInput(f"--answer-version {known_values(unknown[0], set(found['version']))}")
+    taken = found.filter(pl.col("version").is_in(chosen))
+    left = pl.concat([taken, found.join(taken, on="model", how="anti")])
+    for model, several in left.group_by("model").agg(pl.col("version").sort()).sort("model").iter_rows():
+        if len(several) > 1:
+            raise BadInput(
+                f"verdicts on {len(several)} versions of the answers of {model!r} do not mix; choose with "
+                f"--answer-version: {', '.join(several)}"
+            )
+    return on_versions(verdicts, left)
+
+
+def on_versions(verdicts: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
+    """The verdicts whose both answers are of the chosen versions (model, version)."""
+    for side in ("a", "b"):
+        of_side = chosen.rename({"model": f"model_{side}", "version": f"answer_{side}"})
+        verdicts = verdicts.join(of_side, on=of_side.columns, how="semi", maintain_order="left")
+    return verdicts
+
+
+def _asked(store: Store, question_ids: Sequence[str]) -> pl.DataFrame:
+    """conversation_id and document_id of the prompts, redacted where their decisions say so. Reads no texts."""
+    columns, chosen = ["conversation_id", "document_id"], pl.col("conversation_id").is_in(list(question_ids))
+    decided = store.read("decisions", ["item_id", "redactions", "policy_hash"])
+    redacted = decided.filter(pl.col("redactions").list.len() > 0).select("policy_hash", conversation_id="item_id")
+    made = store.read("redacted_conversations", [*columns, "policy_hash"]).filter(chosen)
+    made = made.join(redacted, on=["conversation_id", "policy_hash"], how="semi").select(columns)
+    originals = store.read("conversations", columns).filter(chosen)
+    return pl.concat([originals.join(made, on="conversation_id", how="anti"), made])
+
+
+def _slices(store: Store, question_ids: Sequence[str], versions: Versions) -> pl.DataFrame:
+    """conversation_id, and a bool column for every topic, tag, question category and image domain of the prompts."""
+    asked = _asked(store, question_ids)
+    tags = signal_values(store, "categories", versions["categories"], list(CATEGORIES))
+    topics = store.read("topics", ["document_id", "topic", "name"]).filter(pl.col("topic") >= 0)
+    prompts = (
+        with_labels(store, asked, versions)
+        .join(tags, left_on="document_id", right_on="content_id", how="left")
+        .join(topics, on="document_id", how="left")
+    )
+    chosen = [pl.col(tag).alias(f"category:{tag}") for tag in CATEGORIES]
+    for prefix, column in (("topic", "name"), ("question", "question_category"), ("image", "image_domain")):
+        chosen += [
+            (pl.col(column) == name).alias(f"{prefix}:{name}") for name in sorted(set(prompts[column].drop_nulls()))
+        ]
+    return prompts.select("conversation_id", *chosen)
+
+
+def with_slices(store: Store, verdicts: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """The verdicts with the slices of their prompts."""
+    slices = _slices(store, verdicts["question_id"].unique().to_list(), versions)
+    placed = verdicts.join(slices, left_on="question_id", right_on="conversation_id", how="left", maintain_order="left")
+    held = [name for name in slices.columns[1:] if placed[name].any()]
+    return placed.select(*verdicts.columns, *(pl.col(name).fill_null(False) for name in held))

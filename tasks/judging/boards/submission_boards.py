@@ -1,0 +1,121 @@
+"""The board of a written benchmark: Elo, Bradley-Terry, coverage and wins against the reference, kept in dated files.
+
+All items and each family have a board.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import orjson
+import polars as pl
+
+from schemas.errors import BadInput
+from schemas.judging import SubmissionRating
+from schemas.rating import Rating, RatingMethod
+from schemas.written import Split
+from tasks.judging.boards.judge_board import COVERAGE_MIN
+from tasks.judging.visit_battles import REFERENCE, one_answer_version, visit_battles, visit_verdicts
+from tasks.leaderboard.leaderboard import OVERALL, slice_boards
+from tasks.leaderboard.records import elo_ratings, expected_score
+from tasks.leaderboard.votes import Mask, Votes, votes
+from tasks.storage.tables import Store
+from tasks.written_bench.written_items import ItemForJudging, items_for_judging
+
+_FOLDER = "boards"
+"""In the store: a folder for each benchmark, a file for each board."""
+
+
+def stored_board(
+    store: Store, bench: str, judge_version: str | None, method: RatingMethod, shuffled: bool
+) -> list[SubmissionRating]:
+    """The board now. Raises BadInput without battles, or for several judges or versions of a model's answers."""
+    verdicts = one_answer_version(visit_verdicts(store, bench, judge_version))
+    families = {item.item_id: item.family for item in _could_be_judged(store, bench, verdicts)}
+    rows = submission_board(verdicts, families, bench, method, shuffled, datetime.now(UTC))
+    if not rows:
+        raise BadInput(f"no battle on benchmark {bench!r} has verdicts in both orders yet; ask for the rest again")
+    return rows
+
+
+def _could_be_judged(store: Store, bench: str, verdicts: pl.DataFrame) -> list[ItemForJudging]:
+    """The items that coverage is a share of: hidden ones only where some of them are judged."""
+    judged, items = set(verdicts["question_id"]), items_for_judging(store, bench)
+    needs_reference = verdicts["protocol"][0] == "visit-reference"
+    hidden = any(item.split is Split.HIDDEN for item in items if item.item_id in judged)
+    able = [item for item in items if item.captions and (item.reference or not needs_reference)]
+    return [item for item in able if hidden or item.split is not Split.HIDDEN]
+
+
+def keep_board(store: Store, board: list[SubmissionRating]) -> str:
+    """Write the board beside the earlier ones; returns its path in the store."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", board[0].bench)
+    path = f"{_FOLDER}/{name}/{re.sub('[-:]', '', board[0].made_at)}.jsonl"
+    store.write_bytes(path, b"".join(orjson.dumps(row.model_dump(mode="json")) + b"\n" for row in board))
+    return path
+
+
+def submission_board(
+    verdicts: pl.DataFrame, families: Mapping[str, str], bench: str, method: RatingMethod, shuffled: bool, now: datetime
+) -> list[SubmissionRating]:
+    """Best player first in every slice; empty without a battle that has both orders.
+
+    `verdicts`: of one judge version; `families`: item -> its family, of all items that could be judged.
+    """
+    battles = visit_battles(verdicts)
+    battles = battles.with_columns(family=pl.col("question_id").replace_strict(families, default=""))
+    if battles.is_empty():
+        return []
+    about = {name: verdicts[name][0] for name in ("judge", "judge_version", "protocol")}
+    about |= {"bench": bench, "made_at": now.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    cast, slices = votes(battles, method.cluster and method.cluster.value), _slices(battles)
+    rated = slice_boards(cast, slices, method)
+    rows = []
+    for name, chosen in slices.items():
+        of_slice = [row for row in rated if row.slice == name]
+        items = [item for item, family in families.items() if name in (OVERALL, f"family:{family}")]
+        part = battles.filter(pl.Series(chosen))
+        elo = _elo(cast.only(chosen), method, shuffled)
+        rows += [_row(row, elo[row.model], part, len(items), of_slice, about) for row in of_slice]
+    return rows
+
+
+def _slices(battles: pl.DataFrame) -> dict[str, Mask]:
+    named = sorted(set(battles["family"]) - {""})
+    families = {f"family:{name}": (battles["family"] == name).to_numpy() for name in named}
+    return {OVERALL: np.ones(battles.height, bool), **families}
+
+
+def _elo(cast: Votes, method: RatingMethod, shuffled: bool) -> dict[str, float]:
+    rows = elo_ratings(cast, method.seed if shuffled else None, method.elo_k)
+    return {row.model: row.rating for row in rows}
+
+
+def _row(
+    rated: Rating, elo: float, battles: pl.DataFrame, items: int, board: list[Rating], about: Mapping[str, Any]
+) -> SubmissionRating:
+    own = battles.filter((pl.col("model_a") == rated.model) | (pl.col("model_b") == rated.model))
+    won = (pl.col("winner") == "model_a") == (pl.col("model_a") == rated.model)
+    with_reference = own.filter((pl.col("model_a") == REFERENCE) | (pl.col("model_b") == REFERENCE))
+    decisive = with_reference.filter(pl.col("winner") != "tie")
+    is_reference = rated.model == REFERENCE
+    wins, counted = (0, 0) if is_reference else (decisive.filter(won).height, decisive.height)
+    reference = next((row.rating for row in board if row.model == REFERENCE), None)
+    coverage = own["question_id"].n_unique() / max(items, 1)
+    low = [] if is_reference or coverage >= COVERAGE_MIN else ["low_coverage"]
+    return SubmissionRating(
+        **rated.model_dump(exclude={"battles", "flags"}),
+        **about,
+        elo=elo,
+        matches=own.height,
+        ties=own.filter(winner="tie").height,
+        coverage=coverage,
+        wins_vs_reference=wins,
+        decisive_vs_reference=counted,
+        battles_vs_reference=0 if is_reference else with_reference.height,
+        win_rate_vs_reference=wins / counted if counted else None,
+        expected_vs_reference=None if is_reference or reference is None else expected_score(rated.rating, reference),
+        flags=[*rated.flags, *low],
+    )

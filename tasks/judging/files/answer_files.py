@@ -1,0 +1,137 @@
+"""Answers that were made elsewhere, in files of the shapes in `answer_shapes.py`."""
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from schemas.errors import BadInput
+from schemas.judging import Answer, AnswerState
+from tasks.judging.files.answer_shapes import SUFFIXES, SaidAnswer, answers_in
+from tasks.judging.questions import Question
+
+FAILED_MARKS = frozenset({"$ERROR$", "API_ERROR", "Failed to obtain answer", "Failed to obtain answer via API."})
+"""Texts that WildVision-Bench, Arena-Hard and VLMEvalKit store for calls that failed. They are no answers."""
+
+
+@dataclass(frozen=True)
+class AnswersRead:
+    """Content of answer files."""
+
+    answers: list[Answer]
+    """One for each model and question."""
+    failed: Counter[str] = field(default_factory=Counter)
+    """Model -> questions without an answer: null, or the mark of a failed call."""
+
+
+def read_answers(path: Path, questions: Sequence[Question]) -> AnswersRead:
+    """The answers of a file, or of all files of a folder that hold some.
+
+    A model's version is a hash of its answers.
+    Raises BadInput for an unreadable line, an unknown question, and two answers of a model to one question.
+    """
+    known = {each.question_id: each.document_id for each in questions}
+    said: dict[tuple[str, str], SaidAnswer] = {}
+    failed = Counter[str]()
+    for each in _all_said(path):
+        if each.question_id not in known:
+            raise BadInput(
+                f"{each.where}: {each.question_id!r} is no question of this benchmark; give answers to this draw"
+            )
+        if (each.model, each.question_id) in said:
+            raise BadInput(
+                f"{each.where}: a second answer of {each.model!r} to {each.question_id!r}; keep one of the two"
+            )
+        said[each.model, each.question_id] = each
+    versions = _versions(said)
+    answers = []
+    for (model, _), each in sorted(said.items()):
+        if each.text is None or each.text.strip() in FAILED_MARKS:
+            failed[model] += 1
+        else:
+            answers.append(_answer(each, each.text, versions[model], known[each.question_id]))
+    return AnswersRead(answers, failed)
+
+
+def texts_of_files(paths: Sequence[Path]) -> list[tuple[str, str, str]]:
+    """(model, question, text) of every answer in files and folders, the first of several. Raises BadInput."""
+    said = {(each.model, each.question_id): each.text for path in reversed(paths) for each in _all_said(path)}
+    return [(*key, text) for key, text in said.items() if text is not None and text.strip() not in FAILED_MARKS]
+
+
+def _all_said(path: Path) -> Iterator[SaidAnswer]:
+    files = [path]
+    if path.is_dir():  # a link beside its target, as VLMEvalKit makes them, is one file
+        places = {file.resolve(): file for file in sorted(path.rglob("*"), reverse=True) if file.suffix in SUFFIXES}
+        files = sorted(places.values())
+    found = [(file, answers_in(file)) for file in files]
+    if not any(answers is not None for _, answers in found):
+        raise BadInput(
+            f"{str(path)!r} holds no answers; give a models file (YAML), or answers in a shape of docs/judge_calls.md"
+        )
+    for _, answers in found:
+        yield from answers or ()
+
+
+def _answer(said: SaidAnswer, text: str, version: str, document_id: str) -> Answer:
+    state = said.state or (AnswerState.COMPLETE if text.strip() else AnswerState.EMPTY)
+    return Answer(
+        question_id=said.question_id,
+        model=said.model,
+        state=state,
+        text=text,
+        version=version,
+        tokens=said.tokens,
+        document_id=document_id,
+    )
+
+
+def _versions(said: dict[tuple[str, str], SaidAnswer]) -> dict[str, str]:
+    digests: dict[str, Any] = {}
+    for (model, question_id), each in sorted(said.items()):
+        digests.setdefault(model, hashlib.sha256()).update(orjson.dumps([question_id, each.text]))
+    return {model: f"file+{digest.hexdigest()[:8]}" for model, digest in digests.items()}
+
+
+class Lengths(NamedTuple):
+    """Lengths that answer files state."""
+
+    models: dict[str, float]
+    """Model -> mean tokens of its answers."""
+    questions: set[str]
+    """Every question that is answered."""
+
+
+def answer_lengths(paths: Sequence[Path]) -> Lengths:
+    """Lengths of the answers in files and folders of .jsonl files.
+
+    Raises BadInput for a file that cannot be read, a line without question_id, model or length, and a question that
+    one model answers twice.
+    """
+    tokens: dict[str, dict[str, int]] = defaultdict(dict)
+    for file in [file for path in paths for file in (sorted(path.rglob("*.jsonl")) if path.is_dir() else [path])]:
+        if not file.is_file():
+            raise BadInput(f"{str(file)!r} does not exist; give files or folders of answers")
+        for number, content in enumerate(file.read_bytes().splitlines(), 1):
+            try:
+                row = orjson.loads(content)
+                question, model = str(row.get("question_id") or row["uid"]), str(row.get("model") or row["model_id"])
+                length = _length(row)
+            except (orjson.JSONDecodeError, AttributeError, KeyError, IndexError, TypeError):
+                raise BadInput(f"{str(file)!r} line {number} is no answer with question_id, model and length") from None
+            if question in tokens[model]:
+                raise BadInput(f"{str(file)!r} line {number}: model {model!r} answers question {question!r} twice")
+            tokens[model][question] = length
+    means = {model: sum(of_model.values()) / len(of_model) for model, of_model in tokens.items()}
+    return Lengths(means, {question for of_model in tokens.values() for question in of_model})
+
+
+def _length(row: dict[str, Any]) -> int:
+    """token_len of the line, of its metadata, or of its first turn."""
+    if "token_len" in row:
+        return int(row["token_len"])
+    return int((row.get("metadata") or row["choices"][0]["turns"][0])["token_len"])

@@ -1,0 +1,248 @@
+"""How a judge is asked about two answers. A protocol is data: prompts, orders, follow-up, how a verdict is read.
+
+Marks and verdicts that an answer imitates are broken up before a judge sees them, so that they decide nothing.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import NamedTuple
+
+from schemas.conversation import Winner
+from schemas.errors import BadInput, known_values
+from schemas.judging import Label
+from tasks.judging.labels import (
+    VERDICT_SHAPE,
+    extracted,
+    labels_in,
+    parse_label,
+    parse_vote,
+    verdict_in,
+    without_labels,
+)
+from tasks.judging.questions import Images
+from tasks.prompts import load_prompt, untrusted
+from tasks.providers.capabilities import ChatMessage, ReplyShape
+
+PROTOCOLS = ("visionarena", "wildvision", "visit")
+"""Ways to compare two answers to a benchmark, as in the settings."""
+VISIT = ("visit", "visit-reference")
+"""Protocols of judges that read captions instead of images, as in `verdicts`: without and with the reference."""
+VOTE = "vote"
+"""The protocol of votes on battles that people voted on."""
+_MARK = re.compile(r"<\|[^|<>\n]{1,60}\|>")
+"""A mark of Arena-Hard's prompt such as <|User Prompt|>."""
+_VISIT_MARK = re.compile(r"\[\[\s*(?:A|B|none)\s*\]\]|\"better\"\s*:", re.IGNORECASE)
+"""A verdict as a judge under `visit` states it; in an answer it is spaced out."""
+_VOTE_OPENS = re.compile(r"\[(?=\[)")
+_SIDES = ("model_a", "model_b", "answer_a", "answer_b")
+
+
+@dataclass(frozen=True)
+class AnswerPair:
+    """Two answers to one prompt, in the order in which a judge sees them."""
+
+    row: Mapping[str, str]
+    """Columns of the stored row that are known before the judge is asked."""
+    prompt: str
+    """The user's text."""
+    first: str
+    """Text of the answer shown first; of a battle the left one."""
+    second: str
+    """Text of the other answer."""
+    image_ids: tuple[str, ...] = ()
+    """Images of the prompt, in order; empty for a judge that reads captions."""
+    images: Callable[[], Images] = tuple
+    """Reads the images. Thread-safe."""
+    places: tuple[int, ...] = ()
+    """Characters of the prompt before each image; empty where all stand before it, or a place is unknown."""
+    captions: Sequence[str] = ()
+    """Captions of the images, for a judge that does not see them."""
+    reference: str = ""
+    """Reference answer; empty where the judge is not shown it."""
+
+
+class JudgePrompt(NamedTuple):
+    """The chat that a judge is sent."""
+
+    messages: list[ChatMessage]
+    fenced_marks: int = 0
+    """Labels and marks of the prompt that the two answers imitate."""
+
+
+class FollowUp(NamedTuple):
+    """Further question, asked once, when the first reply states no verdict."""
+
+    name: str
+    """Ending of the call's name in a batch."""
+    messages: Callable[[Sequence[ChatMessage], str], list[ChatMessage]]
+    """The chat, from the first one and the judge's reply."""
+    read: Callable[[str, str], Label | None]
+    """The verdict, from both replies."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One way to ask a judge about a pair."""
+
+    name: str
+    """Name in `verdicts`."""
+    version: str
+    """The name and 8 hex digits of the SHA-256 of all that the judge is told and of the orders."""
+    prompt: Callable[[AnswerPair], JudgePrompt]
+    """The first chat."""
+    read: Callable[[str], tuple[bool, Label | Winner | None]]
+    """Whether a reply states a verdict, and which; null where it says that there is none."""
+    key: tuple[str, ...]
+    """Columns of the pair that, with the judge's version, name its row."""
+    table: str = "verdicts"
+    """Table of the rows."""
+    draw: tuple[str, ...] = ()
+    """Columns that a known verdict is stored again under when they differ; the judge is not asked for it."""
+    both_orders: bool = True
+    """Whether each pair is shown in both orders; otherwise once."""
+    follow_up: FollowUp | None = None
+    """Further question; None where a reply without a verdict is final."""
+    shape: ReplyShape | None = None
+    """The reply as JSON, where the server can do that."""
+    by_state: bool = False
+    """Whether an empty reply fails and a refusal is final; otherwise both are replies without a verdict."""
+    reply_tokens: int = 400
+    """Expected length of a reply, for estimates."""
+
+    @property
+    def counted(self) -> str:
+        """Verdicts or votes, in reports."""
+        return self.table.rpartition("_")[2]
+
+
+@cache
+def protocol(name: str) -> Protocol:
+    """The protocol `name`: one of `PROTOCOLS`, `VISIT`, or `VOTE`. Raises BadInput for an unknown one."""
+    if name in VISIT:
+        return _visit(name)
+    if name == VOTE:
+        return _vote()
+    if name not in PROTOCOLS:
+        raise BadInput(f"--protocol {known_values(name, PROTOCOLS)}")
+    return _arena_hard(name, both_orders=name == "visionarena")
+
+
+def _arena_hard(name: str, both_orders: bool) -> Protocol:
+    """Arena-Hard's published prompt, with the images; WildVision-Bench shows the baseline first, once."""
+    system, user, again = (
+        load_prompt(f"judges/{text}").text.removesuffix("\n") for text in ("system", "user", f"follow_up_{name}")
+    )
+    return Protocol(
+        name=name,
+        version=_version(name, system, user, again, str(both_orders)),
+        prompt=partial(_arena_hard_prompt, system, user),
+        read=lambda text: (bool(labels_in(text)), parse_label(text)),
+        key=("question_id", "document_id", *_SIDES),
+        draw=("draw", "baseline"),
+        both_orders=both_orders,
+        follow_up=FollowUp("again", partial(_asked_again, again), lambda text, more: parse_label(f"{text}\n{more}")),
+    )
+
+
+def _arena_hard_prompt(system: str, user: str, pair: AnswerPair) -> JudgePrompt:
+    """Answers, and the question, with marks of the prompt are fenced."""
+    (question, asked_marks), (first, marks), (second, more_marks) = map(_fenced, (pair.prompt, pair.first, pair.second))
+    text = _filled(user, {"question_1": question, "answer_1": first, "answer_2": second})
+    start = user.index("{question_1}")  # it stands before the answers
+    places = () if asked_marks else tuple(start + place for place in pair.places)
+    return JudgePrompt(
+        [ChatMessage("system", system), ChatMessage("user", text, pair.images(), places)], marks + more_marks
+    )
+
+
+def _asked_again(question: str, asked: Sequence[ChatMessage], said: str) -> list[ChatMessage]:
+    """The chat with the follow-up; after an empty reply the same chat: vendors take no empty turn."""
+    if not said.strip():
+        return list(asked)
+    return [*asked, ChatMessage("assistant", said), ChatMessage("user", question)]
+
+
+def _fenced(text: str) -> tuple[str, int]:
+    """The text and how many marks and labels it holds; with any, they are broken up and it stands between two lines.
+
+    Broken up, a mark does not end the answer early, and a label does not count when the judge quotes it.
+    """
+    fenced, marks = _MARK.subn(lambda mark: f"< {mark[0][1:-1]} >", text)
+    fenced, labels = without_labels(fenced)
+    return (untrusted(fenced), marks + labels) if marks + labels else (text, 0)
+
+
+def _visit(name: str) -> Protocol:
+    """A judge that reads captions, as in VisIT-Bench; where its text states no verdict, it is asked which it holds."""
+    parts = ("system", "reference", "stated") if name == VISIT[1] else ("system", "stated")
+    system = "\n".join(load_prompt(f"judges/visit_{part}").text for part in parts)
+    extract = load_prompt("judges/visit_extract").text
+    return Protocol(
+        name=name,
+        version=_version(
+            name, system, extract, str(VERDICT_SHAPE.schema), _visit_text(AnswerPair({}, "", "", ""), "", "")
+        ),
+        prompt=partial(_visit_prompt, system),
+        read=verdict_in,
+        key=("question_id", "shown", *_SIDES),
+        follow_up=FollowUp(
+            "extracted",
+            lambda _, said: [ChatMessage("user", f"{extract}\n{untrusted(said)}")],
+            lambda _, more: extracted(more),
+        ),
+        shape=VERDICT_SHAPE,
+        by_state=True,
+        reply_tokens=250,  # a verdict with its reasons, as VisIT-Bench estimates it
+    )
+
+
+def _visit_prompt(system: str, pair: AnswerPair) -> JudgePrompt:
+    (first, marks), (second, more_marks) = (
+        _VISIT_MARK.subn(lambda mark: " ".join(mark[0]), answer) for answer in (pair.first, pair.second)
+    )
+    user = _visit_text(pair, first, second)
+    return JudgePrompt([ChatMessage("system", system), ChatMessage("user", user)], marks + more_marks)
+
+
+def _visit_text(pair: AnswerPair, first: str, second: str) -> str:
+    """Captions are numbered if there are several; a reference that is not shown has no heading."""
+    count = len(pair.captions)
+    named = ["Caption of the image"] if count == 1 else [f"Caption of image {n + 1}" for n in range(count)]
+    parts = [*zip(named, pair.captions, strict=True), ("Instruction", pair.prompt)]
+    parts += [("Reference", pair.reference)] if pair.reference else []
+    parts += [("Response A", first), ("Response B", second)]
+    return "\n\n".join(f"{name}:\n{untrusted(text)}" for name, text in parts)
+
+
+def _vote() -> Protocol:
+    """A vote on a battle as people cast it: left, right, tie, both bad, or none."""
+    prompt = load_prompt("judges/vote")
+    return Protocol(
+        name=VOTE,
+        version=prompt.version.removeprefix("judges/"),
+        prompt=partial(_vote_prompt, prompt.text),
+        read=lambda text: (True, parse_vote(text)),
+        key=("battle_id", "shown"),
+        table="judge_votes",
+        both_orders=False,
+    )
+
+
+def _vote_prompt(template: str, pair: AnswerPair) -> JudgePrompt:
+    """Double brackets in the material are spaced out. Images stand at their places where the prompt is as it was."""
+    material = {"prompt": pair.prompt, "left": pair.first, "right": pair.second}
+    text = _filled(template, {name: untrusted(_VOTE_OPENS.sub("[ ", said)) for name, said in material.items()})
+    start = text.find(f"]\n{pair.prompt}\n[")
+    places = tuple(start + 2 + place for place in pair.places) if start >= 0 else ()
+    return JudgePrompt([ChatMessage("user", text, pair.images(), places)])
+
+
+def _filled(template: str, texts: Mapping[str, str]) -> str:
+    return re.sub(r"\{(\w+)\}", lambda name: texts[name[1]], template)
+
+
+def _version(name: str, *told: str) -> str:
+    return f"{name}-{hashlib.sha256(chr(0).join(told).encode()).hexdigest()[:8]}"

@@ -1,0 +1,141 @@
+"""Things that the settings of an evaluation name: benchmark, models, judge, versions of answers, pairs to judge."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from schemas.asked_model import AskedModel
+from schemas.errors import BadInput, MissingProvider
+from schemas.settings import EvaluateSettings, Settings
+from schemas.written import SAMPLED
+from tasks.judging.answers import AnswersByModel, answers_by_model
+from tasks.judging.files.answer_files import read_answers
+from tasks.judging.files.answer_shapes import is_models_file
+from tasks.judging.items import Items, item_questions, items_of, written_bench
+from tasks.judging.pairs import battles_between, pairs_of_items, players
+from tasks.judging.protocols import VISIT, AnswerPair, Protocol, protocol
+from tasks.judging.questions import Bench, bench_of_items, bench_of_release, bench_of_store
+from tasks.providers.chat import chat_model
+from tasks.runtime.prices import check_prices, load_prices
+from tasks.runtime.yaml_files import read_models_list
+from tasks.storage.tables import Store
+
+EMBEDDED_JUDGE = "embedded"
+"""Name of the judge that ships with the install, for --judge and in `verdicts`."""
+_HINTS = {
+    "key": "; give the name of an environment variable, not the key",
+    "base_url": "; give an address such as http://gpu1:8000/v1, without a user's name",
+}
+
+
+def bench_of(store: Store, chosen: EvaluateSettings) -> Bench:
+    """The benchmark that the settings name. Raises BadInput."""
+    if chosen.generated is not None:
+        if chosen.hidden or chosen.bench_release is not None:
+            raise BadInput("--bench names a benchmark made on demand; leave out --hidden and --release")
+        return bench_of_items(store, chosen.generated)
+    if chosen.bench is not None:
+        if chosen.bench_release is not None:
+            raise BadInput("--bench names a benchmark of the store; leave out --release, or --bench")
+        return written_bench(store, chosen.bench)
+    if chosen.bench_release is None:
+        return bench_of_store(store, hidden=chosen.hidden)
+    if chosen.hidden:
+        raise BadInput("--hidden: a release has no hidden split; leave out --release, or --hidden")
+    return bench_of_release(Path(chosen.bench_release))
+
+
+def read_models(path: Path) -> list[AskedModel]:
+    """The entries of a models file. Raises BadInput for the first error; values that may be secret are not shown."""
+    return read_models_list(path, AskedModel, "docs/judge_calls.md", _HINTS)
+
+
+def models_of(chosen: EvaluateSettings) -> list[AskedModel] | None:
+    """The entries of the models file; None when answer files are given instead. Raises BadInput."""
+    path = Path(chosen.models or "")
+    return read_models(path) if is_models_file(path) else None
+
+
+def judge_of(chosen: EvaluateSettings) -> AskedModel | None:
+    """The judge; None for the stand-in. Raises BadInput."""
+    if chosen.judge in (None, EMBEDDED_JUDGE):
+        return None
+    judges = read_models(Path(chosen.judge))
+    if len(judges) > 1:
+        names = ", ".join(judge.name for judge in judges)
+        raise BadInput(f"--judge {chosen.judge!r} names {len(judges)} models ({names}); give a file with one")
+    if judges[0].system:
+        raise BadInput(f"judge {judges[0].name!r}: its system prompt is the protocol's; leave out `system`")
+    return judges[0]
+
+
+def protocol_of(chosen: EvaluateSettings) -> Protocol:
+    """The protocol; for submissions too, the one with or without the reference where judges read captions."""
+    captions = chosen.protocol in VISIT or chosen.submission is not None
+    return protocol(VISIT[chosen.with_reference] if captions else chosen.protocol)
+
+
+def versions_of(chosen: EvaluateSettings, bench: Bench) -> dict[str, str] | None:
+    """Model -> version, of the models file or answer files; None when neither is given."""
+    if chosen.models is None:
+        return None
+    models = models_of(chosen)
+    if models is None:
+        read = read_answers(Path(chosen.models), bench.questions)
+        return {answer.model: answer.version for answer in read.answers}
+    return {model.name: model.version for model in models}
+
+
+def items_chosen(store: Store, chosen: EvaluateSettings) -> Items:
+    """The written items that the chosen judge may see. Raises BadInput."""
+    return items_of(store, chosen.bench or SAMPLED, hidden=chosen.hidden, needs_reference=chosen.with_reference)
+
+
+def answers_on(store: Store, items: Items, chosen: EvaluateSettings, but: str | None = None) -> AnswersByModel:
+    """The answers of the chosen models, or of all but one, on these items. Raises BadInput."""
+    bench = Bench(items.draw, item_questions(list(items.judged.values())), lambda asked: ())
+    return answers_by_model(store, bench, versions_of(chosen, bench), chosen.baseline or "", but)
+
+
+def item_pairs(store: Store, chosen: EvaluateSettings, how: Protocol) -> tuple[Items, list[AnswerPair]]:
+    """The items and every battle of the chosen players on them, in both orders. Raises BadInput."""
+    items = items_chosen(store, chosen)
+    playing = players(items, answers_on(store, items, chosen))
+    return items, list(pairs_of_items(items, playing, battles_between(playing, chosen.baseline), how))
+
+
+def to_ask(settings: Settings) -> list[AskedModel]:
+    """The models that a run asks: the judge, or without one those of the models file; empty when it asks none.
+
+    Raises CurateError when one of them may not or cannot be asked.
+    """
+    chosen = settings.evaluate
+    if chosen.judge is None:
+        models = (models_of(chosen) or []) if chosen.models else []
+    else:
+        models = [judge] if (judge := judge_of(chosen)) else []
+    if settings.batch and (chosen.models or chosen.judge) and not models:
+        raise BadInput("--batch: no model is called; leave it out, or give a models file (YAML)")
+    if chosen.hidden:
+        check_own(models)
+    check_keys(models)
+    if settings.budget_usd is not None:
+        check_prices(load_prices(settings.prices), [chat_model(model) for model in models])
+    return models
+
+
+def check_keys(models: Sequence[AskedModel]) -> None:
+    """Raises MissingProvider for the first model whose key variable is not set."""
+    for model in models:
+        if model.key_variable and not os.environ.get(model.key_variable):
+            raise MissingProvider(f"model {model.name!r}: {model.key_told} is not set; export the model's key in it")
+
+
+def check_own(models: Sequence[AskedModel]) -> None:
+    """Raises BadInput for the first model that hidden prompts may not be sent to."""
+    for model in models:
+        if not model.own:
+            raise BadInput(
+                f"--hidden: model {model.name!r} is not on a server of your own; hidden prompts go only to models with "
+                "base_url and `own: true`"
+            )

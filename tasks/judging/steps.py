@@ -1,0 +1,183 @@
+"""The Prefect tasks of judging: answers of models, verdicts and votes of a judge, and boards of them."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import polars as pl
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from schemas.errors import BadInput
+from schemas.judge_release import JudgeAgreement, JudgeCard
+from schemas.judging import JudgeRating
+from schemas.rating import Rating
+from schemas.run import LATER_CAUSES, StageReport
+from schemas.settings import Settings
+from schemas.written import SAMPLED
+from tasks.judging.answers import Called, answers_by_model, ask_models, take_in_answers
+from tasks.judging.ask import Judge, ask, judge_version, model_judge
+from tasks.judging.boards.released_board import (
+    ChosenVerdicts,
+    chosen_verdicts,
+    judge_agreement,
+    judge_cards,
+    released_board,
+)
+from tasks.judging.boards.submission_boards import keep_board, stored_board
+from tasks.judging.files.answer_files import read_answers
+from tasks.judging.items import Items
+from tasks.judging.pairs import pairs_of_battles, pairs_with_baseline
+from tasks.judging.protocols import VISIT, VOTE, AnswerPair, Protocol, protocol
+from tasks.judging.questions import texts_of_images
+from tasks.judging.shown_battles import anonymous_battles, shown
+from tasks.judging.sources import bench_of, item_pairs, judge_of, protocol_of, to_ask, versions_of
+from tasks.judging.stand_ins import consensus_judge, consensus_voter, nearness_judge
+from tasks.judging.submissions import keep_answers, plan_of
+from tasks.judging.visit_battles import order_counts
+from tasks.leaderboard.leaderboard import OVERALL
+from tasks.leaderboard.rating_tables import method_of
+from tasks.providers import Providers
+from tasks.runtime.timing import timed
+from tasks.runtime.untrusted import one_line
+from tasks.storage.parquet import read_parquet_groups
+from tasks.storage.queries.signals import Versions
+from tasks.storage.tables import Store, frame_of
+
+_ASKED = ["question_id"]
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def collect_answers(settings: Settings) -> StageReport:
+    """Ask the models of a models file for the answers they lack, or take in answer files. Writes `answers`."""
+    store, chosen = Store.open(settings.store), settings.evaluate
+    models = to_ask(settings)
+    bench = bench_of(store, chosen)
+    if not models:
+        return _report("answers", take_in_answers(store, read_answers(Path(chosen.models or ""), bench.questions)))
+    return _report("answers", ask_models(store, bench, models, _batch_hours(settings)))
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def collect_verdicts(settings: Settings, versions: Versions) -> StageReport:
+    """Ask a judge for the verdicts that are missing. Writes `verdicts`. `versions`: signal -> version."""
+    store, chosen, how = Store.open(settings.store), settings.evaluate, protocol_of(settings.evaluate)
+    to_ask(settings)
+    if how.name in VISIT:
+        return _judge_items(store, settings, *item_pairs(store, chosen, how))
+    bench, baseline = bench_of(store, chosen), chosen.baseline or ""
+    answers = answers_by_model(store, bench, versions_of(chosen, bench), baseline)
+    if asked := judge_of(chosen):
+        judge = model_judge(asked, how)
+    else:
+        judge = consensus_judge(answers, how, Providers()["text_embedding"], texts_of_images(store, versions))
+    return _judge(store, settings, list(pairs_with_baseline(bench, answers, how, baseline)), how, judge)
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def collect_votes(settings: Settings, versions: Versions, released: Iterable[pl.DataFrame]) -> StageReport:
+    """Ask a judge to vote on some battles. Writes `judge_votes`. `released`: rows of a release's battle table."""
+    store, how = Store.open(settings.store), protocol(VOTE)
+    to_ask(settings)
+    drawn = anonymous_battles(released)[: settings.evaluate.sample]
+    if drawn.is_empty():
+        raise BadInput(f"store {settings.store!r} has no kept anonymous battle; votes need some")
+    if asked := judge_of(settings.evaluate):
+        judge = model_judge(asked, how)
+    else:
+        judge = consensus_voter(Providers()["text_embedding"], texts_of_images(store, versions))
+    return _judge(store, settings, pairs_of_battles(store, shown(drawn)), how, judge)
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def judge_submission(settings: Settings) -> StageReport:
+    """Store a model's answers and ask a judge about its battles. Writes `answers` and `verdicts`."""
+    store = Store.open(settings.store)
+    to_ask(settings)
+    plan = plan_of(store, settings.evaluate)
+    new = keep_answers(store, plan.submission)
+    report = _judge_items(store, settings, plan.items, plan.wanted)
+    return report.model_copy(update={"counts": {"answers": new} | report.counts})
+
+
+def judge_in_use(settings: Settings) -> str:
+    """Version of the judge of written items that the settings choose, as in `verdicts`."""
+    how, asked = protocol_of(settings.evaluate), judge_of(settings.evaluate)
+    return judge_version(asked, how) if asked else nearness_judge(how, Providers()["text_embedding"]).version
+
+
+def _judge_items(store: Store, settings: Settings, items: Items, pairs: Sequence[AnswerPair]) -> StageReport:
+    """Verdicts on written items, of a judge that reads captions."""
+    how, asked = protocol_of(settings.evaluate), judge_of(settings.evaluate)
+    judge = model_judge(asked, how) if asked else nearness_judge(how, Providers()["text_embedding"])
+    report = _judge(store, settings, pairs, how, judge)
+    counts = report.counts | {f"items_{why}": count for why, count in items.left_out.items()}
+    counts |= order_counts(store, pairs, how, judge.version)
+    return report.model_copy(update={"counts": dict(sorted(counts.items()))})
+
+
+def _judge(store: Store, settings: Settings, pairs: Sequence[AnswerPair], how: Protocol, judge: Judge) -> StageReport:
+    report = _report(how.counted, ask(store, pairs, how, judge, _batch_hours(settings)))
+    return report.model_copy(update={"notes": [judge.note] if judge.note else []})
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def rate_submissions(settings: Settings, version: str) -> StageReport:
+    """Write the board of a written benchmark to a dated file; earlier ones stay. A note where there is none yet."""
+    store, chosen = Store.open(settings.store), settings.evaluate
+    shuffled = chosen.elo_order == "shuffled"
+    try:
+        board = stored_board(store, chosen.bench or SAMPLED, version, method_of(settings), shuffled)
+    except BadInput as error:  # no verdict so far, as when the budget is used up or the judge is down
+        return StageReport(stage="board", notes=[str(error)])
+    players = len({row.model for row in board})
+    return StageReport(stage="board", counts={"players": players}, result=keep_board(store, board))
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def rate_judged(settings: Settings, versions: Versions, release: Path) -> StageReport:
+    """Write `judge_ratings`, `judge_agreement` and `judge_cards`: the judge's board of the release in this folder.
+
+    They are empty when no verdict is on the draw that is released. The people's board is that of `ratings`.
+    """
+    store = Store.open(settings.store)
+    groups = (g for file in sorted(release.glob("bench/data/*.parquet")) for g in read_parquet_groups(file, _ASKED))
+    prompts = sorted(pl.concat([pl.DataFrame(schema=dict.fromkeys(_ASKED, pl.String)), *groups])["question_id"])
+    board, about, cards = list[JudgeRating](), list[JudgeAgreement](), list[JudgeCard]()
+    chosen = chosen_verdicts(store, prompts, settings.judge_version)
+    if chosen:
+        board = released_board(store, chosen.verdicts, prompts, settings, versions)
+        people = [Rating(**row) for row in store.read("ratings").filter(slice=OVERALL).iter_rows(named=True)]
+        about, cards = [judge_agreement(chosen.verdicts, board, people)], judge_cards(chosen.verdicts)
+    store.replace("judge_ratings", frame_of(JudgeRating, board))
+    store.replace("judge_agreement", frame_of(JudgeAgreement, about))
+    store.replace("judge_cards", frame_of(JudgeCard, cards))
+    counts = {"prompts": len(prompts), "verdicts": len(cards), "boards": len({row.slice for row in board})}
+    return StageReport(stage="rate_judged", counts=counts, notes=_whose(about, chosen))
+
+
+def _whose(about: Sequence[JudgeAgreement], chosen: ChosenVerdicts | None) -> list[str]:
+    """Whose verdicts are released, and how many judge versions are left out."""
+    notes = [f"board by {row.judge}, {row.protocol}, against {row.baseline}, draw {row.draw}" for row in about]
+    if chosen and chosen.left_out:
+        notes.append(f"verdicts of {len(chosen.left_out)} other judge versions on this draw are not released")
+    return [one_line(note) for note in notes]
+
+
+def _batch_hours(settings: Settings) -> float | None:
+    return settings.batch_hours if settings.batch else None
+
+
+def _report(stage: str, done: Called) -> StageReport:
+    ordered = sorted(done.failures.items(), key=lambda each: (each[0][0], LATER_CAUSES.get(each[0][1], 0), each[0][1]))
+    return StageReport(
+        stage=stage,
+        counts=dict(sorted(done.counts.items())),
+        model_calls=dict(sorted(done.calls.items())),
+        failures={f"{model}: {reason}": count for (model, reason), count in ordered},
+    )

@@ -1,0 +1,228 @@
+"""Findings of people on written items: rows of `reviews`, those that count now, yields, and agreement of raters.
+
+Yields are by number of images and by family.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from itertools import combinations
+
+import polars as pl
+
+from schemas.review import QueueName, Review
+from schemas.row import Int32, Row
+from schemas.written import Fault, ItemCheck
+from tasks.storage.content_id import text_id
+from tasks.storage.reviews import finding, last_findings
+from tasks.storage.tables import Store, frame_of
+from tasks.written_bench.written_items import (
+    NO_CAPTIONS,
+    captions_by_place,
+    captions_id,
+    current_references,
+    item_members,
+)
+
+OVERALL, ONE, SEVERAL = "all", "one image", "several images"
+INCORRECT, HARMFUL = "incorrect", "harmful"
+"""Verdicts on a written item, beside the faults of `Fault`."""
+
+FINDINGS = ("is_item", "item_unchecked", "item_incorrect", "item_harmful")
+"""Columns about a conversation as an item, which a policy can use."""
+
+
+def review_of_check(check: ItemCheck, now: datetime) -> Review:
+    """The row of `reviews` for a finding on a written item."""
+    said = [check.fault.value if check.fault else INCORRECT] if not check.correct else []
+    said += [HARMFUL] if check.harmful else []
+    return finding(QueueName.WRITTEN, check.item_id, check.reference_id, check.rater, said, (), now)
+
+
+def item_checks(store: Store) -> pl.DataFrame:
+    """Findings on written items as `ItemCheck`; the last one of each rater on each reference."""
+    return frame_of(ItemCheck, [_check(*row) for row in last_findings(store, QueueName.WRITTEN).iter_rows()])
+
+
+def _check(item_id: str, reference_id: str, rater: str, verdict: str, _: Iterable[str]) -> ItemCheck:
+    said = set(verdict.split())
+    faults = [fault for fault in Fault if fault.value in said]
+    return ItemCheck(
+        item_id=item_id,
+        reference_id=reference_id,
+        rater=rater,
+        correct=not faults and INCORRECT not in said,
+        fault=faults[0] if len(faults) == 1 else None,
+        harmful=HARMFUL in said,
+    )
+
+
+def counted_checks(store: Store) -> pl.DataFrame:
+    """Findings on the reference that each item has now; those on an earlier or stale one do not count."""
+    items = (
+        store.read("references", ["item_id", "document_id", "written_at"])
+        .sort("written_at")
+        .unique("item_id", keep="last")
+    )
+    captions, now = captions_by_place(store, items), dict[str, str]()
+    for item_id, (text, written_from) in current_references(store, items).items():
+        placed = captions.get(item_id, {})
+        if written_from in (captions_id([placed[place] for place in sorted(placed)]), NO_CAPTIONS):
+            now[item_id] = text_id(text)
+    standing = pl.DataFrame(
+        {"item_id": list(now), "reference_id": list(now.values())},
+        schema={"item_id": pl.String, "reference_id": pl.String},
+    )
+    return item_checks(store).join(standing, on=["item_id", "reference_id"], how="semi")
+
+
+def item_findings(store: Store, conversation_ids: pl.Series) -> pl.DataFrame:
+    """FINDINGS of each conversation, in order. Incorrect and harmful: at least half of its raters say so."""
+    counted = (
+        counted_checks(store)
+        .group_by("item_id")
+        .agg(item_incorrect=pl.col("correct").mean() <= 0.5, item_harmful=pl.col("harmful").mean() >= 0.5)
+    )
+    items = store.read("bench_items", ["item_id"])["item_id"].implode()
+    found = pl.DataFrame({"item_id": conversation_ids}).join(counted, on="item_id", how="left", maintain_order="left")
+    is_item = pl.col("item_id").is_in(items)
+    return found.select(
+        is_item=is_item,
+        item_unchecked=is_item & pl.col("item_incorrect").is_null(),
+        item_incorrect=pl.col("item_incorrect").fill_null(False),
+        item_harmful=pl.col("item_harmful").fill_null(False),
+    )
+
+
+class Yield(Row):
+    """Checked items of one part: correct ones, and why the others are not."""
+
+    part: str
+    """all, one image, several images, or `family:` and a family."""
+    items: Int32
+    """Items that somebody checked."""
+    correct: Int32
+    """Items that more than half of their raters found correct."""
+    caption: Int32
+    """Incorrect items whose raters mostly see the fault in a caption."""
+    reference: Int32
+    """Incorrect items whose raters mostly see the fault in the reference."""
+    unstated: Int32
+    """Incorrect items without a stated fault, or with both faults named equally often."""
+    harmful: Int32
+    """Items that at least half of their raters found harmful."""
+    correct_percent: float | None
+    """100 correct / items; null without items."""
+    caption_percent: float | None
+    """100 caption / items."""
+    reference_percent: float | None
+    """100 reference / items."""
+    unstated_percent: float | None
+    """100 unstated / items. The four shares add up to 100; published tables leave this one out."""
+
+
+class ItemAgreement(Row):
+    """Agreement of raters whether items are correct."""
+
+    raters: Int32
+    """People who checked an item."""
+    items: Int32
+    """Items that two or more of them checked."""
+    pairs: Int32
+    """Pairs of findings on one item."""
+    agreed_percent: float | None
+    """Share of these pairs that agree; null without any."""
+    alpha: float | None
+    """Krippendorff's alpha of `correct`, nominal; null when undefined."""
+
+
+def majorities(checks: pl.DataFrame) -> pl.DataFrame:
+    """item_id, correct, fault (caption, reference or unstated; null when correct) and harmful: one row an item.
+
+    `checks` are rows of `ItemCheck`. Half is no majority for correct, and enough for harmful.
+    """
+    faults = {name: (pl.col("fault") == name.value).fill_null(False).sum() for name in Fault}
+    counted = checks.group_by("item_id").agg(
+        correct=pl.col("correct").mean() > 0.5,
+        harmful=pl.col("harmful").mean() >= 0.5,
+        **{name.value: count for name, count in faults.items()},
+    )
+    caption, reference = pl.col(Fault.CAPTION.value), pl.col(Fault.REFERENCE.value)
+    stated = pl.when(caption > reference).then(pl.lit("caption")).when(reference > caption).then(pl.lit("reference"))
+    fault = pl.when(~pl.col("correct")).then(stated.otherwise(pl.lit("unstated")))
+    return counted.select("item_id", "correct", "harmful", fault=fault).sort("item_id")
+
+
+def yields(found: pl.DataFrame) -> list[Yield]:
+    """The yield of all items, of those with one and with several images, and of each family.
+
+    `found` has `majorities` with `images` (a number) and `family`.
+    """
+    several = pl.col("images") > 1
+    parts = [(OVERALL, found), (ONE, found.filter(~several)), (SEVERAL, found.filter(several))]
+    families = sorted(set(found["family"]) - {""})
+    parts += [(f"family:{family}", found.filter(family=family)) for family in families]
+    return [_yield(part, rows) for part, rows in parts if rows.height or part == OVERALL]
+
+
+def _yield(part: str, rows: pl.DataFrame) -> Yield:
+    counts = {name: int((rows["fault"] == name).sum()) for name in ("caption", "reference", "unstated")}
+    counts = {"correct": int(rows["correct"].sum()), **counts}
+    shares = {f"{name}_percent": 100 * n / rows.height if rows.height else None for name, n in counts.items()}
+    return Yield(part=part, items=rows.height, harmful=int(rows["harmful"].sum()), **counts, **shares)
+
+
+def item_agreement(checks: pl.DataFrame) -> ItemAgreement:
+    """Agreement of raters on `correct`, over items that at least two of them checked."""
+    rated = checks.filter(pl.len().over("item_id") > 1)
+    ratings = [group["correct"].to_list() for group in rated.partition_by("item_id")]
+    same = [a == b for values in ratings for a, b in combinations(values, 2)]
+    return ItemAgreement(
+        raters=checks["rater"].n_unique(),
+        items=len(ratings),
+        pairs=len(same),
+        agreed_percent=100 * sum(same) / len(same) if same else None,
+        alpha=_alpha(ratings),
+    )
+
+
+def _alpha(ratings: Iterable[list[bool]]) -> float | None:
+    """Krippendorff's alpha for two nominal values, from the coincidences within items (Krippendorff 2011)."""
+    coincident, count = {True: 0.0, False: 0.0}, {True: 0, False: 0}
+    for values in ratings:
+        for value in (True, False):
+            n = values.count(value)
+            count[value] += n
+            coincident[value] += n * (n - 1) / (len(values) - 1)
+    total = sum(count.values())
+    if not count[True] or not count[False]:
+        return None
+    observed = 1 - sum(coincident.values()) / total
+    expected = 2 * count[True] * count[False] / (total * (total - 1))
+    return 1 - observed / expected
+
+
+def finding_tables(store: Store, bench: str) -> Mapping[str, pl.DataFrame]:
+    """Table name -> rows: yield and agreement of a benchmark's items."""
+    members = item_members(store, bench)
+    images = store.read("bench_items", ["item_id", "images"])
+    shown = store.read("conversations", ["conversation_id", "image_ids"])
+    shown = shown.select(item_id="conversation_id", stored=pl.col("image_ids").list.len())
+    of_item = members.join(images, on="item_id", how="left").join(shown, on="item_id", how="left")
+    of_item = of_item.with_columns(images=pl.coalesce("images", "stored"))
+    checks = counted_checks(store).join(members, on="item_id", how="semi")
+    found = majorities(checks).join(of_item.select("item_id", "family", "images"), on="item_id")
+    agreement = item_agreement(checks)
+    return {"yield": _rounded(yields(found)), "agreement": _rounded([agreement])}
+
+
+def _rounded(rows: list[Yield] | list[ItemAgreement]) -> pl.DataFrame:
+    return frame_of(type(rows[0]), rows).with_columns(pl.selectors.float().round(3))
+
+
+def kept_and_dropped(store: Store, bench: str) -> tuple[int, dict[str, int]]:
+    """(kept items, reason -> dropped items that have it)."""
+    members = item_members(store, bench)["item_id"]
+    decided = store.read("decisions", ["item_kind", "item_id", "keep", "reasons"]).filter(item_kind="conversation")
+    decided = decided.filter(pl.col("item_id").is_in(members.implode()))
+    reasons = decided.filter(~pl.col("keep"))["reasons"].explode().value_counts(sort=True)
+    return int(decided["keep"].sum()), dict(reasons.iter_rows())

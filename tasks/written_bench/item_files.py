@@ -1,0 +1,209 @@
+"""Reads files of items: CSV, JSON Lines or Parquet, in our columns or those of VisIT-Bench's published sheets.
+
+A file that is no such table is an error; a row that cannot be used keeps a `problem`, for ingest to reject and count.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.errors import BadInput, known_values, why_unreadable
+from schemas.written import Fault
+from tasks.written_bench.families import Families
+
+_NAMES = {
+    "key": ("id", "row"),
+    "family": ("family", "instruction_category"),
+    "instruction": ("instruction",),
+    "images": ("images", "image"),
+    "captions": ("captions", "caption", "images_dense_captions", "image_dense_captions"),
+    "reference": ("reference",),
+    "licences": ("licences", "licence", "licenses", "license"),
+    "authors": ("authors", "author"),
+    "origin": ("origin", "source"),
+}
+"""Field of an item -> its columns, ours first. `gpt4_prediction` and the flags are VisIT-Bench's."""
+_NEEDED = ("family", "instruction", "images")
+_DRAFT, _METADATA = "gpt4_prediction", "public_images_metadata"
+_FLAGS = ("human_ratings_gpt4_correct", "human_ratings_problem_in_caption", "human_ratings_problem_in_gpt4")
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False, "": False}
+FILE_SUFFIXES = (".csv", ".jsonl", ".parquet")
+DRAFTED_BY = "gpt-4"
+"""Model that wrote the references of VisIT-Bench's sheets."""
+
+
+@dataclass
+class PublishedFinding:
+    """Finding of people about an item, as its file says."""
+
+    correct: bool
+    fault: Fault | None
+
+
+@dataclass
+class FileItem:
+    """One row of a file of items."""
+
+    key: str
+    """Key that tells it apart: its id in the file, else its family, instruction and images."""
+    family: str
+    instruction: str
+    images: list[str]
+    """File names."""
+    captions: list[str]
+    """One for each image, empty where it has none yet; no element without any."""
+    reference: str
+    """Empty without one."""
+    drafted: bool
+    """Whether a model wrote the reference."""
+    licences: list[str]
+    authors: list[str]
+    origin: str
+    found: PublishedFinding | None
+    problem: str = ""
+    """Why it cannot be used, in fixed words; empty when it can."""
+    content: list[bytes | None] = field(default_factory=list)
+    """Encoded images that the file itself holds."""
+    pictures: list[str] = field(default_factory=list)
+    """Hash of the content of each image, once it was read; of its name when there is none."""
+
+
+def read_items(path: Path, families: Families) -> list[FileItem]:
+    """The items of a file. Raises BadInput when it is no table of items, or holds none."""
+    rows = list(_rows(path))
+    if not rows:
+        raise BadInput(f"items {path.name!r} holds no row; give at least one item")
+    columns = {ours: next((name for name in names if name in rows[0]), None) for ours, names in _NAMES.items()}
+    if lacking := [name for name in _NEEDED if columns[name] is None]:
+        raise BadInput(
+            f"items {path.name!r} lacks {', '.join(lacking)}; its columns are {', '.join(map(str, rows[0]))[:200]}"
+        )
+    items = [_item(row, columns, families) for row in rows]
+    _tell_apart(items)
+    return items
+
+
+def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    if path.suffix not in FILE_SUFFIXES:
+        raise BadInput(f"items {path.name!r}: {known_values(path.suffix or 'no suffix', FILE_SUFFIXES)}")
+    try:
+        if path.suffix == ".parquet":
+            yield from pq.read_table(path).to_pylist()
+        elif path.suffix == ".csv":
+            yield from csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""))
+        else:
+            yield from (_record(path, line) for line in path.read_text(encoding="utf-8").split("\n") if line.strip())
+    except (OSError, UnicodeDecodeError, csv.Error, pa.ArrowException) as error:
+        raise BadInput(f"items {path.name!r} cannot be read ({why_unreadable(error)})") from None
+
+
+def _record(path: Path, line: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise BadInput(f"items {path.name!r} has a line that is no JSON object; JSON Lines hold one a line")
+    return found
+
+
+def _item(row: Mapping[str, Any], columns: Mapping[str, str | None], families: Families) -> FileItem:
+    of = {ours: row.get(name) if name else None for ours, name in columns.items()}
+    images = _listed(of["images"])
+    names = [str(each.get("path") or "") if isinstance(each, dict) else str(each) for each in images]
+    content = [each.get("bytes") if isinstance(each, dict) else None for each in images]
+    captions = _captions(of["captions"], len(names))
+    family, metadata = families.named(_text(of["family"])), _metadata(row.get(_METADATA))
+    own, draft = _text(of["reference"]), _text(row.get(_DRAFT))
+    item = FileItem(
+        key=_text(of["key"]), family=family.name if family else "", instruction=_text(of["instruction"]),
+        images=names, captions=captions, reference=own or draft, drafted=not own and bool(draft),
+        licences=_padded(_listed(of["licences"]) or _said(metadata, "License"), len(names)),
+        authors=_padded(_listed(of["authors"]) or _said(metadata, "Author"), len(names)),
+        origin=_text(of["origin"]) or "".join(_said(metadata, "source")), found=_found(row), content=content,
+    )  # fmt: skip
+    item.problem = _problem(item)
+    return item
+
+
+def _problem(item: FileItem) -> str:
+    if not item.family:
+        return "its family is not in the families file"
+    if not item.instruction:
+        return "no instruction"
+    if not item.images or not all(item.images):
+        return "no image"
+    if item.captions and len(item.captions) != len(item.images):
+        return "captions unlike images in number"
+    return ""
+
+
+def _tell_apart(items: Sequence[FileItem]) -> None:
+    """Give every item a key of its own; a second row with the id of another one is a problem."""
+    seen = dict[str, int]()
+    for item in items:
+        given = item.key
+        key = given or json.dumps([item.family, item.instruction, item.images])
+        seen[key] = seen.get(key, 0) + 1
+        item.key = key if seen[key] == 1 else f"{key} {seen[key]}"
+        if given and seen[key] > 1:
+            item.problem = "an id that an earlier item has"
+
+
+def _text(value: Any) -> str:
+    """A cell as text, halves of characters replaced; empty for null and for NaN."""
+    told = "" if value is None or value != value else str(value).strip()
+    return told.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _listed(value: Any) -> list[Any]:
+    """The elements of a list, of a JSON list in a text, or the one value."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return [value]
+    return list(value) if isinstance(value, list) else [value] if _text(value) else []
+
+
+def _captions(value: Any, images: int) -> list[str]:
+    """Captions in order, empty where one is missing; surplus empty ones, with which published lists are padded, go."""
+    told = [_text(each) for each in _listed(value)]
+    while len(told) > images and not told[-1]:
+        told.pop()
+    return told if any(told) else []
+
+
+def _metadata(value: Any) -> Mapping[str, Any]:
+    try:
+        found = json.loads(_text(value) or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _said(metadata: Mapping[str, Any], name: str) -> list[str]:
+    return [_text(metadata[name])] if _text(metadata.get(name)) else []
+
+
+def _padded(values: Sequence[Any], images: int) -> list[str]:
+    """One text for each image; a single one holds for all."""
+    texts = [_text(each) for each in values]
+    texts = texts * images if len(texts) == 1 else texts
+    return [*texts[:images], *[""] * (images - len(texts))]
+
+
+def _found(row: Mapping[str, Any]) -> PublishedFinding | None:
+    """The three published flags; None when the file has none."""
+    if _FLAGS[0] not in row:
+        return None
+    correct, caption, reference = (_TRUTHS.get(_text(row.get(name)).lower(), False) for name in _FLAGS)
+    fault = Fault.CAPTION if caption else Fault.REFERENCE if reference else None
+    return PublishedFinding(correct, None if correct else fault)

@@ -1,0 +1,194 @@
+"""Boards from verdicts: figures printed by WildVision, and rules worked out by hand."""
+
+import csv
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from schemas.errors import BadInput
+from schemas.judging import BoardMethod, NoVerdict, Orders, Resampled
+from tasks.judging.boards.judge_board import judge_bias, judge_boards, outcomes
+from tasks.leaderboard.agreement import agreement
+from tasks.leaderboard.battle_files import read_board
+from tasks.leaderboard.bradley_terry import log_strengths
+from tasks.leaderboard.votes import rateable, votes
+from tests.places import SHARED_DATA
+
+BESIDE = SHARED_DATA
+PRINTED = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "printed-tables"
+NOTES = PRINTED.with_name("judge-wildvision") / "verdict-label-notes.csv"
+printed = pytest.mark.skipif(not PRINTED.is_dir(), reason="no printed-tables beside the repository")
+FAILED = {"InstructBLIP-7B": 7, "LLaVA-NEXT-13B": 10, "LLaVA-NEXT-7B": 10, "Idefics2": 9}
+"""Ties of Table 4 that are judgements without a verdict; of the others 7 or 8."""
+COUNTS = ("much_better", "better", "tie", "worse", "much_worse")
+LABELS = ("B>>A", "B>A", "A=B", "A>B", "A>>B")
+
+
+def verdicts(model="m", labels=(), swapped=()):
+    """A model's verdicts, one a question, after the baseline; those of `swapped` before it."""
+    rows = [(f"q{n}", "base", model, label) for n, label in enumerate(labels)]
+    rows += [(f"q{n}", model, "base", label) for n, label in enumerate(swapped)]
+    schema = dict.fromkeys(("question_id", "model_a", "model_b", "label"), pl.String)
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def board(frame, judge="judge", slices=(), tokens=None, **method):
+    rows = judge_boards(frame, BoardMethod(baseline="base", **method), judge, tokens or {}, slices)
+    return {row.model: row for row in rows}
+
+
+def of_counts(row, failed):
+    counts = [int(float(row[name])) for name in COUNTS]
+    counts[2] -= failed
+    return verdicts(row["model"], [each for label, n in zip(LABELS, counts, strict=True) for each in [label] * n])
+
+
+def table4():
+    return [
+        row
+        for row in csv.DictReader((PRINTED / "wildvision-table4.csv").read_text().splitlines())
+        if row["much_better"]
+    ]
+
+
+@printed
+def test_wildvisions_table_4_is_reached_without_the_failed_judgements():
+    for row in table4():
+        options = []
+        for failed in [FAILED[row["model"]]] if row["model"] in FAILED else (7, 8):
+            whole = pl.concat([of_counts(row, failed), verdicts(row["model"], [None] * failed)])
+            whole = whole.with_columns(question_id=pl.int_range(pl.len()).cast(pl.String))
+            options.append(board(whole, bootstraps=2)[row["model"]])
+        nearest = min(options, key=lambda option: abs(option.score - float(row["score"])))
+        assert nearest.score == pytest.approx(float(row["score"]), abs=0.005001), row["model"]
+        assert nearest.win_rate == pytest.approx(float(row["win_rate_percent"]), abs=1e-9)
+        assert nearest.reward == pytest.approx(float(row["reward"]), abs=0.0500001)
+
+
+@printed
+def test_failed_judgements_as_ties_give_the_score_of_wildvisions_repository():
+    row = table4()[0]
+    whole = pl.concat([of_counts(row, 7), verdicts("GPT-4o", [None] * 7)])
+    whole = whole.with_columns(question_id=pl.int_range(pl.len()).cast(pl.String))
+    dropped, tied = (board(whole, no_verdict=n, bootstraps=2)["GPT-4o"] for n in NoVerdict)
+    assert (round(dropped.score, 2), round(tied.score, 2)) == (89.41, 89.15)
+    assert (dropped.tie, dropped.no_verdict, tied.tie, tied.no_verdict) == (7, 7, 14, 7)
+    assert dropped.coverage == tied.coverage == 0.986
+
+
+@pytest.mark.skipif(not NOTES.is_file(), reason="no judge-wildvision beside the repository")
+def test_the_parsed_labels_of_real_judgements_give_the_printed_scores():
+    notes = pl.read_csv(NOTES, infer_schema=False).select(
+        "question_id", model_a=pl.lit("base"), model_b="model", label=pl.col("label_parsed").replace("", None)
+    )
+    found = board(notes, bootstraps=2)
+    expected = {"gpt-4-vision-preview": 80.01, "Reka-Flash": 64.79, "claude-3-opus-20240229": 62.15}
+    expected |= {"liuhaotian/llava-v1.6-34b": 51.91, "gemini-pro-vision": 35.45, "idefics2-8b-chatty": 23.71}
+    expected |= {"deepseek-ai/deepseek-vl-7b-chat": 33.48, "BAAI/Bunny-v1_0-3B": 12.70, "bczhou/tiny-llava-v1-hf": 8.01}
+    assert {model: round(found[model].score, 2) for model in expected} == expected
+
+
+@printed
+def test_visionarenas_tables_7_and_8_agree_as_computed_from_their_figures():
+    first, second = (read_board(PRINTED / f"visionarena-table{n}.csv", "overall") for n in (7, 8))
+    names = {"claude-3.5-sonnet-20240620": "claude-3-5-sonnet-20240620"}
+    found = agreement([r.model_copy(update={"model": names.get(r.model, r.model)}) for r in first], second)
+    assert (round(found.spearman, 3), round(found.kendall, 3)) == (0.991, 0.950)
+    assert (round(found.separability * 120), round(found.separability_reference * 120)) == (114, 112)
+
+
+def three_models():
+    generator = np.random.default_rng(1)
+    chances = {"x": (3, 2, 1, 1, 1), "y": (1, 1, 1, 1, 1), "z": (1, 1, 1, 2, 3)}
+    return pl.concat(
+        verdicts(model, *generator.choice(LABELS, (2, 60), p=np.array(chance) / sum(chance)).tolist())
+        for model, chance in chances.items()
+    )
+
+
+def test_the_score_is_the_win_rate_of_a_bradley_terry_fit():
+    cast = votes(rateable(three_models().rename({"label": "winner"})))
+    strengths = log_strengths(cast.pairs, *cast.sums(), len(cast.models))
+    gap = strengths - strengths[cast.models.index("base")]
+    fitted = dict(zip(cast.models, 100 / (1 + np.exp(-gap)), strict=True))
+    found = board(three_models())
+    assert {model: row.score for model, row in found.items()} == pytest.approx(fitted)
+    assert {m: row.rating for m, row in found.items()} == pytest.approx(
+        {model: 1000 + 400 * np.log10(p / (100 - p)) for model, p in fitted.items()}
+    )
+
+
+def test_prompts_are_resampled_with_both_orders_and_rows_as_published_are_too_narrow():
+    agreeing = ["B>>A", "A>>B"] * 30
+    frame = verdicts("m", agreeing, [{"B>>A": "A>>B", "A>>B": "B>>A"}[label] for label in agreeing])
+    width = {
+        how: (row := board(frame, interval=how, bootstraps=400)["m"]).score_ci95_high - row.score_ci95_low
+        for how in Resampled
+    }
+    assert width["prompts"] == pytest.approx(2 * 196 * 0.5 / 60**0.5, rel=0.15)  # 60 independent prompts
+    assert width["rows"] == pytest.approx(2 * 196 * 0.5 / 360**0.5, rel=0.15)  # 60 * 2 orders * weight 3
+
+
+def test_agreeing_orders_give_one_vote_and_contradicting_ones_a_tie():
+    each = ["B>>A", "B>A", "A=B", "B>A", "B>A"]
+    frame = verdicts("m", each, ["A>B", "A>>B", "A>B", "B>A", None])
+    row = board(frame, orders=Orders.AGREE)["m"]
+    assert (row.much_better, row.better, row.tie, row.worse, row.no_verdict) == (0, 2, 2, 0, 1)
+    assert row.score == 75
+    with pytest.raises(BadInput, match="both orders"):
+        board(verdicts("m", each), orders=Orders.AGREE)
+
+
+def test_coverage_counts_missing_questions_and_flags_rows_under_95_percent():
+    frame = pl.concat([verdicts("all", ["B>A", "A>B"] * 20), verdicts("some", ["B>A", "A>B"] * 18 + [None] * 2)])
+    found = board(frame, tokens={"all": 12.5})
+    assert (found["all"].coverage, found["all"].flags, found["all"].mean_tokens) == (1, [], 12.5)
+    assert (found["some"].coverage, found["some"].flags, found["some"].no_verdict) == (0.9, ["low_coverage"], 2)
+    assert found["base"].score == 50 == found["base"].score_ci95_low == found["base"].score_ci95_high
+
+
+def test_models_that_only_win_or_were_never_judged_have_no_rating():
+    frame = pl.concat([verdicts("winner", ["B>A"] * 4), verdicts("silent", [None] * 4)])
+    found = board(frame, judge="gpt-4o")
+    assert (found["winner"].score, found["winner"].rating, found["winner"].flags) == (100, None, ["only_wins"])
+    assert (found["silent"].score, found["silent"].rank) == (None, None)
+    assert list(found) == ["winner", "base", "silent"]
+
+
+def test_slices_have_boards_of_their_own():
+    frame = verdicts("m", ["B>A", "B>A", "A>B"]).with_columns(pl.Series("topic:maps", [True, False, True]))
+    rows = judge_boards(frame, BoardMethod(baseline="base"), "j", {}, ("all",))
+    scores = {row.slice: row.score for row in rows if row.model == "m"}
+    assert scores == {"overall": pytest.approx(200 / 3), "topic:maps": 50}
+    with pytest.raises(BadInput, match=r"slice 'topic:map'. Known: overall, topic:maps"):
+        board(frame, slices=("topic:map",))
+
+
+def test_verdicts_that_flip_with_the_order_and_the_first_seats_share_are_counted():
+    frame = verdicts("gpt-4-vision", ["A>B", "B>A", "A=B", None, "A>B"], ["A>>B", "A>B", "A>B", "A>B", "B>A"])
+    found = judge_bias(outcomes(frame, "base"), "gpt-4o", "base")
+    assert (found.verdicts, found.no_verdicts, found.both_orders, found.flipped) == (9, 1, 4, 1)
+    assert found.flipped_fraction == 0.25
+    assert found.first_seat_fraction == pytest.approx(5 / 7)
+    assert found.same_vendor == ["gpt-4-vision"]
+    assert judge_bias(outcomes(verdicts("m", ["A>B"]), "base"), "me", "base").first_seat_fraction is None
+
+
+@pytest.mark.parametrize(
+    ("frame", "told"),
+    [
+        (verdicts("m", ["A>C"]), "unknown label 'A>C'. Known: A=B"),
+        (verdicts("m", ["A>B"]).with_columns(model_a=pl.lit("bass")), "baseline 'base'. Known: bass, m"),
+        (pl.concat([verdicts("m", ["A>B"])] * 2), "two verdicts on question 'q0' in one order"),
+        (
+            pl.concat([verdicts("m", ["A>B"]), verdicts("m", ["A>B"]).with_columns(model_a=pl.lit("other"))]),
+            "compares 'other' and 'm', not 'base'",
+        ),
+    ],
+)
+def test_verdicts_that_cannot_be_ranked_are_one_clear_line(frame, told):
+    with pytest.raises(BadInput, match=told):
+        board(frame)

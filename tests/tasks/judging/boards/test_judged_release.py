@@ -1,0 +1,88 @@
+"""Which verdicts a release's board is made of: those on its draw, of one judge version, and of whole slices."""
+
+import pytest
+
+from schemas.conversation import Conversation
+from schemas.errors import BadInput
+from schemas.judging import STAND_IN, Verdict
+from schemas.settings import Settings
+from schemas.topic import TopicMember
+from tasks.bench.draw import draw_name, drawn_prompts
+from tasks.judging.boards.released_board import chosen_verdicts, released_board
+from tasks.storage.tables import frame_of
+from tests.asked_bench import benched
+from tests.builders import VERSIONS, measure_clean, verdict
+from tests.judged_store import ASKED, judged_store, verdicts
+
+
+def _with(store, **changes):
+    store.append("verdicts", frame_of(Verdict, verdicts(store, **changes)))
+
+
+def test_verdicts_on_other_draws_and_on_other_prompts_are_left_out(tmp_path):
+    store = judged_store(tmp_path)
+    _with(store, draw="an earlier one", judge_version="2")
+    _with(store, draw="hidden-abc", judge_version="3")
+    _with(store, question_id="not released", judge_version="4")
+    chosen = chosen_verdicts(store, [ASKED])
+    assert chosen.left_out == []
+    assert set(chosen.verdicts["question_id"]) == {ASKED}
+    assert chosen_verdicts(store, ["another"]) is None
+
+
+def test_the_embedded_judge_counts_only_where_there_is_no_other(tmp_path):
+    store = judged_store(tmp_path)
+    own = store.read("verdicts")["judge_version"][0]
+    _with(store, judge=STAND_IN, judge_version="e1")
+    _with(store, judge=STAND_IN, judge_version="e1", draw="other")
+    assert chosen_verdicts(store, [ASKED]).verdicts["judge_version"].unique().to_list() == [own]
+    assert chosen_verdicts(store, [ASKED]).left_out == ["e1"]
+
+
+def test_of_several_judge_versions_the_one_with_most_verdicts_counts_and_then_the_newest(tmp_path):
+    store = judged_store(tmp_path)
+    _with(store, judge_version="a newer one")
+    assert set(chosen_verdicts(store, [ASKED]).verdicts["judge_version"]) == {"a newer one"}
+    store.append("verdicts", frame_of(Verdict, verdicts(store, judge_version="the newest, and not done")[:3]))
+    assert set(chosen_verdicts(store, [ASKED]).verdicts["judge_version"]) == {"a newer one"}
+
+
+def test_a_judge_version_can_be_chosen_and_an_unknown_one_is_named_beside_the_known(tmp_path):
+    store = judged_store(tmp_path)
+    (own,) = set(store.read("verdicts")["judge_version"])
+    _with(store, judge_version="a newer one")
+    found = chosen_verdicts(store, [ASKED], own)
+    assert (set(found.verdicts["judge_version"]), found.left_out) == ({own}, ["a newer one"])
+    with pytest.raises(BadInput, match=r"no verdict on this benchmark by 'a newer two'. Known: .*a newer one"):
+        chosen_verdicts(store, [ASKED], "a newer two")
+
+
+def test_of_a_models_answers_only_one_version_is_judged(tmp_path):
+    store = judged_store(tmp_path)
+    again = [row for row in verdicts(store, answer_b="newer") if row.model_b == "new-model"]
+    store.append("verdicts", frame_of(Verdict, again))
+    found = chosen_verdicts(store, [ASKED]).verdicts
+    assert (found.height, "newer" in set(found["answer_b"])) == (6, False)
+
+
+def test_a_draw_with_a_prompt_that_is_not_kept_any_more_has_no_board(tmp_path):
+    store = judged_store(tmp_path)
+    decisions = store.read("decisions")
+    store.replace("decisions", decisions.with_columns(keep=decisions["item_id"] != ASKED))
+    assert chosen_verdicts(store, [ASKED]) is None
+
+
+@pytest.mark.parametrize(("prompts", "slices"), [(9, {"overall"}), (10, {"overall", "topic:maps"})])
+def test_slices_with_enough_judged_prompts_have_a_board(tmp_path, prompts, slices):
+    store = benched(tmp_path, 12)
+    asked = [Conversation.model_validate(row) for row in store.read("conversations").to_dicts()]
+    drawn = sorted(row.conversation_id for row in asked if row.conversation_id != "secret")
+    measure_clean(store, asked, categories={asked[0].document_id: {"ocr": True}})
+    of_topic = [row.document_id for row in asked if row.conversation_id in drawn[:prompts]]
+    topics = [TopicMember(document_id=d, topic=0, probability=1, name="maps", x=0, y=0) for d in of_topic]
+    store.replace("topics", frame_of(TopicMember, topics))
+    draw = draw_name(drawn_prompts(store, hidden=False), hidden=False)
+    store.replace("verdicts", frame_of(Verdict, [verdict(question_id=name, draw=draw) for name in drawn]))
+    chosen = chosen_verdicts(store, drawn)
+    board = released_board(store, chosen.verdicts, drawn, Settings(store=store.root), VERSIONS)
+    assert {row.slice for row in board} == slices

@@ -1,0 +1,163 @@
+"""Models answer the benchmark once, and what fails is asked again."""
+
+import base64
+
+import polars as pl
+import pytest
+
+from schemas.conversation import Conversation
+from schemas.errors import CurateError
+from tasks.judging.answers import answers_by_model
+from tasks.judging.questions import bench_of_store
+from tasks.runtime.budget import start_ledger
+from tasks.storage.tables import frame_of
+from tests.asked_bench import HIDDEN_PROMPT, PUBLIC, benched, completed, evaluating, last_text, models_file, said_by
+from tests.builders import conversation, drawn_image
+from tests.http_server import HttpServer, Reply
+
+pytest.importorskip("openai", reason="production extra")
+from tasks.judging.steps import collect_answers
+
+PROMPTS = [f"Prompt {n}?" for n in range(PUBLIC)]
+
+
+@pytest.fixture
+def server():
+    server = HttpServer()
+    server.answer(Reply(said_by(lambda text: f"On {text}")))
+    yield server
+    server.close()
+    start_ledger()
+
+
+@pytest.fixture
+def ask(server, tmp_path):
+    """Runs the stage on one store with these models; the texts that the server was sent meanwhile."""
+    store = benched(tmp_path)
+
+    def ask(*names, models=None, budget=None, **changes):
+        chosen = {name: changes.pop(name) for name in ("hidden", "bench_release") if name in changes}
+        file = models or models_file(tmp_path, server.url, *names, **changes)
+        before = len(server.requests)
+        report = collect_answers.fn(evaluating(store, budget=budget, models=file, **chosen))
+        return report, sorted(last_text(request) for request in server.requests[before:])
+
+    ask.store = store
+    return ask
+
+
+def test_every_public_prompt_is_asked_with_all_its_images_in_order(ask, server):
+    report, sent = ask("a")
+    assert sent == PROMPTS
+    urls = [part["image_url"]["url"] for part in server.requests[0]["messages"][0]["content"][1:]]
+    assert [base64.b64decode(url.partition(",")[2]) for url in urls] == [drawn_image(n).encoded for n in (2, 0)]
+    answers = ask.store.read("answers")
+    assert answers.select("question_id", "text", "state", "tokens").rows()[1] == ("q01", "On Prompt 1?", "complete", 5)
+    assert report.counts == {"complete": PUBLIC}
+    assert report.model_calls == {"a": PUBLIC}
+
+
+def test_a_second_run_makes_no_call_and_one_more_model_only_its_own(ask, server):
+    ask("a")
+    assert ask("a")[1] == []
+    assert ask("a", "b")[1] == PROMPTS
+    assert ask("a", "b", temperature=1)[1] == sorted(PROMPTS * 2)  # other settings are another version
+    assert ask.store.read("answers").height == 4 * PUBLIC
+
+
+def test_a_failed_call_stores_nothing_and_is_made_again(ask, server):
+    server.answer(Reply(said_by(lambda text: Reply({}, 400) if "2" in text else "Yes.")))
+    report, _ = ask("a")
+    assert report.failures == {"a: http_400": 1}
+    assert ask.store.read("answers").height == PUBLIC - 1
+    server.answer(Reply(completed("Now.")))
+    assert ask("a")[1] == ["Prompt 2?"]
+    assert ask.store.read("answers").filter(text="Now.").height == 1
+
+
+def test_refused_truncated_and_empty_are_answers(ask, server):
+    odd = {
+        "Prompt 0?": completed(None, refusal="No."),
+        "Prompt 1?": completed("and so on and", "length"),
+        "Prompt 2?": completed(""),
+        "Prompt 3?": completed("Fine."),
+    }
+    server.answer(Reply(said_by(odd.get)))
+    assert ask("a")[0].counts == {"complete": 1, "empty": 1, "refused": 1, "truncated": 1}
+    assert ask("a")[1] == []
+
+
+def test_the_hidden_split_goes_only_to_a_server_of_ones_own(ask, server):
+    with pytest.raises(CurateError, match=r"evaluate\.hidden: model 'b' is not on a server of your own"):
+        ask("b", hidden=True)
+    assert server.requests == []
+    report, sent = ask("a", hidden=True, own=True)
+    assert sent == [HIDDEN_PROMPT]
+    assert report.counts == {"complete": 1}
+
+
+def test_calls_stop_at_the_budget_and_the_next_run_continues(ask, server, tmp_path):
+    with pytest.raises(CurateError, match="no price for 'openai-m-1'"):
+        ask("a", budget=1.0)
+    prices = tmp_path / "prices.yaml"
+    image = "image: {tile_pixels: 32, tiles_max: 10, tokens_a_tile: 1}"
+    prices.write_text(f"tokens:\n  openai-m-1: {{input_usd_per_million: 1, output_usd_per_million: 1000, {image}}}\n")
+    start_ledger(0.02, str(prices))  # an answer is at most $0.01 and costs $0.005
+    report, sent = ask("a", answer_tokens_max=10)
+    assert len(sent) < PUBLIC
+    assert report.failures == {"a: budget_reached": PUBLIC - len(sent)}
+    start_ledger(1.0, str(prices))
+    assert len(ask("a", answer_tokens_max=10)[1]) == PUBLIC - len(sent)
+
+
+def test_a_lost_image_is_named_before_anything_is_sent(ask, server):
+    lost = drawn_image(2).image_id
+    images = ask.store.read("images")
+    ask.store.replace("images", images.filter(images["image_id"] != lost))
+    with pytest.raises(CurateError, match=f"question 'q00': its image '{lost}' is lost"):
+        ask("a")
+    assert server.requests == []
+
+
+BAD_FILES = {
+    "models: [{name: a, vendor: opnai, model: m}]": "unknown vendor 'opnai'. Known: anthropic, embedded, gemini",
+    "models: [{name: a, vendor: openai, modle: m}]": "unknown key 'modle'.*Did you mean model?",
+    "models: [{name: a, vendor: openai}]": "entry 1: model: Field required",
+    "models: [{name: a, vendor: openai, model: m, key: sk-secret}]": "key: .*the name of an environment variable",
+    "models: [{name: a, vendor: openai, model: m, own: true}]": "own: true needs the base_url",
+    "models: [{name: a, vendor: openai, model: m, own: true, base_url: 'https://api.openai.com.'}]": "not a vendor's",
+    "models: [{name: a, vendor: openai, model: m, own: true, base_url: 'https://OpenAI.com'}]": "not a vendor's",
+    "models: [{name: a, vendor: openai, model: m, base_url: 'https://api\u3002openai.com'}]": "base_url: .*an address",
+    "models: [{name: a, vendor: openai, model: m, base_url: 'https://sk-secret@host/v1'}]": "without a user's name",
+    "models: [{name: a, vendor: anthropic, model: m, temperature: 1.5}]": "Anthropic's go from 0 to 1",
+    "models: [{name: a, vendor: openai, model: m, key: SK_SECRET}]": "model 'a': the variable that its `key` names is",
+    "models: [{name: a, vendor: anthropic, model: m}]": "model 'a': ANTHROPIC_API_KEY is not set",
+    "models: [{name: a, vendor: openai, model: m}, {name: a, vendor: openai, model: n}]": "'a' stands twice",
+    "models: []": "give the list `models`",
+    "- a": "give the list `models`",
+    "models: {": "is not YAML",
+}
+
+
+@pytest.mark.parametrize("content", BAD_FILES)
+def test_a_models_file_that_cannot_be_used_is_one_line_without_secrets(ask, server, tmp_path, monkeypatch, content):
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    path = tmp_path / "bad.yaml"
+    path.write_text(content)
+    with pytest.raises(CurateError, match=BAD_FILES[content]) as stopped:
+        ask(models=str(path))
+    assert "\n" not in str(stopped.value)
+    assert "secret" not in str(stopped.value).lower()
+    assert server.requests == []
+
+
+def test_a_prompt_that_was_redacted_since_is_asked_again_and_its_old_answer_is_not_compared(ask, server):
+    ask("a")
+    conversations = ask.store.read("conversations")
+    changed = conversation("q01", "Prompt <PERSON>?", "Old answer.", image_ids=conversations["image_ids"][0].to_list())
+    others = conversations.filter(pl.col("conversation_id") != "q01")
+    ask.store.replace("conversations", pl.concat([others, frame_of(Conversation, [changed])]))
+    assert ask("a")[1] == ["Prompt <PERSON>?"]
+    bench = bench_of_store(ask.store, hidden=False)
+    assert answers_by_model(ask.store, bench)["a"]["q01"]["text"] == "On Prompt <PERSON>?"
+    assert ask.store.read("answers").filter(text="On Prompt 1?").height == 1  # a policy may be taken back

@@ -1,0 +1,89 @@
+"""The published judgements of GPT-4o on WildVision-Bench, parsed and judged again without a call.
+
+They lie in `judge-wildvision` of the folder that CURATE_TEST_DATA names, or of `shared/data` beside the repository, and
+the tests are skipped where there is none.
+"""
+
+import csv
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tasks.judging.files.judgement_files import parsed, read_judgements
+from tasks.judging.protocols import AnswerPair, protocol
+from tests.places import SHARED_DATA
+
+BESIDE = SHARED_DATA
+FOLDER = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "judge-wildvision"
+BASELINE = "claude-3-sonnet-20240229"
+
+pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="no judge-wildvision beside the repository")
+
+
+def lines(folder):
+    return [
+        json.loads(line)
+        for file in sorted((FOLDER / folder).glob("*.jsonl"))
+        for line in file.read_bytes().splitlines()
+    ]
+
+
+@pytest.fixture(scope="module")
+def judgements():
+    return read_judgements([FOLDER / "judgements"])
+
+
+def test_every_label_is_the_one_that_the_notes_say(judgements):
+    notes = csv.DictReader((FOLDER / "verdict-label-notes.csv").read_text().splitlines())
+    expected = {
+        (row["question_id"], row["model"]): row["label_parsed"] for row in notes if row["row_in_judgements"] == "yes"
+    }
+    rows = judgements.verdicts.select("question_id", "model", "label").rows()
+    assert {(question, model): label or "" for question, model, label in rows} == expected
+    assert (judgements.judge, judgements.baseline) == ("gpt-4o", BASELINE)
+
+
+def test_failed_judgements_are_found_that_are_stored_as_ties(judgements):
+    counted = [row.model_dump() for row in parsed(judgements)]
+    total = {name: sum(row[name] for row in counted) for name in counted[0] if name != "model"}
+    assert total == {
+        "judgements": 5478,
+        "labels": 5384,
+        "conflicting": 0,
+        "error_marks": 70,
+        "without_label": 18,
+        "empty": 6,
+        "stored_differs": 0,
+        "stored_as_tie": 74,
+    }
+
+
+def test_a_board_of_labels_with_blanks_is_the_board_of_those_without(curate, tmp_path):
+    spaced = {"[[A>>B]]": "[[A >> B]]", "[[B>>A]]": "[[B >> A]]", "[[A>B]]": "[[A > B]]", "[[B>A]]": "[[B > A]]"}
+    spaced["[[A=B]]"] = "[[A = B]]"
+    for file in sorted((FOLDER / "judgements").glob("*.jsonl")):
+        text = file.read_text(encoding="utf-8")
+        for plain, blanks in spaced.items():
+            text = text.replace(plain, blanks)
+        (tmp_path / file.name).write_text(text, encoding="utf-8")
+    asked = ("--baseline", BASELINE, "--json", "--bootstraps", 20)
+    code, board, notes = curate("judge", "board", FOLDER / "judgements", *asked)
+    assert (code, len(board.splitlines())) == (0, 11)
+    assert curate("judge", "board", tmp_path, *asked) == (code, board, notes)
+
+
+def test_the_published_prompts_are_built_again_to_the_letter():
+    answers = {(row["question_id"], row["model"]): row for row in lines("answers")}
+    wildvision, built = protocol("wildvision"), 0
+    for row in lines("judgements"):
+        sent = row["games"][0]["user_prompt"]
+        if sent is None:
+            continue
+        baseline, own = (answers[row["question_id"], model] for model in (BASELINE, row["model"]))
+        found = wildvision.prompt(AnswerPair({}, own["instruction"], baseline["output"], own["output"]))
+        assert found.fenced_marks == 0
+        assert found.messages[1].text == sent[0]["text"]
+        built += 1
+    assert built == 10 * 498
