@@ -48,7 +48,7 @@ OF_COMMANDS_ALONE = {
     "renames",
     "export",
     "with-explorer",
-    "rater",
+    "reviewer",
     "bench",
     "answers",
     "model",
