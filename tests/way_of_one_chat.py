@@ -54,15 +54,15 @@ def release_one_chat(folder: Path) -> list[str]:
     from flows.decide import decide, decide_described
     from flows.ingest import ingest
     from flows.measure import describe, screen
+    from flows.products import problems_of
     from flows.release import release
     from schemas.settings import Settings
-    from tasks.release.verify import verify_release
 
     settings = Settings(logs=str(folder / "logs"), store=str(folder / "store"), workers=1)
     for stage in (ingest, screen, decide, describe, decide_described):
         stage(settings)
     made = release(settings)[-1]
-    return verify_release(folder / "store" / str(made.result))
+    return problems_of(folder / "store" / str(made.result))
 
 
 def _write_log(folder: Path) -> None:
