@@ -11,7 +11,7 @@ from schemas.row import Row
 
 
 class QueueName(StrEnum):
-    """What people are asked about."""
+    """Queues of items that people are asked about."""
 
     HELD = "held"
     """Whether a held conversation is released."""

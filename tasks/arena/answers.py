@@ -23,7 +23,7 @@ SURROGATES = re.compile("[\ud800-\udfff]")
 
 @dataclass
 class Counts:
-    """What happened since the start, without persons."""
+    """Events since the start, without persons."""
 
     messages: int = 0
     answers: int = 0

@@ -17,7 +17,7 @@ ROLES = ("user", "assistant")
 TEMPLATE = "arena"
 TURNS_MAX = 50
 CHARACTERS_MAX = 12_000
-"""Of one message."""
+"""Characters of one message."""
 
 
 class Mode(StrEnum):
@@ -36,7 +36,7 @@ class Picture:
     """An image that passed the admission."""
 
     name: str
-    """As the log names it: MD5 of the RGBA pixels."""
+    """Name in the log: MD5 of the RGBA pixels."""
     png: bytes = field(repr=False)
     """PNG of these pixels, without metadata."""
     token: str
@@ -44,7 +44,7 @@ class Picture:
     preset: str | None = None
     """Path in the collection of example images; None for an upload."""
     checked: dict[str, Any] = field(default_factory=dict)
-    """What the admission measured."""
+    """Measurements of the admission."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Conversation:
         return begun and (kind, *self.state) not in self.voted
 
     def messages(self, side: Side) -> list[ChatMessage]:
-        """What is sent to a side's model for its next answer."""
+        """Messages that are sent to a side's model for its next answer."""
         said = [ChatMessage("system", side.model.system)] if side.model.system else []
         for number, prompt in enumerate(self.prompts):
             images = tuple(("png", picture.png) for picture in prompt.pictures)

@@ -100,7 +100,7 @@ class Admission:
         return Picture(name, sink.getvalue(), secrets.token_urlsafe(18), preset, self._checked(decoded))
 
     def _checked(self, decoded: DecodedImage) -> dict[str, object]:
-        """What was measured. Raises Refused."""
+        """Measurements of an image that passes. Raises Refused."""
         probability = _value(lambda: self.nsfw.nsfw_probabilities([decoded]))
         if not 0 <= probability <= 1:  # such as NaN, which is neither below nor above a threshold
             raise Refused(UNAVAILABLE)
@@ -116,7 +116,7 @@ class Admission:
         }
 
     def check_texts(self, texts: Sequence[str]) -> list[str] | None:
-        """What the moderation flags in texts that pass; None without texts, as nothing was measured.
+        """Categories that the moderation flags in texts that pass; None without texts, as nothing was measured.
 
         Raises Refused when one of the texts has a category that the policy names, or could not be checked.
         """
@@ -171,7 +171,7 @@ class Visitors:
         self._asked: dict[str, deque[float]] = {}
 
     def logged(self, address: str) -> str:
-        """What the log has as `ip`: a keyed hash, or the address where the operator wants it."""
+        """Value of `ip` in the log: a keyed hash, or the address where the operator wants it."""
         return address if self._raw else keyed_address(self._key, address)
 
     def address(self, client: str, headers: Mapping[str, str]) -> str:
@@ -224,5 +224,5 @@ def browser_token() -> str:
 
 
 def fingerprint(token: str) -> str:
-    """What a conversation keeps of its browser's cookie; empty without one."""
+    """The part that a conversation keeps of its browser's cookie; empty without one."""
     return token and hashlib.sha256(token.encode()).hexdigest()

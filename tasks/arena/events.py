@@ -1,4 +1,4 @@
-"""What happens in a tab of the page: messages, answers as they come, votes, and what the browser is then sent.
+"""Events in a tab of the page: messages, answers as they come, votes, and what the browser is then sent.
 
 Nothing here decides anything: `rounds.Arena` does.
 """
@@ -183,7 +183,7 @@ class Page:
 
 
 def windows(parts: Parts, talk: Talk) -> Updates:
-    """What the windows show, without their labels."""
+    """Contents of the windows, without their labels."""
     conversation = talk.conversation
     if conversation is None:
         return {window: [] for window in parts.windows}
@@ -193,7 +193,7 @@ def windows(parts: Parts, talk: Talk) -> Updates:
 
 
 def _labelled(parts: Parts, talk: Talk) -> Updates:
-    """What the windows show, with the names that may be shown."""
+    """Contents of the windows, with the names that may be shown."""
     shown = windows(parts, talk)
     for place, window in enumerate(parts.windows):
         name = label(talk.conversation, parts.mode, place)
@@ -203,7 +203,7 @@ def _labelled(parts: Parts, talk: Talk) -> Updates:
 
 
 def view(parts: Parts, talk: Talk, notice: str | None = None) -> Updates:
-    """What the whole tab shows."""
+    """Contents of the whole tab."""
     conversation = talk.conversation
     voting = conversation is not None and conversation.may_vote()
     finished = conversation is not None and bool(conversation.prompts) and not conversation.answering

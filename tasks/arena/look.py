@@ -67,7 +67,7 @@ SAID = {
 
 
 def chat_messages(conversation: Conversation, side: Side) -> list[dict[str, Any]]:
-    """What a side's window shows, in Gradio's form: Markdown without HTML of the prompts or the answers."""
+    """Contents of a side's window, in Gradio's form: Markdown without HTML of the prompts or the answers."""
     names = names_of([] if conversation.named else [each.model for each in conversation.sides])
     shown: list[dict[str, Any]] = []
     for number, prompt in enumerate(conversation.prompts):

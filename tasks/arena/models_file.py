@@ -57,7 +57,7 @@ _CHARACTERS_A_TOKEN = 4
 
 @dataclass(frozen=True)
 class Asked:
-    """What came of one question."""
+    """Outcome of one question."""
 
     name: str
     answered: bool

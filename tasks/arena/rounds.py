@@ -1,4 +1,4 @@
-"""What visitors do in the arena: say, stop, regenerate, vote, share, forget. Without a user interface.
+"""Actions of visitors in the arena: say, stop, regenerate, vote, share, forget. Without a user interface.
 
 Everything runs in one event loop; checks, decoding and writes run on threads. Between a check of a conversation's state
 and the change that depends on it nothing is awaited, so two clicks or two tabs can never both succeed.
@@ -326,7 +326,7 @@ class Arena:
         self._answers.close(conversation)
 
     def health(self) -> dict[str, Any]:
-        """What `/health` says: counts without persons and without names."""
+        """Answer of `/health`: counts without persons and without names."""
         available = len(self.pool.available())
         return {
             "status": "ok" if self.logs.writable and available > 1 else "unwell",

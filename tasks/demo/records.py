@@ -172,7 +172,7 @@ VISION_FILES_SINCE = date(2024, 5, 9)
 
 
 class Channel(StrEnum):
-    """Which of the server's logs a line goes to."""
+    """The one of the server's logs that a line goes to."""
 
     VISION = "vision"
     TEXT = "text"

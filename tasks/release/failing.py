@@ -95,7 +95,7 @@ def unmeasured(store: Store, versions: Versions, providers: Mapping[str, str]) -
 
 
 def unmeasured_line(manifest: Manifest) -> str:
-    """Such as `categories=openai: 3 of 120 items`; empty when nothing is missing."""
+    """A line such as `categories=openai: 3 of 120 items`; empty when nothing is missing."""
     return "; ".join(
         f"{name}={each.provider}: {each.unmeasured:,} of {each.items:,} items"
         for name, each in sorted(manifest.unmeasured.items())

@@ -53,7 +53,7 @@ def review_routes(
 
 
 class _ReviewPages:
-    """What the routes share: the session, the explorer's pages, and the token that forms send back."""
+    """Common parts of the routes: the session, the explorer's pages, and the token that forms send back."""
 
     def __init__(self, session: ReviewSession, served: Served, reviewer: str, port: Callable[[], int]) -> None:
         self.session, self.served, self.token = session, served, secrets.token_urlsafe(24)
@@ -191,7 +191,7 @@ def _writing(app: FastAPI, pages: _ReviewPages) -> None:
     session = pages.session
 
     def checked(name: str, key: str, fields: Fields) -> Response | None:
-        """What to answer instead, when the form is not of these pages or there is no such item any more."""
+        """Answer to give instead, when the form is not of these pages or there is no such item any more."""
         token = fields.get("token", [""])[0]
         if not secrets.compare_digest(token.encode(), pages.token.encode()):
             return pages.refused("This form is of an earlier start of the explorer. Nothing was stored.", FIRST, 403)

@@ -1,4 +1,4 @@
-"""What waits for whom, and the verdicts: first in the journal, and in the table when nobody else writes."""
+"""Items that wait for a reviewer, and the verdicts: first in the journal, and in the table when nobody else writes."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,7 +19,7 @@ from tasks.storage.tables import Store, frame_of
 
 REVIEWER_CHARACTERS_MAX = 60
 Given = dict[Subject, dict[str, str]]
-"""What a verdict holds for -> reviewer -> verdict."""
+"""Subject of a verdict -> reviewer -> verdict."""
 
 
 class Refused(Exception):
@@ -27,7 +27,7 @@ class Refused(Exception):
 
 
 class Figures(NamedTuple):
-    """What the verdicts say so far."""
+    """Agreement and precision by the verdicts so far."""
 
     agreements: Sequence[ReviewerAgreement] = ()
     precisions: Sequence[DetectorPrecision] = ()

@@ -20,7 +20,7 @@ _WINNER = {vote: winner.value for winner, vote in VOTES.items()}
 
 
 class Experts(NamedTuple):
-    """What filled-in sheets say."""
+    """Agreements in filled-in sheets."""
 
     pairs: list[LabelAgreement]
     """People against each expert, then every two experts with a common battle."""

@@ -31,7 +31,7 @@ from tasks.runtime.parallel import map_ordered
 PROMPT_CHARACTERS = 12_500
 """Prompts are cut to this length, as in FastChat's labelling."""
 IMAGES_MAX = 8
-"""Only the first images of a document are sent."""
+"""Number of a document's first images that are sent."""
 KEYWORDS, EXEMPLARS, EXEMPLAR_CHARACTERS = 20, 10, 400
 """Limits of what is sent of a topic, to send no more of users' texts than a name needs."""
 TOPIC_TOKENS = 1100
@@ -109,7 +109,7 @@ class LanguageModelTagger(Generic[Labels]):
 
 
 def _question(document: Document, asked: Asked) -> Question | None:
-    """What is sent; None when images are needed and missing."""
+    """Question that is sent; None when images are needed and missing."""
     prompt = "" if asked.sees is Sees.IMAGES else document.prompt[:PROMPT_CHARACTERS]
     if asked.sees is Sees.PROMPT:
         return Question(asked.prompt.text, untrusted(prompt))

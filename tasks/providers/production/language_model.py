@@ -172,7 +172,7 @@ class HostedModel(Batched):
 
 
 def expected_answers(calls: int, input_tokens: int, image_sizes: Sequence[Size] = ()) -> ExpectedUse:
-    """What so many questions with short answers would use."""
+    """Use by so many questions with short answers."""
     most = calls * ANSWER_TOKENS_MAX
     return ExpectedUse(calls, 0, input_tokens, image_sizes, calls * ANSWER_TOKENS, most)
 

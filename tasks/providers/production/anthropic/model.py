@@ -47,7 +47,7 @@ _STATES: dict[str | None, ReplyState] = {
 }
 """Stop reason -> state; every other one means that the model expects something more."""
 _FORMAT_WORDS = ("output_config", "output_format", "structured output")
-"""What a refusal of a reply's shape names: models before Claude 4.5 have none."""
+"""Words of a refusal of a reply's shape: models before Claude 4.5 have none."""
 UPLOAD_SECONDS = 600.0
 _TOKEN_DIGITS = 32
 _UNBILLED = {"errored": "batch_item_failed", "expired": "batch_expired", "canceled": "batch_cancelled"}

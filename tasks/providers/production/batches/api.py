@@ -1,4 +1,4 @@
-"""What a vendor's batch API must offer, and the lines of its files."""
+"""Methods that a vendor's batch API must offer, and the lines of its files."""
 
 import hashlib
 import json
@@ -32,9 +32,9 @@ class Outcome:
     unbilled: bool = False
     """Whether the vendor rejected the question, so that it costs nothing."""
     input_tokens: int | None = None
-    """As counted by the vendor; None when not reported."""
+    """Tokens as counted by the vendor; None when not reported."""
     output_tokens: int | None = None
-    """As counted by the vendor, thinking included; None when not reported."""
+    """Tokens as counted by the vendor, thinking included; None when not reported."""
 
 
 @dataclass(frozen=True)

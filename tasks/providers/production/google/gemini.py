@@ -41,7 +41,7 @@ _UNFINISHED = {
 }
 """Finish reason -> failure reason; every other one is a content rule of Google's."""
 _FORMAT_WORDS = ("json mode", "response_mime_type", "response_schema", "response_json_schema")
-"""What a refusal of a reply's shape names."""
+"""Words of a refusal of a reply's shape."""
 _ENDED = {
     types.JobState.JOB_STATE_SUCCEEDED: "missing_answer",
     types.JobState.JOB_STATE_PARTIALLY_SUCCEEDED: "missing_answer",

@@ -71,7 +71,7 @@ class OpenAiModel(HostedModel):
         self._client = openai_client_at(endpoint.key, endpoint.base_url)
 
     def _forms(self, shape: ReplyShape) -> tuple[Form, ...]:
-        """Only servers of one's own are asked for less than a schema where nothing else is of use."""
+        """Forms to ask for: less than a schema only of servers of one's own, where nothing else is of use."""
         if shape.strict and self.endpoint.self_hosted:
             return "json_schema", "json_object", "text"
         return super()._forms(shape)

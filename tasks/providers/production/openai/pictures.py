@@ -12,7 +12,7 @@ from tasks.runtime.budget import Bill
 
 MODEL, DEFAULT_MODEL = "CURATE_OPENAI_IMAGE_MODEL", "gpt-image-1"
 SIZE, QUALITY = "1024x1024", "medium"
-"""What the price file's price is for."""
+"""Size and quality that the price file's price is for."""
 _REFUSALS = ("moderation_blocked", "content_policy_violation")
 
 
