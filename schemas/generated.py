@@ -256,7 +256,7 @@ class GeneratedQuestion(Row):
 
 
 class Outcome(StrEnum):
-    """Fate of a description."""
+    """Outcome of a description."""
 
     ITEM = "item"
     DROPPED = "dropped"

@@ -35,7 +35,7 @@ class QueueName(StrEnum):
     """Which of two answers to a written item is better."""
 
 
-class Verdict(StrEnum):
+class HeldVerdict(StrEnum):
     """A reviewer's verdict on a held conversation."""
 
     RELEASE = "release"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tasks.judging.agreement.stored import Stored
-    from tasks.review.preferences import AnswerPair
+    from tasks.review.preferences import ItemAnswers
     from tasks.review.review_queue import ReviewQueue
     from tasks.review.session import Figures
     from tasks.storage.tables import Store
@@ -72,7 +72,7 @@ def _preferences(wanted: Draws) -> "list[ReviewQueue]":
     if not bench:
         raise BadInput("preferences need a written benchmark; give --bench NAME, in a tasks file `bench`")
 
-    def every(store: "Store") -> "tuple[list[AnswerPair], Stored]":
+    def every(store: "Store") -> "tuple[list[ItemAnswers], Stored]":
         return tuples_of(store, bench, wanted.hidden)
 
     every(Store.existing(wanted.store))
@@ -146,7 +146,7 @@ def _ids_of_slice(settings: Settings, name: str) -> "pl.DataFrame":
     return rows.filter(masks[name]).select("question_id")
 
 
-def tuples_of(store: "Store", bench: str, hidden: bool) -> "tuple[list[AnswerPair], Stored]":
+def tuples_of(store: "Store", bench: str, hidden: bool) -> "tuple[list[ItemAnswers], Stored]":
     """Every two answers to the items of a written benchmark, and their texts. Raises BadInput when there are none."""
     from tasks.judging.agreement.stored import stored
     from tasks.review.preferences import answer_pairs

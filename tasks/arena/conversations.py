@@ -48,7 +48,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Prompt:
+class VisitorPrompt:
     """A message of the visitor."""
 
     text: str
@@ -56,7 +56,7 @@ class Prompt:
 
 
 @dataclass
-class Answer:
+class StreamedAnswer:
     """A model's answer, as far as it has come."""
 
     text: str = ""
@@ -77,7 +77,7 @@ class Side:
 
     model: ArenaModel
     conv_id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[StreamedAnswer] = field(default_factory=list)
     logged: bool = False
     """Whether a line of the log holds it."""
 
@@ -88,14 +88,14 @@ class Side:
 
 
 @dataclass
-class Conversation:
+class ArenaConversation:
     """One round: prompts, and a side for each model."""
 
     mode: Mode
     sides: list[Side]
     owner: str
     """Token of the browser that opened it."""
-    prompts: list[Prompt] = field(default_factory=list)
+    prompts: list[VisitorPrompt] = field(default_factory=list)
     moderation: list[str] | None = None
     """Categories of the texts before the last answers that the admission let pass; None without such texts."""
     voted: dict[tuple[str, int, int], RecordType] = field(default_factory=dict)
@@ -179,7 +179,7 @@ class Conversation:
         }
 
 
-def chat_record(conversation: Conversation, side: Side, user: str, about: dict[str, Any]) -> dict[str, Any]:
+def chat_record(conversation: ArenaConversation, side: Side, user: str, about: dict[str, Any]) -> dict[str, Any]:
     """The line of one answer."""
     answer = side.answers[-1]
     model = side.model
@@ -212,7 +212,7 @@ def chat_record(conversation: Conversation, side: Side, user: str, about: dict[s
 
 
 def vote_record(
-    conversation: Conversation, kind: RecordType, now: float, user: str, about: dict[str, Any], reason: str = ""
+    conversation: ArenaConversation, kind: RecordType, now: float, user: str, about: dict[str, Any], reason: str = ""
 ) -> dict[str, Any]:
     """The line of a vote, of feedback in direct chat, or of a shared conversation."""
     record: dict[str, Any] = {"tstamp": round(now, 4), "type": kind.value}
@@ -231,7 +231,7 @@ def vote_record(
     return record | {"arena": {**about, "mode": conversation.mode.value}}
 
 
-def flagged_record(conversation: Conversation, side: Side, name: str, now: float, user: str) -> dict[str, Any]:
+def flagged_record(conversation: ArenaConversation, side: Side, name: str, now: float, user: str) -> dict[str, Any]:
     """The line of an upload that is on a list of known images; it goes to the file of flagged conversations."""
     state = conversation.state_of(side, flagged=True)
     state["messages"] += [[ROLES[0], ["", [name]]], [ROLES[1], None]]

@@ -39,7 +39,7 @@ class Refused(Exception):
     """A message that is not taken; the text tells the visitor why."""
 
 
-class Ended(Refused):
+class ConversationEnded(Refused):
     """A message with an image that is on a list of known images, which has ended its conversation."""
 
 

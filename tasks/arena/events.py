@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from schemas.conversation import RecordType
-from tasks.arena.conversations import Conversation, Mode, Picture
-from tasks.arena.entrance import Ended, Refused, fingerprint
+from tasks.arena.conversations import ArenaConversation, Mode, Picture
+from tasks.arena.entrance import ConversationEnded, Refused, fingerprint
 from tasks.arena.look import chat_messages, label, status
 from tasks.arena.rounds import Arena, Visit
 from tasks.arena.uploads import Uploads
@@ -20,11 +20,11 @@ COOKIE = "arena_browser"
 Updates = dict[Any, Any]
 
 
-class Talk:
+class VisitorTab:
     """One visitor's tab: its conversation, and the example image that waits for the next message."""
 
     def __init__(self) -> None:
-        self.conversation: Conversation | None = None
+        self.conversation: ArenaConversation | None = None
         self.waiting: Picture | None = None
         self.sent: dict[tuple[int, str], object] = {}
         """(component, property) -> what the browser has; properties as the page begins with are not in it."""
@@ -83,7 +83,7 @@ class Page:
         return Visit(fingerprint(token), self._arena.visitors.address(client, request.headers), accepted)
 
     async def say(
-        self, parts: Parts, message: Mapping[str, Any], talk: Talk, visit: Visit, chosen: Sequence[str]
+        self, parts: Parts, message: Mapping[str, Any], talk: VisitorTab, visit: Visit, chosen: Sequence[str]
     ) -> AsyncIterator[Updates]:
         """Take the message in the box, then show the answers as they come."""
         try:
@@ -96,7 +96,7 @@ class Page:
             text = str(message.get("text") or "")
             opened = await self._arena.say(talk.conversation, parts.mode, chosen, text, pictures, visit)
         except Refused as refused:
-            if isinstance(refused, Ended):
+            if isinstance(refused, ConversationEnded):
                 self._uploads.discard(paths, visit.owner)
             yield _refused(parts, talk, visit, refused)
             return
@@ -108,7 +108,7 @@ class Page:
         async for each in self._answers(parts, talk, opened):
             yield each
 
-    async def regenerate(self, parts: Parts, talk: Talk, request: gr.Request) -> AsyncIterator[Updates]:
+    async def regenerate(self, parts: Parts, talk: VisitorTab, request: gr.Request) -> AsyncIterator[Updates]:
         """Show new answers of every side."""
         if talk.conversation is None:
             return
@@ -121,7 +121,7 @@ class Page:
         async for each in self._answers(parts, talk, talk.conversation):
             yield each
 
-    async def _answers(self, parts: Parts, talk: Talk, opened: Conversation) -> AsyncIterator[Updates]:
+    async def _answers(self, parts: Parts, talk: VisitorTab, opened: ArenaConversation) -> AsyncIterator[Updates]:
         buttons = None
         async for _ in self._arena.updates(opened):
             if talk.conversation is not opened:  # a new round was begun meanwhile
@@ -131,7 +131,7 @@ class Page:
             buttons = state
 
     async def vote(
-        self, parts: Parts, kind: RecordType, talk: Talk, chips: Sequence[str], words: str, request: gr.Request
+        self, parts: Parts, kind: RecordType, talk: VisitorTab, chips: Sequence[str], words: str, request: gr.Request
     ) -> Updates:
         """Cast a vote with the reasons that were chosen and written."""
         if talk.conversation is None:
@@ -145,7 +145,7 @@ class Page:
         return view(parts, talk) | {parts.chips: [], parts.words: ""}
 
     async def act(
-        self, parts: Parts, what: Callable[[Conversation, Visit], Any], talk: Talk, request: gr.Request
+        self, parts: Parts, what: Callable[[ArenaConversation, Visit], Any], talk: VisitorTab, request: gr.Request
     ) -> Updates:
         """Stop, share or forget."""
         visit = self.visit(request)
@@ -156,7 +156,7 @@ class Page:
             return _refused(parts, talk, visit, refused)
         return view(parts, talk)
 
-    async def new(self, parts: Parts, talk: Talk, request: gr.Request) -> Updates:
+    async def new(self, parts: Parts, talk: VisitorTab, request: gr.Request) -> Updates:
         """Begin a new round."""
         before, waiting = talk.conversation, talk.waiting
         talk.conversation = talk.waiting = None  # at once: the next message may come while answers end
@@ -170,7 +170,7 @@ class Page:
             self._arena.close(before)
         return view(parts, talk)
 
-    async def example(self, parts: Parts, talk: Talk) -> Updates:
+    async def example(self, parts: Parts, talk: VisitorTab) -> Updates:
         """Put a random example image beside the next message."""
         if self._example is None:
             return {}
@@ -182,7 +182,7 @@ class Page:
         return _waiting(parts, talk)
 
 
-def windows(parts: Parts, talk: Talk) -> Updates:
+def windows(parts: Parts, talk: VisitorTab) -> Updates:
     """Contents of the windows, without their labels."""
     conversation = talk.conversation
     if conversation is None:
@@ -192,7 +192,7 @@ def windows(parts: Parts, talk: Talk) -> Updates:
     }
 
 
-def _labelled(parts: Parts, talk: Talk) -> Updates:
+def _labelled(parts: Parts, talk: VisitorTab) -> Updates:
     """Contents of the windows, with the names that may be shown."""
     shown = windows(parts, talk)
     for place, window in enumerate(parts.windows):
@@ -202,7 +202,7 @@ def _labelled(parts: Parts, talk: Talk) -> Updates:
     return shown
 
 
-def view(parts: Parts, talk: Talk, notice: str | None = None) -> Updates:
+def view(parts: Parts, talk: VisitorTab, notice: str | None = None) -> Updates:
     """Contents of the whole tab."""
     conversation = talk.conversation
     voting = conversation is not None and conversation.may_vote()
@@ -228,14 +228,14 @@ def view(parts: Parts, talk: Talk, notice: str | None = None) -> Updates:
     }
 
 
-def _refused(parts: Parts, talk: Talk, visit: Visit, refused: Refused) -> Updates:
+def _refused(parts: Parts, talk: VisitorTab, visit: Visit, refused: Refused) -> Updates:
     """The reason; to another browser than the one that opened the conversation, nothing else."""
     if talk.conversation is not None and talk.conversation.owner != visit.owner:
         return {parts.notice: str(refused)}
     return view(parts, talk, str(refused))
 
 
-def _waiting(parts: Parts, talk: Talk) -> Updates:
+def _waiting(parts: Parts, talk: VisitorTab) -> Updates:
     found = talk.waiting
     html = f'<img src="pictures/{found.token}.png" alt="example image">' if found else ""
     changed = talk.change(parts.waiting, "value", html, "")

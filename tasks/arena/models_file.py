@@ -56,7 +56,7 @@ _CHARACTERS_A_TOKEN = 4
 
 
 @dataclass(frozen=True)
-class Asked:
+class ModelCheck:
     """Outcome of one question."""
 
     name: str
@@ -66,13 +66,13 @@ class Asked:
 
 async def asked_once(
     models: Sequence[ArenaModel], connect: Callable[[ArenaModel], StreamingModel], prices: Prices | None = None
-) -> list[Asked]:
+) -> list[ModelCheck]:
     """One question to each model, all at once."""
     known = prices or load_prices(None)
     return list(await asyncio.gather(*(_asked(model, connect(model), known) for model in models)))
 
 
-async def _asked(model: ArenaModel, stream: StreamingModel, prices: Prices) -> Asked:
+async def _asked(model: ArenaModel, stream: StreamingModel, prices: Prices) -> ModelCheck:
     began, first, text = time.monotonic(), None, ""
     try:
         async with asyncio.timeout(_SECONDS_MAX):
@@ -80,11 +80,11 @@ async def _asked(model: ArenaModel, stream: StreamingModel, prices: Prices) -> A
                 first = first or time.monotonic() - began
                 text += piece
     except Exception as error:  # servers fail in any way; the text may quote a key
-        return Asked(model.name, False, f"{model.name}: no answer ({type(error).__name__})")
+        return ModelCheck(model.name, False, f"{model.name}: no answer ({type(error).__name__})")
     if first is None:
-        return Asked(model.name, False, f"{model.name}: an empty answer")
+        return ModelCheck(model.name, False, f"{model.name}: an empty answer")
     took = f"first word after {first:.2f} s, whole answer after {time.monotonic() - began:.2f} s"
-    return Asked(model.name, True, f"{model.name}: {took}, {_cost(model, text, prices)}")
+    return ModelCheck(model.name, True, f"{model.name}: {took}, {_cost(model, text, prices)}")
 
 
 def _cost(model: ArenaModel, text: str, prices: Prices) -> str:

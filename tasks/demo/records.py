@@ -85,7 +85,7 @@ def models() -> tuple[Model, ...]:
     return tuple(Model(**entry) for entry in load("models"))
 
 
-class Turn(NamedTuple):
+class Exchange(NamedTuple):
     """A user message and its answer."""
 
     prompt: str
@@ -98,7 +98,7 @@ class Talk:
 
     conv_id: str
     model: Model
-    turns: tuple[Turn, ...]
+    turns: tuple[Exchange, ...]
     image: str | None = None
     """Logged name: 32 hex digits, or a hostile name."""
     flagged: bool = False

@@ -10,12 +10,12 @@ from tasks.demo.images import ImageFolder, PoolImage, PresetFolder
 from tasks.demo.records import (
     Channel,
     Era,
+    Exchange,
     Fact,
     LogLine,
     Model,
     Moment,
     Talk,
-    Turn,
     chat,
     feedback,
     models,
@@ -137,7 +137,7 @@ class Stage:
         """A conversation with the prompts, answered by a model (default: a random one)."""
         model = model or rng.choice(models())
         answers = [answer(rng, image.topic, image.facts, language, quality(model)) for _ in prompts]
-        turns = tuple(Turn(prompt, answer) for prompt, answer in zip(prompts, answers, strict=True))
+        turns = tuple(Exchange(prompt, answer) for prompt, answer in zip(prompts, answers, strict=True))
         return Talk(new_conv_id(rng), model, turns, image.name)
 
     def any_talk(self, rng: Random, moment: Moment, turns: int = 1) -> Talk:

@@ -8,7 +8,7 @@ import PIL.Image
 import PIL.ImageFilter
 import polars as pl
 
-from tasks.explore.source import Stretch
+from tasks.explore.source import MessageStretch
 from tasks.explore.tolerant import TolerantTables
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.repeated_values import Span
@@ -18,17 +18,17 @@ NSFW_PROBABILITY_SAFE = 0.2
 """OpenNSFW's authors call images below it safe."""
 
 
-def masked_parts(text: str, spans: Sequence[Span] | None, opened: bool) -> list[Stretch]:
+def masked_parts(text: str, spans: Sequence[Span] | None, opened: bool) -> list[MessageStretch]:
     """The text in stretches; personal data is left out unless `opened`. `spans` is None for a text not searched yet."""
     if spans is None:
-        return [Stretch(text if opened else "", NOT_SEARCHED)]
+        return [MessageStretch(text if opened else "", NOT_SEARCHED)]
     parts, end = [], 0
     for span in sorted(spans, key=lambda each: int(each["start"])):
         start, stop = max(end, span["start"]), span["end"]
         if stop > start:
-            parts += [Stretch(text[end:start]), Stretch(text[start:stop] if opened else "", span["type"])]
+            parts += [MessageStretch(text[end:start]), MessageStretch(text[start:stop] if opened else "", span["type"])]
             end = stop
-    return [part for part in [*parts, Stretch(text[end:])] if part.text or part.hidden]
+    return [part for part in [*parts, MessageStretch(text[end:])] if part.text or part.hidden]
 
 
 def masked_text(text: str, spans: Sequence[Span] | None) -> str:

@@ -10,7 +10,7 @@ import polars as pl
 from tasks.explore.item_sections import has_masked, sections_of_item
 from tasks.explore.listing import BATTLE, CONVERSATION, SIDE, item_key
 from tasks.explore.masking import blurred_images, masked_parts, spans_of
-from tasks.explore.source import Box, Gone, Item, Message, Reason, ShownImage, ShownSide, Stretch
+from tasks.explore.source import Box, Gone, Item, ItemImage, MessageStretch, Reason, ShownMessage, ShownSide
 from tasks.explore.store_listing import store_listing
 from tasks.explore.tolerant import TolerantTables, narrowed
 from tasks.runtime.untrusted import one_line
@@ -139,7 +139,7 @@ class OfStore:
         battle = self._tables.read("battles", names).filter(battle_id=row["id"])
         return list(battle.select(names[1:]).row(0))
 
-    def _vote_reason(self, row: Mapping[str, Any], opened: bool) -> list[Stretch]:
+    def _vote_reason(self, row: Mapping[str, Any], opened: bool) -> list[MessageStretch]:
         """The voter's reason, masked like any message; nothing for what is not a battle."""
         if row["kind"] != BATTLE:
             return []
@@ -164,12 +164,12 @@ class OfStore:
         masks = dict(zip(turns, repeated, strict=True))
         return [_side(stored[each], decided.get(each), masks, opened) for each in ids if each in stored]
 
-    def _shown_image(self, narrow: Store, image_id: str, opened: bool) -> ShownImage:
+    def _shown_image(self, narrow: Store, image_id: str, opened: bool) -> ItemImage:
         if image_id not in self._images.part_of:
-            return ShownImage(image_id, self.hidden_image(image_id))
+            return ItemImage(image_id, self.hidden_image(image_id))
         stored = self._images[image_id]
         boxes = tuple(_face_boxes(narrow, image_id)) + tuple(_text_boxes(narrow, image_id))
-        return ShownImage(image_id, self.hidden_image(image_id), stored.width, stored.height, boxes)
+        return ItemImage(image_id, self.hidden_image(image_id), stored.width, stored.height, boxes)
 
     def _sentences(self, narrow: Store, account: Account) -> list[str]:
         """The account in sentences, without its heading and without names of log files."""
@@ -228,7 +228,7 @@ def _side(
     row: Mapping[str, Any], decided: Mapping[str, Any] | None, spans: Mapping[str, Sequence[Span] | None], opened: bool
 ) -> ShownSide:
     messages = [
-        Message(turn["role"], masked_parts(turn["content"], spans.get(turn["text_id"]), opened))
+        ShownMessage(turn["role"], masked_parts(turn["content"], spans.get(turn["text_id"]), opened))
         for turn in row["turns"]
     ]
     outcome = (

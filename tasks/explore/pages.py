@@ -12,7 +12,7 @@ from schemas.publication import ReleaseDiff, RowChange
 from tasks.explore import topic_map
 from tasks.explore.facets import Query, find, matching
 from tasks.explore.listing import BATTLE, CONVERSATION, FACETS, FAILURE, PROMPT, item_key
-from tasks.explore.source import Source, Stretch
+from tasks.explore.source import MessageStretch, Source
 from tasks.explore.summaries import MODELS_MAX, OVERALL, dropped, pair_counts, shown_board, slices
 from tasks.runtime.untrusted import one_line
 
@@ -180,7 +180,7 @@ class Pages:
         return {"title": heading, "heading": heading, "tabs": tabs, "note": note, "footer": footer}
 
 
-def _shortened(parts: Sequence[Stretch], whole: bool) -> list[Stretch]:
+def _shortened(parts: Sequence[MessageStretch], whole: bool) -> list[MessageStretch]:
     left, found = LONG_CHARACTERS, []
     for part in parts:
         found.append(part if whole else part._replace(text=part.text[:left]))
@@ -188,7 +188,7 @@ def _shortened(parts: Sequence[Stretch], whole: bool) -> list[Stretch]:
     return found
 
 
-def _is_long(parts: Sequence[Stretch]) -> bool:
+def _is_long(parts: Sequence[MessageStretch]) -> bool:
     return sum(len(part.text) for part in parts) > LONG_CHARACTERS
 
 

@@ -25,7 +25,7 @@ Images = tuple[tuple[str, bytes], ...]
 
 
 @dataclass(frozen=True)
-class Question:
+class BenchQuestion:
     """One prompt of a benchmark."""
 
     question_id: str
@@ -49,9 +49,9 @@ class Bench:
 
     draw: str
     """Version of a release, or a hash of the store's draw."""
-    questions: Sequence[Question]
+    questions: Sequence[BenchQuestion]
     """Sorted by question_id."""
-    images: Callable[[Question], Images]
+    images: Callable[[BenchQuestion], Images]
     """Reads the images of a question. Thread-safe."""
 
 
@@ -75,7 +75,7 @@ def _bench(store: Store, draw: str, rows: pl.DataFrame) -> Bench:
     return bench_of_questions(store, draw, questions)
 
 
-def bench_of_questions(store: Store, draw: str, questions: Sequence[Question]) -> Bench:
+def bench_of_questions(store: Store, draw: str, questions: Sequence[BenchQuestion]) -> Bench:
     """A benchmark of questions whose images are in the store. Raises BadInput when one is lost."""
     stored = StoredImages(store, "images", "redacted_images")
     _check_images(questions, stored.part_of.__contains__)
@@ -95,12 +95,12 @@ def prompts_of_draw(store: Store, draw: str) -> list[str]:
 _COLUMNS = ("question_id", "turns", "image_ids")
 
 
-def _question(question_id: str, turns: list[dict[str, Any]], image_ids: list[str]) -> Question:
+def _question(question_id: str, turns: list[dict[str, Any]], image_ids: list[str]) -> BenchQuestion:
     prompt = BETWEEN.join(turn["content"] for turn in turns if turn["role"] == "user")
-    return Question(question_id, prompt, tuple(image_ids), image_places(turns, len(image_ids)))
+    return BenchQuestion(question_id, prompt, tuple(image_ids), image_places(turns, len(image_ids)))
 
 
-def _check_images(questions: Sequence[Question], known: Callable[[str], bool]) -> None:
+def _check_images(questions: Sequence[BenchQuestion], known: Callable[[str], bool]) -> None:
     for asked in questions:
         for image_id in asked.image_ids:
             if not known(image_id):
@@ -110,7 +110,7 @@ def _check_images(questions: Sequence[Question], known: Callable[[str], bool]) -
                 )
 
 
-def _of_store(stored: StoredImages, asked: Question) -> Images:
+def _of_store(stored: StoredImages, asked: BenchQuestion) -> Images:
     found = [stored[image_id] for image_id in asked.image_ids]
     return tuple((each.format, each.bytes) for each in found)
 
@@ -141,7 +141,7 @@ def bench_of_release(folder: Path) -> Bench:
     return Bench(draw, sorted(questions, key=lambda asked: asked.question_id), _of_release(place))
 
 
-def _released(row: dict[str, Any]) -> Question:
+def _released(row: dict[str, Any]) -> BenchQuestion:
     for image in row["images"]:
         if not image["bytes"]:
             raise BadInput(f"question {row['question_id']!r}: the release has no bytes of its image {image['path']!r}")
@@ -153,7 +153,7 @@ def _group(file: Path, number: int, columns: Sequence[str]) -> list[dict[str, An
     return cast(list[dict[str, Any]], pq.ParquetFile(file).read_row_group(number, columns=list(columns)).to_pylist())
 
 
-def _of_release(place: dict[str, tuple[Path, int]]) -> Callable[[Question], Images]:
+def _of_release(place: dict[str, tuple[Path, int]]) -> Callable[[BenchQuestion], Images]:
     lock = threading.Lock()
 
     @lru_cache(3)
@@ -161,7 +161,7 @@ def _of_release(place: dict[str, tuple[Path, int]]) -> Callable[[Question], Imag
         rows = _group(file, number, ("question_id", "images"))
         return {row["question_id"]: tuple((_format(i["path"]), i["bytes"]) for i in row["images"]) for row in rows}
 
-    def of(asked: Question) -> Images:
+    def of(asked: BenchQuestion) -> Images:
         with lock:
             return images(*place[asked.question_id])[asked.question_id]
 

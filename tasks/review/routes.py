@@ -14,7 +14,7 @@ from tasks.explore.listing import BATTLE, CONVERSATION, item_key
 from tasks.explore.server import Served
 from tasks.explore.source import Item, blinded
 from tasks.review.review_queue import fingerprint, subject_of
-from tasks.review.session import REVIEWER_CHARACTERS_MAX, Refused, ReviewSession
+from tasks.review.session import REVIEWER_CHARACTERS_MAX, ReviewSession, VerdictRefused
 from tasks.runtime.untrusted import one_line
 
 FIRST = "/review"
@@ -220,7 +220,7 @@ def _writing(app: FastAPI, pages: _ReviewPages) -> None:
             return pages.refused("Say who you are first. Nothing was stored.", FIRST)
         try:
             session.give(name, key, fields.get("shown", [""])[0], fields.get("verdict", []), reviewer)
-        except Refused as refused:
+        except VerdictRefused as refused:
             return pages.refused(str(refused), f"{FIRST}/{name}/{key}")
         task = BackgroundTask(session.take_in)
         return RedirectResponse(f"{FIRST}/{name}?after={key}&last={key}", 303, background=task)

@@ -22,7 +22,7 @@ Given = dict[Subject, dict[str, str]]
 """Subject of a verdict -> reviewer -> verdict."""
 
 
-class Refused(Exception):
+class VerdictRefused(Exception):
     """A verdict that is not stored; the text says why in one sentence."""
 
 
@@ -105,14 +105,14 @@ class ReviewSession:
         """Store a verdict in the journal; it is on the disk when this returns. Raises Refused."""
         queue, item = self.queues[name], self.items(name).get(key)
         if item is None:
-            raise Refused("This item does not wait any more: it was decided or taken down. Nothing was stored.")
+            raise VerdictRefused("This item does not wait any more: it was decided or taken down. Nothing was stored.")
         if fingerprint(item) != shown:
-            raise Refused("This item changed since it was shown. Nothing was stored; look at it again.")
+            raise VerdictRefused("This item changed since it was shown. Nothing was stored; look at it again.")
         review = review_of(queue, item, _verdict(queue, verdicts), reviewer, datetime.now(UTC))
         try:
             keep(self.store, review)
         except Exception as error:  # a full disk, or an object store, which has its own errors
-            raise Refused(f"The verdict could not be stored ({why_unreadable(error)}). Give it again.") from None
+            raise VerdictRefused(f"The verdict could not be stored ({why_unreadable(error)}). Give it again.") from None
 
     def take_in(self, at_once: bool = True) -> None:
         """Move the journal into the table, unless another process writes to the store.
@@ -150,4 +150,4 @@ def _verdict(queue: ReviewQueue, verdicts: Sequence[str]) -> str:
         return verdict_of(queue, verdicts)
     except BadInput:
         allowed = ", ".join(choice.verdict for choice in queue.choices)
-        raise Refused(f"That is no verdict of this queue; it has {allowed}. Nothing was stored.") from None
+        raise VerdictRefused(f"That is no verdict of this queue; it has {allowed}. Nothing was stored.") from None

@@ -54,7 +54,7 @@ def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
     from tasks.policy.explained import explained
     from tasks.review.assigned import Assigned
     from tasks.review.routes import reviewer_name
-    from tasks.review.session import Refused, ReviewSession
+    from tasks.review.session import ReviewSession, VerdictRefused
     from tasks.storage.tables import Store
 
     wanted = read_tasks(path)
@@ -76,7 +76,7 @@ def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
     def give(task: "Task", verdicts: Sequence[str], who: str) -> str:
         try:
             assigned.give(task, verdicts, who)
-        except Refused as refused:
+        except VerdictRefused as refused:
             return str(refused)
         return ""
 

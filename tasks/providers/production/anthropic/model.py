@@ -23,8 +23,8 @@ from tasks.providers.chat import Endpoint
 from tasks.providers.production.batches.api import (
     CLOCK_SKEW,
     BatchApi,
+    BatchOutcome,
     Ended,
-    Outcome,
     Request,
     json_line,
     json_rows,
@@ -168,15 +168,15 @@ class AnthropicBatches(BatchApi):
             self._client.messages.batches.delete(file)
 
 
-def _outcome(result: object) -> Outcome:
+def _outcome(result: object) -> BatchOutcome:
     """The outcome in one line of the results."""
     kind = result.get("type") if isinstance(result, dict) else None
     if kind in _UNBILLED:
-        return Outcome(failure=_UNBILLED[kind], unbilled=True)
+        return BatchOutcome(failure=_UNBILLED[kind], unbilled=True)
     try:
         message = Message.model_validate(result.get("message") if isinstance(result, dict) else None)
     except ValueError:
-        return Outcome(failure="malformed_answer")
+        return BatchOutcome(failure="malformed_answer")
     return outcome_of(lambda: _said(message), _tokens_used(message))
 
 

@@ -16,7 +16,15 @@ from google.genai import errors, types
 
 from tasks.providers.capabilities import Reply
 from tasks.providers.chat import Endpoint
-from tasks.providers.production.batches.api import BatchApi, Ended, Outcome, Request, json_line, json_rows, outcome_of
+from tasks.providers.production.batches.api import (
+    BatchApi,
+    BatchOutcome,
+    Ended,
+    Request,
+    json_line,
+    json_rows,
+    outcome_of,
+)
 from tasks.providers.production.batches.records import account_of
 from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, seconds
 from tasks.providers.production.language_model import (
@@ -236,7 +244,7 @@ def _named(name: str | None) -> str:
     return name
 
 
-def _row_outcome(row: dict[str, Any]) -> Outcome:
+def _row_outcome(row: dict[str, Any]) -> BatchOutcome:
     """The outcome of one line of a result file."""
     if not isinstance(row.get("response"), dict):
         return _outcome(None)
@@ -244,10 +252,10 @@ def _row_outcome(row: dict[str, Any]) -> Outcome:
         # The public constructor refuses fields that are newer than the SDK.
         return _outcome(types.GenerateContentResponse._from_response(response=row["response"], kwargs={}))
     except ValueError:
-        return Outcome(failure="malformed_answer")
+        return BatchOutcome(failure="malformed_answer")
 
 
-def _outcome(response: types.GenerateContentResponse | None) -> Outcome:
+def _outcome(response: types.GenerateContentResponse | None) -> BatchOutcome:
     if response is None:
-        return Outcome(failure="batch_item_failed", unbilled=True)
+        return BatchOutcome(failure="batch_item_failed", unbilled=True)
     return outcome_of(lambda: _said(response), _tokens_used(response))

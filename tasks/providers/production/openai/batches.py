@@ -8,7 +8,15 @@ from typing import Any, Final
 import openai
 from openai.types.chat import ChatCompletion
 
-from tasks.providers.production.batches.api import BatchApi, Ended, Outcome, Request, json_line, json_rows, outcome_of
+from tasks.providers.production.batches.api import (
+    BatchApi,
+    BatchOutcome,
+    Ended,
+    Request,
+    json_line,
+    json_rows,
+    outcome_of,
+)
 from tasks.providers.production.batches.records import account_of
 from tasks.providers.production.openai.client import failures, said, tokens_used
 
@@ -72,14 +80,14 @@ class OpenAiBatches(BatchApi):
             self._client.files.delete(file)
 
 
-def _row_outcome(row: dict[str, Any]) -> Outcome:
+def _row_outcome(row: dict[str, Any]) -> BatchOutcome:
     """The outcome of one line of a result file."""
     response = row.get("response")
     if not isinstance(response, dict) or response.get("status_code") != 200:
         expired = isinstance(row.get("error"), dict) and row["error"].get("code") == "batch_expired"
-        return Outcome(failure="batch_expired" if expired else "batch_item_failed", unbilled=True)
+        return BatchOutcome(failure="batch_expired" if expired else "batch_item_failed", unbilled=True)
     try:
         completion = ChatCompletion.model_validate(response.get("body"))
     except ValueError:
-        return Outcome(failure="malformed_answer")
+        return BatchOutcome(failure="malformed_answer")
     return outcome_of(lambda: said(completion), tokens_used(completion))
