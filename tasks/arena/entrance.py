@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 from schemas.errors import BadInput, why_unreadable
 from tasks.arena.conversations import Picture
 from tasks.images.decode import DecodedImage, ImageRejected, open_image
-from tasks.images.served import served, served_name
+from tasks.images.served import as_served, served_name
 from tasks.providers.capabilities import Failed, ImageModerator, Moderator, NsfwClassifier
 from tasks.storage.keyed_ids import given_key, keyed_address
 
@@ -87,7 +87,7 @@ class Admission:
             raise KnownImage(hashlib.md5(content, usedforsecurity=False).hexdigest(), content)
         try:
             decoded = open_image(content)
-            kept = served(decoded.pil)
+            kept = as_served(decoded.pil)
         except ImageRejected as rejected:
             raise Refused(TOO_LARGE if "too_large" in str(rejected.reason) else UNREADABLE) from None
         except ValueError:  # so narrow that nothing would be left of its shorter side
@@ -223,6 +223,6 @@ def browser_token() -> str:
     return secrets.token_urlsafe(24)
 
 
-def fingerprint(token: str) -> str:
+def cookie_hash(token: str) -> str:
     """The part that a conversation keeps of its browser's cookie; empty without one."""
     return token and hashlib.sha256(token.encode()).hexdigest()

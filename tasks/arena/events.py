@@ -11,7 +11,7 @@ import gradio as gr
 
 from schemas.conversation import RecordType
 from tasks.arena.conversations import ArenaConversation, Mode, Picture
-from tasks.arena.entrance import ConversationEnded, Refused, fingerprint
+from tasks.arena.entrance import ConversationEnded, Refused, cookie_hash
 from tasks.arena.look import chat_messages, label, status
 from tasks.arena.rounds import Arena, Visit
 from tasks.arena.uploads import Uploads
@@ -80,7 +80,7 @@ class Page:
         """Who sent an event; without the cookie, a visit that owns nothing."""
         token = request.cookies.get(COOKIE, "")
         client = request.client.host if request.client else ""
-        return Visit(fingerprint(token), self._arena.visitors.address(client, request.headers), accepted)
+        return Visit(cookie_hash(token), self._arena.visitors.address(client, request.headers), accepted)
 
     async def say(
         self, parts: Parts, message: Mapping[str, Any], talk: VisitorTab, visit: Visit, chosen: Sequence[str]
@@ -104,7 +104,7 @@ class Page:
         talk.conversation, talk.waiting = opened, None
         for picture in opened.prompts[-1].pictures:
             self._show(picture)
-        yield view(parts, talk) | {parts.box: {"text": "", "files": []}}
+        yield tab_view(parts, talk) | {parts.box: {"text": "", "files": []}}
         async for each in self._answers(parts, talk, opened):
             yield each
 
@@ -127,7 +127,7 @@ class Page:
             if talk.conversation is not opened:  # a new round was begun meanwhile
                 return
             state = (opened.may_vote(), opened.answering, opened.revealed)
-            yield windows(parts, talk) if state == buttons else view(parts, talk)
+            yield window_contents(parts, talk) if state == buttons else tab_view(parts, talk)
             buttons = state
 
     async def vote(
@@ -135,14 +135,14 @@ class Page:
     ) -> Updates:
         """Cast a vote with the reasons that were chosen and written."""
         if talk.conversation is None:
-            return view(parts, talk)
+            return tab_view(parts, talk)
         reason = ": ".join(part for part in (", ".join(chips or []), (words or "").strip()) if part)
         visit = self.visit(request)
         try:
             await self._arena.vote(talk.conversation, kind, reason, visit)
         except Refused as refused:
             return _refused(parts, talk, visit, refused)
-        return view(parts, talk) | {parts.chips: [], parts.words: ""}
+        return tab_view(parts, talk) | {parts.chips: [], parts.words: ""}
 
     async def act(
         self, parts: Parts, what: Callable[[ArenaConversation, Visit], Any], talk: VisitorTab, request: gr.Request
@@ -154,7 +154,7 @@ class Page:
                 await what(talk.conversation, visit)
         except Refused as refused:
             return _refused(parts, talk, visit, refused)
-        return view(parts, talk)
+        return tab_view(parts, talk)
 
     async def new(self, parts: Parts, talk: VisitorTab, request: gr.Request) -> Updates:
         """Begin a new round."""
@@ -168,7 +168,7 @@ class Page:
                 talk.conversation, talk.waiting = before, waiting
                 return _refused(parts, talk, visit, refused)
             self._arena.close(before)
-        return view(parts, talk)
+        return tab_view(parts, talk)
 
     async def example(self, parts: Parts, talk: VisitorTab) -> Updates:
         """Put a random example image beside the next message."""
@@ -182,7 +182,7 @@ class Page:
         return _waiting(parts, talk)
 
 
-def windows(parts: Parts, talk: VisitorTab) -> Updates:
+def window_contents(parts: Parts, talk: VisitorTab) -> Updates:
     """Contents of the windows, without their labels."""
     conversation = talk.conversation
     if conversation is None:
@@ -194,7 +194,7 @@ def windows(parts: Parts, talk: VisitorTab) -> Updates:
 
 def _labelled(parts: Parts, talk: VisitorTab) -> Updates:
     """Contents of the windows, with the names that may be shown."""
-    shown = windows(parts, talk)
+    shown = window_contents(parts, talk)
     for place, window in enumerate(parts.windows):
         name = label(talk.conversation, parts.mode, place)
         if talk.change(window, "label", name, label(None, parts.mode, place)):
@@ -202,7 +202,7 @@ def _labelled(parts: Parts, talk: VisitorTab) -> Updates:
     return shown
 
 
-def view(parts: Parts, talk: VisitorTab, notice: str | None = None) -> Updates:
+def tab_view(parts: Parts, talk: VisitorTab, notice: str | None = None) -> Updates:
     """Contents of the whole tab."""
     conversation = talk.conversation
     voting = conversation is not None and conversation.may_vote()
@@ -232,7 +232,7 @@ def _refused(parts: Parts, talk: VisitorTab, visit: Visit, refused: Refused) -> 
     """The reason; to another browser than the one that opened the conversation, nothing else."""
     if talk.conversation is not None and talk.conversation.owner != visit.owner:
         return {parts.notice: str(refused)}
-    return view(parts, talk, str(refused))
+    return tab_view(parts, talk, str(refused))
 
 
 def _waiting(parts: Parts, talk: VisitorTab) -> Updates:

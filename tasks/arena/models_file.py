@@ -20,7 +20,7 @@ _HINTS = {
 }
 
 
-def read_models(path: Path) -> list[ArenaModel]:
+def read_arena_models(path: Path) -> list[ArenaModel]:
     """The models of a file, checked to make battles. Raises BadInput for the first error, without secret values."""
     where = f"models file {str(path)!r}"
     models = read_models_list(path, ArenaModel, "docs/arena.md", _HINTS)
@@ -41,7 +41,7 @@ def _check_battles(models: Sequence[ArenaModel], where: str) -> None:
         )
 
 
-def check_keys(models: Sequence[ArenaModel]) -> None:
+def check_arena_keys(models: Sequence[ArenaModel]) -> None:
     """Raises MissingProvider for the first model whose key is not set; the variable's name may be a pasted key."""
     for model in models:
         if model.key and not os.environ.get(model.key):

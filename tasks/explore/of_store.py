@@ -9,7 +9,7 @@ import polars as pl
 
 from tasks.explore.item_sections import has_masked, sections_of_item
 from tasks.explore.listing import BATTLE, CONVERSATION, SIDE, item_key
-from tasks.explore.masking import blurred_images, masked_parts, spans_of
+from tasks.explore.masking import blurred_images, masked_parts, spans_found
 from tasks.explore.source import Box, Gone, Item, ItemImage, MessageStretch, Reason, ShownMessage, ShownSide
 from tasks.explore.store_listing import store_listing
 from tasks.explore.tolerant import TolerantTables, narrowed
@@ -147,12 +147,12 @@ class OfStore:
         text, content_id = votes.select("vote_reason", "vote_reason_id").row(0)
         if not text:
             return []
-        spans = spans_of(self._tables, pl.Series([content_id], dtype=pl.String))
+        spans = spans_found(self._tables, pl.Series([content_id], dtype=pl.String))
         return masked_parts(text, spans.get(content_id), opened)
 
     def _sides(self, narrow: Store, row: Mapping[str, Any], opened: bool) -> list[ShownSide]:
         stored = {each["conversation_id"]: each for each in narrow.read("conversations").iter_rows(named=True)}
-        spans = spans_of(
+        spans = spans_found(
             TolerantTables(self._store),
             pl.Series([turn["text_id"] for each in stored.values() for turn in each["turns"]], dtype=pl.String),
         )
@@ -254,7 +254,7 @@ def _text_boxes(narrow: Store, image_id: str) -> list[Box]:
     if rows.is_empty() or not rows["text"].to_list()[-1]:
         return []
     text, boxes = rows["text"].to_list()[-1], rows["boxes"].to_list()[-1]
-    spans = spans_of(TolerantTables(narrow), pl.Series([text_id(text)])).get(text_id(text), [])
+    spans = spans_found(TolerantTables(narrow), pl.Series([text_id(text)])).get(text_id(text), [])
     return [
         _box(box["box"], span["type"])
         for span in spans

@@ -102,21 +102,21 @@ class Pages:
 
     def map(self, query: Query) -> str:
         """The topic map, facets, and a table of topics."""
-        points = topic_map.placed(self.listing)
+        points = topic_map.on_map(self.listing)
         found = find(points, query.at(1))
         return self._page(
-            "map.html", "Topics", found=found, query=query, topics=topic_map.topics(points), placed=points.height,
+            "map.html", "Topics", found=found, query=query, topics=topic_map.map_topics(points), placed=points.height,
             chosen=found.total, deck=DECK,
         )  # fmt: skip
 
     def points(self, query: Query) -> str:
         """The script with all places of the map."""
-        points = topic_map.placed(self.listing)
+        points = topic_map.on_map(self.listing)
         return topic_map.points_script(points, matching(points, query), self._links.piece(), query.outliers)
 
     def piece(self, number: int) -> str:
         """The script with prompts and links of some rows of the map."""
-        points = topic_map.placed(self.listing)
+        points = topic_map.on_map(self.listing)
         return topic_map.piece_script(points, number, self._links.item, self._links.thumb)
 
     def boards(self, name: str) -> str:

@@ -84,7 +84,7 @@ def subject_of(item: Waiting) -> Subject:
     return Subject(item.item_id, item.content_id, item.reasons)
 
 
-def fingerprint(item: Waiting) -> str:
+def item_fingerprint(item: Waiting) -> str:
     """A hash of what an item shows and asks; it comes back with the verdict."""
     texts = [stretch.text + "\0" + stretch.hidden for text in item.texts for stretch in text.stretches]
     asked = [item.item_id, item.content_id, *item.reasons, item.question]

@@ -13,7 +13,7 @@ from schemas.review import Waiting
 from tasks.explore.listing import BATTLE, CONVERSATION, item_key
 from tasks.explore.server import Served
 from tasks.explore.source import Item, blinded
-from tasks.review.review_queue import fingerprint, subject_of
+from tasks.review.review_queue import item_fingerprint, subject_of
 from tasks.review.session import REVIEWER_CHARACTERS_MAX, ReviewSession, VerdictRefused
 from tasks.runtime.untrusted import one_line
 
@@ -96,7 +96,7 @@ class _ReviewPages:
             "queue": self.session.queues[name],
             "waiting": waiting,
             "key": key,
-            "shown": fingerprint(waiting),
+            "shown": item_fingerprint(waiting),
             "mine": self.session.given(name).get(subject_of(waiting), {}).get(reviewer, ""),
             "left": self.session.progress_of(name, reviewer).left,
             "last": last if last in self.session.items(name) else "",

@@ -12,9 +12,9 @@ from fsspec.implementations.local import LocalFileSystem
 from schemas.errors import BadInput, StoreBusy, StoreUnwell, why_unreadable
 from schemas.review import DetectorPrecision, Review, ReviewerAgreement, Waiting
 from tasks.explore.listing import item_key
-from tasks.review.review_queue import ReviewQueue, Subject, fingerprint, review_of, subject_of, verdict_of
+from tasks.review.review_queue import ReviewQueue, Subject, item_fingerprint, review_of, subject_of, verdict_of
 from tasks.storage.lock import writing
-from tasks.storage.reviews import journalled, keep, latest, reviews_of, take_in, waiting_reviews
+from tasks.storage.reviews import journalled, keep, latest, reviews_of, take_in_journal, waiting_reviews
 from tasks.storage.tables import Store, frame_of
 
 REVIEWER_CHARACTERS_MAX = 60
@@ -106,7 +106,7 @@ class ReviewSession:
         queue, item = self.queues[name], self.items(name).get(key)
         if item is None:
             raise VerdictRefused("This item does not wait any more: it was decided or taken down. Nothing was stored.")
-        if fingerprint(item) != shown:
+        if item_fingerprint(item) != shown:
             raise VerdictRefused("This item changed since it was shown. Nothing was stored; look at it again.")
         review = review_of(queue, item, _verdict(queue, verdicts), reviewer, datetime.now(UTC))
         try:
@@ -121,7 +121,7 @@ class ReviewSession:
         """
         if (not at_once or isinstance(self.store.fs, LocalFileSystem)) and journalled(self.store):
             with suppress(StoreBusy, StoreUnwell, OSError), writing(self.store.root) as store:
-                take_in(store)
+                take_in_journal(store)
 
     @property
     def in_journal(self) -> int:

@@ -31,7 +31,7 @@ def read_tasks(path: Path) -> ArenaTasks:
     return checked_entry(content, ArenaTasks, where, {})
 
 
-def keys_of(tasks: ArenaTasks) -> dict[str, str]:
+def annotator_keys(tasks: ArenaTasks) -> dict[str, str]:
     """Annotator -> key. Raises MissingProvider for one that is not set, and BadInput for a short or shared one."""
     keys = {}
     for name, variable in tasks.annotators.items():
@@ -58,7 +58,7 @@ def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
     from tasks.storage.tables import Store
 
     wanted = read_tasks(path)
-    keys = keys_of(wanted)
+    keys = annotator_keys(wanted)
     if odd := next((name for name in keys if not name or reviewer_name(name) != name), None):
         raise BadInput(f"annotator {odd!r}: give a name on one line of at most 60 characters")
     store = Store.existing(wanted.store)

@@ -22,8 +22,8 @@ from tasks.demo.records import (
     LogLine,
     Moment,
     Talk,
-    chat,
     feedback,
+    logged_turn,
     new_conv_id,
     record_line,
 )
@@ -52,7 +52,7 @@ def _torn_last_line(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
 
 def _record(stage: Stage, rng: Random, moment: Moment) -> Record:
     talk = stage.any_talk(rng, moment)
-    return chat(talk, moment.era, 1, moment.at - 5, moment.at, stage.crowd.anybody(rng).address)
+    return logged_turn(talk, moment.era, 1, moment.at - 5, moment.at, stage.crowd.anybody(rng).address)
 
 
 def _dumped(record: Record) -> bytes:
@@ -122,7 +122,7 @@ def _over_midnight(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
 def _stringified(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     """A record of the remote logger, with nested values as JSON strings."""
     talk = stage.any_talk(rng, moment)
-    record = chat(talk, moment.era, 1, moment.at - 5, moment.at, stage.crowd.anybody(rng).address)
+    record = logged_turn(talk, moment.era, 1, moment.at - 5, moment.at, stage.crowd.anybody(rng).address)
     record |= {key: json.dumps(record[key]) for key in ("state", "gen_params")}
     return [record_line(record, facts=(about("stringified_record", talk),))]
 

@@ -21,7 +21,7 @@ from tasks.providers.chat import Endpoint
 from tasks.providers.cost import ExpectedUse, Size
 from tasks.providers.production.batches.api import Request
 from tasks.providers.production.batches.queue import Batched
-from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, Service, seconds
+from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, Service, waiting_seconds
 from tasks.providers.upload import Upload, for_upload
 from tasks.runtime.budget import Bill, ledger
 
@@ -224,7 +224,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def timeout_seconds() -> float:
     """Seconds of silence after which a call times out. Raises BadInput."""
     given = os.environ.get(TIMEOUT) or str(TIMEOUT_SECONDS)
-    if (timeout := seconds(given)) <= 0:
+    if (timeout := waiting_seconds(given)) <= 0:
         raise BadInput(f"{TIMEOUT}={given!r}: give a request timeout in seconds, more than 0")
     return timeout
 

@@ -31,7 +31,7 @@ from tasks.providers.production.batches.api import (
     outcome_of,
 )
 from tasks.providers.production.batches.records import account_of
-from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, seconds
+from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, waiting_seconds
 from tasks.providers.production.language_model import Chat, HostedModel, Turn, reply, timeout_seconds
 from tasks.providers.upload import Upload
 from tasks.runtime.budget import Bill
@@ -221,7 +221,7 @@ def _failures() -> Iterator[None]:
     except anthropic.APIStatusError as error:
         if error.status_code == 400 and any(word in str(error.body).lower() for word in _FORMAT_WORDS):
             raise CallFailed(FORMAT_REFUSED, unbilled=True) from None
-        raise http_failure(error.status_code, seconds(error.response.headers.get("retry-after"))) from None
+        raise http_failure(error.status_code, waiting_seconds(error.response.headers.get("retry-after"))) from None
     except (httpx2.TransportError, httpx2.DecodingError):
         raise CallFailed("connection_failed", may_pass=True) from None
     except (anthropic.APIError, ValueError):  # a body that is not JSON, or not shaped like an answer

@@ -26,7 +26,7 @@ from tasks.providers.production.batches.api import (
     outcome_of,
 )
 from tasks.providers.production.batches.records import account_of
-from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, seconds
+from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, waiting_seconds
 from tasks.providers.production.language_model import (
     Chat,
     HostedModel,
@@ -194,8 +194,8 @@ def _retry_after_seconds(error: errors.APIError) -> float:
     headers = getattr(error.response, "headers", None) or {}
     body = error.details if isinstance(error.details, dict) else {}
     details = (body.get("error") or {}).get("details") or []
-    delays = [seconds(detail.get("retryDelay")) for detail in details if isinstance(detail, dict)]
-    return max([seconds(headers.get("retry-after")), *delays])
+    delays = [waiting_seconds(detail.get("retryDelay")) for detail in details if isinstance(detail, dict)]
+    return max([waiting_seconds(headers.get("retry-after")), *delays])
 
 
 def _contents(turns: Sequence[Turn]) -> list[types.Content]:

@@ -18,7 +18,7 @@ from tasks.providers.production.batches.api import (
     outcome_of,
 )
 from tasks.providers.production.batches.records import account_of
-from tasks.providers.production.openai.client import failures, said, tokens_used
+from tasks.providers.production.openai.client import said, sdk_failures, tokens_used
 
 ENDPOINT: Final = "/v1/chat/completions"
 BATCH_MARK = "curate"
@@ -49,7 +49,7 @@ class OpenAiBatches(BatchApi):
 
     def make(self, file: Path, token: str) -> str:
         """The batch's id."""
-        with failures():
+        with sdk_failures():
             uploaded = self._client.files.create(file=file, purpose="batch", timeout=UPLOAD_SECONDS).id
             made = self._client.batches.create(
                 completion_window="24h", endpoint=ENDPOINT, input_file_id=uploaded, metadata={BATCH_MARK: token}
@@ -58,13 +58,13 @@ class OpenAiBatches(BatchApi):
 
     def newest_first(self) -> Iterator[tuple[str, str | None, datetime]]:
         """In the order of the API's list."""
-        with failures():
+        with sdk_failures():
             for batch in self._client.batches.list(limit=100):
                 yield batch.id, (batch.metadata or {}).get(BATCH_MARK), datetime.fromtimestamp(batch.created_at, UTC)
 
     def ended(self, batch_id: str) -> Ended | None:
         """Reads both result files."""
-        with failures():
+        with sdk_failures():
             batch = self._client.batches.retrieve(batch_id)
             if batch.status not in _ENDED:
                 return None
@@ -76,7 +76,7 @@ class OpenAiBatches(BatchApi):
 
     def delete(self, file: str) -> None:
         """For questions and answers."""
-        with failures():
+        with sdk_failures():
             self._client.files.delete(file)
 
 
