@@ -9,7 +9,8 @@ from schemas.written import PEOPLE
 from tasks.explore.masking import masked_parts, spans_found
 from tasks.explore.source import Section, Text
 from tasks.explore.tolerant import TolerantTables
-from tasks.release.shown_words import named_letters, verdict_words
+from tasks.generated_bench.questions import named_letters
+from tasks.judging.labels import verdict_words
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store
 from tasks.written_bench.written_items import current
