@@ -177,7 +177,7 @@ def results(
     bootstraps: BootstrapsOption = ROUNDS,
     seed: SeedOption = 0,
 ) -> None:
-    """What people say: agreement of reviewers, precision of detectors, yields, rates, agreement with the votes.
+    """Findings of people: agreement of reviewers, precision of detectors, yields, rates, agreement with the votes.
 
     Preferences become battles with --bench and --battles; items and generated need --bench.
     """

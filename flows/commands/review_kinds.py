@@ -1,4 +1,4 @@
-"""What people can be asked: the queues of each kind, with what is drawn for them."""
+"""Kinds of questions to people: the queues of each kind, with what is drawn for them."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -85,9 +85,9 @@ class Kind(NamedTuple):
     queues: tuple[str, ...]
     """Names of its queues in the table `reviews`."""
     made: Callable[[Draws], "list[ReviewQueue]"]
-    """Its queues. Raises BadInput where the store has nothing to draw from."""
+    """Queues of the kind. Raises BadInput where the store has nothing to draw from."""
     next: str
-    """What becomes of its verdicts."""
+    """Use of its verdicts, as the command prints it."""
 
 
 KINDS = {

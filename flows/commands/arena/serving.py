@@ -69,7 +69,7 @@ def ended_in_order() -> Iterator[None]:
 
 
 def hint(folder: Path) -> str:
-    """What to do with the logs, in a line."""
+    """Advice for the logs, in a line."""
     return f"curate what was logged: curate run --logs {folder} --store {folder}-store"
 
 

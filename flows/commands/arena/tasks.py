@@ -47,7 +47,7 @@ def annotator_keys(tasks: ArenaTasks) -> dict[str, str]:
 
 
 def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
-    """What the tab works on. `show` gives an image an address on the page. Raises BadInput for an empty list."""
+    """Tasks that the tab works on. `show` gives an image an address on the page. Raises BadInput for an empty list."""
     from tasks.arena.tasks_tab import Tasks
     from tasks.explore.of_store import OfStore
     from tasks.explore.source import Gone
