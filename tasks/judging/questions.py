@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,13 +15,14 @@ from schemas.errors import BadInput
 from tasks.bench.draw import HIDDEN, draw_name, drawn_prompts
 from tasks.generated_bench.kept_items import kept_items
 from tasks.storage.content_id import ID_DIGITS, combined_id, text_id
-from tasks.storage.queries.image_places import BETWEEN, image_places
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
 
 Images = tuple[tuple[str, bytes], ...]
 """(png or jpeg, encoded image without metadata), in the order of the prompt."""
+BETWEEN = "\n\n"
+"""Separator of the user's messages."""
 
 
 @dataclass(frozen=True)
@@ -170,3 +171,20 @@ def _of_release(place: dict[str, tuple[Path, int]]) -> Callable[[BenchQuestion],
 
 def _format(path: str) -> str:
     return "png" if path.endswith(".png") else "jpeg"
+
+
+def image_places(turns: Sequence[Mapping[str, Any]], images: int, numbered: bool = False) -> tuple[int, ...]:
+    """Characters of the joined user messages before each image, by the image's index in the conversation.
+
+    Empty where all images stand before the first word, or where the place of one is unknown. `numbered`: several
+    messages begin with their number, as in `(2) `. An image that is shown again counts where it is shown first.
+    """
+    asked, start = [turn for turn in turns if turn["role"] == "user"], 0
+    found: dict[int, int] = {}
+    for number, turn in enumerate(asked, 1):
+        start += len(f"({number}) ") if numbered and len(asked) > 1 else 0
+        for shown in turn.get("images") or ():
+            found.setdefault(shown["image"], start + shown["character"])
+        start += len(turn["content"]) + len(BETWEEN)
+    known = [found[index] for index in range(images) if index in found]
+    return tuple(known) if len(known) == images and any(known) else ()
