@@ -77,7 +77,7 @@ def topic_map(conversations: int = MAP_ROWS) -> dict[str, Any]:
     assert program, "install embedding-atlas elsewhere and name it in EMBEDDING_ATLAS"
     with tempfile.TemporaryDirectory() as folder:
         store = _store(Path(folder), conversations)
-        points = places.placed(OfStore(store, lambda *_: []).listing).select("x", "y", "topic", text="snippet")
+        points = places.on_map(OfStore(store, lambda *_: []).listing).select("x", "y", "topic", text="snippet")
         points.with_columns(pl.col("topic").cast(pl.String)).write_parquet(Path(folder) / "points.parquet")
         with server(_command(store.root)) as (_, link):
             ours = _opened(link, f"{link.partition('?')[0]}topics", "#map[data-ready]")

@@ -63,11 +63,11 @@ def answer(url: str, folder: str, n: int) -> tuple[int, float, float]:
     os.environ |= {"NO_PROXY": "127.0.0.1"}
     from schemas.asked_model import AskedModel
     from tasks.judging.answers import ask_models
-    from tasks.judging.questions import Bench, Question
+    from tasks.judging.questions import Bench, BenchQuestion
     from tasks.storage.tables import Store
 
     store, asked = Store.open(folder), AskedModel(name="m", vendor="openai", model="m", base_url=f"{url}/v1")
-    bench = Bench("1", [Question(f"q{place}", f"Question:\n{place}?", ()) for place in range(n)], lambda _: ())
+    bench = Bench("1", [BenchQuestion(f"q{place}", f"Question:\n{place}?", ()) for place in range(n)], lambda _: ())
     began, cpu = time.perf_counter(), time.process_time()
     while ask_models(store, bench, [asked]).failures:  # repeated runs, for what failed after all retries
         pass

@@ -15,7 +15,7 @@ from tasks.demo.steps import write_answer_files
 @flow(name="demo")
 @one_writer
 def demo(settings: Settings) -> Iterator[StageReport]:
-    """As `curate`, and what `curate judge answer` and `compare` do before the release."""
+    """Stages of `curate run`, with those of `curate judge answer` and `compare` before the release."""
     yield from until_drawn(settings)
     yield (written := write_answer_files(settings))
     if written.counts["prompts"]:

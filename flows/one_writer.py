@@ -29,8 +29,8 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.runtime.budget import one_ledger
 from tasks.runtime.progress import WATCHERS
-from tasks.storage.lock import sweep, writing
-from tasks.storage.reviews import take_in
+from tasks.storage.lock import remove_leftovers, writing
+from tasks.storage.reviews import take_in_journal
 from tasks.storage.run_record import RunRecord, latest_run_record, run_record
 from tasks.storage.storage_errors import storage_errors
 from tasks.storage.tables import Store
@@ -67,8 +67,8 @@ def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[
             tags(*flow_run.tags),
         ):
             if outermost:
-                sweep(store)
-                take_in(store)
+                remove_leftovers(store)
+                take_in_journal(store)
             with _run(store, settings) if outermost else nullcontext(), shards_by(settings):
                 return _ended(store, stage(settings))
 

@@ -35,7 +35,7 @@ def hidden_texts(store: Store) -> pl.DataFrame:
 
 
 def item_findings(store: Store, conversation_ids: pl.Series) -> pl.DataFrame:
-    """What is known of conversations as items of written benchmarks, in the order of the ids (`ITEM_COLUMNS`).
+    """Findings on conversations as items of written benchmarks, in the order of the ids (`ITEM_COLUMNS`).
 
     No columns when the store has no such items.
     """

@@ -19,7 +19,7 @@ from tasks.written_bench.steps import write_missing
 
 @flow(name="take-in-items")
 @one_writer
-def take_in_items(settings: Settings) -> Iterator[StageReport]:
+def take_in_written(settings: Settings) -> Iterator[StageReport]:
     """Read the rows of one file of items, which `logs` names, and screen what they say and show."""
     yield from ingest(settings)
     yield from screen(settings)
@@ -27,7 +27,7 @@ def take_in_items(settings: Settings) -> Iterator[StageReport]:
 
 @flow(name="decide-items")
 @one_writer
-def decide_items(settings: Settings) -> Iterator[StageReport]:
+def decide_written(settings: Settings) -> Iterator[StageReport]:
     """Decide on all items, once their findings are stored, and describe what is kept."""
     yield from decide(settings)
     yield from describe(settings)

@@ -1,4 +1,4 @@
-"""What the policy decided about each conversation and battle."""
+"""Decisions of the policy about each conversation and battle."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from schemas.row import Float32, Int32, Row
 
 
 class ItemKind(StrEnum):
-    """What a decision is about."""
+    """Subject of a decision."""
 
     CONVERSATION = "conversation"
     BATTLE = "battle"
@@ -93,7 +93,7 @@ ALL_DROPS = "dropped for any reason"
 
 
 class RuleChange(Row):
-    """What another policy would change, by the reason that drops an item (`curate decide --dry-run`)."""
+    """Change that another policy would make, by the reason that drops an item (`curate decide --dry-run`)."""
 
     item_kind: ItemKind
     """conversation or battle."""

@@ -90,7 +90,7 @@ _OF_OBJECT_STORES = {
 
 
 def why_unreadable(error: Exception) -> str:
-    """Such as `No such file or directory`, else the error's class; never the error's text, which may quote data."""
+    """A reason such as `No such file or directory`, else the error's class; never its text, which may quote data."""
     answer = getattr(error.__cause__, "response", None)  # the response of an object store
     reason = None if answer else getattr(error, "strerror", None)
     kind = type(error).__name__

@@ -8,7 +8,7 @@ from schemas.row import Int32, Row
 
 
 class Capability(Row):
-    """What a benchmark is to test: one YAML file."""
+    """Ability that a benchmark is to test: one YAML file."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")
     """Name in commands and tables."""
@@ -21,7 +21,7 @@ class Capability(Row):
 
 
 class Level(Row):
-    """What a description of one difficulty may hold."""
+    """Limits of a description of one difficulty."""
 
     objects_min: int = Field(ge=1)
     """Fewest kinds of thing."""
@@ -46,7 +46,7 @@ class Level(Row):
 
 
 class ElementType(StrEnum):
-    """What a check question is about (TIFA's types)."""
+    """Subject of a check question (TIFA's types)."""
 
     OBJECT = "object"
     HUMAN = "human"
@@ -123,7 +123,7 @@ class CheckQuestion(Row):
 
 
 class GeneratedDescription(Row):
-    """What one image is to show, in words."""
+    """Description of one image to draw, in words."""
 
     description_id: str
     """Hash of bench, aspect, level and number."""
@@ -150,7 +150,7 @@ class GeneratedDescription(Row):
 
 
 class DrawingState(StrEnum):
-    """What became of an order to an image model."""
+    """State of an order to an image model."""
 
     DRAWN = "drawn"
     """There is an image."""
@@ -256,7 +256,7 @@ class GeneratedQuestion(Row):
 
 
 class Outcome(StrEnum):
-    """What became of a description."""
+    """Outcome of a description."""
 
     ITEM = "item"
     DROPPED = "dropped"

@@ -1,4 +1,4 @@
-"""What models and people make of a benchmark made on demand: replies of its author, audits, reviews."""
+"""Results of models and people for a benchmark made on demand: replies of its author, audits, reviews."""
 
 from enum import StrEnum
 
@@ -7,7 +7,7 @@ from schemas.row import Int32, Row
 
 
 class ItemReview(Row):
-    """What one person found about one item."""
+    """Findings of one person about one item."""
 
     item_id: str
     """The item."""
@@ -193,7 +193,7 @@ class WrittenAspects(Row):
 
 
 class WrittenDescription(Row):
-    """What one image is to show."""
+    """Description of one image to draw, as its author wrote it."""
 
     description: str
     """The description; left and right are the observer's."""

@@ -1,4 +1,4 @@
-"""What a release says about the judge: whose board it is, verdicts side by side, and texts that left on request."""
+"""Tables of a release about the judge: whose board it is, verdicts side by side, and texts that left on request."""
 
 from schemas.judging import AnswerState, JudgeBias, JudgeRating, Label
 from schemas.row import Row
@@ -69,7 +69,7 @@ class ReleasedAnswer(Row):
 
 
 class ReleasedVerdict(Row):
-    """What the judge wrote; left the store on request, screened and redacted as answers are."""
+    """Texts that the judge wrote; left the store on request, screened and redacted as answers are."""
 
     verdict_id: str
     """Id of the verdict, as in the cards."""

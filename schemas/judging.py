@@ -11,7 +11,7 @@ STAND_IN = "embedded stand-in"
 
 
 class AnswerState(StrEnum):
-    """What became of one request for an answer."""
+    """State of one request for an answer."""
 
     COMPLETE = "complete"
     """The model finished its answer."""
@@ -96,7 +96,7 @@ class Verdict(Row):
 
 
 class NoVerdict(StrEnum):
-    """What a comparison without a verdict counts as."""
+    """Ways to count a comparison without a verdict."""
 
     DROP = "drop"
     TIE = "tie"
@@ -112,7 +112,7 @@ class Orders(StrEnum):
 
 
 class Resampled(StrEnum):
-    """What the bootstrap of a judge's board draws."""
+    """Units that the bootstrap of a judge's board draws."""
 
     PROMPTS = "prompts"
     """Whole prompts, with all verdicts on them."""
@@ -187,7 +187,7 @@ class JudgeRating(Row):
 
 
 class ParsedJudgements(Row):
-    """What the texts of one model's judgement file hold, and how that differs from the stored scores."""
+    """Judgements in the texts of one model's judgement file, and how they differ from the stored scores."""
 
     model: str
     """The model."""

@@ -15,7 +15,7 @@ merged or of another type, or a column that came to a table in which older parts
 
 
 class StoreLayout(Row):
-    """What a store says about itself in `tables/layout.json`."""
+    """A store's statement about itself in `tables/layout.json`."""
 
     layout: int
     """Number of the layout of its tables."""

@@ -12,7 +12,7 @@ from schemas.row import Row
 
 
 class Over(StrEnum):
-    """Which parts of a conversation a rule looks at. One part that fires is enough."""
+    """Parts of a conversation that a rule looks at. One part that fires is enough."""
 
     IMAGES = "images"
     IMAGE_TEXTS = "image_texts"
@@ -27,7 +27,7 @@ class Over(StrEnum):
 
 
 class Action(StrEnum):
-    """What happens when a rule fires."""
+    """Consequence when a rule fires."""
 
     DROP = "drop"
     REDACT = "redact"
@@ -43,7 +43,7 @@ class Scope(StrEnum):
 
 
 class OnMissing(StrEnum):
-    """What happens when the signal has not been measured."""
+    """Consequence when the signal has not been measured."""
 
     DROP = "drop"
     IGNORE = "ignore"
@@ -191,7 +191,7 @@ class Rename(Row):
 
 
 class GeneratedRule(Row):
-    """Which items of benchmarks made on demand are kept (`curate bench generate`)."""
+    """Rule that says which items of benchmarks made on demand are kept (`curate bench generate`)."""
 
     alignment_min: float = Field(default=0.8, ge=0.0, le=1.0)
     """Smallest share of an image's check questions that must be answered as described; below it another image is

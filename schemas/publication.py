@@ -1,4 +1,4 @@
-"""What becomes of releases: uploads to the Hugging Face Hub, exports in other forms, differences of two."""
+"""Uses of releases: uploads to the Hugging Face Hub, exports in other forms, differences of two."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -100,7 +100,7 @@ class Compat(StrEnum):
 
 
 class SftSelection(Row):
-    """Which conversations are exported (VisionArena sec. 5: answers of the best models)."""
+    """Choice of the conversations that are exported (VisionArena sec. 5: answers of the best models)."""
 
     models: int = Field(default=10, ge=1)
     """The best models of the overall leaderboard that have conversations."""
@@ -115,7 +115,7 @@ class SftSelection(Row):
 
 
 class ExportKind(StrEnum):
-    """What an export is."""
+    """Kind of an export."""
 
     PAGES = "static pages"
     SFT = "training data"
@@ -140,7 +140,7 @@ class Exported(Row):
 
 
 class Bump(StrEnum):
-    """Which part of the semantic version should be raised."""
+    """Part of the semantic version that should be raised."""
 
     MAJOR = "major"
     """A column was removed or changed its type: code that reads it breaks."""

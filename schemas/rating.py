@@ -15,7 +15,7 @@ class Interval(StrEnum):
 
 
 class Cluster(StrEnum):
-    """What votes may have in common, so that they are not independent."""
+    """Group that votes may have in common, so that they are not independent."""
 
     QUESTION = "question_id"
     JUDGE = "judge"

@@ -1,4 +1,4 @@
-"""What is not used: rejected lines and images, quarantine, and takedowns with what they removed."""
+"""Data that is not used: rejected lines and images, quarantine, and takedowns with what they removed."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -126,7 +126,7 @@ REQUESTS = "takedown_requests.txt"
 
 
 class TakenDownKind(StrEnum):
-    """What a tombstone is about."""
+    """Subject of a tombstone."""
 
     CONVERSATION = "conversation"
     IMAGE = "image"
@@ -154,7 +154,7 @@ class NearCopy(Row):
 
 
 class Removed(Row):
-    """What a takedown removes."""
+    """Kind of thing that a takedown removes."""
 
     rows: dict[str, int]
     """Table -> number of rows."""

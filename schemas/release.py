@@ -333,7 +333,7 @@ class Unmeasured(Row):
 
 
 class Manifest(Row):
-    """What a release contains and how it was made: enough to reproduce and to verify it."""
+    """Contents of a release and how it was made: enough to reproduce and to verify it."""
 
     version: str
     """Version of the release."""

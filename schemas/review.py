@@ -11,7 +11,7 @@ from schemas.row import Row
 
 
 class QueueName(StrEnum):
-    """What people are asked about."""
+    """Queues of items that people are asked about."""
 
     HELD = "held"
     """Whether a held conversation is released."""
@@ -35,7 +35,7 @@ class QueueName(StrEnum):
     """Which of two answers to a written item is better."""
 
 
-class Verdict(StrEnum):
+class HeldVerdict(StrEnum):
     """A reviewer's verdict on a held conversation."""
 
     RELEASE = "release"

@@ -119,7 +119,7 @@ def _inner_row(annotation: Any) -> type[BaseModel] | None:
 
 
 class Held(StrEnum):
-    """What an id column names; a list column holds several of the kind."""
+    """Kind of thing that an id column names; a list column holds several of the kind."""
 
     CONVERSATION = "conversation"
     """A conversation, a battle by its left side, or an item of a benchmark."""

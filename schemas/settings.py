@@ -50,7 +50,7 @@ class TopicSettings(Row):
 
 
 class BenchSettings(Row):
-    """Which kept prompts may be in the benchmark, how many are drawn, and the size of the hidden split."""
+    """Choice of the kept prompts that may be in the benchmark, how many are drawn, and the size of the hidden split."""
 
     size: int | None = Field(default=None, ge=0)
     """Size of the public split; by default 500, but at most a fifth of the eligible prompts, because benchmark prompts
@@ -88,7 +88,7 @@ class BenchSettings(Row):
 
 
 class EvaluateSettings(Row):
-    """Which models answer the benchmark, and which judge compares their answers (docs/judge.md)."""
+    """Models that answer the benchmark, and the judge that compares their answers (docs/judge.md)."""
 
     models: str | None = None
     """Models file (YAML), or answers made elsewhere: a file (docs/judge_calls.md) or a folder of them."""
@@ -143,7 +143,7 @@ class GenerateSettings(Row):
 
 
 class WrittenSettings(Row):
-    """What `curate bench write` writes (docs/written_bench.md)."""
+    """Settings of `curate bench write` (docs/written_bench.md)."""
 
     name: str = ""
     """Name of the benchmark; sampled is the drawn one."""

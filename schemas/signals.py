@@ -14,7 +14,7 @@ from schemas.tags import Categories, Criteria, Taxonomy
 
 
 class MeasuredOn(StrEnum):
-    """What a signal is measured on."""
+    """Kind of item that a signal is measured on."""
 
     IMAGES = "images"
     MESSAGES = "messages"
@@ -30,7 +30,7 @@ class MeasuredOn(StrEnum):
 
 
 class SignalEntry(NamedTuple):
-    """What a signal measures: one line of `BUILT_IN_SIGNALS`, or the entry of another package."""
+    """Description of a signal: one line of `BUILT_IN_SIGNALS`, or the entry of another package."""
 
     value: type[Row]
     """Columns of the stored value."""
@@ -112,7 +112,7 @@ class ImageLayout(Row):
 
 
 class Objects(Row):
-    """What is in an image."""
+    """Objects in an image."""
 
     names: list[str]
     """Names of objects, each once, the most certain first; empty when none is certain enough."""

@@ -47,7 +47,7 @@ from schemas.reject import Quarantined, Reject, Tombstone
 from schemas.review import Review
 from schemas.row import Held, Row, Table
 from schemas.signals import BUILT_IN_SIGNALS, SignalEntry, SignalKey
-from schemas.topic import FittedDocument, TopicChange, TopicMember, TopicMerge, TopicName
+from schemas.topic import FittedDocument, KeptTopicName, TopicChange, TopicMember, TopicMerge
 from schemas.written import Caption, Reference, WrittenItem
 
 _NO_IDS: dict[str, Held] = {}
@@ -93,7 +93,7 @@ TABLES: dict[str, Table] = {
     "rule_parity": Table(RuleParity, ("item_kind", "reason"), _NO_IDS, derived=True),
     "topics": Table(TopicMember, ("document_id",), _DOCUMENT),
     "topic_model": Table(FittedDocument, ("model", "document_id"), _DOCUMENT),
-    "topic_names": Table(TopicName, ("evidence",), {"document_ids": Held.CONTENT}, grown=True),
+    "topic_names": Table(KeptTopicName, ("evidence",), {"document_ids": Held.CONTENT}, grown=True),
     "topic_tree": Table(TopicMerge, ("node",), _NO_IDS),
     "topic_changes": Table(TopicChange, ("old_topic", "new_topic"), _NO_IDS),
     "bench": Table(BenchItem, ("document_id",), {"conversation_id": Held.CONVERSATION}, {"document_id": Held.CONTENT}),

@@ -11,7 +11,7 @@ from schemas.row import Row
 
 
 class Sees(StrEnum):
-    """What the tagger is shown, as in the paper's best taggers (VisionArena sec. 4.1)."""
+    """Parts of a conversation that the tagger is shown, as in the paper's best taggers (VisionArena sec. 4.1)."""
 
     PROMPT = "prompt"
     IMAGES = "images"
@@ -27,7 +27,7 @@ FromBoth = Annotated[bool | None, Sees.BOTH]
 
 
 class Categories(Row):
-    """What a prompt with its images asks for (VisionArena sec. 4.1). Null: undecided."""
+    """Categories of what a prompt with its images asks for (VisionArena sec. 4.1). Null: undecided."""
 
     captioning: FromPrompt
     """Asks to describe the image as a whole."""
@@ -50,7 +50,7 @@ TAGS = tuple(Categories.model_fields)
 
 
 def sees(tag: str) -> Sees:
-    """What the tagger is shown for a tag."""
+    """Parts that the tagger is shown for a tag."""
     return next(mark for mark in Categories.model_fields[tag].metadata if isinstance(mark, Sees))
 
 

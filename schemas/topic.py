@@ -41,7 +41,7 @@ class FittedDocument(Row):
     """Hash of its vector, 16 hex digits."""
 
 
-class TopicName(Row):
+class KeptTopicName(Row):
     """A topic name from a provider, kept so that the provider is not called again for the same evidence."""
 
     evidence: str

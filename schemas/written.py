@@ -18,7 +18,7 @@ VALIDATION_SHARE = 0.2
 
 
 class Split(StrEnum):
-    """What of an item may leave the store. Instruction and images always may."""
+    """Part of an item that may leave the store. Instruction and images always may."""
 
     VALIDATION = "validation"
     """Its captions and its reference may be released."""
@@ -66,7 +66,7 @@ class WrittenItem(Row):
 
 
 class Caption(Row):
-    """What a reader without the image needs to follow the instruction: one image of one item."""
+    """Text that a reader without the image needs to follow the instruction: one image of one item."""
 
     item_id: str
     """The conversation of the item."""
@@ -108,7 +108,7 @@ class Reference(Row):
 
 
 class ItemCheck(Row):
-    """What one person found about one item."""
+    """Findings of one person about one written item."""
 
     item_id: str
     """The conversation of the item."""

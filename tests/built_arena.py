@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
-from tasks.arena.conversations import Conversation, Mode
+from tasks.arena.conversations import ArenaConversation, Mode
 from tasks.arena.rounds import Arena, Visit
 from tasks.ingest.csam_flags import line_is_flagged
 from tasks.ingest.log_line import Place as LogPlace
@@ -49,7 +49,7 @@ class Built:
     async def say(self, text="What is this?", pictures=(), conversation=None, mode=Mode.BATTLE, chosen=(), visit=VISIT):
         return await self.arena.say(conversation, mode, chosen, text, lambda: list(pictures), visit)
 
-    async def finished(self, conversation: Conversation) -> int:
+    async def finished(self, conversation: ArenaConversation) -> int:
         """Waits for the answers; returns the number of updates."""
         return len([None async for _ in self.arena.updates(conversation)])
 

@@ -74,7 +74,7 @@ def release(settings: Settings, compat: CompatOption = None) -> None:
 
 
 def _print_changes(settings: Settings, as_json: bool) -> None:
-    """What the policy would change, by rule; one JSON object a line with `as_json`."""
+    """Print the changes that the policy would make, by rule; one JSON object a line with `as_json`."""
     from flows.products import item_findings
     from tasks.policy.differences import dry_run
     from tasks.policy.policy_file import load_policy
@@ -120,7 +120,7 @@ def _flow(module: str, name: str) -> Callable[[], Any]:
 
 
 def export_released(settings: Settings, reports: Sequence[StageReport], compat: Compat | None) -> None:
-    """Also write the new release with the columns of a published dataset.
+    """Write the new release also with the columns of a published dataset.
 
     The store is locked, so that no takedown happens between reading and writing.
     """

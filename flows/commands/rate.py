@@ -81,7 +81,7 @@ def rate(
 
 @dataclass(frozen=True)
 class _View:
-    """What to print: rows of `table`, or their agreement with a board."""
+    """Table to print: rows of `table`, or their agreement with a board."""
 
     table: str = "ratings"
     slices: tuple[str, ...] = ()

@@ -141,11 +141,11 @@ def take_sheets(
     from tasks.review.routes import reviewer_name
     from tasks.review.sheets import read_sheets
     from tasks.storage.lock import writing
-    from tasks.storage.reviews import add_reviews, take_in
+    from tasks.storage.reviews import add_reviews, take_in_journal
 
     queues = queues_of([kind], wanted)
     with writing(wanted.store) as store:
-        take_in(store)
+        take_in_journal(store)
         filled = read_sheets(store, queues, files, reviewer_name(reviewer), datetime.now(UTC))
         given, left_out = qualified(filled.reviews, known, qualified_min) if known else (filled.reviews, 0)
         add_reviews(store, given)
@@ -177,7 +177,7 @@ def results(
     bootstraps: BootstrapsOption = ROUNDS,
     seed: SeedOption = 0,
 ) -> None:
-    """What people say: agreement of reviewers, precision of detectors, yields, rates, agreement with the votes.
+    """Findings of people: agreement of reviewers, precision of detectors, yields, rates, agreement with the votes.
 
     Preferences become battles with --bench and --battles; items and generated need --bench.
     """

@@ -1,4 +1,4 @@
-"""What people can be asked: the queues of each kind, with what is drawn for them."""
+"""Kinds of questions to people: the queues of each kind, with what is drawn for them."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tasks.judging.agreement.stored import Stored
-    from tasks.review.preferences import AnswerPair
+    from tasks.review.preferences import ItemAnswers
     from tasks.review.review_queue import ReviewQueue
     from tasks.review.session import Figures
     from tasks.storage.tables import Store
@@ -72,7 +72,7 @@ def _preferences(wanted: Draws) -> "list[ReviewQueue]":
     if not bench:
         raise BadInput("preferences need a written benchmark; give --bench NAME, in a tasks file `bench`")
 
-    def every(store: "Store") -> "tuple[list[AnswerPair], Stored]":
+    def every(store: "Store") -> "tuple[list[ItemAnswers], Stored]":
         return tuples_of(store, bench, wanted.hidden)
 
     every(Store.existing(wanted.store))
@@ -85,9 +85,9 @@ class Kind(NamedTuple):
     queues: tuple[str, ...]
     """Names of its queues in the table `reviews`."""
     made: Callable[[Draws], "list[ReviewQueue]"]
-    """Its queues. Raises BadInput where the store has nothing to draw from."""
+    """Queues of the kind. Raises BadInput where the store has nothing to draw from."""
     next: str
-    """What becomes of its verdicts."""
+    """Use of its verdicts, as the command prints it."""
 
 
 KINDS = {
@@ -146,7 +146,7 @@ def _ids_of_slice(settings: Settings, name: str) -> "pl.DataFrame":
     return rows.filter(masks[name]).select("question_id")
 
 
-def tuples_of(store: "Store", bench: str, hidden: bool) -> "tuple[list[AnswerPair], Stored]":
+def tuples_of(store: "Store", bench: str, hidden: bool) -> "tuple[list[ItemAnswers], Stored]":
     """Every two answers to the items of a written benchmark, and their texts. Raises BadInput when there are none."""
     from tasks.judging.agreement.stored import stored
     from tasks.review.preferences import answer_pairs

@@ -15,8 +15,8 @@ from tasks.providers import PROVIDERS, Providers
 from tasks.review.tags import reviewed_tags
 from tasks.runtime.timing import Measured
 from tasks.signals.documents import Documents
-from tasks.signals.loose_files import read_documents, read_labels
-from tasks.signals.tag_evaluation import Labels, Spoken, drawn, labels_of, spoken_in_store, spoken_of
+from tasks.signals.loose_files import read_documents, read_tag_labels
+from tasks.signals.tag_evaluation import Labels, Spoken, drawn, labels_of_signal, spoken_in_store, spoken_of
 from tasks.storage.lock import writing
 from tasks.storage.queries.released import conversations_as_released
 from tasks.storage.tables import Store
@@ -48,7 +48,7 @@ def both_sides(
     if store and items:
         raise BadInput("give --store or --documents, not both")
     from_files = {
-        name: read_labels(Path(name), labels_of(signal), signal == "taxonomy")
+        name: read_tag_labels(Path(name), labels_of_signal(signal), signal == "taxonomy")
         for name in (tagger, reference)
         if Path(name).suffix in _FILES
     }

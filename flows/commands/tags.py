@@ -62,11 +62,11 @@ def evaluate(
     """
     from flows.commands.tag_sources import both_sides
     from tasks.runtime.budget import one_ledger
-    from tasks.signals.tag_evaluation import agreements, disagreements, labels_of
+    from tasks.signals.tag_evaluation import agreements, disagreements, labels_of_signal
 
     with one_ledger(settings.budget_usd, settings.prices):
         sides = both_sides(tagger, reference, signal, documents, sample, settings, datetime.now(UTC))
-    tags = [tag for tag in labels_of(signal) if any(tag in said for said in sides.reference.values())]
+    tags = [tag for tag in labels_of_signal(signal) if any(tag in said for said in sides.reference.values())]
     rows = agreements(sides.tagger, sides.reference, tags, seed=settings.seed)
     if not any(row.items for row in rows):
         raise BadInput(f"{tagger!r} and {reference!r} have no decided item in common; compare their ids")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from tasks.arena.conversations import Answer, Conversation, Side, chat_record
+from tasks.arena.conversations import ArenaConversation, Side, StreamedAnswer, chat_record
 from tasks.arena.logs import LogFolder, LogsUnwritable
 from tasks.arena.pool import Pool
 from tasks.providers.capabilities import ChatMessage, StreamingModel
@@ -23,7 +23,7 @@ SURROGATES = re.compile("[\ud800-\udfff]")
 
 @dataclass
 class Counts:
-    """What happened since the start, without persons."""
+    """Events since the start, without persons."""
 
     messages: int = 0
     answers: int = 0
@@ -59,7 +59,7 @@ class Answers:
         """How many answers have not ended."""
         return sum(not writer.done() for each in self._rounds.values() for writer in each.writers)
 
-    def start(self, conversation: Conversation, answers: Sequence[Answer], user: str) -> None:
+    def start(self, conversation: ArenaConversation, answers: Sequence[StreamedAnswer], user: str) -> None:
         """Ask every side; each answer takes the place of the last one to the same prompt. `user` is for the log."""
         current = self._rounds[conversation.sides[0].conv_id] = _Round()
         for side, answer in zip(conversation.sides, answers, strict=True):
@@ -69,7 +69,9 @@ class Answers:
             writer = asyncio.create_task(self._finish(conversation, side, reader, user, current.changed))
             current.writers.append(writer)
 
-    async def _read(self, messages: Sequence[ChatMessage], side: Side, answer: Answer, changed: asyncio.Event) -> None:
+    async def _read(
+        self, messages: Sequence[ChatMessage], side: Side, answer: StreamedAnswer, changed: asyncio.Event
+    ) -> None:
         answer.started = time.time()
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
             async for piece in self._asked[side.model.name].stream(messages):
@@ -80,7 +82,7 @@ class Answers:
                     return
 
     async def _finish(
-        self, conversation: Conversation, side: Side, reader: asyncio.Task[None], user: str, changed: asyncio.Event
+        self, conversation: ArenaConversation, side: Side, reader: asyncio.Task[None], user: str, changed: asyncio.Event
     ) -> None:
         """Wait until an answer has come or was stopped, and log it."""
         await asyncio.wait([reader])
@@ -91,7 +93,7 @@ class Answers:
             answer.done = True
             changed.set()
 
-    async def _log(self, conversation: Conversation, side: Side, reader: asyncio.Task[None], user: str) -> None:
+    async def _log(self, conversation: ArenaConversation, side: Side, reader: asyncio.Task[None], user: str) -> None:
         answer = side.answers[-1]
         answer.finished = time.time()
         answer.stopped = answer.stopped or reader.cancelled()
@@ -117,7 +119,7 @@ class Answers:
             except LogsUnwritable:
                 answer.failed = True
 
-    async def updates(self, conversation: Conversation) -> AsyncIterator[None]:
+    async def updates(self, conversation: ArenaConversation) -> AsyncIterator[None]:
         """Yields when answers have changed, at most four times a second, and a last time when all have ended."""
         current = self._rounds[conversation.sides[0].conv_id]
         while not all(writer.done() for writer in current.writers):
@@ -128,7 +130,7 @@ class Answers:
             await asyncio.wait(current.writers, timeout=max(0.0, since + UPDATE_SECONDS - time.monotonic()))
         yield
 
-    async def stop(self, conversation: Conversation) -> None:
+    async def stop(self, conversation: ArenaConversation) -> None:
         """End the answers that are coming; what has come is logged."""
         current = self._rounds.get(conversation.sides[0].conv_id, _Round())
         for reader in current.readers:
@@ -136,7 +138,7 @@ class Answers:
         if current.writers:
             await asyncio.wait(current.writers)
 
-    def close(self, conversation: Conversation) -> None:
+    def close(self, conversation: ArenaConversation) -> None:
         """Forget a conversation that its visitor has left; what has come of its answers is logged."""
         current = self._rounds.pop(conversation.sides[0].conv_id, None)
         for reader in current.readers if current else ():

@@ -23,7 +23,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
 from tasks.arena.conversations import Picture
-from tasks.arena.entrance import UPLOAD_BYTES_MAX, browser_token, fingerprint
+from tasks.arena.entrance import UPLOAD_BYTES_MAX, browser_token, cookie_hash
 from tasks.arena.events import COOKIE
 from tasks.arena.logs import IMAGES
 from tasks.arena.page import CSS
@@ -115,7 +115,7 @@ def make_app(arena: Arena, blocks: gr.Blocks, uploads: Uploads, pictures: Pictur
 
     @app.get("/gradio_api/file={path:path}")
     def own_upload(path: str, request: Request) -> Response:
-        content = uploads.content(path, fingerprint(request.cookies.get(COOKIE, "")))
+        content = uploads.content(path, cookie_hash(request.cookies.get(COOKIE, "")))
         return Response(content, 200 if content else 404, {"cache-control": "no-store"}, "image/png")
 
     @app.post("/gradio_api/upload")
@@ -123,7 +123,7 @@ def make_app(arena: Arena, blocks: gr.Blocks, uploads: Uploads, pictures: Pictur
         length = request.headers.get("content-length", "")
         if not length.isdecimal() or int(length) > images_max * UPLOAD_BYTES_MAX + _FORM_BYTES_MAX:
             return JSONResponse({"error": "too large"}, 413)
-        owner = fingerprint(request.cookies.get(COOKIE, ""))
+        owner = cookie_hash(request.cookies.get(COOKIE, ""))
         if not owner:
             return JSONResponse({"error": "open the page first"}, 403)
         address = arena.visitors.address(request.client.host if request.client else "", request.headers)
@@ -235,7 +235,7 @@ class _Answer:
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         """Pass on a part of the response."""
-        await self._streams.before(self._scope["path"], fingerprint(self._token), message)
+        await self._streams.before(self._scope["path"], cookie_hash(self._token), message)
         if message["type"] == "http.response.start":
             self._start = message
             message["headers"] = [*message.get("headers", []), *self._headers()]

@@ -23,7 +23,7 @@ _COLUMNS = ["slice", "rank", "model", "rating", "ci95_low", "ci95_high", "battle
 
 
 class Board(Protocol):
-    """What the tab shows."""
+    """The board that the tab shows."""
 
     about: str = ""
 
@@ -71,7 +71,7 @@ class LiveBoard(Board):
         )
 
     def slices(self) -> list[str]:
-        """Those that have votes."""
+        """Names of the slices that have votes."""
         return [name for name, chosen in _SLICES.items() if any(map(chosen, self._cast))]
 
     def rows(self, name: str) -> list[list[Any]]:

@@ -17,7 +17,7 @@ ROLES = ("user", "assistant")
 TEMPLATE = "arena"
 TURNS_MAX = 50
 CHARACTERS_MAX = 12_000
-"""Of one message."""
+"""Characters of one message."""
 
 
 class Mode(StrEnum):
@@ -36,7 +36,7 @@ class Picture:
     """An image that passed the admission."""
 
     name: str
-    """As the log names it: MD5 of the RGBA pixels."""
+    """Name in the log: MD5 of the RGBA pixels."""
     png: bytes = field(repr=False)
     """PNG of these pixels, without metadata."""
     token: str
@@ -44,11 +44,11 @@ class Picture:
     preset: str | None = None
     """Path in the collection of example images; None for an upload."""
     checked: dict[str, Any] = field(default_factory=dict)
-    """What the admission measured."""
+    """Measurements of the admission."""
 
 
 @dataclass(frozen=True)
-class Prompt:
+class VisitorPrompt:
     """A message of the visitor."""
 
     text: str
@@ -56,7 +56,7 @@ class Prompt:
 
 
 @dataclass
-class Answer:
+class StreamedAnswer:
     """A model's answer, as far as it has come."""
 
     text: str = ""
@@ -77,7 +77,7 @@ class Side:
 
     model: ArenaModel
     conv_id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[StreamedAnswer] = field(default_factory=list)
     logged: bool = False
     """Whether a line of the log holds it."""
 
@@ -88,14 +88,14 @@ class Side:
 
 
 @dataclass
-class Conversation:
+class ArenaConversation:
     """One round: prompts, and a side for each model."""
 
     mode: Mode
     sides: list[Side]
     owner: str
     """Token of the browser that opened it."""
-    prompts: list[Prompt] = field(default_factory=list)
+    prompts: list[VisitorPrompt] = field(default_factory=list)
     moderation: list[str] | None = None
     """Categories of the texts before the last answers that the admission let pass; None without such texts."""
     voted: dict[tuple[str, int, int], RecordType] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class Conversation:
         return begun and (kind, *self.state) not in self.voted
 
     def messages(self, side: Side) -> list[ChatMessage]:
-        """What is sent to a side's model for its next answer."""
+        """Messages that are sent to a side's model for its next answer."""
         said = [ChatMessage("system", side.model.system)] if side.model.system else []
         for number, prompt in enumerate(self.prompts):
             images = tuple(("png", picture.png) for picture in prompt.pictures)
@@ -179,7 +179,7 @@ class Conversation:
         }
 
 
-def chat_record(conversation: Conversation, side: Side, user: str, about: dict[str, Any]) -> dict[str, Any]:
+def chat_record(conversation: ArenaConversation, side: Side, user: str, about: dict[str, Any]) -> dict[str, Any]:
     """The line of one answer."""
     answer = side.answers[-1]
     model = side.model
@@ -212,7 +212,7 @@ def chat_record(conversation: Conversation, side: Side, user: str, about: dict[s
 
 
 def vote_record(
-    conversation: Conversation, kind: RecordType, now: float, user: str, about: dict[str, Any], reason: str = ""
+    conversation: ArenaConversation, kind: RecordType, now: float, user: str, about: dict[str, Any], reason: str = ""
 ) -> dict[str, Any]:
     """The line of a vote, of feedback in direct chat, or of a shared conversation."""
     record: dict[str, Any] = {"tstamp": round(now, 4), "type": kind.value}
@@ -231,7 +231,7 @@ def vote_record(
     return record | {"arena": {**about, "mode": conversation.mode.value}}
 
 
-def flagged_record(conversation: Conversation, side: Side, name: str, now: float, user: str) -> dict[str, Any]:
+def flagged_record(conversation: ArenaConversation, side: Side, name: str, now: float, user: str) -> dict[str, Any]:
     """The line of an upload that is on a list of known images; it goes to the file of flagged conversations."""
     state = conversation.state_of(side, flagged=True)
     state["messages"] += [[ROLES[0], ["", [name]]], [ROLES[1], None]]

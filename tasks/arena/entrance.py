@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 from schemas.errors import BadInput, why_unreadable
 from tasks.arena.conversations import Picture
 from tasks.images.decode import DecodedImage, ImageRejected, open_image
-from tasks.images.served import served, served_name
+from tasks.images.served import as_served, served_name
 from tasks.providers.capabilities import Failed, ImageModerator, Moderator, NsfwClassifier
 from tasks.storage.keyed_ids import given_key, keyed_address
 
@@ -39,7 +39,7 @@ class Refused(Exception):
     """A message that is not taken; the text tells the visitor why."""
 
 
-class Ended(Refused):
+class ConversationEnded(Refused):
     """A message with an image that is on a list of known images, which has ended its conversation."""
 
 
@@ -87,7 +87,7 @@ class Admission:
             raise KnownImage(hashlib.md5(content, usedforsecurity=False).hexdigest(), content)
         try:
             decoded = open_image(content)
-            kept = served(decoded.pil)
+            kept = as_served(decoded.pil)
         except ImageRejected as rejected:
             raise Refused(TOO_LARGE if "too_large" in str(rejected.reason) else UNREADABLE) from None
         except ValueError:  # so narrow that nothing would be left of its shorter side
@@ -100,7 +100,7 @@ class Admission:
         return Picture(name, sink.getvalue(), secrets.token_urlsafe(18), preset, self._checked(decoded))
 
     def _checked(self, decoded: DecodedImage) -> dict[str, object]:
-        """What was measured. Raises Refused."""
+        """Measurements of an image that passes. Raises Refused."""
         probability = _value(lambda: self.nsfw.nsfw_probabilities([decoded]))
         if not 0 <= probability <= 1:  # such as NaN, which is neither below nor above a threshold
             raise Refused(UNAVAILABLE)
@@ -116,7 +116,7 @@ class Admission:
         }
 
     def check_texts(self, texts: Sequence[str]) -> list[str] | None:
-        """What the moderation flags in texts that pass; None without texts, as nothing was measured.
+        """Categories that the moderation flags in texts that pass; None without texts, as nothing was measured.
 
         Raises Refused when one of the texts has a category that the policy names, or could not be checked.
         """
@@ -171,7 +171,7 @@ class Visitors:
         self._asked: dict[str, deque[float]] = {}
 
     def logged(self, address: str) -> str:
-        """What the log has as `ip`: a keyed hash, or the address where the operator wants it."""
+        """Value of `ip` in the log: a keyed hash, or the address where the operator wants it."""
         return address if self._raw else keyed_address(self._key, address)
 
     def address(self, client: str, headers: Mapping[str, str]) -> str:
@@ -223,6 +223,6 @@ def browser_token() -> str:
     return secrets.token_urlsafe(24)
 
 
-def fingerprint(token: str) -> str:
-    """What a conversation keeps of its browser's cookie; empty without one."""
+def cookie_hash(token: str) -> str:
+    """The part that a conversation keeps of its browser's cookie; empty without one."""
     return token and hashlib.sha256(token.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What happens in a tab of the page: messages, answers as they come, votes, and what the browser is then sent.
+"""Events in a tab of the page: messages, answers as they come, votes, and what the browser is then sent.
 
 Nothing here decides anything: `rounds.Arena` does.
 """
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from schemas.conversation import RecordType
-from tasks.arena.conversations import Conversation, Mode, Picture
-from tasks.arena.entrance import Ended, Refused, fingerprint
+from tasks.arena.conversations import ArenaConversation, Mode, Picture
+from tasks.arena.entrance import ConversationEnded, Refused, cookie_hash
 from tasks.arena.look import chat_messages, label, status
 from tasks.arena.rounds import Arena, Visit
 from tasks.arena.uploads import Uploads
@@ -20,11 +20,11 @@ COOKIE = "arena_browser"
 Updates = dict[Any, Any]
 
 
-class Talk:
+class VisitorTab:
     """One visitor's tab: its conversation, and the example image that waits for the next message."""
 
     def __init__(self) -> None:
-        self.conversation: Conversation | None = None
+        self.conversation: ArenaConversation | None = None
         self.waiting: Picture | None = None
         self.sent: dict[tuple[int, str], object] = {}
         """(component, property) -> what the browser has; properties as the page begins with are not in it."""
@@ -80,10 +80,10 @@ class Page:
         """Who sent an event; without the cookie, a visit that owns nothing."""
         token = request.cookies.get(COOKIE, "")
         client = request.client.host if request.client else ""
-        return Visit(fingerprint(token), self._arena.visitors.address(client, request.headers), accepted)
+        return Visit(cookie_hash(token), self._arena.visitors.address(client, request.headers), accepted)
 
     async def say(
-        self, parts: Parts, message: Mapping[str, Any], talk: Talk, visit: Visit, chosen: Sequence[str]
+        self, parts: Parts, message: Mapping[str, Any], talk: VisitorTab, visit: Visit, chosen: Sequence[str]
     ) -> AsyncIterator[Updates]:
         """Take the message in the box, then show the answers as they come."""
         try:
@@ -96,7 +96,7 @@ class Page:
             text = str(message.get("text") or "")
             opened = await self._arena.say(talk.conversation, parts.mode, chosen, text, pictures, visit)
         except Refused as refused:
-            if isinstance(refused, Ended):
+            if isinstance(refused, ConversationEnded):
                 self._uploads.discard(paths, visit.owner)
             yield _refused(parts, talk, visit, refused)
             return
@@ -104,11 +104,11 @@ class Page:
         talk.conversation, talk.waiting = opened, None
         for picture in opened.prompts[-1].pictures:
             self._show(picture)
-        yield view(parts, talk) | {parts.box: {"text": "", "files": []}}
+        yield tab_view(parts, talk) | {parts.box: {"text": "", "files": []}}
         async for each in self._answers(parts, talk, opened):
             yield each
 
-    async def regenerate(self, parts: Parts, talk: Talk, request: gr.Request) -> AsyncIterator[Updates]:
+    async def regenerate(self, parts: Parts, talk: VisitorTab, request: gr.Request) -> AsyncIterator[Updates]:
         """Show new answers of every side."""
         if talk.conversation is None:
             return
@@ -121,31 +121,31 @@ class Page:
         async for each in self._answers(parts, talk, talk.conversation):
             yield each
 
-    async def _answers(self, parts: Parts, talk: Talk, opened: Conversation) -> AsyncIterator[Updates]:
+    async def _answers(self, parts: Parts, talk: VisitorTab, opened: ArenaConversation) -> AsyncIterator[Updates]:
         buttons = None
         async for _ in self._arena.updates(opened):
             if talk.conversation is not opened:  # a new round was begun meanwhile
                 return
             state = (opened.may_vote(), opened.answering, opened.revealed)
-            yield windows(parts, talk) if state == buttons else view(parts, talk)
+            yield window_contents(parts, talk) if state == buttons else tab_view(parts, talk)
             buttons = state
 
     async def vote(
-        self, parts: Parts, kind: RecordType, talk: Talk, chips: Sequence[str], words: str, request: gr.Request
+        self, parts: Parts, kind: RecordType, talk: VisitorTab, chips: Sequence[str], words: str, request: gr.Request
     ) -> Updates:
         """Cast a vote with the reasons that were chosen and written."""
         if talk.conversation is None:
-            return view(parts, talk)
+            return tab_view(parts, talk)
         reason = ": ".join(part for part in (", ".join(chips or []), (words or "").strip()) if part)
         visit = self.visit(request)
         try:
             await self._arena.vote(talk.conversation, kind, reason, visit)
         except Refused as refused:
             return _refused(parts, talk, visit, refused)
-        return view(parts, talk) | {parts.chips: [], parts.words: ""}
+        return tab_view(parts, talk) | {parts.chips: [], parts.words: ""}
 
     async def act(
-        self, parts: Parts, what: Callable[[Conversation, Visit], Any], talk: Talk, request: gr.Request
+        self, parts: Parts, what: Callable[[ArenaConversation, Visit], Any], talk: VisitorTab, request: gr.Request
     ) -> Updates:
         """Stop, share or forget."""
         visit = self.visit(request)
@@ -154,9 +154,9 @@ class Page:
                 await what(talk.conversation, visit)
         except Refused as refused:
             return _refused(parts, talk, visit, refused)
-        return view(parts, talk)
+        return tab_view(parts, talk)
 
-    async def new(self, parts: Parts, talk: Talk, request: gr.Request) -> Updates:
+    async def new(self, parts: Parts, talk: VisitorTab, request: gr.Request) -> Updates:
         """Begin a new round."""
         before, waiting = talk.conversation, talk.waiting
         talk.conversation = talk.waiting = None  # at once: the next message may come while answers end
@@ -168,9 +168,9 @@ class Page:
                 talk.conversation, talk.waiting = before, waiting
                 return _refused(parts, talk, visit, refused)
             self._arena.close(before)
-        return view(parts, talk)
+        return tab_view(parts, talk)
 
-    async def example(self, parts: Parts, talk: Talk) -> Updates:
+    async def example(self, parts: Parts, talk: VisitorTab) -> Updates:
         """Put a random example image beside the next message."""
         if self._example is None:
             return {}
@@ -182,8 +182,8 @@ class Page:
         return _waiting(parts, talk)
 
 
-def windows(parts: Parts, talk: Talk) -> Updates:
-    """What the windows show, without their labels."""
+def window_contents(parts: Parts, talk: VisitorTab) -> Updates:
+    """Contents of the windows, without their labels."""
     conversation = talk.conversation
     if conversation is None:
         return {window: [] for window in parts.windows}
@@ -192,9 +192,9 @@ def windows(parts: Parts, talk: Talk) -> Updates:
     }
 
 
-def _labelled(parts: Parts, talk: Talk) -> Updates:
-    """What the windows show, with the names that may be shown."""
-    shown = windows(parts, talk)
+def _labelled(parts: Parts, talk: VisitorTab) -> Updates:
+    """Contents of the windows, with the names that may be shown."""
+    shown = window_contents(parts, talk)
     for place, window in enumerate(parts.windows):
         name = label(talk.conversation, parts.mode, place)
         if talk.change(window, "label", name, label(None, parts.mode, place)):
@@ -202,8 +202,8 @@ def _labelled(parts: Parts, talk: Talk) -> Updates:
     return shown
 
 
-def view(parts: Parts, talk: Talk, notice: str | None = None) -> Updates:
-    """What the whole tab shows."""
+def tab_view(parts: Parts, talk: VisitorTab, notice: str | None = None) -> Updates:
+    """Contents of the whole tab."""
     conversation = talk.conversation
     voting = conversation is not None and conversation.may_vote()
     finished = conversation is not None and bool(conversation.prompts) and not conversation.answering
@@ -228,14 +228,14 @@ def view(parts: Parts, talk: Talk, notice: str | None = None) -> Updates:
     }
 
 
-def _refused(parts: Parts, talk: Talk, visit: Visit, refused: Refused) -> Updates:
+def _refused(parts: Parts, talk: VisitorTab, visit: Visit, refused: Refused) -> Updates:
     """The reason; to another browser than the one that opened the conversation, nothing else."""
     if talk.conversation is not None and talk.conversation.owner != visit.owner:
         return {parts.notice: str(refused)}
-    return view(parts, talk, str(refused))
+    return tab_view(parts, talk, str(refused))
 
 
-def _waiting(parts: Parts, talk: Talk) -> Updates:
+def _waiting(parts: Parts, talk: VisitorTab) -> Updates:
     found = talk.waiting
     html = f'<img src="pictures/{found.token}.png" alt="example image">' if found else ""
     changed = talk.change(parts.waiting, "value", html, "")

@@ -206,7 +206,7 @@ class Cast(NamedTuple):
 
     @property
     def winner(self) -> str:
-        """As in the table of battles."""
+        """The winner, as in the table of battles."""
         return _WINNERS[self.vote].value
 
 

@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 from schemas.conversation import RecordType
-from tasks.arena.conversations import Conversation, Mode, Side
+from tasks.arena.conversations import ArenaConversation, Mode, Side
 from tasks.arena.names import names_of, without_names
 
 _JOINER = "\u2060"
@@ -66,8 +66,8 @@ SAID = {
 }
 
 
-def chat_messages(conversation: Conversation, side: Side) -> list[dict[str, Any]]:
-    """What a side's window shows, in Gradio's form: Markdown without HTML of the prompts or the answers."""
+def chat_messages(conversation: ArenaConversation, side: Side) -> list[dict[str, Any]]:
+    """Contents of a side's window, in Gradio's form: Markdown without HTML of the prompts or the answers."""
     names = names_of([] if conversation.named else [each.model for each in conversation.sides])
     shown: list[dict[str, Any]] = []
     for number, prompt in enumerate(conversation.prompts):
@@ -81,7 +81,7 @@ def chat_messages(conversation: Conversation, side: Side) -> list[dict[str, Any]
     return shown
 
 
-def label(conversation: Conversation | None, mode: Mode, place: int, chosen: str = "") -> str:
+def label(conversation: ArenaConversation | None, mode: Mode, place: int, chosen: str = "") -> str:
     """The heading of a side's window."""
     if conversation is not None and conversation.named:
         name = conversation.sides[place].model.name
@@ -91,7 +91,7 @@ def label(conversation: Conversation | None, mode: Mode, place: int, chosen: str
     return f"{letter}: {name}" if name else letter
 
 
-def status(conversation: Conversation | None) -> str:
+def status(conversation: ArenaConversation | None) -> str:
     """One line below the windows."""
     if conversation is None:
         return ""

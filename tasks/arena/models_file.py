@@ -20,7 +20,7 @@ _HINTS = {
 }
 
 
-def read_models(path: Path) -> list[ArenaModel]:
+def read_arena_models(path: Path) -> list[ArenaModel]:
     """The models of a file, checked to make battles. Raises BadInput for the first error, without secret values."""
     where = f"models file {str(path)!r}"
     models = read_models_list(path, ArenaModel, "docs/arena.md", _HINTS)
@@ -41,7 +41,7 @@ def _check_battles(models: Sequence[ArenaModel], where: str) -> None:
         )
 
 
-def check_keys(models: Sequence[ArenaModel]) -> None:
+def check_arena_keys(models: Sequence[ArenaModel]) -> None:
     """Raises MissingProvider for the first model whose key is not set; the variable's name may be a pasted key."""
     for model in models:
         if model.key and not os.environ.get(model.key):
@@ -56,8 +56,8 @@ _CHARACTERS_A_TOKEN = 4
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What came of one question."""
+class ModelCheck:
+    """Outcome of one question."""
 
     name: str
     answered: bool
@@ -66,13 +66,13 @@ class Asked:
 
 async def asked_once(
     models: Sequence[ArenaModel], connect: Callable[[ArenaModel], StreamingModel], prices: Prices | None = None
-) -> list[Asked]:
+) -> list[ModelCheck]:
     """One question to each model, all at once."""
     known = prices or load_prices(None)
     return list(await asyncio.gather(*(_asked(model, connect(model), known) for model in models)))
 
 
-async def _asked(model: ArenaModel, stream: StreamingModel, prices: Prices) -> Asked:
+async def _asked(model: ArenaModel, stream: StreamingModel, prices: Prices) -> ModelCheck:
     began, first, text = time.monotonic(), None, ""
     try:
         async with asyncio.timeout(_SECONDS_MAX):
@@ -80,11 +80,11 @@ async def _asked(model: ArenaModel, stream: StreamingModel, prices: Prices) -> A
                 first = first or time.monotonic() - began
                 text += piece
     except Exception as error:  # servers fail in any way; the text may quote a key
-        return Asked(model.name, False, f"{model.name}: no answer ({type(error).__name__})")
+        return ModelCheck(model.name, False, f"{model.name}: no answer ({type(error).__name__})")
     if first is None:
-        return Asked(model.name, False, f"{model.name}: an empty answer")
+        return ModelCheck(model.name, False, f"{model.name}: an empty answer")
     took = f"first word after {first:.2f} s, whole answer after {time.monotonic() - began:.2f} s"
-    return Asked(model.name, True, f"{model.name}: {took}, {_cost(model, text, prices)}")
+    return ModelCheck(model.name, True, f"{model.name}: {took}, {_cost(model, text, prices)}")
 
 
 def _cost(model: ArenaModel, text: str, prices: Prices) -> str:

@@ -33,7 +33,7 @@ _LOOSE_CHARACTERS_MIN = 4
 
 
 def names_of(models: Iterable[ArenaModel]) -> frozenset[str]:
-    """What models are called: in logs, by their servers, and the last part of a path."""
+    """Names of models: in logs, by their servers, and the last part of a path."""
     called = {name for model in models for name in (model.name, model.asked_as)}
     called |= {name.rstrip("/").rpartition("/")[2] for name in called}
     return frozenset(name for name in called if len(_letters(_decoded(name)[0])) >= _CHARACTERS_MIN)

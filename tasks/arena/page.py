@@ -8,8 +8,8 @@ import gradio as gr
 
 from schemas.conversation import RecordType
 from tasks.arena.board import Board, votes_of
-from tasks.arena.conversations import Conversation, Mode
-from tasks.arena.events import Page, Parts, Talk, Updates
+from tasks.arena.conversations import ArenaConversation, Mode
+from tasks.arena.events import Page, Parts, Updates, VisitorTab
 from tasks.arena.look import label
 from tasks.arena.rounds import REASON_CHARACTERS_MAX, Arena, Visit
 from tasks.arena.tasks_tab import Tasks, tasks_tab
@@ -114,7 +114,7 @@ def _tab(arena: Arena, mode: Mode, examples: bool) -> Parts:
         example = gr.Button("Random image", min_width=80, visible=examples)
         share = gr.Button("Share", interactive=False, min_width=80, visible=mode is not Mode.DIRECT)
         forget = gr.Button("Forget my conversation", interactive=False, min_width=210, variant="stop")
-    talk = gr.State(Talk(), delete_callback=partial(_left, arena))
+    talk = gr.State(VisitorTab(), delete_callback=partial(_left, arena))
     return Parts(
         mode, shown, models, box, waiting, notice, votes, stop, again, new, example, share, forget, chips, words, talk
     )
@@ -133,8 +133,8 @@ def _window(name: str) -> Any:
     )
 
 
-def _left(arena: Arena, talk: Talk) -> None:
-    if isinstance(talk, Talk) and talk.conversation is not None:
+def _left(arena: Arena, talk: VisitorTab) -> None:
+    if isinstance(talk, VisitorTab) and talk.conversation is not None:
         arena.close(talk.conversation)
 
 
@@ -146,19 +146,19 @@ def _events(arena: Arena, page: Page, parts: Parts, accepted: Any, answers_at_on
     at_once = private | {"concurrency_limit": None}
 
     async def say(
-        message: Any, talk: Talk, accepted: bool, request: gr.Request, *chosen: str
+        message: Any, talk: VisitorTab, accepted: bool, request: gr.Request, *chosen: str
     ) -> AsyncIterator[Updates]:
         async for each in page.say(parts, message, talk, page.visit(request, accepted), chosen):
             yield each
 
-    async def regenerate(talk: Talk, request: gr.Request) -> AsyncIterator[Updates]:
+    async def regenerate(talk: VisitorTab, request: gr.Request) -> AsyncIterator[Updates]:
         async for each in page.regenerate(parts, talk, request):
             yield each
 
-    async def new(talk: Talk, request: gr.Request) -> Updates:
+    async def new(talk: VisitorTab, request: gr.Request) -> Updates:
         return await page.new(parts, talk, request)
 
-    async def example(talk: Talk) -> Updates:
+    async def example(talk: VisitorTab) -> Updates:
         return await page.example(parts, talk)
 
     parts.box.submit(say, [parts.box, parts.talk, accepted, *parts.models], **answering)
@@ -172,14 +172,14 @@ def _events(arena: Arena, page: Page, parts: Parts, accepted: Any, answers_at_on
 
 
 def _vote(page: Page, parts: Parts, kind: RecordType) -> Callable[..., Any]:
-    async def vote(talk: Talk, chips: Any, words: Any, request: gr.Request) -> Updates:
+    async def vote(talk: VisitorTab, chips: Any, words: Any, request: gr.Request) -> Updates:
         return await page.vote(parts, kind, talk, chips, words, request)
 
     return vote
 
 
-def _act(page: Page, parts: Parts, what: Callable[[Conversation, Visit], Any]) -> Callable[..., Any]:
-    async def act(talk: Talk, request: gr.Request) -> Updates:
+def _act(page: Page, parts: Parts, what: Callable[[ArenaConversation, Visit], Any]) -> Callable[..., Any]:
+    async def act(talk: VisitorTab, request: gr.Request) -> Updates:
         return await page.act(parts, what, talk, request)
 
     return act

@@ -1,4 +1,4 @@
-"""Which models are asked: the pool of those that answer now, and the two that are drawn for a battle.
+"""Choice of the models that are asked: the pool of those that answer now, and the two that are drawn for a battle.
 
 A model that fails again and again leaves the pool for a while, and comes back. Pairs are drawn by weight, or by what
 most narrows the intervals of the board.

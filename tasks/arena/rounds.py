@@ -1,4 +1,4 @@
-"""What visitors do in the arena: say, stop, regenerate, vote, share, forget. Without a user interface.
+"""Actions of visitors in the arena: say, stop, regenerate, vote, share, forget. Without a user interface.
 
 Everything runs in one event loop; checks, decoding and writes run on threads. Between a check of a conversation's state
 and the change that depends on it nothing is awaited, so two clicks or two tabs can never both succeed.
@@ -19,16 +19,16 @@ from tasks.arena.answers import SURROGATES, Answers, Counts, utc
 from tasks.arena.conversations import (
     CHARACTERS_MAX,
     TURNS_MAX,
-    Answer,
-    Conversation,
+    ArenaConversation,
     Mode,
     Picture,
-    Prompt,
     Side,
+    StreamedAnswer,
+    VisitorPrompt,
     flagged_record,
     vote_record,
 )
-from tasks.arena.entrance import ENDED, Admission, Ended, KnownImage, Refused, Visitors
+from tasks.arena.entrance import ENDED, Admission, ConversationEnded, KnownImage, Refused, Visitors
 from tasks.arena.logs import FEEDBACK, VOTES, Cast, LogFolder, LogsUnwritable, cast_in
 from tasks.arena.pool import Pool, draw_pair, for_prompt
 from tasks.providers.capabilities import StreamingModel
@@ -85,13 +85,13 @@ class Arena:
 
     async def say(
         self,
-        conversation: Conversation | None,
+        conversation: ArenaConversation | None,
         mode: Mode,
         chosen: Sequence[str],
         text: str,
         pictures: Callable[[], Sequence[Picture]],
         visit: Visit,
-    ) -> Conversation:
+    ) -> ArenaConversation:
         """Take a message, open a conversation if there is none, and start the answers.
 
         `pictures` gives the images that came with it, or raises Refused or KnownImage. Raises Refused when the message
@@ -105,13 +105,13 @@ class Arena:
 
     async def _say(
         self,
-        conversation: Conversation | None,
+        conversation: ArenaConversation | None,
         mode: Mode,
         chosen: Sequence[str],
         text: str,
         pictures: Callable[[], Sequence[Picture]],
         visit: Visit,
-    ) -> Conversation:
+    ) -> ArenaConversation:
         text = SURROGATES.sub("\ufffd", text).strip()
         self._check_visit(conversation, text, visit)
         await self._check_logs()
@@ -119,7 +119,7 @@ class Arena:
             shown = list(pictures())
         except KnownImage as known:
             await self._end(conversation or self._not_sent(mode, chosen, visit), known, visit)
-            raise Ended(ENDED) from None
+            raise ConversationEnded(ENDED) from None
         if len(shown) > self.images_max:
             raise Refused(f"At most {self.images_max} images are taken with a message.")
         if not text and not shown:
@@ -134,12 +134,12 @@ class Arena:
             await self._written(partial(self.logs.keep_image, picture.name, picture.png))
         self._check_still(spoken, before)
         spoken.moderation = moderation
-        spoken.prompts.append(Prompt(text, tuple(shown)))
+        spoken.prompts.append(VisitorPrompt(text, tuple(shown)))
         self.counts.messages += 1
-        self._answers.start(spoken, [Answer() for _ in spoken.sides], self.visitors.logged(visit.address))
+        self._answers.start(spoken, [StreamedAnswer() for _ in spoken.sides], self.visitors.logged(visit.address))
         return spoken
 
-    def _check_visit(self, conversation: Conversation | None, text: str, visit: Visit) -> None:
+    def _check_visit(self, conversation: ArenaConversation | None, text: str, visit: Visit) -> None:
         if not visit.owner:
             raise Refused("Please reload the page, with cookies allowed.")
         if not visit.accepted:
@@ -156,14 +156,14 @@ class Arena:
         if wait := self.visitors.wait_seconds(visit.address):
             raise Refused(f"Too many messages in a minute. Please wait {wait:.0f} seconds.")
 
-    def _check_still(self, conversation: Conversation, state: tuple[int, int]) -> None:
+    def _check_still(self, conversation: ArenaConversation, state: tuple[int, int]) -> None:
         """Raises Refused when a second click was faster."""
         if conversation.voting:
             raise Refused(VOTING)
         if conversation.answering or conversation.closed or conversation.state != state:
             raise Refused("An answer is still coming.")
 
-    def _check_owner(self, conversation: Conversation, visit: Visit) -> None:
+    def _check_owner(self, conversation: ArenaConversation, visit: Visit) -> None:
         if conversation.owner != visit.owner:
             raise Refused("This conversation was opened in another browser.")
 
@@ -177,7 +177,7 @@ class Arena:
         except LogsUnwritable:
             raise Refused(FULL) from None
 
-    def _open(self, mode: Mode, chosen: Sequence[str], with_image: bool, visit: Visit) -> Conversation:
+    def _open(self, mode: Mode, chosen: Sequence[str], with_image: bool, visit: Visit) -> ArenaConversation:
         """A conversation with drawn or chosen models. Raises Refused."""
         available = self.pool.available()
         if mode is Mode.BATTLE:
@@ -186,21 +186,21 @@ class Arena:
             if drawn is None:
                 no_vision = with_image and not any(model.vision for model in self.pool.models)
                 raise Refused("The models of this arena read no images." if no_vision else FEW_MODELS)
-            return Conversation(mode, [Side(model) for model in drawn], visit.owner)
+            return ArenaConversation(mode, [Side(model) for model in drawn], visit.owner)
         models = {model.name: model for model in available if not model.anonymous_only}
         if len(chosen) != (1 if mode is Mode.DIRECT else 2) or any(name not in models for name in chosen):
             raise Refused("Please choose models that answer now.")
-        return Conversation(mode, [Side(models[name]) for name in chosen], visit.owner)
+        return ArenaConversation(mode, [Side(models[name]) for name in chosen], visit.owner)
 
-    def _not_sent(self, mode: Mode, chosen: Sequence[str], visit: Visit) -> Conversation:
+    def _not_sent(self, mode: Mode, chosen: Sequence[str], visit: Visit) -> ArenaConversation:
         """A conversation of which nothing is sent, also when no model answers now: for the log alone."""
         try:
             return self._open(mode, chosen, True, visit)
         except Refused:
             models = self.pool.models[: 1 if mode is Mode.DIRECT else 2]
-            return Conversation(mode, [Side(model) for model in models], visit.owner)
+            return ArenaConversation(mode, [Side(model) for model in models], visit.owner)
 
-    async def _end(self, conversation: Conversation, known: KnownImage, visit: Visit) -> None:
+    async def _end(self, conversation: ArenaConversation, known: KnownImage, visit: Visit) -> None:
         """Quarantine a known image, and end the conversation that it came with."""
         conversation.closed = True
         user, now = self.visitors.logged(visit.address), time.time()
@@ -217,16 +217,16 @@ class Arena:
             conversation.closed = False  # the next try writes it
             raise
 
-    def updates(self, conversation: Conversation) -> AsyncIterator[None]:
+    def updates(self, conversation: ArenaConversation) -> AsyncIterator[None]:
         """Yields when answers have changed, at most four times a second, and a last time when all have ended."""
         return self._answers.updates(conversation)
 
-    async def stop(self, conversation: Conversation, visit: Visit) -> None:
+    async def stop(self, conversation: ArenaConversation, visit: Visit) -> None:
         """End the answers that are coming; what has come is logged."""
         self._check_owner(conversation, visit)
         await self._answers.stop(conversation)
 
-    async def regenerate(self, conversation: Conversation, visit: Visit) -> None:
+    async def regenerate(self, conversation: ArenaConversation, visit: Visit) -> None:
         """Ask every side again for its last answer. Raises Refused."""
         self._check_owner(conversation, visit)
         if not conversation.prompts or conversation.answering or conversation.closed:
@@ -238,10 +238,10 @@ class Arena:
         moderation = await asyncio.to_thread(self.admission.check_texts, texts)
         self._check_still(conversation, before)
         conversation.moderation = moderation
-        answers = [Answer(regenerated=side.answers[-1].regenerated + 1) for side in conversation.sides]
+        answers = [StreamedAnswer(regenerated=side.answers[-1].regenerated + 1) for side in conversation.sides]
         self._answers.start(conversation, answers, self.visitors.logged(visit.address))
 
-    async def vote(self, conversation: Conversation, kind: RecordType, reason: str, visit: Visit) -> bool:
+    async def vote(self, conversation: ArenaConversation, kind: RecordType, reason: str, visit: Visit) -> bool:
         """Cast a vote on the present state. Returns False when there was one already. Raises Refused.
 
         An answer that is still coming ends. The vote is on the disk when this returns.
@@ -254,7 +254,7 @@ class Arena:
         await self._claimed("vote", kind, conversation, partial(self._cast, conversation, kind, _clean(reason), visit))
         return True
 
-    async def _cast(self, conversation: Conversation, kind: RecordType, reason: str, visit: Visit) -> None:
+    async def _cast(self, conversation: ArenaConversation, kind: RecordType, reason: str, visit: Visit) -> None:
         await self.stop(conversation, visit)
         if any(side.answers[-1].failed for side in conversation.sides):
             raise Refused("A model did not answer. Regenerate, or start a new round.")
@@ -266,7 +266,7 @@ class Arena:
             self.cast.append(Cast(a, b, kind, any(prompt.pictures for prompt in conversation.prompts)))
 
     async def _claimed(
-        self, what: str, kind: RecordType, conversation: Conversation, write: Callable[[], Awaitable[None]]
+        self, what: str, kind: RecordType, conversation: ArenaConversation, write: Callable[[], Awaitable[None]]
     ) -> None:
         """Take the present state for a vote or a share, then write it; only a failed write gives the state back.
 
@@ -289,7 +289,7 @@ class Arena:
         task.add_done_callback(self._writing.discard)
         await asyncio.shield(task)
 
-    async def share(self, conversation: Conversation, visit: Visit) -> bool:
+    async def share(self, conversation: ArenaConversation, visit: Visit) -> bool:
         """Log that the visitor allows this state to be shown to others; once."""
         self._check_owner(conversation, visit)
         if conversation.mode is Mode.DIRECT or conversation.answering or not conversation.may_vote("share"):
@@ -298,13 +298,13 @@ class Arena:
         await self._claimed("share", RecordType.SHARE, conversation, write)
         return True
 
-    async def _write_vote(self, conversation: Conversation, kind: RecordType, reason: str, visit: Visit) -> None:
+    async def _write_vote(self, conversation: ArenaConversation, kind: RecordType, reason: str, visit: Visit) -> None:
         now = time.time()
         user = self.visitors.logged(visit.address)
         record = vote_record(conversation, kind, now, user, self._about, reason)
         await self._written(lambda: self.logs.append(record, utc(now)))
 
-    async def forget(self, conversation: Conversation, visit: Visit) -> bool:
+    async def forget(self, conversation: ArenaConversation, visit: Visit) -> bool:
         """Ask for the removal of everything that was logged of a conversation. Returns whether anything was."""
         self._check_owner(conversation, visit)
         await self.stop(conversation, visit)
@@ -321,12 +321,12 @@ class Arena:
         conversation.forgotten = conversation.closed = True
         return bool(logged)
 
-    def close(self, conversation: Conversation) -> None:
+    def close(self, conversation: ArenaConversation) -> None:
         """Forget the running state of a conversation that its visitor has left."""
         self._answers.close(conversation)
 
     def health(self) -> dict[str, Any]:
-        """What `/health` says: counts without persons and without names."""
+        """Answer of `/health`: counts without persons and without names."""
         available = len(self.pool.available())
         return {
             "status": "ok" if self.logs.writable and available > 1 else "unwell",

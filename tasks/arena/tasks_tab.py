@@ -13,7 +13,7 @@ _WHO = "No annotator has this key."
 
 
 class Tasks(NamedTuple):
-    """What the tab works on."""
+    """Lists of tasks that the tab works on, and the functions that serve them."""
 
     lists: list[tuple[str, str]]
     """(title, name) of each list of tasks."""

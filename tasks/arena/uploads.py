@@ -27,7 +27,7 @@ KEPT_SECONDS = 3600.0
 _WAITING_MAX = 1_000
 _WAITING_OF_ONE_MAX = 40
 UPLOADS_A_MINUTE_MAX = 40
-"""Of one visitor."""
+"""Uploads of one visitor."""
 _WINDOW_SECONDS = 60.0
 _PURGE_SECONDS = 30.0
 _FOLDER = "arena-"

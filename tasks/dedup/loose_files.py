@@ -29,7 +29,7 @@ Measured = tuple[str, ImageHash, Vectors | None]
 """Image id, hashes, and the embedding if semantic pairs are wanted."""
 
 
-class Pair(NamedTuple):
+class FilePair(NamedTuple):
     """Two files that show the same image."""
 
     a: str
@@ -45,7 +45,7 @@ class LooseDuplicates:
     """Duplicates in a folder; file names are relative to it."""
 
     images: int
-    pairs: list[Pair]
+    pairs: list[FilePair]
     """All pairs of files."""
     groups: list[list[str]]
     """Files with exact or perceptual matches, each group's representative first; semantic pairs are not grouped."""
@@ -71,7 +71,7 @@ def loose_duplicates(
                 seen[found[0]] = found
                 names.setdefault(found[0], []).append(name)
             advance()
-    exact = [Pair(a, b, "exact", 0) for same in names.values() for a, b in combinations(same, 2)]
+    exact = [FilePair(a, b, "exact", 0) for same in names.values() for a, b in combinations(same, 2)]
     near = _near(seen)
     pairs = exact + list(_file_pairs(names, near.select("image_a", "image_b", "phash_distance"), "perceptual"))
     if semantic:
@@ -105,11 +105,11 @@ def _semantic(seen: Mapping[str, Measured], radius: SemanticImages) -> pl.DataFr
     return pl.DataFrame({"image_a": [ids[n] for n in i], "image_b": [ids[n] for n in j], "distance": distances})
 
 
-def _file_pairs(names: Mapping[str, list[str]], pairs: pl.DataFrame, relation: str) -> Iterator[Pair]:
+def _file_pairs(names: Mapping[str, list[str]], pairs: pl.DataFrame, relation: str) -> Iterator[FilePair]:
     """Every file of one image with every file of the other."""
     for a, b, distance in pairs.iter_rows():
         for one, other in product(names[a], names[b]):
-            yield Pair(min(one, other), max(one, other), relation, distance)
+            yield FilePair(min(one, other), max(one, other), relation, distance)
 
 
 def _groups(names: Mapping[str, list[str]], near: pl.DataFrame) -> list[list[str]]:

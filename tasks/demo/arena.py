@@ -9,7 +9,7 @@ from schemas.errors import BadInput
 from tasks.demo.images import ImageFolder, PresetFolder, image_pool
 from tasks.demo.problems import PLANTERS
 from tasks.demo.records import OPEN_SECONDS, OPENS_SECONDS, LogDay, LogLine, LogWriter, Moment, log_days, models
-from tasks.demo.traffic import Crowd, Scene, Stage, battle, direct_chat
+from tasks.demo.traffic import Crowd, Scene, Stage, anonymous_battle, direct_chat
 from tasks.demo.words import chance
 from tasks.runtime.progress import Advance, progress
 
@@ -48,7 +48,7 @@ def generate_arena(
     writer = LogWriter(folder / "logs", folder / EXPECTED)
     writer.write_fact({"kind": "model_strengths", "models": {model.name: model.strength for model in models()}})
     planned = {day: [*found.get(day, [])] for day in days}
-    scenes: dict[Scene, int] = {direct_chat: conversations, battle: battles}
+    scenes: dict[Scene, int] = {direct_chat: conversations, anonymous_battle: battles}
     for scene, total in scenes.items():
         for day, count in zip(days, _split(total, days), strict=True):
             planned[day] += [scene] * count

@@ -85,7 +85,7 @@ def models() -> tuple[Model, ...]:
     return tuple(Model(**entry) for entry in load("models"))
 
 
-class Turn(NamedTuple):
+class Exchange(NamedTuple):
     """A user message and its answer."""
 
     prompt: str
@@ -98,7 +98,7 @@ class Talk:
 
     conv_id: str
     model: Model
-    turns: tuple[Turn, ...]
+    turns: tuple[Exchange, ...]
     image: str | None = None
     """Logged name: 32 hex digits, or a hostile name."""
     flagged: bool = False
@@ -134,7 +134,7 @@ def state(talk: Talk, era: Era, turn_count: int | None = None) -> dict[str, Any]
     return content
 
 
-def chat(talk: Talk, era: Era, turn_count: int, start: float, finish: float, address: str) -> dict[str, Any]:
+def logged_turn(talk: Talk, era: Era, turn_count: int, start: float, finish: float, address: str) -> dict[str, Any]:
     """The log line written after a model's turn."""
     record: dict[str, Any] = {
         "tstamp": round(finish, 4),
@@ -157,7 +157,7 @@ def feedback(kind: str, talk: Talk, era: Era, at: float, address: str) -> dict[s
     return {"tstamp": round(at, 4), "type": kind, "model": talk.model.name, "state": state(talk, era), "ip": address}
 
 
-def vote(
+def logged_vote(
     kind: str, talks: Sequence[Talk], shown: Sequence[str], era: Era, at: float, address: str, reason: str = ""
 ) -> dict[str, Any]:
     """The log line of a vote between two conversations; `shown` are the model names displayed on the page."""
@@ -172,7 +172,7 @@ VISION_FILES_SINCE = date(2024, 5, 9)
 
 
 class Channel(StrEnum):
-    """Which of the server's logs a line goes to."""
+    """The one of the server's logs that a line goes to."""
 
     VISION = "vision"
     TEXT = "text"

@@ -14,9 +14,9 @@ import PIL.Image
 from tasks.demo.drawings import FAMILIES
 from tasks.demo.images import PresetFolder
 from tasks.demo.records import Model, models
-from tasks.demo.traffic import answer, quality
+from tasks.demo.traffic import quality, synthetic_answer
 from tasks.demo.words import chance, topics
-from tasks.images.served import served, served_name
+from tasks.images.served import as_served, served_name
 from tasks.providers.capabilities import ChatMessage
 
 EXAMPLES = 24
@@ -48,7 +48,7 @@ def draw_examples(folder: Path, seed: int) -> dict[str, Example]:
         if presets:
             presets.add(drawing.image, topic.capitalize())
         with PIL.Image.open(folder / f"{topic}_{number}.jpg") as image:
-            found[served_name(served(image))] = Example(topic, dict(drawing.facts))
+            found[served_name(as_served(image))] = Example(topic, dict(drawing.facts))
     if presets:
         presets.close()
     return found
@@ -77,7 +77,7 @@ class DrawnModel:
         known = [found for content in images if (found := self._examples.get(_name(content)))]
         if not known:
             return self._rng.choice(_UNKNOWN)
-        return answer(self._rng, known[-1].topic, known[-1].facts, "en", quality(self._model))
+        return synthetic_answer(self._rng, known[-1].topic, known[-1].facts, "en", quality(self._model))
 
 
 def _name(png: bytes) -> str:

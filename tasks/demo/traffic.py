@@ -10,18 +10,18 @@ from tasks.demo.images import ImageFolder, PoolImage, PresetFolder
 from tasks.demo.records import (
     Channel,
     Era,
+    Exchange,
     Fact,
     LogLine,
     Model,
     Moment,
     Talk,
-    Turn,
-    chat,
     feedback,
+    logged_turn,
+    logged_vote,
     models,
     new_conv_id,
     record_line,
-    vote,
 )
 from tasks.demo.words import load, speeches, topics
 
@@ -73,7 +73,7 @@ def verdict(rng: Random, left: Model, right: Model) -> str:
     return "leftvote" if rng.random() < left_wins else "rightvote"
 
 
-def answer(rng: Random, topic: str, facts: Mapping[str, str], language: str, quality: float) -> str:
+def synthetic_answer(rng: Random, topic: str, facts: Mapping[str, str], language: str, quality: float) -> str:
     """An answer; better models write more and use more Markdown."""
     speech = speeches()[language]
     if rng.random() < REFUSAL_PROBABILITY:
@@ -136,8 +136,8 @@ class Stage:
     ) -> Talk:
         """A conversation with the prompts, answered by a model (default: a random one)."""
         model = model or rng.choice(models())
-        answers = [answer(rng, image.topic, image.facts, language, quality(model)) for _ in prompts]
-        turns = tuple(Turn(prompt, answer) for prompt, answer in zip(prompts, answers, strict=True))
+        answers = [synthetic_answer(rng, image.topic, image.facts, language, quality(model)) for _ in prompts]
+        turns = tuple(Exchange(prompt, answer) for prompt, answer in zip(prompts, answers, strict=True))
         return Talk(new_conv_id(rng), model, turns, image.name)
 
     def any_talk(self, rng: Random, moment: Moment, turns: int = 1) -> Talk:
@@ -163,7 +163,7 @@ class Stage:
         lines, start, person = [], moment.at, person or self.crowd.anybody(rng)
         for count in range(1, len(talk.turns) + 1):
             finish = start + rng.uniform(2, 12)
-            record = chat(talk, moment.era, count, start, finish, person.address)
+            record = logged_turn(talk, moment.era, count, start, finish, person.address)
             lines.append(record_line(record, channel, facts if count == len(talk.turns) else ()))
             start = finish + rng.uniform(10, 60)
         return lines
@@ -201,7 +201,7 @@ def vote_line(
     """A vote with a random verdict from the strengths of the two models; some with a reason, if the page asks why."""
     kind = verdict(rng, talks[0].model, talks[1].model)
     reason = vote_reason(kind, talks[0].conv_id) if asks_why and person.language == "en" else ""
-    return record_line(vote(kind, talks, shown, moment.era, moment.at, person.address, reason), facts=facts)
+    return record_line(logged_vote(kind, talks, shown, moment.era, moment.at, person.address, reason), facts=facts)
 
 
 def vote_reason(kind: str, conv_id: str) -> str:
@@ -226,7 +226,7 @@ def direct_chat(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     return lines
 
 
-def battle(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+def anonymous_battle(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     """Two anonymous models answer the same prompts and the user votes; sometimes the page is shared."""
     person, image = stage.crowd.anybody(rng), stage.image(rng, moment)
     count = rng.choices(_TURN_COUNTS[:2], _TURN_WEIGHTS[:2])[0]
@@ -235,5 +235,5 @@ def battle(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     if rng.random() < SHARE_PROBABILITY:
         names = [f"### Model {side}: {talk.model.name}" for side, talk in zip("AB", talks, strict=True)]
         at = lines[-1].at + rng.uniform(1, 20)
-        lines.append(record_line(vote("share", talks, names, moment.era, at, person.address)))
+        lines.append(record_line(logged_vote("share", talks, names, moment.era, at, person.address)))
     return lines

@@ -108,7 +108,7 @@ class Group:
 
     @property
     def named(self) -> str:
-        """Such as `the three large red balls`."""
+        """The group in words, such as `the three large red balls`."""
         count = "" if self.number == 1 else f"{NUMBERS[self.number - 1].lower()} "
         return f"the {count}{self.size} {self.colour} {self.noun}"
 

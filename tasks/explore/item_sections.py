@@ -6,10 +6,11 @@ from typing import Any
 import polars as pl
 
 from schemas.written import PEOPLE
-from tasks.explore.masking import masked_parts, spans_of
+from tasks.explore.masking import masked_parts, spans_found
 from tasks.explore.source import Section, Text
 from tasks.explore.tolerant import TolerantTables
-from tasks.release.shown_words import named_letters, verdict_words
+from tasks.generated_bench.questions import named_letters
+from tasks.judging.labels import verdict_words
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store
 from tasks.written_bench.written_items import current
@@ -27,7 +28,7 @@ class _Masked:
     def texts(self, given: list[tuple[str, str, str]]) -> list[Text]:
         """`given` has label, note and text."""
         ids = pl.Series([text_id(text) for _, _, text in given], dtype=pl.String)
-        spans = spans_of(TolerantTables(self._store), ids)
+        spans = spans_found(TolerantTables(self._store), ids)
         return [
             Text(label, note, masked_parts(text, spans.get(text_id(text)), self._opened)) for label, note, text in given
         ]

@@ -8,7 +8,7 @@ import PIL.Image
 import PIL.ImageFilter
 import polars as pl
 
-from tasks.explore.source import Stretch
+from tasks.explore.source import MessageStretch
 from tasks.explore.tolerant import TolerantTables
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.repeated_values import Span
@@ -18,17 +18,17 @@ NSFW_PROBABILITY_SAFE = 0.2
 """OpenNSFW's authors call images below it safe."""
 
 
-def masked_parts(text: str, spans: Sequence[Span] | None, opened: bool) -> list[Stretch]:
+def masked_parts(text: str, spans: Sequence[Span] | None, opened: bool) -> list[MessageStretch]:
     """The text in stretches; personal data is left out unless `opened`. `spans` is None for a text not searched yet."""
     if spans is None:
-        return [Stretch(text if opened else "", NOT_SEARCHED)]
+        return [MessageStretch(text if opened else "", NOT_SEARCHED)]
     parts, end = [], 0
     for span in sorted(spans, key=lambda each: int(each["start"])):
         start, stop = max(end, span["start"]), span["end"]
         if stop > start:
-            parts += [Stretch(text[end:start]), Stretch(text[start:stop] if opened else "", span["type"])]
+            parts += [MessageStretch(text[end:start]), MessageStretch(text[start:stop] if opened else "", span["type"])]
             end = stop
-    return [part for part in [*parts, Stretch(text[end:])] if part.text or part.hidden]
+    return [part for part in [*parts, MessageStretch(text[end:])] if part.text or part.hidden]
 
 
 def masked_text(text: str, spans: Sequence[Span] | None) -> str:
@@ -36,7 +36,7 @@ def masked_text(text: str, spans: Sequence[Span] | None) -> str:
     return "".join(f"[{part.hidden}]" if part.hidden else part.text for part in masked_parts(text, spans, False))
 
 
-def spans_of(tables: TolerantTables, text_ids: pl.Series) -> dict[str, list[dict[str, Any]]]:
+def spans_found(tables: TolerantTables, text_ids: pl.Series) -> dict[str, list[dict[str, Any]]]:
     """Content id of a text -> the personal data found in it, for all texts that were searched.
 
     Empty when a part of the table cannot be read.
@@ -57,7 +57,7 @@ def blurred_images(tables: TolerantTables) -> dict[str, str]:
     if "signals/image_moderation" in tables.damaged:
         return {}
     texts = {text_id(text): image_id for image_id, text in read.iter_rows() if text}
-    searched = spans_of(tables, pl.Series(list(texts), dtype=pl.String))
+    searched = spans_found(tables, pl.Series(list(texts), dtype=pl.String))
     personal = {image_id for key, image_id in texts.items() if searched.get(key, True)}
     flagged = set(harmful.filter(pl.col("flagged_categories").list.len() > 0)["content_id"])
     measured = nsfw.join(faces, on="content_id").join(read.select("content_id"), on="content_id", how="semi")
@@ -101,7 +101,7 @@ def blurred(content: bytes) -> bytes | None:
     return _webp(opened.resize(size, PIL.Image.Resampling.BICUBIC))
 
 
-def size_of(content: bytes) -> tuple[int, int]:
+def image_size(content: bytes) -> tuple[int, int]:
     """(width, height) in pixels; (0, 0) for something that is not an image."""
     try:
         with PIL.Image.open(io.BytesIO(content), formats=("PNG", "JPEG")) as image:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from schemas.release import CONFIGS, KEYS
 from tasks.explore import listing
 from tasks.explore.release_listing import IMAGE_ID, release_rows
-from tasks.explore.source import Gone, Item, Message, Reason, Section, ShownImage, ShownSide, Stretch, Text
+from tasks.explore.source import Gone, Item, ItemImage, MessageStretch, Reason, Section, ShownMessage, ShownSide, Text
 from tasks.release.registered import ReleasePart, path_in_release
 
 _KINDS = {"chat": listing.CONVERSATION, "battle": listing.BATTLE, "bench": listing.PROMPT, "failures": listing.FAILURE}
@@ -95,7 +95,7 @@ class OfRelease:
             Section(
                 found.title,
                 [*found.facts],
-                [Text(label, note, [Stretch(text)]) for label, note, text in found.texts],
+                [Text(label, note, [MessageStretch(text)]) for label, note, text in found.texts],
                 found.beside,
             )
             for part in self._of_products
@@ -186,9 +186,9 @@ class OfRelease:
             kind=shown["kind"],
             item_id=shown["id"],
             sides=list(_sides(config, row)),
-            images=[ShownImage(image_id, "") for image_id in shown["image_ids"]],
+            images=[ItemImage(image_id, "") for image_id in shown["image_ids"]],
             vote=shown["vote"] or "",
-            vote_reason=[Stretch(row["vote_reason"])] if row.get("vote_reason") else [],
+            vote_reason=[MessageStretch(row["vote_reason"])] if row.get("vote_reason") else [],
             facts=_facts(shown, row),
             sections=self._sections(shown["id"]) if config == "bench" else [],
         )
@@ -216,7 +216,7 @@ def _sides(config: str, row: Mapping[str, Any]) -> Iterator[ShownSide]:
     models = {"chat": ["model"], "battle": ["model_a", "model_b"]}.get(config, [])
     for place, column in enumerate(_TEXTS[config]):
         model = row[models[place]] if models else ""
-        yield ShownSide(model, [Message(turn["role"], [Stretch(turn["content"])]) for turn in row[column]])
+        yield ShownSide(model, [ShownMessage(turn["role"], [MessageStretch(turn["content"])]) for turn in row[column]])
 
 
 def _facts(shown: Mapping[str, Any], row: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -9,8 +9,8 @@ import polars as pl
 
 from tasks.explore.item_sections import has_masked, sections_of_item
 from tasks.explore.listing import BATTLE, CONVERSATION, SIDE, item_key
-from tasks.explore.masking import blurred_images, masked_parts, spans_of
-from tasks.explore.source import Box, Gone, Item, Message, Reason, ShownImage, ShownSide, Stretch
+from tasks.explore.masking import blurred_images, masked_parts, spans_found
+from tasks.explore.source import Box, Gone, Item, ItemImage, MessageStretch, Reason, ShownMessage, ShownSide
 from tasks.explore.store_listing import store_listing
 from tasks.explore.tolerant import TolerantTables, narrowed
 from tasks.runtime.untrusted import one_line
@@ -139,7 +139,7 @@ class OfStore:
         battle = self._tables.read("battles", names).filter(battle_id=row["id"])
         return list(battle.select(names[1:]).row(0))
 
-    def _vote_reason(self, row: Mapping[str, Any], opened: bool) -> list[Stretch]:
+    def _vote_reason(self, row: Mapping[str, Any], opened: bool) -> list[MessageStretch]:
         """The voter's reason, masked like any message; nothing for what is not a battle."""
         if row["kind"] != BATTLE:
             return []
@@ -147,12 +147,12 @@ class OfStore:
         text, content_id = votes.select("vote_reason", "vote_reason_id").row(0)
         if not text:
             return []
-        spans = spans_of(self._tables, pl.Series([content_id], dtype=pl.String))
+        spans = spans_found(self._tables, pl.Series([content_id], dtype=pl.String))
         return masked_parts(text, spans.get(content_id), opened)
 
     def _sides(self, narrow: Store, row: Mapping[str, Any], opened: bool) -> list[ShownSide]:
         stored = {each["conversation_id"]: each for each in narrow.read("conversations").iter_rows(named=True)}
-        spans = spans_of(
+        spans = spans_found(
             TolerantTables(self._store),
             pl.Series([turn["text_id"] for each in stored.values() for turn in each["turns"]], dtype=pl.String),
         )
@@ -164,12 +164,12 @@ class OfStore:
         masks = dict(zip(turns, repeated, strict=True))
         return [_side(stored[each], decided.get(each), masks, opened) for each in ids if each in stored]
 
-    def _shown_image(self, narrow: Store, image_id: str, opened: bool) -> ShownImage:
+    def _shown_image(self, narrow: Store, image_id: str, opened: bool) -> ItemImage:
         if image_id not in self._images.part_of:
-            return ShownImage(image_id, self.hidden_image(image_id))
+            return ItemImage(image_id, self.hidden_image(image_id))
         stored = self._images[image_id]
         boxes = tuple(_face_boxes(narrow, image_id)) + tuple(_text_boxes(narrow, image_id))
-        return ShownImage(image_id, self.hidden_image(image_id), stored.width, stored.height, boxes)
+        return ItemImage(image_id, self.hidden_image(image_id), stored.width, stored.height, boxes)
 
     def _sentences(self, narrow: Store, account: Account) -> list[str]:
         """The account in sentences, without its heading and without names of log files."""
@@ -228,7 +228,7 @@ def _side(
     row: Mapping[str, Any], decided: Mapping[str, Any] | None, spans: Mapping[str, Sequence[Span] | None], opened: bool
 ) -> ShownSide:
     messages = [
-        Message(turn["role"], masked_parts(turn["content"], spans.get(turn["text_id"]), opened))
+        ShownMessage(turn["role"], masked_parts(turn["content"], spans.get(turn["text_id"]), opened))
         for turn in row["turns"]
     ]
     outcome = (
@@ -254,7 +254,7 @@ def _text_boxes(narrow: Store, image_id: str) -> list[Box]:
     if rows.is_empty() or not rows["text"].to_list()[-1]:
         return []
     text, boxes = rows["text"].to_list()[-1], rows["boxes"].to_list()[-1]
-    spans = spans_of(TolerantTables(narrow), pl.Series([text_id(text)])).get(text_id(text), [])
+    spans = spans_found(TolerantTables(narrow), pl.Series([text_id(text)])).get(text_id(text), [])
     return [
         _box(box["box"], span["type"])
         for span in spans

@@ -12,7 +12,7 @@ from schemas.publication import ReleaseDiff, RowChange
 from tasks.explore import topic_map
 from tasks.explore.facets import Query, find, matching
 from tasks.explore.listing import BATTLE, CONVERSATION, FACETS, FAILURE, PROMPT, item_key
-from tasks.explore.source import Source, Stretch
+from tasks.explore.source import MessageStretch, Source
 from tasks.explore.summaries import MODELS_MAX, OVERALL, dropped, pair_counts, shown_board, slices
 from tasks.runtime.untrusted import one_line
 
@@ -102,21 +102,21 @@ class Pages:
 
     def map(self, query: Query) -> str:
         """The topic map, facets, and a table of topics."""
-        points = topic_map.placed(self.listing)
+        points = topic_map.on_map(self.listing)
         found = find(points, query.at(1))
         return self._page(
-            "map.html", "Topics", found=found, query=query, topics=topic_map.topics(points), placed=points.height,
+            "map.html", "Topics", found=found, query=query, topics=topic_map.map_topics(points), placed=points.height,
             chosen=found.total, deck=DECK,
         )  # fmt: skip
 
     def points(self, query: Query) -> str:
         """The script with all places of the map."""
-        points = topic_map.placed(self.listing)
+        points = topic_map.on_map(self.listing)
         return topic_map.points_script(points, matching(points, query), self._links.piece(), query.outliers)
 
     def piece(self, number: int) -> str:
         """The script with prompts and links of some rows of the map."""
-        points = topic_map.placed(self.listing)
+        points = topic_map.on_map(self.listing)
         return topic_map.piece_script(points, number, self._links.item, self._links.thumb)
 
     def boards(self, name: str) -> str:
@@ -180,7 +180,7 @@ class Pages:
         return {"title": heading, "heading": heading, "tabs": tabs, "note": note, "footer": footer}
 
 
-def _shortened(parts: Sequence[Stretch], whole: bool) -> list[Stretch]:
+def _shortened(parts: Sequence[MessageStretch], whole: bool) -> list[MessageStretch]:
     left, found = LONG_CHARACTERS, []
     for part in parts:
         found.append(part if whole else part._replace(text=part.text[:left]))
@@ -188,7 +188,7 @@ def _shortened(parts: Sequence[Stretch], whole: bool) -> list[Stretch]:
     return found
 
 
-def _is_long(parts: Sequence[Stretch]) -> bool:
+def _is_long(parts: Sequence[MessageStretch]) -> bool:
     return sum(len(part.text) for part in parts) > LONG_CHARACTERS
 
 

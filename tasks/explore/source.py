@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 import polars as pl
 
 
-class Stretch(NamedTuple):
+class MessageStretch(NamedTuple):
     """A stretch of a message."""
 
     text: str
@@ -14,11 +14,11 @@ class Stretch(NamedTuple):
     """Type of personal data when the stretch is masked; `text` is then empty, unless the item was opened."""
 
 
-class Message(NamedTuple):
+class ShownMessage(NamedTuple):
     """One message of a side."""
 
     role: str
-    parts: list[Stretch]
+    parts: list[MessageStretch]
 
 
 class Text(NamedTuple):
@@ -27,7 +27,7 @@ class Text(NamedTuple):
     label: str
     note: str
     """The author, or the state of the text."""
-    parts: list[Stretch]
+    parts: list[MessageStretch]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Box(NamedTuple):
     label: str
 
 
-class ShownImage(NamedTuple):
+class ItemImage(NamedTuple):
     """An image of an item."""
 
     image_id: str
@@ -68,7 +68,7 @@ class ShownSide:
     """One conversation with one model; a benchmark prompt has no model."""
 
     model: str
-    messages: list[Message]
+    messages: list[ShownMessage]
     outcome: str = ""
     reasons: tuple[str, ...] = ()
 
@@ -81,9 +81,9 @@ class Item:
     kind: str
     item_id: str
     sides: list[ShownSide]
-    images: list[ShownImage]
+    images: list[ItemImage]
     vote: str = ""
-    vote_reason: list[Stretch] = field(default_factory=list)
+    vote_reason: list[MessageStretch] = field(default_factory=list)
     """The voter's own words about the vote."""
     facts: list[tuple[str, str]] = field(default_factory=list)
     """(name, value) pairs, such as the day."""
@@ -93,7 +93,7 @@ class Item:
     """(key, how it is alike) of items that it repeats."""
     battle: str = ""
     """Key of the battle that shows it, too; empty for other items."""
-    twin_images: list[ShownImage] = field(default_factory=list)
+    twin_images: list[ItemImage] = field(default_factory=list)
     """Images of the conversation that it repeats."""
     sections: list[Section] = field(default_factory=list)
     """Sections of benchmarks."""

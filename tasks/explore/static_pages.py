@@ -133,7 +133,7 @@ def _write(source: Source, folder: Path, rows_max: int, comparison: Comparison |
     pages = Pages(source, links, comparison, rows)
     named = {"index.html": pages.browse(Query()), "topics.html": pages.map(Query()), "compare.html": pages.compare()}
     named |= {f"boards-{number}.html": pages.boards(name) for number, name in enumerate(boards or [""])}
-    points = topic_map.placed(rows)
+    points = topic_map.on_map(rows)
     named["data/rows.js"] = rows_script(rows, links)
     named["data/points.js"] = pages.points(Query())
     pieces = range(-(-points.height // topic_map.PIECE_ROWS))

@@ -122,7 +122,7 @@ EXAMPLES = 3
 """Examples of each reason."""
 
 
-class Example(NamedTuple):
+class DroppedExample(NamedTuple):
     """One dropped item."""
 
     row: dict[str, object]
@@ -136,7 +136,7 @@ class Dropped(NamedTuple):
     reason: Reason
     items: int
     """Conversations and battles that have it among their reasons."""
-    examples: list[Example]
+    examples: list[DroppedExample]
 
 
 def dropped(source: Source) -> list[Dropped]:
@@ -154,7 +154,7 @@ def dropped(source: Source) -> list[Dropped]:
             reason,
             rows[reason.reason].len(),
             [
-                Example(row, _about(evidence.get((row["kind"], row["id"]), []), reason.reason))
+                DroppedExample(row, _about(evidence.get((row["kind"], row["id"]), []), reason.reason))
                 for row in chosen[reason.reason]
             ],
         )

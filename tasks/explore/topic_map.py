@@ -29,12 +29,12 @@ class TopicCount(NamedTuple):
     rows: int
 
 
-def placed(listing: pl.DataFrame) -> pl.DataFrame:
+def on_map(listing: pl.DataFrame) -> pl.DataFrame:
     """The rows that have a place on the map, in the order of the listing."""
     return listing.filter(pl.col("x").is_not_null(), pl.col("y").is_not_null())
 
 
-def topics(points: pl.DataFrame) -> list[TopicCount]:
+def map_topics(points: pl.DataFrame) -> list[TopicCount]:
     """Topics of the rows, largest first; outliers are not one."""
     counted = points.filter(pl.col("topic_id") >= 0).group_by("topic_id").agg(pl.len(), pl.col("topic").first())
     rows = counted.sort("len", "topic_id", descending=[True, False]).select(
@@ -51,7 +51,7 @@ def points_script(points: pl.DataFrame, chosen: pl.Series, pieces: str, outliers
     """
     numbers = points["topic_id"].fill_null(OUTLIERS).to_numpy().astype(np.int16)
     places, width, height = _fractions(points)
-    middles = [_label(topic, places[numbers == topic.number]) for topic in topics(points)]
+    middles = [_label(topic, places[numbers == topic.number]) for topic in map_topics(points)]
     data = {
         "count": points.height,
         "places": _base64(places.astype(np.uint16)),

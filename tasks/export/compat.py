@@ -18,7 +18,7 @@ from tasks.export.card import write_compat_cards
 from tasks.export.destination import put_folder
 from tasks.release.declared import check_shards
 from tasks.release.fetched import fetched, read_manifest
-from tasks.release.shards import feature_schema, shards
+from tasks.release.shards import feature_schema, shard_files
 from tasks.signals.rules.markdown import markdown
 from tasks.storage.parquet import parquet_writer, read_parquet_groups
 from tasks.storage.tables import Store
@@ -107,7 +107,7 @@ def export_vision_arena(release: Path, out: Path) -> dict[str, int]:
 def _config(release: Path, folder: Path, config: str) -> int:
     schema, rows = feature_schema(FEATURES[config]), 0
     (folder / config / "data").mkdir(parents=True)
-    for shard in shards(release, config):
+    for shard in shard_files(release, config):
         with parquet_writer(folder / config / "data" / shard.name, schema) as file:
             for group in read_parquet_groups(shard):
                 shown = [published_row(config, row) for row in group.iter_rows(named=True) if _published(config, row)]

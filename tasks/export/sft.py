@@ -21,7 +21,7 @@ from tasks.ingest.log_line import MARK
 from tasks.release.contents import IMAGE_NAME
 from tasks.release.declared import check_shards
 from tasks.release.fetched import read_manifest
-from tasks.release.shards import feature_schema, shards
+from tasks.release.shards import feature_schema, shard_files
 from tasks.runtime.progress import progress
 from tasks.storage.parquet import compact, encode_parquet, read_parquet_groups
 
@@ -145,7 +145,7 @@ def select(release: Path, selection: SftSelection) -> list[str]:
     """conversation_ids to export, in order. Conversations that do not end with an answer are left out."""
     last = pl.col("conversation").list.last().struct
     answered = (last.field("role") == "assistant") & (last.field("content").str.strip_chars() != "")
-    groups = (group for shard in shards(release, "chat") for group in read_parquet_groups(shard, _COLUMNS))
+    groups = (group for shard in shard_files(release, "chat") for group in read_parquet_groups(shard, _COLUMNS))
     named = [*_COLUMNS[:-1], answered.alias("answered")]
     chat = pl.concat(compact(group.select(named)) for group in groups)  # without the texts, to save memory
     models = top_models(release, chat, selection.models)
@@ -213,7 +213,7 @@ def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyl
 
 def _rows(release: Path, chosen: dict[str, int]) -> Iterator[dict[str, Any]]:
     columns = ["conversation_id", "model", "language", "topic", "conversation", "images"]
-    for shard in shards(release, "chat"):
+    for shard in shard_files(release, "chat"):
         for group in read_parquet_groups(shard, columns):
             yield from group.filter(pl.col("conversation_id").is_in(list(chosen))).iter_rows(named=True)
 

@@ -83,7 +83,7 @@ def counted_version(model: str, found: Iterable[str], versions: Collection[str])
     return chosen[0]
 
 
-def accuracy(
+def accuracy_rows(
     items: Sequence[GeneratedItem], marked: Mapping[str, Marked], slices: Collection[str], author: str = ""
 ) -> list[AccuracyRow]:
     """One row for each slice and model. `slices`: overall, level, aspect, type. `author`: version of their author."""

@@ -9,7 +9,7 @@ from scipy.stats import kendalltau, spearmanr
 from schemas.errors import BadInput
 from schemas.generated import GeneratedItem
 from schemas.generated_results import AccuracyRow, ExaminerRow, ExaminersRow
-from tasks.generated_bench.accuracy import Marked, accuracy, wrote
+from tasks.generated_bench.accuracy import Marked, accuracy_rows, wrote
 
 MODELS_MIN = 3
 """Fewer models have no rank correlation worth the name."""
@@ -54,7 +54,7 @@ def side_by_side(
 
 def _counted(each: Examined, slices: Collection[str]) -> dict[tuple[str, str], AccuracyRow]:
     """(slice, model) -> accuracy of models that answered enough."""
-    rows = accuracy(each.items, each.answers, slices, each.author)
+    rows = accuracy_rows(each.items, each.answers, slices, each.author)
     return {(row.slice, row.model): row for row in rows if row.rank is not None}
 
 

@@ -10,6 +10,7 @@ import polars as pl
 from schemas.generated import Capability
 from schemas.policy import Policy
 from schemas.release import ReleasedGenerated
+from tasks.generated_bench.questions import LETTERS, named_letters
 from tasks.providers import EMBEDDED, MAKERS
 from tasks.release.contents import forbidden_data, personal_data, sound_items, wrong_identifiers, wrong_texts
 from tasks.release.registered import (
@@ -24,7 +25,6 @@ from tasks.release.registered import (
     write_table,
 )
 from tasks.release.shards import released_prompts
-from tasks.release.shown_words import LETTERS, named_letters
 from tasks.storage.tables import Store, frame_of
 
 TABLE = "generated"

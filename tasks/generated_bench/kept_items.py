@@ -29,7 +29,7 @@ class KeptItems(NamedTuple):
     items: list[GeneratedItem]
     """In the order of the benchmark."""
     conversations: pl.DataFrame
-    """Their conversations in released form."""
+    """Conversations of the items in released form."""
     dropped: dict[str, int]
     """Reason -> items that are left out: screened, blind, people."""
 

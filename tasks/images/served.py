@@ -10,7 +10,7 @@ _EDGE_MAX = 1024
 _PNG_BYTES_MAX = 5 / 1.5 * 1024 * 1024
 
 
-def served(image: PIL.Image.Image) -> PIL.Image.Image:
+def as_served(image: PIL.Image.Image) -> PIL.Image.Image:
     """The image as the server keeps it, RGBA."""
     image = image.convert("RGBA")
     if (size := _server_size(*image.size)) != image.size:

@@ -14,7 +14,7 @@ import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
 from schemas.reject import Reject, RejectReason
-from tasks.images.served import served, served_name
+from tasks.images.served import as_served, served_name
 from tasks.ingest.formats import ARENA_LOGS, adapter
 from tasks.ingest.formats.adapter import FormatAdapter, image_name
 from tasks.ingest.formats.data_files import TABLES, line_rows, table_rows
@@ -237,7 +237,7 @@ def logged_name(file: Path) -> str:
     """
     try:
         with PIL.Image.open(file) as opened:
-            return served_name(served(opened))
+            return served_name(as_served(opened))
     except OSError as error:
         raise BadInput(f"preset image {file.name!r} cannot be read ({why_unreadable(error)})") from None
 

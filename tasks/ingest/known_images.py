@@ -92,7 +92,7 @@ class KnownHashes:
         return len(self.pdq_distance) > 0 and bool(self.near([pdq_digits(image.rgb)])[0])
 
     def near(self, digits: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Which of m PDQ hashes are close enough to a listed one, bool (m,). PDQ quality is not considered."""
+        """Whether each of m PDQ hashes is close enough to a listed one, bool (m,). PDQ quality is not considered."""
         if not len(self.pdq_distance) or not len(digits):
             return np.zeros(len(digits), bool)
         apart = (np.bitwise_count(self.pdq ^ words[:, None]).sum(axis=0) for words in _words(digits))

@@ -11,7 +11,7 @@ from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.judging import Answer, AnswerState
 from tasks.judging.files.answer_files import AnswersRead
-from tasks.judging.questions import Bench, Question
+from tasks.judging.questions import Bench, BenchQuestion
 from tasks.providers.batch_run import BatchRun
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
@@ -46,7 +46,7 @@ class Arrived(NamedTuple):
     """Kinds of result that it counts as."""
 
 
-def unanswered(store: Store, bench: Bench, asked: AskedModel) -> list[Question]:
+def unanswered(store: Store, bench: Bench, asked: AskedModel) -> list[BenchQuestion]:
     """The questions without an answer of this version of the model."""
     known = set(store.read("answers", _KEY).iter_rows())
     own = (asked.name, asked.version)
@@ -101,7 +101,7 @@ def store_arriving(
             advance()
 
 
-def _ask(model: ChatModel, asked: AskedModel, bench: Bench, question: Question) -> Arrived | Failed:
+def _ask(model: ChatModel, asked: AskedModel, bench: Bench, question: BenchQuestion) -> Arrived | Failed:
     about = f"{asked.name} {question.question_id}"
     reply = model.chat([ChatMessage("user", question.prompt, bench.images(question), question.places)], about)
     if isinstance(reply, Failed):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from schemas.errors import BadInput, known_values
 from schemas.written import SAMPLED, Split
-from tasks.judging.questions import Bench, Question, bench_of_questions, bench_of_store
+from tasks.judging.questions import Bench, BenchQuestion, bench_of_questions, bench_of_store
 from tasks.judging.visit_battles import ITEMS_DRAW, REFERENCE
 from tasks.storage.content_id import combined_id
 from tasks.storage.tables import Store
@@ -81,6 +81,6 @@ def written_bench(store: Store, bench: str) -> Bench:
     return bench_of_questions(store, f"{ITEMS_DRAW}{bench}", item_questions(items))
 
 
-def item_questions(items: Sequence[ItemForJudging]) -> list[Question]:
+def item_questions(items: Sequence[ItemForJudging]) -> list[BenchQuestion]:
     """The items as questions."""
-    return [Question(item.item_id, item.instruction, item.image_ids) for item in items]
+    return [BenchQuestion(item.item_id, item.instruction, item.image_ids) for item in items]

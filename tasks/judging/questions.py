@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,17 +15,18 @@ from schemas.errors import BadInput
 from tasks.bench.draw import HIDDEN, draw_name, drawn_prompts
 from tasks.generated_bench.kept_items import kept_items
 from tasks.storage.content_id import ID_DIGITS, combined_id, text_id
-from tasks.storage.queries.image_places import BETWEEN, image_places
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
 
 Images = tuple[tuple[str, bytes], ...]
 """(png or jpeg, encoded image without metadata), in the order of the prompt."""
+BETWEEN = "\n\n"
+"""Separator of the user's messages."""
 
 
 @dataclass(frozen=True)
-class Question:
+class BenchQuestion:
     """One prompt of a benchmark."""
 
     question_id: str
@@ -49,9 +50,9 @@ class Bench:
 
     draw: str
     """Version of a release, or a hash of the store's draw."""
-    questions: Sequence[Question]
+    questions: Sequence[BenchQuestion]
     """Sorted by question_id."""
-    images: Callable[[Question], Images]
+    images: Callable[[BenchQuestion], Images]
     """Reads the images of a question. Thread-safe."""
 
 
@@ -75,7 +76,7 @@ def _bench(store: Store, draw: str, rows: pl.DataFrame) -> Bench:
     return bench_of_questions(store, draw, questions)
 
 
-def bench_of_questions(store: Store, draw: str, questions: Sequence[Question]) -> Bench:
+def bench_of_questions(store: Store, draw: str, questions: Sequence[BenchQuestion]) -> Bench:
     """A benchmark of questions whose images are in the store. Raises BadInput when one is lost."""
     stored = StoredImages(store, "images", "redacted_images")
     _check_images(questions, stored.part_of.__contains__)
@@ -95,12 +96,12 @@ def prompts_of_draw(store: Store, draw: str) -> list[str]:
 _COLUMNS = ("question_id", "turns", "image_ids")
 
 
-def _question(question_id: str, turns: list[dict[str, Any]], image_ids: list[str]) -> Question:
+def _question(question_id: str, turns: list[dict[str, Any]], image_ids: list[str]) -> BenchQuestion:
     prompt = BETWEEN.join(turn["content"] for turn in turns if turn["role"] == "user")
-    return Question(question_id, prompt, tuple(image_ids), image_places(turns, len(image_ids)))
+    return BenchQuestion(question_id, prompt, tuple(image_ids), image_places(turns, len(image_ids)))
 
 
-def _check_images(questions: Sequence[Question], known: Callable[[str], bool]) -> None:
+def _check_images(questions: Sequence[BenchQuestion], known: Callable[[str], bool]) -> None:
     for asked in questions:
         for image_id in asked.image_ids:
             if not known(image_id):
@@ -110,7 +111,7 @@ def _check_images(questions: Sequence[Question], known: Callable[[str], bool]) -
                 )
 
 
-def _of_store(stored: StoredImages, asked: Question) -> Images:
+def _of_store(stored: StoredImages, asked: BenchQuestion) -> Images:
     found = [stored[image_id] for image_id in asked.image_ids]
     return tuple((each.format, each.bytes) for each in found)
 
@@ -141,7 +142,7 @@ def bench_of_release(folder: Path) -> Bench:
     return Bench(draw, sorted(questions, key=lambda asked: asked.question_id), _of_release(place))
 
 
-def _released(row: dict[str, Any]) -> Question:
+def _released(row: dict[str, Any]) -> BenchQuestion:
     for image in row["images"]:
         if not image["bytes"]:
             raise BadInput(f"question {row['question_id']!r}: the release has no bytes of its image {image['path']!r}")
@@ -153,7 +154,7 @@ def _group(file: Path, number: int, columns: Sequence[str]) -> list[dict[str, An
     return cast(list[dict[str, Any]], pq.ParquetFile(file).read_row_group(number, columns=list(columns)).to_pylist())
 
 
-def _of_release(place: dict[str, tuple[Path, int]]) -> Callable[[Question], Images]:
+def _of_release(place: dict[str, tuple[Path, int]]) -> Callable[[BenchQuestion], Images]:
     lock = threading.Lock()
 
     @lru_cache(3)
@@ -161,7 +162,7 @@ def _of_release(place: dict[str, tuple[Path, int]]) -> Callable[[Question], Imag
         rows = _group(file, number, ("question_id", "images"))
         return {row["question_id"]: tuple((_format(i["path"]), i["bytes"]) for i in row["images"]) for row in rows}
 
-    def of(asked: Question) -> Images:
+    def of(asked: BenchQuestion) -> Images:
         with lock:
             return images(*place[asked.question_id])[asked.question_id]
 
@@ -170,3 +171,20 @@ def _of_release(place: dict[str, tuple[Path, int]]) -> Callable[[Question], Imag
 
 def _format(path: str) -> str:
     return "png" if path.endswith(".png") else "jpeg"
+
+
+def image_places(turns: Sequence[Mapping[str, Any]], images: int, numbered: bool = False) -> tuple[int, ...]:
+    """Characters of the joined user messages before each image, by the image's index in the conversation.
+
+    Empty where all images stand before the first word, or where the place of one is unknown. `numbered`: several
+    messages begin with their number, as in `(2) `. An image that is shown again counts where it is shown first.
+    """
+    asked, start = [turn for turn in turns if turn["role"] == "user"], 0
+    found: dict[int, int] = {}
+    for number, turn in enumerate(asked, 1):
+        start += len(f"({number}) ") if numbered and len(asked) > 1 else 0
+        for shown in turn.get("images") or ():
+            found.setdefault(shown["image"], start + shown["character"])
+        start += len(turn["content"]) + len(BETWEEN)
+    known = [found[index] for index in range(images) if index in found]
+    return tuple(known) if len(known) == images and any(known) else ()

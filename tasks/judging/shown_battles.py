@@ -6,8 +6,8 @@ from typing import Any
 
 import polars as pl
 
+from tasks.judging.questions import BETWEEN, image_places
 from tasks.storage.content_id import combined_id
-from tasks.storage.queries.image_places import BETWEEN, image_places
 
 _COLUMNS = ["question_id", "model_a", "model_b", "winner", "anony", "conversation_a", "conversation_b", "image_ids"]
 

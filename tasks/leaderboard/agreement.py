@@ -16,7 +16,7 @@ from schemas.bench import BenchAgreement
 from schemas.errors import BadInput
 from schemas.rating import Agreement, Rating, RatingMethod
 from tasks.leaderboard.intervals import NORMAL95
-from tasks.leaderboard.leaderboard import rate
+from tasks.leaderboard.leaderboard import rate_slice
 from tasks.leaderboard.votes import Matrix, Numbers, Vector, Votes
 
 SAMPLES = 100
@@ -121,7 +121,9 @@ def _some(rows: Numbers, count: int, generator: np.random.Generator) -> Numbers:
 def _board(votes: Votes, rows: Numbers, weight: Vector | None = None) -> list[Rating]:
     """The board of the votes `rows`, each counted `weight` times."""
     chosen = votes.only(rows)
-    return rate(chosen if weight is None else replace(chosen, weight=chosen.weight * weight), "bench", RatingMethod())
+    return rate_slice(
+        chosen if weight is None else replace(chosen, weight=chosen.weight * weight), "bench", RatingMethod()
+    )
 
 
 def _summed(compared: list[Agreement], metrics: tuple[str, ...]) -> Iterator[tuple[str, dict[str, float | int]]]:

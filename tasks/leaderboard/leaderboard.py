@@ -83,14 +83,14 @@ def slice_boards(votes: Votes, slices: Mapping[str, Mask], method: RatingMethod)
         raise BadInput(f"anchor model {known_values(method.anchor_model, votes.models)}")
     if not votes.models:
         return []
-    overall = rate(votes, OVERALL, method)
+    overall = rate_slice(votes, OVERALL, method)
     level = {row.model: row.rating for row in overall}
     rows = []
     for name, chosen in slices.items():
         if chosen.all():
             rows += [row.model_copy(update={"slice": name}) for row in overall]
         else:
-            rows += rate(votes.only(chosen), name, method, level)
+            rows += rate_slice(votes.only(chosen), name, method, level)
     return rows
 
 
@@ -99,7 +99,9 @@ def leaderboard(votes: Votes, slice_name: str = OVERALL, method: RatingMethod | 
     return slice_boards(votes, {slice_name: np.ones(len(votes.pair), bool)}, method or RatingMethod())
 
 
-def rate(votes: Votes, slice_name: str, method: RatingMethod, level: Mapping[str, float] | None = None) -> list[Rating]:
+def rate_slice(
+    votes: Votes, slice_name: str, method: RatingMethod, level: Mapping[str, float] | None = None
+) -> list[Rating]:
     """Rows of one board, best first; `level` gives ratings whose mean is kept."""
     if not votes.models:
         return []
@@ -112,7 +114,7 @@ def rate(votes: Votes, slice_name: str, method: RatingMethod, level: Mapping[str
     else:
         spread = sandwich_covariance(votes, strengths, known.core)
     opened = open_intervals(votes.pairs, wins, games, np.zeros(len(games)), strengths, known)
-    return board(votes, Fitted(known, strengths, spread, opened), slice_name, method, level)
+    return board_rows(votes, Fitted(known, strengths, spread, opened), slice_name, method, level)
 
 
 def by_bootstrap(method: RatingMethod) -> bool:
@@ -120,7 +122,7 @@ def by_bootstrap(method: RatingMethod) -> bool:
     return method.interval is Interval.BOOTSTRAP or method.cluster is not None
 
 
-def board(
+def board_rows(
     votes: Votes, fitted: Fitted, slice_name: str, method: RatingMethod, level: Mapping[str, float] | None
 ) -> list[Rating]:
     """Rows of a leaderboard, best first; `level` gives ratings whose mean is kept, by default 1000 each."""

@@ -12,7 +12,7 @@ from schemas.errors import BadInput, known_values
 from schemas.rating import OutlierJudge, PairRecord, RankChange, Rating, RatingMethod, StyleCoefficient, VoteShare
 from schemas.row import Row
 from schemas.settings import Settings
-from tasks.leaderboard.leaderboard import OVERALL, leaderboard, rate, slice_boards, slice_masks
+from tasks.leaderboard.leaderboard import OVERALL, leaderboard, rate_slice, slice_boards, slice_masks
 from tasks.leaderboard.records import (
     elo_ratings,
     outlier_judges,
@@ -102,7 +102,9 @@ class RatingTables:
         """Ranks with and without style control, from the same battles."""
         same = self.measured.height == self.rated.height
         cast = votes(self.measured, self.method.cluster)
-        return rank_changes(self.overall if same else rate(cast, OVERALL, self.method, self._level), self.styled[0])
+        return rank_changes(
+            self.overall if same else rate_slice(cast, OVERALL, self.method, self._level), self.styled[0]
+        )
 
     @cached_property
     def records(self) -> list[PairRecord]:
@@ -145,7 +147,7 @@ class RatingTables:
         """The tables of one slice, its board on the scale of the overall board."""
         battles = self.valid.filter(pl.Series(mask))
         cast = votes(rateable(battles, self.method.both_bad), self.method.cluster)
-        board = rate(cast, name, self.method, self._level)
+        board = rate_slice(cast, name, self.method, self._level)
         return replace(self, battles=battles, slices=(), exclude_outliers=False, board=board)
 
     def _chosen(self, battles: pl.DataFrame) -> dict[str, Mask]:

@@ -15,7 +15,7 @@ from schemas.errors import BadInput
 from schemas.rating import RankChange, Rating, RatingMethod, StyleCoefficient, StylePreset
 from tasks.leaderboard.bradley_terry import ends_difference, laplacian, shortened, structure
 from tasks.leaderboard.intervals import NORMAL95, draws, few_votes_factor, open_intervals, quantiles95
-from tasks.leaderboard.leaderboard import Fitted, board, by_bootstrap
+from tasks.leaderboard.leaderboard import Fitted, board_rows, by_bootstrap
 from tasks.leaderboard.votes import Matrix, Vector, Votes, votes
 from tasks.runtime.blas_threads import one_blas_thread
 from tasks.storage.tables import frame_of
@@ -201,7 +201,7 @@ def style_board(
     known = structure(cast.pairs, *cast.sums(), models)
     ends, wins = cast.pairs[cast.pair], data.weight * data.cast.score
     opened = open_intervals(ends, wins, data.weight, data.style @ coefficients, strengths, known)
-    rows = board(cast, Fitted(known, strengths, spread, opened), STYLE_CONTROL, method, level)
+    rows = board_rows(cast, Fitted(known, strengths, spread, opened), STYLE_CONTROL, method, level)
     numbers = zip(covariates, coefficients.tolist(), *(end.tolist() for end in interval), data.style.T, strict=True)
     about: dict[str, Any] = {"slice": "overall", "preset": method.style_preset, "battles": len(data.style)}
     return rows, [

@@ -1,4 +1,4 @@
-"""What votes are like, without rating models: their counts and lengths, and who wins by difference of length."""
+"""Statistics of votes, without rating models: their counts and lengths, and who wins by difference of length."""
 
 from collections.abc import Iterator
 

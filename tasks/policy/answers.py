@@ -11,7 +11,7 @@ from schemas.policy import Action, Over, Policy, Rule
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
 from tasks.policy.policy_file import policy_hash
-from tasks.policy.redact import exercise_names, findings, redact_rules, redact_texts
+from tasks.policy.redact import exercise_names_in, findings, redact_rules, redact_texts
 from tasks.policy.rules import STOPS, Signals, conversation_columns, fired, reasons_of
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.kept import kept_conversations
@@ -95,6 +95,6 @@ def _redacted(items: pl.DataFrame, policy: Policy, signal: Signals) -> pl.Series
     found, texts = findings(policy, signal), list[str]()
     for turns, image_ids in items.select("turns", "image_ids").iter_rows():
         values = {value: kind for name in image_ids for value, kind in found.image_values.get(name, {}).items()}
-        said, _ = redact_texts(turns, found, values, exercise_names(turns, found))
+        said, _ = redact_texts(turns, found, values, exercise_names_in(turns, found))
         texts.append(said[-1][0])
     return pl.Series(texts, dtype=pl.String)

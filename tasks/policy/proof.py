@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from schemas.policy import Action, Over, Policy
-from tasks.policy.redact import ROLES, exercise_names, findings, redact_rules, redact_texts, spans_of
+from tasks.policy.redact import ROLES, exercise_names_in, findings, redact_rules, redact_texts, spans_of
 from tasks.policy.redact_text import without_left
 from tasks.policy.rules import FIRED, Signals, Step, fired, hit_columns
 from tasks.storage.content_id import text_id
@@ -73,7 +73,7 @@ def repeated_words(
         turns = [turn for turns, _ in shown for turn in turns]
         values = {v: kind for _, ids in shown for i in ids for v, kind in found.image_values.get(i, {}).items()}
         vote = {"role": "user", "content": words, "text_id": text_id(words), "images": []}
-        _, counts = redact_texts([*turns, vote], found, values, exercise_names(turns, found))
+        _, counts = redact_texts([*turns, vote], found, values, exercise_names_in(turns, found))
         reasons = {reason for reason, _ in counts[-1]}
         rows += [(battle_id, Step.REDACTION, 0, reason, Action.DROP.value) for reason in reasons]
     return pl.DataFrame(sorted(rows), schema=FIRED, orient="row")

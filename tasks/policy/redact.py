@@ -180,7 +180,7 @@ def redacted(
     shown = [[images.get(i) or CoveredImage(i, Counter(), {}) for i in row["image_ids"]] for row in rows]
     values = {value: kind for each in shown for image in each for value, kind in image.values.items()}
     turns = [turn for row in rows for turn in row["turns"]]
-    left = exercise_names(turns, found)
+    left = exercise_names_in(turns, found)
     said, counts = redact_texts(turns, found, values, left)
     made, start = [], 0
     for row, own_images in zip(rows, shown, strict=True):
@@ -247,7 +247,7 @@ def redact_texts(
     return list(zip(texts, shown, strict=True)), counts
 
 
-def exercise_names(turns: Sequence[Mapping[str, Any]], found: Findings) -> set[str]:
+def exercise_names_in(turns: Sequence[Mapping[str, Any]], found: Findings) -> set[str]:
     """Names of exercises and options in messages, in the form in which values are compared; they are not redacted.
 
     A name that is a person's in a message by a user is of that person, even where an exercise has it too.

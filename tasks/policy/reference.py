@@ -100,7 +100,7 @@ def _columns(table: str, columns: Iterable[tuple[str, Any]], parts: Iterable[str
 
 
 def _compared(dtype: Any) -> str:
-    """Which comparisons fit a column, in words; empty for one that rules cannot compare."""
+    """Comparisons that fit a column, in words; empty for one that rules cannot compare."""
     if dtype.is_numeric():
         return "number"
     return {"Boolean": "true or false", "String": "text", "List(String)": "list"}.get(str(dtype), "")

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from schemas.policy import Action
-from schemas.review import QueueName, Verdict
+from schemas.review import HeldVerdict, QueueName
 from tasks.storage.content_id import combined_id
 from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store
@@ -36,7 +36,7 @@ def reviewed(hits: pl.DataFrame, conversations: pl.DataFrame, reviews: pl.DataFr
     )
     valid = reviews.join(content, on=["conversation_id", "content_id"])
     seen = valid.explode("reasons").select("verdict", item_id="conversation_id", reason="reasons")
-    verdicts = seen.group_by("item_id", "reason").agg(dropped=(pl.col("verdict") == Verdict.DROP.value).any())
+    verdicts = seen.group_by("item_id", "reason").agg(dropped=(pl.col("verdict") == HeldVerdict.DROP.value).any())
     is_hold = pl.col("action") == Action.HOLD.value
     verdict = pl.when("dropped").then(pl.lit(Action.DROP.value)).otherwise(pl.lit(Action.TAG.value))
     action = pl.when(is_hold & pl.col("dropped").is_not_null()).then(verdict).otherwise("action")

@@ -71,7 +71,7 @@ class Providers:
             return self._loaded[path]
 
     def paid(self, capabilities: Iterable[str]) -> set[str]:
-        """Those whose provider is a paid service, with a budget and rate limits."""
+        """Capabilities whose provider is a paid service, with a budget and rate limits."""
         return {c for c in capabilities if c in self.names and getattr(self[c], "service", None)}
 
     @property

@@ -1,4 +1,4 @@
-"""What a provider must be able to do: one Protocol per capability.
+"""Abilities of a provider: one Protocol per capability.
 
 Every method takes a batch and returns one entry per item, in order: the value, or `Failed` when the item could not be
 measured (refused, timed out, over quota). A provider that cannot work at all raises; the caller then counts every item
@@ -215,14 +215,14 @@ class ChatMessage:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model said. A call that failed gives `Failed` instead."""
+    """Answer of a model. A call that failed gives `Failed` instead."""
 
     text: str
     """Word for word, without unpaired surrogates."""
     state: ReplyState
     """complete; refused (the model or its vendor declined); truncated (the answer limit was reached); empty."""
     output_tokens: int | None = None
-    """As counted by the service, thinking included; None when not reported."""
+    """Tokens as counted by the service, thinking included; None when not reported."""
 
 
 @dataclass(frozen=True)
@@ -230,9 +230,9 @@ class ReplyShape:
     """The JSON object that a reply is asked to be."""
 
     name: str
-    """Its name, for the service."""
+    """Name of the reply's shape, for the service."""
     schema: Mapping[str, Any]
-    """Its JSON schema; a model writes the keys in this order."""
+    """JSON schema of the reply; a model writes the keys in this order."""
     strict: bool = False
     """Whether nothing else is of use; else a server that knows no shapes is asked for free text."""
 
@@ -313,7 +313,7 @@ class Author(Provider, Protocol):
         """Fine aspects; those that are known may be among them, and are then left out."""
 
     def describe(self, wanted: DescriptionWanted) -> WrittenDescription | Failed:
-        """What one image is to show."""
+        """Words for one image to draw."""
 
     def checks(self, description: str, count: int) -> WrittenChecks | Failed:
         """At most `count` simple questions about a description, with their answers."""

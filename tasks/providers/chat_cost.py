@@ -1,4 +1,4 @@
-"""What calls to one model of a models file would cost, one by one and in batches. Sends nothing."""
+"""Cost of calls to one model of a models file, one by one and in batches. Sends nothing."""
 
 from collections.abc import Sequence
 

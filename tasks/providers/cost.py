@@ -1,4 +1,4 @@
-"""What calls to paid services would cost. A provider says itself what it would send; nothing is sent.
+"""Cost of calls to paid services, before they are made. A provider says itself what it would send; nothing is sent.
 
 In: sizes of items, a provider and the price file. Out: rows of `curate estimate`.
 """
@@ -31,7 +31,7 @@ class ItemSize:
 
 @dataclass(frozen=True)
 class ExpectedUse:
-    """What measuring some items would send to a service."""
+    """Amounts that measuring some items would send to a service."""
 
     calls: int
     """Requests, without retries."""
@@ -48,7 +48,7 @@ class ExpectedUse:
 
 
 class Billed(Protocol):
-    """What a paid provider says about its cost. With `service` alone, every item is one call and one billed unit."""
+    """A paid provider's statements about its cost. With `service` alone, every item is one call and one billed unit."""
 
     service: str
     """Name in the price file."""
@@ -56,11 +56,11 @@ class Billed(Protocol):
     """Whether one request asks about an item for all capabilities of the service."""
 
     def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
-        """What measuring these items would send."""
+        """Amounts that measuring these items would send."""
 
 
 def expected_use(provider: Any, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
-    """What a provider says, or else one call and one unit for every item. Raises BadInput for one that cannot say."""
+    """Use that a provider expects, or else one call and one unit an item. Raises BadInput for one that cannot say."""
     if not hasattr(provider, "expected_use"):
         return ExpectedUse(len(items), units=len(items))
     try:

@@ -15,7 +15,7 @@ from tasks.runtime.budget import ledger
 _MEASURES = frozenset(
     name for capability in PROTOCOLS.keys() - MAKERS for name in get_protocol_members(PROTOCOLS[capability])
 )
-"""What takes a batch of items, and attributes."""
+"""Methods that take a batch of items, and attributes."""
 Work = Callable[[Sequence[Any]], Sequence[Any]]
 
 

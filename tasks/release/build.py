@@ -177,7 +177,7 @@ def staging_folder(store: Store) -> Path:
     return Path(tempfile.gettempdir()) / f"release-{named}"
 
 
-def place(store: Store, staging: Path, version: str, chosen_by_user: bool) -> tuple[str, bool]:
+def place_release(store: Store, staging: Path, version: str, chosen_by_user: bool) -> tuple[str, bool]:
     """Move a sealed staging folder to `releases/<version>`. Returns the version it got, and whether it is new.
 
     If the version exists with the same content, nothing is moved. If it exists with other content, a version chosen by

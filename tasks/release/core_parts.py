@@ -24,7 +24,7 @@ from tasks.release.registered import (
     path_in_release,
     write_table,
 )
-from tasks.release.shards import shards
+from tasks.release.shards import shard_files
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
 
@@ -136,7 +136,7 @@ def _rows(folder: Path) -> Iterator[pl.DataFrame]:
     """config, id and topic_id of every released row; null where it is released without a topic."""
     yield _no_points().select("config", "id", "topic_id")
     for config in CONFIGS:
-        for shard in shards(folder, config):
+        for shard in shard_files(folder, config):
             names = [KEYS[config], *(["topic_id"] if "topic_id" in CONFIGS[config].model_fields else [])]
             for group in read_parquet_groups(shard, names):
                 topic = pl.col("topic_id") if "topic_id" in group.columns else pl.lit(None, pl.Int32)

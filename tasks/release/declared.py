@@ -14,7 +14,7 @@ from schemas.row import arrow_schema
 from tasks.release.fetched import maker
 from tasks.release.identifiers import identifiers_in
 from tasks.release.registered import RELEASED_TABLES, released_columns, table_of
-from tasks.release.shards import METADATA_KEY, feature_schema, features_of, shard_schema, shards
+from tasks.release.shards import METADATA_KEY, feature_schema, features_of, shard_files, shard_schema
 from tasks.storage.parquet import read_parquet_schema
 
 READ_ERRORS = (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError)
@@ -35,7 +35,7 @@ def check_shards(folder: Path) -> None:
     """Raises BadInput when a configuration has no shards, or one that cannot be read."""
     for config in CONFIGS:
         try:
-            found = [read_parquet_schema(shard) for shard in shards(folder, config)]
+            found = [read_parquet_schema(shard) for shard in shard_files(folder, config)]
         except (pa.ArrowException, OSError):
             found = []
         if not found:

@@ -17,7 +17,7 @@ from tasks.release.core_parts import CORE_PARTS
 from tasks.release.declared import check_shards
 from tasks.release.fetched import read_manifest
 from tasks.release.registered import OpenRelease, PartsOf
-from tasks.release.shards import shards
+from tasks.release.shards import shard_files
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import read_parquet_groups, read_parquet_schema
 from tasks.storage.queries.funnel import rule_text
@@ -113,7 +113,7 @@ def _next(version: str, bump: Bump, last_day: str) -> str | None:
 
 
 def _schema(folder: Path, config: str) -> pa.Schema:
-    return read_parquet_schema(shards(folder, config)[0])
+    return read_parquet_schema(shard_files(folder, config)[0])
 
 
 def _columns(config: str, old: pa.Schema, new: pa.Schema) -> tuple[list[str], bool]:
@@ -163,7 +163,7 @@ def _digests(folder: Path, config: str, columns: Sequence[str]) -> Iterator[pl.D
     named = pl.col("images").list.eval(pl.element().struct.field("path"))
     digests = [pl.struct(name).struct.json_encode().hash().alias(f"c{n}") for n, name in enumerate(columns)]
     yield pl.DataFrame(schema={"id": pl.String, **{f"c{n}": pl.UInt64 for n in range(len(columns))}})
-    for shard in shards(folder, config):
+    for shard in shard_files(folder, config):
         for group in read_parquet_groups(shard):
             yield group.with_columns(named).select(pl.col(KEYS[config]).alias("id"), *digests)
 

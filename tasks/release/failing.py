@@ -20,7 +20,7 @@ _IDS = {MeasuredOn.DOCUMENTS: "document_id", MeasuredOn.PROMPT: "prompt_id"}
 """Items whose missing values become nulls in a release; other missing values drop the conversation."""
 
 
-class Asked(NamedTuple):
+class SignalRequests(NamedTuple):
     """Requests of a run to a provider for one signal."""
 
     provider: str
@@ -44,7 +44,9 @@ def failing_lines(records: Sequence[Mapping[str, Any]], chosen: Mapping[str, str
     return [line for line in lines if line]
 
 
-def _line(signal: str, provider: str, before: Asked | None, now: Asked | None, share_max: float) -> str | None:
+def _line(
+    signal: str, provider: str, before: SignalRequests | None, now: SignalRequests | None, share_max: float
+) -> str | None:
     if now is None or not now.reasons:
         return None
     known = before.reasons.total() if before and before.provider == now.provider else 0
@@ -56,12 +58,12 @@ def _line(signal: str, provider: str, before: Asked | None, now: Asked | None, s
     return f"{signal}={provider} failed for {failed:,} of {items:,} items, {failed / items:.1%} ({named})"
 
 
-def _last(records: Sequence[Mapping[str, Any]], signal: str) -> Asked | None:
+def _last(records: Sequence[Mapping[str, Any]], signal: str) -> SignalRequests | None:
     """The newest run among the records that measured the signal."""
     return next(filter(None, (_asked(record, signal) for record in reversed(records))), None)
 
 
-def _asked(record: Mapping[str, Any], signal: str) -> Asked | None:
+def _asked(record: Mapping[str, Any], signal: str) -> SignalRequests | None:
     items, reasons = 0, Counter[str]()
     for stage in record["stages"]:
         if stage["stage"] == "canaries" or not (calls := stage["model_calls"].get(signal, 0)):
@@ -73,7 +75,7 @@ def _asked(record: Mapping[str, Any], signal: str) -> Asked | None:
         items += calls - sum(count for reason, count in failed.items() if reason in _POSTPONED)
         reasons.update({reason: count for reason, count in failed.items() if reason not in _POSTPONED})
     provider = record["settings"]["providers"].get(signal, "")
-    return Asked(provider, items, reasons) if items else None
+    return SignalRequests(provider, items, reasons) if items else None
 
 
 def unmeasured(store: Store, versions: Versions, providers: Mapping[str, str]) -> dict[str, Unmeasured]:
@@ -95,7 +97,7 @@ def unmeasured(store: Store, versions: Versions, providers: Mapping[str, str]) -
 
 
 def unmeasured_line(manifest: Manifest) -> str:
-    """Such as `categories=openai: 3 of 120 items`; empty when nothing is missing."""
+    """A line such as `categories=openai: 3 of 120 items`; empty when nothing is missing."""
     return "; ".join(
         f"{name}={each.provider}: {each.unmeasured:,} of {each.items:,} items"
         for name, each in sorted(manifest.unmeasured.items())

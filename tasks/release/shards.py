@@ -26,14 +26,14 @@ METADATA_KEY = b"huggingface"
 _IMAGE_TABLES = ("images", "redacted_images")
 
 
-def shards(folder: Path, config: str) -> list[Path]:
+def shard_files(folder: Path, config: str) -> list[Path]:
     """The Parquet files of a configuration, in order."""
     return sorted((folder / config / "data").glob("train-*.parquet"))
 
 
 def released_prompts(folder: Path) -> Iterator[str]:
     """Ids of the prompts of `bench` in a folder of a release."""
-    for shard in shards(folder, "bench"):
+    for shard in shard_files(folder, "bench"):
         for group in read_parquet_groups(shard, ["question_id"]):
             yield from group["question_id"]
 

@@ -18,7 +18,7 @@ from schemas.release import CONFIGS, Manifest
 from schemas.run import Funnel, StageReport
 from schemas.settings import Settings
 from tasks.providers import EMBEDDED, EMBEDDED_RECALL, MAKERS, Providers
-from tasks.release.build import checked_version, place, released_files, staging_folder, write_manifest
+from tasks.release.build import checked_version, place_release, released_files, staging_folder, write_manifest
 from tasks.release.contents import ImageLists
 from tasks.release.core_parts import CORE_PARTS, MapFile
 from tasks.release.dataset_card import COMPARED, Statistics, card_sections, dataset_card
@@ -135,7 +135,7 @@ def seal_release(
     card = dataset_card(manifest, gone, built.statistics, bench_evidence(store), sections)
     (staging / "README.md").write_text(card, encoding="utf-8")
     write_manifest(manifest.model_copy(update={"files": released_files(staging)}), staging)
-    version, new = place(store, staging, manifest.version, settings.release is not None)
+    version, new = place_release(store, staging, manifest.version, settings.release is not None)
     return StageReport(stage="release", counts=manifest.counts | {"new": int(new)}, result=f"releases/{version}")
 
 

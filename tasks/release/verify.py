@@ -10,7 +10,7 @@ from schemas.policy import Policy
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.run import Funnel
 from tasks.bench.contamination.alike import ALIKE_OVERLAP
-from tasks.bench.contamination.prompt_index import PromptIndex, normalised
+from tasks.bench.contamination.prompt_index import PromptIndex, joined_words
 from tasks.release.build import MANIFEST, seal, wrong_files
 from tasks.release.card_checks import wrong_numbers, wrong_sections, wrong_sentences
 from tasks.release.contents import ImageContents, ImageLists, forbidden_data, wrong_rows
@@ -20,7 +20,7 @@ from tasks.release.declared import READ_ERRORS, beside_rows, sound_groups, unlik
 from tasks.release.fetched import read_manifest, store_of
 from tasks.release.identifiers import identifiers_in_files
 from tasks.release.registered import OpenRelease, PartsOf, ReleasePart, table_of
-from tasks.release.shards import shards
+from tasks.release.shards import shard_files
 from tasks.runtime.progress import Advance, progress
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import compact, read_parquet_groups
@@ -92,7 +92,7 @@ def _config(
         forbidden_data(Policy.model_validate(manifest.policy)),
     )
     ids.run("CREATE TABLE ids (id VARCHAR)")
-    for shard in shards(folder, config):
+    for shard in shard_files(folder, config):
         try:
             for group in sound_groups(shard):
                 rows += group.height
@@ -118,14 +118,14 @@ def _funnel(manifest: Manifest) -> Iterator[str]:
 
 def bench_leaks(folder: Path) -> Iterator[str]:
     """Benchmark prompts and similar prompts in chat, or in battles that are not marked with `in_bench`."""
-    asked = (group for shard in shards(folder, "bench") for group in _prompts(shard, "turns"))
+    asked = (group for shard in shard_files(folder, "bench") for group in _prompts(shard, "turns"))
     bench = pl.concat([pl.DataFrame(schema=_PROMPTS), *asked])
     index = PromptIndex(bench["prompt"], ALIKE_OVERLAP)
-    for shard in shards(folder, "chat"):
+    for shard in shard_files(folder, "chat"):
         for rows in _prompts(shard, "conversation", key="conversation_id"):
             for key in _alike(rows, bench, index):
                 yield f"chat/{shard.name}: a benchmark prompt is in chat, in conversation {key!r}"
-    for shard in shards(folder, "battle"):
+    for shard in shard_files(folder, "battle"):
         for rows in _prompts(shard, "conversation_a", key="question_id", in_bench="in_bench"):
             for key in _alike(rows.filter(~pl.col("in_bench")), bench, index):
                 yield f"battle/{shard.name}: a benchmark prompt is not marked, in battle {key!r}"
@@ -142,7 +142,7 @@ def _prompts(shard: Path, turns: str, **more: str) -> Iterator[pl.DataFrame]:
             image=pl.col("images").list.first().struct.field("path").str.head(32).fill_null(""),
             **{name: pl.col(column) for name, column in more.items()},
         )
-        yield asked.with_columns(words=normalised(asked["prompt"])).select(*_PROMPTS, *more)
+        yield asked.with_columns(words=joined_words(asked["prompt"])).select(*_PROMPTS, *more)
 
 
 _ASKED = pl.element().struct.field("content").filter(pl.element().struct.field("role") == "user")
@@ -168,7 +168,7 @@ def hidden_leaks(folder: Path, store: Store | None) -> Iterator[str]:
     parts = (rows.join(reserved, on="document_id", how="semi") for rows in store.read_slices("conversations", names))
     secret = pl.concat([store.empty("conversations", names), *map(compact, parts)])
     for config, key in KEYS.items():
-        for shard in shards(folder, config):
+        for shard in shard_files(folder, config):
             ids = pl.concat([pl.Series([], dtype=pl.String), *(g[key] for g in read_parquet_groups(shard, [key]))])
             for name in ids.filter(ids.is_in(secret["conversation_id"].implode())):
                 yield f"{config}/{shard.name}: {name!r} is reserved for the hidden split"

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tasks.report.figures import bars, densities, lines, matrix, rating_intervals, shares, sunburst
+from tasks.report.figures import bars, densities, line_chart, matrix, rating_intervals, shares, sunburst
 from tasks.report.page import SECTIONS, Part, part
 from tasks.runtime.untrusted import one_line
 from tasks.storage.tables import Store
@@ -252,7 +252,7 @@ def _by_class(ratings: pl.DataFrame, shares: pl.DataFrame) -> list[Part | None]:
     rounded = table.with_columns(pl.col(pl.Float64).round(1))
     return [
         part("ratings_by_class", rounded, figure),
-        part("best_by_class", rounded.head(LINES_MAX), lines(titles[1:], best, "rating", thin, breaks)),
+        part("best_by_class", rounded.head(LINES_MAX), line_chart(titles[1:], best, "rating", thin, breaks)),
     ]
 
 

@@ -11,7 +11,7 @@ from schemas.policy import Policy
 from schemas.run import Funnel
 from schemas.tags import TagCount
 from tasks.report.boards import battle_parts, bench_parts, vote_parts
-from tasks.report.figures import NAMED_TOPICS, RED, bars, days, matrix, merges, shares, topic_map
+from tasks.report.figures import NAMED_TOPICS, RED, bars, daily_panels, matrix, merges, shares, topic_map
 from tasks.report.kept import Kept, count_battles, count_conversations
 from tasks.report.page import SECTIONS, Content, Part, part
 from tasks.storage.queries.conversation_features import (
@@ -148,7 +148,7 @@ def _days(conversations: pl.DataFrame, battles: pl.DataFrame) -> Part | None:
     if table.is_empty():
         return None
     series = {name: table[name].to_list() for name in ("conversations", "battles")}
-    return part("days", table, days(table["day"].to_list(), series))
+    return part("days", table, daily_panels(table["day"].to_list(), series))
 
 
 def _counts(key: str, tally: pl.DataFrame) -> Part | None:

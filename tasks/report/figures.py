@@ -54,7 +54,7 @@ def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE, digits: int
 
 
 @styled
-def days(when: Sequence[date], series: Mapping[str, Sequence[int]]) -> str:
+def daily_panels(when: Sequence[date], series: Mapping[str, Sequence[int]]) -> str:
     """Counts per day, one panel per series."""
     figure = new_figure(len(series) * (_DAYS_HEIGHT + 3 * EDGE) + BELOW)
     for number, (name, counts) in enumerate(series.items()):
@@ -229,7 +229,7 @@ def _ring(
 
 
 @styled
-def lines(
+def line_chart(
     names: Sequence[str],
     series: Mapping[str, Sequence[float | None]],
     unit: str,

@@ -7,7 +7,7 @@ from threading import Lock
 from schemas.review import Task, Waiting
 from tasks.explore.listing import BATTLE, CONVERSATION, item_key
 from tasks.explore.source import Item, Source, blinded
-from tasks.review.review_queue import fingerprint, subject_of
+from tasks.review.review_queue import item_fingerprint, subject_of
 from tasks.review.session import ReviewSession
 
 HELD_SECONDS = 1800.0
@@ -67,7 +67,7 @@ class Assigned:
         shown = [each for each in images if each is not None]
         texts = [*([] if alone or item is None else _said(item)), *_beside(waiting)]
         return Task(
-            name, key, fingerprint(waiting), waiting.question, texts, shown, len(image_ids) - len(shown),
+            name, key, item_fingerprint(waiting), waiting.question, texts, shown, len(image_ids) - len(shown),
             queue.choices, queue.many, left,
         )  # fmt: skip
 

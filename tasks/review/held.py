@@ -5,7 +5,7 @@ from collections.abc import Collection
 import polars as pl
 
 from schemas.decision import ItemKind
-from schemas.review import Choice, QueueName, Verdict, Waiting
+from schemas.review import Choice, HeldVerdict, QueueName, Waiting
 from tasks.policy.review import content_of
 from tasks.review.review_queue import ReviewQueue
 from tasks.storage.tables import Store
@@ -21,7 +21,7 @@ class HeldQueue(ReviewQueue):
         "A rule holds them until somebody has looked. Release overrules holds and nothing else; drop keeps the "
         "conversation out. The next run, or `curate decide`, applies it."
     )
-    choices = (Choice("r", Verdict.RELEASE.value, "Release"), Choice("d", Verdict.DROP.value, "Drop"))
+    choices = (Choice("r", HeldVerdict.RELEASE.value, "Release"), Choice("d", HeldVerdict.DROP.value, "Drop"))
     tables = ("decisions", "conversations")
 
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:

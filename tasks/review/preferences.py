@@ -35,7 +35,7 @@ SIDES = {"left": "model_a", "right": "model_b"}
 """Verdict -> winner of the battle."""
 
 
-class AnswerPair(NamedTuple):
+class ItemAnswers(NamedTuple):
     """Two answers to one item."""
 
     name: str
@@ -47,7 +47,7 @@ class AnswerPair(NamedTuple):
     """Model on the right."""
 
 
-def answer_pairs(items: Sequence[ItemForJudging], known: Stored, hidden: bool) -> list[AnswerPair]:
+def answer_pairs(items: Sequence[ItemForJudging], known: Stored, hidden: bool) -> list[ItemAnswers]:
     """Every two players with different words on an item; hidden items only where they may leave the store."""
     found = []
     for item in items:
@@ -60,11 +60,11 @@ def answer_pairs(items: Sequence[ItemForJudging], known: Stored, hidden: bool) -
                 continue  # nobody can prefer one of them
             name = combined_id("preference", [item.item_id, one, said[one], other, said[other]])[:16]
             sides = (other, one) if is_swapped(name) else (one, other)
-            found.append(AnswerPair(name, item, *sides))
+            found.append(ItemAnswers(name, item, *sides))
     return found
 
 
-def drawn_uniformly(every: Sequence[AnswerPair], count: int, seed: int) -> list[AnswerPair]:
+def drawn_uniformly(every: Sequence[ItemAnswers], count: int, seed: int) -> list[ItemAnswers]:
     """So many of them, without replacement and in the order of the draw: by a hash, never by a name."""
     return sorted(every, key=lambda each: combined_id("drawn preference", [str(seed), each.name]))[:count]
 
@@ -80,7 +80,7 @@ class PreferencesQueue(ReviewQueue):
     choices = tuple(Choice(side[0], side, side.capitalize()) for side in SIDES)
     tables = ("bench_items", "bench", "answers", "captions", "references", "decisions", "conversations")
 
-    def __init__(self, every: Callable[[Store], tuple[Sequence[AnswerPair], Stored]], count: int, seed: int) -> None:
+    def __init__(self, every: Callable[[Store], tuple[Sequence[ItemAnswers], Stored]], count: int, seed: int) -> None:
         self._every, self._count, self._seed = every, count, seed
 
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
@@ -107,7 +107,7 @@ class PreferencesQueue(ReviewQueue):
         }
 
 
-def _answer(heading: str, model: str, pair: AnswerPair, known: Stored) -> ShownText:
+def _answer(heading: str, model: str, pair: ItemAnswers, known: Stored) -> ShownText:
     item_id = pair.item.item_id
     text = known.references[item_id] if model == REFERENCE else known.answers[item_id, model]
     return ShownText(heading, (Stretch(text),))
@@ -122,7 +122,7 @@ class Preferred(NamedTuple):
     """Choices on answers that the store does not have any more."""
 
 
-def preferred(store: Store, every: Sequence[AnswerPair], people: Pseudonyms) -> Preferred:
+def preferred(store: Store, every: Sequence[ItemAnswers], people: Pseudonyms) -> Preferred:
     """The last choice of each rater on each pair of answers, as battles. Raises BadInput where there is none."""
     given = reviews_of(store).filter(queue=QueueName.PREFERENCES.value).sort("reviewed_at", maintain_order=True)
     last = given.unique(["item_id", "reviewer"], keep="last").sort("item_id", "reviewer")

@@ -17,7 +17,7 @@ NONE = "none"
 
 
 class Listed(NamedTuple):
-    """What a sheet has of an item beside the item's own texts, because no sheet has the whole conversation."""
+    """Texts and images that a sheet has beside the item's own texts, because no sheet has the whole conversation."""
 
     texts: Sequence[ShownText] = ()
     """Texts, as they would be released."""
@@ -33,7 +33,7 @@ class ReviewQueue(Protocol):
     title: str
     """On the pages."""
     about: str
-    """What is asked, and what becomes of a verdict, in a sentence or two."""
+    """Question, and use of a verdict, in a sentence or two."""
     choices: Sequence[Choice]
     """The allowed verdicts with their keys; `n`, `o` and `u` are the pages' own keys."""
     many: bool = False
@@ -72,7 +72,7 @@ class ReviewQueue(Protocol):
 
 
 class Subject(NamedTuple):
-    """What a verdict holds for."""
+    """Item, content and reasons that a verdict holds for."""
 
     item_id: str
     content_id: str
@@ -80,11 +80,11 @@ class Subject(NamedTuple):
 
 
 def subject_of(item: Waiting) -> Subject:
-    """What a verdict on an item holds for."""
+    """Subject of a verdict on an item."""
     return Subject(item.item_id, item.content_id, item.reasons)
 
 
-def fingerprint(item: Waiting) -> str:
+def item_fingerprint(item: Waiting) -> str:
     """A hash of what an item shows and asks; it comes back with the verdict."""
     texts = [stretch.text + "\0" + stretch.hidden for text in item.texts for stretch in text.stretches]
     asked = [item.item_id, item.content_id, *item.reasons, item.question]

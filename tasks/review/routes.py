@@ -13,8 +13,8 @@ from schemas.review import Waiting
 from tasks.explore.listing import BATTLE, CONVERSATION, item_key
 from tasks.explore.server import Served
 from tasks.explore.source import Item, blinded
-from tasks.review.review_queue import fingerprint, subject_of
-from tasks.review.session import REVIEWER_CHARACTERS_MAX, Refused, ReviewSession
+from tasks.review.review_queue import item_fingerprint, subject_of
+from tasks.review.session import REVIEWER_CHARACTERS_MAX, ReviewSession, VerdictRefused
 from tasks.runtime.untrusted import one_line
 
 FIRST = "/review"
@@ -53,7 +53,7 @@ def review_routes(
 
 
 class _ReviewPages:
-    """What the routes share: the session, the explorer's pages, and the token that forms send back."""
+    """Common parts of the routes: the session, the explorer's pages, and the token that forms send back."""
 
     def __init__(self, session: ReviewSession, served: Served, reviewer: str, port: Callable[[], int]) -> None:
         self.session, self.served, self.token = session, served, secrets.token_urlsafe(24)
@@ -96,7 +96,7 @@ class _ReviewPages:
             "queue": self.session.queues[name],
             "waiting": waiting,
             "key": key,
-            "shown": fingerprint(waiting),
+            "shown": item_fingerprint(waiting),
             "mine": self.session.given(name).get(subject_of(waiting), {}).get(reviewer, ""),
             "left": self.session.progress_of(name, reviewer).left,
             "last": last if last in self.session.items(name) else "",
@@ -191,7 +191,7 @@ def _writing(app: FastAPI, pages: _ReviewPages) -> None:
     session = pages.session
 
     def checked(name: str, key: str, fields: Fields) -> Response | None:
-        """What to answer instead, when the form is not of these pages or there is no such item any more."""
+        """Answer to give instead, when the form is not of these pages or there is no such item any more."""
         token = fields.get("token", [""])[0]
         if not secrets.compare_digest(token.encode(), pages.token.encode()):
             return pages.refused("This form is of an earlier start of the explorer. Nothing was stored.", FIRST, 403)
@@ -220,7 +220,7 @@ def _writing(app: FastAPI, pages: _ReviewPages) -> None:
             return pages.refused("Say who you are first. Nothing was stored.", FIRST)
         try:
             session.give(name, key, fields.get("shown", [""])[0], fields.get("verdict", []), reviewer)
-        except Refused as refused:
+        except VerdictRefused as refused:
             return pages.refused(str(refused), f"{FIRST}/{name}/{key}")
         task = BackgroundTask(session.take_in)
         return RedirectResponse(f"{FIRST}/{name}?after={key}&last={key}", 303, background=task)

@@ -1,4 +1,4 @@
-"""What waits for whom, and the verdicts: first in the journal, and in the table when nobody else writes."""
+"""Items that wait for a reviewer, and the verdicts: first in the journal, and in the table when nobody else writes."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,22 +12,22 @@ from fsspec.implementations.local import LocalFileSystem
 from schemas.errors import BadInput, StoreBusy, StoreUnwell, why_unreadable
 from schemas.review import DetectorPrecision, Review, ReviewerAgreement, Waiting
 from tasks.explore.listing import item_key
-from tasks.review.review_queue import ReviewQueue, Subject, fingerprint, review_of, subject_of, verdict_of
+from tasks.review.review_queue import ReviewQueue, Subject, item_fingerprint, review_of, subject_of, verdict_of
 from tasks.storage.lock import writing
-from tasks.storage.reviews import journalled, keep, latest, reviews_of, take_in, waiting_reviews
+from tasks.storage.reviews import journalled, keep, latest, reviews_of, take_in_journal, waiting_reviews
 from tasks.storage.tables import Store, frame_of
 
 REVIEWER_CHARACTERS_MAX = 60
 Given = dict[Subject, dict[str, str]]
-"""What a verdict holds for -> reviewer -> verdict."""
+"""Subject of a verdict -> reviewer -> verdict."""
 
 
-class Refused(Exception):
+class VerdictRefused(Exception):
     """A verdict that is not stored; the text says why in one sentence."""
 
 
 class Figures(NamedTuple):
-    """What the verdicts say so far."""
+    """Agreement and precision by the verdicts so far."""
 
     agreements: Sequence[ReviewerAgreement] = ()
     precisions: Sequence[DetectorPrecision] = ()
@@ -105,14 +105,14 @@ class ReviewSession:
         """Store a verdict in the journal; it is on the disk when this returns. Raises Refused."""
         queue, item = self.queues[name], self.items(name).get(key)
         if item is None:
-            raise Refused("This item does not wait any more: it was decided or taken down. Nothing was stored.")
-        if fingerprint(item) != shown:
-            raise Refused("This item changed since it was shown. Nothing was stored; look at it again.")
+            raise VerdictRefused("This item does not wait any more: it was decided or taken down. Nothing was stored.")
+        if item_fingerprint(item) != shown:
+            raise VerdictRefused("This item changed since it was shown. Nothing was stored; look at it again.")
         review = review_of(queue, item, _verdict(queue, verdicts), reviewer, datetime.now(UTC))
         try:
             keep(self.store, review)
         except Exception as error:  # a full disk, or an object store, which has its own errors
-            raise Refused(f"The verdict could not be stored ({why_unreadable(error)}). Give it again.") from None
+            raise VerdictRefused(f"The verdict could not be stored ({why_unreadable(error)}). Give it again.") from None
 
     def take_in(self, at_once: bool = True) -> None:
         """Move the journal into the table, unless another process writes to the store.
@@ -121,7 +121,7 @@ class ReviewSession:
         """
         if (not at_once or isinstance(self.store.fs, LocalFileSystem)) and journalled(self.store):
             with suppress(StoreBusy, StoreUnwell, OSError), writing(self.store.root) as store:
-                take_in(store)
+                take_in_journal(store)
 
     @property
     def in_journal(self) -> int:
@@ -150,4 +150,4 @@ def _verdict(queue: ReviewQueue, verdicts: Sequence[str]) -> str:
         return verdict_of(queue, verdicts)
     except BadInput:
         allowed = ", ".join(choice.verdict for choice in queue.choices)
-        raise Refused(f"That is no verdict of this queue; it has {allowed}. Nothing was stored.") from None
+        raise VerdictRefused(f"That is no verdict of this queue; it has {allowed}. Nothing was stored.") from None

@@ -33,7 +33,7 @@ _EARLIER = {
 
 
 class Written(NamedTuple):
-    """What was written."""
+    """Files and items that were written."""
 
     items: int
     """Lines of the sheet."""
@@ -133,7 +133,7 @@ def _write_images(store: Store, wanted: Collection[str], folder: Path) -> Mappin
 
 
 class Filled(NamedTuple):
-    """What filled-in sheets say."""
+    """Verdicts of filled-in sheets."""
 
     reviews: Sequence[Review]
     """The verdicts, not yet stored."""

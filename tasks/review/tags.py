@@ -1,4 +1,4 @@
-"""Which tags apply to a prompt with its images: the queue, and the reviewers' labels for `curate tags evaluate`.
+"""Tags that apply to a prompt with its images: the queue, and the reviewers' labels for `curate tags evaluate`.
 
 A verdict is absolute, not about one tagger or version: the next tagger is measured against it, too.
 """

@@ -62,7 +62,7 @@ def _measured(signals: Mapping[str, Signal[Item]], item: Item) -> dict[str, Any]
     return {name: {"error": v.reason} if isinstance(v, Failed) else v.model_dump() for name, v in values.items()}
 
 
-def read_labels(file: Path, tags: Sequence[str], texts: bool) -> dict[str, dict[str, Said]]:
+def read_tag_labels(file: Path, tags: Sequence[str], texts: bool) -> dict[str, dict[str, Said]]:
     """Item id -> label -> value. Columns: `id`, and any of `tags`; other columns are ignored.
 
     With `texts` the values are names, otherwise true, false or empty. Raises BadInput that names the wrong line.

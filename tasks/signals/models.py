@@ -51,7 +51,7 @@ def nsfw(model: NsfwClassifier, images: _Images) -> list[Nsfw | Failed]:
     return _each(images, model.nsfw_probabilities(images), lambda _, share: Nsfw(nsfw_probability=share))
 
 
-def faces(model: FaceFinder, images: _Images) -> list[Faces | Failed]:
+def faces_of_images(model: FaceFinder, images: _Images) -> list[Faces | Failed]:
     """Faces of each image, and the most certain and the largest of them."""
     return _each(images, model.find_faces(images), _faces)
 

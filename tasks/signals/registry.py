@@ -49,7 +49,7 @@ class ByModel(NamedTuple):
 
 REGISTRY: dict[str, ByRule | ByModel] = {
     "nsfw": ByModel(models.nsfw),
-    "faces": ByModel(models.faces),
+    "faces": ByModel(models.faces_of_images),
     "image_hash": ByRule(image_hashes, "3"),
     "image_layout": ByRule(image_layout.image_layout, image_layout.VERSION),
     "image_text": ByModel(models.image_text, "2"),

@@ -33,7 +33,7 @@ NO_SHARE = Share(value=None, ci95_low=None, ci95_high=None)
 PROMPT_CHARACTERS = 100
 
 
-def labels_of(signal: str) -> tuple[str, ...]:
+def labels_of_signal(signal: str) -> tuple[str, ...]:
     """The labels of a document signal."""
     return tuple(SIGNALS[signal].model_fields)
 
@@ -54,7 +54,7 @@ def spoken_in_store(
     documents = stored_documents(store, conversations, signal, providers)
     with progress(f"{signal} by {made.provider}", len(asked)) as advance:
         done = measure_items(store, made, asked, documents.load, workers=workers, now=now, advance=advance)
-    known = signal_values(store, signal, made.version, labels_of(signal), wanted)
+    known = signal_values(store, signal, made.version, labels_of_signal(signal), wanted)
     return {row.pop("content_id"): row for row in known.iter_rows(named=True)}, done
 
 
@@ -62,7 +62,7 @@ def spoken_of(documents: Sequence[Document], signal: str, providers: Providers) 
     """The chosen provider's tags of documents from files; nothing is stored."""
     ids = [each.document_id for each in documents]
     rows, done = measured([signal_of(signal, providers)], ids, documents, datetime.now(UTC))
-    labels = labels_of(signal)
+    labels = labels_of_signal(signal)
     return {row["content_id"]: {label: row[label] for label in labels} for row in rows.get(signal, [])}, done
 
 

@@ -1,4 +1,4 @@
-"""Which stores this version reads: those that say its layout number, and older ones whose tables are as today.
+"""Stores that this version reads: those that say its layout number, and older ones whose tables are as today.
 
 A store says its number in `tables/layout.json`. Stores made before there were numbers (before 0.2) are recognised by
 the first and the last part of each table. Anything else is refused in one line before it is read or written, also a

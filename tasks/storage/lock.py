@@ -64,7 +64,7 @@ def writing(root: str, any_layout: bool = False) -> Iterator[Store]:
                 _HELD.pop(key)[0].close()
 
 
-def sweep(store: Store) -> None:
+def remove_leftovers(store: Store) -> None:
     """Remove incomplete files and unlisted parts that killed writers left. Call it only while holding the lock."""
     found = store.fs.find(store.path)
     for path in found:

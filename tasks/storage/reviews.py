@@ -141,7 +141,7 @@ def waiting_reviews(store: Store, names: Iterable[str]) -> dict[str, Review]:
     return found
 
 
-def take_in(store: Store) -> ReviewsTakenIn:
+def take_in_journal(store: Store) -> ReviewsTakenIn:
     """Move the journal into the table; call it only while holding the store's lock."""
     with _TAKING_IN:
         names = journalled(store)

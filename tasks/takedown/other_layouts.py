@@ -60,7 +60,7 @@ def _renamed(store: Store, table: str) -> Iterator[str]:
 def unwanted_elsewhere(
     store: Store, table: str, images: Distinct, contents: Distinct, tombstones: Tombstones
 ) -> pl.Expr:
-    """Which rows of a table that this version does not know are removed; `images` and `contents` stay.
+    """Condition on rows to remove in a table that this version does not know; `images` and `contents` stay.
 
     Rows of conversations and users that were taken down, and of images that do not stay. Of texts that do not stay only
     where no conversation is named: a person's verdict may be about a text that nothing else has.

@@ -120,7 +120,7 @@ def sweep(store: Store, live: Live, tombstones: Tombstones, now: datetime, dry_r
 
 
 def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) -> pl.Expr | None:
-    """Which rows of a table are removed; None for a table that holds nothing of single conversations."""
+    """Condition on rows of a table to remove; None for a table that holds nothing of single conversations."""
     if table not in TABLES:
         return unwanted_elsewhere(store, table, live.images, live.contents, tombstones)
     declared = TABLES[table]

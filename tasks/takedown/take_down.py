@@ -19,7 +19,7 @@ from tasks.ingest.log_line import is_conv_id
 from tasks.runtime.progress import tell
 from tasks.storage.keyed_ids import UNFINISHED, Tombstones, store_key
 from tasks.storage.queries.kept import is_decided, mark_decided
-from tasks.storage.reviews import take_in
+from tasks.storage.reviews import take_in_journal
 from tasks.storage.tables import Store
 from tasks.takedown.other_layouts import require_sweepable
 from tasks.takedown.releases import (
@@ -112,7 +112,7 @@ def _remove(
     if not dry_run:
         if decided:  # what is left is as it was
             mark_decided(store)
-        take_in(store)  # drops the waiting verdicts of people on what went
+        take_in_journal(store)  # drops the waiting verdicts of people on what went
         store.fs.rm_file(store.at(UNFINISHED))
     return rows, releases
 

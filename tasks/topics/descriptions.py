@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from scipy.cluster.hierarchy import linkage
 
-from schemas.topic import TopicMerge, TopicName
+from schemas.topic import KeptTopicName, TopicMerge
 from tasks.providers.capabilities import Failed, TopicEvidence, TopicNamer
 from tasks.runtime.untrusted import one_line
 from tasks.storage.tables import Store, frame_schema
@@ -126,7 +126,7 @@ def topic_names(
         for n, key in keys.items()
         if key in known
     ]
-    of_now = pl.DataFrame(rows, schema=frame_schema(TopicName)).drop(*SEARCHED)
+    of_now = pl.DataFrame(rows, schema=frame_schema(KeptTopicName)).drop(*SEARCHED)
     searched = kept.select("evidence", "shown", *SEARCHED)
     of_now = of_now.join(searched, on=["evidence", "shown"], how="left", maintain_order="left")
     if not of_now.equals(kept):

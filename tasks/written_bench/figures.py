@@ -44,7 +44,7 @@ class FamilyFigures(Row):
     items: Int32
     """Kept items."""
     images: Int32
-    """Their images."""
+    """Images of the items."""
     validation: Int32
     """Items of the validation split."""
     captioned: Int32

@@ -32,7 +32,7 @@ from tasks.release.registered import (
     read_released,
     write_table,
 )
-from tasks.release.shards import released_prompts, shards
+from tasks.release.shards import released_prompts, shard_files
 from tasks.runtime.untrusted import markdown_text
 from tasks.storage.content_id import text_id
 from tasks.storage.parquet import read_parquet_groups, read_parquet_schema
@@ -53,7 +53,7 @@ TABLE = "written"
 ITEMS = path_in_release(TABLE)
 
 
-def write_items(unsealed: Unsealed) -> Stated:
+def write_item_table(unsealed: Unsealed) -> Stated:
     """Write the file, if the release has such a prompt."""
     released = set(released_prompts(unsealed.folder))
     rows = _rows(unsealed.store, unsealed.versions, forbidden_data(unsealed.policy))
@@ -209,7 +209,7 @@ def written_section(release: Path, prompts: int) -> str:
 
 def _instructions(release: Path) -> Iterator[tuple[str, str]]:
     """Prompt of `bench` -> its user's messages, joined by blank lines."""
-    for shard in shards(release, "bench"):
+    for shard in shard_files(release, "bench"):
         for group in read_parquet_groups(shard, ["question_id", "turns"]):
             for name, turns in group.iter_rows():
                 yield name, "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")
@@ -263,7 +263,7 @@ def shown_item(rows_of: RowsOf) -> Iterator[ShownSection]:
 
 WRITTEN_ITEMS = ReleasePart(
     (TABLE,),
-    write_items,
+    write_item_table,
     wrong_items,
     changed=lambda old, new: changed_items(old, new, TABLE, ("written items", "captions, reference or description")),
     section=WRITTEN_SECTION,

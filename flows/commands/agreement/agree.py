@@ -42,7 +42,7 @@ def agree(
 
     With one file, the agreement of its raters.
     """
-    from tasks.judging.agreement.agree import agreement, rater_agreement
+    from tasks.judging.agreement.agree import label_agreement, rater_agreement
     from tasks.judging.agreement.label_files import read_labels
 
     if twice := next((file for file in files if files.count(file) > 1), None):
@@ -52,7 +52,7 @@ def agree(
     if len(read) == 1:
         print_raters([rater_agreement(read[0], bootstraps, seed)], as_json)
     else:
-        print_agreement([agreement(read[0], each, bootstraps, seed) for each in read[1:]], as_json)
+        print_agreement([label_agreement(read[0], each, bootstraps, seed) for each in read[1:]], as_json)
 
 
 SampleOption = Annotated[

@@ -97,7 +97,7 @@ def _said(
     rows: "pl.DataFrame", inputs: "Stored", chosen: list[str], provider: list[str] | None, seed: int
 ) -> "Iterator[tuple[str, Vector]]":
     from flows.commands.options import settings_of
-    from tasks.judging.agreement.metrics import metrics as every_metric
+    from tasks.judging.agreement.metrics import text_metrics as every_metric
     from tasks.judging.agreement.reproduced import judged, scored
     from tasks.providers import Providers
 

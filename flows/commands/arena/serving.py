@@ -69,7 +69,7 @@ def ended_in_order() -> Iterator[None]:
 
 
 def hint(folder: Path) -> str:
-    """What to do with the logs, in a line."""
+    """Advice for the logs, in a line."""
     return f"curate what was logged: curate run --logs {folder} --store {folder}-store"
 
 
@@ -96,11 +96,11 @@ def served(
     from schemas.asked_model import ArenaModel
 
     if not demo:
-        from tasks.arena.models_file import check_keys, read_models
+        from tasks.arena.models_file import check_arena_keys, read_arena_models
         from tasks.providers.chat import streaming_model
 
-        found = read_models(models or Path())
-        check_keys(found)
+        found = read_arena_models(models or Path())
+        check_arena_keys(found)
         return found, streaming_model, None
     from tasks.demo.served_models import DrawnModel, demo_models, draw_examples
 

@@ -12,7 +12,7 @@ import flows
 import schemas
 import tasks
 from schemas.errors import BadInput, why_unreadable
-from tasks.arena.models_file import read_models
+from tasks.arena.models_file import read_arena_models
 
 DISTRIBUTION = "arena-curation"
 _PACKAGES = (flows, schemas, tasks)
@@ -81,7 +81,7 @@ def write_space(folder: Path, title: str, asked: Mapping[str, object]) -> str:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"--space {str(folder)!r} exists and is not empty; give a new folder")
     if asked["models"]:
-        read_models(Path(str(asked["models"])))
+        read_arena_models(Path(str(asked["models"])))
     try:
         _write(folder, title, asked)
     except OSError as error:

@@ -31,7 +31,7 @@ def read_tasks(path: Path) -> ArenaTasks:
     return checked_entry(content, ArenaTasks, where, {})
 
 
-def keys_of(tasks: ArenaTasks) -> dict[str, str]:
+def annotator_keys(tasks: ArenaTasks) -> dict[str, str]:
     """Annotator -> key. Raises MissingProvider for one that is not set, and BadInput for a short or shared one."""
     keys = {}
     for name, variable in tasks.annotators.items():
@@ -47,18 +47,18 @@ def keys_of(tasks: ArenaTasks) -> dict[str, str]:
 
 
 def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
-    """What the tab works on. `show` gives an image an address on the page. Raises BadInput for an empty list."""
+    """Tasks that the tab works on. `show` gives an image an address on the page. Raises BadInput for an empty list."""
     from tasks.arena.tasks_tab import Tasks
     from tasks.explore.of_store import OfStore
     from tasks.explore.source import Gone
     from tasks.policy.explained import explained
     from tasks.review.assigned import Assigned
     from tasks.review.routes import reviewer_name
-    from tasks.review.session import Refused, ReviewSession
+    from tasks.review.session import ReviewSession, VerdictRefused
     from tasks.storage.tables import Store
 
     wanted = read_tasks(path)
-    keys = keys_of(wanted)
+    keys = annotator_keys(wanted)
     if odd := next((name for name in keys if not name or reviewer_name(name) != name), None):
         raise BadInput(f"annotator {odd!r}: give a name on one line of at most 60 characters")
     store = Store.existing(wanted.store)
@@ -76,7 +76,7 @@ def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
     def give(task: "Task", verdicts: Sequence[str], who: str) -> str:
         try:
             assigned.give(task, verdicts, who)
-        except Refused as refused:
+        except VerdictRefused as refused:
             return str(refused)
         return ""
 

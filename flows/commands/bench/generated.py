@@ -95,7 +95,7 @@ def accuracy(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Accuracy of every model on the items that all of them answered, with intervals and coverage."""
-    from tasks.generated_bench.accuracy import accuracy as rows_of
+    from tasks.generated_bench.accuracy import accuracy_rows as rows_of
     from tasks.generated_bench.accuracy import levels_that_do_not_fall, rank_table
 
     chosen = [*(slices or ("overall", "level"))]

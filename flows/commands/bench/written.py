@@ -77,10 +77,10 @@ def take_in(
         settings = settings.model_copy(update={"logs": str(rows)})
         stages = (
             lambda: before,
-            _flow("take_in_items"),
+            _flow("take_in_written"),
             lambda: after,
             lambda: then,
-            _flow("decide_items"),
+            _flow("decide_written"),
             lambda: last,
         )
         reports = run_flows(settings, *stages)

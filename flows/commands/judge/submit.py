@@ -133,7 +133,7 @@ def _is_keyed(store: str, bench: str) -> bool:
 
 def _submit_keyed(store: str, bench: str, answers: Path, model: str, dry_run: bool, as_json: bool) -> None:
     """Take in a model's answers and print its accuracy, overall and by level. Raises BadInput."""
-    from tasks.generated_bench.accuracy import accuracy, mark
+    from tasks.generated_bench.accuracy import accuracy_rows, mark
     from tasks.generated_bench.kept_items import kept_items
     from tasks.judging.submissions import keep_answers, read_keyed
     from tasks.storage.lock import writing
@@ -150,7 +150,7 @@ def _submit_keyed(store: str, bench: str, answers: Path, model: str, dry_run: bo
     print(f"curate: {len(handed.answers):,} answers, {new:,} of them new", file=sys.stderr)
     items = kept_items(opened, bench).items
     own = opened.read("answers").filter(pl.col("model") == model, pl.col("version") == handed.version)
-    rows = accuracy(items, mark(items, own), ["overall", "level"])
+    rows = accuracy_rows(items, mark(items, own), ["overall", "level"])
     print_rows("accuracy", [row.model_dump(mode="json", exclude={"rank"}) for row in rows], as_json, titled=True)
     print(f"curate: beside other models: `curate bench accuracy --bench {bench}`", file=sys.stderr)
 

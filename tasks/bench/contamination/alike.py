@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tasks.bench.contamination.prompt_index import PromptIndex, normalised
+from tasks.bench.contamination.prompt_index import PromptIndex, joined_words
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.signals import Versions, embeddings
 from tasks.storage.tables import Store
@@ -103,7 +103,7 @@ def _by_image(
     itself = prompts.select(image_a="image", image_b="image").unique()
     both_ways = pl.concat([itself, ends, ends.select(image_a="image_b", image_b="image_a")]).unique()
     nearby = documents.join(both_ways, left_on="image", right_on="image_b", how="semi", maintain_order="left")
-    left, right = (frame.with_columns(words=normalised(frame["prompt"])) for frame in (prompts, nearby))
+    left, right = (frame.with_columns(words=joined_words(frame["prompt"])) for frame in (prompts, nearby))
     left = left.select(other_id="document_id", other_prompt="prompt_id", other_words="words", image_a="image")
     right = right.select("document_id", "prompt_id", "words", image_b="image")
     candidates = left.join(both_ways, on="image_a")

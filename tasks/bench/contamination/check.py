@@ -10,7 +10,7 @@ from schemas.errors import BadInput
 from tasks.bench.contamination.alike import documents_of
 from tasks.bench.contamination.guard import public_prompts
 from tasks.bench.contamination.outside import OutsideRow, read_outside
-from tasks.bench.contamination.prompt_index import DISTINCTIVE_WORDS, PromptIndex, words
+from tasks.bench.contamination.prompt_index import DISTINCTIVE_WORDS, PromptIndex, words_of_each
 from tasks.storage.parquet import read_parquet_groups
 from tasks.storage.tables import Store
 
@@ -58,7 +58,7 @@ class Checker:
     """Finds and counts the questions of `bench` (question_id, split, prompt, image) in a dataset."""
 
     def __init__(self, bench: pl.DataFrame, overlap_min: float) -> None:
-        self._bench = bench.with_columns(words=words(bench["prompt"]).list.len()).to_dicts()
+        self._bench = bench.with_columns(words=words_of_each(bench["prompt"]).list.len()).to_dicts()
         self._index = PromptIndex(bench["prompt"], overlap_min)
         self._rows = 0
         self._matches = dict.fromkeys(_ORDER, 0)

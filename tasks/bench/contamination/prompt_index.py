@@ -18,14 +18,14 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _FOUND = {"row": pl.UInt32, "prompt": pl.UInt32, "match": pl.String, "overlap": pl.Float64}
 
 
-def words(texts: pl.Series) -> pl.Series:
+def words_of_each(texts: pl.Series) -> pl.Series:
     """The words of each text, list[str]: lower case, NFKC-normalised, without punctuation."""
     return texts.str.normalize("NFKC").str.to_lowercase().str.extract_all(_WORD)
 
 
-def normalised(texts: pl.Series) -> pl.Series:
+def joined_words(texts: pl.Series) -> pl.Series:
     """Each text's words joined by spaces: equal for texts that differ only in case, spaces and punctuation."""
-    joined = [words(some).list.join(" ") for _, some in _pieces(texts)]
+    joined = [words_of_each(some).list.join(" ") for _, some in _pieces(texts)]
     return pl.concat([pl.Series([], dtype=pl.String), *joined])
 
 
@@ -39,7 +39,7 @@ class PromptIndex:
     """
 
     def __init__(self, prompts: pl.Series, overlap_min: float) -> None:
-        listed = words(prompts)
+        listed = words_of_each(prompts)
         said = pl.DataFrame({"text": prompts, "words": listed.list.join(" ")}).with_row_index("prompt")
         self._texts = said.select("prompt", "text")
         self._normalised = said.select("prompt", "words").filter(pl.col("words") != "")
@@ -68,7 +68,7 @@ class PromptIndex:
         return self.find(texts).join(self._sizes, on="prompt", how="semi", maintain_order="left")
 
     def _find(self, texts: pl.Series) -> pl.DataFrame:
-        listed = words(texts)
+        listed = words_of_each(texts)
         rows = pl.DataFrame({"text": texts, "words": listed.list.join(" ")}).with_row_index("row")
         whole = (("exact", self._texts, "text"), ("normalised", self._normalised, "words"))
         equal = [

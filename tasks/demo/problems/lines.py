@@ -17,13 +17,13 @@ from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Planter, about, planter
 from tasks.demo.records import (
     MIDNIGHT_SECONDS,
     Channel,
+    Exchange,
     Fact,
     LogLine,
     Moment,
     Talk,
-    Turn,
-    chat,
     feedback,
+    logged_turn,
     new_conv_id,
     record_line,
 )
@@ -52,7 +52,7 @@ def _torn_last_line(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
 
 def _record(stage: Stage, rng: Random, moment: Moment) -> Record:
     talk = stage.any_talk(rng, moment)
-    return chat(talk, moment.era, 1, moment.at - 5, moment.at, stage.crowd.anybody(rng).address)
+    return logged_turn(talk, moment.era, 1, moment.at - 5, moment.at, stage.crowd.anybody(rng).address)
 
 
 def _dumped(record: Record) -> bytes:
@@ -96,7 +96,7 @@ _SPELLINGS = {"h3": "<h3>Model {side}: {name}</h3>\n", "markdown": "### Model {s
 def _regenerated(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     """The last answer was regenerated: two lines with the same number of messages, of which the second counts."""
     talk, person = stage.any_talk(rng, moment), stage.crowd.anybody(rng)
-    again = replace(talk, turns=(Turn(talk.turns[0].prompt, f"On second thought: {talk.turns[0].answer}"),))
+    again = replace(talk, turns=(Exchange(talk.turns[0].prompt, f"On second thought: {talk.turns[0].answer}"),))
     fact = about("regenerated", talk, keep_answer=again.turns[0].answer)
     later = Moment(moment.day, moment.at + 40)
     return [*stage.chat(rng, moment, talk, person=person), *stage.chat(rng, later, again, fact, person=person)]
@@ -122,7 +122,7 @@ def _over_midnight(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
 def _stringified(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     """A record of the remote logger, with nested values as JSON strings."""
     talk = stage.any_talk(rng, moment)
-    record = chat(talk, moment.era, 1, moment.at - 5, moment.at, stage.crowd.anybody(rng).address)
+    record = logged_turn(talk, moment.era, 1, moment.at - 5, moment.at, stage.crowd.anybody(rng).address)
     record |= {key: json.dumps(record[key]) for key in ("state", "gen_params")}
     return [record_line(record, facts=(about("stringified_record", talk),))]
 
@@ -135,7 +135,7 @@ def _few_shot(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
 
 def _text_only(prompt: str, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     """A conversation without an image, in the server's text log."""
-    turn = Turn(prompt, load("problem_texts")["text_answer"])
+    turn = Exchange(prompt, load("problem_texts")["text_answer"])
     talk = replace(stage.any_talk(rng, moment), image=None, turns=(turn,))
     return stage.chat(rng, moment, talk, about("text_only", talk), channel=Channel.TEXT)
 
@@ -207,7 +207,7 @@ def _flagged_later(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     """The first turn is logged normally and the second is flagged: the first must be removed too."""
     talk, person = _flagged_talk(stage, rng, new_conv_id(rng)), stage.crowd.anybody(rng)
     first = stage.chat(rng, moment, replace(talk, flagged=False), person=person)
-    longer = replace(talk, turns=(*talk.turns, Turn("And now?", "Nothing new.")))
+    longer = replace(talk, turns=(*talk.turns, Exchange("And now?", "Nothing new.")))
     later, fact = Moment(moment.day, moment.at + 60), _flag_fact(longer, "later turn")
     return [*first, stage.chat(rng, later, longer, fact, person=person, channel=Channel.CSAM)[-1]]
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from tasks.demo.problems.plan import Planter, about, planter, texts
-from tasks.demo.records import Fact, LogLine, Moment, Talk, Turn
+from tasks.demo.records import Exchange, Fact, LogLine, Moment, Talk
 from tasks.demo.traffic import Scene, Stage
 
 _KINDS = (
@@ -42,7 +42,7 @@ def _in_battle(kind: str, text: dict[str, Any], stage: Stage, rng: Random, momen
 
 def _with_text(talk: Talk, text: dict[str, Any]) -> Talk:
     first = talk.turns[0]
-    turn = Turn(_prompt(text) if "prompt" in text else first.prompt, text.get("answer", first.answer))
+    turn = Exchange(_prompt(text) if "prompt" in text else first.prompt, text.get("answer", first.answer))
     return replace(talk, turns=(turn, *talk.turns[1:]))
 
 

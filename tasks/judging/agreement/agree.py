@@ -20,7 +20,7 @@ _SHOWN = {Form.FOUR: _VOTES, Form.THREE: _VOTES[:3], Form.BINARY: _VOTES[:2]}
 _MERGED = {"both bad": "tie"}
 
 
-def agreement(a: Labels, b: Labels, rounds: int, seed: int) -> LabelAgreement:
+def label_agreement(a: Labels, b: Labels, rounds: int, seed: int) -> LabelAgreement:
     """How far `b` agrees with `a`, on the items that both label.
 
     95 % intervals resample whole items. Raises BadInput when no item is shared, or when only one file holds votes.

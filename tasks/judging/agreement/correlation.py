@@ -36,7 +36,7 @@ NEAR = 3
 
 
 class ScoreTables(NamedTuple):
-    """What tables hold."""
+    """Scores of the models in some tables."""
 
     scores: Scores
     near: list[tuple[str, str]]
@@ -96,7 +96,7 @@ def _whole(file: Path) -> pl.DataFrame:
 
 
 def _overall(raw: pl.DataFrame, file: Path) -> pl.DataFrame:
-    """Of a board with slices, the overall board."""
+    """The overall board of a board with slices."""
     if "slice" not in raw.columns:
         return raw
     chosen = raw.filter(pl.col("slice") == OVERALL)

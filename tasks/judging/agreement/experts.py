@@ -9,7 +9,7 @@ import polars as pl
 from schemas.agreement import LabelAgreement, RaterAgreement
 from schemas.errors import BadInput
 from schemas.rating import Agreement
-from tasks.judging.agreement.agree import agreement, has_several, rater_agreement
+from tasks.judging.agreement.agree import has_several, label_agreement, rater_agreement
 from tasks.judging.agreement.label_files import VOTES, Labels, labels_of
 from tasks.leaderboard.agreement import agreement as board_agreement
 from tasks.leaderboard.leaderboard import leaderboard
@@ -20,7 +20,7 @@ _WINNER = {vote: winner.value for winner, vote in VOTES.items()}
 
 
 class Experts(NamedTuple):
-    """What filled-in sheets say."""
+    """Agreements in filled-in sheets."""
 
     pairs: list[LabelAgreement]
     """People against each expert, then every two experts with a common battle."""
@@ -40,10 +40,10 @@ def experts(people: Labels, sheets: Sequence[Labels], battles: pl.DataFrame, rou
         raise BadInput(f"two sheets are named {twice!r}; name each file after its expert")
     every = Labels("experts", pl.concat([sheet.rows for sheet in sheets]))
     asked = Labels(people.name, people.rows.filter(pl.col("item").is_in(every.rows["item"].implode())))
-    pairs = [agreement(asked, sheet, rounds, seed) for sheet in sheets]
+    pairs = [label_agreement(asked, sheet, rounds, seed) for sheet in sheets]
     for a, b in combinations(sheets, 2):
         if set(a.rows["item"]) & set(b.rows["item"]):
-            pairs.append(agreement(a, b, rounds, seed))
+            pairs.append(label_agreement(a, b, rounds, seed))
     raters = [rater_agreement(every, rounds, seed)] if has_several(every) else []
     return Experts(pairs, raters, _boards(asked, every, battles))
 
@@ -78,7 +78,7 @@ def judges_against_people(store: Store, rounds: int, seed: int) -> list[LabelAgr
         name = judge if versions["judge"].to_list().count(judge) == 1 else version
         rows = of_judge.select(item="battle_id", rater=pl.lit(version), label="label")
         if rows["label"].null_count() < rows.height:
-            found.append(agreement(people, labels_of(name, rows, f"judge {name!r}"), rounds, seed))
+            found.append(label_agreement(people, labels_of(name, rows, f"judge {name!r}"), rounds, seed))
     if not found:
         raise BadInput(f"no judge of store {store.root!r} gave a verdict on any of {votes.height:,} battles")
     return found

@@ -33,7 +33,7 @@ class Labels:
     """The labels of one file."""
 
     name: str
-    """What the file is called in tables."""
+    """Name of the file in tables."""
     rows: pl.DataFrame
     """item, rater (null when not named) and label, without rows that have no label."""
     no_verdict: int = 0

@@ -37,7 +37,7 @@ class _Offline:
         return []
 
 
-def metrics(references: Iterable[str], embedder: TextEmbedder, seed: int) -> Mapping[str, Metric]:
+def text_metrics(references: Iterable[str], embedder: TextEmbedder, seed: int) -> Mapping[str, Metric]:
     """Every metric under its name, which says where it is not the published one. Scores are remembered by text."""
     found: dict[str, tuple[Score, bool]] = {
         "bleu_4": (lambda reference, answer: float(sentence_bleu(answer, [reference]).score), True),

@@ -8,7 +8,7 @@ import polars as pl
 from schemas.review import CANNOT_TELL, QueueName, ReviewerAgreement
 from schemas.tags import TAGS
 from schemas.written import PUBLISHED
-from tasks.judging.agreement.agree import agreement
+from tasks.judging.agreement.agree import label_agreement
 from tasks.judging.agreement.label_files import Labels
 
 ROUNDS = 1000
@@ -61,7 +61,7 @@ def _labels(rows: pl.DataFrame, reviewer: str) -> Labels:
 def _agreed(queue: str, a: Labels, b: Labels, seed: int) -> Iterator[ReviewerAgreement]:
     if not set(a.rows["item"]) & set(b.rows["item"]):
         return
-    found = agreement(a, b, ROUNDS, seed)
+    found = label_agreement(a, b, ROUNDS, seed)
     yield ReviewerAgreement(
         queue=queue,
         a=a.name,

@@ -11,6 +11,7 @@ from schemas.judge_release import JUDGE_FILES, SLICE_PROMPTS_MIN
 from schemas.judging import STAND_IN
 from schemas.policy import Policy
 from schemas.release import Manifest
+from tasks.judging.labels import verdict_words
 from tasks.judging.released_texts import JUDGE, answer_ids, embedded_judge, released_judge_texts
 from tasks.release.contents import forbidden_data, wrong_texts
 from tasks.release.core_parts import wrong_board
@@ -30,7 +31,6 @@ from tasks.release.registered import (
     write_table,
 )
 from tasks.release.shards import released_prompts
-from tasks.release.shown_words import verdict_words
 from tasks.runtime.untrusted import markdown_text, one_line
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store

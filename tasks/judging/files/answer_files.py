@@ -12,7 +12,7 @@ import orjson
 from schemas.errors import BadInput
 from schemas.judging import Answer, AnswerState
 from tasks.judging.files.answer_shapes import SUFFIXES, SaidAnswer, answers_in
-from tasks.judging.questions import Question
+from tasks.judging.questions import BenchQuestion
 
 FAILED_MARKS = frozenset({"$ERROR$", "API_ERROR", "Failed to obtain answer", "Failed to obtain answer via API."})
 """Texts that WildVision-Bench, Arena-Hard and VLMEvalKit store for calls that failed. They are no answers."""
@@ -28,7 +28,7 @@ class AnswersRead:
     """Model -> questions without an answer: null, or the mark of a failed call."""
 
 
-def read_answers(path: Path, questions: Sequence[Question]) -> AnswersRead:
+def read_answers(path: Path, questions: Sequence[BenchQuestion]) -> AnswersRead:
     """The answers of a file, or of all files of a folder that hold some.
 
     A model's version is a hash of its answers.

@@ -47,7 +47,7 @@ def sentence_encoder() -> SentenceEncoder:
 
 
 PROMPT_CHARACTERS = 600
-"""Only the start of a prompt is compared with the examples, which are short."""
+"""Length of a prompt's start, which alone is compared with the examples, which are short."""
 
 
 class NearestExamples:

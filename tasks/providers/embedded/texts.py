@@ -25,7 +25,7 @@ _NOT_PROSE = re.compile(r"https?://\S+|`[^`]*`|<[^>]{0,60}>|[\s\d_!-/:-@\[-`{-~]
 UNKNOWN = Language(language="unknown", confidence=0.0)
 TOPIC_WORDS, DIVERSITY = 4, 0.3
 EXEMPLAR_CHARACTERS = 200
-"""Only the start of a prompt near the centre is embedded."""
+"""Length of the start of a prompt near the centre, which alone is embedded."""
 
 
 _ISO_639 = {"iw": "he", "jw": "jv", "zh-Hant": "zh"}

@@ -219,7 +219,7 @@ def http_failure(status: int, wait_seconds: float) -> CallFailed:
     return CallFailed(reason, may_pass=may_pass, wait_seconds=wait_seconds, unbilled=status != 408 and status < 500)
 
 
-def seconds(value: object) -> float:
+def waiting_seconds(value: object) -> float:
     """A waiting time such as `2`, `"1.5"` or `"3s"`; 0 for anything else."""
     try:
         return max(0.0, float(str(value).removesuffix("s")))

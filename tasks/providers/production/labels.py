@@ -31,7 +31,7 @@ from tasks.runtime.parallel import map_ordered
 PROMPT_CHARACTERS = 12_500
 """Prompts are cut to this length, as in FastChat's labelling."""
 IMAGES_MAX = 8
-"""Only the first images of a document are sent."""
+"""Number of a document's first images that are sent."""
 KEYWORDS, EXEMPLARS, EXEMPLAR_CHARACTERS = 20, 10, 400
 """Limits of what is sent of a topic, to send no more of users' texts than a name needs."""
 TOPIC_TOKENS = 1100
@@ -45,7 +45,7 @@ Answers = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Asked:
+class DocumentQuestion:
     """One question about a document."""
 
     prompt: Prompt
@@ -61,7 +61,7 @@ class Asked:
 class LanguageModelTagger(Generic[Labels]):
     """Asks every question about every document. A document gets labels only when all questions are answered."""
 
-    def __init__(self, model: HostedModel, asked: Sequence[Asked], labels: Callable[..., Labels]) -> None:
+    def __init__(self, model: HostedModel, asked: Sequence[DocumentQuestion], labels: Callable[..., Labels]) -> None:
         """`labels` makes the row; its arguments are the fields of all answers."""
         self.model, self._labels = model, labels
         self.asked = tuple(asked)
@@ -98,7 +98,7 @@ class LanguageModelTagger(Generic[Labels]):
             fields |= answer
         return self._labels(**fields)
 
-    def _answer(self, document: Document, asked: Asked) -> Answers | Failed:
+    def _answer(self, document: Document, asked: DocumentQuestion) -> Answers | Failed:
         if not document.image_count and asked.without_images is not None:
             return asked.without_images
         question = _question(document, asked)
@@ -108,8 +108,8 @@ class LanguageModelTagger(Generic[Labels]):
         return answer if isinstance(answer, Failed) else answer.model_dump()
 
 
-def _question(document: Document, asked: Asked) -> Question | None:
-    """What is sent; None when images are needed and missing."""
+def _question(document: Document, asked: DocumentQuestion) -> Question | None:
+    """Question that is sent; None when images are needed and missing."""
     prompt = "" if asked.sees is Sees.IMAGES else document.prompt[:PROMPT_CHARACTERS]
     if asked.sees is Sees.PROMPT:
         return Question(asked.prompt.text, untrusted(prompt))
@@ -120,7 +120,7 @@ def _question(document: Document, asked: Asked) -> Question | None:
 
 def categories(model: HostedModel) -> LanguageModelTagger[Categories]:
     """All tags in one question."""
-    asked = Asked(tags_prompt("categories", TAGS), Categories)
+    asked = DocumentQuestion(tags_prompt("categories", TAGS), Categories)
     return LanguageModelTagger(model, [asked], Categories)
 
 
@@ -129,17 +129,17 @@ def categories_each_tag(model: HostedModel) -> LanguageModelTagger[Categories]:
     return LanguageModelTagger(model, [_about(tag) for tag in TAGS], Categories)
 
 
-def _about(tag: str) -> Asked:
+def _about(tag: str) -> DocumentQuestion:
     """The question about one tag. Tags that depend on images alone are false without images."""
     field = Categories.model_fields[tag]
     answer = create_model(tag, __base__=Row, **{tag: (field.annotation, ...)})  # type: ignore[call-overload]
     known = {tag: False} if sees(tag) is Sees.IMAGES else None
-    return Asked(tags_prompt(tag, (tag,)), answer, sees(tag), known)
+    return DocumentQuestion(tags_prompt(tag, (tag,)), answer, sees(tag), known)
 
 
 def criteria(model: HostedModel) -> LanguageModelTagger[Criteria]:
     """BenchBuilder's criteria."""
-    return LanguageModelTagger(model, [Asked(criteria_prompt(), Criteria)], Criteria)
+    return LanguageModelTagger(model, [DocumentQuestion(criteria_prompt(), Criteria)], Criteria)
 
 
 def taxonomy(model: HostedModel) -> LanguageModelTagger[Taxonomy]:
@@ -147,13 +147,13 @@ def taxonomy(model: HostedModel) -> LanguageModelTagger[Taxonomy]:
     known = taxonomy_file()
     kinds = {"question": known.question, "image": known.image}
     fields: dict[str, Any] = {name: (Literal[tuple(tree)] | None, ...) for name, tree in kinds.items()}
-    asked = Asked(taxonomy_prompt(), create_model("Place", __base__=Row, **fields))
+    asked = DocumentQuestion(taxonomy_prompt(), create_model("Place", __base__=Row, **fields))
     return LanguageModelTagger(model, [asked], placed)
 
 
 def failure_types(model: HostedModel) -> LanguageModelTagger[FailureLabel]:
     """Why models fail a prompt, one of `FailureType`."""
-    return LanguageModelTagger(model, [Asked(failure_types_prompt(), FailureLabel)], FailureLabel)
+    return LanguageModelTagger(model, [DocumentQuestion(failure_types_prompt(), FailureLabel)], FailureLabel)
 
 
 class TopicName(Row):

@@ -21,7 +21,7 @@ from tasks.providers.chat import Endpoint
 from tasks.providers.cost import ExpectedUse, Size
 from tasks.providers.production.batches.api import Request
 from tasks.providers.production.batches.queue import Batched
-from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, Service, seconds
+from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, Service, waiting_seconds
 from tasks.providers.upload import Upload, for_upload
 from tasks.runtime.budget import Bill, ledger
 
@@ -172,7 +172,7 @@ class HostedModel(Batched):
 
 
 def expected_answers(calls: int, input_tokens: int, image_sizes: Sequence[Size] = ()) -> ExpectedUse:
-    """What so many questions with short answers would use."""
+    """Use by so many questions with short answers."""
     most = calls * ANSWER_TOKENS_MAX
     return ExpectedUse(calls, 0, input_tokens, image_sizes, calls * ANSWER_TOKENS, most)
 
@@ -224,7 +224,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def timeout_seconds() -> float:
     """Seconds of silence after which a call times out. Raises BadInput."""
     given = os.environ.get(TIMEOUT) or str(TIMEOUT_SECONDS)
-    if (timeout := seconds(given)) <= 0:
+    if (timeout := waiting_seconds(given)) <= 0:
         raise BadInput(f"{TIMEOUT}={given!r}: give a request timeout in seconds, more than 0")
     return timeout
 

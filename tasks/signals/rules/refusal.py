@@ -8,7 +8,7 @@ from schemas.signals import Refusal
 from tasks.runtime.yaml_files import read_yaml
 
 OPENING_CHARACTERS = 300
-"""Only the start is searched, because later apologies are usually about a detail."""
+"""Length of the start, which alone is searched, because later apologies are usually about a detail."""
 
 
 _FORMS: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))

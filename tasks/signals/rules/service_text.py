@@ -20,5 +20,5 @@ _COMPILED = {kind: re.compile(form, 0 if kind != "api_error" else re.I) for kind
 
 
 def service_text(text: str) -> ServiceText:
-    """Which service texts the message is or ends with."""
+    """Service texts that the message is or ends with."""
     return ServiceText(kinds=[kind for kind, form in _COMPILED.items() if form.search(text)])

@@ -24,7 +24,7 @@ from tasks.arena.entrance import (
     Refused,
 )
 from tasks.arena.uploads import KEPT_SECONDS, Uploads, examples, private_folder
-from tasks.images.served import served, served_name
+from tasks.images.served import as_served, served_name
 from tasks.ingest.image_files import logged_name
 from tasks.ingest.known_images import file_digests, load_known_hashes
 from tasks.providers.capabilities import Failed
@@ -70,7 +70,7 @@ def test_an_upload_is_made_anew_without_metadata_and_named_as_ingest_names_it(ad
         assert (again.mode, served_name(again)) == ("RGBA", found.name)
     (tmp_path / "preset.jpg").write_bytes(photo)
     assert logged_name(tmp_path / "preset.jpg") == found.name, "an uploaded preset is recognized by its name"
-    assert served(PIL.Image.new("RGB", (3000, 2000))).size == (1023, 682)
+    assert as_served(PIL.Image.new("RGB", (3000, 2000))).size == (1023, 682)
     assert set(found.checked) == {"nsfw_probability"}
 
 

@@ -93,10 +93,10 @@ def test_an_event_after_the_end_of_its_browsers_stream_is_answered_when_the_page
 
 def test_a_message_right_after_new_round_is_said_in_the_new_round(build, monkeypatch):
     gr = pytest.importorskip("gradio")
-    from tasks.arena.events import COOKIE, Page, Talk
+    from tasks.arena.events import COOKIE, Page, VisitorTab
     from tasks.arena.page import _tab
 
-    built, talk = build(), Talk()
+    built, talk = build(), VisitorTab()
     page = Page(built.arena, None, None, None)
     request = SimpleNamespace(cookies={COOKIE: "mine"}, client=None, headers={})
     monkeypatch.setattr(page, "_uploads", SimpleNamespace(collect=lambda *_: [], discard=lambda *_: None))

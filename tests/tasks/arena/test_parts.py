@@ -13,7 +13,7 @@ from tasks.arena.board import LiveBoard, ReleaseBoard, votes_of
 from tasks.arena.entrance import Visitors, key_of
 from tasks.arena.logs import Cast
 from tasks.arena.look import harmless
-from tasks.arena.models_file import check_keys, read_models
+from tasks.arena.models_file import check_arena_keys, read_arena_models
 from tasks.arena.names import HIDDEN, holds_name, names_of, without_names
 from tasks.arena.pool import FIRST_SECONDS, Pool, draw_pair, for_prompt
 from tasks.leaderboard.leaderboard import leaderboard
@@ -181,7 +181,7 @@ def test_a_models_file_that_cannot_be_served_is_one_clear_line(tmp_path, text, e
     file = tmp_path / "models.yaml"
     file.write_text(text)
     with pytest.raises(BadInput, match=error) as refused:
-        read_models(file)
+        read_arena_models(file)
     assert "\n" not in str(refused.value) and "sk-12" not in str(refused.value) and "pass" not in str(refused.value)
 
 
@@ -190,10 +190,10 @@ def test_a_missing_key_is_named_by_its_model(tmp_path, monkeypatch):
     file = tmp_path / "models.yaml"
     file.write_text(f"models: [{GOOD}, {{name: c, base_url: 'http://h', key: LAB_KEY}}]")
     with pytest.raises(MissingProvider, match="model 'c'") as refused:
-        check_keys(read_models(file))
+        check_arena_keys(read_arena_models(file))
     assert "LAB_KEY" not in str(refused.value)
     with pytest.raises(BadInput, match="cannot be read"):
-        read_models(tmp_path / "none.yaml")
+        read_arena_models(tmp_path / "none.yaml")
 
 
 def test_the_live_board_has_the_order_of_the_votes_and_slices_with_votes_only():

@@ -8,7 +8,7 @@ from schemas.errors import BadInput
 from schemas.generated_results import AuditAnswer, AuditMode, ItemReview
 from schemas.review import Review
 from schemas.settings import EvaluateSettings
-from tasks.generated_bench.accuracy import accuracy, interval, letter_of, levels_that_do_not_fall, mark, rank_table
+from tasks.generated_bench.accuracy import accuracy_rows, interval, letter_of, levels_that_do_not_fall, mark, rank_table
 from tasks.generated_bench.audit import ask_in_modes, asked_as, audit_rows
 from tasks.generated_bench.bench_state import read_bench
 from tasks.generated_bench.kept_items import kept_items, review_of_generated
@@ -38,7 +38,7 @@ def answers(store):
 
 def test_who_sees_is_right_and_who_guesses_is_not(store, answers):
     items = kept_items(store, NAME).items
-    rows = {(row.slice, row.model): row for row in accuracy(items, mark(items, answers), ["overall", "level"])}
+    rows = {(row.slice, row.model): row for row in accuracy_rows(items, mark(items, answers), ["overall", "level"])}
     assert rows["overall", "scene-viewer"].accuracy >= 0.95
     assert rows["overall", "scene-viewer"].rank == 1
     for model in ("random", "blind"):
@@ -50,7 +50,9 @@ def test_who_sees_is_right_and_who_guesses_is_not(store, answers):
 def test_accuracy_is_on_common_items_and_low_coverage_decides_nothing(store, answers):
     items = kept_items(store, NAME).items
     few = answers.filter(pl.col("question_id").is_in([item.item_id for item in items[:2]]), model="scene-viewer")
-    rows = accuracy(items, mark(items, pl.concat([answers, few.with_columns(model=pl.lit("boaster"))])), ["overall"])
+    rows = accuracy_rows(
+        items, mark(items, pl.concat([answers, few.with_columns(model=pl.lit("boaster"))])), ["overall"]
+    )
     by_model = {row.model: row for row in rows}
     boaster = by_model["boaster"]
     assert (boaster.accuracy, boaster.items, boaster.rank) == (1.0, 2, None)
@@ -63,7 +65,7 @@ def test_unreadable_is_wrong_and_counted_and_failed_is_no_answer(store, answers)
     unread = answers.filter(model="scene-viewer").with_columns(text=pl.lit("[A] or [B]"), model=pl.lit("vague"))
     failed = unread.with_columns(state=pl.lit("failed"), model=pl.lit("down"))
     marked = mark(items, pl.concat([unread, failed]))
-    (row,) = accuracy(items, marked, ["overall"])
+    (row,) = accuracy_rows(items, marked, ["overall"])
     assert (row.model, row.right, row.unreadable) == ("vague", 0, len(items))
     twice = pl.concat([unread, unread.with_columns(version=pl.lit("other"))])
     with pytest.raises(BadInput, match="has answers of 2 versions"):
@@ -119,7 +121,7 @@ def test_an_audit_moves_keys_and_takes_images_away(store, answers):
     assert rows["described_accuracy", "blind"].value == 1.0, "a description tells all, also who cannot see"
     assert rows["blind_accuracy", "scene-viewer"].value == 0.0
     assert rows["all_a_deviation_difference", "scene-viewer"].value == 0.0
-    usual = accuracy(items, mark(items, answers), ["overall"])
+    usual = accuracy_rows(items, mark(items, answers), ["overall"])
     before = next(row.accuracy for row in usual if row.model == "random")
     difference = rows["all_a_deviation_difference", "random"].value
     assert rows["all_a_accuracy", "random"].value == pytest.approx(before + difference)
@@ -182,7 +184,7 @@ def test_the_policy_drops_what_blind_models_get_and_what_people_find_unfit(store
 
 def test_levels_that_do_not_fall_and_ranks_are_told(store, answers):
     items = kept_items(store, NAME).items
-    rows = accuracy(items, mark(items, answers), ["level"])
+    rows = accuracy_rows(items, mark(items, answers), ["level"])
     assert any(
         line.startswith("scene-viewer: accuracy does not fall: easy 1.000") for line in levels_that_do_not_fall(rows)
     )

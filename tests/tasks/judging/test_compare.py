@@ -10,7 +10,7 @@ import pytest
 
 from schemas.conversation import Conversation, ShownImage
 from schemas.errors import CurateError
-from tasks.storage.queries.image_places import image_places
+from tasks.judging.questions import image_places
 from tasks.storage.tables import frame_of
 from tests.asked_bench import benched, completed, evaluating, last_text, models_file
 from tests.builders import VERSIONS

@@ -18,7 +18,7 @@ from tasks.publish.records import (
     record_publication,
     unfinished,
 )
-from tasks.storage.lock import sweep
+from tasks.storage.lock import remove_leftovers
 from tasks.storage.tables import Store
 from tests.builders import NOON
 from tests.s3_server import s3_server
@@ -104,7 +104,7 @@ def test_a_preview_and_its_version_are_two_records(root):
 def test_a_run_that_tidies_the_store_leaves_the_records(root):
     store = Store.open(root)
     record_publication(store, plan("org/a"), NOON)
-    sweep(store)
+    remove_leftovers(store)
     assert [row.repo for row in publications(store)] == ["org/a"]
 
 

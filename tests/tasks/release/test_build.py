@@ -17,7 +17,7 @@ from schemas.settings import Settings
 from schemas.tables import SIGNALS
 from tasks.policy.policy_file import policy_hash
 from tasks.providers import MAKERS, OPTIONAL, PROVIDERS
-from tasks.release.build import checked_version, place, released_files
+from tasks.release.build import checked_version, place_release, released_files
 from tasks.release.steps import build_release
 from tasks.storage.queries.kept import mark_decided
 from tasks.storage.tables import Store
@@ -84,7 +84,7 @@ def test_other_content_under_the_default_version_becomes_the_next_one(own_store)
 def test_what_a_killed_copy_left_is_no_part_of_the_release(release, tmp_path):
     store = Store(f"memory://{tmp_path.name}/store")
     store.write_bytes("releases/first/chat/data/train-00001-of-00002.parquet", b"of a larger build")
-    place(store, Path(shutil.copytree(release, tmp_path / "staging")), "first", chosen_by_user=True)
+    place_release(store, Path(shutil.copytree(release, tmp_path / "staging")), "first", chosen_by_user=True)
     folder = store.at("releases/first")
     there = {path.removeprefix(f"{folder}/"): store.fs.cat_file(path) for path in store.fs.find(folder)}
     assert there == _contents(release)

@@ -170,7 +170,7 @@ def _types(described):
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_a_shard_uses_no_word_that_datasets_before_version_4_does_not_know(release, config):
-    (shard,) = shards.shards(release, config)
+    (shard,) = shards.shard_files(release, config)
     told = json.loads(pq.read_schema(shard).metadata[b"huggingface"])["info"]["features"]
     assert {"Image", "Value"} <= _types(told) <= BEFORE_VERSION_4
     assert list(told) == pq.read_schema(shard).names

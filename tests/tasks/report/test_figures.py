@@ -7,7 +7,7 @@ from datetime import date, timedelta
 import numpy as np
 import pytest
 
-from tasks.report.figures import bars, days, matrix, merges, rating_intervals, shares, topic_map
+from tasks.report.figures import bars, daily_panels, matrix, merges, rating_intervals, shares, topic_map
 
 NAN = float("nan")
 
@@ -53,8 +53,8 @@ def test_bars_say_their_values_and_parts_their_names():
 
 def test_days_name_their_months_and_years():
     whole_years = [date(2023, 11, 1) + timedelta(days=n) for n in range(200)]
-    assert {"2024", "Dec"} <= set(texts(days(whole_years, {"votes": [1] * 200})))
-    assert {"Feb", "29"} & set(texts(days([date(2024, 2, 28), date(2024, 3, 1)], {"votes": [1, 2]})))
+    assert {"2024", "Dec"} <= set(texts(daily_panels(whole_years, {"votes": [1] * 200})))
+    assert {"Feb", "29"} & set(texts(daily_panels([date(2024, 2, 28), date(2024, 3, 1)], {"votes": [1, 2]})))
 
 
 def test_every_document_is_a_point_and_outliers_are_grey():

@@ -10,7 +10,7 @@ import pytest
 from schemas.review import Review
 from tasks.explore.listing import item_key
 from tasks.storage import reviews
-from tasks.storage.reviews import journalled, keep, reviews_of, take_in
+from tasks.storage.reviews import journalled, keep, reviews_of, take_in_journal
 from tasks.storage.tables import Store
 from tests.builders import NOON
 from tests.looked_store import EMAIL, strict
@@ -152,10 +152,10 @@ def test_no_verdict_is_lost_or_doubled_when_its_writer_ends_on_the_way(store, mo
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(reviews, step, killed)
-        take_in(store)
-    take_in(store)
+        take_in_journal(store)
+    take_in_journal(store)
     once = reviews_of(store)
-    take_in(store)
+    take_in_journal(store)
     assert stored(store) == {"Ada c0": "release", "Ada c1": "drop"} and once.equals(reviews_of(store))
     assert journalled(store) == []
 

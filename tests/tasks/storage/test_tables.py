@@ -14,7 +14,7 @@ from schemas.errors import BadInput, StoreUnwell
 from schemas.reject import Reject
 from schemas.tables import TABLES
 from tasks.storage import tables
-from tasks.storage.lock import sweep
+from tasks.storage.lock import remove_leftovers
 from tasks.storage.tables import Store, frame_of, frame_schema
 from tests.builders import facts_frame
 
@@ -211,7 +211,7 @@ def test_what_killed_writers_left_is_swept_away_and_nothing_else(store):
     store.fs.pipe_file(store.at("runs/y.json.4711.tmp"), b"half")
     store.fs.makedirs(store.at("tables/images"), exist_ok=True)
     store.fs.pipe_file(store.at("tables/images/0123.parquet"), b"never listed")
-    sweep(store)
+    remove_leftovers(store)
     assert sorted(store.fs.find(store.path)) == before
 
 

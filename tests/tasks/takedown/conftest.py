@@ -21,7 +21,7 @@ from schemas.rating import OutlierJudge
 from schemas.review import Review
 from schemas.row import Row
 from schemas.tables import TABLES
-from schemas.topic import FittedDocument, TopicMember, TopicName
+from schemas.topic import FittedDocument, KeptTopicName, TopicMember
 from schemas.written import Split, WrittenItem
 from tasks.images.decode import open_image
 from tasks.policy.policy_file import policy_hash
@@ -105,7 +105,9 @@ def fill(store: Store) -> None:
             FittedDocument(model="m", document_id=d, topic=0, probability=1, x=0, y=0, reach=0.5, vector="0" * 16)
             for d in _documents(rows)
         ],
-        "topic_names": [TopicName(evidence="e", version="1", name=f"{SECRET} topic", document_ids=_documents(rows))],
+        "topic_names": [
+            KeptTopicName(evidence="e", version="1", name=f"{SECRET} topic", document_ids=_documents(rows))
+        ],
         "bench": [BenchItem(conversation_id=bob.conversation_id, document_id=bob.document_id, topic=0)],
         "failures": [
             Failure(

@@ -53,7 +53,7 @@ house number (`9 de Julio Avenue`), a row of a table, a pH, and code."""
 _HOUSE_BEHIND = re.compile(r"[,\s]{0,2}(?:#|n[oº°]\.?[º°]?|n[uú]m(?:ero)?\.?)[^\S\n]{0,2}\d{1,5}(?!\w)", re.I)
 """A house number that is called one, behind the name of a street."""
 _CALLED_NUMBER = re.compile(r"(?<!\w)n[oº°]\.?[^\S\n]{0,2}\Z", re.I)
-"""What calls the number behind it one: `Shaleh No.98 Husein`."""
+"""Words that call the number behind them one: `Shaleh No.98 Husein`."""
 _STREET_TYPES = (
     r"way|place|pl|plaza|parkway|pkwy|circle|cir|trail|close|row|walk|hill|gardens?|mews|route|rue|av|all[ée]e|chemin|quai"
     r"|impasse|cours|via|viale|piazz(?:a|etta)|corso|largo|strada|vicolo|calle|avenida|avda|carrera|paseo|camino|r[uú]a"

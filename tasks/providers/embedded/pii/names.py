@@ -36,7 +36,7 @@ class NameFinder:
 
     def find_names(self, text: str) -> list[PiiSpan]:
         """Addresses, then persons, of the whole text."""
-        pieces = [piece for stretch in telling(text) for piece in windows(*stretch)]
+        pieces = [piece for stretch in telling(text) for piece in name_windows(*stretch)]
         found = self._threads.map(self._words, [text] * len(pieces), pieces)
         words = [word for of_window in found for word in of_window]
         return [*addresses(text, words), *persons(text, words)]
@@ -63,7 +63,7 @@ Window = tuple[int, int, Stretch]
 """Start and end of the model input, and the interval whose words are taken from this window."""
 
 
-def windows(start: int, end: int) -> Iterator[Window]:
+def name_windows(start: int, end: int) -> Iterator[Window]:
     """Overlapping windows; each character is assigned to the window with more context around it."""
     half = OVERLAP_CHARACTERS // 2
     first = start

@@ -96,7 +96,7 @@ def any_address(match: re.Match[str]) -> float | None:
 
 
 def _ip(match: re.Match[str]) -> float | None:
-    """What a message says about a network's own machines tells of nobody, unless it names the hardware."""
+    """Certainty of an address. A network's own machines tell of nobody, unless the address names the hardware."""
     if (found := any_address(match)) is None:
         return None
     address = ipaddress.ip_address(match.group().replace(" ", ""))
@@ -119,7 +119,7 @@ _NO_TOP_LEVEL = re.compile(
     r"\.(?:shape|reshape|transpose|conj|sum|mean|weight|bias|grad|detach|numpy|values|png|jpe?g|gif|svg|webp|txt|csv|json"
     r"|html|css|[jt]sx?|java|xml|ya?ml|toml|exe|dll)\Z"
 )
-"""What follows the last dot of a matrix product (`a@b.shape`) or of a file (`icon@2x.png`), and is no domain."""
+"""Words that follow the last dot of a matrix product (`a@b.shape`) or of a file (`icon@2x.png`), and is no domain."""
 _TELLING_IPV6 = re.compile(r"(?i)(?=\D*\d)(?=.*[0-9a-f]{3})")
 """A digit, and three digits of one group; without these `1::2` is a slice, and `face::add` a name in C++."""
 _VERSION = re.compile(
@@ -152,7 +152,7 @@ _EMAIL_SPELT = (
 """Obfuscated e-mail addresses: (at), [at], or `at` with `dot`."""
 _IPV4 = r"(?<![\d.])(?:(?:\d{1,3}\.){3}|(?:\d{1,3} \. ){3})\d{1,3}(?![\d]|\.\d)"
 _IPV6 = r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-fA-F]{0,4})(?![\w:]|\.\d)"
-"""Also with an IPv4 address at its end, as servers log it: ::ffff:8.8.8.8."""
+"""An IPv6 address, also with an IPv4 address at its end, as servers log it: ::ffff:8.8.8.8."""
 _API_KEY = (
     r"\b(?:sk-(?:proj-|ant-)?[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{36,}|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}"
     r"|xox[abprs]-[0-9A-Za-z-]{10,}|hf_[A-Za-z0-9]{30,}|glpat-[0-9A-Za-z_-]{20,}|github_pat_[0-9A-Za-z_]{30,}|[sr]k_(?:live|test)_[0-9A-Za-z]{16,}"

@@ -23,15 +23,15 @@ from tasks.providers.chat import Endpoint
 from tasks.providers.production.batches.api import (
     CLOCK_SKEW,
     BatchApi,
+    BatchOutcome,
     Ended,
-    Outcome,
     Request,
     json_line,
     json_rows,
     outcome_of,
 )
 from tasks.providers.production.batches.records import account_of
-from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, seconds
+from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, waiting_seconds
 from tasks.providers.production.language_model import Chat, HostedModel, Turn, reply, timeout_seconds
 from tasks.providers.upload import Upload
 from tasks.runtime.budget import Bill
@@ -47,7 +47,7 @@ _STATES: dict[str | None, ReplyState] = {
 }
 """Stop reason -> state; every other one means that the model expects something more."""
 _FORMAT_WORDS = ("output_config", "output_format", "structured output")
-"""What a refusal of a reply's shape names: models before Claude 4.5 have none."""
+"""Words of a refusal of a reply's shape: models before Claude 4.5 have none."""
 UPLOAD_SECONDS = 600.0
 _TOKEN_DIGITS = 32
 _UNBILLED = {"errored": "batch_item_failed", "expired": "batch_expired", "canceled": "batch_cancelled"}
@@ -168,15 +168,15 @@ class AnthropicBatches(BatchApi):
             self._client.messages.batches.delete(file)
 
 
-def _outcome(result: object) -> Outcome:
+def _outcome(result: object) -> BatchOutcome:
     """The outcome in one line of the results."""
     kind = result.get("type") if isinstance(result, dict) else None
     if kind in _UNBILLED:
-        return Outcome(failure=_UNBILLED[kind], unbilled=True)
+        return BatchOutcome(failure=_UNBILLED[kind], unbilled=True)
     try:
         message = Message.model_validate(result.get("message") if isinstance(result, dict) else None)
     except ValueError:
-        return Outcome(failure="malformed_answer")
+        return BatchOutcome(failure="malformed_answer")
     return outcome_of(lambda: _said(message), _tokens_used(message))
 
 
@@ -221,7 +221,7 @@ def _failures() -> Iterator[None]:
     except anthropic.APIStatusError as error:
         if error.status_code == 400 and any(word in str(error.body).lower() for word in _FORMAT_WORDS):
             raise CallFailed(FORMAT_REFUSED, unbilled=True) from None
-        raise http_failure(error.status_code, seconds(error.response.headers.get("retry-after"))) from None
+        raise http_failure(error.status_code, waiting_seconds(error.response.headers.get("retry-after"))) from None
     except (httpx2.TransportError, httpx2.DecodingError):
         raise CallFailed("connection_failed", may_pass=True) from None
     except (anthropic.APIError, ValueError):  # a body that is not JSON, or not shaped like an answer

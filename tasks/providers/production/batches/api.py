@@ -1,4 +1,4 @@
-"""What a vendor's batch API must offer, and the lines of its files."""
+"""Methods that a vendor's batch API must offer, and the lines of its files."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ _NO_REPLY = Reply("", "empty")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BatchOutcome:
     """The answer to one question, or why there is none."""
 
     reply: Reply = _NO_REPLY
@@ -32,16 +32,16 @@ class Outcome:
     unbilled: bool = False
     """Whether the vendor rejected the question, so that it costs nothing."""
     input_tokens: int | None = None
-    """As counted by the vendor; None when not reported."""
+    """Tokens as counted by the vendor; None when not reported."""
     output_tokens: int | None = None
-    """As counted by the vendor, thinking included; None when not reported."""
+    """Tokens as counted by the vendor, thinking included; None when not reported."""
 
 
 @dataclass(frozen=True)
 class Ended:
     """The result of a finished batch."""
 
-    outcomes: Sequence[tuple[str, Outcome]] = ()
+    outcomes: Sequence[tuple[str, BatchOutcome]] = ()
     """Question name and outcome of every readable line, in any order."""
     reason: str = "missing_answer"
     """Failure reason of questions without an outcome."""
@@ -91,12 +91,12 @@ class BatchApi(ABC):
         return None
 
 
-def outcome_of(said: Callable[[], Reply], tokens: tuple[int | None, int | None]) -> Outcome:
+def outcome_of(said: Callable[[], Reply], tokens: tuple[int | None, int | None]) -> BatchOutcome:
     """The outcome of a billed question; `said` may raise CallFailed. `tokens` are input and output tokens."""
     try:
-        return Outcome(said(), "", False, *tokens)
+        return BatchOutcome(said(), "", False, *tokens)
     except CallFailed as failed:
-        return Outcome(failure=failed.reason, input_tokens=tokens[0], output_tokens=tokens[1])
+        return BatchOutcome(failure=failed.reason, input_tokens=tokens[0], output_tokens=tokens[1])
 
 
 def question_name(request: Request, about: str = "") -> str:

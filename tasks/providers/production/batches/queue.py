@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from tasks.providers.capabilities import WAITING, Reply
-from tasks.providers.production.batches.api import BatchApi, Ended, Outcome, Request, question_name
+from tasks.providers.production.batches.api import BatchApi, BatchOutcome, Ended, Request, question_name
 from tasks.providers.production.batches.records import BatchRecord, BatchRecords
 from tasks.providers.production.calls import CallFailed, Service
 from tasks.runtime.budget import Bill, ledger
@@ -26,7 +26,7 @@ FIRST_POLL = 10
 """The first poll comes after this many first retry waits."""
 
 
-class BatchQueue:
+class VendorBatchQueue:
     """The questions of one model: collected, sent as batches, and answered from the results.
 
     Questions that follow from answers may be collected and sent after `wait`.
@@ -36,7 +36,7 @@ class BatchQueue:
         self._api, self._service = api, service
         self._records = BatchRecords(store, service.name, api.account)
         self._bills: dict[str, Bill] = {}
-        self._outcomes: dict[str, Outcome] = {}
+        self._outcomes: dict[str, BatchOutcome] = {}
         self._asked: set[str] = set()
         self._first: frozenset[str] | None = None
         """The questions that were asked before the first `wait`."""
@@ -57,7 +57,7 @@ class BatchQueue:
         with self._lock:
             if name not in self._asked:
                 self._collect(name, request, most_usd)
-            outcome = self._outcomes.get(name, Outcome(failure=WAITING))
+            outcome = self._outcomes.get(name, BatchOutcome(failure=WAITING))
         if outcome.failure:
             raise CallFailed(outcome.failure)
         return outcome.reply
@@ -69,7 +69,7 @@ class BatchQueue:
             return
         bill = ledger().reserve(self._service.name, most_usd, wait=False)
         if bill is None:
-            self._outcomes[name] = Outcome(failure="budget_reached")
+            self._outcomes[name] = BatchOutcome(failure="budget_reached")
             return
         self._bills[name] = bill
         line = self._api.line(name, request)
@@ -159,18 +159,18 @@ class BatchQueue:
         self._ended.append((record, ended.files))
         return True
 
-    def _take(self, names: frozenset[str], found: Sequence[tuple[str, Outcome]]) -> None:
+    def _take(self, names: frozenset[str], found: Sequence[tuple[str, BatchOutcome]]) -> None:
         """Take the outcomes of the batch's questions. Two outcomes of one question are a failure."""
         seen = set[str]()
         for name, outcome in found:
             if name in seen:
-                self._outcomes[name] = Outcome(failure="contradictory_answer")
+                self._outcomes[name] = BatchOutcome(failure="contradictory_answer")
             elif name in names:
                 self._outcomes[name] = outcome
                 self._pay(name, outcome)
                 seen.add(name)
 
-    def _pay(self, name: str, outcome: Outcome) -> None:
+    def _pay(self, name: str, outcome: BatchOutcome) -> None:
         with self._bills.pop(name, None) or ledger().late_bill(self._service.name) as bill:
             if outcome.unbilled:
                 bill.nothing()
@@ -182,7 +182,7 @@ class BatchQueue:
         for name in names:
             if name in self._outcomes:
                 continue
-            self._outcomes[name] = Outcome(failure=reason)
+            self._outcomes[name] = BatchOutcome(failure=reason)
             if bill := self._bills.pop(name, None):
                 with bill:
                     if not billed:
@@ -210,12 +210,12 @@ class Batched(ABC):
     """A model whose questions can be collected for its vendor's batch API."""
 
     _service: Service
-    _queue: BatchQueue | None = None
+    _queue: VendorBatchQueue | None = None
 
     @contextmanager
-    def together(self, store: Store, hours: float) -> Iterator[BatchQueue]:
+    def together(self, store: Store, hours: float) -> Iterator[VendorBatchQueue]:
         """Inside it, asking collects questions; after `send` and `wait`, asking again gives the answers."""
-        queue = self._queue = BatchQueue(self._batches(), self._service, store, hours)
+        queue = self._queue = VendorBatchQueue(self._batches(), self._service, store, hours)
         stored = False
         try:
             yield queue

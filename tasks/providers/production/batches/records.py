@@ -1,4 +1,4 @@
-"""What a store remembers of batches that a vendor may hold: hashes of questions, and none of their text."""
+"""Records of a store about batches that a vendor may hold: hashes of questions, and none of their text."""
 
 import hashlib
 import secrets

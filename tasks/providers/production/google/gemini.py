@@ -16,9 +16,17 @@ from google.genai import errors, types
 
 from tasks.providers.capabilities import Reply
 from tasks.providers.chat import Endpoint
-from tasks.providers.production.batches.api import BatchApi, Ended, Outcome, Request, json_line, json_rows, outcome_of
+from tasks.providers.production.batches.api import (
+    BatchApi,
+    BatchOutcome,
+    Ended,
+    Request,
+    json_line,
+    json_rows,
+    outcome_of,
+)
 from tasks.providers.production.batches.records import account_of
-from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, seconds
+from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, waiting_seconds
 from tasks.providers.production.language_model import (
     Chat,
     HostedModel,
@@ -41,7 +49,7 @@ _UNFINISHED = {
 }
 """Finish reason -> failure reason; every other one is a content rule of Google's."""
 _FORMAT_WORDS = ("json mode", "response_mime_type", "response_schema", "response_json_schema")
-"""What a refusal of a reply's shape names."""
+"""Words of a refusal of a reply's shape."""
 _ENDED = {
     types.JobState.JOB_STATE_SUCCEEDED: "missing_answer",
     types.JobState.JOB_STATE_PARTIALLY_SUCCEEDED: "missing_answer",
@@ -186,8 +194,8 @@ def _retry_after_seconds(error: errors.APIError) -> float:
     headers = getattr(error.response, "headers", None) or {}
     body = error.details if isinstance(error.details, dict) else {}
     details = (body.get("error") or {}).get("details") or []
-    delays = [seconds(detail.get("retryDelay")) for detail in details if isinstance(detail, dict)]
-    return max([seconds(headers.get("retry-after")), *delays])
+    delays = [waiting_seconds(detail.get("retryDelay")) for detail in details if isinstance(detail, dict)]
+    return max([waiting_seconds(headers.get("retry-after")), *delays])
 
 
 def _contents(turns: Sequence[Turn]) -> list[types.Content]:
@@ -236,7 +244,7 @@ def _named(name: str | None) -> str:
     return name
 
 
-def _row_outcome(row: dict[str, Any]) -> Outcome:
+def _row_outcome(row: dict[str, Any]) -> BatchOutcome:
     """The outcome of one line of a result file."""
     if not isinstance(row.get("response"), dict):
         return _outcome(None)
@@ -244,10 +252,10 @@ def _row_outcome(row: dict[str, Any]) -> Outcome:
         # The public constructor refuses fields that are newer than the SDK.
         return _outcome(types.GenerateContentResponse._from_response(response=row["response"], kwargs={}))
     except ValueError:
-        return Outcome(failure="malformed_answer")
+        return BatchOutcome(failure="malformed_answer")
 
 
-def _outcome(response: types.GenerateContentResponse | None) -> Outcome:
+def _outcome(response: types.GenerateContentResponse | None) -> BatchOutcome:
     if response is None:
-        return Outcome(failure="batch_item_failed", unbilled=True)
+        return BatchOutcome(failure="batch_item_failed", unbilled=True)
     return outcome_of(lambda: _said(response), _tokens_used(response))

@@ -66,7 +66,7 @@ PROBABILITY = {
 }
 """Our numbers for SafeSearch's words, in their order; a threshold of 0.8 is "likely" or more."""
 _UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
-"""As on the library's own channels: the answer to 16 pages of text exceeds gRPC's 4 MB."""
+"""No limits, as on the library's own channels: the answer to 16 pages of text exceeds gRPC's 4 MB."""
 _MAY_PASS = exceptions.ResourceExhausted, exceptions.ServiceUnavailable, exceptions.DeadlineExceeded
 _UNBILLED = (
     exceptions.ResourceExhausted,

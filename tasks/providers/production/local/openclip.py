@@ -179,7 +179,7 @@ def _in_folder(name: str) -> Checkpoint:
 
 
 def _settings(tag: dict[str, Any]) -> dict[str, Any]:
-    """What open_clip takes from a tag, and the activation, of which it only warns when the tag's differs."""
+    """Settings that open_clip takes from a tag, and the activation, of which it only warns when the tag's differs."""
     preparation = {f"image_{key}": tag[key] for key in ("mean", "std", "interpolation", "resize_mode")}
     return preparation | {"force_quick_gelu": tag.get("quick_gelu", False)}
 

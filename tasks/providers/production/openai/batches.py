@@ -8,9 +8,17 @@ from typing import Any, Final
 import openai
 from openai.types.chat import ChatCompletion
 
-from tasks.providers.production.batches.api import BatchApi, Ended, Outcome, Request, json_line, json_rows, outcome_of
+from tasks.providers.production.batches.api import (
+    BatchApi,
+    BatchOutcome,
+    Ended,
+    Request,
+    json_line,
+    json_rows,
+    outcome_of,
+)
 from tasks.providers.production.batches.records import account_of
-from tasks.providers.production.openai.client import failures, said, tokens_used
+from tasks.providers.production.openai.client import said, sdk_failures, tokens_used
 
 ENDPOINT: Final = "/v1/chat/completions"
 BATCH_MARK = "curate"
@@ -41,7 +49,7 @@ class OpenAiBatches(BatchApi):
 
     def make(self, file: Path, token: str) -> str:
         """The batch's id."""
-        with failures():
+        with sdk_failures():
             uploaded = self._client.files.create(file=file, purpose="batch", timeout=UPLOAD_SECONDS).id
             made = self._client.batches.create(
                 completion_window="24h", endpoint=ENDPOINT, input_file_id=uploaded, metadata={BATCH_MARK: token}
@@ -50,13 +58,13 @@ class OpenAiBatches(BatchApi):
 
     def newest_first(self) -> Iterator[tuple[str, str | None, datetime]]:
         """In the order of the API's list."""
-        with failures():
+        with sdk_failures():
             for batch in self._client.batches.list(limit=100):
                 yield batch.id, (batch.metadata or {}).get(BATCH_MARK), datetime.fromtimestamp(batch.created_at, UTC)
 
     def ended(self, batch_id: str) -> Ended | None:
         """Reads both result files."""
-        with failures():
+        with sdk_failures():
             batch = self._client.batches.retrieve(batch_id)
             if batch.status not in _ENDED:
                 return None
@@ -68,18 +76,18 @@ class OpenAiBatches(BatchApi):
 
     def delete(self, file: str) -> None:
         """For questions and answers."""
-        with failures():
+        with sdk_failures():
             self._client.files.delete(file)
 
 
-def _row_outcome(row: dict[str, Any]) -> Outcome:
+def _row_outcome(row: dict[str, Any]) -> BatchOutcome:
     """The outcome of one line of a result file."""
     response = row.get("response")
     if not isinstance(response, dict) or response.get("status_code") != 200:
         expired = isinstance(row.get("error"), dict) and row["error"].get("code") == "batch_expired"
-        return Outcome(failure="batch_expired" if expired else "batch_item_failed", unbilled=True)
+        return BatchOutcome(failure="batch_expired" if expired else "batch_item_failed", unbilled=True)
     try:
         completion = ChatCompletion.model_validate(response.get("body"))
     except ValueError:
-        return Outcome(failure="malformed_answer")
+        return BatchOutcome(failure="malformed_answer")
     return outcome_of(lambda: said(completion), tokens_used(completion))

@@ -14,7 +14,7 @@ import openai
 from openai.types.chat import ChatCompletion
 
 from tasks.providers.capabilities import Reply
-from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, seconds
+from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, waiting_seconds
 from tasks.providers.production.language_model import key_in, reply, timeout_seconds
 from tasks.providers.upload import Upload
 
@@ -37,7 +37,7 @@ def openai_client() -> openai.OpenAI:
 
 
 @contextmanager
-def failures() -> Iterator[None]:
+def sdk_failures() -> Iterator[None]:
     """Raises the SDK's exceptions as CallFailed."""
     try:
         yield
@@ -58,7 +58,7 @@ def _status_failure(error: openai.APIStatusError) -> CallFailed:
     if error.status_code in FORMAT_STATUSES and any(word in str(error.body).lower() for word in FORMAT_WORDS):
         return CallFailed(FORMAT_REFUSED, unbilled=True)
     headers = error.response.headers
-    wait = seconds(headers.get("retry-after-ms")) / 1000 or seconds(headers.get("retry-after"))
+    wait = waiting_seconds(headers.get("retry-after-ms")) / 1000 or waiting_seconds(headers.get("retry-after"))
     return http_failure(error.status_code, wait)
 
 

@@ -24,10 +24,10 @@ from tasks.providers.production.openai.client import (
     BASE_URL,
     KEY,
     data_url,
-    failures,
     openai_client_at,
     rate_limit,
     said,
+    sdk_failures,
     tokens_used,
 )
 from tasks.providers.upload import Upload
@@ -71,13 +71,13 @@ class OpenAiModel(HostedModel):
         self._client = openai_client_at(endpoint.key, endpoint.base_url)
 
     def _forms(self, shape: ReplyShape) -> tuple[Form, ...]:
-        """Only servers of one's own are asked for less than a schema where nothing else is of use."""
+        """Forms to ask for: less than a schema only of servers of one's own, where nothing else is of use."""
         if shape.strict and self.endpoint.self_hosted:
             return "json_schema", "json_object", "text"
         return super()._forms(shape)
 
     def _call(self, chat: Chat, bill: Bill) -> Reply:
-        with failures():
+        with sdk_failures():
             # As extra_body, because the SDK's own conversion of the request takes half the time of a call.
             create = self._client.chat.completions.with_raw_response.create
             response = create(model=self.endpoint.model, messages=[], extra_body=self._request(chat))

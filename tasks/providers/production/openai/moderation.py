@@ -16,7 +16,7 @@ from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
 from tasks.providers.cost import Count, ExpectedUse, ItemSize
 from tasks.providers.production.calls import CALLS_AT_ONCE, CallFailed, Service, in_batches
-from tasks.providers.production.openai.client import data_url, failures, openai_client
+from tasks.providers.production.openai.client import data_url, openai_client, sdk_failures
 from tasks.providers.text_windows import pieces_of
 from tasks.providers.upload import SIDE_MAX, for_upload
 from tasks.runtime.parallel import map_ordered
@@ -66,7 +66,7 @@ class _Moderation:
         return _results(content, len(pieces))
 
     def _call(self, pieces: Pieces) -> bytes:
-        with failures():
+        with sdk_failures():
             return self._client.moderations.with_raw_response.create(model=self._model, input=pieces).content
 
 

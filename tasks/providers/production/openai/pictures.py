@@ -7,12 +7,12 @@ import openai
 
 from tasks.providers.production.calls import CallFailed
 from tasks.providers.production.drawn_images import REFUSED, VendorPictures, decoded, model_of
-from tasks.providers.production.openai.client import failures, openai_client, rate_limit
+from tasks.providers.production.openai.client import openai_client, rate_limit, sdk_failures
 from tasks.runtime.budget import Bill
 
 MODEL, DEFAULT_MODEL = "CURATE_OPENAI_IMAGE_MODEL", "gpt-image-1"
 SIZE, QUALITY = "1024x1024", "medium"
-"""What the price file's price is for."""
+"""Size and quality that the price file's price is for."""
 _REFUSALS = ("moderation_blocked", "content_policy_violation")
 
 
@@ -25,7 +25,7 @@ class OpenAiPictures(VendorPictures):
 
     def _image(self, told: str, bill: Bill) -> bytes:
         body = {"model": self.model_name, "prompt": told, "n": 1, "size": SIZE, "quality": QUALITY}
-        with failures():
+        with sdk_failures():
             try:
                 reply = self._client.images.with_raw_response.generate(prompt=told, extra_body=body)
                 response = reply.parse()

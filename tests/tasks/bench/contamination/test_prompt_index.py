@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.bench.contamination.prompt_index import DISTINCTIVE_WORDS, RUN_WORDS, PromptIndex, normalised, words
+from tasks.bench.contamination.prompt_index import (
+    DISTINCTIVE_WORDS,
+    RUN_WORDS,
+    PromptIndex,
+    joined_words,
+    words_of_each,
+)
 
 LONG = "The picture shows a triangle with two equal sides and an angle of forty degrees; how large are the others?"
 TEXTS = st.lists(st.lists(st.sampled_from("abc"), max_size=20).map(" ".join), max_size=8)
@@ -48,13 +54,13 @@ def test_a_prompt_without_words_is_found_as_it_stands_only():
 
 
 def test_scripts_without_blanks_have_a_word_a_character():
-    assert words(pl.Series(["三角形 ABC 的面积"])).to_list() == [["三", "角", "形", "abc", "的", "面", "积"]]
+    assert words_of_each(pl.Series(["三角形 ABC 的面积"])).to_list() == [["三", "角", "形", "abc", "的", "面", "积"]]
     prompt = "图中三角形两条边相等请问另外两个角各是多少度"
     assert _found([prompt], [prompt[2:]])[0, 0][0] == "near"
 
 
 def test_compatible_forms_are_the_same_word():
-    assert normalised(pl.Series(["ﬁne Ｗide"])).to_list() == ["fine wide"]
+    assert joined_words(pl.Series(["ﬁne Ｗide"])).to_list() == ["fine wide"]
 
 
 @settings(max_examples=50)
@@ -83,7 +89,7 @@ def test_however_many_texts_are_looked_at_together_the_same_are_found(prompts, t
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tasks.bench.contamination.prompt_index.PIECE_BYTES", piece_bytes)
         assert index.find(texts).equals(pl.concat([index.find(texts[:0]), *alone]))
-        assert normalised(texts).to_list() == [" ".join(said) for said in words(texts)]
+        assert joined_words(texts).to_list() == [" ".join(said) for said in words_of_each(texts)]
 
 
 def _runs(text):

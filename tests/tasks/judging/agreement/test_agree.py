@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import cohen_kappa_score, f1_score
 
 from schemas.agreement import Form
-from tasks.judging.agreement.agree import agreement, rater_agreement
+from tasks.judging.agreement.agree import label_agreement, rater_agreement
 from tasks.judging.agreement.label_files import labels_of, read_labels
 from tests.places import SHARED_DATA
 
@@ -38,7 +38,7 @@ def of_confusion(table, names):
 
 @pytest.mark.parametrize("names", [("left", "right", "other"), ("leftvote", "rightvote", "tievote"), ("0", "1", "2.0")])
 def test_wildvisions_matrix_has_its_published_figures(names):
-    found = agreement(*of_confusion(FIGURE_6, names), rounds=20, seed=0)
+    found = label_agreement(*of_confusion(FIGURE_6, names), rounds=20, seed=0)
     assert (found.items, found.confusion) == (1044, FIGURE_6)
     printed = {"f1_macro": 0.5144, "f1_micro": 0.5843, "f1_weighted": 0.5537, "kappa": 0.3442, "pearson": 0.2880}
     assert {name: round(getattr(found, name), 4) for name in printed} == printed
@@ -50,7 +50,7 @@ def test_wildvisions_matrix_has_its_published_figures(names):
 
 def test_four_votes_merge_into_three_and_two():
     table = [[5, 1, 1, 0], [2, 6, 0, 1], [1, 0, 3, 2], [0, 1, 1, 4]]
-    found = agreement(*of_confusion(table, ("model_a", "model_b", "tie", "tie (bothbad)")), rounds=20, seed=0)
+    found = label_agreement(*of_confusion(table, ("model_a", "model_b", "tie", "tie (bothbad)")), rounds=20, seed=0)
     assert (found.form, found.confusion, found.labels[3]) == (Form.FOUR, table, "both bad")
     three, two = found.forms
     assert (three.form, three.confusion) == (Form.THREE, [[5, 1, 1], [2, 6, 1], [1, 1, 10]])
@@ -62,7 +62,7 @@ def test_f1_and_kappa_are_scikit_learns_and_alpha_is_evalicas(seed):
     generator = np.random.default_rng(seed)
     told = generator.choice(["cat", "dog", "fish", "owl"][: 2 + seed], (2, 40))
     a, b = (labels(name, list(enumerate_(side))) for name, side in zip("ab", told, strict=True))
-    found = agreement(a, b, rounds=20, seed=0)
+    found = label_agreement(a, b, rounds=20, seed=0)
     for average in ("macro", "micro", "weighted"):
         assert getattr(found, f"f1_{average}") == pytest.approx(f1_score(*told, average=average))
     assert found.kappa == pytest.approx(cohen_kappa_score(*told))
@@ -80,7 +80,7 @@ def test_intervals_are_seeded_and_resample_items_not_single_pairs():
     votes = [(f"i{n}", "left") for n in range(40) for _ in range(10)]
     people = labels("people", votes, [f"r{n % 10}" for n in range(400)])
     judge = labels("judge", [(f"i{n}", "left" if ok else "right") for n, ok in enumerate(right)])
-    found, same = (agreement(people, judge, rounds=500, seed=3) for _ in range(2))
+    found, same = (label_agreement(people, judge, rounds=500, seed=3) for _ in range(2))
     assert found == same
     assert (found.items, found.pairs, found.accuracy) == (40, 400, right.mean())
     expected = 2 * 1.96 * np.sqrt(right.mean() * (1 - right.mean()) / 40)  # a third of it, if pairs were drawn
@@ -90,11 +90,13 @@ def test_intervals_are_seeded_and_resample_items_not_single_pairs():
 def test_undefined_figures_are_null_and_a_missing_verdict_is_no_tie():
     a = labels("a", [("1", "left"), ("2", "left"), ("3", "tie")])
     b = labels("b", [("1", "left"), ("2", "left"), ("3", "NA"), ("4", "right")])
-    found = agreement(a, b, rounds=20, seed=0)
+    found = label_agreement(a, b, rounds=20, seed=0)
     assert (found.items, found.accuracy, found.kappa, found.alpha, found.pearson) == (2, 1, None, None, None)
     assert (found.only_a, found.only_b, found.no_verdict_b) == (1, 1, 1)
     assert found.kappa_ci95_low is None
-    plain = agreement(labels("a", [("1", "x"), ("2", "y"), ("3", "z")]), labels("b", [("1", "x"), ("2", "z")]), 20, 0)
+    plain = label_agreement(
+        labels("a", [("1", "x"), ("2", "y"), ("3", "z")]), labels("b", [("1", "x"), ("2", "z")]), 20, 0
+    )
     assert (plain.form, plain.labels, plain.pearson, plain.forms) == (Form.LABELS, ["x", "y", "z"], None, [])
 
 
@@ -117,7 +119,7 @@ def test_the_longer_answer_wins_two_fifths_of_llmfaos_decisive_votes():
     sides = battles.select("id", "prompt", "model_x", "model_y").iter_rows()
     gaps = {id: length[prompt, x] - length[prompt, y] for id, prompt, x, y in sides}
     longer = labels("longer", [(str(id), "left" if gap > 0 else "right" if gap else "tie") for id, gap in gaps.items()])
-    found = agreement(read_labels(folder / "human-votes.csv", "people"), longer, rounds=20, seed=0)
+    found = label_agreement(read_labels(folder / "human-votes.csv", "people"), longer, rounds=20, seed=0)
     two = found.forms[-1]
     ties = 5460 - two.pairs
     assert ties < 30
@@ -128,7 +130,7 @@ def test_the_longer_answer_wins_two_fifths_of_llmfaos_decisive_votes():
 def test_two_peoples_scores_of_pictures_are_compared_as_numbers():
     rows = json.loads((DATA / "alignment-human" / "human_annotations_with_scores.json").read_text(encoding="utf-8"))
     a, b = (labels(str(n), [(item, row["human_scores"][n]) for item, row in rows.items()]) for n in (0, 1))
-    found = agreement(a, b, rounds=20, seed=0)
+    found = label_agreement(a, b, rounds=20, seed=0)
     assert (found.items, round(found.accuracy * 800), found.labels) == (800, 441, ["1", "2", "3", "4", "5"])
     first, second = ([row["human_scores"][n] for row in rows.values()] for n in (0, 1))
     assert found.pearson == pytest.approx(np.corrcoef(first, second)[0, 1])

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from schemas.errors import CurateError
-from tasks.judging.agreement.metrics import Cider, metrics
+from tasks.judging.agreement.metrics import Cider, text_metrics
 from tasks.judging.agreement.reproduced import board_agreement, judged, read_comparisons, reproduced, scored
 from tests.places import SHARED_DATA
 
@@ -34,7 +34,7 @@ class Letters:
 
 
 def test_known_values_of_each_metric():
-    known = metrics(REFERENCES, Letters(), 0)
+    known = text_metrics(REFERENCES, Letters(), 0)
     same, other = REFERENCES[0], "nothing like it"
     score = {name.split("_letters")[0]: metric.score for name, metric in known.items()}
     assert [round(score[name](same, same), 2) for name in ("bleu_4", "rouge_l", "cider_d")] == [100, 1, 10]
@@ -77,7 +77,7 @@ def test_bins_shares_and_ties_as_half_and_a_text_is_scored_once(votes):
     rows = read_comparisons(votes, 5).rows
     assert rows.select("item", "a_wins", "bin").rows() == [("i", True, "5/5"), ("j", True, "4/5"), ("k", True, "3/5")]
     letters = Letters()
-    known = metrics(REFERENCES, letters, 0)
+    known = text_metrics(REFERENCES, letters, 0)
     references = dict.fromkeys("ijk", REFERENCES[0])
     said = {name: scored(metric, rows, ANSWERS, references) for name, metric in known.items()}
     assert len(letters.asked) == len({*letters.asked}) == 7  # the words of one reference and two answers
@@ -116,7 +116,7 @@ def test_on_llmfao_people_who_agree_prefer_the_shorter_answer():
     rows = read_comparisons(LLMFAO / "human-votes.csv", 5).rows.filter(bin="5/5")
     said = pl.read_ndjson(LLMFAO / "answers.jsonl").select(pl.col("prompt").cast(pl.String), "name", "result")
     answers = {(prompt, name): text for prompt, name, text in said.iter_rows()}
-    length = metrics([], Letters(), 0)["length"]
+    length = text_metrics([], Letters(), 0)["length"]
     (five, _) = reproduced("length", scored(length, rows, answers, {}), rows, 200, 0)
     assert (five.comparisons, round(five.reproduced, 3)) == (117, 0.197)
     assert five.ci95_low < 0.197 < five.ci95_high

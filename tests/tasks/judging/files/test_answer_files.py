@@ -6,12 +6,12 @@ import pytest
 
 from schemas.errors import BadInput
 from tasks.judging.files.answer_files import read_answers
-from tasks.judging.questions import Question
+from tasks.judging.questions import BenchQuestion
 from tasks.judging.steps import collect_answers
 from tests.asked_bench import benched, evaluating
 from tests.places import SHARED_DATA
 
-QUESTIONS = [Question("q00", "One?", ()), Question("q01", "Two?", ())]
+QUESTIONS = [BenchQuestion("q00", "One?", ()), BenchQuestion("q01", "Two?", ())]
 REAL = SHARED_DATA / "judge-wildvision"
 LINES = {
     "ours": {"question_id": "q00", "model": "m", "text": "Yes.", "state": "truncated", "version": "x", "tokens": 2},
@@ -135,7 +135,7 @@ def test_the_same_files_are_taken_in_once_and_other_content_is_another_version(t
 @pytest.mark.skipif(not REAL.is_dir(), reason="real data is not on this machine")
 def test_wildvision_benchs_own_files_are_read():
     rows = [json.loads(line) for line in (REAL / "questions.jsonl").read_text().splitlines()]
-    read = read_answers(REAL / "answers", [Question(row["question_id"], row["instruction"], ()) for row in rows])
+    read = read_answers(REAL / "answers", [BenchQuestion(row["question_id"], row["instruction"], ()) for row in rows])
     assert len(read.answers) + read.failed.total() == 11 * 498
     failed = {"claude-3-sonnet-20240229": 16, "claude-3-opus-20240229": 16, "gemini-pro-vision": 10}
     assert read.failed == failed | {"gpt-4-vision-preview": 7}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.providers.embedded.pii.names import OVERLAP_CHARACTERS, WINDOW_CHARACTERS, telling, windows
+from tasks.providers.embedded.pii.names import OVERLAP_CHARACTERS, WINDOW_CHARACTERS, name_windows, telling
 from tasks.providers.embedded.pii.numbers import iban, luhn
 from tasks.providers.embedded.pii.patterns import find_patterns
 from tasks.signals.registry import text_signals
@@ -184,7 +184,7 @@ def test_spans_are_in_order_and_never_overlap(embedded, pieces, glue):
 
 @given(st.integers(0, 300), st.integers(0, 5000))
 def test_windows_overlap_and_every_character_belongs_to_one(start, length):
-    found = list(windows(start, start + length))
+    found = list(name_windows(start, start + length))
     assert all(first <= own[0] <= own[1] <= last <= first + WINDOW_CHARACTERS for first, last, own in found)
     assert [edge for _, _, own in found for edge in own][1:-1:2] == [own[0] for _, _, own in found][1:]
     assert (found[0][2][0], found[-1][2][1]) == (start, start + length)

@@ -8,7 +8,7 @@ import pytest
 import skimage.data
 
 from schemas.policy import SemanticImages
-from tasks.dedup.loose_files import Pair, loose_duplicates
+from tasks.dedup.loose_files import FilePair, loose_duplicates
 from tasks.providers import Providers
 from tests.builders import image_bytes
 
@@ -39,9 +39,9 @@ def found(providers, tmp_path_factory):
 def test_equal_pixels_are_exact_pairs_whatever_the_file(found):
     exact = [pair for pair in found.pairs if pair.relation == "exact"]
     assert exact == [
-        Pair("coffee.bmp", "coffee.png", "exact", 0),
-        Pair("coffee.bmp", "deep/again.PNG", "exact", 0),
-        Pair("coffee.png", "deep/again.PNG", "exact", 0),
+        FilePair("coffee.bmp", "coffee.png", "exact", 0),
+        FilePair("coffee.bmp", "deep/again.PNG", "exact", 0),
+        FilePair("coffee.png", "deep/again.PNG", "exact", 0),
     ]
 
 

@@ -1,0 +1,96 @@
+"""The house rules that a machine can count: first words, sizes, names, circles of imports."""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import networkx
+import typer
+
+from flows.commands import command_line
+
+ROOT = Path(__file__).parents[1]
+FILES = {path: path.read_text("utf-8") for top in ("flows", "tasks", "schemas") for path in (ROOT / top).rglob("*.py")}
+SECOND_READING = re.compile(r"(Of|Those|Its|What|As|That|Which|Such|These|Their|Also|And|Only)\b")
+"""First words after which a reader has to guess the noun."""
+SAME_NAME = {
+    "family": "in a module of flows/commands, makes the commands of its group",
+    "hidden_texts": "in flows/products.py, gives the product's function of this name to the core",
+    "item_findings": "in flows/products.py, gives the product's function of this name to the core",
+    "item_images": "in flows/products.py, gives the product's function of this name to the core",
+    "validation_texts": "in flows/products.py, gives the product's function of this name to the core",
+}
+"""Names that two modules may define, with the reason."""
+COUNTED = ("tasks",)
+"""Folders whose folders have at most fifteen modules."""
+
+
+@cache
+def _modules() -> dict[str, ast.Module]:
+    """Name of a module -> its tree."""
+    parts = {path: path.relative_to(ROOT).with_suffix("").parts for path in FILES}
+    return {".".join(parts[path]).removesuffix(".__init__"): ast.parse(text) for path, text in FILES.items()}
+
+
+def _docstrings(module: str, tree: ast.Module) -> Iterator[str]:
+    """Docstrings of modules, classes, functions and attributes.
+
+    Fields of schemas are left out: their docstrings are comments in released files, whose bytes stay the same.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node) or ""
+        if isinstance(node, ast.Module) or (isinstance(node, ast.ClassDef) and not module.startswith("schemas.")):
+            for before, after in pairwise(node.body):
+                if isinstance(before, ast.AnnAssign | ast.Assign) and isinstance(after, ast.Expr):
+                    yield str(getattr(after.value, "value", ""))
+
+
+def _commands(app: typer.Typer) -> Iterator[str]:
+    """Names of the functions of all commands."""
+    yield from (command.callback.__name__ for command in app.registered_commands if command.callback)
+    for group in app.registered_groups:
+        yield from _commands(group.typer_instance)
+
+
+def test_a_docstring_begins_with_its_noun_or_verb():
+    said = [(module, text) for module, tree in _modules().items() for text in _docstrings(module, tree)]
+    assert [f"{module}: {text[:60]}" for module, text in said if SECOND_READING.match(text)] == []
+
+
+def test_a_folder_has_at_most_fifteen_modules():
+    modules = [path.relative_to(ROOT) for path in FILES if path.stem != "__init__"]
+    sizes = Counter(str(path.parent) for path in modules if path.parts[0] in COUNTED)
+    assert {folder: size for folder, size in sizes.items() if size > 15} == {}
+
+
+def test_a_file_has_at_most_four_hundred_lines():
+    sizes = {str(path.relative_to(ROOT)): len(text.splitlines()) for path, text in FILES.items()}
+    assert {file: size for file, size in sizes.items() if size > 400} == {}
+
+
+def test_a_public_name_is_defined_once():
+    """A command's function is not counted: it has the name that users type, which may be that of its flow."""
+    commands = set(_commands(command_line()))
+    names = Counter(
+        node.name
+        for module, tree in _modules().items()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_")
+        if not (module.startswith("flows.commands") and node.name in commands)
+    )
+    assert {name for name, places in names.items() if places > 1} == set(SAME_NAME)
+
+
+def test_no_modules_import_each_other():
+    imports = networkx.DiGraph()
+    for module, tree in _modules().items():
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom) and node.module:
+                targets = {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+                imports.add_edges_from((module, target) for target in targets & _modules().keys())
+    assert [circle for circle in networkx.strongly_connected_components(imports) if len(circle) > 1] == []
