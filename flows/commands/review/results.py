@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.commands.agreement.printing import print_agreement, print_raters
-from flows.commands.review_kinds import anonymous_battles_of, tuples_of
+from flows.commands.review.kinds import anonymous_battles_of, tuples_of
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput
 from schemas.review import Draws
