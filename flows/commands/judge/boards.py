@@ -84,7 +84,10 @@ class _View:
     as_json: bool
 
 
-@takes("store", "evaluate.bench", "evaluate.baseline", "judge_version", "providers", "bootstraps", "seed", store="")
+@takes(
+    "store", "evaluate.bench", "evaluate.baseline", "judge_version", "providers", "style_preset", "bootstraps", "seed",
+    store="",
+)  # fmt: skip
 def board(
     settings: Settings,
     files: FilesArgument = None,
