@@ -83,7 +83,7 @@ def _timed(engine: str, workers: int, files: list[Path]) -> dict[str, float]:
 
 
 def _shards(engine: str, workers: int, files: list[Path]) -> dict[str, float]:
-    from flows.task_runners import shards_by
+    from flows.running.task_runners import shards_by
 
     settings = Settings(store="", workers=workers, task_runner=engine)
     with tempfile.TemporaryDirectory() as folder, shards_by(settings):

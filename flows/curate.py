@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from flows.canaries import canaries
-from flows.checked_flow import flow
 from flows.decide import decide, decide_described
 from flows.ingest import ingest
 from flows.measure import describe, screen
-from flows.one_writer import one_writer
 from flows.release import release
+from flows.running.canaries import canaries
+from flows.running.checked_flow import flow
+from flows.running.one_writer import one_writer
 from flows.sample import sample
 from schemas.run import StageReport
 from schemas.settings import Settings

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from flows.checked_flow import flow
 from flows.curate import until_drawn
 from flows.evaluate import answer, compare
-from flows.one_writer import one_writer
 from flows.release import release
+from flows.running.checked_flow import flow
+from flows.running.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.demo.steps import write_answer_files

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import polars as pl
 from prefect import flow
 
-from flows.one_writer import one_writer
 from flows.products import item_ids
+from flows.running.one_writer import one_writer
 from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from flows.checked_flow import flow
 from flows.decide import decide
 from flows.measure import screen
-from flows.one_writer import one_writer
+from flows.running.checked_flow import flow
+from flows.running.one_writer import one_writer
 from schemas.generated_results import AuditMode
 from schemas.policy import GeneratedRule
 from schemas.run import StageReport

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from flows.checked_flow import flow
-from flows.one_writer import one_writer
+from flows.running.checked_flow import flow
+from flows.running.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.providers import Providers

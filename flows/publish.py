@@ -10,8 +10,8 @@ from prefect.input.actions import read_flow_run_input
 from prefect.states import Cancelled
 from pydantic import Field
 
-from flows.checked_flow import ended, flow
 from flows.products import parts_of_release
+from flows.running.checked_flow import ended, flow
 from schemas.errors import CurateError
 from tasks.publish.steps import describe_release, push_release
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from flows.checked_flow import flow
-from flows.one_writer import one_writer
 from flows.release import release
+from flows.running.checked_flow import flow
+from flows.running.one_writer import one_writer
 from flows.sample import sample
 from schemas.run import StageReport
 from schemas.settings import Settings

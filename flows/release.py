@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-from flows.checked_flow import flow
-from flows.one_writer import one_writer
 from flows.products import (
     item_ids,
     judge_stand_ins,
@@ -14,6 +12,8 @@ from flows.products import (
     report_sections,
     validation_texts,
 )
+from flows.running.checked_flow import flow
+from flows.running.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.leaderboard.steps import rate_models

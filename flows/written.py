@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from flows.before_work import writer_of
-from flows.checked_flow import flow
 from flows.decide import decide, decide_described
 from flows.ingest import ingest
 from flows.measure import describe, screen
-from flows.one_writer import one_writer
 from flows.products import item_images
+from flows.running.checked_flow import flow
+from flows.running.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.providers import Providers

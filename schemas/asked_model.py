@@ -121,6 +121,37 @@ class ArenaModel(Row):
         return self.model or self.name
 
 
+class ArenaSettings(Row):
+    """How `curate arena` serves (docs/arena.md)."""
+
+    logs: str | None = None
+    """Folder for logs and images; with --demo by default arena-demo."""
+    presets: str | None = None
+    """Folder of example images, with presets.json; by default LOGS/presets."""
+    policy: str = "public_release"
+    """Policy whose thresholds images and texts of visitors must pass: the name of a shipped one, or a YAML file."""
+    providers: dict[str, str] = {}
+    """Provider of a capability that checks images and texts, such as moderation=openai."""
+    known_hashes: list[str] = []
+    """File with hashes of known images, which are refused and never opened."""
+    seed: int | None = None
+    """Seed of the drawn pairs; by default none."""
+    title: str = "Vision arena"
+    """Heading of the page."""
+    images_max: int = Field(default=4, ge=0, le=20)
+    """Images in one message."""
+    narrow: bool = False
+    """Draw pairs more often whose next vote narrows the board's intervals most."""
+    log_addresses: bool = False
+    """Log network addresses as they are, instead of keyed hashes."""
+    proxies: int = Field(default=0, ge=0)
+    """Your own reverse proxies in front, whose X-Forwarded-For counts."""
+    messages_per_minute: int = Field(default=20, ge=1)
+    """Messages of one visitor in a minute."""
+    answers_at_once: int = Field(default=40, ge=1)
+    """Messages answered at once; others wait in a queue."""
+
+
 class ArenaTasks(Draws):
     """A tasks file: what annotators of an arena are asked, and who they are."""
 

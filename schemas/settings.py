@@ -214,7 +214,8 @@ class Settings(Row):
     """Also release the texts of answers to the benchmark and of verdicts on them, screened and redacted by the
     policy."""
     judge_version: str | None = None
-    """Judge version whose board is released; by default the one with most verdicts on the benchmark."""
+    """Judge version whose board is printed or released; a release by default has the one with most verdicts on the
+    benchmark."""
     bootstraps: int = Field(default=100, ge=2)
     """Bootstrap rounds of intervals."""
     anchor_model: str | None = None

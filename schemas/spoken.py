@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 SETTINGS = {
     **{name: f"evaluate.{name}" for name in ("baseline", "hidden", "judge", "models", "protocol", "sample")},
+    "bench-release": "evaluate.bench_release",
     "with-reference": "evaluate.with_reference",
     "anchor": "anchor_model",
     "budget": "budget_usd",
@@ -17,7 +18,7 @@ SETTINGS = {
 }
 """Option -> setting or parameter, where the setting is not the option with underscores."""
 OPTIONS = (
-    "accept-drift", "accept-embedded", "baseline", "batch", "batch-hours", "bootstraps", "budget",
+    "accept-drift", "accept-embedded", "baseline", "batch", "bench-release", "batch-hours", "bootstraps", "budget",
     "cluster", "exclude-outliers", "format", "hidden", "images", "interval", "judge",
     "judge-version", "known-hashes", "logs", "models", "policy", "presets", "prices", "protocol", "provider", "public",
     "release", "repo", "sample", "seed", "since", "slice", "store", "style", "table", "task-runner",

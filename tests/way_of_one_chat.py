@@ -44,7 +44,7 @@ def _plain_prefect() -> None:
     import prefect
 
     prefect.task = lambda **_: lambda step: step  # type: ignore[assignment]
-    from flows.checked_flow import CheckedFlow
+    from flows.running.checked_flow import CheckedFlow
 
     CheckedFlow.__call__ = lambda self, *arguments: self.fn(*arguments)  # type: ignore[method-assign]
 

@@ -17,7 +17,19 @@ _PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQU
 """Error numbers that the user can fix by choosing another path."""
 RENAMED = {
     "planted": "curate demo --check --out DIR [--store STORE]",
+    "bench failures --csv": "curate review out failures --store STORE",
+    "bench failures FILE": "curate review in failures FILE --store STORE",
+    "bench findings": "curate review in items FILE --store STORE, and curate review results items",
+    "bench review": "curate review out, in or results generated",
+    "judge sheet": "curate review out battles --store STORE",
+    "judge board --interval": "--resampled rows",
+    "judge submit --battles": "--out FILE",
+    "review --results": "curate review results --store STORE",
+    "review --serve": "curate review serve --store STORE",
+    "review --store": "curate review out held --store STORE, and curate review in held FILE --store STORE",
+    "review results --battles": "--out FILE",
     "--against": "--agreement BOARD; for two benchmarks made on demand, --bench A --bench B",
+    "--answers-at-once": "--set answers_at_once=N",
     "--aspects": "--set generate.general=N --set generate.fine=N",
     "--batch-hours": "--set batch_hours=HOURS",
     "--bench": "--set bench.KEY=VALUE",
@@ -27,26 +39,36 @@ RENAMED = {
     "--conversations": "--set conversations=N",
     "--disagreements": "--first N",
     "--elo-k": "--set elo_k=POINTS",
+    "--elo-order": "--set evaluate.elo_order=given",
     "--epoch": "--set bench.hidden_epoch=YYYY-MM",
     "--exclude-outliers": "--set exclude_outlier_judges=yes",
     "--failed-share-max": "--set failed_share_max=SHARE",
     "--format": "--file-format FORMAT",
     "--graph": "--set generate.graph=yes",
+    "--guided": "--set guided=yes",
+    "--images-max": "--set images_max=N",
     "--interval": "--set interval=bootstrap",
     "--items": "--documents FILE",
     "--levels": "--set generate.levels=easy,hard",
+    "--log-addresses": "--set log_addresses=yes",
+    "--messages-per-minute": "--set messages_per_minute=N",
     "--models": "--set models=N",
     "--modes": "--set evaluate.audit_modes=blind,all_a",
+    "--narrow": "--set narrow=yes",
     "--no-graph": "--set generate.graph=no",
     "--per-aspect": "--set generate.per_aspect=N",
     "--per-model": "--set per_model=N",
     "--per-topic": "--set per_topic=N",
+    "--proxies": "--set proxies=N",
+    "--reference-battles": "--set evaluate.reference_battles=N",
     "--release": "--bench-release DIR",
     "--style": "--set style_preset=NAME; in `curate export sft`, --example-format NAME",
     "--task-runner-address": "--set task_runner_address=ADDRESS",
+    "--title": "--set title=TEXT",
     "--topic-engine": "--set topics.engine=NAME",
+    "--unguided": "--set guided=no",
 }
-"""Commands, and options that a command had -> how it is said now."""
+"""Commands, and options that every command or one command had -> how it is said now."""
 
 
 def command_line() -> typer.Typer:
@@ -60,7 +82,6 @@ def command_line() -> typer.Typer:
         pipeline,
         publish,
         rate,
-        review,
         tags,
         takedown,
         view,
@@ -69,6 +90,7 @@ def command_line() -> typer.Typer:
     from flows.commands.arena import command as arena
     from flows.commands.bench import family as bench
     from flows.commands.judge import family as judge
+    from flows.commands.review import command as review
 
     app = typer.Typer(
         name="curate",
@@ -154,8 +176,19 @@ def _stop(message: str, status: int) -> NoReturn:
 def _in_one_line(error: TyperException) -> str:
     """The usage error in one line; empty when the help was printed because no command was given."""
     message = " ".join(error.format_message().split()).rstrip(".")
-    word = getattr(error, "option_name", None) or message.removeprefix("No such command ").strip("'")
-    if word in RENAMED and message.startswith("No such"):
-        message = f"{word} is said in another way now: {RENAMED[word]}"
     command = getattr(getattr(error, "ctx", None), "command_path", "curate")
+    for name in _names_of_unknown(error, message, command):
+        if name in RENAMED:
+            return f"{name} is said in another way now: {RENAMED[name]}; see `{command} --help`"
     return message and f"{message}; see `{command} --help`"
+
+
+def _names_of_unknown(error: TyperException, message: str, command: str) -> tuple[str, ...]:
+    """What the command line does not know, with its command and alone, as in `RENAMED`."""
+    if message.startswith("Got unexpected extra argument"):
+        word = "FILE"
+    elif message.startswith("No such "):
+        word = getattr(error, "option_name", None) or message.split("'")[1]
+    else:
+        return ()
+    return f"{command} {word}".removeprefix("curate "), word

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import settings_of
 from flows.commands.pipeline import curate_all, print_result
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput
+from schemas.settings import EvaluateSettings, Settings
 
 EXPECTED = "expected.jsonl"
 
@@ -44,8 +44,8 @@ def demo(
         print(f"{out} already has an arena; curating it again", file=sys.stderr)
     else:
         generate_arena(out, conversations=conversations, battles=battles, seed=seed)
-    judged = {"models": str(out / "answers"), "judge": "embedded", "baseline": BASELINE}
-    settings = settings_of(logs=str(out / "logs"), store=str(out), evaluate=judged)
+    judged = EvaluateSettings(models=str(out / "answers"), judge="embedded", baseline=BASELINE)
+    settings = Settings(logs=str(out / "logs"), store=str(out), evaluate=judged)
     reports = curate_all(settings, ("flows.demo", "demo"))
     _print_planted(out / EXPECTED, str(out))
     _print_board(out)

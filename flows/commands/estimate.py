@@ -7,28 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.judge.calls import (
-    PROTOCOLS,
-    AnsweredBenchOption,
-    BenchReleaseOption,
-    ProtocolOption,
-    WithReferenceOption,
-    bench_named,
-    known_protocol,
-)
-from flows.commands.options import (
-    FormatOption,
-    ImagesOption,
-    JsonOption,
-    PresetsOption,
-    PricesOption,
-    ProviderOption,
-    SinceOption,
-    StoreOption,
-    UntilOption,
-    WithAnswersOption,
-    settings_of,
-)
+from flows.commands.judge.calls import ASKED_BENCH, with_bench
+from flows.commands.options import JsonOption, takes
 from schemas.errors import BadInput
 from schemas.run import Estimate
 from schemas.settings import Settings
@@ -37,58 +17,32 @@ if TYPE_CHECKING:
     from tasks.storage.tables import Store
 
 
+@takes(
+    "store", "logs", "format", "images", "presets", "since", "until", "providers", "prices", "with_answers",
+    "evaluate.models", "evaluate.judge", "evaluate.baseline", "evaluate.protocol", "evaluate.with_reference",
+    "evaluate.sample", *ASKED_BENCH,
+)  # fmt: skip
 def estimate(
-    store: StoreOption,
-    logs: Annotated[str | None, typer.Option("--logs", help="Raw logs; by default, the content of the store.")] = None,
-    format: FormatOption = None,
-    images: ImagesOption = None,
-    presets: PresetsOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    provider: ProviderOption = None,
-    prices: PricesOption = None,
-    models: Annotated[
-        str | None, typer.Option("--models", help="Estimate `curate judge answer` with this models file instead.")
-    ] = None,
-    judge: Annotated[
-        str | None, typer.Option("--judge", help="Estimate `curate judge compare` with this judge instead.")
-    ] = None,
-    baseline: Annotated[str | None, typer.Option("--baseline", help="The baseline of `curate judge compare`.")] = None,
-    protocol: ProtocolOption = PROTOCOLS[0],
-    with_reference: WithReferenceOption = False,
-    sample: Annotated[
-        int | None, typer.Option("--sample", min=1, help="Estimate `curate judge votes` on so many battles instead.")
-    ] = None,
+    settings: Settings,
     writer: Annotated[
         str | None, typer.Option("--writer", help="Estimate `curate bench write` with this models file instead.")
     ] = None,
-    hidden: Annotated[bool, typer.Option("--hidden", help="With --writer: write for hidden items, too.")] = False,
-    release: BenchReleaseOption = None,
-    with_answers: WithAnswersOption = False,
-    bench: AnsweredBenchOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Estimate calls, tokens and US dollars for everything that is not measured yet. Sends nothing."""
-    if writer or hidden:
-        _print(_of_writing(settings_of(store=store, provider=provider, prices=prices), bench, writer, hidden), as_json)
+    """Estimate calls, tokens and US dollars for everything that is not measured yet. Sends nothing.
+
+    Of the content of the store, or of --logs. With --models it estimates `curate judge answer` instead, with --judge
+    `curate judge compare`, with --judge and --sample `curate judge votes`, with --writer `curate bench write`.
+    """
+    chosen = settings.evaluate
+    if writer or chosen.hidden:
+        _print(_of_writing(settings, writer), as_json)
         return
-    if bench and not (models or judge):
+    of_judge = chosen.models or chosen.judge
+    if chosen.bench and not of_judge:
         raise BadInput("--bench needs --models FILE, the models that would answer it, --judge FILE or --writer FILE")
-    evaluate = {
-        "models": models,
-        "judge": judge,
-        "baseline": baseline,
-        "protocol": known_protocol(protocol),
-        "with_reference": with_reference,
-        "bench_release": release,
-        "sample": sample,
-        **bench_named(store, bench, False),
-    }
-    settings = settings_of(
-        store=store, logs=logs, format=format, images=images, presets=presets, since=since, until=until,
-        provider=provider, prices=prices, evaluate=evaluate, with_answers=with_answers,
-    )  # fmt: skip
-    _print(_of_judge(settings) if models or judge or sample else _estimates(settings), as_json)
+    settings = with_bench(settings)
+    _print(_of_judge(settings) if of_judge or chosen.sample else _estimates(settings), as_json)
 
 
 def _print(found: list[Estimate], as_json: bool) -> None:
@@ -98,7 +52,7 @@ def _print(found: list[Estimate], as_json: bool) -> None:
         _print_total(found)
 
 
-def _of_writing(settings: Settings, bench: str | None, writer: str | None, hidden: bool) -> list[Estimate]:
+def _of_writing(settings: Settings, writer: str | None) -> list[Estimate]:
     from flows.before_work import writer_named
     from schemas.signals import MeasuredOn
     from tasks.providers import Providers
@@ -109,6 +63,7 @@ def _of_writing(settings: Settings, bench: str | None, writer: str | None, hidde
     from tasks.written_bench.write import estimate_writing
     from tasks.written_bench.written_items import check_known, item_images
 
+    bench, hidden = settings.evaluate.bench, settings.evaluate.hidden
     if writer is None:
         raise BadInput("--hidden belongs to --writer FILE, the model that would write; give both")
     if bench is None:

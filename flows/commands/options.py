@@ -21,7 +21,6 @@ from pydantic.fields import FieldInfo
 
 from schemas.errors import BadInput, known_values
 from schemas.publication import Compat
-from schemas.rating import Cluster, StylePreset
 from schemas.row import Row
 from schemas.settings import Settings
 from schemas.spoken import SETTINGS
@@ -30,6 +29,7 @@ from tasks.policy import SHIPPED
 Made = TypeVar("Made", bound=Row)
 _NAMES = {key: option for option, key in SETTINGS.items()} | {
     "evaluate.generated": "bench", "generate.name": "bench", "written.name": "bench",
+    "evaluate.submitted_as": "model",
 }  # fmt: skip
 """Key -> option, where the option is not the key's last word with hyphens."""
 _METAVARS = {"providers": "CAPABILITY=NAME", "anchor_model": "MODEL=RATING", "since": "DAY", "until": "DAY"}
@@ -51,7 +51,9 @@ def takes(
 
     def decorated(function: Callable[..., None]) -> Callable[..., None]:
         def command(**given: Any) -> None:
-            values = deepcopy(defaults)
+            values: dict[str, Any] = {}
+            for key, value in deepcopy(defaults).items():
+                _put(values, key, value)
             for text in given.pop("others") or ():
                 _put(values, *_set(text, row))
             for key in keys:
@@ -72,14 +74,14 @@ def takes(
     return decorated
 
 
-def option(key: str, row: type[Row] = Settings) -> Any:
-    """The typer option of a key."""
+def option(key: str, row: type[Row] = Settings, on: bool = False) -> Any:
+    """The typer option of a key; of a flag that is on by default, the one that turns it off, too."""
     field, name = field_of(key, row), option_name(key)
     ends = {end: getattr(each, end) for each in field.metadata for end in ("ge", "le") if hasattr(each, end)}
     known = list(_KNOWN.get(key, ()))
     text = " ".join((field.description or "").split())
     return typer.Option(
-        f"{name}/--no-{name[2:]}" if field.default is True else name,
+        f"{name}/--no-{name[2:]}" if on else name,
         help=text + (f" Shipped: {', '.join(known)}." if known else "") + (" Repeatable." if _is_many(field) else ""),
         min=ends.get("ge"),
         max=ends.get("le"),
@@ -113,15 +115,6 @@ def keys_of(row: type[Row] = Settings) -> list[str]:
     return found
 
 
-def settings_of(**given: Any) -> Settings:
-    """Settings from values by option or key, such as `provider` or `evaluate`; None means not given."""
-    values: dict[str, Any] = {}
-    for name, value in given.items():
-        if value is not None:
-            values |= _parsed(SETTINGS.get(name.replace("_", "-"), name), value)
-    return _made(Settings, values, keys_of(Settings))
-
-
 def anchor_of(text: str) -> tuple[str, float]:
     """(model, rating) of MODEL=RATING; the model's name may hold equals signs."""
     model, _, rating = text.rpartition("=")
@@ -150,7 +143,7 @@ def _as_parameter(key: str, row: type[Row], default: Any, required: bool) -> ins
         default = inspect.Parameter.empty
     elif default in (None, "", [], {}):
         kind, default = kind | None, None
-    annotation: Any = Annotated[kind, option(key, row)]
+    annotation: Any = Annotated[kind, option(key, row, default is True)]
     return inspect.Parameter(_name(key), inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
@@ -244,21 +237,4 @@ CompatOption = Annotated[
 
 # Options of commands that are not made by `takes`.
 StoreOption = Annotated[str, option("store")]
-FormatOption = Annotated[str | None, option("format")]
-ImagesOption = Annotated[str | None, option("images")]
-PresetsOption = Annotated[str | None, option("presets")]
-KnownHashesOption = Annotated[list[str] | None, option("known_hashes")]
-SinceOption = Annotated[str | None, option("since")]
-UntilOption = Annotated[str | None, option("until")]
-PolicyOption = Annotated[str, option("policy")]
-WithAnswersOption = Annotated[bool, option("with_answers")]
-ProviderOption = Annotated[list[str] | None, option("providers")]
-BudgetOption = Annotated[float | None, option("budget_usd")]
-PricesOption = Annotated[str | None, option("prices")]
-BatchOption = Annotated[bool, option("batch")]
-BatchHoursOption = Annotated[float | None, option("batch_hours")]
-SeedOption = Annotated[int, option("seed")]
-WorkersOption = Annotated[int | None, option("workers")]
 BootstrapsOption = Annotated[int, option("bootstraps")]
-ClusterOption = Annotated[Cluster | None, option("cluster")]
-StyleOption = Annotated[StylePreset, option("style_preset")]

@@ -26,10 +26,12 @@ def print_rows(
     *,
     titled: bool = False,
     err: bool = False,
+    width: int = _FILE_WIDTH,
 ) -> None:
     """Print rows of one table; boards have their interval in one column.
 
     `titled`: where a command prints several tables, with the name above each, or as `table` in each JSON object.
+    `width`: columns where the output is no terminal.
     """
     if as_json:
         for row in rows:
@@ -52,8 +54,7 @@ def print_rows(
         table.add_column(heading, justify="left" if text else "right", overflow="fold")
     for row in shown:
         table.add_row(*(_cell(column, row.get(column)) for column in columns))
-    width = None if out.isatty() else _FILE_WIDTH
-    Console(markup=False, highlight=False, width=width, file=out).print(table)
+    Console(markup=False, highlight=False, width=None if out.isatty() else width, file=out).print(table)
 
 
 def _shown(row: Row | Mapping[str, Any]) -> Mapping[str, Any]:

@@ -130,7 +130,9 @@ def bench_of_release(folder: Path) -> Bench:
     except (OSError, ValueError, KeyError):
         files = []
     if not files:
-        raise BadInput(f"--release {str(folder)!r} is not a release with a benchmark: it has no manifest, or no bench")
+        raise BadInput(
+            f"--bench-release {str(folder)!r} is not a release with a benchmark: it has no manifest, or no bench"
+        )
     questions, place = [], dict[str, tuple[Path, int]]()
     for file in files:
         for number in range(pq.ParquetFile(file).num_row_groups):
@@ -138,7 +140,7 @@ def bench_of_release(folder: Path) -> Bench:
                 questions.append(_released(row))
                 place[row["question_id"]] = (file, number)
     if not questions:
-        raise BadInput(f"--release {str(folder)!r} has an empty benchmark; give a release with prompts in it")
+        raise BadInput(f"--bench-release {str(folder)!r} has an empty benchmark; give a release with prompts in it")
     return Bench(draw, sorted(questions, key=lambda asked: asked.question_id), _of_release(place))
 
 

@@ -32,16 +32,16 @@ def bench_of(store: Store, chosen: EvaluateSettings) -> Bench:
     """The benchmark that the settings name. Raises BadInput."""
     if chosen.generated is not None:
         if chosen.hidden or chosen.bench_release is not None:
-            raise BadInput("--bench names a benchmark made on demand; leave out --hidden and --release")
+            raise BadInput("--bench names a benchmark made on demand; leave out --hidden and --bench-release")
         return bench_of_items(store, chosen.generated)
     if chosen.bench is not None:
         if chosen.bench_release is not None:
-            raise BadInput("--bench names a benchmark of the store; leave out --release, or --bench")
+            raise BadInput("--bench names a benchmark of the store; leave out --bench-release, or --bench")
         return written_bench(store, chosen.bench)
     if chosen.bench_release is None:
         return bench_of_store(store, hidden=chosen.hidden)
     if chosen.hidden:
-        raise BadInput("--hidden: a release has no hidden split; leave out --release, or --hidden")
+        raise BadInput("--hidden: a release has no hidden split; leave out --bench-release, or --hidden")
     return bench_of_release(Path(chosen.bench_release))
 
 

@@ -75,7 +75,7 @@ class PreferencesQueue(ReviewQueue):
     name, title, named_by_file = QueueName.PREFERENCES.value, "Preferences", True
     about = (
         "Which answer is better? Models are not shown, and one must be chosen. "
-        "`curate review results preferences --bench NAME --battles FILE` makes battles of the choices."
+        "`curate review results preferences --bench NAME --out FILE` makes battles of the choices."
     )
     choices = tuple(Choice(side[0], side, side.capitalize()) for side in SIDES)
     tables = ("bench_items", "bench", "answers", "captions", "references", "decisions", "conversations")

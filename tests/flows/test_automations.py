@@ -91,8 +91,8 @@ def server(tmp_path_factory) -> Iterator[str]:
 
 ASLEEP = """
 import os, pathlib, time
-from flows.checked_flow import flow
-from flows.one_writer import one_writer
+from flows.running.checked_flow import flow
+from flows.running.one_writer import one_writer
 from schemas.settings import Settings
 
 @flow(name="inner")

@@ -25,7 +25,7 @@ def planted(curated, tmp_path):
 
 
 def run(settings, policy: str):
-    from flows.canaries import canaries
+    from flows.running.canaries import canaries
 
     return canaries(settings.model_copy(update={"policy": policy}))[0]
 

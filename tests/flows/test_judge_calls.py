@@ -48,7 +48,7 @@ def test_batches_are_used_from_the_command_line(curate, tmp_path, monkeypatch):
     store, batches = benched(tmp_path, 1), BatchServer(lambda rows: b"".join(result(row, "[[A=B]]") for row in rows))
     address = {"base_url": f"{batches.url}/openai/v1"}
     models, judge = (models_file(tmp_path, "", *names, **address) for names in (("a", "b"), ("judge",)))
-    more = ("--store", store.root, "--batch", "--batch-hours", "0.1")
+    more = ("--store", store.root, "--batch", "--set", "batch_hours=0.1")
     try:
         for command in (("answer", "--models", models), ("compare", "--judge", judge, "--baseline", "a")):
             code, _, err = curate("judge", *command, *more)
@@ -65,7 +65,7 @@ def test_what_is_wrong_is_one_line_and_status_2(curate, tmp_path):
         (("answer", "--models", models), "unknown vendor 'opnai'"),
         (("answer", "--models", tmp_path / "none.yaml"), "cannot be read"),
         (("compare", "--baseline", "a", "--batch"), "--batch: no model is called"),
-        (("compare", "--judge", models, "--baseline", "a", "--protocol", "wildvison"), "Did you mean wildvision?"),
+        (("compare", "--judge", models, "--baseline", "a", "--protocol", "wildvison"), "'wildvison' is not one of"),
     ):
         code, out, err = curate("judge", command[0], "--store", store.root, *command[1:])
         assert (code, out) == (2, "")

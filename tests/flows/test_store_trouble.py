@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 import s3fs
 
-from flows.one_writer import one_writer
+from flows.running.one_writer import one_writer
 from schemas.errors import StoreUnwell
 from schemas.run import StageReport
 from schemas.settings import Settings

@@ -67,7 +67,7 @@ BLUE = [f"i{n},,,A blue cup." for n in range(5)]
 def test_a_submission_is_checked_judged_and_rated_and_a_second_run_asks_nothing(submit, tmp_path, curate):
     rows = [*BLUE[:3], ",What is in i3?,Humor,A blue cup.", "i4,,,One.", "i4,,,Two.", "i5,,,", "zz,,,What?"]
     lines = tmp_path / "lines.jsonl"
-    code, out, err, requests = submit(rows, "--reference-battles", "2", "--battles", str(lines))
+    code, out, err, requests = submit(rows, "--set", "evaluate.reference_battles=2", "--out", str(lines))
     assert code == 0, err
     listed = ("missing 1: hidden-item", "unknown 1: zz", "double 1: i4", "empty 1: i5")
     assert [each for each in listed if each not in err] == []
@@ -78,7 +78,7 @@ def test_a_submission_is_checked_judged_and_rated_and_a_second_run_asks_nothing(
     assert [each["item_id"] for each in told] == ["i0", "i1", "i2", "i3"]
     assert {each["opponent"] for each in told} <= {"x", "y"} and {each["result"] for each in told} == {"win"}
     assert "caption" not in lines.read_text() and "reasons" not in lines.read_text()
-    code, out, _, requests = submit(rows, "--reference-battles", "2", "--json")
+    code, out, _, requests = submit(rows, "--set", "evaluate.reference_battles=2", "--json")
     assert (code, requests) == (0, [])
     board = {(row["slice"], row["model"]): row for row in map(json.loads, out.splitlines())}
     new = board["overall", "new"]
@@ -96,9 +96,9 @@ def test_a_submission_is_checked_judged_and_rated_and_a_second_run_asks_nothing(
 
 
 def test_the_draw_follows_content_and_another_model_changes_only_what_it_is_drawn_for(submit):
-    assert submit(BLUE, "--reference-battles", "3")[0] == 0
+    assert submit(BLUE, "--set", "evaluate.reference_battles=3")[0] == 0
     first = submit.store.read("verdicts")
-    assert submit(BLUE, "--reference-battles", "3", model="other")[0] == 0
+    assert submit(BLUE, "--set", "evaluate.reference_battles=3", model="other")[0] == 0
     met = {name: _met(submit.store.read("verdicts"), name) for name in ("new", "other")}
     references = [{item for item, who in met[name] if who == "reference"} for name in met]
     assert references[0] == references[1] and len(references[0]) == 3
@@ -117,7 +117,7 @@ def test_the_cost_is_said_first_and_a_budget_stops_the_calls_and_a_later_run_ask
 ):
     prices = tmp_path / "prices.yaml"
     prices.write_text(SHIPPED.read_text().replace("\nunits:\n", PRICE))
-    options = ("--reference-battles", "2", "--prices", str(prices))
+    options = ("--set", "evaluate.reference_battles=2", "--prices", str(prices))
     code, _, err, requests = submit(BLUE, "--dry-run", *options)
     assert (code, requests) == (0, []) and "14 calls" in err and "$" in err
     assert submit.store.read("answers").filter(model="new").is_empty()
@@ -149,6 +149,6 @@ def test_an_id_that_is_no_text_is_unknown_and_a_folder_that_is_not_there_is_said
     file.write_text("\n".join(map(json.dumps, rows)))
     code, _, err = curate("judge", "submit", file, *store, "--dry-run")
     assert code == 0 and "unknown 1: ['x']" in err, err
-    code, _, err = curate("judge", "submit", file, *store, "--battles", tmp_path / "nodir" / "x.jsonl")
+    code, _, err = curate("judge", "submit", file, *store, "--out", tmp_path / "nodir" / "x.jsonl")
     assert (code, err.count("\n")) == (2, 1) and "in a folder that is not there" in err
     assert submit.store.read("verdicts").is_empty()

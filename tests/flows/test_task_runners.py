@@ -50,7 +50,7 @@ def _curated(settings: Settings) -> Store:
     from flows.decide import decide
     from flows.ingest import ingest
     from flows.measure import describe, screen
-    from flows.task_runners import shards_by
+    from flows.running.task_runners import shards_by
 
     with shards_by(settings):
         for stage in (ingest, screen, decide, describe):
@@ -97,7 +97,7 @@ def cluster():
 
 
 def test_a_running_scheduler_is_given_the_shards(prefect_server, cluster, tmp_path):
-    from flows.task_runners import shards_by
+    from flows.running.task_runners import shards_by
     from tasks.runtime.parallel import shard_runner
 
     settings = Settings(store="", workers=1, task_runner="dask", task_runner_address=cluster.scheduler_address)

@@ -38,6 +38,7 @@ WINDOW = {"since": "2024-06-30", "until": "2024-06-01"}
 OF_COMMANDS_ALONE = {
     "board",
     "no-deps",
+    "reviewer",
     "column",
     "user",
     "out",

@@ -9,7 +9,7 @@ import typer
 from flows.commands.options import JsonOption
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput
-from tasks.runtime.untrusted import json_text, one_line
+from tasks.runtime.untrusted import one_line
 
 NEAR_SHOWN = 5
 """Pairs of like names in a note."""
@@ -44,11 +44,7 @@ def correlate(
         told = ", ".join(f"{one_line(a, 60)!r} and {one_line(b, 60)!r}" for a, b in near[:NEAR_SHOWN])
         print(f"curate: names that only one table has look alike: {told}; --renames FILE joins them", file=sys.stderr)
     rows = score_correlations(scores)
-    if as_json:
-        for row in rows:
-            print(json_text(row.model_dump(mode="json")))
-    else:
-        print_rows("correlations", rows)
+    print_rows("correlations", rows, as_json)
     if svg:
         from tasks.report.figures import matrix
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.agreement.agree import ROUNDS
-from flows.commands.judge.calls import WrittenBenchOption
-from flows.commands.options import BootstrapsOption, JsonOption, ProviderOption, SeedOption
+from flows.commands.options import JsonOption, takes
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput, known_values
-from tasks.runtime.untrusted import json_text
+from schemas.settings import Settings
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,9 +24,6 @@ VotesArgument = Annotated[
     typer.Argument(
         help="Single votes (.csv, .jsonl, .parquet): item, model_a, model_b, winner and, with several people, rater."
     ),
-]
-StoreInstead = Annotated[
-    str | None, typer.Option("--store", help="Store with the benchmark's answers, references and verdicts.")
 ]
 AnswersOption = Annotated[
     list[Path] | None,
@@ -42,49 +38,47 @@ MetricOption = Annotated[
 ]
 
 
+@takes("store", "evaluate.bench", "providers", "bootstraps", "seed", store="", bootstraps=ROUNDS)
 def metrics(
+    settings: Settings,
     votes: VotesArgument,
-    store: StoreInstead = None,
-    bench: WrittenBenchOption = None,
     answers: AnswersOption = None,
     references: ReferencesOption = None,
     five: VotesOption = 5,
     metric: MetricOption = None,
-    provider: ProviderOption = None,
     as_json: JsonOption = False,
-    bootstraps: BootstrapsOption = ROUNDS,
-    seed: SeedOption = 0,
 ) -> None:
-    """Hold text metrics and judges against comparisons that several people voted on, by how far they agreed."""
+    """Hold text metrics and judges against comparisons that several people voted on, by how far they agreed.
+
+    Answers, references and verdicts are those of --store on --bench, or those of files.
+    """
     from tasks.judging.agreement.reproduced import every, read_comparisons
 
-    if store is None and not answers:
+    if not settings.store and not answers:
         raise BadInput("give --store DIR, or --answers FILE with the compared answers")
-    compared, inputs = read_comparisons(votes, five), _inputs(store, bench, answers or [], references)
-    said = dict(_said(compared.rows, inputs, metric or [], provider, seed))
-    found, boards, nothing = every(compared.rows, said, bootstraps, seed)
+    compared, inputs = read_comparisons(votes, five), _inputs(settings, answers or [], references)
+    said = dict(_said(compared.rows, inputs, metric or [], settings))
+    found, boards, nothing = every(compared.rows, said, settings.bootstraps, settings.seed)
     if not found:
         raise BadInput("no comparison has the answers of both models; items and models are named as in the votes")
-    if as_json:
-        for row in (*found, *boards):
-            print(json_text(row.model_dump(mode="json")))
-    else:
-        print_rows("metrics", found)
-        print_rows("boards", boards)
+    print_rows("metrics", found, as_json)
+    print_rows("boards", boards, as_json)
     if compared.left_out:
         print(f"curate: {compared.left_out:,} comparisons have another number of votes; left out", file=sys.stderr)
     if nothing:
         print(f"curate: without a reference, or without a verdict: {', '.join(nothing)}", file=sys.stderr)
 
 
-def _inputs(store: str | None, bench: str | None, answers: list[Path], references: Path | None) -> "Stored":
+def _inputs(settings: Settings, answers: list[Path], references: Path | None) -> "Stored":
     from schemas.written import SAMPLED
     from tasks.judging.agreement.stored import Stored, read_references, stored
     from tasks.judging.files.answer_files import texts_of_files
     from tasks.leaderboard.battle_files import read_table
     from tasks.storage.tables import Store
 
-    found = stored(Store.existing(store), bench or SAMPLED, not answers) if store else Stored({}, {}, {})
+    found, bench = Stored({}, {}, {}), settings.evaluate.bench or SAMPLED
+    if settings.store:
+        found = stored(Store.existing(settings.store), bench, not answers)
     if answers:
         found = found._replace(answers={(name, model): text for model, name, text in texts_of_files(answers)})
     if references:
@@ -94,15 +88,16 @@ def _inputs(store: str | None, bench: str | None, answers: list[Path], reference
 
 
 def _said(
-    rows: "pl.DataFrame", inputs: "Stored", chosen: list[str], provider: list[str] | None, seed: int
+    rows: "pl.DataFrame", inputs: "Stored", chosen: list[str], settings: Settings
 ) -> "Iterator[tuple[str, Vector]]":
     from flows.commands.options import settings_of
     from tasks.judging.agreement.metrics import text_metrics as every_metric
+    from tasks.judging.agreement.metrics import metrics as every_metric
     from tasks.judging.agreement.reproduced import judged, scored
     from tasks.providers import Providers
 
-    embedder = Providers(settings_of(store="", provider=provider).providers)["text_embedding"]
-    known = every_metric(inputs.references.values(), embedder, seed)
+    embedder = Providers(settings.providers)["text_embedding"]
+    known = every_metric(inputs.references.values(), embedder, settings.seed)
     names = {*known, *inputs.judges}
     if unknown := [name for name in chosen if name not in names]:
         raise BadInput(f"--metric {known_values(unknown[0], names)}")

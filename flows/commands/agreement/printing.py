@@ -1,67 +1,63 @@
 """Prints agreement: figures with their intervals side by side, confusion, raters."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
+from flows.commands.tables import print_rows
 from schemas.agreement import Agreed, AgreedByRaters, LabelAgreement, RaterAgreement
-from tasks.runtime.untrusted import json_text, one_line
+from tasks.runtime.untrusted import one_line
 
-_FIGURES = {"accuracy": "accuracy (f1_micro)"} | dict.fromkeys(("f1_macro", "f1_weighted", "kappa", "alpha", "pearson"))
-"""Figure -> its heading, where it is not its name."""
+_FIGURES = {"accuracy": "accuracy (f1_micro)"} | {
+    name: name for name in ("f1_macro", "f1_weighted", "kappa", "alpha", "pearson")
+}
+"""Figure -> its heading."""
+_CONFUSIONS_MAX = 12
+"""Most labels of a confusion that is printed, with names that differ in their beginnings; JSON always has it."""
+_NAME_CHARACTERS = 40
 _WIDTH = 190
 """Columns where the output is no terminal."""
-_CONFUSIONS_MAX = 12
-"""Most labels of a confusion that is printed; JSON always has it."""
 
 
 def print_agreement(found: Sequence[LabelAgreement], as_json: bool) -> None:
     """All comparisons side by side, form by form; then confusions, and agreement within files."""
     if as_json:
-        for row in found:
-            print(json_text(row.model_dump(mode="json")))
+        print_rows("agreement", found, as_json)
         return
-    _show(_figures(found))
+    print_rows("agreement", [figures for row in found for figures in _figures(row)], width=_WIDTH)
     for row in found:
         _print_left_out(row)
-        if len(row.labels) <= _CONFUSIONS_MAX:
-            _show(_confusion(row, row.a, row.b))
+        if 0 < len(row.labels) == len({*map(_name, row.labels)}) <= _CONFUSIONS_MAX:
+            print_rows("confusion", list(_confusion(row)), width=_WIDTH)
     print_raters(list({each.file: each for row in found for each in row.raters}.values()), False)
 
 
 def print_raters(found: Sequence[RaterAgreement], as_json: bool) -> None:
     """Agreement of the raters of each file, form by form."""
-    if as_json:
-        for row in found:
-            print(json_text(row.model_dump(mode="json")))
+    if as_json or not found:
+        print_rows("raters", found, True)
         return
-    if not found:
-        return
-    table = _table("raters of", "form", "items", "raters", "pairs", "agreeing", "agreement", "alpha")
-    for row in found:
-        for form in (row, *row.forms):
-            counts = (form.items, form.raters or "-", form.pairs, form.agreeing)
-            figures = (_with_interval(form, name) for name in ("agreement", "alpha"))
-            table.add_row(one_line(row.file, 40), form.form, *(_count(each) for each in counts), *figures)
-    _show(table)
+    print_rows("raters", [figures for row in found for figures in _rater_figures(row)], width=_WIDTH)
 
 
-def _figures(found: Sequence[LabelAgreement]) -> Table:
-    table = _table("a", "b", "form", "items", "pairs", *(heading or name for name, heading in _FIGURES.items()))
-    for row in found:
-        for form in (row, *row.forms):
-            figures = (_with_interval(form, name) for name in _FIGURES)
-            names = (one_line(name, 40) for name in (row.a, row.b))
-            table.add_row(*names, form.form, _count(form.items), _count(form.pairs), *figures)
-    return table
+def _figures(row: LabelAgreement) -> Iterator[dict[str, Any]]:
+    names = {"a": _name(row.a), "b": _name(row.b)}
+    for form in (row, *row.forms):
+        figures = {heading: _with_interval(form, name) for name, heading in _FIGURES.items()}
+        yield {**names, "form": form.form.value, "items": form.items, "pairs": form.pairs, **figures}
 
 
-def _confusion(row: Agreed, a: str, b: str) -> Table:
-    table = _table(f"{one_line(a, 40)} \\ {one_line(b, 40)}", *(one_line(label, 40) for label in row.labels))
+def _rater_figures(row: RaterAgreement) -> Iterator[dict[str, Any]]:
+    for form in (row, *row.forms):
+        counts = {"items": form.items, "raters": form.raters or None, "pairs": form.pairs, "agreeing": form.agreeing}
+        figures = {name: _with_interval(form, name) for name in ("agreement", "alpha")}
+        yield {"raters of": _name(row.file), "form": form.form.value, **counts, **figures}
+
+
+def _confusion(row: LabelAgreement) -> Iterator[dict[str, Any]]:
+    corner = f"{_name(row.a)} \\ {_name(row.b)}"
     for label, counts in zip(row.labels, row.confusion, strict=True):
-        table.add_row(one_line(label, 40), *map(_count, counts))
-    return table
+        yield {corner: _name(label)} | {_name(other): count for other, count in zip(row.labels, counts, strict=True)}
 
 
 def _print_left_out(row: LabelAgreement) -> None:
@@ -72,26 +68,13 @@ def _print_left_out(row: LabelAgreement) -> None:
         f"rows of {row.b} without a verdict": row.no_verdict_b,
     }
     if told := ", ".join(f"{count:,} {what}" for what, count in left_out.items() if count):
-        Console(stderr=True).print(f"curate: left out: {one_line(told)}", markup=False, highlight=False, soft_wrap=True)
+        print(f"curate: left out: {one_line(told)}", file=sys.stderr)
 
 
-def _with_interval(row: Agreed | AgreedByRaters, name: str) -> str:
+def _with_interval(row: Agreed | AgreedByRaters, name: str) -> str | None:
     value, low, high = (getattr(row, f"{name}{end}") for end in ("", "_ci95_low", "_ci95_high"))
-    return "-" if value is None else f"{value:.3f}" + ("" if low is None else f" ({low:.2f} to {high:.2f})")
+    return None if value is None else f"{value:.3f}" + ("" if low is None else f" ({low:.2f} to {high:.2f})")
 
 
-def _count(value: int | str) -> str:
-    return f"{value:,}" if isinstance(value, int) else value
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, column in enumerate(columns):
-        text = place == 0 or column in ("b", "form")
-        table.add_column(column, justify="left" if text else "right", overflow="fold")
-    return table
-
-
-def _show(table: Table) -> None:
-    terminal = Console().is_terminal
-    Console(markup=False, highlight=False, width=None if terminal else _WIDTH).print(table)
+def _name(text: str) -> str:
+    return one_line(text, _NAME_CHARACTERS)

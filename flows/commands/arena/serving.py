@@ -14,20 +14,19 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from flows.commands.arena.tasks import open_tasks
-from flows.commands.options import settings_of
+from schemas.asked_model import ArenaModel, ArenaSettings
 from schemas.errors import BadInput, MissingProvider, why_unreadable
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from schemas.asked_model import ArenaModel
     from tasks.arena.board import Board
     from tasks.arena.entrance import Admission
     from tasks.arena.rounds import Arena
     from tasks.providers.capabilities import StreamingModel
 
 PORT = 8385
-DEMO_FOLDER = Path("arena-demo")
+DEMO_FOLDER = "arena-demo"
 LIVE = "live"
 TERMS = """This page is a research preview. Do not upload private pictures or personal data.
 Conversations, images and votes are stored under a keyed hash of your network address, cleaned, and may be published as
@@ -37,19 +36,12 @@ the button below it."""
 
 @dataclass(frozen=True)
 class Chosen:
-    """The options of a run."""
+    """What is served, and how."""
 
+    settings: ArenaSettings
     logs: Path
-    images_max: int
-    narrow: bool
-    log_addresses: bool
-    proxies: int
-    messages_a_minute: int
-    answers_at_once: int
     board: str | None
     terms: str
-    title: str
-    seed: int | None
     tasks: Path | None
 
 
@@ -90,11 +82,9 @@ def run(app: "FastAPI", listener: socket.socket) -> None:
 
 
 def served(
-    demo: bool, models: Path | None, logs: Path | None, seed: int | None
-) -> tuple[list["ArenaModel"], Callable[["ArenaModel"], "StreamingModel"], str | None]:
+    demo: bool, models: Path | None, settings: ArenaSettings
+) -> tuple[list[ArenaModel], Callable[[ArenaModel], "StreamingModel"], str | None]:
     """The models, how to reach them, and the folder of the demo's example images."""
-    from schemas.asked_model import ArenaModel
-
     if not demo:
         from tasks.arena.models_file import check_arena_keys, read_arena_models
         from tasks.providers.chat import streaming_model
@@ -104,17 +94,17 @@ def served(
         return found, streaming_model, None
     from tasks.demo.served_models import DrawnModel, demo_models, draw_examples
 
-    folder = (logs or DEMO_FOLDER) / "presets"
+    folder = Path(settings.logs or DEMO_FOLDER) / "presets"
     try:
         known = draw_examples(folder, 0)
     except OSError as error:
         raise BadInput(f"--logs {str(folder.parent)!r} cannot be written ({error.strerror}); give another") from None
-    drawn = {model.name: DrawnModel(model, known, seed or 0) for model in demo_models()}
+    drawn = {model.name: DrawnModel(model, known, settings.seed or 0) for model in demo_models()}
     rows = [ArenaModel(name=name, base_url="http://127.0.0.1", vision=True) for name in drawn]
     return rows, lambda model: drawn[model.name], str(folder)
 
 
-def check(served: Sequence["ArenaModel"], connect: Callable[["ArenaModel"], "StreamingModel"]) -> None:
+def check(served: Sequence[ArenaModel], connect: Callable[[ArenaModel], "StreamingModel"]) -> None:
     """Ask each model for one word. Raises BadInput when one does not answer."""
     import asyncio
 
@@ -127,7 +117,7 @@ def check(served: Sequence["ArenaModel"], connect: Callable[["ArenaModel"], "Str
         raise BadInput(f"{len(bad)} of {len(results)} models do not answer: {', '.join(bad)}")
 
 
-def admission(policy: str, provider: list[str] | None, known_hashes: list[str] | None) -> "Admission":
+def admission(settings: ArenaSettings) -> "Admission":
     """The admission's checks: the run's providers, with the thresholds and the categories of its policy."""
     from schemas.policy import Action
     from tasks.arena.entrance import Admission
@@ -135,7 +125,7 @@ def admission(policy: str, provider: list[str] | None, known_hashes: list[str] |
     from tasks.policy.policy_file import load_policy
     from tasks.providers import Providers
 
-    providers = Providers(settings_of(store="", provider=provider).providers)
+    providers, policy = Providers(settings.providers), settings.policy
     rules = load_policy(policy).rules
     nsfw = [rule.at_least for rule in rules if rule.signal == "nsfw.nsfw_probability" and rule.at_least is not None]
     if not nsfw:
@@ -143,7 +133,7 @@ def admission(policy: str, provider: list[str] | None, known_hashes: list[str] |
             f"--policy {policy!r} has no rule `at_least` for nsfw.nsfw_probability, so no NSFW image would be refused; "
             "give a policy with one, such as public_release"
         )
-    known = load_known_hashes(known_hashes or [])
+    known = load_known_hashes(settings.known_hashes)
 
     def refused(signal: str) -> frozenset[str]:
         """The categories that rules name which do more than tag; empty, which means all, where one has no list."""
@@ -164,8 +154,8 @@ def admission(policy: str, provider: list[str] | None, known_hashes: list[str] |
 
 def app(
     chosen: Chosen,
-    served: Sequence["ArenaModel"],
-    connect: Callable[["ArenaModel"], "StreamingModel"],
+    served: Sequence[ArenaModel],
+    connect: Callable[[ArenaModel], "StreamingModel"],
     admission: "Admission",
     presets: str | None,
     private: Path,
@@ -187,25 +177,25 @@ def app(
     arena = _arena(chosen, served, connect, admission)
     uploads, pictures = Uploads(admission, private), Pictures(chosen.logs)
     running.enter_context(uploads.purged())
-    listed = _listed(presets, chosen.logs) if chosen.images_max else []
+    listed = _listed(presets, chosen.logs) if chosen.settings.images_max else []
     page = Page(arena, uploads, examples(admission, listed, Random()) if listed else None, pictures.show)  # noqa: S311
     blocks = make_page(
         arena,
         page,
-        title=chosen.title,
+        title=chosen.settings.title,
         terms=chosen.terms,
-        answers_at_once=chosen.answers_at_once,
+        answers_at_once=chosen.settings.answers_at_once,
         examples=bool(listed),
         board=_board(chosen.board, arena),
         tasks=open_tasks(chosen.tasks, pictures.serve) if chosen.tasks else None,
     )
-    return make_app(arena, blocks, uploads, pictures, chosen.images_max)
+    return make_app(arena, blocks, uploads, pictures, chosen.settings.images_max)
 
 
 def _arena(
     chosen: Chosen,
-    served: Sequence["ArenaModel"],
-    connect: Callable[["ArenaModel"], "StreamingModel"],
+    served: Sequence[ArenaModel],
+    connect: Callable[[ArenaModel], "StreamingModel"],
     admission: "Admission",
 ) -> "Arena":
     from tasks.arena.entrance import Visitors, key_of
@@ -216,9 +206,9 @@ def _arena(
     folder.prepare(datetime.now(UTC).date())
     visitors = Visitors(
         key_of(chosen.logs),
-        messages_a_minute=chosen.messages_a_minute,
-        proxies=chosen.proxies,
-        raw=chosen.log_addresses,
+        messages_a_minute=chosen.settings.messages_per_minute,
+        proxies=chosen.settings.proxies,
+        raw=chosen.settings.log_addresses,
     )
     made = Arena(
         served,
@@ -227,9 +217,9 @@ def _arena(
         folder,
         visitors,
         version=version("arena-curation"),
-        images_max=chosen.images_max,
-        narrowing=chosen.narrow,
-        rng=Random(chosen.seed),  # noqa: S311 - draws pairs
+        images_max=chosen.settings.images_max,
+        narrowing=chosen.settings.narrow,
+        rng=Random(chosen.settings.seed),  # noqa: S311 - draws pairs
     )
     made.read_votes(folder.records())
     return made

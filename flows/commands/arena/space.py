@@ -11,6 +11,7 @@ from packaging.requirements import Requirement
 import flows
 import schemas
 import tasks
+from schemas.asked_model import ArenaSettings
 from schemas.errors import BadInput, why_unreadable
 from tasks.arena.models_file import read_arena_models
 
@@ -19,13 +20,14 @@ _PACKAGES = (flows, schemas, tasks)
 _COPIED = {"models": "models.yaml", "terms": "terms.md"}
 """Option -> the name that its file gets in the Space."""
 _REFUSED = {
-    "known_hashes": "a list of known images does not belong into a public repository",
-    "tasks": "a store does not belong on a Space; run the arena with --tasks on a machine of your own",
-    "log_addresses": "a Space does not log network addresses",
+    "known_hashes": "--known-hashes does not go with --space: a list of known images does not belong into a public "
+    "repository",
+    "tasks": "--tasks does not go with --space: a store does not belong on a Space; run the arena with --tasks on a "
+    "machine of your own",
+    "log_addresses": "--set log_addresses does not go with --space: a Space does not log network addresses",
 }
-_PASSED_ON = ("images_max", "narrow", "messages_per_minute", "answers_at_once", "title", "policy", "provider", "seed")
-SPACE_OPTIONS = ("demo", "board", "presets", *_COPIED, *_REFUSED, *_PASSED_ON)
-"""Options of `curate arena` that a Space takes over, or refuses."""
+_OF_PLACE = {"logs", "presets", "proxies", *_REFUSED}
+"""Settings that a Space has of its own."""
 
 _APP = '''"""The arena of this Space. Keys of models are secrets of it, under the names that models.yaml gives."""
 
@@ -45,7 +47,7 @@ HOST = os.environ.get("GRADIO_SERVER_NAME", "0.0.0.0")  # noqa: S104 - a Space i
 PORT = os.environ.get("GRADIO_SERVER_PORT", "7860")
 
 if __name__ == "__main__":
-    placed = ["--logs", LOGS, "--host", HOST, "--port", PORT, "--proxies", "1", "--no-browser"]
+    placed = ["--logs", LOGS, "--host", HOST, "--port", PORT, "--set", "proxies=1", "--no-browser"]
     sys.argv = ["curate", "arena", *OPTIONS, *placed]
     main()
 '''
@@ -69,13 +71,14 @@ An arena: people chat with models, and vote. Made by `curate arena --space`.
 """
 
 
-def write_space(folder: Path, title: str, asked: Mapping[str, object]) -> str:
+def write_space(folder: Path, settings: ArenaSettings, asked: Mapping[str, object]) -> str:
     """Write the folder; returns what to do next. Raises BadInput if it is not empty, and for what a Space cannot do."""
-    if refused := next((name for name in _REFUSED if asked[name]), None):
-        raise BadInput(f"--{refused.replace('_', '-')} does not go with --space: {_REFUSED[refused]}")
+    given = {**asked, **settings.model_dump()}
+    if refused := next((told for name, told in _REFUSED.items() if given[name]), None):
+        raise BadInput(refused)
     if asked["board"] not in (None, "live"):
         raise BadInput("--board of a release does not go with --space; give live")
-    policy = str(asked["policy"])
+    policy = settings.policy
     if policy.endswith((".yaml", ".yml")) or "/" in policy:
         raise BadInput("--policy with --space: give one that ships, by name")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -83,7 +86,7 @@ def write_space(folder: Path, title: str, asked: Mapping[str, object]) -> str:
     if asked["models"]:
         read_arena_models(Path(str(asked["models"])))
     try:
-        _write(folder, title, asked)
+        _write(folder, settings, asked)
     except OSError as error:
         raise BadInput(f"--space {str(folder)!r} cannot be written ({why_unreadable(error)}); give another") from None
     return (
@@ -92,7 +95,7 @@ def write_space(folder: Path, title: str, asked: Mapping[str, object]) -> str:
     )
 
 
-def _write(folder: Path, title: str, asked: Mapping[str, object]) -> None:
+def _write(folder: Path, settings: ArenaSettings, asked: Mapping[str, object]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     options = ["--demo"] if asked["demo"] else []
     options += ["--board", "live"] if asked["board"] or asked["demo"] else []
@@ -100,13 +103,12 @@ def _write(folder: Path, title: str, asked: Mapping[str, object]) -> None:
         if asked[name]:
             shutil.copyfile(str(asked[name]), folder / file)
             options += [f"--{name}", file]
-    if asked["presets"]:
-        shutil.copytree(str(asked["presets"]), folder / "presets")
+    if settings.presets:
+        shutil.copytree(settings.presets, folder / "presets")
         options += ["--presets", "presets"]
-    for name in _PASSED_ON:
-        options += _passed_on(name, asked[name])
+    options += _passed_on(settings)
     (folder / "app.py").write_text(_APP.format(options=json.dumps(options)), encoding="utf-8")
-    readme = _README.format(title=json.dumps(title), gradio=version("gradio"))
+    readme = _README.format(title=json.dumps(settings.title), gradio=version("gradio"))
     (folder / "README.md").write_text(readme, encoding="utf-8")
     (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in pinned()), encoding="utf-8")
     own = folder / f"arena_curation-{version(DISTRIBUTION)}.dist-info"  # says the version to the copied code
@@ -118,15 +120,11 @@ def _write(folder: Path, title: str, asked: Mapping[str, object]) -> None:
         shutil.copytree(here, folder / here.name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
 
 
-def _passed_on(name: str, value: object) -> list[str]:
-    option = f"--{name.replace('_', '-')}"
-    if value is None or value is False:
-        return []
-    if value is True:
-        return [option]
-    if isinstance(value, list):
-        return [part for each in value for part in (option, str(each))]
-    return [option, str(value)]
+def _passed_on(settings: ArenaSettings) -> list[str]:
+    """Options for the settings that are not those by default."""
+    given = settings.model_dump(exclude_defaults=True, exclude=_OF_PLACE)
+    chosen = {f"providers.{name}": value for name, value in given.pop("providers", {}).items()}
+    return [part for key, value in (given | chosen).items() for part in ("--set", f"{key}={value}")]
 
 
 def pinned() -> list[str]:

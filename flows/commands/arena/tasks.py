@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from flows.commands.review_kinds import KINDS, figures_of, queues_of
+from flows.commands.review.kinds import KINDS, figures_of, queues_of
 from schemas.asked_model import ArenaTasks
 from schemas.errors import BadInput, MissingProvider, known_values
 from tasks.runtime.yaml_files import checked_entry, read_yaml

@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 
 from flows.commands.bench.written import take_in
-from flows.commands.options import settings_of
 from schemas.review import Draws
 from schemas.run import StageReport
-from schemas.settings import Settings
+from schemas.settings import EvaluateSettings, Settings
 
 POLICY, QUALIFIED_MIN = "authored", 0.8
 
@@ -24,7 +23,7 @@ def demo(
 ) -> None:
     """Draw items with planted faults, invented raters and models; take them in, count the caught faults, judge all."""
     from flows.commands.judge.submit import board_in_file, print_board
-    from flows.commands.review import take_sheets
+    from flows.commands.review.command import take_sheets
     from tasks.demo.items import BENCH, files_of, write_demo_items
     from tasks.review.items import read_qualification
 
@@ -42,7 +41,7 @@ def demo(
         boards.append(reports[-1].result)
         return reports
 
-    settings = settings_of(store=store, format="bench-items", policy=POLICY)
+    settings = Settings(store=store, format="bench-items", policy=POLICY)
     take_in(files["items"], settings, BENCH, out / "images", then=rated, last=judged)
     print(told[0])
     _print_caught(files["expected"], store, BENCH)
@@ -53,13 +52,12 @@ def _submitted(settings: Settings, folder: Path) -> list[StageReport]:
     """Judge the three models as submissions, one after the other; the last report names the board."""
     from flows.evaluate import submit
     from tasks.demo.items import BENCH, MODELS
-    from tasks.judging.protocols import VISIT
 
     reports: list[StageReport] = []
     for model in MODELS:
         submission = str(folder / "answers" / f"{model}.jsonl")
-        chosen = {"submission": submission, "submitted_as": model, "bench": BENCH, "protocol": VISIT[0], "hidden": True}
-        reports += submit(settings_of(store=settings.store, evaluate=chosen))
+        chosen = EvaluateSettings(submission=submission, submitted_as=model, bench=BENCH, protocol="visit", hidden=True)
+        reports += submit(Settings(store=settings.store, evaluate=chosen))
     return reports
 
 

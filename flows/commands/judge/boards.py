@@ -1,16 +1,16 @@
 """`curate judge board`: a board from judgement files or from the verdicts of a store, without a call."""
 
-import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import ValidationError
 
 from flows.commands.judge.board_agreement import agreement_with
-from flows.commands.options import BootstrapsOption, JsonOption, ProviderOption, SeedOption, StyleOption, settings_of
+from flows.commands.options import JsonOption, takes
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput, known_values
 from schemas.judging import STAND_IN, BoardMethod, NoVerdict, Orders, ParsedJudgements, Resampled
@@ -21,7 +21,7 @@ from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
     from schemas.judging import JudgeRating
-    from schemas.rating import StyleCoefficient
+    from schemas.rating import Rating, StyleCoefficient
     from tasks.judging.boards.judged_verdicts import Judged
 
 _BOARDS = ("board", "style_control")
@@ -30,15 +30,8 @@ _TABLES = (*_BOARDS, "parsed", "bias", "style_coefficients")
 FilesArgument = Annotated[
     list[Path] | None,
     typer.Argument(
-        help="Judgements (.jsonl) as WildVision-Bench or Arena-Hard write them, folders of them, or with --against one "
-        "finished board (.csv)."
-    ),
-]
-StoreInstead = Annotated[str | None, typer.Option("--store", help="Use the verdicts of this store instead.")]
-BaselineOption = Annotated[
-    str | None,
-    typer.Option(
-        "--baseline", help="Model that the others were compared with; its score is 50.", show_default="what files say"
+        help="Judgements (.jsonl) as WildVision-Bench or Arena-Hard write them, folders of them, or with --agreement "
+        "one finished board (.csv)."
     ),
 ]
 AnswersOption = Annotated[
@@ -61,22 +54,18 @@ OrdersOption = Annotated[
     Orders, typer.Option("--orders", help="each verdict is a vote, or one vote a prompt where both orders agree.")
 ]
 ResampledOption = Annotated[
-    Resampled, typer.Option("--interval", help="What the bootstrap draws: whole prompts, or rows as published.")
+    Resampled, typer.Option("--resampled", help="What the bootstrap draws: whole prompts, or rows as published.")
 ]
 WeightOption = Annotated[float, typer.Option("--strong-weight", help="Votes that a strong verdict counts as.")]
 SlicesOption = Annotated[
     list[str] | None, typer.Option("--slice", help="Slice such as topic:Charts or category:ocr, or all; repeatable.")
 ]
-AgainstOption = Annotated[
-    Path | None, typer.Option("--against", help="Print the agreement with this board, a table of ratings or scores.")
+AgreementOption = Annotated[
+    Path | None, typer.Option("--agreement", help="Print the agreement with this board, a table of ratings or scores.")
 ]
 RenamesOption = Annotated[
     Path | None, typer.Option("--renames", help="YAML file with `our model: its name in the other board` lines.")
 ]
-BenchOption = Annotated[
-    str | None, typer.Option("--bench", help="The board of this written benchmark of the store (docs/submissions.md).")
-]
-VersionOption = Annotated[str | None, typer.Option("--judge-version", help="Judge version, where a store has several.")]
 AnswerVersionOption = Annotated[
     list[str] | None,
     typer.Option("--answer-version", help="Version of a model's answers, where verdicts are on several; repeatable."),
@@ -84,63 +73,87 @@ AnswerVersionOption = Annotated[
 DrawOption = Annotated[str | None, typer.Option("--draw", help="Draw of the benchmark, where a store has several.")]
 
 
+@dataclass(frozen=True)
+class _View:
+    """What to print: rows of `table`, or their agreement with a board, whose names of models `renames` gives."""
+
+    table: str
+    slices: list[str]
+    agreement: Path | None
+    renames: Path | None
+    as_json: bool
+
+
+@takes(
+    "store", "evaluate.bench", "evaluate.baseline", "judge_version", "providers", "style_preset", "bootstraps", "seed",
+    store="",
+)  # fmt: skip
 def board(
+    settings: Settings,
     files: FilesArgument = None,
-    store: StoreInstead = None,
-    baseline: BaselineOption = None,
     answers: AnswersOption = None,
     as_json: JsonOption = False,
     table: TableOption = "board",
     no_verdict: NoVerdictOption = NoVerdict.DROP,
     orders: OrdersOption = Orders.EACH,
-    interval: ResampledOption = Resampled.PROMPTS,
+    resampled: ResampledOption = Resampled.PROMPTS,
     strong_weight: WeightOption = 3.0,
     slices: SlicesOption = None,
-    against: AgainstOption = None,
+    agreement: AgreementOption = None,
     renames: RenamesOption = None,
-    judge_version: VersionOption = None,
     draw: DrawOption = None,
     answer_version: AnswerVersionOption = None,
-    provider: ProviderOption = None,
-    style: StyleOption = StylePreset.FASTCHAT,
-    bootstraps: BootstrapsOption = 100,
-    seed: SeedOption = 0,
-    bench: BenchOption = None,
 ) -> None:
     """Rank models by a judge's verdicts: win rate against a baseline, five counts, and how far to trust the judge.
 
-    With --bench, by the battles of a judge without images on a written benchmark.
+    Of judgement files, or with --store of the verdicts of a store; with --bench, by the battles of a judge without
+    images on a written benchmark.
     """
-    if bench is not None:
-        _print_written(store, files, bench, judge_version, seed, as_json)
+    view = _View(table, slices or [], agreement, renames, as_json)
+    if settings.evaluate.bench is not None:
+        _print_written(settings, files, as_json)
         return
-    _check(files, store, table, slices or [], against, renames, _of_stores(judge_version, draw, answer_version))
-    if against and files and files[0].suffix == ".csv":
-        from tasks.leaderboard.battle_files import read_board
-
-        _print([agreement_with(read_board(files[0], "overall"), against, renames)], "agreement", as_json)
+    _check(files, settings, view, {"--draw": draw, "--answer-version": answer_version})
+    if files and files[0].suffix == ".csv":
+        _print_finished(files[0], view)
         return
-    if store:
-        wanted = {"baseline": baseline, "judge_version": judge_version, "draw": draw}
-        judged = _of_store(settings_of(store=store, provider=provider), wanted, answer_version or ())
+    if settings.store:
+        judged = _of_store(settings, draw, answer_version or ())
     else:
-        from tasks.judging.boards.judged_verdicts import judged_in_files
+        judged = _of_files(settings, files or [], answers or [], view)
+    counted = {"no_verdict": no_verdict, "orders": orders, "interval": resampled, "strong_weight": strong_weight}
+    _print_board(judged, _method(judged, settings, counted), view, settings.style_preset)
 
-        judged = judged_in_files(files or [], baseline, answers or [], whole=table != "parsed")
-    about = {"no_verdict": no_verdict, "orders": orders, "interval": interval, "bootstraps": bootstraps, "seed": seed}
+
+def _method(judged: "Judged", settings: Settings, counted: dict[str, Any]) -> BoardMethod:
     try:
-        method = BoardMethod(baseline=judged.baseline, strong_weight=strong_weight, **about)
+        return BoardMethod(baseline=judged.baseline, bootstraps=settings.bootstraps, seed=settings.seed, **counted)
     except ValidationError:
-        raise BadInput(f"--strong-weight {strong_weight}: give a number above 0") from None
-    found = _rows(judged, method, table, slices or (), style)
-    if against and table in _BOARDS:
+        raise BadInput(f"--strong-weight {counted['strong_weight']}: give a number above 0") from None
+
+
+def _print_board(judged: "Judged", method: BoardMethod, view: _View, style: StylePreset) -> None:
+    """Print a table, or the board's agreement with another one."""
+    found = _rows(judged, method, view.table, view.slices, style)
+    if view.agreement and view.table in _BOARDS:
         from tasks.judging.boards.judge_board import as_ratings
 
-        _print([agreement_with(as_ratings(found), against, renames)], "agreement", as_json)
+        _print_agreement(as_ratings(found), view)
         return
-    _print(found, table, as_json)
-    if table in _BOARDS:
+    print_rows(view.table, found, view.as_json)
+    if view.table in _BOARDS:
         _note(judged)
+
+
+def _print_finished(file: Path, view: _View) -> None:
+    from tasks.leaderboard.battle_files import read_board
+
+    _print_agreement(read_board(file, "overall"), view)
+
+
+def _print_agreement(board: "Sequence[Rating]", view: _View) -> None:
+    assert view.agreement
+    print_rows("agreement", [agreement_with(board, view.agreement, view.renames)], view.as_json)
 
 
 def _rows(
@@ -160,60 +173,54 @@ def _rows(
     return coefficients if table == "style_coefficients" else board
 
 
-def _of_store(settings: Settings, wanted: dict[str, str | None], answer_versions: Sequence[str]) -> "Judged":
+def _of_store(settings: Settings, draw: str | None, answer_versions: Sequence[str]) -> "Judged":
     from tasks.judging.boards.judged_verdicts import judged_in_store
     from tasks.providers import Providers
     from tasks.signals.steps import signal_versions
     from tasks.storage.tables import Store
 
+    wanted = {"baseline": settings.evaluate.baseline, "judge_version": settings.judge_version, "draw": draw}
     versions = signal_versions(Providers(settings.providers))
     return judged_in_store(Store.existing(settings.store), versions, wanted, answer_versions)
 
 
-def _print_written(
-    store: str | None, files: list[Path] | None, bench: str, version: str | None, seed: int, as_json: bool
-) -> None:
+def _of_files(settings: Settings, files: list[Path], answers: list[Path], view: _View) -> "Judged":
+    from tasks.judging.boards.judged_verdicts import judged_in_files
+
+    return judged_in_files(files, settings.evaluate.baseline, answers, whole=view.table != "parsed")
+
+
+def _print_written(settings: Settings, files: list[Path] | None, as_json: bool) -> None:
     """Print the board of a written benchmark."""
     from flows.commands.judge.submit import print_board
     from tasks.judging.boards.submission_boards import stored_board
     from tasks.storage.tables import Store
 
-    if store is None or files:
+    if not settings.store or files:
         raise BadInput("--bench names a written benchmark of a store; give --store DIR and no files")
-    print_board(stored_board(Store.existing(store), bench, version, RatingMethod(seed=seed), True), as_json)
+    bench, method = settings.evaluate.bench or "", RatingMethod(seed=settings.seed)
+    print_board(stored_board(Store.existing(settings.store), bench, settings.judge_version, method, True), as_json)
 
 
-def _check(
-    files: list[Path] | None,
-    store: str | None,
-    table: str,
-    slices: list[str],
-    against: Path | None,
-    renames: Path | None,
-    of_store: str | None,
-) -> None:
-    """Raises BadInput for options that have no effect together; `of_store` is one that only a store has."""
-    if (not files) == (store is None):
+def _check(files: list[Path] | None, settings: Settings, view: _View, of_stores: dict[str, Any]) -> None:
+    """Raises BadInput for options that have no effect together; `of_stores` are some that only a store has."""
+    if (not files) == (not settings.store):
         raise BadInput("give either judgement files or --store DIR")
-    if table not in _TABLES:
-        raise BadInput(f"--table {known_values(table, _TABLES)}")
-    if against and ("all" in slices or len(slices) > 1):
-        raise BadInput("--against compares one board; give one --slice, or none for the board of all prompts")
-    if finished := [file for file in files or () if file.suffix == ".csv" and not (against and len(files or ()) == 1)]:
+    if view.table not in _TABLES:
+        raise BadInput(f"--table {known_values(view.table, _TABLES)}")
+    if view.agreement and ("all" in view.slices or len(view.slices) > 1):
+        raise BadInput("--agreement compares one board; give one --slice, or none for the board of all prompts")
+    alone = view.agreement and len(files or ()) == 1
+    if finished := [file for file in files or () if file.suffix == ".csv" and not alone]:
         raise BadInput(
-            f"{str(finished[0])!r} is a finished board; give it alone with --against BOARD to compare both, or give "
+            f"{str(finished[0])!r} is a finished board; give it alone with --agreement BOARD to compare both, or give "
             "judgements (.jsonl)"
         )
-    if renames and not against:
-        raise BadInput("--renames needs --against BOARD, whose models it names")
-    if files and of_store:
-        raise BadInput(f"{of_store} chooses from the verdicts of a store; leave it out for files")
-
-
-def _of_stores(judge_version: str | None, draw: str | None, answer_version: list[str] | None) -> str | None:
-    """The first given option of those that only a store has."""
-    given = {"--judge-version": judge_version, "--draw": draw, "--answer-version": answer_version}
-    return next((name for name, value in given.items() if value), None)
+    if view.renames and not view.agreement:
+        raise BadInput("--renames needs --agreement BOARD, whose models it names")
+    given = [name for name, value in {"--judge-version": settings.judge_version, **of_stores}.items() if value]
+    if files and given:
+        raise BadInput(f"{given[0]} chooses from the verdicts of a store; leave it out for files")
 
 
 def _style_controlled(
@@ -224,7 +231,7 @@ def _style_controlled(
     from tasks.signals.rules.markdown import markdown
 
     if method.interval is Resampled.ROWS:
-        raise BadInput("--interval rows: style control resamples whole prompts; leave the option out")
+        raise BadInput("--resampled rows: style control resamples whole prompts; leave the option out")
     if not (texts := judged.texts()):
         raise BadInput("style control needs the judged answers; give their files with --answers")
     style = style_of_answers(texts, Providers()["tokens"].count_tokens, markdown)
@@ -232,14 +239,6 @@ def _style_controlled(
     if left_out:
         print(f"curate: note: {left_out:,} verdicts lack the text of an answer; left out", file=sys.stderr)
     return board, coefficients
-
-
-def _print(rows: Sequence[Row], table: str, as_json: bool) -> None:
-    if not as_json:
-        print_rows(table, rows)
-        return
-    for row in rows:
-        print(json.dumps(row.model_dump(mode="json")))
 
 
 def _note(judged: "Judged") -> None:

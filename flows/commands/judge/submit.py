@@ -7,76 +7,48 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import polars as pl
 import typer
 
-from flows.commands.judge.calls import VISIT, JudgeOption, WithReferenceOption
-from flows.commands.options import (
-    BatchHoursOption,
-    BatchOption,
-    BudgetOption,
-    ClusterOption,
-    JsonOption,
-    PricesOption,
-    SeedOption,
-    StoreOption,
-    settings_of,
-)
+from flows.commands.judge.calls import EMBEDDED, PAID, VISIT, with_evaluate
+from flows.commands.options import JsonOption, takes
 from flows.commands.pipeline import run_stages
 from flows.commands.tables import print_rows
-from schemas.errors import BadInput, known_values
+from schemas.errors import BadInput
 from schemas.judging import STAND_IN, SubmissionRating
+from schemas.settings import Settings
+from schemas.written import SAMPLED
 from tasks.runtime.untrusted import json_text, one_line
 
 if TYPE_CHECKING:
-    from schemas.settings import Settings
     from tasks.judging.files.submission_files import Submission
     from tasks.judging.submissions import Plan
 
 _NAMED = 5
 """Items that a line names."""
-_ORDERS = ("given", "shuffled")
 AnswersArgument = Annotated[
     Path,
     typer.Argument(help="Answers (.csv, .jsonl, .parquet): item_id, or family and instruction, and prediction."),
 ]
-NameOption = Annotated[str, typer.Option("--model", help="Name of the model on the board.")]
-BenchOption = Annotated[str, typer.Option("--bench", help="Benchmark of the store.", show_default="the drawn one")]
-ReferenceOption = Annotated[
-    int, typer.Option("--reference-battles", min=0, help="Battles with the reference, on the same items for all.")
-]
-OrderOption = Annotated[
-    str,
-    typer.Option("--elo-order", help="Order of battles in sequential Elo: shuffled (by --seed) or given (by item)."),
-]
-HiddenOption = Annotated[
-    bool, typer.Option("--hidden", help="Judge hidden items, too; only by a judge with `own: true` in its file.")
-]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be judged and what it would cost.")]
 LinesOption = Annotated[
-    Path | None, typer.Option("--battles", help="Write a JSON line for each battle here, for the submitter.")
+    Path | None, typer.Option("--out", help="Write a JSON line for each battle to this file, for the submitter.")
 ]
 
 
+_DEFAULTS = EMBEDDED | {"evaluate.bench": SAMPLED, "evaluate.protocol": VISIT}
+
+
+@takes(
+    "store", "evaluate.submitted_as", "evaluate.bench", "evaluate.judge", "evaluate.with_reference", "evaluate.hidden",
+    *PAID, "seed", "cluster", required=["evaluate.submitted_as"],
+    **_DEFAULTS,
+)  # fmt: skip
 def submit(
+    settings: Settings,
     answers: AnswersArgument,
-    store: StoreOption,
-    model: NameOption,
-    bench: BenchOption = "sampled",
-    judge: JudgeOption = "embedded",
-    with_reference: WithReferenceOption = False,
-    reference_battles: ReferenceOption = 150,
-    hidden: HiddenOption = False,
-    battles: LinesOption = None,
+    out: LinesOption = None,
     dry_run: DryRunOption = False,
-    elo_order: OrderOption = "shuffled",
-    cluster: ClusterOption = None,
-    budget: BudgetOption = None,
-    prices: PricesOption = None,
-    batch: BatchOption = False,
-    batch_hours: BatchHoursOption = None,
     as_json: JsonOption = False,
-    seed: SeedOption = 0,
 ) -> None:
     """Judge a model's answers: one opponent an item and some battles with the reference; print the board.
 
@@ -86,66 +58,59 @@ def submit(
     from tasks.judging.submissions import plan_of
     from tasks.storage.tables import Store
 
-    if _is_keyed(store, bench):
-        if judge != "embedded" or with_reference or hidden or battles or batch:
+    chosen = settings.evaluate
+    if _is_keyed(settings):
+        if chosen.judge != "embedded" or chosen.with_reference or chosen.hidden or out or settings.batch:
             raise BadInput(
-                f"--bench {bench!r} has keys, and no judge is asked; leave out --judge, --with-reference, --hidden, "
-                "--battles and --batch"
+                f"--bench {chosen.bench!r} has keys, and no judge is asked; leave out --judge, --with-reference, "
+                "--hidden, --out and --batch"
             )
-        _submit_keyed(store, bench, answers, model, dry_run, as_json)
+        _submit_keyed(settings, answers, dry_run, as_json)
         return
-    if elo_order not in _ORDERS:
-        raise BadInput(f"--elo-order {known_values(elo_order, _ORDERS)}")
-    if battles and (battles.is_dir() or not battles.parent.is_dir()):
-        raise BadInput(
-            f"--battles {str(battles)!r}: a folder, or in a folder that is not there; give a file in one that is"
-        )
-    chosen = {
-        "submission": str(answers), "submitted_as": model, "bench": bench, "judge": judge, "protocol": VISIT,
-        "with_reference": with_reference, "reference_battles": reference_battles, "hidden": hidden,
-        "elo_order": elo_order,
-    }  # fmt: skip
-    settings = settings_of(
-        store=store, budget=budget, prices=prices, batch=batch, batch_hours=batch_hours, seed=seed, cluster=cluster,
-        evaluate=chosen,
-    )  # fmt: skip
+    if out and (out.is_dir() or not out.parent.is_dir()):
+        raise BadInput(f"--out {str(out)!r}: a folder, or in a folder that is not there; give a file in one that is")
+    settings = with_evaluate(settings, submission=str(answers))
     check_before_work(settings)
-    plan = plan_of(Store.existing(store), settings.evaluate)
+    plan = plan_of(Store.existing(settings.store), settings.evaluate)
     _say_what(plan)
     _say_cost(settings, plan)
     if dry_run:
         return
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         reports = run_stages(settings, ("flows.evaluate", "submit"))
-    if not (board := board_in_file(store, reports[-1].result)):
+    if not (board := board_in_file(settings.store, reports[-1].result)):
         return
     print_board(board, as_json)
-    if battles:
-        _write_lines(settings, plan, battles)
+    if out:
+        _write_lines(settings, plan, out)
 
 
-def _is_keyed(store: str, bench: str) -> bool:
-    """Whether a store has a benchmark made on demand of this name."""
+def _is_keyed(settings: Settings) -> bool:
+    """Whether the benchmark was made on demand."""
     from tasks.storage.tables import Store
 
-    return bench in Store.existing(store).read("generated_benches", ["bench"])["bench"]
+    return settings.evaluate.bench in Store.existing(settings.store).read("generated_benches", ["bench"])["bench"]
 
 
-def _submit_keyed(store: str, bench: str, answers: Path, model: str, dry_run: bool, as_json: bool) -> None:
+def _submit_keyed(settings: Settings, answers: Path, dry_run: bool, as_json: bool) -> None:
     """Take in a model's answers and print its accuracy, overall and by level. Raises BadInput."""
     from tasks.generated_bench.accuracy import accuracy_rows, mark
+    import polars as pl
+
+    from tasks.generated_bench.accuracy import accuracy, mark
     from tasks.generated_bench.kept_items import kept_items
     from tasks.judging.submissions import keep_answers, read_keyed
     from tasks.storage.lock import writing
     from tasks.storage.tables import Store
 
-    opened = Store.existing(store)
+    bench, model = settings.evaluate.bench or "", settings.evaluate.submitted_as or ""
+    opened = Store.existing(settings.store)
     handed = read_keyed(opened, bench, answers, model)
     _say_read(handed)
     if dry_run:
         print(f"curate: {len(handed.answers):,} answers would be taken in", file=sys.stderr)
         return
-    with writing(store) as locked:
+    with writing(settings.store) as locked:
         new = keep_answers(locked, handed)
     print(f"curate: {len(handed.answers):,} answers, {new:,} of them new", file=sys.stderr)
     items = kept_items(opened, bench).items
@@ -193,7 +158,7 @@ def _say_read(handed: "Submission") -> None:
             print(f"curate: {what} {len(names):,}: {some}{' …' if len(names) > _NAMED else ''}", file=sys.stderr)
 
 
-def _say_cost(settings: "Settings", plan: "Plan") -> None:
+def _say_cost(settings: Settings, plan: "Plan") -> None:
     from flows.commands.estimate import in_words, tokens_in
     from tasks.judging.estimate import estimate_judging
     from tasks.judging.sources import protocol_of, to_ask
@@ -207,7 +172,7 @@ def _say_cost(settings: "Settings", plan: "Plan") -> None:
             print(f"curate: {in_words(row)}", file=sys.stderr)
 
 
-def _write_lines(settings: "Settings", plan: "Plan", path: Path) -> None:
+def _write_lines(settings: Settings, plan: "Plan", path: Path) -> None:
     from tasks.judging.steps import judge_in_use
     from tasks.judging.submissions import battle_lines
     from tasks.judging.visit_battles import visit_battles, visit_verdicts

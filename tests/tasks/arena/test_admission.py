@@ -12,6 +12,7 @@ import PIL.Image
 import pytest
 
 from flows.commands.arena.serving import admission as opened
+from schemas.asked_model import ArenaSettings
 from schemas.signals import Moderation
 from tasks.arena.entrance import (
     MODERATED,
@@ -194,7 +195,7 @@ def test_the_categories_that_the_policy_names_are_refused_and_all_where_it_names
         for number, (signal, listed, action) in enumerate(rules)
     ]
     (tmp_path / "policy.yaml").write_text(json.dumps({"name": "own", "about": "Mine.", "rules": [nsfw, *rows]}))
-    guarded = replace(opened(str(tmp_path / "policy.yaml"), None, None), moderator=Says("awful"))
+    guarded = replace(opened(ArenaSettings(policy=str(tmp_path / "policy.yaml"))), moderator=Says("awful"))
     if passes:
         assert guarded.check_texts(["awful"]) == guarded.check_texts(["awful", "fine", "awful too"]) == passes
     else:

@@ -189,7 +189,7 @@ def test_a_session_belongs_to_its_browser_and_names_are_nowhere_before_the_vote(
 
 def test_who_waits_for_others_is_told_the_place_in_the_queue(place, chat_port):
     models = models_file(place / "slow.yaml", chat_port, ("slow-model", "good-model"))
-    running = Served(place / "slow", models, "--answers-at-once", "1")
+    running = Served(place / "slow", models, "--set", "answers_at_once=1")
     try:
         first, second = Visitor(running.url), Visitor(running.url)
 
@@ -270,7 +270,8 @@ def test_what_annotators_say_over_http_outlives_a_kill_and_gives_the_exact_agree
 def test_a_hundred_sessions_lose_no_vote_while_the_arena_is_killed_and_restarted_twice(place):
     acknowledged: set[str] = set()
     for start in range(3):
-        killed = Served(place / "killed", place / "models.yaml", "--messages-per-minute", "10000", "--log-addresses")
+        fast = ("--set", "messages_per_minute=10000", "--set", "log_addresses=yes")
+        killed = Served(place / "killed", place / "models.yaml", *fast)
         found = battle_until_killed(killed.url, visitors=12, votes_least=34, kill=killed.kill, start=start)
         assert len(found) >= 34
         acknowledged |= found
@@ -282,7 +283,7 @@ def test_a_hundred_sessions_lose_no_vote_while_the_arena_is_killed_and_restarted
         except ValueError:
             halves += 1
     voted = [record["states"][0]["messages"][0][1] for record in whole if "states" in record]
-    assert {record["ip"] for record in whole} == {"127.0.0.1"}, "as --log-addresses wants it"
+    assert {record["ip"] for record in whole} == {"127.0.0.1"}, "as log_addresses wants it"
     assert halves <= 3, "at each kill at most the last line is half"
     assert acknowledged <= set(voted) and len(voted) == len(set(voted))
     store = place / "killed-store"

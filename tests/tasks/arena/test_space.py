@@ -20,7 +20,7 @@ def space(curate, tmp_path):
 
 
 def test_the_folder_serves_battles_by_itself_and_logs_where_it_is_told(space, tmp_path):
-    code, out, err = space("--demo", "--title", 'An "arena"')
+    code, out, err = space("--demo", "--set", 'title=An "arena"')
     assert code == 0 and "hf upload" in out, err
     folder, logs, port = tmp_path / "space", tmp_path / "logs", free_port()
     place = {"ARENA_LOGS": str(logs), "GRADIO_SERVER_NAME": "127.0.0.1", "GRADIO_SERVER_PORT": str(port)}
@@ -57,7 +57,8 @@ def test_models_and_terms_are_copied_without_keys_and_versions_are_pinned(space,
     assert not any(b"a secret of the lab" in content for content in written.values())
     options = written[folder / "app.py"].decode()
     assert (
-        '"--models", "models.yaml", "--terms", "terms.md"' in options and '"--provider", "moderation=openai"' in options
+        '"--models", "models.yaml", "--terms", "terms.md"' in options
+        and '"--set", "providers.moderation=openai"' in options
     )
     needed = written[folder / "requirements.txt"].decode().splitlines()
     assert all("==" in line and "+" not in line for line in needed)
@@ -73,7 +74,7 @@ def test_models_and_terms_are_copied_without_keys_and_versions_are_pinned(space,
     [
         (("--demo", "--known-hashes", "list.txt"), "--known-hashes does not go with --space"),
         (("--demo", "--tasks", "tasks.yaml"), "--tasks does not go with --space"),
-        (("--demo", "--log-addresses"), "--log-addresses does not go with --space"),
+        (("--demo", "--set", "log_addresses=yes"), "--set log_addresses does not go with --space"),
         (("--demo", "--board", "releases/1"), "--board of a release does not go with --space"),
         (("--demo", "--policy", "mine.yaml"), "--policy with --space"),
         (("--models", "nowhere.yaml"), "models file"),

@@ -99,12 +99,12 @@ def test_boards_are_compared_with_another_with_renamed_models(curate, files):
     board = "model,score,ci_lower_offset,ci_upper_offset\nGood,80,-5,5\nbase,50,0,0\nbad,20,-5,5\n"
     (files / "other.csv").write_text(board)
     (files / "names.yaml").write_text("good: Good\n")
-    asked = ["--against", files / "other.csv", "--renames", files / "names.yaml", "--json"]
+    asked = ["--agreement", files / "other.csv", "--renames", files / "names.yaml", "--json"]
     _, out, err = curate(files / "good.jsonl", files / "bad.jsonl", "--baseline", "base", *asked)
     (found,) = rows(out)
     assert err == ""
     assert (found["models"], found["spearman"], found["kendall"], found["separability_reference"]) == (3, 1, 1, 1)
-    (same,) = rows(curate(files / "other.csv", "--against", files / "other.csv", "--json")[1])
+    (same,) = rows(curate(files / "other.csv", "--agreement", files / "other.csv", "--json")[1])
     assert (same["models"], same["pearson"]) == (3, pytest.approx(1))
     without = curate(files / "good.jsonl", files / "bad.jsonl", "--baseline", "base", *asked[:2])
     assert f"only here: good; only in {str(files / 'other.csv')!r}: Good; --renames FILE" in without[2]
@@ -206,11 +206,11 @@ def test_style_control_of_a_slice_is_fitted_on_its_own_verdicts():
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (("far.csv",), "'far.csv' is a finished board; give it alone with --against BOARD"),
-        (("good.jsonl", "far.csv", "--against", "far.csv"), "'far.csv' is a finished board; give it alone"),
+        (("far.csv",), "'far.csv' is a finished board; give it alone with --agreement BOARD"),
+        (("good.jsonl", "far.csv", "--agreement", "far.csv"), "'far.csv' is a finished board; give it alone"),
         (("good.jsonl", "--baseline", "base", "--table", "style_control"), "style control needs the judged answers"),
         (
-            ("good.jsonl", "--baseline", "base", "--table", "style_control", "--interval", "rows"),
+            ("good.jsonl", "--baseline", "base", "--table", "style_control", "--resampled", "rows"),
             "style control resamples whole prompts",
         ),
         ((), "give either judgement files or --store DIR"),
@@ -221,18 +221,18 @@ def test_style_control_of_a_slice_is_fitted_on_its_own_verdicts():
         (("good.jsonl", "--baseline", "base", "--strong-weight", "-1"), "--strong-weight -1.0: give a number above 0"),
         (("good.jsonl", "--baseline", "base", "--slice", "topic:x"), "no verdicts in slice 'topic:x'. Known: overall"),
         (("good.jsonl", "--baseline", "base", "--orders", "agree"), "needs verdicts in both orders"),
-        (("good.jsonl", "--baseline", "base", "--against", "far.csv"), "the two boards share 1 models"),
+        (("good.jsonl", "--baseline", "base", "--agreement", "far.csv"), "the two boards share 1 models"),
         (
-            ("good.jsonl", "--baseline", "base", "--against", "far.csv"),
+            ("good.jsonl", "--baseline", "base", "--agreement", "far.csv"),
             "(one has base, good …, the other",
         ),
-        (("good.jsonl", "--baseline", "base", "--against", "far.csv", "--renames", "no.yaml"), "cannot be read"),
+        (("good.jsonl", "--baseline", "base", "--agreement", "far.csv", "--renames", "no.yaml"), "cannot be read"),
         (
-            ("good.jsonl", "--baseline", "base", "--against", "far.csv", "--renames", "good.jsonl"),
+            ("good.jsonl", "--baseline", "base", "--agreement", "far.csv", "--renames", "good.jsonl"),
             "write one `our model",
         ),
-        (("good.jsonl", "--baseline", "base", "--renames", "no.yaml"), "--renames needs --against"),
-        (("good.jsonl", "--baseline", "base", "--against", "far.csv", "--slice", "all"), "give one --slice, or none"),
+        (("good.jsonl", "--baseline", "base", "--renames", "no.yaml"), "--renames needs --agreement"),
+        (("good.jsonl", "--baseline", "base", "--agreement", "far.csv", "--slice", "all"), "give one --slice, or none"),
         (("good.jsonl", "--baseline", "base", "--draw", "1.0.0"), "--draw chooses from the verdicts of a store"),
         (("named.jsonl", "--baseline", "bass"), "--baseline 'bass', but the files were compared with base"),
         (("gone.jsonl", "--baseline", "base"), "does not exist"),

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from flows.commands.review_kinds import OF_EVERY_STORE, queues_of
+from flows.commands.review.kinds import OF_EVERY_STORE, queues_of
 from schemas.review import Draws, QueueName
 from tasks.generated_bench.kept_items import generated_reviews, kept_items
 from tasks.written_bench.findings import finding_tables, item_checks
@@ -63,7 +63,7 @@ def test_a_choice_between_two_answers_becomes_a_battle_without_the_raters_name(w
     pages.session.take_in()
     battles = tmp_path / "battles.csv"
     options = ("review", "results", "preferences", "--store", written.root, "--bench", "b")
-    code, _, err = curate(*options, "--battles", battles)
+    code, _, err = curate(*options, "--out", battles)
     assert code == 0 and "2 choices; pairs by number of choices: 2 with 1" in err, err
     lines = battles.read_text().splitlines()
     assert len(lines) == 3 and all("model_a" in line for line in lines) and "Ada" not in "".join(lines)

@@ -31,7 +31,7 @@ def _choices(rows, raters):
 
 
 def test_a_forced_choice_of_several_raters_becomes_battles_without_their_names(asking, curate, tmp_path):
-    from flows.commands.review_kinds import queues_of
+    from flows.commands.review.kinds import queues_of
 
     store = asking("preferences")
     (queue,) = queues_of(["preferences"], Draws(store=store.root, bench="b", tuples=12, hidden=False))
@@ -41,7 +41,7 @@ def test_a_forced_choice_of_several_raters_becomes_battles_without_their_names(a
     add_reviews(store, [*_choices(cups, 5), *_choices({"0123": "left"}, 1)])
     battles = tmp_path / "battles.csv"
     options = ("review", "results", "preferences", "--store", store.root, "--bench", "b")
-    code, out, err = curate(*options, "--battles", battles)
+    code, out, err = curate(*options, "--out", battles)
     assert (code, out.strip()) == (0, str(battles)), err
     assert f"{5 * len(cups)} choices; pairs by number of choices: {len(cups)} with 5; 1 on other answers" in err
     found = pl.read_csv(battles)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 
-from flows.commands.review_kinds import OF_EVERY_STORE, figures_of, queues_of
+from flows.commands.review.kinds import OF_EVERY_STORE, figures_of, queues_of
 from flows.commands.tag_sources import both_sides
 from schemas.errors import BadInput
 from schemas.review import Draws, Review

@@ -7,7 +7,7 @@ from itertools import pairwise
 import polars as pl
 import pytest
 
-from flows.commands.review_kinds import KINDS, queues_of
+from flows.commands.review.kinds import KINDS, queues_of
 from schemas.review import Draws
 from tasks.providers import Providers
 from tasks.review.battles import is_swapped, item_of
@@ -203,7 +203,7 @@ def test_nothing_that_is_quarantined_is_on_a_sheet(asking, curate):
 
 
 def test_a_sheet_says_what_is_asked_beside_the_items_own_question(sheet):
-    _, (row, *_) = sheet("generated", "--bench", NAME, "--unguided")
+    _, (row, *_) = sheet("generated", "--bench", NAME, "--set", "guided=no")
     assert row["asked"] == "What fits?" and row["question"] not in ("", row["asked"])
     assert "guideline" not in row and row["reasons"] == ""
 
@@ -262,7 +262,7 @@ def test_raters_who_miss_known_answers_are_left_out(sheet, curate, tmp_path):
     [
         (("out", "tag"), "kind 'tag'. Known: alarms"),
         (("results", "items"), "give --bench NAME"),
-        (("results", "preferences", "--bench", "b"), "--battles FILE"),
+        (("results", "preferences", "--bench", "b"), "--out FILE"),
         (("results", "battles"), "no expert reviewed a battle"),
         (("out", "preferences"), "give --bench NAME"),
         (("in", "held", "none.csv"), "cannot be read"),

@@ -22,8 +22,8 @@ from prefect.runtime import deployment, flow_run
 from prefect.states import Running
 
 from flows.before_work import checked
-from flows.checked_flow import ended
-from flows.task_runners import shards_by
+from flows.running.checked_flow import ended
+from flows.running.task_runners import shards_by
 from schemas.errors import CurateError, StoreBusy
 from schemas.run import StageReport
 from schemas.settings import Settings

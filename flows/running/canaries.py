@@ -7,10 +7,10 @@ from pathlib import Path
 
 from prefect import Flow, tags
 
-from flows.checked_flow import flow
 from flows.decide import decide
 from flows.ingest import ingest
 from flows.measure import screen
+from flows.running.checked_flow import flow
 from schemas.errors import CanaryEscaped
 from schemas.run import StageReport
 from schemas.settings import Settings

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.agreement.agree import ROUNDS
-from flows.commands.options import BootstrapsOption, JsonOption, ProviderOption, SeedOption, StoreOption, settings_of
-from flows.commands.review_kinds import KINDS, OF_EVERY_STORE, figures_of, queues_of
+from flows.commands.options import BootstrapsOption, JsonOption, takes
+from flows.commands.review.kinds import KINDS, OF_EVERY_STORE, figures_of, queues_of
 from flows.commands.view import NoBrowserOption, PortOption, serve
 from schemas.errors import BadInput, known_values
 from schemas.review import Draws
@@ -24,17 +24,8 @@ if TYPE_CHECKING:
     from tasks.storage.tables import Store
 
 _KINDS = ", ".join(KINDS)
+_DRAWN = ("store", "sample", "per_pair", "bench", "tuples", "language", "slice", "providers", "seed")
 KindArgument = Annotated[str, typer.Argument(help=f"What is asked: {_KINDS}.")]
-SampleOption = Annotated[int, typer.Option("--sample", min=1, help="Prompts, and findings of each type, by hash.")]
-PerPairOption = Annotated[int, typer.Option("--per-pair", min=1, help="Battles of every pair of models.")]
-BenchOption = Annotated[str | None, typer.Option("--bench", help="Benchmark of items, generated, or preferences.")]
-TuplesOption = Annotated[int, typer.Option("--tuples", min=1, help="Pairs of answers, drawn uniformly (preferences).")]
-LanguageOption = Annotated[
-    str | None, typer.Option("--language", help="Battles of one language: its English name, or its ISO code.")
-]
-SliceOption = Annotated[
-    str | None, typer.Option("--slice", help="Battles of one slice of boards, such as category:creative_writing.")
-]
 ReviewerOption = Annotated[str, typer.Option("--reviewer", help="Who gave the verdicts that name nobody.")]
 
 
@@ -46,42 +37,23 @@ def family() -> typer.Typer:
     return review
 
 
-def _providers(given: list[str] | None) -> dict[str, str]:
-    return settings_of(store="", provider=given).providers
-
-
+@takes(*_DRAWN, "hidden", row=Draws, hidden=False)
 def out(
+    wanted: Draws,
     kind: KindArgument,
-    store: StoreOption,
     folder: Annotated[
         Path | None,
         typer.Option("--out", help="New folder for sheet.csv and images/.", show_default="the sheet alone, on stdout"),
     ] = None,
-    sample: SampleOption = 100,
-    per_pair: PerPairOption = 5,
-    bench: BenchOption = None,
-    tuples: TuplesOption = 1000,
-    language: LanguageOption = None,
-    slice_name: SliceOption = None,
-    hidden: Annotated[bool, typer.Option("--hidden", help="Preferences on hidden items, too.")] = False,
-    guided: Annotated[
-        bool, typer.Option("--guided/--unguided", help="Whether generated items have the guidelines of aspects.")
-    ] = True,
     unmasked: Annotated[
         bool, typer.Option("--unmasked", help="Alarms with the personal data and the images that they are about.")
     ] = False,
-    provider: ProviderOption = None,
-    seed: SeedOption = 0,
 ) -> None:
     """Write what is asked as a sheet (CSV) in which people fill in the columns verdict and reviewer."""
     from tasks.review.sheets import sheet_csv, write_sheet
     from tasks.storage.tables import Store
 
-    opened = Store.existing(store)
-    wanted = Draws(
-        store=store, sample=sample, seed=seed, per_pair=per_pair, language=language, slice=slice_name, bench=bench,
-        tuples=tuples, hidden=hidden, guided=guided, providers=_providers(provider),
-    )  # fmt: skip
+    opened = Store.existing(wanted.store)
     queues = queues_of([kind], wanted)
     if folder is None:
         print(sheet_csv(opened, queues, unmasked), end="")
@@ -94,12 +66,12 @@ def out(
     print(f"curate: {written.items:,} items and {written.images:,} images; {asked}", file=sys.stderr)
 
 
+@takes("store", "bench", "providers", row=Draws)
 def take(
+    wanted: Draws,
     kind: KindArgument,
     files: Annotated[list[Path], typer.Argument(help="Filled-in sheets, of one reviewer or of several.")],
-    store: StoreOption,
     reviewer: ReviewerOption = "",
-    bench: BenchOption = None,
     qualification: Annotated[
         Path | None,
         typer.Option(
@@ -110,17 +82,15 @@ def take(
     qualified_min: Annotated[
         float, typer.Option("--qualified-min", min=0, max=1, help="Share of these that a rater must have right.")
     ] = 0.8,
-    provider: ProviderOption = None,
 ) -> None:
     """Store the verdicts of filled-in sheets; a later verdict of a reviewer on an item replaces the earlier one."""
     from tasks.review.items import read_qualification
     from tasks.storage.tables import Store
 
-    Store.existing(store)
+    Store.existing(wanted.store)
     if qualification is not None and kind != "items":
         raise BadInput(f"--qualification is for the kind items, not {kind!r}")
     known = read_qualification(qualification) if qualification else {}
-    wanted = Draws(store=store, bench=bench, providers=_providers(provider))
     said, filled = take_sheets(kind, files, wanted, reviewer, known, qualified_min)
     print(f"{said}; {KINDS[kind].next}")
     if filled.elsewhere:
@@ -163,35 +133,33 @@ def _in_words(given: "Sequence[Review]", queues: "Sequence[ReviewQueue]") -> str
     return f"{len(given):,} verdicts{counted} of {people} reviewer{'s' * (people != 1)} on {items:,} items"
 
 
+@takes("store", "bench", "providers", "seed", row=Draws)
 def results(
-    store: StoreOption,
+    wanted: Draws,
     kind: Annotated[
         str | None, typer.Argument(help=f"What was asked: {_KINDS}.", show_default="agreement and precision of all")
     ] = None,
-    bench: BenchOption = None,
     battles: Annotated[
-        Path | None, typer.Option("--battles", help="Write preferences here as battles, for `curate rate`.")
+        Path | None, typer.Option("--out", help="Write preferences to this file as battles, for `curate rate`.")
     ] = None,
-    provider: ProviderOption = None,
     as_json: JsonOption = False,
     bootstraps: BootstrapsOption = ROUNDS,
-    seed: SeedOption = 0,
 ) -> None:
     """Findings of people: agreement of reviewers, precision of detectors, yields, rates, agreement with the votes.
 
-    Preferences become battles with --bench and --battles; items and generated need --bench.
+    Preferences become battles with --bench and --out; items and generated need --bench.
     """
-    import flows.commands.review_results as said
+    import flows.commands.review.results as said
     from tasks.storage.reviews import journalled
     from tasks.storage.tables import Store
 
     if kind is not None and kind not in KINDS:
         raise BadInput(f"kind {known_values(kind, KINDS)}")
-    if kind in ("items", "generated") and not bench:
+    if kind in ("items", "generated") and not wanted.bench:
         raise BadInput(f"the results of {kind} are those of one benchmark; give --bench NAME")
-    if (kind == "preferences") != (battles is not None and bench is not None):
-        raise BadInput("preferences need --bench NAME and --battles FILE, and no other kind takes --battles")
-    opened, wanted = Store.existing(store), Draws(store=store, bench=bench, seed=seed, providers=_providers(provider))
+    if (kind == "preferences") != (battles is not None and wanted.bench is not None):
+        raise BadInput("preferences need --bench NAME and --out FILE, and no other kind takes --out")
+    opened, bench = Store.existing(wanted.store), wanted.bench
     if waiting := len(journalled(opened)):
         told = "are not counted here; the next `curate run`, `review in` or `review serve` takes them in"
         print(f"curate: {waiting} verdicts wait in the journal and {told}", file=sys.stderr)
@@ -207,32 +175,21 @@ def results(
         said.print_figures(figures_of(opened), KINDS[kind].queues if kind else (), as_json)
 
 
+@takes(*_DRAWN, row=Draws)
 def serve_pages(
-    store: StoreOption,
+    wanted: Draws,
     kinds: Annotated[
         list[str] | None, typer.Argument(help=f"What is asked: {_KINDS}.", show_default=", ".join(OF_EVERY_STORE))
     ] = None,
     reviewer: ReviewerOption = "",
-    sample: SampleOption = 100,
-    per_pair: PerPairOption = 5,
-    bench: BenchOption = None,
-    tuples: TuplesOption = 1000,
-    language: LanguageOption = None,
-    slice_name: SliceOption = None,
     port: PortOption = None,
     no_browser: NoBrowserOption = False,
-    provider: ProviderOption = None,
-    seed: SeedOption = 0,
 ) -> None:
     """Ask in the browser, by keyboard. A verdict given while a run writes to the store waits in its journal."""
     from tasks.review.routes import reviewer_name
     from tasks.storage.tables import Store
 
-    opened = Store.existing(store)
-    wanted = Draws(
-        store=store, sample=sample, seed=seed, per_pair=per_pair, language=language, slice=slice_name, bench=bench,
-        tuples=tuples, providers=_providers(provider),
-    )  # fmt: skip
+    opened = Store.existing(wanted.store)
     queues = queues_of(kinds or OF_EVERY_STORE, wanted)
     _serve(opened, queues, reviewer_name(reviewer), port, not no_browser)
 

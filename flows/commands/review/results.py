@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.commands.agreement.printing import print_agreement, print_raters
-from flows.commands.review_kinds import anonymous_battles_of, tuples_of
+from flows.commands.review.kinds import anonymous_battles_of, tuples_of
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput
 from schemas.review import Draws
-from tasks.runtime.untrusted import json_text, one_line
 
 if TYPE_CHECKING:
-    from schemas.row import Row
+    from schemas.review import DetectorPrecision, ReviewerAgreement
     from tasks.review.session import Figures
     from tasks.storage.tables import Store
 
@@ -23,25 +22,22 @@ def print_figures(figures: "Figures", queues: Collection[str], as_json: bool) ->
     """Precision of detectors and agreement of reviewers, of some queues or, without any, of all."""
     precisions = [row for row in figures.precisions if not queues or row.detector in queues]
     agreements = [row for row in figures.agreements if not queues or row.queue.partition(":")[0] in queues]
-    rows: list[Row] = [*precisions, *agreements]
     if as_json:
-        for row in rows:
-            print(json_text(row.model_dump(mode="json")))
+        print_rows("figures", [*precisions, *agreements], as_json)
         return
-    if not rows:
+    if not precisions and not agreements:
         print("no finding of a detector was reviewed, and no item by two reviewers; see `curate review serve`")
-    for each in precisions:
-        interval = f"[{each.ci95_low:.3f}, {each.ci95_high:.3f}]"
-        print(
-            f"{each.detector:<9} {each.type:<16} {one_line(each.provider, 40):<24} {each.confirmed:>5,} of"
-            f" {each.reviewed:>5,} confirmed  precision {each.precision:.3f} {interval}"
-            + (f"  {each.disagreed} disagreed" if each.disagreed else "")
-        )
-    for pair in agreements:
-        names = f"{one_line(pair.a, 30)}, {one_line(pair.b, 30)}"
-        ends = (pair.kappa, pair.kappa_ci95_low, pair.kappa_ci95_high)
-        kappa = "-" if None in ends else "{:.3f} [{:.3f}, {:.3f}]".format(*ends)
-        print(f"{pair.queue:<26} {names:<30} {pair.items:>5,} items  agreement {pair.agreement:.3f}  kappa {kappa}")
+    if precisions:
+        print_rows("precision", [_with_interval(row, "precision", "") for row in precisions], titled=True)
+    if agreements:
+        print_rows("agreement", [_with_interval(row, "kappa", "kappa_") for row in agreements], titled=True)
+
+
+def _with_interval(row: "DetectorPrecision | ReviewerAgreement", figure: str, prefix: str) -> dict[str, object]:
+    """The columns of a row, with a figure and its interval in one."""
+    values = row.model_dump(mode="json")
+    ends = (values[figure], *(values.pop(f"{prefix}ci95_{end}") for end in ("low", "high")))
+    return values | {figure: None if None in ends else "{:.3f} ({:.3f} to {:.3f})".format(*ends)}
 
 
 def print_yields(store: "Store", bench: str, as_json: bool) -> None:

@@ -1,0 +1,1 @@
+"""`curate review`: what people are asked, and what they said."""
