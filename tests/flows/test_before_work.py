@@ -11,7 +11,6 @@ from prefect.client.schemas.schedules import CronSchedule
 from flows.before_work import check_before_work, check_places
 from schemas.errors import BadInput, CurateError
 from schemas.settings import Settings
-from tests.small_store import small_store
 from tests.tasks.ingest.logs import chat, write
 
 DEPLOYED = yaml.safe_load((Path(__file__).parents[2] / "prefect.yaml").read_text())["deployments"]
@@ -47,13 +46,6 @@ def test_what_cannot_be_done_is_said_before_the_store_exists(prefect_server, log
         curate(settings(logs, **changes))
     assert line in str(refused.value)
     assert not (logs.parent / "store").exists()
-
-
-def test_a_command_checks_its_settings_once(prefect_server, curate, tmp_path, monkeypatch):
-    store, seen = small_store(tmp_path), []
-    monkeypatch.setattr("flows.before_work.check_before_work", seen.append)
-    assert curate("rate", "--store", store.root)[0] == 0
-    assert [settings.store for settings in seen] == [store.root]
 
 
 def test_a_log_file_of_a_day_that_has_not_come_means_that_a_clock_is_wrong(logs):

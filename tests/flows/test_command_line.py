@@ -156,13 +156,6 @@ def test_without_a_command_the_help_is_printed_and_nothing_else(curate, family):
     assert "Usage: curate" in out
 
 
-def test_the_help_has_every_command_under_a_heading(curate):
-    shown = curate("--help")[1]
-    first = {name.partition(" ")[0] for name in _commands()}
-    assert {line.split()[1] for line in shown.splitlines() if re.match(r"│ [a-z]", line)} == first
-    assert re.findall(r"─ (\w[\w ]*) ─", shown) == ["Options", "Curate", "One stage", "Look", "Releases"]
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_on_a_page_exists_and_has_the_options_that_it_is_shown_with(page):
     known = _commands()

@@ -17,12 +17,6 @@ def test_every_planted_problem_is_caught(scores):
     assert {kind: score.missed_ids for kind, score in scores.items() if score.missed} == {}
 
 
-def test_every_kind_of_problem_is_planted(scores):
-    kinds = {"face", "pii_text", "leaked_identity", "service_error", "csam_flag", "bad_line", "near_duplicate_picture"}
-    kinds |= {"exact_duplicate", "image_corrupt", "image_bomb", "exif_gps", "preset", "hostile_text", "regenerated"}
-    assert kinds | {"preset_battle"} <= set(scores)
-
-
 @pytest.mark.parametrize("kind", ["exact_duplicate", "near_duplicate_picture"])
 def test_explain_names_the_right_duplicate_match_of_every_planted_copy(curate, curated, kind):
     groups: dict[str, list[str]] = {}

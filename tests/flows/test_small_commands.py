@@ -31,13 +31,6 @@ def test_topics_show_lists_the_largest_topic_first(curate, store):
     assert "picture, thing" in words and "2 more; all with --first 3" in words
 
 
-def test_a_release_is_rated_by_its_battles(curate, store):
-    release = Path(store.root) / "releases" / "1.0.0"
-    code, out, _ = curate("rate", release, "--json")
-    assert (code, out) == (0, curate("rate", release / "battle", "--json")[1])
-    assert len(out.splitlines()) == 3
-
-
 def test_slices_of_a_store_are_printed_and_nothing_is_stored(curate, store):
     before = store.read("ratings")
     code, out, _ = curate("rate", "--store", store.root, "--slice", "all", "--json")

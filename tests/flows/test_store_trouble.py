@@ -55,15 +55,6 @@ def test_a_full_disk_is_one_line_and_loses_nothing_and_the_next_run_goes_on(tmp_
     assert store.read("rejects").height == 20_003
 
 
-def test_another_error_stays_what_it_is(tmp_path):
-    @one_writer
-    def broken(settings: Settings) -> list[StageReport]:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        broken(Settings(store=str(tmp_path)))
-
-
 @pytest.fixture
 def bucket(monkeypatch):
     """A moto server with an empty bucket: its process."""

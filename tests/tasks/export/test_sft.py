@@ -189,22 +189,6 @@ def test_a_larger_draw_holds_the_smaller_one(sft):
     assert large[:4] == small
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [(limits(models=0), "--set models: "), (limits(per_topic=0), "--set per_topic: "), ((), "exists already")],
-)
-def test_bad_input_is_one_clear_line(sft, tmp_path, options, told):
-    code, err, _ = sft(*options, out=None if options else tmp_path)
-    assert (code, err.count("\n")) == (2, 1)
-    assert told in err
-
-
-def test_a_folder_that_is_no_release_is_one_clear_line(sft, tmp_path):
-    code, err, out = sft(of=tmp_path)
-    assert (code, out.exists()) == (2, False)
-    assert "is not a release" in err
-
-
 def test_an_image_whose_name_would_be_a_path_is_refused_and_nothing_is_written(sft, release, tmp_path):
     strange = Path(shutil.copytree(release, tmp_path / "strange"))
     named = {"images": [{"bytes": b"x", "path": "../../../escaped.png"}]}
@@ -213,11 +197,3 @@ def test_an_image_whose_name_would_be_a_path_is_refused_and_nothing_is_written(s
     assert (code, "an image is named '../../../escaped.png'" in err) == (2, True)
     assert not out.exists()
     assert not list(tmp_path.parent.rglob("escaped.png"))
-
-
-def test_a_release_without_its_shards_is_one_clear_line(sft, release, tmp_path):
-    bare = tmp_path / "bare"
-    bare.mkdir()
-    shutil.copy(release / "manifest.json", bare)
-    code, err, _ = sft(of=bare)
-    assert (code, "chat cannot be read; `curate verify` says" in err, err.count("\n")) == (2, True, 1)

@@ -132,12 +132,6 @@ def test_a_second_run_calls_nobody_and_leaves_the_same_bytes(settings):
     assert {table: store.parts(table) for table in TABLES} == before
 
 
-def test_another_store_gets_the_same_benchmark(settings, tmp_path, monkeypatch):
-    monkeypatch.setenv(FAULTS, "0.3")
-    again = make(settings_for(tmp_path / "again"))
-    assert again.read("generated_items").equals(Store(settings.store).read("generated_items"))
-
-
 def test_a_failed_call_is_made_again_and_nothing_else(tmp_path):
     settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])
     embedded = Providers()

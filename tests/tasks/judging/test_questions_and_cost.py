@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from flows.commands.estimate import _dollars
 from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.run import Prices
@@ -88,11 +87,6 @@ def test_an_estimate_counts_missing_answers_and_verdicts_with_images_and_limits(
     assert estimate_evaluation(store, chosen.model_copy(update={"models": None}), Prices(), len)[0].usd is None
     own = evaluating(store, models=models_file(tmp_path, "http://gpu1", "n")).evaluate
     assert [row.mode for row in estimate_evaluation(store, own, prices, len)] == ["one by one"]
-
-
-@pytest.mark.parametrize(("usd", "told"), [(0, "$0"), (0.00002, "less than $0.0001"), (0.0123, "$0.0123")])
-def test_a_small_cost_is_not_told_as_nothing(usd, told):
-    assert _dollars(usd) == told
 
 
 def test_700_battles_of_800_tokens_in_and_250_out_cost_50_to_70_dollars_at_the_prices_of_2023(tmp_path):

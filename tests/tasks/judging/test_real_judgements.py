@@ -60,20 +60,6 @@ def test_failed_judgements_are_found_that_are_stored_as_ties(judgements):
     }
 
 
-def test_a_board_of_labels_with_blanks_is_the_board_of_those_without(curate, tmp_path):
-    spaced = {"[[A>>B]]": "[[A >> B]]", "[[B>>A]]": "[[B >> A]]", "[[A>B]]": "[[A > B]]", "[[B>A]]": "[[B > A]]"}
-    spaced["[[A=B]]"] = "[[A = B]]"
-    for file in sorted((FOLDER / "judgements").glob("*.jsonl")):
-        text = file.read_text(encoding="utf-8")
-        for plain, blanks in spaced.items():
-            text = text.replace(plain, blanks)
-        (tmp_path / file.name).write_text(text, encoding="utf-8")
-    asked = ("--baseline", BASELINE, "--json", "--bootstraps", 20)
-    code, board, notes = curate("judge", "board", FOLDER / "judgements", *asked)
-    assert (code, len(board.splitlines())) == (0, 11)
-    assert curate("judge", "board", tmp_path, *asked) == (code, board, notes)
-
-
 def test_the_published_prompts_are_built_again_to_the_letter():
     answers = {(row["question_id"], row["model"]): row for row in lines("answers")}
     wildvision, built = protocol("wildvision"), 0

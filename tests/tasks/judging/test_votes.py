@@ -51,7 +51,3 @@ def test_a_larger_sample_adds_to_a_smaller_and_secrets_and_models_are_not_shown(
         text = last_text(request).lower()
         assert not any(f"{secret} prompt" in text for secret in SECRETS)
         assert not any(model in text.split() for pair in MODELS for model in pair)
-
-
-def test_the_stand_in_has_no_verdict_without_text_in_the_images(store):
-    assert vote(store, judge="embedded").counts == {"no_verdict": BATTLES}

@@ -147,13 +147,6 @@ def test_a_bad_table_is_one_clear_line(curate, tmp_path, content, words):
     assert (code, out, err.count("\n")) == (2, "", 1) and words in err, err
 
 
-def test_a_covariate_that_is_no_number_is_one_clear_line(curate, table):
-    bad = pl.read_csv(table).with_columns(tokens_a=pl.lit("many"))
-    bad.write_csv(table)
-    code, _, err = curate(table, "--table", "style_coefficients")
-    assert code == 2 and "tokens_a is missing, negative or not a number in 400 of 400 battles" in err
-
-
 def test_tables_without_voters_or_covariates_say_what_is_lacking(curate, tmp_path):
     drawn(40, 3).write_csv(tmp_path / "v.csv")
     assert "column judge" in curate(tmp_path / "v.csv", "--table", "outlier_judges")[2]

@@ -96,12 +96,6 @@ def test_style_control_needs_every_covariate_of_both_answers(store, signal):
     assert set(store.read("style_coefficients").filter(slice="overall")["battles"]) == {4}
 
 
-def test_a_battle_with_an_unmeasured_answer_is_left_out_of_style_control_only(store):
-    rated(store)
-    assert set(store.read("style_coefficients").filter(slice="overall")["battles"]) == {5}
-    assert store.read("rank_changes").filter(slice="overall").height == 2
-
-
 def test_a_store_without_battles_has_empty_boards(tmp_path):
     empty = store_with(tmp_path)
     report = rated(empty)

@@ -73,18 +73,6 @@ def test_a_block_holds_what_its_rows_need_and_no_more(store):
         assert set(block.read("signals/language")["content_id"]) == set(conversations["prompt_id"])
 
 
-def test_blocks_follow_each_other_and_hold_about_as_many_rows_as_asked(store):
-    sizes, last = [], None
-    for block in Blocks(store, "conversations", 4):
-        times = block.read("conversations")["tstamp"]
-        assert last is None or times.min() > last
-        sizes.append(len(times))
-        last = times.max()
-    assert sum(sizes) == store.read("conversations").height
-    ties = store.read("conversations")["tstamp"].value_counts()["count"].max()
-    assert max(sizes) < 4 + ties
-
-
 def test_blocks_of_long_conversations_hold_fewer_and_give_the_same_rows(store, whole, monkeypatch):
     """A block's memory is bounded however long conversations are."""
     before = Blocks(store, "conversations", 8).number

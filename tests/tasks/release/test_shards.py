@@ -99,13 +99,6 @@ def test_no_rows_are_one_file_with_all_columns(rows, images, tmp_path, config):
     assert pq.read_metadata(path).num_rows == 0
 
 
-def test_images_are_written_once_each_row_and_as_they_are_stored(store, rows, images, tmp_path):
-    (path,) = shards.write_shards("chat", [rows["chat"]], images, tmp_path)
-    stored = dict(store.read("images", ["image_id", "bytes"]).iter_rows())
-    for ids, written in zip(rows["chat"]["image_ids"], pl.read_parquet(path)["images"], strict=True):
-        assert [image["bytes"] for image in written] == [stored[i] for i in ids]
-
-
 def test_rows_show_no_image_one_or_several_in_any_order(store, images, rows, tmp_path):
     stored = dict(store.read("images", ["image_id", "bytes"]).iter_rows())
     one, two = list(stored)[:2]

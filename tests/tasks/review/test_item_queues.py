@@ -51,24 +51,6 @@ def test_what_reviewers_mark_of_a_written_item_is_counted_as_on_a_sheet(written)
     assert (every["items"], every["correct"], every["caption"], every["harmful"]) == (1, 0, 1, 0)
 
 
-def test_a_choice_between_two_answers_becomes_a_battle_without_the_raters_name(written, tmp_path, curate):
-    pages = reviewing(written, "Ada", queues_of(["preferences"], Draws(store=written.root, bench="b", tuples=4)))
-    for _ in range(2):
-        path, fields, html = pages.page("preferences")
-        strict(html)
-        assert "<h3>Left</h3>" in html and "<h3>Right</h3>" in html and "<script>alert" not in html
-        pages.client.post(path, data=fields | {"verdict": "left"})
-    _, fields, _ = pages.page("preferences")
-    assert pages.client.post(path, data=fields | {"verdict": "tie"}).status_code == 409
-    pages.session.take_in()
-    battles = tmp_path / "battles.csv"
-    options = ("review", "results", "preferences", "--store", written.root, "--bench", "b")
-    code, _, err = curate(*options, "--battles", battles)
-    assert code == 0 and "2 choices; pairs by number of choices: 2 with 1" in err, err
-    lines = battles.read_text().splitlines()
-    assert len(lines) == 3 and all("model_a" in line for line in lines) and "Ada" not in "".join(lines)
-
-
 def test_what_most_reviewers_find_unfit_leaves_a_generated_bench(tmp_path):
     store = decided(settings_for(tmp_path, general=1, fine=1, per_aspect=1))
     items = kept_items(store, NAME).items

@@ -109,22 +109,6 @@ def test_llmfaos_raters_agree_as_published():
 
 
 @real
-def test_the_longer_answer_wins_two_fifths_of_llmfaos_decisive_votes():
-    folder = DATA / "votes-llmfao"
-    rows = [json.loads(line) for line in (folder / "answers.jsonl").read_text(encoding="utf-8").splitlines()]
-    length = {(row["prompt"], row["model"]): len(str(row["result"])) for row in rows}
-    battles = pl.read_csv(folder / "human-votes.csv").unique("id")
-    sides = battles.select("id", "prompt", "model_x", "model_y").iter_rows()
-    gaps = {id: length[prompt, x] - length[prompt, y] for id, prompt, x, y in sides}
-    longer = labels("longer", [(str(id), "left" if gap > 0 else "right" if gap else "tie") for id, gap in gaps.items()])
-    found = agreement(read_labels(folder / "human-votes.csv", "people"), longer, rounds=20, seed=0)
-    two = found.forms[-1]
-    ties = 5460 - two.pairs
-    assert ties < 30
-    assert round((two.accuracy * two.pairs + ties / 2) / 5460, 3) == 0.410
-
-
-@real
 def test_two_peoples_scores_of_pictures_are_compared_as_numbers():
     rows = json.loads((DATA / "alignment-human" / "human_annotations_with_scores.json").read_text(encoding="utf-8"))
     a, b = (labels(str(n), [(item, row["human_scores"][n]) for item, row in rows.items()]) for n in (0, 1))
