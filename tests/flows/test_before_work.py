@@ -1,4 +1,4 @@
-"""Invalid parameters of a run are one line before any work, on the command line and in a deployment."""
+"""Invalid parameters of a run, or an approval that is none, are one line before any work."""
 
 from datetime import date, timedelta
 from pathlib import Path
@@ -7,8 +7,10 @@ from zoneinfo import available_timezones
 import pytest
 import yaml
 from prefect.client.schemas.schedules import CronSchedule
+from pydantic import ValidationError
 
 from flows.before_work import check_before_work, check_places
+from flows.publish import form
 from schemas.errors import BadInput, CurateError
 from schemas.settings import Settings
 from tests.tasks.ingest.logs import chat, write
@@ -81,3 +83,35 @@ def test_schedules_are_in_a_time_zone_that_exists_and_prefect_refuses_one_that_d
     assert zones and set(zones) <= available_timezones()
     with pytest.raises(ValueError, match="Mars/Olympus"):
         CronSchedule(cron="30 2 * * *", timezone="Mars/Olympus")
+
+
+DIGITS = "0123456789ab"
+
+
+def _answer(approve=True, approved_by="A. Person", manifest=DIGITS):
+    return form("what goes").model_validate({"approve": approve, "approved_by": approved_by, "manifest": manifest})
+
+
+def test_the_form_says_yes_only_when_somebody_does():
+    assert not form("what goes").model_validate({"approved_by": "A. Person"}).approve
+    assert _answer().approve
+
+
+def test_digits_that_were_copied_with_the_space_around_them_are_taken():
+    assert _answer(manifest=f" {DIGITS}\n").manifest.strip() == DIGITS
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"approve": "perhaps"},
+        {"approved_by": ""},
+        {"approved_by": "   "},
+        {"manifest": DIGITS[:-1]},
+        {"manifest": "yes"},
+        {"manifest": f"{DIGITS}{DIGITS}"},
+    ],
+)
+def test_an_answer_that_is_none_is_refused_at_once(wrong):
+    with pytest.raises(ValidationError):
+        _answer(**wrong)

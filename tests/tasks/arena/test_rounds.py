@@ -177,29 +177,6 @@ def test_answers_reach_the_page_at_most_four_times_a_second(build):
     assert asyncio.run(battle()) <= 3
 
 
-def test_named_modes_direct_feedback_and_sharing_are_logged(build):
-    built = build()
-
-    async def all_modes():
-        side_by_side = await built.say(mode=Mode.SIDE_BY_SIDE, chosen=("good-model", "second-model"))
-        await built.finished(side_by_side)
-        assert await built.arena.vote(side_by_side, RecordType.TIE_VOTE, "", VISIT)
-        assert await built.arena.share(side_by_side, VISIT) and not await built.arena.share(side_by_side, VISIT)
-        direct = await built.say(mode=Mode.DIRECT, chosen=("good-model",))
-        await built.finished(direct)
-        with pytest.raises(Refused):
-            await built.arena.vote(direct, LEFT, "", VISIT)
-        for kind in (RecordType.UPVOTE, RecordType.FLAG):
-            await built.arena.vote(direct, kind, "", VISIT)
-        with pytest.raises(Refused, match="choose models"):
-            await built.say(mode=Mode.DIRECT, chosen=("gpt-9",))
-
-    asyncio.run(all_modes())
-    seen = built.seen()
-    assert [record["type"] for record, _ in seen] == ["chat", "chat", "tievote", "share", "chat", "upvote"]
-    assert seen[2][1][0].anonymous is False and seen[2][0]["models"] == ["good-model", "second-model"]
-
-
 def test_all_nine_types_of_records_are_logged_and_read(build):
     built = build()
 
@@ -217,9 +194,16 @@ def test_all_nine_types_of_records_are_logged_and_read(build):
         assert not await built.arena.share(last, VISIT)
         votes = (LEFT, RecordType.RIGHT_VOTE, RecordType.TIE_VOTE, RecordType.BOTH_BAD_VOTE)
         assert await built.arena.share(await rounds(Mode.BATTLE, (), votes), VISIT)
+        for refused in (built.arena.vote(last, LEFT, "", VISIT), built.say(mode=Mode.DIRECT, chosen=("gpt-9",))):
+            with pytest.raises(Refused):
+                await refused
+        await rounds(Mode.SIDE_BY_SIDE, ("good-model", "second-model"), [RecordType.TIE_VOTE])
 
     asyncio.run(all_types())
-    assert {record["type"] for record, _ in built.seen()} == set(RecordType), "and ingest reads every line"
+    seen = built.seen()
+    assert {record["type"] for record, _ in seen} == set(RecordType), "and ingest reads every line"
+    record, (left, _) = seen[-1]
+    assert left.anonymous is False and record["models"] == ["good-model", "second-model"]
 
 
 def test_a_message_has_so_many_images_and_none_where_no_model_reads_them(build, admission):

@@ -17,7 +17,6 @@ from tasks.demo.planted import EXPECTATIONS
 from tasks.demo.planted_evidence import read_facts
 from tasks.demo.problems import PLANTERS
 from tasks.demo.problems.lines import SPOILERS
-from tasks.demo.words import load
 from tasks.ingest.image_files import preset_files
 from tasks.ingest.log_files import lines, log_files
 from tasks.ingest.log_line import Place
@@ -27,7 +26,6 @@ from tasks.storage.keyed_ids import Pseudonyms
 DOCUMENTATION = [
     ipaddress.ip_network(block) for block in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32")
 ]
-FILE_NAMES = re.compile(r"(vision-(tmp|csam)-)?2024-0[4-8]-\d\d-conv\.json")
 
 
 def tree(folder: Path) -> dict[str, str]:
@@ -75,14 +73,6 @@ def test_ordinary_traffic_is_exactly_what_was_asked_for(clean_arena):
     assert [fact["kind"] for fact in facts_of(clean_arena)] == ["model_strengths"]
 
 
-def test_log_files_are_named_as_the_servers_of_each_era_did(arena):
-    names = {path.name for path in (arena / "logs").iterdir() if path.is_file()}
-    assert SERVER_LOG in names
-    assert all(FILE_NAMES.fullmatch(name) for name in names - {SERVER_LOG})
-    assert {name[:10] for name in names if name.startswith("vision")} == {"vision-tmp", "vision-csa"}
-    assert SERVER_LOG not in {file.path.name for file in log_files(arena / "logs")}
-
-
 def test_early_lines_name_images_beside_the_messages_and_votes_name_none(clean_arena):
     early = [record for _, record in records(clean_arena, "2024-04-*")]
     assert {type(text) for record in early for state in states(record) for _, text in state["messages"]} == {str}
@@ -116,19 +106,6 @@ def test_addresses_come_from_documentation_ranges(arena):
     assert len(addresses) > 10
     for address in addresses:
         assert any(ipaddress.ip_address(address) in block for block in DOCUMENTATION), address
-
-
-def test_some_voters_say_why_and_a_few_of_them_too_much(tmp_path):
-    folder = tmp_path / "voted"
-    generate_arena(folder, conversations=1, battles=300, images_max=6, problems=False)
-    written = load("vote_reasons")
-    said = Counter[str]()
-    for path in sorted((folder / "logs").glob("*.json")):
-        for record in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
-            if reason := record.get("reason"):
-                assert reason in [*written["reasons"][record["type"]], *written["private"]]
-                said["private" if reason in written["private"] else "harmless"] += 1
-    assert said["harmless"] > 10 and said["private"] > 0
 
 
 def test_stronger_models_win_more_often(tmp_path):

@@ -80,12 +80,6 @@ def talk(*turns):
     return {"conversation_id": "c", "model": "m", "language": "English", "topic": None, "conversation": said}
 
 
-def test_a_users_own_mark_is_no_mark():
-    made = llava_example(talk(("what is <image>?", (0, 0)), ("<image> or <video> is a tag",)), ["images/a.png"])
-    written = [turn["value"] for turn in made["conversations"]]
-    assert written == ["<image>\nwhat is < image >?", "< image > or < video > is a tag"]
-
-
 @pytest.mark.parametrize(
     ("text", "places", "written"),
     [

@@ -14,7 +14,6 @@ from tasks.judging.questions import bench_of_release, bench_of_store
 from tasks.runtime.prices import load_prices
 from tasks.storage.tables import Store
 from tests.asked_bench import PUBLIC, benched, evaluating, models_file
-from tests.small_store import make_release, small_store
 from tests.tampered_release import BENCH, rewrite
 
 PRICES = """
@@ -31,10 +30,9 @@ units: {}
 """
 
 
-@pytest.fixture(scope="module")
-def released(tmp_path_factory):
-    store = small_store(tmp_path_factory.mktemp("small"))
-    return store, store.at(make_release(store).result)
+@pytest.fixture
+def released(released_store):
+    return released_store, released_store.at("releases/first")
 
 
 def test_a_release_asks_the_same_questions_as_its_store(released, tmp_path_factory):

@@ -6,17 +6,14 @@ the tests are skipped where there is none.
 
 import csv
 import json
-import os
-from pathlib import Path
 
 import pytest
 
 from tasks.judging.files.judgement_files import parsed, read_judgements
 from tasks.judging.protocols import AnswerPair, protocol
-from tests.places import SHARED_DATA
+from tests.places import DATA
 
-BESIDE = SHARED_DATA
-FOLDER = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "judge-wildvision"
+FOLDER = DATA / "judge-wildvision"
 BASELINE = "claude-3-sonnet-20240229"
 
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="no judge-wildvision beside the repository")

@@ -42,13 +42,6 @@ def test_an_answer_that_was_lost_after_the_work_was_done_does_it_once(hub, publi
     assert hub.repos[REPO].tags == {"1.0.0": commits[REPO]}
 
 
-def test_a_connection_that_breaks_in_the_middle_of_the_commit_is_taken_up_again(hub, publish, waited, release):
-    hub.drop(*COMMIT, times=2)
-    publish()
-    assert waited == [1.0, 2.0]
-    assert contents(release).items() <= hub.files(REPO, "1.0.0").items()
-
-
 def test_a_hub_that_stays_unwell_is_one_line_and_the_next_run_sends_only_what_is_missing(hub, publish, waited):
     hub.fail(*COMMIT, 503, times=6)
     with pytest.raises(HubError, match="the Hub answered 503 6 times; nothing was lost; run the same command again"):
@@ -85,13 +78,6 @@ def test_an_upload_that_breaks_off_is_taken_up_again(hub, publish, release, how)
     getattr(hub, how)("PUT", "/lfs/", *([503] if how == "fail" else []))
     publish()
     assert contents(release).items() <= hub.files(REPO, "1.0.0").items()
-
-
-def test_an_upload_that_is_refused_is_one_line(hub, publish):
-    hub.fail("PUT", "/lfs/", 403, times=9)
-    with pytest.raises(HubError, match=r"committing to org/arena: the Hub answered 403"):
-        publish()
-    assert hub.repos[REPO].tags == {}
 
 
 @pytest.mark.parametrize(

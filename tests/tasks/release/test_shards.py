@@ -1,7 +1,6 @@
 """Rows become shards of bounded size, in order, with the same bytes each time, that `datasets` reads."""
 
 import json
-import math
 from itertools import pairwise
 
 import polars as pl
@@ -66,18 +65,6 @@ def test_shards_hold_all_rows_in_order_and_keep_their_size(rows, images, sizes, 
     weights = [sum(weight[each] for each in shard) for shard in held]
     assert all(total <= limit or len(shard) == 1 for shard, total in zip(held, weights, strict=True))
     assert all(total + weight[after[0]] > limit for total, (_, after) in zip(weights, pairwise(held), strict=False))
-
-
-def test_row_groups_keep_their_size_too(rows, images, sizes, tmp_path, monkeypatch):
-    weights = _row_bytes(rows["chat"], sizes)
-    monkeypatch.setattr(shards, "ROW_GROUP_BYTES", 3 * max(weights))
-    (path,) = shards.write_shards("chat", [rows["chat"]], images, tmp_path)
-    file = pq.ParquetFile(path)
-    groups = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
-    assert sum(groups) == len(weights)
-    assert min(groups[:-1]) >= 3
-    assert sum(weights[: groups[0]]) <= 3 * max(weights) < sum(weights[: groups[0] + 1])
-    assert max(groups) <= 3 * math.ceil(max(weights) / min(weights))
 
 
 @pytest.mark.parametrize("config, columns", [("battle", ["conversation_a", "conversation_b"]), ("bench", ["turns"])])

@@ -6,10 +6,7 @@ import polars as pl
 import pytest
 
 from schemas.written import Fault, ItemCheck
-from tasks.images.decode import FILE_BYTES_MAX
-from tasks.ingest.formats.bench_items import PROBLEMS
 from tasks.storage.tables import frame_of
-from tasks.written_bench.collect import _FILE_BYTES_MAX
 from tasks.written_bench.families import load_families
 from tasks.written_bench.findings import item_agreement, majorities, yields
 from tasks.written_bench.item_files import read_items
@@ -86,8 +83,3 @@ def test_published_sheets_are_read_whole():
     assert all(len(item.captions) == len(item.images) and all(item.captions) for i in rows.values() for item in i)
     with (BESIDE / "flag-counts.csv").open() as stream:
         assert sum(int(row["instances"]) for row in csv.DictReader(stream)) == sum(count for *_, count in FLAGS)
-
-
-def test_limits_and_problems_are_those_of_ingest():
-    assert _FILE_BYTES_MAX == FILE_BYTES_MAX
-    assert len(set(PROBLEMS)) == 7
