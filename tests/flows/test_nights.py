@@ -11,6 +11,7 @@ import pytest
 from schemas.reject import REQUESTS
 from schemas.settings import Settings
 from tests.builders import USER_KEY
+from tests.places import contents
 from tests.tasks.ingest.logs import chat, conv_id, write
 from tests.tasks.takedown.conftest import files_with
 
@@ -38,16 +39,12 @@ def _versions(store: Path) -> list[str]:
     return sorted(folder.name for folder in (store / "releases").iterdir())
 
 
-def _files(release: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(release)): path.read_bytes() for path in sorted(release.rglob("*")) if path.is_file()}
-
-
 def test_every_night_makes_a_release_and_the_last_is_that_of_the_backfill(stores):
     by_night, at_once = stores
     assert len(_versions(by_night)) == len(NIGHTS)
     (version,) = _versions(at_once)
     assert version == _versions(by_night)[-1]
-    nightly, backfilled = (_files(store / "releases" / version) for store in stores)
+    nightly, backfilled = (contents(store / "releases" / version) for store in stores)
     assert nightly.keys() == backfilled.keys()
     assert [name for name in nightly if nightly[name] != backfilled[name]] == []
 

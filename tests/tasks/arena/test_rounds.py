@@ -9,7 +9,7 @@ from schemas.conversation import RecordType
 from schemas.settings import Settings
 from tasks.arena.conversations import Mode
 from tasks.arena.entrance import KnownImage, Refused
-from tasks.arena.look import chat_messages, label, status
+from tasks.arena.look import status
 from tasks.arena.rounds import FULL, Visit
 from tasks.storage.keyed_ids import Pseudonyms
 from tasks.takedown.steps import apply_requests
@@ -63,27 +63,6 @@ def test_what_a_visitor_writes_flags_nothing_of_other_visitors(build, admission,
     store = ingested(built.folder, tmp_path / "store")
     assert store.read("conversations").height == 4 and store.read("battles").height == 2
     assert not store.parts("rejects") or store.read("rejects").is_empty()
-
-
-def test_a_state_is_voted_on_once_however_often_and_names_come_after(build):
-    built = build()
-
-    async def battle():
-        conversation = await built.say()
-        await built.finished(conversation)
-        names = [side.model.name for side in conversation.sides]
-        before = repr([chat_messages(conversation, side) for side in conversation.sides]) + status(conversation)
-        before += label(conversation, Mode.BATTLE, 0)
-        votes = await asyncio.gather(*(built.arena.vote(conversation, LEFT, "", VISIT) for _ in range(5)))
-        again = await built.arena.vote(conversation, RecordType.TIE_VOTE, "", VISIT)
-        with pytest.raises(Refused):
-            await built.say("More?", conversation=conversation)
-        return names, before, votes, again, status(conversation)
-
-    names, before, votes, again, after = asyncio.run(battle())
-    assert sorted(votes) == [False] * 4 + [True] and not again
-    assert not any(name in before for name in names) and all(name in after for name in names)
-    assert [record["type"] for record, _ in built.seen()].count("leftvote") == 1
 
 
 def test_while_a_vote_is_written_nothing_else_is_taken_and_a_cancelled_request_changes_nothing(build, monkeypatch):

@@ -14,9 +14,10 @@ from datasets import Image, List, load_dataset
 
 from schemas.publication import SftStyle
 from tasks.export.sft import as_trainers_read, llava_example, marked, messages_example, sharegpt_example
+from tests.places import contents
 from tests.small_store import HOSTILE_PROMPT, MODELS
 from tests.tampered_release import CHAT, rewrite
-from tests.tasks.export.conftest import examples, files, limits
+from tests.tasks.export.conftest import examples, limits
 
 
 def test_every_answered_conversation_of_the_best_models_with_its_images(sft, release):
@@ -36,7 +37,7 @@ def test_every_answered_conversation_of_the_best_models_with_its_images(sft, rel
         for path in row["images"]:
             PIL.Image.open(io.BytesIO((out / path).read_bytes())).load()
     used = {path for row in rows for path in row["images"]}
-    assert set(files(out)) == {"README.md", "train.jsonl", *used}
+    assert set(contents(out)) == {"README.md", "train.jsonl", *used}
 
 
 def test_a_model_counts_once_though_the_board_rates_it_with_and_without_ties(sft, release, tmp_path):
@@ -173,7 +174,7 @@ def test_caps_hold_and_nothing_else_is_left_out(sft):
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_another_draw(sft):
-    first, again, other = (files(sft(*limits(conversations=5), "--seed", seed)[2]) for seed in (1, 1, 2))
+    first, again, other = (contents(sft(*limits(conversations=5), "--seed", seed)[2]) for seed in (1, 1, 2))
     assert first == again
     assert first["train.jsonl"] != other["train.jsonl"]
 

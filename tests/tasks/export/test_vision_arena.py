@@ -16,6 +16,7 @@ from tasks.export.compat import FEATURES, export_beside, export_vision_arena, ju
 from tasks.storage.keyed_ids import KEY_VARIABLE
 from tasks.storage.tables import Store
 from tasks.takedown.releases import withdraw_releases
+from tests.places import contents
 from tests.small_store import HOSTILE_MODEL, USER, manifest_of
 from tests.tampered_release import BATTLE, CHAT, change_row, rewrite
 from tests.tasks.ingest.logs import ingested
@@ -146,7 +147,6 @@ def test_a_release_is_written_beside_itself_with_the_published_columns(release, 
     store = Store(str(release.parent.parent))
     assert export_beside(store, "releases/1.0.0", Compat.VISIONARENA) == "exports/1.0.0-visionarena"
     beside = release.parent.parent / "exports/1.0.0-visionarena"
-    files = {path.relative_to(exported): path.read_bytes() for path in exported.rglob("*") if path.is_file()}
-    assert {path.relative_to(beside): path.read_bytes() for path in beside.rglob("*") if path.is_file()} == files
+    assert contents(beside) == contents(exported)
     withdraw_releases(store, ["1.0.0"])
     assert not beside.exists()

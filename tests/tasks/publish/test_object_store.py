@@ -14,8 +14,8 @@ from flows.commands.view import opened
 from tasks.publish.push import Push
 from tests.cut_off import cut_off_at
 from tests.looked_store import client
+from tests.places import contents
 from tests.tasks.publish.conftest import REPO, STORE, upload
-from tests.tasks.publish.test_publish import contents
 
 FIRST, SECOND = f"{STORE}/releases/1.0.0", f"{STORE}/releases/1.1.0"
 

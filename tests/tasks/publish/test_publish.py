@@ -11,12 +11,9 @@ import yaml
 
 from schemas.errors import BadInput, ReleaseConflict
 from tests.hub_repo import Repo
+from tests.places import contents
 from tests.small_store import manifest_of
 from tests.tasks.publish.conftest import REPO, reader
-
-
-def contents(folder):
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def test_one_commit_holds_every_file_and_the_tag_points_at_it(hub, publish, release):

@@ -15,9 +15,9 @@ from tasks.publish.plan import plan_upload
 from tasks.publish.records import forget, of_version, record_publication
 from tests.builders import NOON
 from tests.hub_server import TOKEN, LoopbackHub
+from tests.places import contents
 from tests.small_store import manifest_of
 from tests.tasks.publish.conftest import REPO, reader_environment
-from tests.tasks.publish.test_publish import contents
 
 COMMIT = ("POST", f"/api/datasets/{REPO}/commit/")
 TAG = ("POST", f"/api/datasets/{REPO}/tag/")

@@ -9,8 +9,8 @@ from tasks.publish.hub import hub_api
 from tasks.publish.yank import yank_version
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON
+from tests.places import contents
 from tests.tasks.publish.conftest import REPO
-from tests.tasks.publish.test_publish import contents
 
 
 def yank(revision="1.0.0"):
