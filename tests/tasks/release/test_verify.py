@@ -272,13 +272,6 @@ def test_a_manifest_that_is_broken_or_overwhelms_is_one_clear_error(own_release,
         problems_of(own_release)
 
 
-@pytest.mark.parametrize("changes", [{"funnel": {}}, {"counts": {"chat": 1}}, {"policy": {}}])
-def test_a_manifest_without_its_parts_is_one_clear_error(own_release, changes):
-    write_manifest(own_release, **changes)
-    with pytest.raises(BadInput, match="is not a manifest this version understands"):
-        problems_of(own_release)
-
-
 def test_a_name_that_is_twice_in_the_manifest_is_an_error(own_release):
     text = json.dumps(manifest_of(own_release))
     (own_release / "manifest.json").write_text('{"software": "/home/alice", ' + text[1:])

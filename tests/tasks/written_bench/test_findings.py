@@ -59,15 +59,6 @@ def test_agreement_of_raters_is_krippendorffs_alpha():
     assert found.alpha == pytest.approx(0.095, abs=5e-4)
 
 
-def test_there_are_seventy_families_with_an_example_each():
-    families = load_families().families
-    counts = [sum(each.origin == "new" for each in families), sum(each.images == "one" for each in families)]
-    assert (len(families), *counts) == (70, 45, 60)
-    assert all(each.instruction and each.response and len(each.shows) >= 1 for each in families)
-    assert all((len(each.shows) > 1) == (each.images == "several") for each in families)
-    assert load_families().named("Who to call?") == load_families().named("who_to_call")
-
-
 @pytest.mark.skipif(not BESIDE.is_dir(), reason="the published sheets are not here")
 def test_published_sheets_are_read_whole():
     rows = {name: read_items(BESIDE / name, load_families()) for name in ("single-images-even.csv", "multi-images.csv")}
