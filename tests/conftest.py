@@ -95,3 +95,16 @@ def curate(monkeypatch, capsys):
         return int(stopped.value.code or 0), out, err
 
     return run
+
+
+@pytest.fixture
+def refused(curate):
+    """Run a command that ends with status 2 and one line: that line."""
+
+    def run(*arguments: object) -> str:
+        status, out, err = curate(*arguments)
+        assert (status, out, err.count("\n")) == (2, "", 1), err
+        assert err.startswith("curate: "), err
+        return err
+
+    return run

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import boto3
+import pytest
+import s3fs
 
 
 @contextmanager
@@ -38,6 +40,17 @@ def s3_process(bucket: str) -> Iterator[tuple[dict[str, str], subprocess.Popen[b
         s3_client(own).create_bucket(Bucket=bucket)
         yield own, server
         server.terminate()
+
+
+@contextmanager
+def s3_here(bucket: str, **more: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The same; until the block ends it is the server of this process, with more variables. Yields its process."""
+    with s3_process(bucket) as (own, server), pytest.MonkeyPatch.context() as patch:
+        for name, value in (own | {"no_proxy": "127.0.0.1"} | more).items():
+            patch.setenv(name, value)
+        s3fs.S3FileSystem.clear_instance_cache()  # of the servers of other tests
+        yield server
+        s3fs.S3FileSystem.clear_instance_cache()
 
 
 def s3_client(environment: Mapping[str, str]) -> Any:

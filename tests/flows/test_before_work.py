@@ -1,4 +1,4 @@
-"""Invalid parameters of a run are one line before any work, on the command line and in a deployment."""
+"""Invalid parameters of a run, or an approval that is none, are one line before any work."""
 
 from datetime import date, timedelta
 from pathlib import Path
@@ -7,11 +7,12 @@ from zoneinfo import available_timezones
 import pytest
 import yaml
 from prefect.client.schemas.schedules import CronSchedule
+from pydantic import ValidationError
 
 from flows.before_work import check_before_work, check_places
+from flows.publish import form
 from schemas.errors import BadInput, CurateError
 from schemas.settings import Settings
-from tests.small_store import small_store
 from tests.tasks.ingest.logs import chat, write
 
 DEPLOYED = yaml.safe_load((Path(__file__).parents[2] / "prefect.yaml").read_text())["deployments"]
@@ -49,13 +50,6 @@ def test_what_cannot_be_done_is_said_before_the_store_exists(prefect_server, log
     assert not (logs.parent / "store").exists()
 
 
-def test_a_command_checks_its_settings_once(prefect_server, curate, tmp_path, monkeypatch):
-    store, seen = small_store(tmp_path), []
-    monkeypatch.setattr("flows.before_work.check_before_work", seen.append)
-    assert curate("rate", "--store", store.root)[0] == 0
-    assert [settings.store for settings in seen] == [store.root]
-
-
 def test_a_log_file_of_a_day_that_has_not_come_means_that_a_clock_is_wrong(logs):
     early = TODAY - timedelta(days=2)
     with pytest.raises(BadInput, match=r"log files reach 2024-09-18, but today is 2024-09-16 .* until=2024-09-17"):
@@ -89,3 +83,35 @@ def test_schedules_are_in_a_time_zone_that_exists_and_prefect_refuses_one_that_d
     assert zones and set(zones) <= available_timezones()
     with pytest.raises(ValueError, match="Mars/Olympus"):
         CronSchedule(cron="30 2 * * *", timezone="Mars/Olympus")
+
+
+DIGITS = "0123456789ab"
+
+
+def _answer(approve=True, approved_by="A. Person", manifest=DIGITS):
+    return form("what goes").model_validate({"approve": approve, "approved_by": approved_by, "manifest": manifest})
+
+
+def test_the_form_says_yes_only_when_somebody_does():
+    assert not form("what goes").model_validate({"approved_by": "A. Person"}).approve
+    assert _answer().approve
+
+
+def test_digits_that_were_copied_with_the_space_around_them_are_taken():
+    assert _answer(manifest=f" {DIGITS}\n").manifest.strip() == DIGITS
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"approve": "perhaps"},
+        {"approved_by": ""},
+        {"approved_by": "   "},
+        {"manifest": DIGITS[:-1]},
+        {"manifest": "yes"},
+        {"manifest": f"{DIGITS}{DIGITS}"},
+    ],
+)
+def test_an_answer_that_is_none_is_refused_at_once(wrong):
+    with pytest.raises(ValidationError):
+        _answer(**wrong)

@@ -14,6 +14,7 @@ from tasks.release.build import MANIFEST
 from tasks.storage.keyed_ids import KEY_VARIABLE
 from tasks.storage.tables import Store
 from tests.http_server import HttpServer, Reply
+from tests.places import contents
 from tests.tasks.ingest.logs import DAY, chat, ingested, write
 
 
@@ -88,10 +89,6 @@ def test_a_listed_image_that_is_taken_in_ends_the_run(planted, monkeypatch):
         run(planted, "public_release")
 
 
-def everything(store: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(store)): path.read_bytes() for path in store.rglob("*") if path.is_file()}
-
-
 @pytest.mark.parametrize("probed", [False, True], ids=["no probes yet", "probes of another key"])
 def test_a_run_with_a_wrong_user_key_changes_nothing_and_the_right_key_works_afterwards(
     curated, tmp_path, curate, monkeypatch, capsys, probed
@@ -102,15 +99,15 @@ def test_a_run_with_a_wrong_user_key_changes_nothing_and_the_right_key_works_aft
     ingested(logs, store)
     if probed:
         shutil.copytree(Path(curated.settings.store) / STORE, store / STORE)
-    before, _ = everything(store), capsys.readouterr()
+    before, _ = contents(store), capsys.readouterr()
     for command in (["run", "--logs", logs], ["ingest", "--logs", logs], ["decide"]):
         monkeypatch.setenv(KEY_VARIABLE, "the key of another store")
         code, out, err = curate(*command, "--store", store)
-        assert (code, out, err.count("\n"), everything(store) == before) == (2, "", 1, True), err
+        assert (code, out, err.count("\n"), contents(store) == before) == (2, "", 1, True), err
         assert err.startswith("curate: the user key differs from the one this store was started with; set ")
     monkeypatch.delenv(KEY_VARIABLE)
     code, out, err = curate("run", "--logs", logs, "--store", store)
-    assert (code, out, err.count("\n"), everything(store) == before) == (2, "", 1, True), err
+    assert (code, out, err.count("\n"), contents(store) == before) == (2, "", 1, True), err
     monkeypatch.setenv(KEY_VARIABLE, "the key of this store")
     own = curated.settings.model_copy(update={"store": str(store), "logs": str(logs)})
     assert run(own, "public_release").counts["caught"] == len(probes())

@@ -142,10 +142,3 @@ def test_no_row_is_there_twice_and_no_recorded_fact_was_measured_or_paid_again(c
     assert len(facts) == len(dict(facts)) == len(_facts(chaos.undisturbed)), f"seed {SEED}"
     assert {key: at for key, at in facts if chaos.recorded[key] != at} == {}, f"seed {SEED}"
     assert chaos.paid_again == [], f"seed {SEED}"
-
-
-def test_kill_points_differ_with_the_seed_and_are_the_same_for_one():
-    changes = [Change("rename", f"tables/{number}") for number in range(50)]
-    changes += [Change("rename", f"canaries/{number}") for number in range(50)]
-    assert kill_points(changes, 1) == kill_points(changes, 1) != kill_points(changes, 2)
-    assert len(kill_points(changes, 1)) == KILLS

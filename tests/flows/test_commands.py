@@ -1,13 +1,17 @@
 """The command line: one clear line and exit 2 for bad input, stable output for scripts."""
 
 import json
-import shutil
+from importlib.metadata import version
+from pathlib import Path
 
+import polars as pl
 import pytest
 
 from tasks.providers import PROVIDERS
-
-HUMAN_VOTES = "left,right,winner\nA,B,left\nB,C,left\nC,A,tie\nA,C,left\nB,A,right\n"
+from tasks.storage.tables import Store
+from tests.small_store import HOSTILE_MODEL, make_release, small_store
+from tests.tasks.runtime.test_untrusted import CONTROL
+from tests.voted_store import MODELS, voted
 
 
 def _one_line(code: int, err: str, *words: str) -> bool:
@@ -20,17 +24,6 @@ def test_planted_facts_that_are_none_are_one_clear_line(curate, tmp_path, line):
     (tmp_path / "expected.jsonl").write_bytes(b'{"kind": "face"}\n' + line.encode(errors="surrogateescape"))
     code, _, err = curate("demo", "--check", "--out", tmp_path)
     assert _one_line(code, err, "expected.jsonl", "line 2", "kind")
-
-
-def test_rate_prints_json_rows_best_first(curate, tmp_path):
-    table = tmp_path / "votes.csv"
-    table.write_text(HUMAN_VOTES)
-    code, out, _ = curate("rate", table, "--json", "--bootstraps", "20", "--anchor", "B=1200")
-    rows = [json.loads(line) for line in out.splitlines()]
-    assert code == 0
-    assert [row["model"] for row in rows] == ["A", "B", "C"]
-    assert set(rows[0]) == {"model", "rating", "ci95_low", "ci95_high", "rank", "battles"}
-    assert rows[1]["rating"] == pytest.approx(1200)
 
 
 def test_inspect_prints_one_object_a_text(curate, tmp_path):
@@ -63,15 +56,6 @@ def test_explain_names_reason_and_signals(curate, curated):
     assert account["messages"][0]["signals"]["text_pii"]["types"] is not None
 
 
-def test_verify_tells_a_changed_release_from_a_whole_one(curate, curated, tmp_path):
-    assert curate("verify", curated.release)[0] == 0
-    shutil.copytree(curated.release, tmp_path / "copy")
-    card = tmp_path / "copy" / "README.md"
-    card.write_text(card.read_text() + "more")
-    code, out, _ = curate("verify", tmp_path / "copy")
-    assert code == 1 and "README.md: changed" in out
-
-
 def test_doctor_says_what_is_missing_and_how_to_get_it(curate, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "")  # which `doctor` overrules; restored afterwards
@@ -82,3 +66,78 @@ def test_doctor_says_what_is_missing_and_how_to_get_it(curate, monkeypatch):
     assert code == 0
     assert "ready    nsfw             embedded" in out
     assert "OPENAI_API_KEY" in out
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> Store:
+    made = small_store(tmp_path_factory.mktemp("small"))
+    make_release(made, release="1.0.0")
+    return made
+
+
+def test_version_is_that_of_the_package(curate):
+    assert curate("--version") == (0, f"curate {version('arena-curation')}\n", "")
+
+
+def test_topics_show_lists_the_largest_topic_first(curate, store):
+    code, out, _ = curate("topics", "show", "--store", store.root, "--json")
+    topics = [json.loads(line) for line in out.splitlines()]
+    assert (code, {topic["topic"] for topic in topics}) == (0, {-1, 0, 1})
+    assert sum(topic["prompts"] for topic in topics) == store.read("topics").height
+    assert [topic["prompts"] for topic in topics] == sorted((topic["prompts"] for topic in topics), reverse=True)
+    words = curate("topics", "show", "--store", store.root, "--first", "1")[1]
+    assert "picture, thing" in words and "2 more; all with --first 3" in words
+
+
+def test_slices_of_a_store_are_printed_and_nothing_is_stored(curate, store):
+    before = store.read("ratings")
+    code, out, _ = curate("rate", "--store", store.root, "--slice", "all", "--json")
+    boards = {json.loads(line)["slice"] for line in out.splitlines()}
+    assert (code, "overall" in boards, len(boards) > 1) == (0, True, True)
+    assert store.read("ratings").equals(before)
+
+
+def test_an_export_says_which_rows_it_left_out(curate, store, tmp_path):
+    release = Path(store.root) / "releases" / "1.0.0"
+    code, out, _ = curate("export", "dataset", release, "--out", tmp_path / "export")
+    counts = json.loads((release / "manifest.json").read_text())["counts"]
+    exported, _, left_out = out.partition("left out, without an image: ")
+    for name in ("chat", "battle", "bench"):
+        given = [int(part.split()[-1]) for text in (exported, left_out) for part in text.split(", ") if name in part]
+        assert sum(given) == counts[name]
+    assert code == 0
+
+
+def test_an_account_of_a_hostile_model_name_is_the_same_json_without_direction_characters(curate, tmp_path):
+    store = small_store(tmp_path)
+    rows = store.read("conversations", ["conversation_id", "model"]).filter(model=HOSTILE_MODEL)
+    said = ("explain", rows["conversation_id"][0], "--store", store.root)
+    words, out = curate(*said)[1], curate(*said, "--json")[1]
+    assert json.loads(out)["model"] == HOSTILE_MODEL
+    assert "(<script src=" in words
+    assert not CONTROL.search((words + out).replace("\n", ""))
+
+
+def test_a_hostile_file_name_is_inspected_under_its_name_and_turns_nothing_round(curate, tmp_path):
+    file = tmp_path / "\u202egpj\x1b[2J漢.jsonl"
+    file.write_text('{"text": "What is it?"}\n', encoding="utf-8")
+    code, out, _ = curate("inspect", file, "--json")
+    assert (code, json.loads(out)["item"].startswith(str(file))) == (0, True)
+    assert "漢" in out
+    words = curate("inspect", file)[1]
+    assert not CONTROL.search((out + words).replace("\n", ""))
+
+
+def test_the_stand_in_votes_and_is_held_against_people(prefect_server, curate, tmp_path):
+    store = voted(tmp_path)
+    code, out, err = curate("judge", "votes", "--store", store.root)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "has no votes of a judge; ask for some with --sample N" in err
+    code, out, err = curate("judge", "votes", "--store", store.root, "--sample", 9)
+    assert (code, out.count("\n")) == (2, 1)  # the path of the record; the images have no text
+    assert f"gave a verdict on any of {len(MODELS)} battles" in err
+    rows = store.read("judge_votes").with_columns(label=pl.lit("tie"))
+    store.replace("judge_votes", rows)
+    code, out, err = curate("judge", "votes", "--store", store.root, "--json")
+    (row,) = map(json.loads, out.splitlines())
+    assert (row["a"], row["b"], row["items"]) == ("people", "embedded stand-in", len(MODELS))

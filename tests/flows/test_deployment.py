@@ -115,13 +115,6 @@ def test_without_its_folders_nothing_is_deployed_and_one_line_says_so(environmen
     assert "prefect deploy: CURATE_STORE not set" in done.stderr and "Traceback" not in done.stderr + done.stdout
 
 
-def test_nightly_runs_once_a_night_and_never_twice_at_once(client):
-    nightly = client.read_deployment_by_name(NIGHTLY)
-    (schedule,) = nightly.schedules
-    assert schedule.schedule.cron == "30 2 * * *"
-    assert nightly.global_concurrency_limit.limit == 1
-
-
 @pytest.fixture(scope="module")
 def releasable(tmp_path_factory) -> Path:
     """A release whose manifest names production providers."""

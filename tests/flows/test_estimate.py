@@ -58,12 +58,6 @@ def test_what_is_measured_already_costs_nothing(curate, store):
     assert {row["items"] for row in _rows(curate, store)} == {1}
 
 
-def test_another_price_file_gives_another_price(curate, store, tmp_path):
-    prices = tmp_path / "mine.yaml"
-    prices.write_text("tokens: {}\n")
-    assert {row["usd"] for row in _rows(curate, store, "--prices", prices)} == {None}
-
-
 def test_a_budget_without_a_price_is_one_clear_line(curate, store, tmp_path):
     prices = tmp_path / "mine.yaml"
     prices.write_text("tokens: {}\n")

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from tests.asked_bench import PUBLIC, benched, completed, models_file
-from tests.batch_server import BatchServer, result
 from tests.http_server import HttpServer, Reply
 
 pytest.importorskip("openai", reason="production extra")
@@ -41,21 +40,6 @@ def test_models_answer_a_judge_compares_and_a_second_run_makes_no_call(curate, s
     assert (code, len(server.requests) - before) == (0, 0)
     assert "the embedded judge is a stand-in" in err
     assert store.height("verdicts") == 3 * PUBLIC
-
-
-def test_batches_are_used_from_the_command_line(curate, tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.providers.production.calls.Service.first_seconds", 0.005)
-    store, batches = benched(tmp_path, 1), BatchServer(lambda rows: b"".join(result(row, "[[A=B]]") for row in rows))
-    address = {"base_url": f"{batches.url}/openai/v1"}
-    models, judge = (models_file(tmp_path, "", *names, **address) for names in (("a", "b"), ("judge",)))
-    more = ("--store", store.root, "--batch", "--set", "batch_hours=0.1")
-    try:
-        for command in (("answer", "--models", models), ("compare", "--judge", judge, "--baseline", "a")):
-            code, _, err = curate("judge", *command, *more)
-            assert code == 0, err
-    finally:
-        batches.close()
-    assert (len(batches.requests), store.height("verdicts")) == (4, 2)
 
 
 def test_what_is_wrong_is_one_line_and_status_2(curate, tmp_path):

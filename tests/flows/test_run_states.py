@@ -4,7 +4,6 @@ import json
 import logging
 
 import pytest
-from prefect import task
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun
 
@@ -42,31 +41,6 @@ def test_a_publication_without_a_token_is_the_name_and_the_line_of_the_state(tmp
         publish(str(tmp_path), "org/without-token")
     (run,) = [each for each in _runs() if each.parameters.get("repo") == "org/without-token"]
     assert (run.state_name, run.state.message) == ("Bad input", str(refused.value))
-
-
-def test_a_key_that_an_inner_task_lacks_is_its_line_and_no_traceback(tmp_path, monkeypatch, caplog):
-    from flows import measure as measuring
-
-    line = "categories: set OPENAI_API_KEY, or choose another provider"
-
-    @task
-    def without_key(*_: object, **__: object) -> None:
-        raise MissingProvider(line)
-
-    monkeypatch.setattr(measuring, "catch_up_images", without_key)
-    loggers = [logging.getLogger(name) for name in ("prefect.flow_runs", "prefect.task_runs")]
-    for logger in loggers:
-        monkeypatch.setattr(logger, "handlers", [caplog.handler])
-        monkeypatch.setattr(logger, "level", logging.INFO)
-        logger.manager._clear_cache()
-    with pytest.raises(MissingProvider):
-        measuring.measure(Settings(store=str(tmp_path / "store")))
-    logged = [record for record in caplog.records if "OPENAI_API_KEY" in record.getMessage()]
-    assert {(record.name, record.getMessage(), record.exc_info) for record in logged} >= {
-        ("prefect.task_runs", line, None),
-        ("prefect.flow_runs", line, None),
-    }
-    assert "Traceback" not in caplog.text
 
 
 def test_a_run_that_fails_on_the_way_leaves_the_stages_that_ended(tmp_path, monkeypatch):

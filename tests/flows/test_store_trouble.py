@@ -6,14 +6,13 @@ from contextlib import contextmanager
 
 import polars as pl
 import pytest
-import s3fs
 
 from flows.running.one_writer import one_writer
 from schemas.errors import StoreUnwell
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.storage.tables import Store
-from tests.s3_server import s3_process
+from tests.s3_server import s3_here
 
 
 @contextmanager
@@ -55,34 +54,18 @@ def test_a_full_disk_is_one_line_and_loses_nothing_and_the_next_run_goes_on(tmp_
     assert store.read("rejects").height == 20_003
 
 
-def test_another_error_stays_what_it_is(tmp_path):
-    @one_writer
-    def broken(settings: Settings) -> list[StageReport]:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        broken(Settings(store=str(tmp_path)))
-
-
-@pytest.fixture
-def bucket(monkeypatch):
-    """A moto server with an empty bucket: its process."""
-    with s3_process("arena") as (own, server):
-        for name, value in own.items():
-            monkeypatch.setenv(name, value)
-        s3fs.S3FileSystem.clear_instance_cache()  # of the servers of other tests
-        yield server
-
-
-def test_a_store_that_goes_out_of_reach_is_one_line(bucket):
+def test_a_store_that_goes_out_of_reach_is_one_line():
     @one_writer
     def cut_off(settings: Settings) -> list[StageReport]:
         store = Store.open(settings.store)
         store.append("rejects", _rejects("first", 3))
-        bucket.kill()
-        bucket.wait()
+        server.kill()
+        server.wait()
         store.append("rejects", _rejects("second", 3))
         return []
 
-    with pytest.raises(StoreUnwell, match=r"^store 's3://arena/store' cannot be reached \([A-Za-z ]+\); [^\n]*$"):
+    with (
+        s3_here("arena") as server,
+        pytest.raises(StoreUnwell, match=r"^store 's3://arena/store' cannot be reached \([A-Za-z ]+\); [^\n]*$"),
+    ):
         cut_off(Settings(store="s3://arena/store"))

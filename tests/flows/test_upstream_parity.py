@@ -1,20 +1,17 @@
 """Policy `upstream` decides every line as upstream's own cleaning would, on a drawn log and on real text-only lines."""
 
-import os
 import random
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.upstream_cleaner import CURSORS, ERRORS, IDENTITY, INVALID, KEPT, NAMED, VOTES
 from benchmarks.upstream_parity import chat_outcomes, decided, parity_rows, text_only_records, vote_outcomes
-from tests.places import SHARED_DATA
+from tests.places import DATA
 from tests.tasks.ingest.logs import chat, state, vote
 
-BESIDE = SHARED_DATA
-REAL = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "arena-logs" / "logs"
+REAL = DATA / "arena-logs" / "logs"
 EXCLUDED = ["gpt-4-0613", "koala-13b"]
 PLAIN = ["What is the capital of Peru?", "Lima.", "And of Chad?", "N'Djamena.", "Write a poem", "Roses are red.", " \n"]
 MODELS = ["gpt-4", "bard", "koala-13b", "llava-34b", "qwen-vl"]

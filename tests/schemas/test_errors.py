@@ -49,7 +49,6 @@ OF_COMMANDS_ALONE = {
     "renames",
     "export",
     "with-explorer",
-    "reviewer",
     "bench",
     "answers",
     "model",

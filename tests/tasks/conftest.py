@@ -1,4 +1,4 @@
-"""Deciding as the flow does it, on a small store."""
+"""Deciding as the flow does it, on a small store; and two stores that many tests read."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -61,6 +61,24 @@ class Deciding:
 def deciding(tmp_path) -> Deciding:
     """Decisions in a new store under the shipped public policy."""
     return Deciding(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def released_store(tmp_path_factory) -> Store:
+    """The small store with its release `first`. Do not write to it."""
+    from tests.small_store import make_release, small_store  # a release takes seconds to import, and few need it
+
+    made = small_store(tmp_path_factory.mktemp("released"))
+    make_release(made, release="first")
+    return made
+
+
+@pytest.fixture(scope="session")
+def looked(tmp_path_factory):
+    """The hostile store. Do not write to it."""
+    from tests.looked_store import looked_store
+
+    return looked_store(tmp_path_factory.mktemp("looked"))
 
 
 @pytest.fixture

@@ -90,9 +90,7 @@ def _inputs(settings: Settings, answers: list[Path], references: Path | None) ->
 def _said(
     rows: "pl.DataFrame", inputs: "Stored", chosen: list[str], settings: Settings
 ) -> "Iterator[tuple[str, Vector]]":
-    from flows.commands.options import settings_of
     from tasks.judging.agreement.metrics import text_metrics as every_metric
-    from tasks.judging.agreement.metrics import metrics as every_metric
     from tasks.judging.agreement.reproduced import judged, scored
     from tasks.providers import Providers
 

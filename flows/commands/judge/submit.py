@@ -94,10 +94,9 @@ def _is_keyed(settings: Settings) -> bool:
 
 def _submit_keyed(settings: Settings, answers: Path, dry_run: bool, as_json: bool) -> None:
     """Take in a model's answers and print its accuracy, overall and by level. Raises BadInput."""
-    from tasks.generated_bench.accuracy import accuracy_rows, mark
     import polars as pl
 
-    from tasks.generated_bench.accuracy import accuracy, mark
+    from tasks.generated_bench.accuracy import accuracy_rows, mark
     from tasks.generated_bench.kept_items import kept_items
     from tasks.judging.submissions import keep_answers, read_keyed
     from tasks.storage.lock import writing

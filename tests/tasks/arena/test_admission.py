@@ -150,9 +150,10 @@ def test_the_nsfw_check_decides_and_its_failure_closes_the_door(answer, said):
     assert str(refused.value) == said
 
 
-def test_a_policy_without_a_threshold_for_nsfw_images_is_refused(curate, tmp_path):
-    code, out, err = curate("arena", "--demo", "--logs", tmp_path, "--policy", "upstream")
-    assert (code, out, err.count("\n")) == (2, "", 1) and "no rule `at_least` for nsfw.nsfw_probability" in err
+def test_a_policy_without_a_threshold_for_nsfw_images_is_refused(refused, tmp_path):
+    assert "no rule `at_least` for nsfw.nsfw_probability" in refused(
+        "arena", "--demo", "--logs", tmp_path, "--policy", "upstream"
+    )
 
 
 def test_what_the_moderation_measured_is_logged_and_a_new_answer_needs_it_too(build, admission):

@@ -27,19 +27,8 @@ def arena(curate, tmp_path, monkeypatch):
     return started
 
 
-@pytest.mark.parametrize(
-    ("models", "told"),
-    [
-        ([], "give the list"),
-        (GOOD[:1], "a battle needs two"),
-        ([*GOOD, {**GOOD[0], "name": "c", "vision": True}], "one model has `vision: true`"),
-        ([*GOOD, {**GOOD[0], "name": "c", "wieght": 2}], "Did you mean weight?"),
-        ([*GOOD, {**GOOD[0], "name": "c", "key": "LAB_KEY"}], "model 'c'"),
-    ],
-    ids=["no models", "one model", "one vision model", "unknown key", "missing key"],
-)
-def test_models_that_make_no_arena(arena, tmp_path, models, told):
-    assert told in arena(models=models)
+def test_models_that_make_no_arena(arena, tmp_path):
+    assert "model 'c'" in arena(models=[*GOOD, {**GOOD[0], "name": "c", "key": "LAB_KEY"}])
     assert not (tmp_path / "logs").exists()
 
 

@@ -9,7 +9,7 @@ from schemas.conversation import RecordType
 from schemas.settings import Settings
 from tasks.arena.conversations import Mode
 from tasks.arena.entrance import KnownImage, Refused
-from tasks.arena.look import chat_messages, label, status
+from tasks.arena.look import status
 from tasks.arena.rounds import FULL, Visit
 from tasks.storage.keyed_ids import Pseudonyms
 from tasks.takedown.steps import apply_requests
@@ -63,27 +63,6 @@ def test_what_a_visitor_writes_flags_nothing_of_other_visitors(build, admission,
     store = ingested(built.folder, tmp_path / "store")
     assert store.read("conversations").height == 4 and store.read("battles").height == 2
     assert not store.parts("rejects") or store.read("rejects").is_empty()
-
-
-def test_a_state_is_voted_on_once_however_often_and_names_come_after(build):
-    built = build()
-
-    async def battle():
-        conversation = await built.say()
-        await built.finished(conversation)
-        names = [side.model.name for side in conversation.sides]
-        before = repr([chat_messages(conversation, side) for side in conversation.sides]) + status(conversation)
-        before += label(conversation, Mode.BATTLE, 0)
-        votes = await asyncio.gather(*(built.arena.vote(conversation, LEFT, "", VISIT) for _ in range(5)))
-        again = await built.arena.vote(conversation, RecordType.TIE_VOTE, "", VISIT)
-        with pytest.raises(Refused):
-            await built.say("More?", conversation=conversation)
-        return names, before, votes, again, status(conversation)
-
-    names, before, votes, again, after = asyncio.run(battle())
-    assert sorted(votes) == [False] * 4 + [True] and not again
-    assert not any(name in before for name in names) and all(name in after for name in names)
-    assert [record["type"] for record, _ in built.seen()].count("leftvote") == 1
 
 
 def test_while_a_vote_is_written_nothing_else_is_taken_and_a_cancelled_request_changes_nothing(build, monkeypatch):
@@ -177,29 +156,6 @@ def test_answers_reach_the_page_at_most_four_times_a_second(build):
     assert asyncio.run(battle()) <= 3
 
 
-def test_named_modes_direct_feedback_and_sharing_are_logged(build):
-    built = build()
-
-    async def all_modes():
-        side_by_side = await built.say(mode=Mode.SIDE_BY_SIDE, chosen=("good-model", "second-model"))
-        await built.finished(side_by_side)
-        assert await built.arena.vote(side_by_side, RecordType.TIE_VOTE, "", VISIT)
-        assert await built.arena.share(side_by_side, VISIT) and not await built.arena.share(side_by_side, VISIT)
-        direct = await built.say(mode=Mode.DIRECT, chosen=("good-model",))
-        await built.finished(direct)
-        with pytest.raises(Refused):
-            await built.arena.vote(direct, LEFT, "", VISIT)
-        for kind in (RecordType.UPVOTE, RecordType.FLAG):
-            await built.arena.vote(direct, kind, "", VISIT)
-        with pytest.raises(Refused, match="choose models"):
-            await built.say(mode=Mode.DIRECT, chosen=("gpt-9",))
-
-    asyncio.run(all_modes())
-    seen = built.seen()
-    assert [record["type"] for record, _ in seen] == ["chat", "chat", "tievote", "share", "chat", "upvote"]
-    assert seen[2][1][0].anonymous is False and seen[2][0]["models"] == ["good-model", "second-model"]
-
-
 def test_all_nine_types_of_records_are_logged_and_read(build):
     built = build()
 
@@ -217,9 +173,16 @@ def test_all_nine_types_of_records_are_logged_and_read(build):
         assert not await built.arena.share(last, VISIT)
         votes = (LEFT, RecordType.RIGHT_VOTE, RecordType.TIE_VOTE, RecordType.BOTH_BAD_VOTE)
         assert await built.arena.share(await rounds(Mode.BATTLE, (), votes), VISIT)
+        for refused in (built.arena.vote(last, LEFT, "", VISIT), built.say(mode=Mode.DIRECT, chosen=("gpt-9",))):
+            with pytest.raises(Refused):
+                await refused
+        await rounds(Mode.SIDE_BY_SIDE, ("good-model", "second-model"), [RecordType.TIE_VOTE])
 
     asyncio.run(all_types())
-    assert {record["type"] for record, _ in built.seen()} == set(RecordType), "and ingest reads every line"
+    seen = built.seen()
+    assert {record["type"] for record, _ in seen} == set(RecordType), "and ingest reads every line"
+    record, (left, _) = seen[-1]
+    assert left.anonymous is False and record["models"] == ["good-model", "second-model"]
 
 
 def test_a_message_has_so_many_images_and_none_where_no_model_reads_them(build, admission):

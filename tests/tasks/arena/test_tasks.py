@@ -6,7 +6,6 @@ import re
 import pytest
 
 from flows.commands.arena.tasks import open_tasks
-from tasks.storage.reviews import reviews_of
 from tests.voted_store import MODELS, voted
 
 KEYS = {"ANN_KEY": "a" * 20, "BOB_KEY": "b" * 20, "CAT_KEY": "c" * 20}
@@ -68,12 +67,6 @@ def test_what_somebody_is_looking_at_is_not_given_to_a_third_and_skipping_goes_o
     assert opened.next("sheet", "Ann", mine.key).key not in (mine.key, theirs.key)
     assert opened.give(theirs._replace(shown="0"), ["left"], "Bob").startswith("This item changed")
     assert "is no verdict of this queue" in opened.give(theirs, ["yes"], "Bob")
-
-
-def test_verdicts_are_in_the_stores_table_under_the_annotators_name(tasks, store):
-    opened = tasks()
-    assert opened.give(opened.next("sheet", "Ann", ""), ["tie"], "Ann") == ""
-    assert reviews_of(store).select("queue", "reviewer", "verdict").row(0) == ("sheet", "Ann", "tie")
 
 
 @pytest.mark.parametrize(

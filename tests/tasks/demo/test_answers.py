@@ -1,12 +1,17 @@
-"""Demo answers: a stronger model says more about the prompt's own image, in files that `curate judge answer` reads."""
+"""Files of the demo: answers of which a stronger model says more, and written items with planted faults."""
 
+import csv
+import hashlib
 import json
 
 from schemas.bench import BenchItem
 from tasks.demo.answers import BASELINE, SENTENCES, demo_answers, write_answers
+from tasks.demo.items import files_of, write_demo_items
 from tasks.demo.records import models
 from tasks.judging.files.answer_files import read_answers
 from tasks.judging.questions import bench_of_store
+from tasks.written_bench.families import load_families
+from tasks.written_bench.item_files import read_items
 from tests.builders import conversation, decision, drawn_image, image, store_with
 
 PROMPTS = 20
@@ -49,3 +54,21 @@ def test_answer_files_are_the_same_again_and_are_read_as_answers_of_every_model(
     read = read_answers(tmp_path / "one", bench_of_store(store, hidden=False).questions)
     assert (len(read.answers), BASELINE in {each.model for each in read.answers}) == (len(models()) * PROMPTS, True)
     assert json.loads((tmp_path / "one" / files[0]).read_text().splitlines()[0])["question_id"] == "q00"
+
+
+def test_items_are_readable_reproducible_and_planted(tmp_path):
+    digests = []
+    for name in ("a", "b"):
+        write_demo_items(tmp_path / name, 24, 0)
+        files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
+        digests.append([hashlib.sha256(path.read_bytes()).hexdigest() for path in files])
+    assert digests[0] == digests[1] and len(digests[0]) == 24 + 2 + 4 + 3  # two items have two pictures
+    files = files_of(tmp_path / "a")
+    items = read_items(files["items"], load_families())
+    assert {item.problem for item in items} == {""} and len({item.family for item in items}) == 11
+    faults = {fact["item_id"]: fact["fault"] for fact in map(json.loads, files["expected"].read_text().splitlines())}
+    assert sorted(faults.values()) == ["caption"] * 2 + ["reference"] * 4
+    rated = list(csv.DictReader(files["raters"].read_text().splitlines()))
+    careful = [row for row in rated if row["rater"] in ("ann", "bea")]
+    assert all((row["correct"] == "no") == (row["item"] in faults) for row in careful)
+    assert {row["correct"] for row in rated if row["rater"] == "dan"} == {"yes"}

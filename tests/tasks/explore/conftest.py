@@ -1,4 +1,4 @@
-"""The hostile store, a visitor of it, and a release of the small store."""
+"""A visitor of the hostile store, and a release of the small store."""
 
 from pathlib import Path
 
@@ -8,14 +8,8 @@ from fastapi.testclient import TestClient
 from tasks.explore.of_release import OfRelease
 from tasks.explore.of_store import OfStore
 from tasks.policy.explained import explained
-from tests.looked_store import Looked, client, looked_store
+from tests.looked_store import client
 from tests.small_store import make_release, small_store
-
-
-@pytest.fixture(scope="session")
-def looked(tmp_path_factory) -> Looked:
-    """The hostile store. Do not write to it."""
-    return looked_store(tmp_path_factory.mktemp("looked"))
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import polars as pl
-import pyarrow.parquet as pq
 import pytest
 
 from schemas.errors import BadInput
@@ -84,12 +83,6 @@ def test_a_damaged_shard_is_named_and_the_rest_is_shown(own_release):
     visitor = client(OfRelease(own_release, "1.0.0", lambda: False))
     page = visitor.get("/").text
     assert f"{CHAT} cannot be read (ArrowInvalid) and is left out" in page and "vs" in page
-
-
-def test_a_shard_that_lacks_a_column_is_named_too(own_release):
-    pq.write_table(pq.read_table(own_release / CHAT).drop_columns(["topic"]), own_release / CHAT)
-    page = client(OfRelease(own_release, "1.0.0", lambda: False)).get("/").text
-    assert f"{CHAT} cannot be read (ColumnNotFoundError) and is left out" in page and "vs" in page
 
 
 @pytest.mark.parametrize("name", ["{outside}/image.png", "../../image.png", "x\0y.png", "", None])

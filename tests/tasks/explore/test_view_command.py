@@ -67,12 +67,6 @@ def test_a_release_is_exported(curate, release, tmp_path):
     assert (tmp_path / "site" / "topics.html").is_file()
 
 
-def test_a_comparison_is_exported_too(curate, store, release, tmp_path):
-    shutil.copytree(release, tmp_path / "old")
-    assert curate("view", release, "--against", tmp_path / "old", "--export", tmp_path / "site")[0] == 0
-    assert "Compared with 1.0.0" in (tmp_path / "site" / "compare.html").read_text(encoding="utf-8")
-
-
 def test_an_export_has_no_reasons_of_the_store(curate, store, release, tmp_path):
     old = Path(shutil.copytree(release, tmp_path / "old"))
     rewrite(old, CHAT, lambda rows: [*rows, rows[0] | {"conversation_id": "left since"}])

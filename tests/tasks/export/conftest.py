@@ -38,8 +38,3 @@ def limits(**numbers: int) -> list[str]:
 def examples(out):
     """Rows of train.jsonl."""
     return [json.loads(line) for line in (out / "train.jsonl").read_text(encoding="utf-8").splitlines()]
-
-
-def files(out):
-    """Path -> content of every file."""
-    return {p.relative_to(out).as_posix(): p.read_bytes() for p in sorted(out.rglob("*")) if p.is_file()}

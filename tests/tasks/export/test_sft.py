@@ -14,9 +14,10 @@ from datasets import Image, List, load_dataset
 
 from schemas.publication import SftStyle
 from tasks.export.sft import as_trainers_read, llava_example, marked, messages_example, sharegpt_example
+from tests.places import contents
 from tests.small_store import HOSTILE_PROMPT, MODELS
 from tests.tampered_release import CHAT, rewrite
-from tests.tasks.export.conftest import examples, files, limits
+from tests.tasks.export.conftest import examples, limits
 
 
 def test_every_answered_conversation_of_the_best_models_with_its_images(sft, release):
@@ -36,7 +37,7 @@ def test_every_answered_conversation_of_the_best_models_with_its_images(sft, rel
         for path in row["images"]:
             PIL.Image.open(io.BytesIO((out / path).read_bytes())).load()
     used = {path for row in rows for path in row["images"]}
-    assert set(files(out)) == {"README.md", "train.jsonl", *used}
+    assert set(contents(out)) == {"README.md", "train.jsonl", *used}
 
 
 def test_a_model_counts_once_though_the_board_rates_it_with_and_without_ties(sft, release, tmp_path):
@@ -78,12 +79,6 @@ def talk(*turns):
         for place, (text, *shown) in enumerate(turns)
     ]
     return {"conversation_id": "c", "model": "m", "language": "English", "topic": None, "conversation": said}
-
-
-def test_a_users_own_mark_is_no_mark():
-    made = llava_example(talk(("what is <image>?", (0, 0)), ("<image> or <video> is a tag",)), ["images/a.png"])
-    written = [turn["value"] for turn in made["conversations"]]
-    assert written == ["<image>\nwhat is < image >?", "< image > or < video > is a tag"]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +174,7 @@ def test_caps_hold_and_nothing_else_is_left_out(sft):
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_another_draw(sft):
-    first, again, other = (files(sft(*limits(conversations=5), "--seed", seed)[2]) for seed in (1, 1, 2))
+    first, again, other = (contents(sft(*limits(conversations=5), "--seed", seed)[2]) for seed in (1, 1, 2))
     assert first == again
     assert first["train.jsonl"] != other["train.jsonl"]
 
@@ -187,22 +182,6 @@ def test_the_same_seed_gives_the_same_bytes_and_another_another_draw(sft):
 def test_a_larger_draw_holds_the_smaller_one(sft):
     small, large = (examples(sft(*limits(conversations=count))[2]) for count in (4, 9))
     assert large[:4] == small
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [(limits(models=0), "--set models: "), (limits(per_topic=0), "--set per_topic: "), ((), "exists already")],
-)
-def test_bad_input_is_one_clear_line(sft, tmp_path, options, told):
-    code, err, _ = sft(*options, out=None if options else tmp_path)
-    assert (code, err.count("\n")) == (2, 1)
-    assert told in err
-
-
-def test_a_folder_that_is_no_release_is_one_clear_line(sft, tmp_path):
-    code, err, out = sft(of=tmp_path)
-    assert (code, out.exists()) == (2, False)
-    assert "is not a release" in err
 
 
 def test_an_image_whose_name_would_be_a_path_is_refused_and_nothing_is_written(sft, release, tmp_path):
@@ -213,11 +192,3 @@ def test_an_image_whose_name_would_be_a_path_is_refused_and_nothing_is_written(s
     assert (code, "an image is named '../../../escaped.png'" in err) == (2, True)
     assert not out.exists()
     assert not list(tmp_path.parent.rglob("escaped.png"))
-
-
-def test_a_release_without_its_shards_is_one_clear_line(sft, release, tmp_path):
-    bare = tmp_path / "bare"
-    bare.mkdir()
-    shutil.copy(release / "manifest.json", bare)
-    code, err, _ = sft(of=bare)
-    assert (code, "chat cannot be read; `curate verify` says" in err, err.count("\n")) == (2, True, 1)

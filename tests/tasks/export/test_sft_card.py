@@ -13,9 +13,10 @@ from datasets import load_dataset
 from tests.hostile_texts import HOSTILE_TEXTS
 from tests.hub_repo import Repo
 from tests.hub_server import LoopbackHub
+from tests.places import contents
 from tests.small_store import manifest_of
 from tests.tampered_release import CHAT, card_says, rewrite
-from tests.tasks.export.conftest import examples, files, limits
+from tests.tasks.export.conftest import examples, limits
 from tests.tasks.publish.conftest import reader_environment
 
 HEADINGS = ["# Conversations of the best models, for fine-tuning", "## How to read it", "## Licence", "## Removal"]
@@ -72,7 +73,7 @@ def test_put_on_the_hub_as_it_is_datasets_reads_it_there(sft, tmp_path):
     hub = LoopbackHub()
     _, _, out = sft()
     hub.repos["org/sft"] = Repo(private=True)
-    hub.repos["org/sft"].commit(files(out))
+    hub.repos["org/sft"].commit(contents(out))
     read = "import datasets; print([row['id'] for row in datasets.load_dataset('org/sft', split='train')])"
     done = subprocess.run(
         [sys.executable, "-c", read], env=reader_environment(hub, tmp_path), capture_output=True, text=True

@@ -11,15 +11,13 @@ import yaml
 from datasets import List, get_dataset_config_names, load_dataset
 
 from flows.commands import main
-from flows.commands.pipeline import export_released
-from schemas.errors import BadInput
 from schemas.publication import Compat
-from schemas.settings import Settings
 from tasks.export.compat import FEATURES, export_beside, export_vision_arena, judge_name, published_row, user_number
 from tasks.storage.keyed_ids import KEY_VARIABLE
 from tasks.storage.tables import Store
 from tasks.takedown.releases import withdraw_releases
-from tests.small_store import HOSTILE_MODEL, USER, make_release, manifest_of, small_store
+from tests.places import contents
+from tests.small_store import HOSTILE_MODEL, USER, manifest_of
 from tests.tampered_release import BATTLE, CHAT, change_row, rewrite
 from tests.tasks.ingest.logs import ingested
 
@@ -145,28 +143,10 @@ def test_the_cards_of_an_export_name_only_what_datasets_can_load_from_it(release
     assert "configs: []" in (tmp_path / "out/battle/README.md").read_text(encoding="utf-8")
 
 
-def test_a_release_without_a_card_is_one_clear_error_and_nothing_is_written(release, tmp_path):
-    copy = Path(shutil.copytree(release, tmp_path / "release"))
-    (copy / "README.md").write_text("no front matter")
-    with pytest.raises(BadInput, match=r"README\.md is no card"):
-        export_vision_arena(copy, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_release_is_written_beside_itself_with_the_published_columns(release, exported):
     store = Store(str(release.parent.parent))
     assert export_beside(store, "releases/1.0.0", Compat.VISIONARENA) == "exports/1.0.0-visionarena"
     beside = release.parent.parent / "exports/1.0.0-visionarena"
-    files = {path.relative_to(exported): path.read_bytes() for path in exported.rglob("*") if path.is_file()}
-    assert {path.relative_to(beside): path.read_bytes() for path in beside.rglob("*") if path.is_file()} == files
+    assert contents(beside) == contents(exported)
     withdraw_releases(store, ["1.0.0"])
     assert not beside.exists()
-
-
-def test_run_and_release_offer_it_and_put_it_beside_the_release(curate, tmp_path):
-    for command in ("run", "release"):
-        assert "--compat" in curate(command, "--help")[1]
-    store = small_store(tmp_path)
-    made = make_release(store, release="1.0.0")
-    export_released(Settings(store=store.root), [made], Compat.VISIONARENA)
-    assert list(Path(store.root).glob("exports/1.0.0-visionarena/chat/data/*.parquet"))

@@ -88,10 +88,6 @@ def test_one_clear_letter_is_read(text, letter):
     assert letter_of(text, 4) == letter
 
 
-def test_a_letter_beyond_the_options_is_none():
-    assert letter_of("[C]", 2) is None
-
-
 def test_intervals_are_wilsons():
     assert interval(0, 0) == (None, None, None)
     share, low, high = interval(8, 10)

@@ -12,9 +12,9 @@ from schemas.generated import DrawingState, GeneratedImage, GeneratedOutcome
 from schemas.generated_results import Solved, WrittenAspect, WrittenQuestion
 from schemas.policy import GeneratedRule
 from tasks.generated_bench.alignment import failed_elements
-from tasks.generated_bench.aspects import fitting, known_levels, load_capability, write_aspects
+from tasks.generated_bench.aspects import fitting, load_capability, write_aspects
 from tasks.generated_bench.bench_state import read_bench
-from tasks.generated_bench.making import TOLD, begin_bench
+from tasks.generated_bench.making import begin_bench
 from tasks.generated_bench.questions import question_problem
 from tasks.ingest.steps import take_in_items
 from tasks.providers import Providers
@@ -119,23 +119,11 @@ def test_no_question_rests_on_an_element_that_the_image_does_not_show(made):
         assert question_problem(reply, elements) == ""
 
 
-def test_what_the_image_model_was_told_is_kept_apart(made):
-    for each in made.progress:
-        assert each.images[0].told == TOLD + each.description.description
-        assert TOLD not in each.description.description
-
-
 def test_a_second_run_calls_nobody_and_leaves_the_same_bytes(settings):
     store = Store(settings.store)
     before = {table: store.parts(table) for table in TABLES}
     make(settings, NoCalls())
     assert {table: store.parts(table) for table in TABLES} == before
-
-
-def test_another_store_gets_the_same_benchmark(settings, tmp_path, monkeypatch):
-    monkeypatch.setenv(FAULTS, "0.3")
-    again = make(settings_for(tmp_path / "again"))
-    assert again.read("generated_items").equals(Store(settings.store).read("generated_items"))
 
 
 def test_a_failed_call_is_made_again_and_nothing_else(tmp_path):
@@ -256,10 +244,6 @@ def test_an_author_that_repeats_itself_is_one_clear_line(tmp_path):
 
 def test_bad_input_is_one_clear_line(settings, tmp_path):
     store = Store(settings.store)
-    with pytest.raises(BadInput, match="unknown capability 'spacial'"):
-        load_capability("spacial")
-    with pytest.raises(BadInput, match="unknown level"):
-        known_levels(["easy", "extreme"])
     with pytest.raises(BadInput, match="begun with other per aspect: 2, not 3"):
         begin_bench(
             store, settings.model_copy(update={"generate": settings.generate.model_copy(update={"per_aspect": 3})})

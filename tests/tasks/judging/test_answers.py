@@ -96,20 +96,6 @@ def test_the_hidden_split_goes_only_to_a_server_of_ones_own(ask, server):
     assert report.counts == {"complete": 1}
 
 
-def test_calls_stop_at_the_budget_and_the_next_run_continues(ask, server, tmp_path):
-    with pytest.raises(CurateError, match="no price for 'openai-m-1'"):
-        ask("a", budget=1.0)
-    prices = tmp_path / "prices.yaml"
-    image = "image: {tile_pixels: 32, tiles_max: 10, tokens_a_tile: 1}"
-    prices.write_text(f"tokens:\n  openai-m-1: {{input_usd_per_million: 1, output_usd_per_million: 1000, {image}}}\n")
-    start_ledger(0.02, str(prices))  # an answer is at most $0.01 and costs $0.005
-    report, sent = ask("a", answer_tokens_max=10)
-    assert len(sent) < PUBLIC
-    assert report.failures == {"a: budget_reached": PUBLIC - len(sent)}
-    start_ledger(1.0, str(prices))
-    assert len(ask("a", answer_tokens_max=10)[1]) == PUBLIC - len(sent)
-
-
 def test_a_lost_image_is_named_before_anything_is_sent(ask, server):
     lost = drawn_image(2).image_id
     images = ask.store.read("images")

@@ -1,6 +1,7 @@
 """Every way to ask a judge: each verdict once, failures again, no answer fools the parser, stand-ins answer."""
 
 import json
+import re
 
 import polars as pl
 import pytest
@@ -10,7 +11,7 @@ from tests.asked_bench import benched, evaluating, last_text, models_file, said_
 from tests.builders import VERSIONS, facts_frame, gathered_rows
 from tests.http_server import HttpServer, Reply
 from tests.visit_bench import visit_bench
-from tests.voted_store import MODELS, voted
+from tests.voted_store import MODELS, SECRETS, voted
 
 pytest.importorskip("openai", reason="production extra")
 from tasks.judging.steps import collect_verdicts, collect_votes
@@ -123,3 +124,22 @@ def test_the_stand_in_judges_without_a_call_and_under_its_stored_version(judging
     judging.run("embedded")
     assert judging.store.height(judging.table) == PAIRS[judging.name]
     assert json.dumps(judging.labels()).count("bothbad") == 0
+
+
+def test_a_larger_sample_of_votes_adds_to_a_smaller_and_secrets_and_models_are_not_shown(server, tmp_path):
+    store, said = voted(tmp_path), {0: "[[left]]", 1: "I cannot say.", 2: "[[both bad]]"}
+    server.answer(Reply(said_by(lambda text: said.get(int(re.search(r"Prompt (\d)", text)[1]), "[[right]]"))))
+    judge = models_file(tmp_path, server.url, "judge")
+    for sample, calls in ((2, 2), (100, len(MODELS) - 2)):
+        released = [gathered_rows(store).rows["battle"]]
+        report = collect_votes.fn(evaluating(store, sample=sample, judge=judge), VERSIONS, released)
+        assert report.model_calls == {"judge": calls}
+    votes = dict(store.read("judge_votes").select("battle_id", "label").iter_rows())
+    right = dict.fromkeys(("b3", "b4", "b5"), "model_b")
+    assert votes == {"b0": "model_a", "b1": None, "b2": "tie_bothbad"} | right
+    for request in server.requests:
+        (message,) = request["messages"]
+        assert [part["type"] for part in message["content"]] == ["text", "image_url", "image_url"]
+        text = last_text(request).lower()
+        assert not any(f"{secret} prompt" in text for secret in SECRETS)
+        assert not any(model in text.split() for pair in MODELS for model in pair)

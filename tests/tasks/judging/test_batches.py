@@ -1,6 +1,5 @@
 """Answers and verdicts through the vendors' batch APIs: each is asked for once, whatever ends a run."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -9,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import BadInput
 from schemas.settings import Settings
 from tasks.runtime.budget import ledger, start_ledger
 from tests.asked_bench import PUBLIC, benched, models_file
@@ -20,7 +18,6 @@ from tests.voted_store import voted
 pytest.importorskip("openai", reason="production extra")
 pytest.importorskip("google.genai", reason="production extra")
 pytest.importorskip("anthropic", reason="production extra")
-from tasks.judging.sources import to_ask
 from tasks.judging.steps import collect_answers, collect_verdicts, collect_votes
 from tasks.providers.production.calls import Service
 
@@ -164,17 +161,6 @@ def test_while_a_running_batch_may_be_the_lost_one_anthropic_is_not_asked_again(
     server.hold = False
     assert collect_answers.fn(_settings(store, models=models)).counts == {"complete": PUBLIC}
     assert (len(server.batches), len(server.requests)) == (1, PUBLIC)
-
-
-def test_a_batch_needs_a_model_that_is_called(tmp_path):
-    store = benched(tmp_path, 1, {"base": "Long.", "m": "Short."})
-    answers = tmp_path / "answers.jsonl"
-    answers.write_text(json.dumps({"question_id": "q00", "model": "n", "output": "Yes."}))
-    with pytest.raises(BadInput, match="batch: no model is called"):
-        collect_answers.fn(_settings(store, models=str(answers)))
-    assert to_ask(Settings(store=store.root, batch=True)) == []  # a run that asks for tags
-    with pytest.raises(BadInput, match="batch: no model is called"):
-        collect_verdicts.fn(_settings(store, judge="embedded", baseline="base"), VERSIONS)
 
 
 def test_votes_go_through_batches_and_a_second_run_sends_nothing(server, tmp_path):

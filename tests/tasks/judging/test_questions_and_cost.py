@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from flows.commands.estimate import _dollars
 from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.run import Prices
@@ -15,7 +14,6 @@ from tasks.judging.questions import bench_of_release, bench_of_store
 from tasks.runtime.prices import load_prices
 from tasks.storage.tables import Store
 from tests.asked_bench import PUBLIC, benched, evaluating, models_file
-from tests.small_store import make_release, small_store
 from tests.tampered_release import BENCH, rewrite
 
 PRICES = """
@@ -32,10 +30,9 @@ units: {}
 """
 
 
-@pytest.fixture(scope="module")
-def released(tmp_path_factory):
-    store = small_store(tmp_path_factory.mktemp("small"))
-    return store, store.at(make_release(store).result)
+@pytest.fixture
+def released(released_store):
+    return released_store, released_store.at("releases/first")
 
 
 def test_a_release_asks_the_same_questions_as_its_store(released, tmp_path_factory):
@@ -88,11 +85,6 @@ def test_an_estimate_counts_missing_answers_and_verdicts_with_images_and_limits(
     assert estimate_evaluation(store, chosen.model_copy(update={"models": None}), Prices(), len)[0].usd is None
     own = evaluating(store, models=models_file(tmp_path, "http://gpu1", "n")).evaluate
     assert [row.mode for row in estimate_evaluation(store, own, prices, len)] == ["one by one"]
-
-
-@pytest.mark.parametrize(("usd", "told"), [(0, "$0"), (0.00002, "less than $0.0001"), (0.0123, "$0.0123")])
-def test_a_small_cost_is_not_told_as_nothing(usd, told):
-    assert _dollars(usd) == told
 
 
 def test_700_battles_of_800_tokens_in_and_250_out_cost_50_to_70_dollars_at_the_prices_of_2023(tmp_path):

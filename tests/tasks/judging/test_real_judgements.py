@@ -6,17 +6,14 @@ the tests are skipped where there is none.
 
 import csv
 import json
-import os
-from pathlib import Path
 
 import pytest
 
 from tasks.judging.files.judgement_files import parsed, read_judgements
 from tasks.judging.protocols import AnswerPair, protocol
-from tests.places import SHARED_DATA
+from tests.places import DATA
 
-BESIDE = SHARED_DATA
-FOLDER = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "judge-wildvision"
+FOLDER = DATA / "judge-wildvision"
 BASELINE = "claude-3-sonnet-20240229"
 
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="no judge-wildvision beside the repository")
@@ -58,20 +55,6 @@ def test_failed_judgements_are_found_that_are_stored_as_ties(judgements):
         "stored_differs": 0,
         "stored_as_tie": 74,
     }
-
-
-def test_a_board_of_labels_with_blanks_is_the_board_of_those_without(curate, tmp_path):
-    spaced = {"[[A>>B]]": "[[A >> B]]", "[[B>>A]]": "[[B >> A]]", "[[A>B]]": "[[A > B]]", "[[B>A]]": "[[B > A]]"}
-    spaced["[[A=B]]"] = "[[A = B]]"
-    for file in sorted((FOLDER / "judgements").glob("*.jsonl")):
-        text = file.read_text(encoding="utf-8")
-        for plain, blanks in spaced.items():
-            text = text.replace(plain, blanks)
-        (tmp_path / file.name).write_text(text, encoding="utf-8")
-    asked = ("--baseline", BASELINE, "--json", "--bootstraps", 20)
-    code, board, notes = curate("judge", "board", FOLDER / "judgements", *asked)
-    assert (code, len(board.splitlines())) == (0, 11)
-    assert curate("judge", "board", tmp_path, *asked) == (code, board, notes)
 
 
 def test_the_published_prompts_are_built_again_to_the_letter():

@@ -133,15 +133,6 @@ def test_hidden_captions_go_only_to_a_server_of_ones_own(judged, server, tmp_pat
     assert len(requests) == 8 and any(HIDDEN in last_text(each) for each in requests)
 
 
-def test_the_stand_in_needs_no_network_and_says_what_it_is(judged):
-    compare = judged(judge="embedded", x="A cup, 1.", y="Nothing of the sort.")
-    report, requests = compare(baseline="y", with_reference=False)
-    assert requests == [] and "stand-in" in report.notes[0]
-    battles = visit_battles(visit_verdicts(compare.store, "b")).filter(model_a="x")
-    assert battles["winner"].to_list() == ["model_a"]
-    assert compare(baseline="y")[0].counts.get("verdicts", 0) == 0
-
-
 def test_unknown_names_end_with_one_line(judged):
     compare = judged()
     with pytest.raises(CurateError, match=r"baseline: no answers of 'z'. Known: reference, x, y"):

@@ -68,11 +68,6 @@ def test_a_round_of_the_bootstrap_is_the_fit_of_its_votes():
     assert samples == pytest.approx(np.array(cold), abs=1e-9)
 
 
-def test_four_times_the_votes_halve_an_interval():
-    narrow, wide = (widths(drawn(n, 4)) for n in (8000, 2000))
-    assert {m: wide[m] / narrow[m] for m in wide} == pytest.approx(dict.fromkeys(wide, 2.0), rel=0.1)
-
-
 def test_quantiles_are_those_at_rounds_plus_one_times_p():
     low, high = quantiles95(np.arange(1.0, 80.0)[:, None], np.zeros(1))  # the 2nd and the 78th of 79
     assert (low.item(), high.item()) == pytest.approx((2.0, 78.0))

@@ -4,9 +4,6 @@ The votes are llmfao's crowd comparisons and evalica's golden scores of them. Te
 CURATE_TEST_DATA names, or from `shared/data` beside the repository, and are skipped where there is none.
 """
 
-import os
-from pathlib import Path
-
 import numpy as np
 import polars as pl
 import pytest
@@ -17,10 +14,9 @@ from tasks.leaderboard.bradley_terry import SCALE
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.records import elo_ratings, outlier_judges, pair_records, win_rates
 from tasks.leaderboard.votes import rateable, votes
-from tests.places import SHARED_DATA
+from tests.places import DATA
 
-BESIDE = SHARED_DATA
-FOLDER = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "votes-llmfao"
+FOLDER = DATA / "votes-llmfao"
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the votes of llmfao are not on this machine")
 
 

@@ -42,14 +42,6 @@ def test_online_elo_is_the_published_one():
     assert {name: found[name] for name in FOOD_ELO} == pytest.approx(FOOD_ELO)
 
 
-def test_one_elo_update_moves_four_points_times_the_surprise():
-    upset = votes(rateable(games(("A", "B", "model_a"), ("A", "B", "model_b"))))
-    expected = 1 / (1 + 10 ** (-4 / 400))
-    found = {row.model: row.rating for row in elo_ratings(upset)}
-    assert found["A"] == pytest.approx(1002 - 4 * expected)
-    assert found["A"] + found["B"] == pytest.approx(2000)
-
-
 def test_shuffled_elo_depends_on_its_seed_alone():
     battles = drawn(400, 4)
     first, again, other = (elo_ratings(votes(battles), seed) for seed in (1, 1, 2))

@@ -75,12 +75,6 @@ def test_boards_hold_the_battles_of_their_slice(store):
     assert (battles["exclude_refusal"], battles["exclude_preset"], battles["category:ocr"]) == (5, 5, 1)
 
 
-def test_effects_of_style_are_stored_for_every_slice_that_has_a_board(store):
-    rated(store)
-    boards = set(store.read("ratings")["slice"]) - {"style_control"}
-    assert set(store.read("style_coefficients")["slice"]) == boards == set(store.read("rank_changes")["slice"])
-
-
 def test_specificity_is_controlled_beside_length_and_markdown(store):
     rated(store)
     flags = dict(store.read("style_coefficients").filter(slice="overall").select("covariate", "flags").iter_rows())
@@ -94,12 +88,6 @@ def test_style_control_needs_every_covariate_of_both_answers(store, signal):
     store.replace(f"signals/{signal}", known.filter(pl.col("content_id") != answer))
     rated(store)
     assert set(store.read("style_coefficients").filter(slice="overall")["battles"]) == {4}
-
-
-def test_a_battle_with_an_unmeasured_answer_is_left_out_of_style_control_only(store):
-    rated(store)
-    assert set(store.read("style_coefficients").filter(slice="overall")["battles"]) == {5}
-    assert store.read("rank_changes").filter(slice="overall").height == 2
 
 
 def test_a_store_without_battles_has_empty_boards(tmp_path):

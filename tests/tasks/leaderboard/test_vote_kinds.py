@@ -4,9 +4,7 @@ WildVision-Bench's judgements are in the folder that CURATE_TEST_DATA names, or 
 tests of them are skipped where there is none.
 """
 
-import os
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -20,10 +18,9 @@ from tasks.leaderboard.rating_tables import RatingTables
 from tasks.leaderboard.records import pair_records, win_rates
 from tasks.leaderboard.style_control import style_board
 from tasks.leaderboard.votes import rateable, votes
-from tests.places import SHARED_DATA
+from tests.places import DATA
 from tests.tasks.leaderboard.battle_tables import beats, drawn, games
 
-DATA = Path(os.environ.get("CURATE_TEST_DATA", SHARED_DATA))
 JUDGED = DATA / "judge-wildvision" / "verdict-label-notes.csv"
 PRINTED = {"gpt-4-vision-preview": 80.01, "Reka-Flash": 64.79, "claude-3-opus-20240229": 62.15}
 """Scores of WildVision's Table 4, in percent."""

@@ -1,8 +1,6 @@
 """Votes counted as WildVision's Table 1 counts them, and who wins by how much longer an answer is."""
 
 import json
-import os
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -10,10 +8,9 @@ import pytest
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.vote_statistics import length_differences, vote_statistics
 from tasks.leaderboard.votes import rateable
-from tests.places import SHARED_DATA
+from tests.places import DATA
 
-BESIDE = SHARED_DATA
-FOLDER = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "votes-llmfao"
+FOLDER = DATA / "votes-llmfao"
 PRINTED = {"leftvote": 2932, "rightvote": 2839, "tievote": 979, "bothbad_vote": 1326}
 """WildVision's Table 1: votes by kind, of which 1,440 are named; 102 days; 10,884 rounds."""
 NAMED, DAYS, ROUNDS = 1440, 102, 10_884

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import huggingface_hub.constants
 import polars as pl
 import pytest
-import s3fs
 
 from flows.products import parts_of_release
 from tasks.publish.hub import hub_api
@@ -22,7 +21,7 @@ from tasks.release.fetched import store_of
 from tasks.storage.tables import Store
 from tests.builders import NOON
 from tests.hub_server import TOKEN, LoopbackHub
-from tests.s3_server import s3_client, s3_server
+from tests.s3_server import s3_client, s3_here
 from tests.small_store import make_release, small_store
 from tests.tampered_release import as_production
 
@@ -128,14 +127,10 @@ def answering(monkeypatch):
 @pytest.fixture(scope="module")
 def bucket(made):
     """A bucket with the store and its two releases; the environment points at its server."""
-    with s3_server("published") as own, pytest.MonkeyPatch.context() as patch:
-        for name, value in (own | {"no_proxy": "127.0.0.1", "CURATE_USER_KEY": "the key of every store here"}).items():
-            patch.setenv(name, value)
-        s3fs.S3FileSystem.clear_instance_cache()  # of the servers of other tests
+    with s3_here("published", CURATE_USER_KEY="the key of every store here"):
         client = s3_client(os.environ)
         upload(client, made, "store")
         yield client
-        s3fs.S3FileSystem.clear_instance_cache()
 
 
 def upload(client, folder: Path, name: str) -> None:

@@ -7,8 +7,8 @@ import pytest
 from flows.products import problems_of
 from tasks.release.build import LIST
 from tasks.release.fetched import read_manifest
+from tests.places import contents
 from tests.tasks.publish.conftest import REPO
-from tests.tasks.publish.test_publish import contents
 
 
 @pytest.fixture

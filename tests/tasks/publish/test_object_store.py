@@ -13,10 +13,9 @@ import s3fs
 from flows.commands.view import opened
 from tasks.publish.push import Push
 from tests.cut_off import cut_off_at
-from tests.hub_server import LoopbackHub
 from tests.looked_store import client
+from tests.places import contents
 from tests.tasks.publish.conftest import REPO, STORE, upload
-from tests.tasks.publish.test_publish import contents
 
 FIRST, SECOND = f"{STORE}/releases/1.0.0", f"{STORE}/releases/1.1.0"
 
@@ -24,23 +23,6 @@ FIRST, SECOND = f"{STORE}/releases/1.0.0", f"{STORE}/releases/1.1.0"
 def objects(client, prefix: str) -> list[str]:
     pages = client.get_paginator("list_objects_v2").paginate(Bucket="published", Prefix=prefix)
     return [each["Key"] for page in pages for each in page.get("Contents", [])]
-
-
-def test_what_is_published_is_what_lies_in_the_bucket(hub: LoopbackHub, curate, bucket, made: Path):
-    code, out, err = curate("publish", FIRST, "--repo", REPO, "--yes")
-    assert code == 0, err
-    assert f"published {REPO} at 1.0.0" in out
-    assert contents(made / "releases" / "1.0.0").items() <= hub.files(REPO, "1.0.0").items()
-    code, _, err = curate("publish", FIRST, "--repo", REPO, "--yes")
-    assert (code, "has version 1.0.0 already" in err) == (2, True)
-
-
-def test_the_approval_shows_what_changed_since_the_version_that_the_bucket_remembers(hub, curate, bucket):
-    assert curate("publish", FIRST, "--repo", REPO, "--yes")[0] == 0
-    code, out, _ = curate("publish", SECOND, "--repo", REPO)
-    assert code == 2  # nobody is there to ask
-    assert "since version 1.0.0:" in out
-    assert "chat removed 1" in out
 
 
 def test_a_shard_that_was_exchanged_in_the_bucket_is_refused(hub, curate, bucket, made: Path):
@@ -98,14 +80,6 @@ def test_a_takedown_while_a_copy_of_the_bucket_is_sent_can_be_taken_back(
         assert hub.repos[REPO].tags == {}
         assert f"take it back with: curate yank 1.0.0 --repo {REPO}" in heard[1][1]
         assert curate("yank", "1.0.0", "--repo", REPO, "--store", store, "--yes")[0] == 0
-
-
-def test_two_addresses_are_compared(curate, bucket):
-    code, out, _ = curate("diff", FIRST, SECOND, "--store", STORE, "--json")
-    assert code == 0
-    *rows, found = [json.loads(line) for line in out.splitlines()]
-    assert [(row["id"], row["config"], row["change"]) for row in rows] == [("c03", "chat", "removed")]
-    assert found["rows"]["chat removed"] == 1
 
 
 def test_a_store_in_the_bucket_is_looked_at_as_in_a_folder_and_its_export_is_on_record(

@@ -10,16 +10,10 @@ import pytest
 import yaml
 
 from schemas.errors import BadInput, ReleaseConflict
-from tasks.publish.records import of_version
-from tasks.release.fetched import store_of
-from tasks.storage.tables import Store
 from tests.hub_repo import Repo
+from tests.places import contents
 from tests.small_store import manifest_of
 from tests.tasks.publish.conftest import REPO, reader
-
-
-def contents(folder):
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def test_one_commit_holds_every_file_and_the_tag_points_at_it(hub, publish, release):
@@ -109,34 +103,6 @@ def test_a_preview_goes_to_a_branch_without_a_tag_and_may_be_repeated(hub, publi
     assert contents(release).items() <= hub.files(REPO, "preview-1.0.0").items()
 
 
-def _with_files(release, *names):
-    """The release, sealed again with more files in it."""
-    from tasks.release.build import released_files, write_manifest
-    from tasks.release.fetched import read_manifest
-
-    for name in names:
-        (release / name).parent.mkdir(exist_ok=True)
-        (release / name).write_bytes(b"unexpected")
-    manifest = read_manifest(release)
-    write_manifest(manifest.model_copy(update={"files": released_files(release)}), release)
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("bench/data/more-00000-of-00001.parquet", "no release has such a file"),
-        ("notes.txt", "no release has such a file"),
-        ("bench/hidden/train-00000-of-00001.parquet", "hidden split is in no release"),
-        ("bench/data/hidden-0.parquet", "hidden split is in no release"),
-    ],
-)
-def test_a_release_with_a_file_that_no_release_has_is_refused(hub, publish, release, name, told):
-    _with_files(release, name)
-    with pytest.raises(BadInput, match=told):
-        publish()
-    assert hub.writes() == []
-
-
 @pytest.mark.parametrize(("private", "public", "told"), [(False, False, "say public"), (True, True, "is private")])
 def test_visibility_is_never_a_surprise(hub, publish, private, public, told):
     hub.repos[REPO] = Repo(private=private)
@@ -149,22 +115,6 @@ def test_visibility_is_never_a_surprise(hub, publish, private, public, told):
 def test_a_new_repository_is_public_only_when_said_so(hub, publish):
     publish(public=True)
     assert not hub.repos[REPO].private
-
-
-def test_the_store_remembers_what_is_on_the_hub(hub, publish, store):
-    commits = publish()
-    (row,) = of_version(store, "1.0.0")
-    assert (row.repo, row.revision, row.commit, row.public) == (REPO, "1.0.0", commits[REPO], False)
-
-
-def test_a_release_is_of_the_store_it_lies_in(release, tmp_path):
-    assert store_of(str(release)).root == str(release.parent.parent)
-    assert store_of(f"{release}/").root == str(release.parent.parent)
-    assert store_of(str(tmp_path)) is None
-    memory = Store("memory://published/store")
-    memory.write_bytes("tables/parts.json", b"")
-    assert store_of("memory://published/store/releases/1.0.0").root == "memory://published/store"
-    assert store_of("memory://published/other/releases/1.0.0") is None
 
 
 COMPARED = """
@@ -217,15 +167,3 @@ def test_datasets_reads_every_row_and_image_of_a_version_by_its_tag(hub, curate,
     assert [each.pop("rows") for each in found] == rows
     assert found == [{"config": each[3], "equal": True, "decoded": True, "streamed": True} for each in wanted]
     assert rows[0] == rows[6] + 1  # 1.1.0 has a conversation less
-
-
-def test_a_folder_of_a_version_is_listed_alone(hub, curate, release):
-    """As the Hub does, whose answer about a folder has none of the files of others."""
-    from tasks.publish.hub import hub_api
-
-    assert curate("publish", release, "--repo", REPO, "--yes")[0] == 0
-    listed = hub_api().list_repo_tree(REPO, "report", repo_type="dataset", revision="1.0.0")
-    assert {entry.path for entry in listed} == {"report/figures", "report/index.html", "report/tables"}
-    whole = hub_api().list_repo_tree(REPO, repo_type="dataset", revision="1.0.0", recursive=True)
-    files = {path.relative_to(release).as_posix() for path in release.rglob("*")}
-    assert {entry.path for entry in whole} == files | {".gitattributes"}

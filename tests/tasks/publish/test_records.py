@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 import pytest
-import s3fs
 
 from schemas.errors import StoreUnwell
 from schemas.publication import RepoUpload, UploadPlan
@@ -21,7 +20,7 @@ from tasks.publish.records import (
 from tasks.storage.lock import remove_leftovers
 from tasks.storage.tables import Store
 from tests.builders import NOON
-from tests.s3_server import s3_server
+from tests.s3_server import s3_here
 
 WRITERS, EACH = 3, 4
 VERSION = "1.0.0"
@@ -36,12 +35,8 @@ def plan(*repos: str, version: str = VERSION, tag: str | None = VERSION) -> Uplo
 @pytest.fixture(scope="module")
 def bucket():
     """Address of a bucket; the environment points at its server."""
-    with s3_server("records") as own, pytest.MonkeyPatch.context() as patch:
-        for name, value in (own | {"no_proxy": "127.0.0.1"}).items():
-            patch.setenv(name, value)
-        s3fs.S3FileSystem.clear_instance_cache()  # of the servers of other tests
+    with s3_here("records"):
         yield "s3://records"
-        s3fs.S3FileSystem.clear_instance_cache()
 
 
 @pytest.fixture(params=["folder", "object store"])

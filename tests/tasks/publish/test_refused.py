@@ -46,13 +46,6 @@ def test_a_version_that_no_tag_can_be_is_refused(hub, release, version):
         plan_upload(release, REPO, parts_of_release, False, False, False)
 
 
-def test_a_missing_token_is_one_clear_line(hub, publish, monkeypatch):
-    monkeypatch.delenv("HF_TOKEN")
-    with pytest.raises(BadInput, match="HF_TOKEN is not set"):
-        publish()
-    assert hub.requests == []
-
-
 @pytest.mark.parametrize("token", ["hf_one two", "hf_one\ntwo", "hf_ä"])
 def test_a_token_with_letters_that_no_token_has_is_one_clear_line(hub, publish, monkeypatch, token):
     monkeypatch.setenv("HF_TOKEN", token)

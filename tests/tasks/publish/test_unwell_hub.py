@@ -15,9 +15,9 @@ from tasks.publish.plan import plan_upload
 from tasks.publish.records import forget, of_version, record_publication
 from tests.builders import NOON
 from tests.hub_server import TOKEN, LoopbackHub
+from tests.places import contents
 from tests.small_store import manifest_of
 from tests.tasks.publish.conftest import REPO, reader_environment
-from tests.tasks.publish.test_publish import contents
 
 COMMIT = ("POST", f"/api/datasets/{REPO}/commit/")
 TAG = ("POST", f"/api/datasets/{REPO}/tag/")
@@ -40,13 +40,6 @@ def test_an_answer_that_was_lost_after_the_work_was_done_does_it_once(hub, publi
     commits = publish()
     assert hub.repos[REPO].messages.count("Version 1.0.0") == 1
     assert hub.repos[REPO].tags == {"1.0.0": commits[REPO]}
-
-
-def test_a_connection_that_breaks_in_the_middle_of_the_commit_is_taken_up_again(hub, publish, waited, release):
-    hub.drop(*COMMIT, times=2)
-    publish()
-    assert waited == [1.0, 2.0]
-    assert contents(release).items() <= hub.files(REPO, "1.0.0").items()
 
 
 def test_a_hub_that_stays_unwell_is_one_line_and_the_next_run_sends_only_what_is_missing(hub, publish, waited):
@@ -85,13 +78,6 @@ def test_an_upload_that_breaks_off_is_taken_up_again(hub, publish, release, how)
     getattr(hub, how)("PUT", "/lfs/", *([503] if how == "fail" else []))
     publish()
     assert contents(release).items() <= hub.files(REPO, "1.0.0").items()
-
-
-def test_an_upload_that_is_refused_is_one_line(hub, publish):
-    hub.fail("PUT", "/lfs/", 403, times=9)
-    with pytest.raises(HubError, match=r"committing to org/arena: the Hub answered 403"):
-        publish()
-    assert hub.repos[REPO].tags == {}
 
 
 @pytest.mark.parametrize(

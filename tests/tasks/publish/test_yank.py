@@ -4,13 +4,13 @@ import shutil
 
 import pytest
 
-from schemas.errors import BadInput, HubError
+from schemas.errors import HubError
 from tasks.publish.hub import hub_api
 from tasks.publish.yank import yank_version
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON
+from tests.places import contents
 from tests.tasks.publish.conftest import REPO
-from tests.tasks.publish.test_publish import contents
 
 
 def yank(revision="1.0.0"):
@@ -58,12 +58,6 @@ def test_interrupted_it_is_completed_by_doing_it_again(hub, publish, request_):
         yank()
     yank()
     assert (hub.repos[REPO].tags, hub.blobs) == ({}, {})
-
-
-def test_an_unknown_version_is_one_clear_line(hub, publish):
-    publish()
-    with pytest.raises(BadInput, match=r"org/arena has no version '9\.9'; it has 1\.0\.0"):
-        yank("9.9")
 
 
 def test_a_takedown_lists_the_published_versions_that_hold_it(hub, publish, release, store, monkeypatch):

@@ -6,15 +6,12 @@ from pathlib import Path
 import pytest
 
 from tasks.storage.tables import Store
-from tests.small_store import make_release, small_store
 
 
 @pytest.fixture(scope="session")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def store(released_store: Store) -> Store:
     """The small store, with one release in it. Do not write to it."""
-    made = small_store(tmp_path_factory.mktemp("small"))
-    make_release(made, release="first")
-    return made
+    return released_store
 
 
 @pytest.fixture(scope="session")

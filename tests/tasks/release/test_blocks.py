@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from tasks.storage.queries import blocks
-from tasks.storage.queries.blocks import Blocks, battle_blocks, conversation_blocks
+from tasks.storage.queries.blocks import Blocks, battle_blocks
 from tests.builders import gathered_rows
 from tests.small_store import small_store
 from tests.tasks.bench.contamination.test_guard import ALIKE, alike_store
@@ -51,38 +51,9 @@ def test_parts_in_any_order_and_number_give_the_same_rows(tmp_path, whole):
         assert found.rows[config].equals(rows), config
 
 
-def test_a_vote_finds_its_conversations_in_whatever_block_they_are(store):
-    blocks = battle_blocks(store, 1)
-    assert blocks.number == 7
-    held = [block.read("conversations")["conversation_id"].to_list() for block in blocks]
-    votes = [block.read("battles")["battle_id"].to_list() for block in blocks]
-    assert [sorted(ids) for ids in held] == [sorted(i for v in some for i in (v, f"{v}-right")) for some in votes]
-
-
 def test_few_votes_do_not_read_all_conversations_at_once(store):
     (block,) = battle_blocks(store, 10)
     assert block.read("conversations").height == 2 * block.read("battles").height < store.read("conversations").height
-
-
-def test_a_block_holds_what_its_rows_need_and_no_more(store):
-    for block in conversation_blocks(store, 3):
-        conversations = block.read("conversations")
-        texts = set(conversations["turns"].explode().struct.field("text_id"))
-        assert set(block.read("signals/tokens")["content_id"]) == texts
-        assert set(block.read("decisions")["item_id"]) == set(conversations["conversation_id"])
-        assert set(block.read("signals/language")["content_id"]) == set(conversations["prompt_id"])
-
-
-def test_blocks_follow_each_other_and_hold_about_as_many_rows_as_asked(store):
-    sizes, last = [], None
-    for block in Blocks(store, "conversations", 4):
-        times = block.read("conversations")["tstamp"]
-        assert last is None or times.min() > last
-        sizes.append(len(times))
-        last = times.max()
-    assert sum(sizes) == store.read("conversations").height
-    ties = store.read("conversations")["tstamp"].value_counts()["count"].max()
-    assert max(sizes) < 4 + ties
 
 
 def test_blocks_of_long_conversations_hold_fewer_and_give_the_same_rows(store, whole, monkeypatch):

@@ -108,11 +108,6 @@ def test_every_image_decodes_to_the_stored_pixels(loaded, config):
             assert decoded.convert("RGB").tobytes() == PIL.Image.open(io.BytesIO(original)).convert("RGB").tobytes()
 
 
-def test_the_default_configuration_is_chat(release, loaded, tmp_path):
-    default = load_dataset(str(release), split="train", cache_dir=str(tmp_path))
-    assert default["conversation_id"][:] == loaded["chat"]["conversation_id"][:]
-
-
 def test_chat_rows_say_what_the_tables_say(loaded):
     rows = {row["conversation_id"]: row for row in loaded["chat"].remove_columns("images")}
     assert rows["c03"]["language"] == "English"

@@ -32,19 +32,11 @@ VisionArena-Battle,30000,17,14031,90,76.4,1.3,90.2,393.6,Yes
 VisionArena-Chat,200000,45,,138,62.1,1.5,184.1,634.3,No
 """.splitlines()
 """Table 1 of VisionArena (arXiv 2412.08687)."""
-HUB_SIZES = {"n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B"}
 
 
 @pytest.fixture(scope="module")
 def card(release):
     return (release / "README.md").read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def front_matter(card):
-    opening, matter, _ = card.split("---\n", 2)
-    assert opening == ""
-    return yaml.safe_load(matter)
 
 
 @pytest.fixture(scope="module")
@@ -62,15 +54,6 @@ def _table(card, heading):
             break
         rows.append([cell.strip(" `") for cell in line.strip("|").split(" | ")])
     return rows
-
-
-def test_front_matter_names_every_configuration_and_finds_its_files(front_matter, release):
-    assert [each["config_name"] for each in front_matter["configs"]] == list(CONFIGS)
-    assert [each.get("default", False) for each in front_matter["configs"]] == [True, False, False, False]
-    for each in front_matter["configs"]:
-        (files,) = each["data_files"]
-        assert files["split"] == "train"
-        assert list(release.glob(files["path"])) == list((release / each["config_name"] / "data").iterdir())
 
 
 def _only_the_benchmarks_prompt(store):
@@ -103,18 +86,6 @@ def test_datasets_loads_every_configuration_that_a_card_names_and_no_other_is_na
     prose = told.split("## Versions of the signals")[0].replace("are not in `chat`", "")
     assert not [name for name in left_out if f"`{name}`" in prose or f"### {name}" in prose]
     assert problems_of(made) == []
-
-
-def test_front_matter_uses_words_of_the_hub(front_matter):
-    assert set(front_matter["size_categories"]) <= HUB_SIZES
-    assert front_matter["license"] == "other"
-    assert front_matter["task_categories"] == ["image-text-to-text", "visual-question-answering"]
-
-
-def test_row_counts_are_those_of_the_files(card, data):
-    assert {name: int(rows) for name, rows, _ in _table(card, "| configuration |")} == {
-        name: frame.height for name, frame in data.items()
-    }
 
 
 def test_statistics_are_those_of_the_files(card, data):
@@ -256,10 +227,6 @@ def test_boards_of_both_kinds_of_draws_stand_side_by_side(own_store):
         ["kendall", "all_battles", "0.500 (0.100 to 0.900)", "0.250 (0.100 to 0.900)"],
         ["models", "all_battles", "3.000 (0.100 to 0.900)", "–"],
     ]
-
-
-def test_every_signal_is_listed_with_its_version(card, release):
-    assert dict(_table(card, "## Versions of the signals")) == manifest_of(release)["signal_versions"]
 
 
 def test_an_embedded_build_says_what_each_stand_in_was_measured_to_find(card, release):

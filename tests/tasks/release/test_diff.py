@@ -13,7 +13,6 @@ from schemas.publication import Bump
 from tasks.release import diff
 from tasks.release.core_parts import MAP
 from tasks.release.diff import diff_releases
-from tasks.storage.queries.bench import topics_fit
 from tasks.storage.queries.explain import removal_reasons
 from tests.small_store import manifest_of
 from tests.tampered_release import BATTLE, BENCH, CHAT, rewrite, write_manifest
@@ -149,12 +148,6 @@ def test_a_row_that_left_says_what_drops_it(store):
     }
 
 
-def test_a_folder_without_manifest_is_no_release(release, tmp_path):
-    shutil.copytree(release / "chat", tmp_path / "chat")
-    with pytest.raises(BadInput, match="not a release"):
-        diff_releases(release, tmp_path, parts_of_release)
-
-
 REDACTS = {"reason": "pii", "signal": "text_pii.types", "over": "messages", "contains_any": [], "action": "redact"}
 RENAME = {"model": "a", "to": "z", "since": None, "until": None}
 
@@ -237,16 +230,6 @@ def test_the_command_counts_rows_of_a_new_fit_and_lists_the_others(curate, relea
     (listed,) = [line for line in out.splitlines() if line.startswith("  changed ") and '"' in line]
     assert listed.endswith("  model")
     assert f"… {len(pl.read_parquet(release / CHAT)) - 1} more; all with --json" in out
-
-
-def test_the_fit_is_the_one_that_the_topics_are_of(store, own_store):
-    assert topics_fit(store) == "a fit"
-    fits = own_store.read("topic_model")
-    older = fits.with_columns(model=pl.lit("an older fit"), topic=pl.lit(7, pl.Int32))
-    own_store.replace("topic_model", pl.concat([older, fits]))
-    assert topics_fit(own_store) == "a fit"
-    own_store.replace("topic_model", older)
-    assert topics_fit(own_store) is None
 
 
 def test_every_row_with_a_topic_has_a_place(release):

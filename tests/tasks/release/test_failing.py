@@ -49,7 +49,3 @@ def test_images_that_a_second_try_measured_did_not_fail():
     record = run(100, stage="take_in_images", timed_out=50)
     record["stages"] += run(50, stage="catch_up_images")["stages"]
     assert lines(record) == []
-
-
-def test_a_share_of_one_holds_nothing():
-    assert lines(run(100, timed_out=100), share_max=1.0) == []

@@ -6,7 +6,8 @@ import re
 import pytest
 import s3fs
 
-from tests.s3_server import s3_client, s3_server
+from tests.places import contents
+from tests.s3_server import s3_client, s3_here
 
 REMOTE = "s3://arena/store/releases/first"
 
@@ -16,16 +17,12 @@ pytestmark = pytest.mark.usefixtures("bucket")
 @pytest.fixture(scope="module")
 def bucket(release):
     """The release, uploaded."""
-    with s3_server("arena") as own, pytest.MonkeyPatch.context() as patch:
-        for name, value in (own | {"no_proxy": "127.0.0.1"}).items():
-            patch.setenv(name, value)
-        s3fs.S3FileSystem.clear_instance_cache()  # of the servers of other tests
+    with s3_here("arena"):
         client = s3_client(os.environ)
         for path in (path for path in release.rglob("*") if path.is_file()):
             key = f"store/releases/first/{path.relative_to(release).as_posix()}"
             client.put_object(Bucket="arena", Key=key, Body=path.read_bytes())
         yield
-        s3fs.S3FileSystem.clear_instance_cache()
 
 
 def test_it_is_verified(curate):
@@ -65,7 +62,7 @@ def test_an_export_goes_to_a_bucket_as_to_a_folder_and_never_over_another(curate
         assert curate("export", kind, release, "--out", out, *options)[0] == 0
     there = s3fs.S3FileSystem().find(f"arena/exports/{kind}")
     read = {path.removeprefix(f"arena/exports/{kind}/"): s3fs.S3FileSystem().cat_file(path) for path in there}
-    assert read == {p.relative_to(local).as_posix(): p.read_bytes() for p in local.rglob("*") if p.is_file()} != {}
+    assert read == contents(local) != {}
     code, _, err = curate("export", kind, release, "--out", address, *options)
     assert (code, err) == (2, f"curate: '{address}' exists already; give a folder that does not\n")
 

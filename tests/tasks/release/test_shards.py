@@ -1,7 +1,6 @@
 """Rows become shards of bounded size, in order, with the same bytes each time, that `datasets` reads."""
 
 import json
-import math
 from itertools import pairwise
 
 import polars as pl
@@ -68,18 +67,6 @@ def test_shards_hold_all_rows_in_order_and_keep_their_size(rows, images, sizes, 
     assert all(total + weight[after[0]] > limit for total, (_, after) in zip(weights, pairwise(held), strict=False))
 
 
-def test_row_groups_keep_their_size_too(rows, images, sizes, tmp_path, monkeypatch):
-    weights = _row_bytes(rows["chat"], sizes)
-    monkeypatch.setattr(shards, "ROW_GROUP_BYTES", 3 * max(weights))
-    (path,) = shards.write_shards("chat", [rows["chat"]], images, tmp_path)
-    file = pq.ParquetFile(path)
-    groups = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
-    assert sum(groups) == len(weights)
-    assert min(groups[:-1]) >= 3
-    assert sum(weights[: groups[0]]) <= 3 * max(weights) < sum(weights[: groups[0] + 1])
-    assert max(groups) <= 3 * math.ceil(max(weights) / min(weights))
-
-
 @pytest.mark.parametrize("config, columns", [("battle", ["conversation_a", "conversation_b"]), ("bench", ["turns"])])
 def test_long_messages_of_any_column_make_shorter_row_groups(rows, images, tmp_path, config, columns):
     """Rows wait in memory until a row group is full, so messages must count, not rows."""
@@ -97,13 +84,6 @@ def test_no_rows_are_one_file_with_all_columns(rows, images, tmp_path, config):
     assert path.name == "train-00000-of-00001.parquet"
     assert pq.read_schema(path).equals(shards.shard_schema(config))
     assert pq.read_metadata(path).num_rows == 0
-
-
-def test_images_are_written_once_each_row_and_as_they_are_stored(store, rows, images, tmp_path):
-    (path,) = shards.write_shards("chat", [rows["chat"]], images, tmp_path)
-    stored = dict(store.read("images", ["image_id", "bytes"]).iter_rows())
-    for ids, written in zip(rows["chat"]["image_ids"], pl.read_parquet(path)["images"], strict=True):
-        assert [image["bytes"] for image in written] == [stored[i] for i in ids]
 
 
 def test_rows_show_no_image_one_or_several_in_any_order(store, images, rows, tmp_path):

@@ -46,11 +46,6 @@ def test_an_interval_with_one_end_ends_in_an_arrow_and_one_without_ends_is_not_d
     assert [len(re.findall("<use [^>]*fill: #b9d0e8", svg)) for svg in (closed, open_ended, none)] == [0, 1, 0]
 
 
-def test_bars_say_their_values_and_parts_their_names():
-    assert {"1,234", "10", "votes"} <= set(texts(bars({"a": 1234, "b": 10}, "votes")))
-    assert {"one", "two", "three"} <= set(texts(shares(["x"], {"one": [1], "two": [0], "three": [0]})))
-
-
 def test_days_name_their_months_and_years():
     whole_years = [date(2023, 11, 1) + timedelta(days=n) for n in range(200)]
     assert {"2024", "Dec"} <= set(texts(daily_panels(whole_years, {"votes": [1] * 200})))
@@ -98,8 +93,3 @@ def test_figures_of_nothing_are_figures():
         matrix(["a"], ["b"], np.array([[NAN]])),
     ):
         assert ET.fromstring(svg).tag.endswith("svg")
-
-
-def test_the_same_data_gives_the_same_bytes():
-    first, again = (bars({"a": 1, "b": 2}, "votes") for _ in range(2))
-    assert first == again and "date" not in first

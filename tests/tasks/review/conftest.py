@@ -1,4 +1,4 @@
-"""The hostile store, and for each kind of question a store that has something to ask."""
+"""For each kind of question a store that has something to ask."""
 
 import shutil
 from collections.abc import Callable
@@ -8,19 +8,12 @@ import pytest
 
 from tasks.storage.tables import Store
 from tests.generated_bench import decided, settings_for
-from tests.looked_store import Looked, looked_store
 from tests.reviewed_store import held_store
 from tests.small_store import small_store
 from tests.visit_bench import visit_bench
 from tests.voted_store import voted
 
 ANSWERS = {"x": "A cup of {}.", "y": "=A plate. <script>alert(1)</script>"}
-
-
-@pytest.fixture(scope="session")
-def looked(tmp_path_factory) -> Looked:
-    """The hostile store. Do not write to it."""
-    return looked_store(tmp_path_factory.mktemp("looked"))
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tasks.storage.tables import Store
 from tests.builders import NOON, facts_frame
 from tests.looked_store import EMAIL, strict
 from tests.reviewed_store import reviewing, shown_of
-from tests.voted_store import MODELS, voted
+from tests.voted_store import MODELS
 
 
 def queues(store, sample=10):
@@ -155,26 +155,8 @@ def test_reviewed_tags_are_a_reference_for_any_tagger(store, tmp_path):
             both_sides("embedded", "reviews", *wrong, None, 9, Settings(store=store.root), NOON)
 
 
-def test_two_reviewers_of_one_item_have_a_kappa(store):
-    for reviewer, verdicts in {"Ada": "rdrr", "Bob": "rddr", "Eve": "r"}.items():
-        each = reviewing(store, reviewer)
-        for item in sorted(each.session.items("held").values()):
-            if verdicts:
-                keys = {choice.key: choice.verdict for choice in each.session.queues["held"].choices}
-                add_reviews(store, [Review(
-                    conversation_id=item.conversation_id, content_id=item.content_id, reasons=list(item.reasons),
-                    verdict=keys[verdicts[0]], queue="held", item_id=item.item_id, reviewer=reviewer, reviewed_at=NOON,
-                )])  # fmt: skip
-                verdicts = verdicts[1:]
-    rows = {(row.a, row.b): row for row in figures_of(store).agreements}
-    assert (rows["Ada", "Bob"].items, rows["Ada", "Bob"].agreement) == (4, 0.75)
-    assert rows["Ada", "Bob"].kappa == pytest.approx(0.5)  # (0.75 - 0.5) / (1 - 0.5)
-    assert rows["Ada", "Bob"].kappa_ci95_low <= 0.5 <= rows["Ada", "Bob"].kappa_ci95_high
-    assert (rows["Ada", "Eve"].items, rows["Ada", "Eve"].kappa) == (1, None)
-
-
-def test_experts_see_no_model_and_no_vote_and_their_verdicts_are_about_the_battles_own_sides(curate, tmp_path):
-    store = voted(tmp_path)
+def test_experts_see_no_model_and_no_vote_and_their_verdicts_are_about_the_battles_own_sides(asking, curate):
+    store = asking("battles")
     page = reviewing(store, "Eve", queues_of(["battles"], Draws(store=store.root)))
     items = page.session.items("sheet")
     assert len(items) == len(MODELS) and {item.swapped for item in items.values()} == {True, False}

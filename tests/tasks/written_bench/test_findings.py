@@ -6,10 +6,7 @@ import polars as pl
 import pytest
 
 from schemas.written import Fault, ItemCheck
-from tasks.images.decode import FILE_BYTES_MAX
-from tasks.ingest.formats.bench_items import PROBLEMS
 from tasks.storage.tables import frame_of
-from tasks.written_bench.collect import _FILE_BYTES_MAX
 from tasks.written_bench.families import load_families
 from tasks.written_bench.findings import item_agreement, majorities, yields
 from tasks.written_bench.item_files import read_items
@@ -62,15 +59,6 @@ def test_agreement_of_raters_is_krippendorffs_alpha():
     assert found.alpha == pytest.approx(0.095, abs=5e-4)
 
 
-def test_there_are_seventy_families_with_an_example_each():
-    families = load_families().families
-    counts = [sum(each.origin == "new" for each in families), sum(each.images == "one" for each in families)]
-    assert (len(families), *counts) == (70, 45, 60)
-    assert all(each.instruction and each.response and len(each.shows) >= 1 for each in families)
-    assert all((len(each.shows) > 1) == (each.images == "several") for each in families)
-    assert load_families().named("Who to call?") == load_families().named("who_to_call")
-
-
 @pytest.mark.skipif(not BESIDE.is_dir(), reason="the published sheets are not here")
 def test_published_sheets_are_read_whole():
     rows = {name: read_items(BESIDE / name, load_families()) for name in ("single-images-even.csv", "multi-images.csv")}
@@ -86,8 +74,3 @@ def test_published_sheets_are_read_whole():
     assert all(len(item.captions) == len(item.images) and all(item.captions) for i in rows.values() for item in i)
     with (BESIDE / "flag-counts.csv").open() as stream:
         assert sum(int(row["instances"]) for row in csv.DictReader(stream)) == sum(count for *_, count in FLAGS)
-
-
-def test_limits_and_problems_are_those_of_ingest():
-    assert _FILE_BYTES_MAX == FILE_BYTES_MAX
-    assert len(set(PROBLEMS)) == 7

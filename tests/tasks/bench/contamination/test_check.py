@@ -1,6 +1,7 @@
 """`curate bench check`: which rows of any dataset hold a benchmark question."""
 
 import json
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -10,7 +11,6 @@ from schemas.bench import BenchItem, HiddenItem
 from schemas.errors import BadInput
 from tasks.bench.contamination.check import Checker, questions_of_release, questions_of_store
 from tests.builders import conversation, store_with
-from tests.small_store import make_release, small_store
 
 LONG = "The picture shows a triangle with two equal sides and an angle of forty degrees, how large are the others"
 ASKED = {"role": "user", "content": LONG}
@@ -121,9 +121,8 @@ def test_a_column_can_be_named(bench, tmp_path):
     assert len(_check(bench, path, "body")[0]) == 1
 
 
-def test_a_release_holds_its_own_benchmark(tmp_path):
-    store = small_store(tmp_path)
-    folder = tmp_path / "store" / make_release(store, release="1.0.0").result
+def test_a_release_holds_its_own_benchmark(released_store, tmp_path):
+    folder = Path(released_store.at("releases/first"))
     bench = questions_of_release(folder)
     found, counted = _check(bench, folder / "bench" / "data")
     assert counted.questions == counted.questions_found == 1

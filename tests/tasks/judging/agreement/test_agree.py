@@ -1,8 +1,7 @@
-"""Figures of agreement: WildVision's, llmfao's, those of scikit-learn and of evalica, and intervals over items."""
+"""Figures of agreement and correlation: WildVision's, llmfao's, those of scikit-learn and of evalica."""
 
+import csv
 import json
-import os
-from pathlib import Path
 
 import evalica
 import numpy as np
@@ -12,11 +11,11 @@ from sklearn.metrics import cohen_kappa_score, f1_score
 
 from schemas.agreement import Form
 from tasks.judging.agreement.agree import label_agreement, rater_agreement
+from tasks.judging.agreement.agree import agreement, rater_agreement
+from tasks.judging.agreement.correlation import read_scores, score_correlations
 from tasks.judging.agreement.label_files import labels_of, read_labels
-from tests.places import SHARED_DATA
+from tests.places import DATA
 
-BESIDE = SHARED_DATA
-DATA = Path(os.environ.get("CURATE_TEST_DATA", BESIDE))
 real = pytest.mark.skipif(not (DATA / "votes-llmfao").is_dir(), reason="real data is not on this machine")
 FIGURE_6 = [[300, 61, 34], [102, 269, 27], [99, 111, 41]]
 """WildVision Fig. 6: people (rows) and GPT-4V (columns) for left, right and other."""
@@ -111,22 +110,6 @@ def test_llmfaos_raters_agree_as_published():
 
 
 @real
-def test_the_longer_answer_wins_two_fifths_of_llmfaos_decisive_votes():
-    folder = DATA / "votes-llmfao"
-    rows = [json.loads(line) for line in (folder / "answers.jsonl").read_text(encoding="utf-8").splitlines()]
-    length = {(row["prompt"], row["model"]): len(str(row["result"])) for row in rows}
-    battles = pl.read_csv(folder / "human-votes.csv").unique("id")
-    sides = battles.select("id", "prompt", "model_x", "model_y").iter_rows()
-    gaps = {id: length[prompt, x] - length[prompt, y] for id, prompt, x, y in sides}
-    longer = labels("longer", [(str(id), "left" if gap > 0 else "right" if gap else "tie") for id, gap in gaps.items()])
-    found = label_agreement(read_labels(folder / "human-votes.csv", "people"), longer, rounds=20, seed=0)
-    two = found.forms[-1]
-    ties = 5460 - two.pairs
-    assert ties < 30
-    assert round((two.accuracy * two.pairs + ties / 2) / 5460, 3) == 0.410
-
-
-@real
 def test_two_peoples_scores_of_pictures_are_compared_as_numbers():
     rows = json.loads((DATA / "alignment-human" / "human_annotations_with_scores.json").read_text(encoding="utf-8"))
     a, b = (labels(str(n), [(item, row["human_scores"][n]) for item, row in rows.items()]) for n in (0, 1))
@@ -134,3 +117,30 @@ def test_two_peoples_scores_of_pictures_are_compared_as_numbers():
     assert (found.items, round(found.accuracy * 800), found.labels) == (800, 441, ["1", "2", "3", "4", "5"])
     first, second = ([row["human_scores"][n] for row in rows.values()] for n in (0, 1))
     assert found.pearson == pytest.approx(np.corrcoef(first, second)[0, 1])
+
+
+FOLDER = DATA / "printed-tables"
+RENAMES = {
+    "Bunny-V1-3B": "Bunny-3B",
+    "CogVLM-Chat-HF-13B": "CogVLM-Chat-HF",
+    "Claude-3-OPUS": "Claude-3-Opus",
+    "Idefics2-8B": "Idefics2",
+    "MiniCPM-V-3B": "MiniCPM-V",
+    "Qwen-VL-Chat-10B": "Qwen-VL-Chat",
+    "Tiny-LLaVA-v1-HF-3B": "Tiny-LLaVA",
+    "UFORM-Gen2-Qwen-500M": "UFORM-Gen2-Qwen",
+}
+
+
+@pytest.mark.skipif(not FOLDER.is_dir(), reason="the printed tables are not on this machine")
+def test_wildvisions_elo_bench_and_mmmu(tmp_path):
+    with (FOLDER / "wildvision-table2.csv").open(encoding="utf-8") as file:
+        rows = [("-".join(filter(None, (r["model"], r["size"]))), r["elo"], r["mmmu"]) for r in csv.DictReader(file)]
+    with (tmp_path / "arena.csv").open("w", encoding="utf-8") as file:
+        csv.writer(file).writerows([("model", "elo", "mmmu"), *rows])
+    scores, near = read_scores(
+        [tmp_path / "arena.csv", FOLDER / "wildvision-table4.csv"], RENAMES, ("elo", "score", "mmmu")
+    )
+    assert near == []
+    found = {(row.a, row.b): (round(row.spearman, 3), row.models) for row in score_correlations(scores)}
+    assert found == {("elo", "score"): (0.963, 21), ("elo", "mmmu"): (0.813, 19), ("score", "mmmu"): (0.866, 19)}

@@ -2,8 +2,6 @@
 
 import csv
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -12,10 +10,9 @@ import pytest
 from schemas.errors import CurateError
 from tasks.judging.agreement.metrics import Cider, text_metrics
 from tasks.judging.agreement.reproduced import board_agreement, judged, read_comparisons, reproduced, scored
-from tests.places import SHARED_DATA
+from tests.places import DATA
 
-BESIDE = SHARED_DATA
-LLMFAO = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "votes-llmfao"
+LLMFAO = DATA / "votes-llmfao"
 REFERENCES = ["a red bus on a wet road", "two cats sleep on the old sofa"]
 
 

@@ -1,8 +1,6 @@
 """Boards from verdicts: figures printed by WildVision, and rules worked out by hand."""
 
 import csv
-import os
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -15,10 +13,9 @@ from tasks.leaderboard.agreement import agreement
 from tasks.leaderboard.battle_files import read_board
 from tasks.leaderboard.bradley_terry import log_strengths
 from tasks.leaderboard.votes import rateable, votes
-from tests.places import SHARED_DATA
+from tests.places import DATA
 
-BESIDE = SHARED_DATA
-PRINTED = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "printed-tables"
+PRINTED = DATA / "printed-tables"
 NOTES = PRINTED.with_name("judge-wildvision") / "verdict-label-notes.csv"
 printed = pytest.mark.skipif(not PRINTED.is_dir(), reason="no printed-tables beside the repository")
 FAILED = {"InstructBLIP-7B": 7, "LLaVA-NEXT-13B": 10, "LLaVA-NEXT-7B": 10, "Idefics2": 9}

@@ -85,8 +85,3 @@ def test_the_baseline_is_found_in_the_folder_or_as_the_model_compared_with_itsel
 def test_bad_files_are_one_clear_line(tmp_path, rows, told):
     with pytest.raises(BadInput, match=told):
         read_judgements([write(tmp_path, *rows)], "base")
-
-
-def test_a_baseline_that_nobody_names_is_asked_for(tmp_path):
-    with pytest.raises(BadInput, match="baseline=MODEL"):
-        read_judgements([write(tmp_path, line("q1", "m", game("[[A>B]]")))])
