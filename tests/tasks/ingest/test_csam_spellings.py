@@ -260,13 +260,3 @@ def test_a_flag_of_any_spelling_in_a_row_of_a_dataset_is_found_and_scores_are_no
 def test_a_flag_that_is_nested_as_deep_as_it_may_be_is_one(depth):
     deep = '{"csam": ' + "[" * depth + "true" + "]" * depth + "}"
     assert line_is_flagged(deep.encode()) and line_is_flagged(line({"meta": deep})) and row_is_flagged({"meta": deep})
-
-
-def test_an_image_that_is_flagged_later_in_another_spelling_is_purged_with_all_rows_about_it(tmp_path):
-    logs = served(tmp_path / "logs", GOOD, BAD)
-    write(logs, DAY, chat("a", images=[BAD]), chat("good", images=[GOOD]))
-    assert ingested(logs, tmp_path / "store").read("images").height == 2
-    write(logs, "vision-tmp-2024-06-21-conv.json", chat("later", images=[BAD]) | {"isCsamImage": "probably"})
-    store = ingested(logs, tmp_path / "store")
-    assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
-    assert store.read("images").height == store.read("image_files").height == 1

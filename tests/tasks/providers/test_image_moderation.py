@@ -97,24 +97,6 @@ def test_an_answer_that_cannot_be_trusted_is_a_failure(moderate, reply, drawn_im
     assert moderate([drawn_image()], reply(body)) == [Failed(reason)]
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "reason", "calls"),
-    [
-        (400, {"error": {"code": "invalid_image"}}, "http_400", 1),
-        (401, {"error": {"message": "no"}}, "http_401", 1),
-        (429, {"error": {"code": "insufficient_quota"}}, "quota_used_up", 1),
-        (429, {"error": {"message": "slow"}}, "rate_limited", 5),
-        (503, {"error": {"message": "busy"}}, "server_error", 5),
-        (200, None, "connection_failed", 5),
-    ],
-)
-def test_a_refusal_is_a_failure_and_repeated_only_if_it_may_pass(
-    moderate, reply, http_server, drawn_image, status, body, reason, calls
-):
-    assert moderate([drawn_image()], reply(body, status)) == [Failed(reason)]
-    assert len(http_server.requests) == calls
-
-
 def test_one_failing_image_holds_back_no_other(moderate, reply, drawn_image):
     images = [drawn_image(seed) for seed in range(3)]
     said = moderate(images, reply({}, 400), reply(by_width))

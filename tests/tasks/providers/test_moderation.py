@@ -116,11 +116,6 @@ def test_a_refusal_is_a_failure_of_every_text_and_repeated_only_if_it_may_pass(
     assert len(http_server.requests) == calls
 
 
-def test_a_passing_failure_is_survived(moderate, reply):
-    (said,) = moderate(["bad"], reply({}, 429), reply(None), reply(judged))
-    assert said.flagged_categories == ["violence"]
-
-
 def test_a_text_that_the_service_rejects_does_not_hold_back_its_neighbours(moderate, reply, http_server):
     one, poison, other = moderate(
         ["bad", "poison", "fine"], reply({}, 400), reply(judged), reply({}, 400), reply(judged)

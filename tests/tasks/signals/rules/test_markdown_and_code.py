@@ -47,19 +47,6 @@ def test_plain_text_has_no_elements(text):
     assert nonzero(text) == {}
 
 
-@given(MIXED, PLAIN, st.integers(1, 6))
-def test_one_more_header_counts_one_more(text, title, level):
-    more = markdown(f"{text}\n{'#' * level} T{title}").model_dump()
-    assert more == markdown(text).model_dump() | {f"h{level}": more[f"h{level}"]}
-    assert more[f"h{level}"] == getattr(markdown(text), f"h{level}") + 1
-
-
-@given(MIXED, st.sampled_from([("- x", "unordered"), ("7. x", "ordered"), ("**x**", "bold_stars")]))
-def test_one_more_element_counts_one_more(text, element):
-    line, name = element
-    assert getattr(markdown(f"{text}\n{line}"), name) == getattr(markdown(text), name) + 1
-
-
 @given(MIXED, MIXED)
 def test_counts_of_two_texts_add_up(one, other):
     together = markdown(f"{one}\n{other}").model_dump()

@@ -101,11 +101,6 @@ def test_the_version_holds_the_words_version():
     assert module.VERSION.endswith(f".{WORDS['version']}")
 
 
-def test_names_in_the_file_are_distinct():
-    for kind in ("distinctive", "ambiguous"):
-        assert len(set(WORDS[kind])) == len(WORDS[kind])
-
-
 @given(st.text(max_size=300))
 def test_names_are_distinct_sorted_and_stand_in_the_text(text):
     for name in (found := names(text)):
