@@ -31,25 +31,9 @@ def test_hostile_values_stay_on_one_line():
 ROOT = Path(__file__).parents[2]
 WINDOW = {"since": "2024-06-30", "until": "2024-06-01"}
 OF_COMMANDS_ALONE = {
-    "board",
-    "no-deps",
-    "column",
-    "user",
-    "out",
-    "orders",
-    "against",
-    "answer-version",
-    "judge-version",
-    "renames",
-    "export",
-    "with-explorer",
-    "rater",
-    "bench",
-    "answers",
-    "model",
-    "votes",
-    "battles",
-}
+    "board", "no-deps", "column", "user", "out", "orders", "against", "answer-version", "judge-version", "renames",
+    "export", "with-explorer", "rater", "bench", "answers", "model", "votes", "battles",
+}  # fmt: skip
 """Options in errors that only commands raise, and pip's."""
 
 

@@ -52,19 +52,12 @@ def _animated(file_format: str) -> bytes:
 @pytest.mark.parametrize(
     "content",
     [
-        b"GIF",
-        b"%PDF-1.7\n",
-        b"<svg xmlns='http://www.w3.org/2000/svg'/>",
-        b"<!doctype html><title>502</title>",
-        b"\0" * 1000,
-        random.Random(0).randbytes(1000),
-        image_bytes(1, file_format="TIFF"),
-        image_bytes(1, file_format="ICO"),
-        image_bytes(1, file_format="PPM"),
-        image_bytes(1, file_format="AVIF"),
+        b"GIF", b"%PDF-1.7\n", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"<!doctype html><title>502</title>",
+        b"\0" * 1000, random.Random(0).randbytes(1000), image_bytes(1, file_format="TIFF"),
+        image_bytes(1, file_format="ICO"), image_bytes(1, file_format="PPM"), image_bytes(1, file_format="AVIF"),
     ],
     ids=["stub", "pdf", "svg", "html", "zeros", "noise", "tiff", "ico", "ppm", "avif"],
-)
+)  # fmt: skip
 def test_other_kinds_of_file_are_no_images(content):
     assert _opened(content) is RejectReason.NOT_AN_IMAGE
 

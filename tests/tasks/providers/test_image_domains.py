@@ -17,25 +17,11 @@ from tests.places import SHARED_DATA
 BESIDE = SHARED_DATA
 DATA = Path(os.environ.get("CURATE_TEST_DATA", BESIDE))
 ANIMALS = (
-    "AAOYRUDX",
-    "animalpose",
-    "atrw",
-    "billy",
-    "dog",
-    "horse",
-    "macaque",
-    "zebra",
-    "resize_test_image__123_456",
-    "resize_test_image__456_123",
-    "notebooks__images__image_1",
-    "notebooks__images__image_3",
-    "chat__examples__image1",
-    "chat__examples__image2",
-    "chat__examples__image5",
-    "serve__examples__img6",
-    "gallery__prod_1.jpeg",
+    "AAOYRUDX", "animalpose", "atrw", "billy", "dog", "horse", "macaque", "zebra", "resize_test_image__123_456",
+    "resize_test_image__456_123", "notebooks__images__image_1", "notebooks__images__image_3", "chat__examples__image1",
+    "chat__examples__image2", "chat__examples__image5", "serve__examples__img6", "gallery__prod_1.jpeg",
     "testing__images__image2",
-)
+)  # fmt: skip
 images_needed = pytest.mark.skipif(not (DATA / "photos").is_dir(), reason="no photographs on this machine")
 
 
