@@ -3,15 +3,13 @@
 import json
 import random
 from itertools import chain
-from pathlib import Path
 
 import pytest
 
 from schemas.errors import BadInput
 from tasks.ingest.csam_flags import line_is_flagged, row_is_flagged
 from tasks.ingest.log_files import log_files
-from tests.builders import image_bytes
-from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, line, rejected, state, vote, write
+from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, line, rejected, served, state, vote, write
 from tests.tasks.ingest.test_csam_flags import KINDS, NO, YES, states_of
 from tests.tasks.ingest.test_formats import ROWS, put
 
@@ -126,14 +124,6 @@ def test_a_reason_is_a_flag_unless_a_visitor_wrote_it():
         assert not line_is_flagged(line(record | {"reason": "csam"}))
     assert not row_is_flagged({"winner": "model_a", "reason": "csam", "vote_reason": "csam"})
     assert not line_is_flagged(line(chat("a") | {"request_id": "aB3CsAm9x"}))
-
-
-def served(folder: Path, *names: str) -> Path:
-    """The folder, with an image file of each name."""
-    (folder / "serve_images").mkdir(parents=True, exist_ok=True)
-    for seed, name in enumerate(names):
-        (folder / "serve_images" / f"{name}.png").write_bytes(image_bytes(seed))
-    return folder
 
 
 def test_a_log_of_all_record_types_loses_what_is_flagged_and_nothing_else(tmp_path):

@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from tests.builders import image_bytes
-from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, line, rejected, state, vote, write
+from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, line, rejected, served, state, vote, write
 
 CSAM_DAY = "vision-csam-2024-06-20-conv.json"
 BAD, GOOD = image_name("bad"), image_name("good")
@@ -22,11 +21,7 @@ sys.addaudithook(
 
 @pytest.fixture
 def arena(tmp_path):
-    folder = tmp_path / "logs"
-    for seed, name in enumerate((BAD, GOOD)):
-        path = folder / "serve_images" / f"{name}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(image_bytes(seed))
+    folder = served(tmp_path / "logs", BAD, GOOD)
     OPENED.clear()
     return folder
 

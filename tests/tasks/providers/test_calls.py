@@ -153,14 +153,6 @@ def test_the_tighter_limit_counts():
     assert rate_limit({}, 500) is None
 
 
-def test_without_room_calls_follow_each_other_at_the_pace_of_the_service():
-    pace = Pace(8)
-    begin = time.monotonic()
-    for _ in range(6):
-        pace.call(lambda: pace.heard(0, 0.1))
-    assert 0.4 <= time.monotonic() - begin < 3
-
-
 def test_calls_grow_fast_until_the_first_rate_limit():
     pace = Pace(32)
     for expected in (9, 10, 11):

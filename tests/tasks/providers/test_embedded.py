@@ -124,11 +124,6 @@ def test_vectors_have_unit_length(providers, capability, items):
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
-def test_versions_differ_between_capabilities(providers):
-    versions = [providers[capability].version for capability in PROMISES]
-    assert len(set(versions)) == len(versions)
-
-
 def test_every_line_that_is_read_has_a_box_where_it_stands(providers, text_image):
     drawn = text_image("EXIT")
     read = measured(providers, "image_text", [drawn])[0]

@@ -3,19 +3,15 @@
 They are `photos` and `mathv` of the folder that CURATE_TEST_DATA names, or of `shared/data` beside the repository.
 """
 
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from tasks.images.decode import open_image
 from tasks.providers import Providers
 from tasks.providers.embedded.labels import NearestPlace
-from tests.places import SHARED_DATA
+from tests.places import SHARED_DATA as DATA
 
-BESIDE = SHARED_DATA
-DATA = Path(os.environ.get("CURATE_TEST_DATA", BESIDE))
 ANIMALS = (
     "AAOYRUDX", "animalpose", "atrw", "billy", "dog", "horse", "macaque", "zebra", "resize_test_image__123_456",
     "resize_test_image__456_123", "notebooks__images__image_1", "notebooks__images__image_3", "chat__examples__image1",

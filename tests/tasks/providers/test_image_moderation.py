@@ -62,16 +62,6 @@ def test_every_image_is_asked_about_alone_and_answered_in_order(moderate, reply,
     assert {request["model"] for request in http_server.requests} == {DEFAULT_MODEL}
 
 
-def test_a_small_image_is_sent_as_it_is_stored_and_a_large_one_shrunk(moderate, reply, http_server, drawn_image, noise):
-    small, large = drawn_image(), noise(1)
-    moderate([small], reply(answer(of_image())))
-    assert shown(http_server.requests[-1]) == ("data:image/png", small.encoded)
-    moderate([large], reply(answer(of_image())))
-    head, content = shown(http_server.requests[-1])
-    assert head == "data:image/jpeg"
-    assert len(content) < len(large.encoded)
-
-
 def test_a_category_that_is_flagged_counts_though_the_service_names_no_input_for_it(moderate, reply, drawn_image):
     (said,) = moderate([drawn_image()], reply(answer(of_image(hate=0.7))))
     assert said.flagged_categories == ["hate"]

@@ -102,9 +102,7 @@ def test_an_answer_that_cannot_be_trusted_is_a_failure(moderate, reply, body):
     ("status", "body", "reason", "calls"),
     [
         (401, {"error": {"message": "quotes the text"}}, "http_401", 1),
-        (403, {"error": {"message": "refused"}}, "http_403", 1),
         (429, {"error": {"code": "insufficient_quota"}}, "quota_used_up", 1),
-        (429, {"error": {"message": "slow"}}, "rate_limited", 5),
         (503, {"error": {"message": "busy"}}, "server_error", 5),
         (200, None, "connection_failed", 5),
     ],

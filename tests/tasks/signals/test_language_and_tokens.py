@@ -6,15 +6,13 @@ read them are skipped where there is none.
 """
 
 import json
-import os
-from pathlib import Path
 from statistics import mean
 
 import pytest
 
 from tasks.providers.embedded.texts import FastTextAndCld2
 from tasks.signals.registry import text_signals
-from tests.places import SHARED_DATA
+from tests.places import SHARED_DATA as DATA
 
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # bpe-openai 0.1.4
 
@@ -72,8 +70,6 @@ def test_special_tokens_in_a_text_are_plain_characters(embedded):
     assert text_signals(embedded)["tokens"].values(["<|endoftext|>"])[0].tokens > 1
 
 
-BESIDE = SHARED_DATA
-DATA = Path(os.environ.get("CURATE_TEST_DATA", BESIDE))
 labelled = pytest.mark.skipif(not (DATA / "text-language").is_dir(), reason="no labelled texts on this machine")
 
 

@@ -42,7 +42,7 @@ from tests.builders import (
     verdict,
 )
 from tests.small_store import POLICY, make_release
-from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, state, vote, write
+from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, served, state, vote, write
 from tests.written import caption, reference
 
 ANN, BOB = "198.51.100.23", "203.0.113.99"
@@ -74,11 +74,7 @@ def arena(tmp_path_factory) -> Path:
     """The raw logs."""
     folder = tmp_path_factory.mktemp("arena") / "logs"
     write(folder, DAY, *LINES)
-    for seed, name in enumerate((OWN, SHARED, OTHER)):
-        path = folder / "serve_images" / f"{name}.png"
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(image_bytes(seed))
-    return folder
+    return served(folder, OWN, SHARED, OTHER)
 
 
 @pytest.fixture(scope="session")

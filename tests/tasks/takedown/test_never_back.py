@@ -8,7 +8,7 @@ import pytest
 from tasks.storage.tables import Store
 from tasks.takedown.take_down import finish, take_down
 from tests.builders import NOON, image_bytes
-from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, state, vote, write
+from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, served, state, vote, write
 from tests.tasks.takedown.conftest import ANN, LINES, OWN, SECRET, SHARED, files_with, user_of
 
 INGESTED = ("sightings", "conversations", "battles", "images", "rejects", "quarantine")
@@ -21,12 +21,8 @@ def ids(store):
 
 @pytest.fixture
 def logs(tmp_path):
-    folder = tmp_path / "logs"
-    write(folder, DAY, *LINES)
-    (folder / "serve_images").mkdir()
-    for seed, name in enumerate((OWN, SHARED)):
-        (folder / "serve_images" / f"{name}.png").write_bytes(image_bytes(seed))
-    return folder
+    write(tmp_path / "logs", DAY, *LINES)
+    return served(tmp_path / "logs", OWN, SHARED)
 
 
 @pytest.mark.parametrize("what", ["conversation", "side", "user", "image"])
