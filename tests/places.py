@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SHARED_DATA = ROOT.parent / "shared" / "data"
+SHARED_DATA = Path(os.environ.get("CURATE_TEST_DATA", ROOT.parent / "shared" / "data"))
 """Real logs, votes and labelled texts; tests that need them are skipped where it does not exist."""
 DATA = Path(os.environ.get("CURATE_TEST_DATA", SHARED_DATA))
 """The same, or the folder that CURATE_TEST_DATA names."""

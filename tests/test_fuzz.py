@@ -11,6 +11,7 @@ import shutil
 import warnings
 
 import numpy as np
+import PIL.Image
 import polars as pl
 import pytest
 import yaml
@@ -51,7 +52,6 @@ def damaged(draw, contents):
 
 
 LINES = [line(chat("a", images=[image_name("p")])), line(vote("a", "b")), line(chat("c", kind="flag"))]
-LOG = b"\n".join([*LINES, b""])
 PACKED = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.ZstdCompressor().compress}
 
 
@@ -92,14 +92,14 @@ def test_every_row_of_a_published_dataset_is_a_sighting_or_a_reject_or_the_file_
     kept, rejects = set(store.read("sightings")["line"]), store.read("rejects").drop_nulls("line")
     assert kept.isdisjoint(rejects["line"])
     counted = sum(store.read("log_files")["lines"])
-    assert len(kept) + rejects.height - counted in (
-        0,
-        1,
-    )  # an unfinished last line is a reject and counted when complete
+    # An unfinished last line is a reject and counted when complete.
+    assert len(kept) + rejects.height - counted in (0, 1)
 
 
 IMAGES = [image_bytes(1, (40, 30), kind) for kind in ("PNG", "JPEG", "WEBP", "GIF", "BMP")]
-IMAGES.append(image_bytes(1, (40, 30), "JPEG", progressive=True))
+SIDEWAYS = PIL.Image.Exif()
+SIDEWAYS[0x0112] = 6
+IMAGES += [image_bytes(1, (40, 30), "JPEG", **each) for each in ({"progressive": True}, {"exif": SIDEWAYS})]
 
 
 @examples(250)

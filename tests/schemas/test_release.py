@@ -47,8 +47,3 @@ def test_categories_are_booleans_that_may_be_unknown():
     assert set(schema.types) == {pa.bool_()}
     assert all(field.nullable for field in schema)
     assert set(Categories.model_fields) <= set(schema.names)
-
-
-@pytest.mark.parametrize("config", PROMISED)
-def test_no_released_column_is_for_addresses_or_files_of_the_server(config):
-    assert {"ip", "source", "line", "file", "email"}.isdisjoint(arrow_schema(CONFIGS[config]).names)

@@ -74,13 +74,8 @@ WHITE, BLACK, GREY = (np.full((1, 1024), level, np.uint8) for level in (255, 0, 
         (WHITE, WHITE - 3, 1.0),
         (WHITE, BLACK, 0.0),
         (GREY, (128 + 100 * HALVES).astype(np.uint8).reshape(1, -1), 0.0),
-        (
-            (128 + 100 * HALVES).astype(np.uint8).reshape(1, -1),
-            (128 - 50 * HALVES).astype(np.uint8).reshape(1, -1),
-            -1.0,
-        ),
     ],
-    ids=["equally flat", "flat and unlike", "flat and varied", "a negative"],
+    ids=["equally flat", "flat and unlike", "flat and varied"],
 )
 def test_correlation_of_pixels(one, other, correlation):
     (found,) = grey_correlations(np.vstack([one, other]), np.array([0]), np.array([1]))
@@ -100,14 +95,6 @@ def _near(*pairs: tuple[str, str, int]) -> pl.DataFrame:
         for a, b, distance in pairs
     ]
     return frame_of(NearImage, rows)
-
-
-def test_there_are_no_chains():
-    assert representatives([A, B, C], _near((A, B, 1), (B, C, 1))) == {A: A, B: A, C: C}
-
-
-def test_the_earlier_image_stands_for_the_later():
-    assert representatives([B, A], _near((A, B, 1))) == {B: B, A: B}
 
 
 def test_of_two_that_could_stand_for_it_the_nearer_does():

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from schemas.conversation import Conversation
 from schemas.policy import DuplicateRule
 from tasks.dedup import cosine
-from tasks.dedup.cosine import ROWS, close_rows, cosine_pairs
-from tasks.dedup.repeats import duplicates_of, near_by_embedding
+from tasks.dedup.cosine import close_rows, cosine_pairs
+from tasks.dedup.repeats import duplicates_of
 from tasks.storage.tables import frame_of
 from tests.builders import NOON, battle, conversation, sides
 
@@ -97,13 +97,6 @@ def test_likeness_of_prompts_is_not_handed_on(deciding):
     assert _matches(deciding.given(chats, facts={"text_embedding": vectors}).decide()) == {"b": "a"}
 
 
-def test_of_several_alike_the_earliest_stands_for_it(deciding):
-    chats = [_chat("a"), _chat("b", 1, "What's this?"), _chat("c", 2, "What's that?")]
-    angles = [0.0, 0.8, 0.4]
-    vectors = {chat.prompt_id: {"vector": [np.cos(t), np.sin(t)]} for chat, t in zip(chats, angles, strict=True)}
-    assert _matches(deciding.given(chats, facts={"text_embedding": vectors}).decide()) == {"c": "a"}
-
-
 def test_prompts_that_were_not_embedded_repeat_only_if_they_are_equal(deciding):
     chats = [_chat("a"), _chat("b", 1), _chat("c", 2, "What's this?")]
     unknown = {each.prompt_id: None for each in chats}
@@ -138,11 +131,6 @@ def test_a_policy_may_only_mark_repeats(deciding):
     assert (decided["b"]["keep"], decided["b"]["tags"], decided["b"]["duplicate_of"]) == (True, ["again"], "a")
 
 
-def test_a_policy_may_keep_all_repeats(deciding):
-    deciding.given([_chat("a"), _chat("b", 1)]).under("name: mine\nrules: []\nduplicates: null")
-    assert _matches(deciding.decide()) == {}
-
-
 @pytest.mark.parametrize(("images", "matchs"), [("ignore", {"b": "a"}), ("same", {}), ("near", {})])
 def test_a_policy_says_whether_images_matter(deciding, images, matchs):
     deciding.given([_chat("a"), _chat("b", 1, image_ids=[OTHER])]).under(RULE.format(f"images: {images}"))
@@ -162,15 +150,6 @@ def test_the_order_of_rows_decides_nothing(deciding, shuffled, seed):
         shuffled(deciding.store, table, seed)
     assert deciding.decide() == first
     assert len(_matches(first)) > 5
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 40, 2 * ROWS + 3])
-def test_like_prompts_are_found_among_any_number(count):
-    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, count)
-    vectors = {str(n): np.array([np.cos(a), np.sin(a)], np.float32) for n, a in enumerate(angles)}
-    near = near_by_embedding([*vectors, "not embedded"], vectors, 0.9)
-    for n, angle in enumerate(angles):
-        assert near.get(str(n), []) == [str(m) for m in np.nonzero(np.cos(angles[:n] - angle) >= 0.9)[0]]
 
 
 CHATS = st.lists(

@@ -40,7 +40,8 @@ def _pairs(store: Store) -> list[tuple[str, str]]:
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sets(st.sampled_from(IDS)), min_size=1, max_size=3))
-def test_nights_give_the_table_that_one_search_gives(tmp_path_factory, nights):
+def test_nights_give_the_table_that_one_search_gives(tmp_path_factory, monkeypatch, nights):
+    monkeypatch.setattr("tasks.dedup.near_images.NEW_AT_ONCE", 2)
     by_night, at_once = (Store.open(str(tmp_path_factory.mktemp("store"))) for _ in range(2))
     for names in nights:
         _hold(by_night, names)
@@ -131,23 +132,3 @@ def test_a_policy_that_lets_it_drop_must_say_when(tmp_path):
     file.write_text("name: mine\nrules: []\nsemantic_images: null\nduplicates: {images: semantic}")
     with pytest.raises(BadPolicy, match="semantic_images"):
         load_policy(str(file))
-
-
-def test_vectors_in_many_parts_are_searched_as_exactly(tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.dedup.near_images.NEW_AT_ONCE", 7)
-    generator = np.random.default_rng(0)
-    vectors = generator.normal(size=(40, 16)) * np.geomspace(3, 0.1, 16)
-    vectors[20:] = vectors[:20] + generator.normal(size=(20, 16)) * np.geomspace(0.01, 1, 20)[:, None]
-    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-    names = [f"{number:032x}" for number in generator.permutation(40)]
-    store = Store.open(str(tmp_path))
-    for start in range(0, 40, 9):
-        part = {name: {"vector": vector.tolist()} for name, vector in zip(names, vectors, strict=True)}
-        some = dict(list(part.items())[start : start + 9])
-        store.append("signals/image_embedding", facts_frame("image_embedding", some))
-    update_semantic_images(store, RADIUS, VERSIONS)
-    cosines = vectors @ vectors.T
-    i, j = np.nonzero(np.triu(cosines >= RADIUS.cosine_min, 1))
-    expected = {tuple(sorted((names[a], names[b]))) for a, b in zip(i, j, strict=True)}
-    assert set(_pairs(store)) == expected
-    assert 5 < len(expected) < 200

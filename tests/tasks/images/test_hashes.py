@@ -14,8 +14,6 @@ from tasks.images.hashes import image_hashes, pdq_digits
 from tests.builders import image_bytes
 
 PHOTOGRAPHS = ("astronaut", "camera", "chelsea", "coffee", "rocket", "page", "text", "coins")
-RADIUS = 31
-"""Meta's own: images within 31 of 256 bits count as the same."""
 
 
 def sample(name):
@@ -30,10 +28,6 @@ def saved(image, file_format="PNG", **options):
 
 def hashes(image):
     return image_hashes(open_image(saved(image)))
-
-
-def apart(one, other):
-    return (int(hashes(one).pdq, 16) ^ int(hashes(other).pdq, 16)).bit_count()
 
 
 def full_size_pdq(image):
@@ -61,28 +55,9 @@ def test_pdq_is_in_meta_s_bit_order():
     assert hashes(image).pdq == f"{int(bits, 2):064x}"
 
 
-@pytest.mark.parametrize("name", ["astronaut", "chelsea", "coffee", "rocket"])
-def test_pdq_survives_encoding_again_and_resizing(name):
-    image = sample(name)
-    again = open_image(saved(image, "JPEG", quality=40)).pil
-    smaller = image.resize((image.width * 2 // 3, image.height * 2 // 3))
-    assert max(apart(image, again), apart(image, smaller)) <= RADIUS
-
-
-def test_pdq_tells_photographs_apart():
-    found = [int(hashes(sample(name)).pdq, 16) for name in PHOTOGRAPHS]
-    assert min((a ^ b).bit_count() for n, a in enumerate(found) for b in found[:n]) > 2 * RADIUS
-
-
 def test_pdq_of_a_flat_image_has_no_quality_and_of_a_photograph_all():
     assert hashes(PIL.Image.new("RGB", (300, 200), "navy")).pdq_quality == 0
     assert hashes(sample("coffee")).pdq_quality == 100
-
-
-@pytest.mark.parametrize("size", [(1, 1), (1, 20_000), (20_000, 1), (2, 3), (63, 65), (1025, 7)])
-def test_every_shape_has_hashes(size):
-    value = hashes(PIL.Image.new("RGB", size, "olive"))
-    assert (len(value.phash), len(value.pdq), len(value.grey)) == (16, 64, 2048)
 
 
 def test_the_thumbnail_is_the_brightness_at_32_by_32():

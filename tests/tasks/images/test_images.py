@@ -59,14 +59,6 @@ def test_the_same_pixels_in_another_container_are_the_same_image(file_format, mo
     assert opened.image_id == image_id(np.asarray(PALETTED.convert("RGB")))
 
 
-def test_metadata_makes_no_other_image():
-    exif = PIL.Image.Exif()
-    exif[0x010E] = "holiday"
-    assert (
-        _open(PIXELS, "JPEG", exif=exif, comment="x", quality=80).image_id == _open(PIXELS, "JPEG", quality=80).image_id
-    )
-
-
 def test_other_pixels_are_another_image():
     other = PIXELS.copy()
     other[-1, -1, -1] ^= 1

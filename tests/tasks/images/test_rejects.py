@@ -6,12 +6,11 @@ import struct
 import time
 import zlib
 
-import numpy as np
 import PIL.Image
 import pytest
 
 from schemas.reject import RejectReason
-from tasks.images.decode import SIDE_MAX, DecodedImage, ImageRejected, decode_stored, open_image
+from tasks.images.decode import SIDE_MAX, DecodedImage, ImageRejected, open_image
 from tests.builders import image_bytes
 
 EXIF = PIL.Image.Exif()
@@ -53,30 +52,18 @@ def _animated(file_format: str) -> bytes:
 @pytest.mark.parametrize(
     "content",
     [
-        b"GIF",
-        b"%PDF-1.7\n",
-        b"<svg xmlns='http://www.w3.org/2000/svg'/>",
-        b"<!doctype html><title>502</title>",
-        b"\0" * 1000,
-        random.Random(0).randbytes(1000),
-        image_bytes(1, file_format="TIFF"),
-        image_bytes(1, file_format="ICO"),
-        image_bytes(1, file_format="PPM"),
-        image_bytes(1, file_format="AVIF"),
+        b"GIF", b"%PDF-1.7\n", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"<!doctype html><title>502</title>",
+        b"\0" * 1000, random.Random(0).randbytes(1000), image_bytes(1, file_format="TIFF"),
+        image_bytes(1, file_format="ICO"), image_bytes(1, file_format="PPM"), image_bytes(1, file_format="AVIF"),
     ],
     ids=["stub", "pdf", "svg", "html", "zeros", "noise", "tiff", "ico", "ppm", "avif"],
-)
+)  # fmt: skip
 def test_other_kinds_of_file_are_no_images(content):
     assert _opened(content) is RejectReason.NOT_AN_IMAGE
 
 
 def test_an_empty_file_is_refused_as_empty():
     assert _opened(b"") is RejectReason.IMAGE_EMPTY
-
-
-@pytest.mark.parametrize("name", ["png", "jpeg", "progressive", "gif", "bmp", "sideways jpeg"])
-def test_a_file_that_was_cut_in_its_pixels_is_truncated(name):
-    assert _opened(WHOLE[name][: int(len(WHOLE[name]) * 0.9)]) is RejectReason.IMAGE_TRUNCATED
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -119,20 +106,6 @@ def test_an_animation_is_refused_with_its_number_of_frames(file_format):
         open_image(_animated(file_format))
     assert refused.value.reason is RejectReason.IMAGE_ANIMATED
     assert refused.value.evidence == "3 frames"
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow warns of broken EXIF, and goes on
-@pytest.mark.parametrize("name", WHOLE)
-def test_damaged_files_are_refused_or_stored_as_they_are_seen(name):
-    chance = random.Random(name)
-    for _ in range(250):
-        damaged = bytearray(WHOLE[name])
-        for _ in range(chance.choice([1, 2, 8])):
-            damaged[chance.randrange(min(len(damaged), chance.choice([100, 300, 10**6])))] = chance.randrange(256)
-        seen = _opened(bytes(damaged))
-        if isinstance(seen, DecodedImage):
-            stored = decode_stored(seen.encoded, seen.format, seen.image_id)
-            assert np.array_equal(stored.rgb, seen.rgb)
 
 
 def test_a_broken_exif_block_does_not_stop_a_sideways_image():

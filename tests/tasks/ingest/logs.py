@@ -19,6 +19,7 @@ from tasks.ingest import steps
 from tasks.ingest.take_in import NoObserver, SignalRows
 from tasks.runtime.timing import Measured
 from tasks.storage.tables import Store
+from tests.builders import image_bytes
 
 NOON = 1_718_884_800.0  # 2024-06-20 12:00 UTC
 DAY = "vision-tmp-2024-06-20-conv.json"
@@ -85,6 +86,14 @@ def write(folder: Path, name: str, *records: Any, end: bytes = b"\n") -> Path:
     packed = {".gz": gzip.compress, ".zst": zstandard.ZstdCompressor().compress}.get(path.suffix)
     path.write_bytes(packed(content) if packed else content)
     return path
+
+
+def served(folder: Path, *names: str) -> Path:
+    """The log folder, with an image file of each name; they differ with their place among the names."""
+    (folder / "serve_images").mkdir(parents=True, exist_ok=True)
+    for seed, name in enumerate(names):
+        (folder / "serve_images" / f"{name}.png").write_bytes(image_bytes(seed))
+    return folder
 
 
 class _Looked(NoObserver):

@@ -33,25 +33,6 @@ def test_growing_lines_become_the_final_conversation(tmp_path):
     assert [turn["role"] for turn in row["turns"]] == ["user", "assistant"] * 2
 
 
-def test_a_regenerated_answer_replaces_the_first_one(tmp_path):
-    (row,) = conversations_of(tmp_path, chat("a", "Q", "first"), chat("a", "Q", "second", at=5)).to_dicts()
-    assert texts(row) == ["Q", "second"]
-
-
-def test_an_answer_that_never_came_is_told_from_an_empty_one(tmp_path):
-    records = [
-        chat("a", "Q", None),
-        chat("b", "Q", ""),
-        chat("c", "Q", "A"),
-        chat("d", None, "A", "Q", None),
-        chat("a", "Q", None, at=5),
-        vote(state("e", "Q", ""), state("f", "Q", None)),
-    ]
-    rows = conversations_of(tmp_path, *records).sort("conversation_id")
-    assert [texts(row)[1] for row in rows.to_dicts()] == ["", "", "A", "A", "", ""]
-    assert rows["null_turns"].to_list() == [[1], [], [], [0, 3], [], [1]]
-
-
 def test_a_new_image_under_one_conv_id_is_another_conversation(tmp_path):
     rows = conversations_of(
         tmp_path,
@@ -123,17 +104,6 @@ def test_a_vote_without_chat_lines_brings_its_own_conversations(tmp_path):
     assert (battle["turns_a"], battle["turns_b"]) == (2, 1)
 
 
-def test_a_battle_of_one_model_with_itself_is_a_battle(tmp_path):
-    conversations_of(tmp_path, vote(state("a"), state("b")))
-    (battle,) = ingested(tmp_path / "logs", tmp_path / "store").read("battles").to_dicts()
-    assert battle["model_a"] == battle["model_b"] == "model-x"
-
-
-def test_a_share_is_no_vote(tmp_path):
-    conversations_of(tmp_path, vote("a", "b", "share"))
-    assert ingested(tmp_path / "logs", tmp_path / "store").read("battles").is_empty()
-
-
 def test_buttons_are_remembered_once_each(tmp_path):
     pressed = ("upvote", "flag", "upvote")
     records = [chat("a", kind=kind, at=at) for at, kind in enumerate(pressed)]
@@ -155,14 +125,6 @@ def test_overlapping_windows_do_not_double_anything(tmp_path):
             .equals(whole.read(table).drop("user_id", "judge", strict=False))
         )
     assert overlapping.read("conversations").height == 9
-
-
-def test_lines_of_several_servers_meet_in_one_table(tmp_path):
-    write(tmp_path / "logs", f"server0/{DAY}", chat("a"), b"{")
-    write(tmp_path / "logs", f"server13/{DAY}", chat("b"), vote("a", "b"))
-    store = ingested(tmp_path / "logs", tmp_path / "store")
-    assert store.read("conversations").height == 2
-    assert rejected(store) == {(f"server0/{DAY}", 2): "not_json"}
 
 
 def test_what_a_voter_wrote_is_kept_with_the_vote_that_counts(tmp_path):
@@ -205,19 +167,6 @@ def test_texts_that_the_next_line_of_a_conversation_begins_with_are_stored_once(
         list(TURNS[:4]),
         list(TURNS[:2]),
     ]
-
-
-def test_an_answer_that_was_regenerated_keeps_the_texts_of_both(tmp_path):
-    write(tmp_path / "logs", DAY, chat("a", "Q", "first"), chat("a", "Q", "second", at=5))
-    assert stored(ingested(tmp_path / "logs", tmp_path / "store")) == {1: [["Q", "first"]], 2: [["Q", "second"]]}
-
-
-def test_a_line_that_is_last_by_its_time_has_its_own_messages_and_no_more(tmp_path):
-    write(tmp_path / "logs", DAY, chat("a", *TURNS[:2], at=9), chat("a", *TURNS[:4], at=5), chat("a", *TURNS, at=1))
-    store = ingested(tmp_path / "logs", tmp_path / "store")
-    assert stored(store)[1] == [None]
-    (row,) = store.read("conversations").to_dicts()
-    assert (texts(row), row["line"], row["num_turns"]) == (list(TURNS[:2]), 1, 1)
 
 
 def test_nothing_leans_on_a_last_line_that_a_server_may_still_be_writing(tmp_path):

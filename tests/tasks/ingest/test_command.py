@@ -17,10 +17,3 @@ def test_a_folder_of_something_else_says_what_could_be_there(curate, tmp_path):
     code, _, err = curate("ingest", "--logs", tmp_path / "logs", "--store", tmp_path / "store")
     assert (code, err.count("\n")) == (2, 1)
     assert "columns: prompt" in err and "lmsys-chat" in err and "alice" not in err
-
-
-def test_help_names_what_can_be_read(curate):
-    code, out, _ = curate("ingest", "--help")
-    assert code == 0
-    for word in ("--format", "VisionArena-Chat", "lmsys-chat-1m", ".zst"):
-        assert word in out

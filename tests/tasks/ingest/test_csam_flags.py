@@ -108,17 +108,9 @@ def test_a_plain_no_and_what_people_write_about_the_flag_are_no_flags(no):
 
 
 UNITS = [
-    b"\\",
-    b"\\u005c",
-    b"u005c",
-    b'"{',
-    b"has_csam_image",
-    b"\\u00cc",
-    b"c_s-a ",
-    b"c" + b" " * 40,
-    b"sexual/",
+    b"\\", b"\\u005c", b"u005c", b'"{', b"has_csam_image", b"\\u00cc", b"c_s-a ", b"c" + b" " * 40, b"sexual/",
     b"csam\\",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=repr)

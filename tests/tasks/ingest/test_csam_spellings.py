@@ -3,15 +3,13 @@
 import json
 import random
 from itertools import chain
-from pathlib import Path
 
 import pytest
 
 from schemas.errors import BadInput
 from tasks.ingest.csam_flags import line_is_flagged, row_is_flagged
 from tasks.ingest.log_files import log_files
-from tests.builders import image_bytes
-from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, line, rejected, state, vote, write
+from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, line, rejected, served, state, vote, write
 from tests.tasks.ingest.test_csam_flags import KINDS, NO, YES, states_of
 from tests.tasks.ingest.test_formats import ROWS, put
 
@@ -126,14 +124,6 @@ def test_a_reason_is_a_flag_unless_a_visitor_wrote_it():
         assert not line_is_flagged(line(record | {"reason": "csam"}))
     assert not row_is_flagged({"winner": "model_a", "reason": "csam", "vote_reason": "csam"})
     assert not line_is_flagged(line(chat("a") | {"request_id": "aB3CsAm9x"}))
-
-
-def served(folder: Path, *names: str) -> Path:
-    """The folder, with an image file of each name."""
-    (folder / "serve_images").mkdir(parents=True, exist_ok=True)
-    for seed, name in enumerate(names):
-        (folder / "serve_images" / f"{name}.png").write_bytes(image_bytes(seed))
-    return folder
 
 
 def test_a_log_of_all_record_types_loses_what_is_flagged_and_nothing_else(tmp_path):
@@ -260,13 +250,3 @@ def test_a_flag_of_any_spelling_in_a_row_of_a_dataset_is_found_and_scores_are_no
 def test_a_flag_that_is_nested_as_deep_as_it_may_be_is_one(depth):
     deep = '{"csam": ' + "[" * depth + "true" + "]" * depth + "}"
     assert line_is_flagged(deep.encode()) and line_is_flagged(line({"meta": deep})) and row_is_flagged({"meta": deep})
-
-
-def test_an_image_that_is_flagged_later_in_another_spelling_is_purged_with_all_rows_about_it(tmp_path):
-    logs = served(tmp_path / "logs", GOOD, BAD)
-    write(logs, DAY, chat("a", images=[BAD]), chat("good", images=[GOOD]))
-    assert ingested(logs, tmp_path / "store").read("images").height == 2
-    write(logs, "vision-tmp-2024-06-21-conv.json", chat("later", images=[BAD]) | {"isCsamImage": "probably"})
-    store = ingested(logs, tmp_path / "store")
-    assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
-    assert store.read("images").height == store.read("image_files").height == 1

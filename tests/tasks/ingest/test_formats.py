@@ -166,15 +166,6 @@ def test_rows_without_a_time_keep_their_order_and_count_as_undated(tmp_path):
     assert known.rows() == [*((row["conversation_id"], True) for row in rows), ("f" * 32, False)]
 
 
-def test_one_image_in_many_rows_is_decoded_once_and_not_again(tmp_path):
-    rows = [ROWS["vision-arena-chat"] | {"conversation_id": f"{n:032x}"} for n in range(5)]
-    data = put(tmp_path / "data", rows, "parquet")
-    store = ingested(data, tmp_path / "store")
-    assert (store.read("image_files").height, store.read("conversations").height) == (1, 5)
-    before = store.parts("image_files")
-    assert ingested(data, tmp_path / "store").parts("image_files") == before
-
-
 def test_an_image_in_a_row_that_is_none_is_a_reject_like_any_other(tmp_path):
     row = ROWS["wildvision-chat"] | {"image": {"bytes": b"not a picture", "path": "x.png"}}
     store = ingested(put(tmp_path / "data", [row], "parquet"), tmp_path / "store")

@@ -7,7 +7,18 @@ import pytest
 from tasks.ingest.formats.adapter import messages
 from tasks.ingest.log_line import Place
 from tests.builders import image_bytes
-from tests.tasks.ingest.logs import DAY, chat, conversations_of, image_name, ingested, rejected, state, vote, write
+from tests.tasks.ingest.logs import (
+    DAY,
+    chat,
+    conversations_of,
+    image_name,
+    ingested,
+    rejected,
+    served,
+    state,
+    vote,
+    write,
+)
 
 NAMES = [image_name(f"picture {n}") for n in range(3)]
 PLACE = Place("rows.jsonl", 1)
@@ -16,10 +27,7 @@ PLACE = Place("rows.jsonl", 1)
 @pytest.fixture
 def pictures(tmp_path):
     """The folder of a server with three pictures."""
-    folder = tmp_path / "logs" / "serve_images"
-    folder.mkdir(parents=True)
-    for seed, name in enumerate(NAMES):
-        (folder / f"{name}.png").write_bytes(image_bytes(seed))
+    served(tmp_path / "logs", *NAMES)
     return tmp_path
 
 

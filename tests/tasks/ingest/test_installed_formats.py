@@ -79,9 +79,3 @@ def test_packages_are_not_loaded_for_formats_that_are_built_in(installed, data, 
     write(tmp_path / "logs", DAY, chat("a"))
     assert ingested(tmp_path / "logs", tmp_path / "store").read("conversations").height == 1
     assert adapter("lmsys-chat").name == "lmsys-chat"
-
-
-def test_help_and_errors_list_formats_of_other_packages(installed, curate, data, tmp_path):
-    installed("support_desk", example(), "support-desk = support_desk:ADAPTER")
-    status, _, err = curate("ingest", "--logs", data, "--store", tmp_path / "store", "--format", "support-dest")
-    assert status == 2 and "Did you mean support-desk" in err

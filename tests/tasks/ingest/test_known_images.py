@@ -20,7 +20,7 @@ from tasks.ingest.image_files import logged_name
 from tasks.ingest.known_images import file_digests, load_known_hashes
 from tasks.storage.parts import rows_without
 from tasks.storage.tables import frame_of
-from tests.builders import drawn_image, facts_frame, image_bytes
+from tests.builders import facts_frame, image_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, rejected, state, vote, write
 
 BAD, GOOD = image_name("bad"), image_name("good")
@@ -227,13 +227,6 @@ def test_a_file_is_known_by_each_digest_of_its_bytes(listed, kind):
     assert not known.holds_file(file_digests(b"other"))
 
 
-def test_a_logged_name_is_known_by_md5_and_an_image_by_its_pixels(listed):
-    image = drawn_image(1)
-    known = listed(f"md5 {'a' * 32}\npixels {image.image_id}")
-    assert known.holds_name("a" * 32) and not known.holds_name(image.image_id)
-    assert known.holds_image(image) and not known.holds_image(drawn_image(2))
-
-
 @given(bits=st.integers(0, 256), distance=st.none() | st.integers(0, 128))
 def test_an_image_is_known_within_the_distance_of_its_line(tmp_path_factory, bits, distance):
     file = tmp_path_factory.getbasetemp() / "pdq.txt"
@@ -250,11 +243,6 @@ def test_every_image_is_compared_with_every_line(listed):
     assert known.near([*lines, PDQ]).tolist() == [True] * 20 + [False]
     shifted = [flipped(line, place + 1) for place, line in enumerate(lines)]
     assert known.near(shifted).tolist() == [False] * 20
-
-
-def test_no_list_holds_nothing():
-    known = load_known_hashes([])
-    assert not known and not known.holds_image(drawn_image(1))
 
 
 @pytest.mark.parametrize(

@@ -148,13 +148,6 @@ def test_an_overlong_line_is_skipped_whatever_the_size_of_a_read(tmp_path, monke
     assert [raw for _, raw in found if len(raw) <= 50] == [rows[0], rows[2], rows[3]]
 
 
-def test_a_line_longer_than_any_memory_should_hold_is_one_reject(tmp_path):
-    write(tmp_path / "logs", DAY, chat("a"), b"x" * (40 * 1024 * 1024), chat("b"))
-    store = ingested(tmp_path / "logs", tmp_path / "store")
-    assert rejected(store) == {(DAY, 2): "line_too_long"}
-    assert store.read("conversations")["line"].to_list() == [1, 3]
-
-
 def test_images_that_only_file_names_link_are_found_again_when_one_more_was_saved(tmp_path):
     folder = tmp_path / "input_images"
     folder.mkdir()

@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from tests.builders import image_bytes
-from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, line, rejected, state, vote, write
+from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, line, rejected, served, state, vote, write
 
 CSAM_DAY = "vision-csam-2024-06-20-conv.json"
 BAD, GOOD = image_name("bad"), image_name("good")
@@ -22,11 +21,7 @@ sys.addaudithook(
 
 @pytest.fixture
 def arena(tmp_path):
-    folder = tmp_path / "logs"
-    for seed, name in enumerate((BAD, GOOD)):
-        path = folder / "serve_images" / f"{name}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(image_bytes(seed))
+    folder = served(tmp_path / "logs", BAD, GOOD)
     OPENED.clear()
     return folder
 
@@ -38,30 +33,13 @@ def opened_images() -> set[str]:
 FLAGGED = {
     "a flagged file": (CSAM_DAY, chat("bad", images=[BAD])),
     "a flagged chat": (DAY, chat("bad", images=[BAD], has_csam_image=True)),
-    "a flag of another kind than yes or no": (DAY, chat("bad", images=[BAD], has_csam_image="maybe")),
-    "a flag on the left side": (DAY, vote(state("bad", images=[BAD], has_csam_image=True), "b")),
     "a flag on the right side": (DAY, vote("b", state("bad", images=[BAD], has_csam_image=True))),
-    "a flag in a stringified state": (
-        DAY,
-        chat("bad") | {"state": line(state("bad", images=[BAD], has_csam_image=True)).decode()},
-    ),
     "a broken line with a flag": (DAY, line(chat("bad", images=[BAD], has_csam_image=True))[:-9]),
     "a broken line of a flagged file": (CSAM_DAY, line(chat("bad", images=[BAD]))[:-30]),
     "a flagged record of an unknown type": (DAY, chat("bad", kind="load", images=[BAD], has_csam_image=True)),
-    "a flag beside the state": (DAY, chat("bad", images=[BAD], has_csam_image=False) | {"has_csam_image": True}),
-    "a flag that is on and off": (
-        DAY,
-        line(chat("bad", images=[BAD], has_csam_image=True)).replace(
-            b'"has_csam_image": true', b'"has_csam_image": true, "has_csam_image": false'
-        ),
-    ),
     "a flag in a state that a vote has too many": (
         DAY,
         vote("b", "d") | {"state": state("bad", images=[BAD], has_csam_image=True)},
-    ),
-    "a flag in a stringified state that a chat has too many": (
-        DAY,
-        chat("b") | {"states": [state("b")], "state": line(state("bad", images=[BAD], has_csam_image=1)).decode()},
     ),
 }
 
@@ -94,15 +72,6 @@ def test_the_other_side_of_a_flagged_battle_goes_too_and_everything_it_touches(a
     assert rejected(store) == {(DAY, number): "csam_flagged" for number in range(1, 6)}
 
 
-def test_a_flag_that_comes_a_day_later_withdraws_what_was_there(arena, tmp_path):
-    write(arena, DAY, chat("a", images=[BAD]), chat("good", images=[GOOD]))
-    assert ingested(arena, tmp_path / "store").read("conversations").height == 2
-    write(arena, CSAM_DAY, chat("later", images=[BAD]))
-    store = ingested(arena, tmp_path / "store")
-    assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
-    assert rejected(store) == {(DAY, 1): "csam_flagged", (CSAM_DAY, 1): "csam_flagged"}
-
-
 def test_a_flag_from_before_holds_new_lines(arena, tmp_path):
     write(arena, CSAM_DAY, chat("bad", images=[BAD]))
     ingested(arena, tmp_path / "store")
@@ -118,12 +87,3 @@ def test_what_a_server_flagged_on_another_day_is_not_opened_in_any_window(arena,
     store = ingested(arena, tmp_path / "store", since="2024-06-20", until="2024-06-20")
     assert opened_images() == {GOOD}
     assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
-
-
-def test_what_a_user_writes_about_the_flag_flags_nothing(arena, tmp_path):
-    write(
-        arena,
-        DAY,
-        chat("a", 'What does "has_csam_image": true mean?', "A field.", images=[GOOD], has_csam_image=False),
-    )
-    assert ingested(arena, tmp_path / "store").read("conversations").height == 1

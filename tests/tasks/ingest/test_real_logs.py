@@ -6,17 +6,14 @@ tests are skipped where there is none. Image models are not run.
 
 import hashlib
 import json
-import os
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 
 from tests.places import SHARED_DATA
 from tests.tasks.ingest.logs import ingested, texts
 
-BESIDE = SHARED_DATA
-FOLDER = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "arena-logs"
+FOLDER = SHARED_DATA / "arena-logs"
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the arena logs are not on this machine")
 
 

@@ -95,10 +95,6 @@ def test_upstream_takes_the_lists_and_nothing_else_of_the_policy():
     )
 
 
-def test_nothing_decided_is_no_parity(deciding):
-    assert _parity(deciding.given([])) == {}
-
-
 @pytest.mark.parametrize("scope", ["battle", "conversation"])
 def test_a_rule_about_battles_lets_the_conversations_stay(deciding, scope):
     both, votes, facts = _three_battles()

@@ -51,12 +51,6 @@ def test_a_preset_is_known_by_the_file_the_server_made_of_it(deciding):
     assert {name: row["preset_dataset"] for name, row in decided.items()} == {"c": "LLaVA-Bench", "u": None}
 
 
-def test_uploads_and_words_are_no_presets():
-    assert (
-        _datasets([conversation("u", image_ids=[UPLOAD]), conversation("w")], {"u": ["3" * 32], "w": []}) == [None] * 2
-    )
-
-
 def test_only_the_first_image_counts():
     chats = [conversation("p", image_ids=[SHOWN, UPLOAD]), conversation("u", image_ids=[UPLOAD, SHOWN])]
     assert _datasets(chats, {"p": ["1" * 32, "3" * 32], "u": ["3" * 32, "1" * 32]}) == ["LLaVA-Bench", None]

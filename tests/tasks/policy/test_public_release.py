@@ -183,15 +183,6 @@ def test_a_vote_on_an_example_image_of_the_arena_goes_and_its_conversations_stay
     assert all(row["keep"] and "preset_battle" not in row["tags"] for row in decided.values())
 
 
-@pytest.mark.parametrize("side", [0, 1])
-def test_a_battle_falls_with_either_side_and_for_the_same_reasons(deciding, side):
-    both = sides("b")
-    facts = {"model_names": {both[side].turns[1].text_id: {"names": ["gpt-4"]}}}
-    reasons = deciding.given(both, [battle(*both)], facts).reasons()
-    assert reasons["battle:b"] == reasons[both[side].conversation_id] == ["leaked_identity"]
-    assert reasons[both[1 - side].conversation_id] == []
-
-
 def test_a_battle_has_the_reasons_of_both_sides_in_the_order_of_the_policy_and_then_its_own(deciding):
     left, right = sides("b", image_ids=["1" * 32])
     facts = {

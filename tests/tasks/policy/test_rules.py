@@ -3,7 +3,6 @@
 from typing import Any
 
 import polars as pl
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -109,22 +108,7 @@ def _number_rule(**comparison) -> Rule:
     return Rule(reason="hit", signal="conversation.number", over="conversation", **comparison)
 
 
-@pytest.mark.parametrize(
-    ("comparison", "hits"),
-    [({"at_least": 2.0}, ["2", "3"]), ({"at_most": 2.0}, ["1", "2"]), ({"at_least": 3.1}, []), ({"at_most": 0.9}, [])],
-)
-def test_a_limit_belongs_to_what_fires(comparison, hits):
-    stated = {Over.CONVERSATION: pl.DataFrame({"item_id": ["1", "2", "3"], "number": [1, 2, 3]})}
-    assert fired([_number_rule(**comparison)], {}, None, stated)["item_id"].sort().to_list() == hits
-
-
 def test_a_fact_of_the_tables_that_is_unknown_counts_as_not_measured():
     stated = {Over.CONVERSATION: pl.DataFrame({"item_id": ["1", "2"], "number": [1, None]})}
     hits = fired([_number_rule(at_least=9)], {}, None, stated)
     assert hits.select("item_id", "reason", "action").rows() == [("2", "unmeasured_conversation", "drop")]
-
-
-def test_a_reason_that_two_rules_give_is_recorded_once():
-    stated = {Over.CONVERSATION: pl.DataFrame({"item_id": ["1"], "number": [5]})}
-    hits = fired([_number_rule(at_least=1), _number_rule(at_least=2)], {}, None, stated)
-    assert reasons_of(hits, pl.Series(["1"])).rows() == [("1", ["hit"], [], False)]

@@ -38,25 +38,6 @@ def service(quick):
     return Service("a service")
 
 
-def test_passing_failures_are_repeated_until_it_works(service):
-    work = Flaky(passing(), passing())
-    assert service.again(work) == "value"
-    assert len(work.calls) == 3
-
-
-def test_a_server_is_given_the_time_it_asks_for(service):
-    work = Flaky(passing(wait_seconds=0.1))
-    service.again(work)
-    assert work.calls[1] - work.calls[0] >= 0.1
-
-
-def test_the_last_failure_is_raised_after_five_tries(service):
-    work = Flaky(*[passing()] * 9)
-    with pytest.raises(CallFailed, match="busy"):
-        service.again(work)
-    assert len(work.calls) == 5
-
-
 @pytest.mark.parametrize("failure", [CallFailed("no"), passing(wait_seconds=3600), ValueError("a bug")])
 def test_what_waiting_cannot_mend_is_raised_at_once(service, failure):
     work = Flaky(failure)
@@ -170,22 +151,6 @@ def test_the_tighter_limit_counts():
     assert rate_limit(both, 500) == (2, pytest.approx(0.5))
     assert rate_limit(both, None) == (60, pytest.approx(0.5))
     assert rate_limit({}, 500) is None
-
-
-def test_without_room_calls_follow_each_other_at_the_pace_of_the_service():
-    pace = Pace(8)
-    begin = time.monotonic()
-    for _ in range(6):
-        pace.call(lambda: pace.heard(0, 0.1))
-    assert 0.4 <= time.monotonic() - begin < 3
-
-
-def test_with_room_nothing_waits():
-    pace = Pace(8)
-    begin = time.monotonic()
-    for _ in range(50):
-        pace.call(lambda: pace.heard(100, 1.0))
-    assert time.monotonic() - begin < 1
 
 
 def test_calls_grow_fast_until_the_first_rate_limit():

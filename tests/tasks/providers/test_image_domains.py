@@ -3,39 +3,21 @@
 They are `photos` and `mathv` of the folder that CURATE_TEST_DATA names, or of `shared/data` beside the repository.
 """
 
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from tasks.images.decode import open_image
 from tasks.providers import Providers
 from tasks.providers.embedded.labels import NearestPlace
-from tests.places import SHARED_DATA
+from tests.places import SHARED_DATA as DATA
 
-BESIDE = SHARED_DATA
-DATA = Path(os.environ.get("CURATE_TEST_DATA", BESIDE))
 ANIMALS = (
-    "AAOYRUDX",
-    "animalpose",
-    "atrw",
-    "billy",
-    "dog",
-    "horse",
-    "macaque",
-    "zebra",
-    "resize_test_image__123_456",
-    "resize_test_image__456_123",
-    "notebooks__images__image_1",
-    "notebooks__images__image_3",
-    "chat__examples__image1",
-    "chat__examples__image2",
-    "chat__examples__image5",
-    "serve__examples__img6",
-    "gallery__prod_1.jpeg",
+    "AAOYRUDX", "animalpose", "atrw", "billy", "dog", "horse", "macaque", "zebra", "resize_test_image__123_456",
+    "resize_test_image__456_123", "notebooks__images__image_1", "notebooks__images__image_3", "chat__examples__image1",
+    "chat__examples__image2", "chat__examples__image5", "serve__examples__img6", "gallery__prod_1.jpeg",
     "testing__images__image2",
-)
+)  # fmt: skip
 images_needed = pytest.mark.skipif(not (DATA / "photos").is_dir(), reason="no photographs on this machine")
 
 

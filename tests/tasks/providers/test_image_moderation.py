@@ -62,16 +62,6 @@ def test_every_image_is_asked_about_alone_and_answered_in_order(moderate, reply,
     assert {request["model"] for request in http_server.requests} == {DEFAULT_MODEL}
 
 
-def test_a_small_image_is_sent_as_it_is_stored_and_a_large_one_shrunk(moderate, reply, http_server, drawn_image, noise):
-    small, large = drawn_image(), noise(1)
-    moderate([small], reply(answer(of_image())))
-    assert shown(http_server.requests[-1]) == ("data:image/png", small.encoded)
-    moderate([large], reply(answer(of_image())))
-    head, content = shown(http_server.requests[-1])
-    assert head == "data:image/jpeg"
-    assert len(content) < len(large.encoded)
-
-
 def test_a_category_that_is_flagged_counts_though_the_service_names_no_input_for_it(moderate, reply, drawn_image):
     (said,) = moderate([drawn_image()], reply(answer(of_image(hate=0.7))))
     assert said.flagged_categories == ["hate"]
@@ -95,24 +85,6 @@ UNSEEN = of_image() | {"category_applied_input_types": {"violence": ["text"]}}
 )
 def test_an_answer_that_cannot_be_trusted_is_a_failure(moderate, reply, drawn_image, body, reason):
     assert moderate([drawn_image()], reply(body)) == [Failed(reason)]
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "reason", "calls"),
-    [
-        (400, {"error": {"code": "invalid_image"}}, "http_400", 1),
-        (401, {"error": {"message": "no"}}, "http_401", 1),
-        (429, {"error": {"code": "insufficient_quota"}}, "quota_used_up", 1),
-        (429, {"error": {"message": "slow"}}, "rate_limited", 5),
-        (503, {"error": {"message": "busy"}}, "server_error", 5),
-        (200, None, "connection_failed", 5),
-    ],
-)
-def test_a_refusal_is_a_failure_and_repeated_only_if_it_may_pass(
-    moderate, reply, http_server, drawn_image, status, body, reason, calls
-):
-    assert moderate([drawn_image()], reply(body, status)) == [Failed(reason)]
-    assert len(http_server.requests) == calls
 
 
 def test_one_failing_image_holds_back_no_other(moderate, reply, drawn_image):

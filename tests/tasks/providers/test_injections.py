@@ -1,13 +1,11 @@
 """Hostile texts reach a model only as one fenced text in the user message."""
 
-import hashlib
 import json
 import re
 
 import pytest
 
 from schemas.tags import Categories
-from tasks.prompts import untrusted
 from tests.hostile_texts import HOSTILE_TEXTS
 
 pytest.importorskip("openai", reason="production extra")
@@ -72,7 +70,3 @@ def test_no_control_token_of_a_chat_template_survives(name):
 def test_ordinary_text_is_left_alone():
     text = "if a < b | c > d: print([1], '<b>bold</b>', x |> f, a<|b) [INSTALL] <sys/types.h> 3<5"
     assert defused(text).replace("a< |b", "a<|b").replace("x | > f", "x |> f") == text
-
-
-def test_the_mark_is_the_text_s_own_hash():
-    assert hashlib.sha256(b"x").hexdigest()[:16] in untrusted("x")

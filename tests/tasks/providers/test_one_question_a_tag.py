@@ -54,7 +54,3 @@ def test_one_failed_answer_fails_the_document_and_no_other(each_tag, vendor, doc
     bad = iter([vendor.refused])
     tags = each_tag([document(), document()], lambda tag: next(bad, False) if tag == "ocr" else False)
     assert sorted(isinstance(each, Failed) for each in tags) == [False, True]
-
-
-def test_both_modes_have_versions_of_their_own(vendor):
-    assert labels.categories(vendor.model()).version != labels.categories_each_tag(vendor.model()).version

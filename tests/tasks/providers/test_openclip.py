@@ -63,10 +63,6 @@ def test_a_vector_does_not_depend_on_its_batch_thread_or_device(clip):
     assert len(embedder.replicas) == 3
 
 
-def test_no_items_give_no_vectors(clip):
-    assert len(clip().embed_texts([])) == 0
-
-
 def test_a_batch_too_large_for_the_memory_is_split(clip):
     embedder, texts = clip(), [f"text number {number}" for number in range(9)]
     whole, encode, sizes = embedder.embed_texts(texts), embedder.replicas[0].encode_text, []

@@ -66,11 +66,6 @@ def test_the_example_measures_and_the_signal_names_it(chosen, drawn_image):
     assert signal.provider == chosen.names["image_embedding"] == NAME
 
 
-def test_it_is_no_embedded_stand_in(chosen):
-    assert "image_embedding" in Providers().stand_ins
-    assert "image_embedding" not in chosen.stand_ins
-
-
 def test_a_worker_process_loads_it_again(chosen, package):
     code = "import pickle, sys; print(pickle.load(sys.stdin.buffer)['image_embedding'].version)"
     found = subprocess.run(

@@ -79,9 +79,8 @@ def test_a_refusal_is_named_and_not_repeated(vendor, http_server):
     assert len(http_server.requests) == 1
 
 
+@pytest.mark.parametrize("vendor", ["gemini"], indirect=True)
 def test_a_prompt_that_google_blocks_is_refused(vendor, http_server):
-    if vendor == "openai":
-        pytest.skip("has no such field")
     http_server.answer(Reply({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}))
     assert Providers({"pictures": vendor})["pictures"].draw("A red ball.", "1") == Failed("refused")
 

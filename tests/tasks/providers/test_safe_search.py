@@ -7,14 +7,18 @@ from tasks.providers.capabilities import Failed
 pytest.importorskip("google.cloud.vision_v1", reason="production extra")
 from google.cloud import vision_v1
 
-from tasks.providers.production.google.vision import PROBABILITY, VisionClient, VisionFaces, VisionSafeSearch
-
-SAFE = vision_v1.Feature.Type.SAFE_SEARCH_DETECTION
+from tasks.providers.production.google.vision import PROBABILITY, VisionClient, VisionSafeSearch
 
 
 @pytest.fixture
 def client(vision_server, quick):
     return VisionClient()
+
+
+@pytest.mark.parametrize("said", [None, vision_v1.Likelihood.UNKNOWN])
+def test_no_verdict_is_a_failure_and_never_a_guess(client, vision_server, drawn_image, said):
+    vision_server.answer = lambda _: vision_v1.AnnotateImageResponse() if said is None else _says(said)
+    assert VisionSafeSearch(client).nsfw_probabilities([drawn_image()]) == [Failed("no_verdict")]
 
 
 def _says(adult: int) -> vision_v1.AnnotateImageResponse:
@@ -28,22 +32,3 @@ def test_likely_and_more_reach_the_preset_threshold_and_possible_does_not(client
         (found[likelihood.name],) = VisionSafeSearch(client).nsfw_probabilities([drawn_image(seed=int(likelihood))])
     assert list(found.values()) == sorted(found.values())
     assert [name for name, value in found.items() if value >= 0.8] == ["LIKELY", "VERY_LIKELY"]
-
-
-def test_no_verdict_is_a_failure_and_never_a_guess(client, vision_server, drawn_image):
-    vision_server.answer = lambda _: _says(vision_v1.Likelihood.UNKNOWN)
-    assert VisionSafeSearch(client).nsfw_probabilities([drawn_image()]) == [Failed("no_verdict")]
-
-
-def test_an_answer_without_safe_search_is_no_verdict(client, vision_server, drawn_image):
-    vision_server.answer = lambda _: vision_v1.AnnotateImageResponse()
-    assert VisionSafeSearch(client).nsfw_probabilities([drawn_image()]) == [Failed("no_verdict")]
-
-
-def test_faces_and_safe_search_of_an_image_cost_one_request(client, vision_server, drawn_image):
-    faces, safe = VisionFaces(client), VisionSafeSearch(client)
-    vision_server.answer = lambda _: _says(vision_v1.Likelihood.UNLIKELY)
-    shown = [drawn_image()]
-    assert faces.find_faces(shown) == [[]]
-    assert safe.nsfw_probabilities(shown) == [PROBABILITY[vision_v1.Likelihood.UNLIKELY]]
-    assert len(vision_server.requests) == 1

@@ -30,8 +30,3 @@ def test_what_stands_across_a_cut_is_seen_whole_by_one_piece():
     for place in range(0, len(text), 5):
         planted = text[:place] + "kill him now " + text[place:]
         assert any("kill him now" in piece for piece in windows(planted, 60, 25))
-
-
-def test_a_short_text_is_one_piece():
-    assert list(windows("", 100, 20)) == [""]
-    assert list(windows("a" * 100, 100, 20)) == ["a" * 100]

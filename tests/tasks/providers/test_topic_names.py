@@ -32,16 +32,10 @@ def test_plain_name_is_taken(name, good):
 @pytest.mark.parametrize(
     "bad",
     [
-        "",
-        "   ",
-        "x" * 61,
-        "Two\nLines",
-        "Mail jo@example.org",
-        "See https://example.org",
-        "<b>Bold</b>",
+        "", "   ", "x" * 61, "Two\nLines", "Mail jo@example.org", "See https://example.org", "<b>Bold</b>",
         "Call 5551234567",
     ],
-)
+)  # fmt: skip
 def test_name_that_could_carry_a_person_or_markup_is_a_failure(name, bad):
     assert name(bad) == [Failed("unusable_name")]
 

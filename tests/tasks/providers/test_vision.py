@@ -56,10 +56,6 @@ def test_box_beyond_the_edge_is_cut_at_the_edge(faces, vision_server, drawn_imag
     assert faces.find_faces([drawn_image(width=96, height=64)]) == [[Face(box=[0, 0, 96, 20], confidence=0.5)]]
 
 
-def test_image_without_faces_has_an_empty_list(faces, drawn_image):
-    assert faces.find_faces([drawn_image()]) == [[]]
-
-
 def test_large_image_is_sent_small_and_boxes_come_back_in_its_own_pixels(faces, vision_server, drawn_image):
     vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(face_annotations=[face((0, 0, 800, 400), 0.5)])
     large = drawn_image(width=3200, height=1600)
@@ -97,22 +93,6 @@ def test_text_has_its_lines_and_the_area_of_its_words(client, vision_server, dra
 def test_a_word_that_is_not_in_the_text_stands_for_all_of_it(client, vision_server, drawn_image):
     vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(text_annotations=words("EXIT", EX1T=(0, 0, 9, 9)))
     assert VisionText(client).read([drawn_image()])[0].boxes == [TextBox(box=[0, 0, 9, 9], start=0, end=4)]
-
-
-def test_image_without_text_is_empty(client, drawn_image):
-    assert VisionText(client).read([drawn_image()]) == [ImageText(text="", line_count=0, area_fraction=0.0, boxes=[])]
-
-
-def test_faces_and_text_of_an_image_cost_one_request(client, vision_server, drawn_image):
-    faces, text = VisionFaces(client), VisionText(client)
-    vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(
-        face_annotations=[face((0, 0, 8, 8), 0.5)], text_annotations=words("HI")
-    )
-    images = [drawn_image(seed) for seed in range(5)]
-    assert all(found for found in faces.find_faces(images))
-    assert [found.text for found in text.read(images)] == ["HI"] * 5
-    assert len(vision_server.requests) == 1
-    assert {feature.type_ for feature in vision_server.images[0].features} == {FACE, TEXT}
 
 
 def test_faces_alone_do_not_pay_for_text(faces, vision_server, drawn_image):
@@ -208,10 +188,6 @@ def test_missing_credentials_are_told_before_the_first_image(monkeypatch, tmp_pa
     with pytest.raises(MissingProvider, match="GOOGLE_APPLICATION_CREDENTIALS") as caught:
         VisionFaces(VisionClient())
     assert "no-such-key" not in str(caught.value)
-
-
-def test_versions_of_the_two_capabilities_differ():
-    assert VisionFaces.version != VisionText.version
 
 
 def test_an_answer_too_few_is_matched_to_no_image(faces, vision_server, drawn_image):

@@ -6,7 +6,7 @@ import re
 import polars as pl
 import pytest
 
-from flows.commands.review_kinds import OF_EVERY_STORE, queues_of
+from flows.commands.review.kinds import OF_EVERY_STORE, queues_of
 from schemas.review import Draws, QueueName, Review
 from tasks.generated_bench.kept_items import generated_reviews, kept_items
 from tasks.storage.reviews import add_reviews

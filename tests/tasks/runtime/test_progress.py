@@ -12,16 +12,10 @@ import tasks.runtime.progress
 from tasks.runtime.progress import progress, rate_text
 
 
-def test_nothing_to_do_shows_nothing(capsys, monkeypatch):
-    monkeypatch.setattr(tasks.runtime.progress, "SECONDS_BETWEEN_LINES", 0.0)
-    with progress("images", 0) as advance:
-        advance()
-    assert capsys.readouterr() == ("", "")
-
-
-def test_short_work_shows_nothing_in_a_log(capsys):
-    with progress("images", 3) as advance:
-        for _ in range(3):
+@pytest.mark.parametrize("total", [0, 3])
+def test_nothing_to_do_and_short_work_show_nothing_in_a_log(capsys, total):
+    with progress("images", total) as advance:
+        for _ in range(total):
             advance()
     assert capsys.readouterr() == ("", "")
 

@@ -2,8 +2,6 @@
 
 import time
 
-import pytest
-
 from schemas.run import StageReport
 from tasks.runtime.timing import timed
 
@@ -22,16 +20,3 @@ def test_seconds_and_memory_are_added_and_the_rest_is_kept():
     assert report.counts == {"bytes": 80_000_000}
     assert 0.1 <= report.seconds < 5
     assert 80 < report.peak_memory_mb < 100_000
-
-
-def test_a_timed_step_keeps_its_name_for_the_logs():
-    assert (nap.__name__, nap.__doc__) == ("nap", "Sleep.")
-
-
-def test_an_error_of_the_step_comes_out():
-    @timed
-    def broken() -> StageReport:
-        raise RuntimeError("broken")
-
-    with pytest.raises(RuntimeError, match="broken"):
-        broken()

@@ -89,11 +89,6 @@ def test_a_failure_is_never_stored_releases_nothing_that_it_guards_and_is_asked_
     assert kept(store) == ["c0", "c1"]
 
 
-def test_what_was_measured_is_not_asked_again(settings, counting):
-    run(settings, counting)
-    assert run(settings, counting) == ({}, {})
-
-
 @pytest.mark.parametrize("capability", GUARDS)
 def test_one_item_that_fails_holds_back_its_own_conversation_alone(settings, store, counting, capability):
     guarded = store.read("conversations").row(0, named=True)

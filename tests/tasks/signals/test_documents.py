@@ -43,11 +43,6 @@ def test_a_prompt_without_images_is_a_document(documents):
     assert (document.flat_fraction, document.colour_count) == (0.0, 0)
 
 
-def test_documents_come_in_the_order_asked_for(documents):
-    wanted = [BARE.document_id, TALK.document_id]
-    assert [document.document_id for document in documents().load(wanted)] == wanted
-
-
 def test_pixels_go_only_to_taggers_that_look(documents):
     assert documents().load([TALK.document_id])[0].images == ()
     shown = documents(looks_at_images=True).load([TALK.document_id])[0].images

@@ -9,7 +9,6 @@ import skimage.data
 from tasks.images.decode import DecodedImage
 from tasks.providers.embedded.faces import CONFIDENCE_MIN, CenterFace
 from tasks.signals.registry import image_signals, signal_of
-from tasks.signals.rules.image_layout import image_layout
 from tests.builders import drawn_image
 
 
@@ -65,23 +64,10 @@ def test_layout_tells_a_page_from_a_photograph(measured):
     assert 0 < page.ink_fraction < 0.3
 
 
-@pytest.mark.parametrize("size", [(1, 1), (1, 400), (400, 1), (255, 257)])
-def test_a_flat_image_is_flat_at_every_size(size):
-    layout = image_layout(of(PIL.Image.new("RGB", size, "red")))
-    assert (layout.flat_fraction, layout.colour_count, layout.saturation_mean, layout.ink_fraction) == (1, 1, 1, 0)
-
-
 def test_the_strongest_face_and_the_largest_are_summed_up(counting):
     (value,) = signal_of("faces", counting).values([drawn_image(0, (40, 20))])
     assert value.confidence_max == pytest.approx(0.7)
     assert value.area_fraction_max == pytest.approx(0.25)
-
-
-def test_no_face_is_zero_and_a_failure_is_not(counting, monkeypatch):
-    monkeypatch.setitem(counting.fails, "faces", lambda seen: seen.width == 8)
-    failed, found = signal_of("faces", counting).values([drawn_image(0, (8, 8)), drawn_image(1, (16, 16))])
-    assert failed.reason == "over_quota"
-    assert len(found.faces) == 1
 
 
 FACE = (150, 20, 310, 220)

@@ -2,7 +2,6 @@
 
 import json
 
-import orjson
 import pytest
 
 from schemas.tables import SIGNALS
@@ -70,10 +69,3 @@ def test_a_signal_that_failed_says_why_and_the_others_are_measured(tmp_path, cou
     assert seen["signals"]["language"] == {"error": "RuntimeError"}
     assert seen["signals"]["text_pii"] == {"error": "over_quota"}
     assert seen["signals"]["tokens"] == {"tokens": 4}
-
-
-def test_what_is_printed_is_json(tmp_path, counting):
-    file = tmp_path / "drawn.png"
-    file.write_bytes(image_bytes(1))
-    for seen in (*inspect_file(file, counting), *inspect_file(lines(tmp_path, {"text": "a"}), counting)):
-        assert orjson.loads(orjson.dumps(seen)) == json.loads(json.dumps(seen))

@@ -49,11 +49,6 @@ def test_only_new_content_is_measured(store, counting):
     assert counting.asked == {"language": len(TEXTS)}
 
 
-def test_the_same_content_twice_is_measured_once(store, counting):
-    measure(store, language(counting), [*TEXTS, *TEXTS])
-    assert counting.asked == {"language": len(TEXTS)}
-
-
 def test_another_version_is_measured_anew_and_the_old_facts_stay(store, counting):
     old = language(counting)
     measure(store, old)
@@ -63,13 +58,6 @@ def test_another_version_is_measured_anew_and_the_old_facts_stay(store, counting
     assert counting.asked == {"language": 2 * len(TEXTS)}
     assert old.version != new.version
     assert known(store, old) == known(store, new) == set(TEXTS)
-
-
-def test_a_provider_that_is_down_leaves_no_fact(store, counting):
-    counting.down = {"language"}
-    done = measure(store, language(counting))
-    assert done.failures == {("language", "RuntimeError"): len(TEXTS)}
-    assert store.parts("signals/language") == []
 
 
 def test_what_failed_is_tried_again_and_nothing_else(store, counting):

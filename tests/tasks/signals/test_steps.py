@@ -4,7 +4,6 @@ import pytest
 
 from schemas.settings import Settings
 from schemas.signals import BUILT_IN_SIGNALS
-from tasks.providers import PROVIDERS
 from tasks.signals.registry import image_signals
 from tasks.signals.run import MeasuringObserver
 from tasks.signals.steps import catch_up_images, measure_documents, measure_texts, signal_versions
@@ -55,14 +54,6 @@ def test_a_version_bump_catches_up_that_signal_alone(store, settings, counting):
     assert catch_up_images.fn(settings, counting).model_calls == {}
 
 
-def test_images_that_failed_are_reported_and_tried_again(store, settings, counting):
-    counting.fails["nsfw"] = lambda seen: seen.image_id == IMAGES[2].image_id
-    assert catch_up_images.fn(settings, counting).failures == {"nsfw: over_quota": 1}
-    assert measured(store, counting, "nsfw") == {p.image_id for p in IMAGES} - {IMAGES[2].image_id}
-    counting.fails.clear()
-    assert catch_up_images.fn(settings, counting).model_calls == {"nsfw": 1}
-
-
 def test_screening_looks_at_every_message_whatever_was_decided(store, settings, counting):
     measure_texts.fn(settings, counting, "screen_texts", kept_only=False)
     assert measured(store, counting, "text_pii") == ids(
@@ -98,11 +89,3 @@ def test_a_second_run_over_the_same_store_asks_no_provider(store, settings, coun
     before = counting.asked.copy()
     assert [report.model_calls for report in run()] == [{}, {}, {}, {}]
     assert counting.asked == before
-
-
-def test_versions_name_the_provider_s_version(counting):
-    before = signal_versions(counting)
-    counting.versions = dict.fromkeys(counting.versions, "v9")
-    after = signal_versions(counting)
-    changed = {signal for signal in before if before[signal] != after[signal]}
-    assert changed == set(before) & set(PROVIDERS)

@@ -27,12 +27,6 @@ def test_equal_bytes_of_different_kinds_have_different_ids():
     assert len({*ids, image_id(np.full((1, 1, 3), ord("a"), np.uint8))}) == 4
 
 
-@pytest.mark.parametrize("text", ["", "é", "e\u0301", " é", "\ud800", "a\0b"])
-def test_texts_are_taken_exactly_as_they_stand(text):
-    others = {text_id(other) for other in ("", "é", "e\u0301", " é", "\ud800", "a\0b") if other != text}
-    assert text_id(text) not in others
-
-
 @given(hnp.arrays(np.uint8, st.tuples(st.integers(1, 4), st.integers(1, 4), st.just(3))))
 def test_the_same_pixels_in_another_shape_are_another_image(pixels):
     height, width, _ = pixels.shape

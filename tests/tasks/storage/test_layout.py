@@ -68,12 +68,6 @@ def test_an_older_store_is_not_called_whole(older, curate):
     assert "was written by a version before 0.2" in out
 
 
-def test_what_is_in_an_older_store_is_explained(older, curate):
-    item = older.read("battles", ["conversation_a"])["conversation_a"][0]
-    code, out, _ = curate("explain", "--store", older.root, item)
-    assert code == 0 and f"conversation {item} (" in out and "kept by policy public_release" in out
-
-
 def test_a_policy_of_another_version_hinders_no_explanation_and_is_one_clear_line_elsewhere(older, curate):
     battle = older.read("battles", ["battle_id"])["battle_id"][0]
     (policy,) = older.fs.ls(older.at("policies"), detail=False)

@@ -16,7 +16,7 @@ from tasks.storage.parquet import (
     read_parquet_groups,
     read_parquet_schema,
 )
-from tasks.storage.tables import frame_of, frame_schema
+from tasks.storage.tables import frame_of
 from tests.builders import drawn_image, image
 
 SCHEMA = arrow_schema(Reject)
@@ -41,10 +41,6 @@ def test_a_missing_column_is_an_error():
 def test_a_value_that_does_not_fit_is_an_error_and_not_a_changed_value(line):
     with pytest.raises(pa.ArrowInvalid):
         conform(_frame(line=line), SCHEMA)
-
-
-def test_no_rows_still_have_the_declared_columns():
-    assert frame_of(Reject, []).schema == frame_schema(Reject)
 
 
 def test_encoding_twice_gives_the_same_bytes():

@@ -3,7 +3,6 @@
 import polars as pl
 import pytest
 
-from schemas.errors import StoreUnwell
 from schemas.reject import Reject
 from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_of
@@ -59,9 +58,3 @@ def test_a_part_without_any_row_left_goes(store):
     every = pl.col("source") == "b"
     kept = rows_without(store, "rejects", parts, every)
     assert kept == [parts[0], parts[2]]
-
-
-def test_a_part_that_is_lost_is_a_damaged_store(store):
-    store.fs.rm_file(store.at(f"tables/rejects/{store.parts('rejects')[1]}"))
-    with pytest.raises(StoreUnwell, match="is damaged: a part of table 'rejects'"):
-        without_line_two(store)

@@ -16,7 +16,6 @@ from schemas.tables import TABLES
 from tasks.storage import tables
 from tasks.storage.lock import remove_leftovers
 from tasks.storage.tables import Store, frame_of, frame_schema
-from tests.builders import facts_frame
 
 
 @pytest.fixture(params=["folder", "object store"])
@@ -44,12 +43,6 @@ def test_what_is_written_is_read_back_sorted_by_the_key(store):
     store.replace("rejects", _rejects(3, 1, 2))
     assert store.read("rejects").equals(_rejects(1, 2, 3))
     assert store.read("rejects", ["line", "source"]).columns == ["line", "source"]
-
-
-def test_columns_may_come_in_any_order_and_superfluous_ones_are_left_out(store):
-    shuffled = _rejects(1, 2).select(pl.lit(0).alias("scratch"), "reason", "evidence", "line", "source")
-    store.replace("rejects", shuffled)
-    assert store.read("rejects").equals(_rejects(1, 2))
 
 
 def test_appended_rows_follow_in_parts_of_their_own(store):
@@ -88,13 +81,6 @@ def test_parts_count_only_when_they_are_listed(store):
     assert store.read("rejects")["line"].to_list() == [2, 3, 1]
     store.list_parts("rejects", [new])
     assert _files(store, "rejects") == {new, "parts.json"}
-
-
-def test_one_signal_does_not_touch_another(store):
-    store.replace("signals/nsfw", facts_frame("nsfw", {"a": {}}))
-    store.replace("signals/tokens", facts_frame("tokens", {"b": {}}))
-    store.replace("signals/tokens", facts_frame("tokens", {"c": {}}))
-    assert store.read("signals/nsfw")["content_id"].to_list() == ["a"]
 
 
 def test_the_same_rows_in_any_order_are_the_same_bytes(tmp_path):
@@ -186,15 +172,6 @@ def test_a_part_that_is_lost_is_an_error_and_not_a_shorter_table(store):
             read("rejects")
 
 
-@pytest.mark.parametrize("broken", ["part", "parts.json"])
-def test_a_file_that_is_broken_is_one_clear_line(store, broken):
-    store.append("rejects", _rejects(1))
-    name = store.parts("rejects")[0] if broken == "part" else broken
-    store.fs.pipe_file(store.at(f"tables/rejects/{name}"), b"[half of i")
-    with pytest.raises(StoreUnwell, match=r"^store '[^']*' is damaged[^\n]*start a new one$"):
-        store.read("rejects")
-
-
 def test_single_files_are_whole_or_absent(store):
     assert store.read_bytes("runs/x.json") is None
     store.write_bytes("runs/x.json", b"one")
@@ -238,12 +215,6 @@ def test_a_store_that_cannot_be_written_is_refused(root, tmp_path):
     assert "give a folder" in str(refused.value)
 
 
-def test_a_folder_without_tables_is_no_store_and_is_left_as_it_is(tmp_path):
-    with pytest.raises(BadInput, match=r"is not a store.*curate run"):
-        Store.existing(str(tmp_path))
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_store_out_of_reach_is_one_clear_line(monkeypatch):
     for name, value in {"ENDPOINT_URL": "http://127.0.0.1:9", "ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "x"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
@@ -263,16 +234,3 @@ def test_opening_a_store_leaves_nothing_in_it(tmp_path):
 def test_a_store_that_was_opened_once_exists(tmp_path):
     Store.open(str(tmp_path))
     assert Store.existing(str(tmp_path)).read("rejects").height == 0
-
-
-def test_a_store_of_another_version_is_one_clear_line(tmp_path):
-    store = Store.open(str(tmp_path))
-    store.replace("topics", pl.DataFrame(schema=frame_schema(TABLES["topics"].row)))
-    (part,) = (tmp_path / "tables" / "topics").glob("*.parquet")
-    old = pl.read_parquet(part).drop("name").with_columns(once=pl.lit(1))
-    store.list_parts("topics", [store.write_part("topics", old.to_arrow())])
-    with pytest.raises(
-        BadInput, match="written by another version: a part of table 'topics' lacks 'name'; use that one"
-    ):
-        store.read("topics")
-    assert store.read("topics", ["topic"]).columns == ["topic"]

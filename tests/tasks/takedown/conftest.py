@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,6 +18,7 @@ from schemas.image import NearImage, RedactedImage, SearchedImage, SemanticImage
 from schemas.judge_release import JudgeCard, ScreenedText
 from schemas.judging import Answer, AnswerState
 from schemas.rating import OutlierJudge
+from schemas.reject import Removed
 from schemas.review import Review
 from schemas.row import Row
 from schemas.tables import TABLES
@@ -28,9 +29,20 @@ from tasks.policy.policy_file import policy_hash
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import KEY_VARIABLE
 from tasks.storage.tables import Store, frame_of
-from tests.builders import battle, counted_tokens, decision, facts_frame, image, image_bytes, measure_clean, verdict
+from tasks.takedown.take_down import take_down
+from tests.builders import (
+    NOON,
+    battle,
+    counted_tokens,
+    decision,
+    facts_frame,
+    image,
+    image_bytes,
+    measure_clean,
+    verdict,
+)
 from tests.small_store import POLICY, make_release
-from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, state, vote, write
+from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, served, state, vote, write
 from tests.written import caption, reference
 
 ANN, BOB = "198.51.100.23", "203.0.113.99"
@@ -62,11 +74,7 @@ def arena(tmp_path_factory) -> Path:
     """The raw logs."""
     folder = tmp_path_factory.mktemp("arena") / "logs"
     write(folder, DAY, *LINES)
-    for seed, name in enumerate((OWN, SHARED, OTHER)):
-        path = folder / "serve_images" / f"{name}.png"
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(image_bytes(seed))
-    return folder
+    return served(folder, OWN, SHARED, OTHER)
 
 
 @pytest.fixture(scope="session")
@@ -231,6 +239,16 @@ def _generated(by_id: dict[str, Conversation]) -> dict[str, list[Row]]:
 
 def _documents(rows: list[Conversation]) -> list[str]:
     return sorted({row.document_id for row in rows})
+
+
+def user_of(store: Store, name: str) -> str:
+    """The user id of a conversation."""
+    return store.read("conversations").filter(conversation_id=conv_id(name))["user_id"].item()
+
+
+def take(store: Store, *asked: str, users: Sequence[str] = (), dry_run: bool = False) -> Removed:
+    """What a takedown of these ids and users removes."""
+    return take_down(store, asked, users, NOON, dry_run)
 
 
 def everything(store: Store) -> Iterator[tuple[str, bytes]]:

@@ -38,14 +38,6 @@ def test_a_takedown_says_what_went_and_what_is_left_to_do(curate, store):
     assert out.startswith(f"{raw}  {OWN}.png\n")
 
 
-def test_a_dry_run_says_the_same_in_the_conditional(curate, store):
-    before = dict(everything(store))
-    code, out, _ = curate(conv_id("ann"), "--dry-run")
-    assert (code, dict(everything(store)) == before) == (0, True)
-    assert "would go         1  conversations" in out
-    assert "gone" not in out
-
-
 def _answer(monkeypatch, answer: str) -> None:
     """Somebody at a terminal who types this."""
     typed = io.StringIO(answer)
@@ -121,12 +113,6 @@ def test_who_took_down_how_much_when_and_why_is_kept_and_nothing_of_what_it_was(
     assert kept["scope"] == {"conversation": 1, "image": 0, "user": 0}
     assert kept["rows"]["conversations"] == 1
     assert files_with(store, conv_id("ann"), OWN, f"{SECRET} one") == []
-
-
-def test_ids_can_be_given_on_standard_input_one_a_line(curate, store, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{conv_id('ann')}\n\n {conv_id('left')} \n"))
-    assert curate("-")[0] == 0
-    assert set(store.read("conversations")["conversation_id"]) == {conv_id("bob"), conv_id("bob2")}
 
 
 def test_names_that_would_steer_a_terminal_are_printed_without_their_powers(curate, store):

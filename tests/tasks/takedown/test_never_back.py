@@ -8,8 +8,8 @@ import pytest
 from tasks.storage.tables import Store
 from tasks.takedown.take_down import finish, take_down
 from tests.builders import NOON, image_bytes
-from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, state, vote, write
-from tests.tasks.takedown.conftest import ANN, LINES, OWN, SECRET, SHARED, files_with
+from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, served, state, vote, write
+from tests.tasks.takedown.conftest import ANN, LINES, OWN, SECRET, SHARED, files_with, user_of
 
 INGESTED = ("sightings", "conversations", "battles", "images", "rejects", "quarantine")
 OTHER_DAY = "vision-tmp-2024-06-21-conv.json"
@@ -19,18 +19,10 @@ def ids(store):
     return set(store.read("conversations")["conversation_id"])
 
 
-def user_of(store, name):
-    return store.read("conversations").filter(conversation_id=conv_id(name))["user_id"].item()
-
-
 @pytest.fixture
 def logs(tmp_path):
-    folder = tmp_path / "logs"
-    write(folder, DAY, *LINES)
-    (folder / "serve_images").mkdir()
-    for seed, name in enumerate((OWN, SHARED)):
-        (folder / "serve_images" / f"{name}.png").write_bytes(image_bytes(seed))
-    return folder
+    write(tmp_path / "logs", DAY, *LINES)
+    return served(tmp_path / "logs", OWN, SHARED)
 
 
 @pytest.mark.parametrize("what", ["conversation", "side", "user", "image"])
@@ -44,15 +36,6 @@ def test_a_store_made_anew_from_the_same_logs_is_what_the_takedown_left(logs, tm
     for table in INGESTED:
         assert anew.read(table).sort(pl.all()).equals(store.read(table).sort(pl.all())), table
     assert (SECRET in str(anew.read("conversations").to_dicts())) == (what != "user")
-
-
-def test_a_rewritten_log_does_not_bring_it_back(logs, tmp_path):
-    store = ingested(logs, tmp_path / "store")
-    take_down(store, [conv_id("ann")], [], NOON, dry_run=False)
-    write(logs, DAY, chat("new", "New?", "Yes."), *LINES)
-    ingested(logs, tmp_path / "store")
-    assert ids(store) == {conv_id(name) for name in ("new", "bob", "bob2", "left", "right")}
-    assert files_with(store, f"{SECRET} one") == []
 
 
 def test_later_lines_of_a_removed_user_and_conversation_stay_out(logs, tmp_path):

@@ -12,9 +12,9 @@ from schemas.publication import Publication
 from schemas.reject import REQUESTS
 from schemas.settings import Settings
 from tasks.takedown.steps import apply_requests, forget_requested
-from tests.builders import NOON, image_bytes
+from tests.builders import NOON
 from tests.small_store import make_release
-from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, vote, write
+from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, served, vote, write
 from tests.tasks.takedown.conftest import LINES, OTHER, OWN, SECRET, SHARED, everything, files_with
 
 NEXT_DAY = "vision-tmp-2024-06-21-conv.json"
@@ -25,10 +25,7 @@ def logs(tmp_path):
     """The raw logs of one server, in a folder of its own below the log folder."""
     folder = tmp_path / "logs" / "server1"
     write(folder, DAY, *LINES)
-    (folder / "serve_images").mkdir()
-    for seed, name in enumerate((OWN, SHARED, OTHER)):
-        (folder / "serve_images" / f"{name}.png").write_bytes(image_bytes(seed))
-    return folder
+    return served(folder, OWN, SHARED, OTHER)
 
 
 def ask(logs: Path, *names: str) -> None:

@@ -15,24 +15,27 @@ from tasks.storage.queries.funnel import line_outcomes
 from tasks.storage.queries.kept import is_decided, mark_decided
 from tasks.storage.reviews import journalled, keep
 from tasks.storage.tables import Store
-from tasks.takedown.take_down import take_down
 from tests.builders import NOON, image_bytes
 from tests.tasks.ingest.logs import conv_id
-from tests.tasks.takedown.conftest import ANN, BOB, OTHER, OWN, REDACTED, SECRET, SHARED, everything, files_with
+from tests.tasks.takedown.conftest import (
+    ANN,
+    BOB,
+    OTHER,
+    OWN,
+    REDACTED,
+    SECRET,
+    SHARED,
+    everything,
+    files_with,
+    take,
+    user_of,
+)
 
 OWN_IMAGE, SHARED_IMAGE = open_image(image_bytes(0)), open_image(image_bytes(1))
 
 
-def user_of(store, name):
-    return store.read("conversations").filter(conversation_id=conv_id(name))["user_id"].item()
-
-
 def conversations(store):
     return set(store.read("conversations")["conversation_id"])
-
-
-def take(store, *asked, users=(), dry_run=False):
-    return take_down(store, asked, users, NOON, dry_run)
 
 
 @pytest.mark.parametrize("decided", [True, False])

@@ -23,17 +23,9 @@ from tasks.takedown.take_down import take_down
 from tests.builders import NOON, image_bytes
 from tests.small_store import make_release, small_store
 from tests.tasks.ingest.logs import conv_id
-from tests.tasks.takedown.conftest import SECRET, files_with
+from tests.tasks.takedown.conftest import SECRET, files_with, take, user_of
 
 OWN_IMAGE, SHARED_IMAGE = open_image(image_bytes(0)), open_image(image_bytes(1))
-
-
-def user_of(store, name):
-    return store.read("conversations").filter(conversation_id=conv_id(name))["user_id"].item()
-
-
-def take(store, *asked, users=(), dry_run=False):
-    return take_down(store, asked, users, NOON, dry_run)
 
 
 def test_a_built_release_that_holds_it_is_withdrawn_and_its_version_stays_taken(store):
@@ -150,15 +142,6 @@ def test_a_release_with_an_image_that_is_quarantined_by_now_keeps_only_its_manif
     assert withdraw_known(store) == ["v1"]
     assert files(store) == {MANIFEST, WITHDRAWN}
     assert withdraw_known(store) == []
-
-
-def test_a_release_without_one_stays(tmp_path):
-    store = small_store(tmp_path)
-    make_release(store, release="v1")
-    before = files(store)
-    held(store, "elsewhere", "known_hash")
-    assert withdraw_known(store) == []
-    assert files(store) == before
 
 
 @pytest.fixture

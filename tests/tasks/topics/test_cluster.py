@@ -40,10 +40,6 @@ def test_the_same_vectors_and_seed_give_the_same_topics_and_map(blobs, found):
     assert (again.positions == found.positions).all()
 
 
-def test_another_seed_gives_another_map(blobs, found):
-    assert (cluster(blobs[0], SETTINGS, seed=2).positions != found.positions).any()
-
-
 class _Engine:
     """Finds what it was made with."""
 

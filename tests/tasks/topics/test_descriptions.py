@@ -76,11 +76,6 @@ def test_a_topic_without_words_has_none(texts):
     assert only.keywords == ()
 
 
-def test_no_documents_give_no_evidence():
-    assert _evidence([], np.zeros(0, np.int32), _flat(0)) == []
-    assert _evidence(["a"], np.array([-1], np.int32), _flat(1)) == []
-
-
 def test_a_topic_has_a_bounded_number_of_words_and_exemplars():
     texts = [f"word{chr(97 + n)} other{chr(97 + n)}" for n in range(20)]
     (only,) = _evidence(texts, np.zeros(20, np.int32), _flat(20))

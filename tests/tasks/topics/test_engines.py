@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score, completeness_score
 from schemas.errors import MissingProvider
 from schemas.settings import TopicSettings
 from tasks.topics.cluster import cluster
-from tasks.topics.engines import ENGINES, engine, nearest
+from tasks.topics.engines import engine, nearest
 
 SETTINGS = TopicSettings(members_min=10)
 ROOT = Path(__file__).parents[3]
@@ -111,8 +111,3 @@ tasks.topics.engines.engine("umap"), tasks.topics.engines.engine("evoc")
 print([name for name in ("umap", "hdbscan", "evoc", "bertopic") if name in sys.modules])
 """
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"[]"
-
-
-def test_every_engine_that_settings_allow_exists():
-    allowed = TopicSettings.model_fields["engine"].annotation.__args__
-    assert set(allowed) == set(ENGINES)

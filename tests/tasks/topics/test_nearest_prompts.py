@@ -4,16 +4,11 @@ The questions are `text-language` of the folder that CURATE_TEST_DATA names, or 
 the test is skipped where there is none.
 """
 
-import os
-from pathlib import Path
-
 import pytest
 
 from benchmarks.topics import mates
-from tests.places import SHARED_DATA
+from tests.places import SHARED_DATA as DATA
 
-BESIDE = SHARED_DATA
-DATA = Path(os.environ.get("CURATE_TEST_DATA", BESIDE))
 pytestmark = pytest.mark.skipif(not (DATA / "text-language").is_dir(), reason="no questions on this machine")
 
 

@@ -96,10 +96,6 @@ def found(text):
     return [(span.type, text[span.start : span.end]) for span in find_patterns(text)]
 
 
-def test_the_table_holds_enough_spellings():
-    assert len({written for spelt in SPELLINGS.values() for written in spelt.values()}) >= 92
-
-
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_hidden_data_is_found_exactly_where_it_stands_and_nothing_of_it_is_left_after_redaction(name):
     for kind, written in SPELLINGS[name].items():
@@ -116,24 +112,11 @@ def test_a_column_of_a_release_may_not_hide_an_address(written):
 
 
 HARMLESS = [
-    "git clone git@github.com:pallets/flask.git",
-    "4 0\n1 1 2 2",
-    "Input\n3 4\n4111 1111\n1111 1112\nOutput\n3",
-    "at pH 1 and at pH 14",
-    "5584.645584.64",
-    "x[::2] + x[1::2]",
-    "face::add(dead::beef)",
-    "y = W@x.shape",
-    "h = A @ x.to(device)",
-    "icon@2x.png",
-    "2147483648 or 1275785153",
-    "RFC 3513 2.5.6",
-    "02/02/04 02/03/04",
-    "x² + y² = 10⁸, and 1–2 of 3–4",
-    "printf('%2d%2d', 41, 42)",
-    "Meet me @ example.com, AT LAST",
-    "r'[a-z]+[.][a-z]+'",
-]
+    "git clone git@github.com:pallets/flask.git", "4 0\n1 1 2 2", "Input\n3 4\n4111 1111\n1111 1112\nOutput\n3",
+    "at pH 1 and at pH 14", "5584.645584.64", "x[::2] + x[1::2]", "face::add(dead::beef)", "y = W@x.shape",
+    "h = A @ x.to(device)", "icon@2x.png", "2147483648 or 1275785153", "RFC 3513 2.5.6", "02/02/04 02/03/04",
+    "x² + y² = 10⁸, and 1–2 of 3–4", "printf('%2d%2d', 41, 42)", "Meet me @ example.com, AT LAST", "r'[a-z]+[.][a-z]+'",
+]  # fmt: skip
 
 
 def test_code_and_mathematics_hold_no_personal_data():

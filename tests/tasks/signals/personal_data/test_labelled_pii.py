@@ -5,19 +5,15 @@ that CURATE_TEST_DATA names, or from `shared/data` beside the repository, and ar
 """
 
 import json
-import os
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from benchmarks.privacy_unseen import SENTENCES, chats, false_alarms, findings, labels, text_hash
 from tasks.providers import Providers
 from tasks.providers.embedded.pii.patterns import find_patterns
-from tests.places import SHARED_DATA
+from tests.places import SHARED_DATA as DATA
 
-BESIDE = SHARED_DATA
-DATA = Path(os.environ.get("CURATE_TEST_DATA", BESIDE))
 FILE = DATA / "text-pii" / "labelled.jsonl"
 pytestmark = pytest.mark.skipif(not FILE.is_file(), reason="no labelled texts and chats on this machine")
 

@@ -97,18 +97,12 @@ def test_telephone_numbers_are_found_as_other_countries_write_them(text, number)
 @pytest.mark.parametrize(
     "text",
     [
-        "Your order #4155550132 has shipped.",
-        "Tracking number: 4155550132",
-        "Die Seriennummer lautet 6945-8474-8440.",
-        "In 1939 there were 64 530 391 of them.",
-        "Upgrade to version 11.14.18.6 of it.",
-        "Firmware 2.10.4.33 fixes it.",
-        "Chrome/120.0.6099.109",
-        "numpy==10.20.30.40",
-        "npm i lodash@4.17.21 vue@3.5.0-beta.1",
-        "in 06-3/4 of the cases",
+        "Your order #4155550132 has shipped.", "Tracking number: 4155550132", "Die Seriennummer lautet 6945-8474-8440.",
+        "In 1939 there were 64 530 391 of them.", "Upgrade to version 11.14.18.6 of it.",
+        "Firmware 2.10.4.33 fixes it.", "Chrome/120.0.6099.109", "numpy==10.20.30.40",
+        "npm i lodash@4.17.21 vue@3.5.0-beta.1", "in 06-3/4 of the cases",
     ],
-)
+)  # fmt: skip
 def test_numbers_of_things_and_of_versions_are_left_alone(text):
     assert formed(text) == []
 
@@ -187,14 +181,10 @@ def test_addresses_of_japan_and_china_are_found(embedded, address):
 @pytest.mark.parametrize(
     "address",
     [
-        "Heol y Frenin 5",
-        "Karl Johans gate 5",
-        "Brīvības iela 45",
-        "Pikk tänav 12",
-        "Slovenska cesta 55",
+        "Heol y Frenin 5", "Karl Johans gate 5", "Brīvības iela 45", "Pikk tänav 12", "Slovenska cesta 55",
         "Nowy Świat 23",
     ],
-)
+)  # fmt: skip
 def test_an_address_is_found_though_its_word_for_street_is_not_listed(embedded, address):
     assert found(embedded, f"I live at {address}.") == [("address", address)]
 

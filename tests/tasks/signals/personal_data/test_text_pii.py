@@ -78,19 +78,12 @@ def test_paths_distances_years_and_wrong_check_letters_are_left_alone(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "Computer Graphics, 25 (1991) 143-152.",
-        "Phys. Rev. E 78, 046110 2008",
-        "as in 12 (2019) 143-152",
-        "doi:10.1000/182",
-        "`10.1137/10081232X`",
-        "IEEE J. 6(9),(1988) 1617--1622.",
-        ":meth:`@app.route`",
-        "like('%@aol.com')",
-        "mysql://<user>:<password>@<host>[:<port>]/<dbname>",
-        "create_engine('postgresql://scott:tiger@localhost/test')",
-        "sqlite+pysqlcipher://:passphrase@/file_path",
+        "Computer Graphics, 25 (1991) 143-152.", "Phys. Rev. E 78, 046110 2008", "as in 12 (2019) 143-152",
+        "doi:10.1000/182", "`10.1137/10081232X`", "IEEE J. 6(9),(1988) 1617--1622.", ":meth:`@app.route`",
+        "like('%@aol.com')", "mysql://<user>:<password>@<host>[:<port>]/<dbname>",
+        "create_engine('postgresql://scott:tiger@localhost/test')", "sqlite+pysqlcipher://:passphrase@/file_path",
     ],
-)
+)  # fmt: skip
 def test_citations_decorators_and_places_for_passwords_are_left_alone(text):
     assert list(find_patterns(text)) == []
 

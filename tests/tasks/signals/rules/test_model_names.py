@@ -42,32 +42,16 @@ def test_an_ordinary_word_counts_only_where_the_speaker_introduces_itself(name):
 @pytest.mark.parametrize(
     "text",
     [
-        "GPT-4o would say so.",
-        "Here is LLaVA.",
-        "I'm a large language model, trained by Google.",
-        "I’m an AI assistant called Bard.",
-        "As a Google model, I cannot see it.",
-        "I was developed by the team at Google.",
-        "This is Gemini, your assistant.",
-        "I am Command R, by Cohere.",
-        "Ich bin Claude und sehe ein Diagramm.",
-        "Soy Gemini.",
-        "Я Gemini, модель.",
-        "我是Claude，一个助手。",
-        "Grok here: it is a sine wave.",
-        "Hi there, Gemini here! The chart shows sales.",
-        "A sine wave. Claude here, by the way.",
-        "Grok speaking. It is a sine wave.",
-        "Gemini at your service!",
-        "**Grok**: I see a sine wave.",
-        "I, Claude, see a sine wave.",
-        "You are talking to Grok.",
-        "I'm your friendly assistant, Nova.",
-        "我是由Google训练的大型语言模型。",
-        "我是通义千问。",
-        "由OpenAI开发。",
+        "GPT-4o would say so.", "Here is LLaVA.", "I'm a large language model, trained by Google.",
+        "I’m an AI assistant called Bard.", "As a Google model, I cannot see it.",
+        "I was developed by the team at Google.", "This is Gemini, your assistant.", "I am Command R, by Cohere.",
+        "Ich bin Claude und sehe ein Diagramm.", "Soy Gemini.", "Я Gemini, модель.", "我是Claude，一个助手。",
+        "Grok here: it is a sine wave.", "Hi there, Gemini here! The chart shows sales.",
+        "A sine wave. Claude here, by the way.", "Grok speaking. It is a sine wave.", "Gemini at your service!",
+        "**Grok**: I see a sine wave.", "I, Claude, see a sine wave.", "You are talking to Grok.",
+        "I'm your friendly assistant, Nova.", "我是由Google训练的大型语言模型。", "我是通义千问。", "由OpenAI开发。",
     ],
-)
+)  # fmt: skip
 def test_an_introduction_reveals_who_answers(text):
     assert names(text)
 
@@ -75,35 +59,22 @@ def test_an_introduction_reveals_who_answers(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "As the bard might say, I think it is more coherent.",
-        "As Google reports, rain is likely.",
-        "There is a llama here: it is brown.",
-        "Apple: a fruit. Koala: an animal.",
-        "The palm, here, is old. On the left, a koala here.",
-        "You are talking to Google recruiters tomorrow.",
-        "Ask your voice assistant: Apple or Google.",
-        "I, Claudius, is a novel.",
-        "I'm a Gemini, my sister is a Leo.",
-        "This is Google Maps.",
-        "This is an Apple laptop.",
-        "A phone made by Apple, with software developed by Microsoft.",
-        "Press Command-R to reload.",
-        "A palm tree, a llama, a koala and the mistral.",
-        "我看到由 Apple 制造的手机。",
+        "As the bard might say, I think it is more coherent.", "As Google reports, rain is likely.",
+        "There is a llama here: it is brown.", "Apple: a fruit. Koala: an animal.",
+        "The palm, here, is old. On the left, a koala here.", "You are talking to Google recruiters tomorrow.",
+        "Ask your voice assistant: Apple or Google.", "I, Claudius, is a novel.", "I'm a Gemini, my sister is a Leo.",
+        "This is Google Maps.", "This is an Apple laptop.",
+        "A phone made by Apple, with software developed by Microsoft.", "Press Command-R to reload.",
+        "A palm tree, a llama, a koala and the mistral.", "我看到由 Apple 制造的手机。",
         "The claudette opened a bardic gptology.",
     ],
-)
+)  # fmt: skip
 def test_what_an_image_shows_is_not_who_answers(text):
     assert names(text) == []
 
 
 def test_the_version_holds_the_words_version():
     assert module.VERSION.endswith(f".{WORDS['version']}")
-
-
-def test_names_in_the_file_are_distinct():
-    for kind in ("distinctive", "ambiguous"):
-        assert len(set(WORDS[kind])) == len(WORDS[kind])
 
 
 @given(st.text(max_size=300))

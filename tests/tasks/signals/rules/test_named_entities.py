@@ -76,12 +76,6 @@ def test_every_distinct_name_counts_once(names, words):
     assert count(f"so {between.join(f'of {name}' for name in names)} and so on") == len(set(names))
 
 
-@given(NAMES, WORDS)
-def test_saying_it_twice_names_nothing_new(names, words):
-    text = " and ".join([*words, *names])
-    assert count(f"so {text}, so {text}") == count(f"so {text}")
-
-
 @given(NAMES, st.lists(st.sampled_from(["Foo", "NASA two", "Bar Baz"])))
 def test_code_names_nothing(names, coded):
     text = "so " + ", ".join(names)

@@ -27,19 +27,12 @@ ORDINARY = [
     "Set the rate limit to ten requests a second.",
 ]
 DECLINES = [
-    "I'm sorry, but I can't identify people in pictures.",
-    "I am really sorry, I am not able to help with that.",
-    "I cannot assist with this request.",
-    "I won't recognize the person shown.",
-    "I’m unable to see the picture.",
-    "As an AI language model, I cannot look at pictures.",
-    "Lo siento, pero no puedo ayudar con eso.",
-    "Je ne peux pas identifier cette personne.",
-    "Ich kann dir dabei leider nicht helfen.",
-    "К сожалению, я не могу помочь.",
-    "很抱歉，我无法回答这个问题。",
-    "申し訳ありませんが、お答えできません。",
-]
+    "I'm sorry, but I can't identify people in pictures.", "I am really sorry, I am not able to help with that.",
+    "I cannot assist with this request.", "I won't recognize the person shown.", "I’m unable to see the picture.",
+    "As an AI language model, I cannot look at pictures.", "Lo siento, pero no puedo ayudar con eso.",
+    "Je ne peux pas identifier cette personne.", "Ich kann dir dabei leider nicht helfen.",
+    "К сожалению, я не могу помочь.", "很抱歉，我无法回答这个问题。", "申し訳ありませんが、お答えできません。",
+]  # fmt: skip
 ANSWERS = [
     "The cat cannot reach the shelf.",
     "Nobody can help noticing how bright it is.",

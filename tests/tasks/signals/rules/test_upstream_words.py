@@ -4,10 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tasks.signals.rules import model_names
 from tasks.signals.rules import upstream_words as module
 from tasks.signals.rules.upstream_words import upstream_words
 
@@ -47,18 +44,3 @@ def test_rate_limits_and_error_codes_are_no_errors_to_it():
 
 def test_the_version_holds_the_words_version():
     assert module.VERSION.endswith(f".{WORDS['version']}")
-
-
-def test_words_are_distinct_and_in_lower_case():
-    assert len(set(ALL)) == len(ALL)
-    assert [word for _, word in ALL] == [word.lower() for _, word in ALL]
-
-
-def test_our_own_rule_does_not_find_what_is_no_name():
-    assert model_names.model_names("The most coherent palmistry of the koala.").names == []
-
-
-@given(st.text(max_size=100), st.sampled_from(ALL), st.text(max_size=100))
-def test_text_around_a_word_hides_nothing(before, chosen, after):
-    kind, word = chosen
-    assert word in getattr(upstream_words(f"{before} {word} {after}"), kind)

@@ -45,11 +45,6 @@ def test_markdown_is_summed_over_answers_and_grouped_for_style_control(tmp_path)
     assert {name: row[name] for name in MARKDOWN} == dict.fromkeys(MARKDOWN, 0) | counts | {"h1": 11}
 
 
-def test_named_entities_are_summed_over_answers(tmp_path):
-    row = features(tmp_path, named_entities={text(TALK, 1): {"entities": 2}, text(TALK, 3): {"entities": 5}})["talk"]
-    assert row["entities"] == 7
-
-
 def test_code_in_any_message_and_refusal_in_any_answer_count(tmp_path):
     rows = features(tmp_path, code={text(TALK, 2): {"is_code": True}}, refusal={text(TALK, 3): {"refusal": True}})
     assert (rows["talk"]["code"], rows["talk"]["refusal"], rows["talk"]["multi_turn"]) == (True, True, True)

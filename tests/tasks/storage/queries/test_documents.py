@@ -44,18 +44,9 @@ def test_every_document_has_unit_length_with_or_without_images(joint, weight, do
     assert vectors.dtype == np.float32
 
 
-def test_in_a_joint_space_a_document_lies_between_its_prompt_and_its_image():
-    vectors = made(DOCUMENTS[:1], {"p": _unit(1, 0)}, {"i": _unit(0, 1)}, 0.5, joint=True)
-    assert vectors[0] == pytest.approx(_unit(1, 1), abs=1e-6)
-
-
 def test_several_images_count_as_their_mean():
     vectors = made(DOCUMENTS[2:3], PROMPTS, IMAGES, 1.0, joint=False)
     assert vectors[0, 2:] == pytest.approx(_unit(5, 3, 4), abs=1e-6)
-
-
-def test_no_documents_are_no_vectors():
-    assert len(made(DOCUMENTS[:0], {}, {}, 0.5, joint=False)) == 0
 
 
 JOINT = {"p": _unit(1, 0)}, {"i": _unit(0, 1)}

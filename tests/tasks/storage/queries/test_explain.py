@@ -7,14 +7,12 @@ from schemas.policy import Policy, Rename
 from tasks.storage.queries.explain import explain_item
 from tasks.storage.tables import frame_of
 from tests.builders import (
-    battle,
     conversation,
     decision,
     drawn_image,
     facts_frame,
     image,
     measure_clean,
-    sides,
     store_with,
 )
 
@@ -47,39 +45,6 @@ def test_a_conversation_tells_whose_it_is_and_which_name_its_model_is_released_u
     assert (account["user_id"], account["model"], account["released_as"]) == ("f" * 24, "bard", "palm-2")
 
 
-def test_a_kept_conversation_has_no_reasons(store):
-    decided = explain_item(store, "c00")["decision"]
-    assert (decided["keep"], decided["reasons"]) == (True, [])
-
-
-def test_a_battle_shows_its_vote_its_reasons_and_both_sides(tmp_path):
-    left, right = sides("b")
-    vote = battle(left, right, battle_id="vote")
-    store = store_with(
-        tmp_path,
-        conversations=[left, right],
-        battles=[vote],
-        decisions=[decision(left, "face"), decision(right), decision(vote, "face", "unequal_sides")],
-    )
-    account = explain_item(store, "vote")
-    assert account["decision"]["reasons"] == ["face", "unequal_sides"]
-    assert account["vote"]["winner"] == "model_a"
-    assert account["sides"]["conversation_a"]["reasons"] == ["face"]
-    assert account["sides"]["conversation_b"]["keep"] is True
-
-
-def test_either_side_of_a_battle_shows_why_the_battle_fell(store):
-    for side in ("b9", "b9-right"):
-        account = explain_item(store, side)
-        assert account["decision"]["keep"] is True
-        assert account["battle"]["battle"] == "b9"
-        assert account["battle"]["decision"]["reasons"] == ["same_model"]
-
-
-def test_a_direct_chat_has_no_battle(store):
-    assert explain_item(store, "c00")["battle"] is None
-
-
 def test_an_image_shows_its_signals_where_it_is_used_and_what_it_resembles(tmp_path):
     one, other = drawn_image(1), drawn_image(2)
     used = conversation("used", image_ids=[one.image_id])
@@ -108,17 +73,9 @@ def test_a_line_shows_its_outcome(store, line, outcome):
     assert (account["rejected"] is not None) == (outcome == "rejected")
 
 
-def test_a_line_names_its_conversation(store):
-    assert explain_item(store, f"{SOURCE}:1")["conversations"] == ["c00"]
-
-
 @pytest.mark.parametrize("item", ["", "nothing", ":", ":1", f"{SOURCE}:x", f"{SOURCE}:99999", f"{SOURCE}:²", "'; --"])
 def test_what_the_store_does_not_know_has_no_account(store, item):
     assert explain_item(store, item) is None
-
-
-def test_an_empty_store_knows_nothing(tmp_path):
-    assert explain_item(store_with(tmp_path), "c00") is None
 
 
 def test_the_fact_measured_last_is_shown(tmp_path):

@@ -33,11 +33,6 @@ def test_the_funnel_of_a_store_adds_up(store):
     assert counted.dropped_by["face"] == counted.dropped_by["same_model"] == 1
 
 
-def test_an_empty_store_has_an_empty_funnel(tmp_path):
-    counted = funnel(store_with(tmp_path))
-    assert (counted.lines, counted.kept, counted.dropped, counted.rejected) == (0, 0, 0, 0)
-
-
 def test_a_line_is_kept_dropped_or_rejected(tmp_path):
     kept, out = conversation("a", line=1), conversation("b", line=2)
     store = store_with(

@@ -2,12 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
-import polars as pl
 import pytest
 
 from schemas.conversation import UNDATED_BEFORE, Battle
 from schemas.errors import BadPolicy
-from schemas.policy import Policy, Rename
+from schemas.policy import Rename
 from tasks.policy.policy_file import load_policy
 from tasks.storage.queries.released import released_names, renamed
 from tasks.storage.tables import frame_of
@@ -33,11 +32,6 @@ def test_a_date_tells_which_of_two_names_it_is(seconds, name):
     assert _named("gpt-4", *both, at=change + timedelta(seconds=seconds))[0] == name
 
 
-def test_until_is_the_first_moment_that_a_name_no_longer_holds():
-    assert _named("gpt-4", Rename(model="gpt-4", to="gpt-4-0314", until=NOON))[0] == "gpt-4"
-    assert _named("gpt-4", Rename(model="gpt-4", to="gpt-4-0314", until=NOON), at=NOON - SECOND)[0] == "gpt-4-0314"
-
-
 def test_a_row_without_a_time_keeps_a_name_that_changed_some_day():
     undated = UNDATED_BEFORE - timedelta(minutes=59)
     assert _named("gpt-4", Rename(model="gpt-4", to="gpt-4-0314", until=NOON), at=undated)[0] == "gpt-4"
@@ -59,12 +53,6 @@ def test_without_decisions_the_names_are_those_of_the_log(tmp_path):
     votes = [battle(*sides("b"))]
     store = store_with(tmp_path, battles=votes)
     assert released_names(store, store.read("battles")).equals(store.read("battles"))
-
-
-def test_a_policy_without_renames_changes_nothing():
-    votes = frame_of(Battle, [battle(*sides("b"))])
-    assert renamed(votes, Policy(name="none", rules=[]).renames).equals(votes)
-    assert votes.select(pl.col("model_a")).item() == "vicuna-13b"
 
 
 @pytest.mark.parametrize(
