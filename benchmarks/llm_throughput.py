@@ -102,7 +102,7 @@ def judge(url: str, folder: str, n: int) -> tuple[int, float, float]:
 def draw(url: str, folder: str, n: int) -> tuple[int, float, float]:
     """Order n images with the real SDK, loop and store; returns images, wall seconds, CPU seconds."""
     os.environ |= {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{url}/v1", "NO_PROXY": "127.0.0.1"}
-    from schemas.generated import GeneratedBench, GeneratedDescription
+    from schemas.benches.generated import GeneratedBench, GeneratedDescription
     from schemas.policy import GeneratedRule
     from tasks.generated_bench.bench_state import BenchState, ItemProgress
     from tasks.generated_bench.making import draw_missing

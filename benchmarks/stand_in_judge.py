@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from schemas.judging import Label
+from schemas.benches.judging import Label
 from tasks.judging.stand_ins import closeness, label_of
 from tasks.providers import Providers
 

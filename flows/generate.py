@@ -7,7 +7,7 @@ from flows.decide import decide
 from flows.measure import screen
 from flows.running.checked_flow import flow
 from flows.running.one_writer import one_writer
-from schemas.generated_results import AuditMode
+from schemas.benches.generated_results import AuditMode
 from schemas.policy import GeneratedRule
 from schemas.run import StageReport
 from schemas.settings import Settings

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from schemas.review import Draws
+from schemas.items.review import Draws
 from schemas.row import Row
 
 _VENDORS_HOSTS = (".openai.com", ".openai.azure.com", ".googleapis.com", ".anthropic.com")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from schemas.conversation import ShownImage
+from schemas.items.conversation import ShownImage
 from schemas.row import Float32, Int32, Row
 
 

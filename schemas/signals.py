@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from schemas.bench import FailureLabel
+from schemas.benches.bench import FailureLabel
 from schemas.row import Float32, FloatVector, Int32, Row
 from schemas.tags import Categories, Criteria, Taxonomy
 

@@ -2,8 +2,8 @@
 
 from pydantic import BaseModel, ConfigDict
 
-from schemas.agreement import JudgeVote
-from schemas.bench import (
+from schemas.benches.agreement import JudgeVote
+from schemas.benches.bench import (
     BenchAgreement,
     BenchFilter,
     BenchItem,
@@ -13,9 +13,7 @@ from schemas.bench import (
     HiddenChange,
     HiddenItem,
 )
-from schemas.conversation import Battle, Conversation, LogFileRead, RedactedConversation, Sighting
-from schemas.decision import Decision, NearPrompt, RuleParity
-from schemas.generated import (
+from schemas.benches.generated import (
     Alignment,
     Drawing,
     GeneratedAspect,
@@ -26,11 +24,17 @@ from schemas.generated import (
     GeneratedOutcome,
     GeneratedQuestion,
 )
-from schemas.generated_results import AuditAnswer
-from schemas.image import Image, ImageFile, NearImage, Preset, RedactedImage, SearchedImage, SemanticImage
+from schemas.benches.generated_results import AuditAnswer
+from schemas.benches.judge_release import JudgeAgreement, JudgeCard, ScreenedText
+from schemas.benches.judging import Answer, JudgeRating, Verdict
+from schemas.benches.written import Caption, Reference, WrittenItem
 from schemas.installed_signals import installed_signals
-from schemas.judge_release import JudgeAgreement, JudgeCard, ScreenedText
-from schemas.judging import Answer, JudgeRating, Verdict
+from schemas.items.conversation import Battle, Conversation, LogFileRead, RedactedConversation, Sighting
+from schemas.items.decision import Decision, NearPrompt, RuleParity
+from schemas.items.image import Image, ImageFile, NearImage, Preset, RedactedImage, SearchedImage, SemanticImage
+from schemas.items.reject import Quarantined, Reject, Tombstone
+from schemas.items.review import Review
+from schemas.items.topic import FittedDocument, KeptTopicName, TopicChange, TopicMember, TopicMerge
 from schemas.rating import (
     EloRating,
     LengthDifference,
@@ -43,12 +47,8 @@ from schemas.rating import (
     VoteStatistics,
     WinRate,
 )
-from schemas.reject import Quarantined, Reject, Tombstone
-from schemas.review import Review
 from schemas.row import Held, Row, Table
 from schemas.signals import BUILT_IN_SIGNALS, SignalEntry, SignalKey
-from schemas.topic import FittedDocument, KeptTopicName, TopicChange, TopicMember, TopicMerge
-from schemas.written import Caption, Reference, WrittenItem
 
 _NO_IDS: dict[str, Held] = {}
 """For figures, and for what a benchmark's author wrote before there was an item."""

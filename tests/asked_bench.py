@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from schemas.bench import BenchItem, HiddenItem
-from schemas.judging import Answer
+from schemas.benches.bench import BenchItem, HiddenItem
+from schemas.benches.judging import Answer
 from schemas.settings import Settings
 from tasks.storage.tables import Store
 from tests.builders import conversation, decision, drawn_image, image, store_with

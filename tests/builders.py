@@ -17,10 +17,10 @@ import PIL.Image
 import polars as pl
 
 from flows.products import item_ids, left_out_items
-from schemas.conversation import Battle, Conversation, IdentifiedTurn, ShownImage
-from schemas.decision import Decision, ItemKind
-from schemas.image import Image
-from schemas.judging import Label, Verdict
+from schemas.benches.judging import Label, Verdict
+from schemas.items.conversation import Battle, Conversation, IdentifiedTurn, ShownImage
+from schemas.items.decision import Decision, ItemKind
+from schemas.items.image import Image
 from schemas.release import CONFIGS
 from schemas.row import Row
 from schemas.settings import BenchSettings

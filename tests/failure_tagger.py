@@ -1,6 +1,6 @@
 """A tagger of failures from another package, which counts what it is asked."""
 
-from schemas.bench import FailureLabel
+from schemas.benches.bench import FailureLabel
 from tasks.providers.capabilities import Failed
 
 ASKED: list[str] = []

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from schemas.conversation import Conversation
-from schemas.decision import Decision
+from schemas.items.conversation import Conversation
+from schemas.items.decision import Decision
 from schemas.policy import GeneratedRule
 from schemas.settings import Settings
 from tasks.generated_bench.steps import check_images, draw_images, write_questions, write_texts

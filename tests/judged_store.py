@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from flows.products import item_ids, judge_stand_ins, judge_texts, parts_of_store, report_sections
-from schemas.judging import Answer, Verdict
+from schemas.benches.judging import Answer, Verdict
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.tables import SIGNALS

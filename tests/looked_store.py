@@ -8,11 +8,11 @@ from typing import NamedTuple
 import polars as pl
 from fastapi.testclient import TestClient
 
-from schemas.bench import BenchItem
-from schemas.conversation import Sighting
+from schemas.benches.bench import BenchItem
+from schemas.items.conversation import Sighting
+from schemas.items.reject import Quarantined, Reject, RejectReason
+from schemas.items.topic import TopicMember
 from schemas.rating import Rating
-from schemas.reject import Quarantined, Reject, RejectReason
-from schemas.topic import TopicMember
 from tasks.explore.server import explorer
 from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.storage.content_id import text_id

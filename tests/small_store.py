@@ -11,14 +11,14 @@ from pathlib import Path
 import polars as pl
 
 from flows.products import item_ids, judge_stand_ins, left_out_items, parts_of_store, report_sections
-from schemas.bench import BenchItem, Failure
-from schemas.conversation import Battle, Conversation, Sighting
-from schemas.decision import ALL_DROPS, Decision, RuleParity
+from schemas.benches.bench import BenchItem, Failure
+from schemas.items.conversation import Battle, Conversation, Sighting
+from schemas.items.decision import ALL_DROPS, Decision, RuleParity
+from schemas.items.reject import Reject, RejectReason
+from schemas.items.topic import FittedDocument, TopicMember, TopicMerge
 from schemas.rating import RankChange, Rating, StyleCoefficient, VoteShare
-from schemas.reject import Reject, RejectReason
 from schemas.run import StageReport
 from schemas.settings import Settings
-from schemas.topic import FittedDocument, TopicMember, TopicMerge
 from tasks.images.decode import DecodedImage
 from tasks.leaderboard.steps import rate_models
 from tasks.policy.policy_file import load_policy, policy_hash

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from flows.products import problems_of
 from schemas.errors import BadInput, BadPolicy
-from schemas.reject import RejectReason
+from schemas.items.reject import RejectReason
 from tasks.images.decode import ImageRejected, decode_stored, open_image
 from tasks.images.rebuild import is_pixels_alone
 from tasks.ingest.log_files import raw_lines

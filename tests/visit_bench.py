@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from schemas.judging import Answer
-from schemas.written import Split
+from schemas.benches.judging import Answer
+from schemas.benches.written import Split
 from tasks.storage.tables import Store
 from tests.builders import conversation, decision, drawn_image, image, store_with
 from tests.written import caption, reference, written_item

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from schemas.bench import HiddenItem
+from schemas.benches.bench import HiddenItem
 from tasks.storage.tables import Store
 from tests.builders import battle, decision, drawn_image, image, measure_clean, sides, store_with
 

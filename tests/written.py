@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from schemas.conversation import Conversation
-from schemas.written import Caption, Reference, Split, WrittenBy, WrittenItem
+from schemas.benches.written import Caption, Reference, Split, WrittenBy, WrittenItem
+from schemas.items.conversation import Conversation
 from tasks.written_bench.written_items import captions_id
 from tests.builders import NOON
 

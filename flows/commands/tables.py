@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from schemas.judging import JudgeRating, SubmissionRating
+from schemas.benches.judging import JudgeRating, SubmissionRating
 from schemas.rating import Rating
 from schemas.row import Row
 from tasks.runtime.untrusted import json_text, one_line

@@ -15,7 +15,7 @@ from schemas.errors import BadInput, StoreUnwell
 from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
-    from schemas.reject import NearCopy, Removed
+    from schemas.items.reject import NearCopy, Removed
     from tasks.storage.tables import Store
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from schemas.asked_model import ArenaModel
-from schemas.conversation import RecordType
+from schemas.items.conversation import RecordType
 from tasks.arena.names import holds_name, names_of
 from tasks.providers.capabilities import ChatMessage
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from schemas.conversation import RecordType
+from schemas.items.conversation import RecordType
 from tasks.arena.conversations import ArenaConversation, Mode, Picture
 from tasks.arena.entrance import ConversationEnded, Refused, cookie_hash
 from tasks.arena.look import chat_messages, label, status

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from schemas.conversation import RecordType, Winner
 from schemas.errors import BadInput, why_unreadable
-from schemas.reject import REQUESTS
+from schemas.items.conversation import RecordType, Winner
+from schemas.items.reject import REQUESTS
 
 IMAGES, FLAGGED_IMAGES = "serve_images", "csam_images"
 _NAME = re.compile(r"vision-(?:tmp|csam)-(\d{4}-\d{2}-\d{2})-conv\.json")

@@ -11,7 +11,7 @@ in a text that has nothing which could hold the fence or end it earlier.
 import re
 from typing import Any
 
-from schemas.conversation import RecordType
+from schemas.items.conversation import RecordType
 from tasks.arena.conversations import ArenaConversation, Mode, Side
 from tasks.arena.names import names_of, without_names
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from schemas.conversation import RecordType
+from schemas.items.conversation import RecordType
 from tasks.arena.board import Board, votes_of
 from tasks.arena.conversations import ArenaConversation, Mode
 from tasks.arena.events import Page, Parts, Updates, VisitorTab

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from schemas.asked_model import ArenaModel
-from schemas.conversation import RecordType
+from schemas.items.conversation import RecordType
 from tasks.arena.answers import SURROGATES, Answers, Counts, utc
 from tasks.arena.conversations import (
     CHARACTERS_MAX,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from schemas.review import Task
+from schemas.items.review import Task
 
 _DONE = "Nothing is left for you in this list."
 _WHO = "No annotator has this key."

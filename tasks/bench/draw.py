@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import polars as pl
 
-from schemas.bench import HiddenChange, HiddenItem
+from schemas.benches.bench import HiddenChange, HiddenItem
 from schemas.errors import BadInput
 from schemas.settings import BenchSettings
 from tasks.bench.contamination.reserve import month_name

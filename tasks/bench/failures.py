@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from schemas.bench import Failure, FailureRate, FailureType
-from schemas.conversation import Winner
-from schemas.review import QueueName
+from schemas.benches.bench import Failure, FailureRate, FailureType
+from schemas.items.conversation import Winner
+from schemas.items.review import QueueName
 from schemas.tags import Categories, Taxonomy
 from tasks.bench.draw import draw
 from tasks.storage.queries.kept import unsafe_documents

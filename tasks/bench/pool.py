@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from schemas.bench import BenchFilter
+from schemas.benches.bench import BenchFilter
 from schemas.errors import BadInput
 from schemas.settings import BenchSettings
 from schemas.tables import SIGNALS

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import jensenshannon
 
-from schemas.bench import BenchMeasure
+from schemas.benches.bench import BenchMeasure
 from tasks.storage.queries.documents import Vectors
 
 Labels = npt.NDArray[np.int64]

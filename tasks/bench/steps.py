@@ -5,10 +5,10 @@ import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from schemas.bench import BenchFilter, BenchItem, BenchMeasure, HiddenChange, HiddenItem
+from schemas.benches.bench import BenchFilter, BenchItem, BenchMeasure, HiddenChange, HiddenItem
+from schemas.benches.written import AUTHOR
 from schemas.run import StageReport
 from schemas.settings import Settings
-from schemas.written import AUTHOR
 from tasks.bench.contamination.alike import ALIKE_OVERLAP, alike_in_store, original_documents
 from tasks.bench.contamination.reserve import epoch_of, reserved
 from tasks.bench.draw import by_topic, draw, hidden_changes, hidden_items, proportional_quotas, quotas

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from schemas.image import NearImage
+from schemas.items.image import NearImage
 from schemas.policy import NearImages, SemanticImages
 from schemas.row import Row
 from tasks.dedup.cosine import Rows, Vectors, close_rows

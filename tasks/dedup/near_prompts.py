@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 from rensa import RMinHash, RMinHashLSH
 
-from schemas.decision import NearPrompt
+from schemas.items.decision import NearPrompt
 from tasks.storage.tables import frame_schema
 
 GRAM = 5

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from schemas.written import PEOPLE
+from schemas.benches.written import PEOPLE
 from tasks.explore.masking import masked_parts, spans_found
 from tasks.explore.source import Section, Text
 from tasks.explore.tolerant import TolerantTables

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from schemas.conversation import UNDATED_BEFORE
+from schemas.items.conversation import UNDATED_BEFORE
 from schemas.tags import TAGS
 from tasks.explore import listing
 from tasks.explore.masking import NOT_SEARCHED, masked_text

@@ -8,10 +8,10 @@ from itertools import pairwise
 import polars as pl
 from scipy.stats import binomtest
 
+from schemas.benches.generated import GeneratedItem
+from schemas.benches.generated_results import AccuracyRow
+from schemas.benches.judging import AnswerState
 from schemas.errors import BadInput
-from schemas.generated import GeneratedItem
-from schemas.generated_results import AccuracyRow
-from schemas.judging import AnswerState
 from tasks.generated_bench.items import LETTERS
 
 COVERAGE_MIN, ITEMS_MIN = 0.95, 30

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schemas.generated import (
+from schemas.benches.generated import (
     Alignment,
     CheckAnswer,
     CheckQuestion,

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
+from schemas.benches.generated import Capability, GeneratedAspect, GeneratedBench, Level
+from schemas.benches.generated_results import WrittenAspect
 from schemas.errors import BadInput, known_values
-from schemas.generated import Capability, GeneratedAspect, GeneratedBench, Level
-from schemas.generated_results import WrittenAspect
 from tasks.generated_bench.wordings import repeats
 from tasks.providers.capabilities import AspectsWanted, Author, Failed
 from tasks.runtime.yaml_files import read_row, read_yaml

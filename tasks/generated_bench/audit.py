@@ -6,8 +6,8 @@ from functools import partial
 from itertools import product
 
 from schemas.asked_model import AskedModel
-from schemas.generated import GeneratedDescription, GeneratedItem
-from schemas.generated_results import AuditAnswer, AuditMode, AuditRow
+from schemas.benches.generated import GeneratedDescription, GeneratedItem
+from schemas.benches.generated_results import AuditAnswer, AuditMode, AuditRow
 from schemas.run import Estimate, Prices
 from tasks.generated_bench.accuracy import Marked, counted_version, letter_of, wrote
 from tasks.generated_bench.bench_state import read_bench

@@ -7,8 +7,7 @@ from typing import TypeVar
 
 import polars as pl
 
-from schemas.errors import BadInput
-from schemas.generated import (
+from schemas.benches.generated import (
     Alignment,
     Capability,
     DrawingState,
@@ -21,6 +20,7 @@ from schemas.generated import (
     GeneratedQuestion,
     Outcome,
 )
+from schemas.errors import BadInput
 from schemas.policy import GeneratedRule
 from schemas.row import Row
 from schemas.tables import TABLES

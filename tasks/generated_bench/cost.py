@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from schemas.generated import Capability, Level
+from schemas.benches.generated import Capability, Level
 from schemas.policy import GeneratedRule
 from schemas.run import Estimate, Prices
 from schemas.settings import GenerateSettings

@@ -6,8 +6,15 @@ from collections.abc import Sequence
 
 import networkx as nx
 
-from schemas.generated import Capability, CheckQuestion, GeneratedAspect, GeneratedBench, GeneratedDescription, Level
-from schemas.generated_results import WrittenDescription
+from schemas.benches.generated import (
+    Capability,
+    CheckQuestion,
+    GeneratedAspect,
+    GeneratedBench,
+    GeneratedDescription,
+    Level,
+)
+from schemas.benches.generated_results import WrittenDescription
 from tasks.generated_bench.alignment import THINGS
 from tasks.generated_bench.wordings import mentions, words_of
 from tasks.providers.capabilities import Author, DescriptionWanted, Failed

@@ -6,9 +6,9 @@ from statistics import mean
 
 from scipy.stats import kendalltau, spearmanr
 
+from schemas.benches.generated import GeneratedItem
+from schemas.benches.generated_results import AccuracyRow, ExaminerRow, ExaminersRow
 from schemas.errors import BadInput
-from schemas.generated import GeneratedItem
-from schemas.generated_results import AccuracyRow, ExaminerRow, ExaminersRow
 from tasks.generated_bench.accuracy import Marked, accuracy_rows, wrote
 
 MODELS_MIN = 3

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 import polars as pl
 
-from schemas.generated import Capability
+from schemas.benches.generated import Capability
 from schemas.policy import Policy
 from schemas.release import ReleasedGenerated
 from tasks.generated_bench.questions import LETTERS, named_letters

@@ -3,7 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from schemas.generated import GeneratedAspect, GeneratedBench, GeneratedDescription, GeneratedItem, GeneratedQuestion
+from schemas.benches.generated import (
+    GeneratedAspect,
+    GeneratedBench,
+    GeneratedDescription,
+    GeneratedItem,
+    GeneratedQuestion,
+)
 from tasks.generated_bench.questions import shuffled
 from tasks.storage.content_id import combined_id
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import polars as pl
 
+from schemas.benches.generated import GeneratedItem
+from schemas.benches.generated_results import AuditMode, ItemReview
 from schemas.errors import BadInput
-from schemas.generated import GeneratedItem
-from schemas.generated_results import AuditMode, ItemReview
+from schemas.items.review import QueueName, Review
 from schemas.policy import GeneratedRule
-from schemas.review import QueueName, Review
 from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.reviews import finding, last_findings

@@ -6,8 +6,7 @@ from itertools import chain, product
 
 import polars as pl
 
-from schemas.errors import BadInput
-from schemas.generated import (
+from schemas.benches.generated import (
     Alignment,
     Drawing,
     DrawingState,
@@ -17,6 +16,7 @@ from schemas.generated import (
     GeneratedQuestion,
     Outcome,
 )
+from schemas.errors import BadInput
 from schemas.policy import GeneratedRule
 from schemas.settings import Settings
 from tasks.generated_bench.alignment import align

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from schemas.generated import (
+from schemas.benches.generated import (
     Alignment,
     Capability,
     ElementType,
@@ -11,7 +11,7 @@ from schemas.generated import (
     GeneratedDescription,
     GeneratedQuestion,
 )
-from schemas.generated_results import WrittenQuestion
+from schemas.benches.generated_results import WrittenQuestion
 from tasks.generated_bench.alignment import THINGS, FailedElement, failed_elements
 from tasks.generated_bench.wordings import content_words, same, words_of
 from tasks.providers.capabilities import Author, Failed, QuestionWanted

@@ -9,7 +9,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.asked_model import AskedModel
-from schemas.generated_results import AuditMode
+from schemas.benches.generated_results import AuditMode
 from schemas.policy import GeneratedRule
 from schemas.run import StageReport
 from schemas.settings import Settings

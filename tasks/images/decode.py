@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import PIL.Image
 
-from schemas.reject import Rejected, RejectReason
+from schemas.items.reject import Rejected, RejectReason
 from tasks.images.rebuild import is_pixels_alone, png, rebuilt_jpeg
 from tasks.storage.content_id import image_id
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-from schemas.conversation import Battle, Conversation, IdentifiedTurn, RecordType, Role
+from schemas.items.conversation import Battle, Conversation, IdentifiedTurn, RecordType, Role
 from tasks.runtime.parallel import map_ordered
 from tasks.storage.content_id import combined_id, text_id
 from tasks.storage.database import TemporaryDatabase

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from schemas.conversation import RecordType
+from schemas.items.conversation import RecordType
 
 _LETTERS = [b"c", b"s", b"a", b"m"]
 _ANYHOW = rb"[^0-9a-z]{0,32}(?:(?<=\\)(?:u[0-9a-f]{4}|[bfnrt])[^0-9a-z]{0,32}){0,4}"

@@ -13,7 +13,7 @@ import PIL.Image
 import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
-from schemas.reject import Reject, RejectReason
+from schemas.items.reject import Reject, RejectReason
 from tasks.images.served import as_served, served_name
 from tasks.ingest.formats import ARENA_LOGS, adapter
 from tasks.ingest.formats.adapter import FormatAdapter, image_name

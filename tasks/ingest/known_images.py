@@ -16,7 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
-from schemas.reject import QuarantineCause
+from schemas.items.reject import QuarantineCause
 from schemas.row import Held
 from schemas.tables import TABLES
 from tasks.images.decode import DecodedImage

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from schemas.conversation import RecordType, Winner
-from schemas.reject import LineRejected, RejectReason
+from schemas.items.conversation import RecordType, Winner
+from schemas.items.reject import LineRejected, RejectReason
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import Pseudonyms
 
@@ -45,7 +45,7 @@ class Place(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A `schemas.conversation.Sighting` as a tuple, because validating millions of rows would be slow."""
+    """A `schemas.items.conversation.Sighting` as a tuple, because validating millions of rows would be slow."""
 
     source: str
     line: int
@@ -59,7 +59,7 @@ class Seen(NamedTuple):
     texts: list[str | None]
     images: list[str]
     image_places: list[dict[str, int]]
-    """`schemas.conversation.ImagePlace`s."""
+    """`schemas.items.conversation.ImagePlace`s."""
     name_problems: list[str]
     user_id: str | None
     anonymous: bool | None

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from schemas.conversation import ImagePlace, RecordType, Sighting
-from schemas.generated import Drawing, DrawingState, GeneratedImage, GeneratedItem
+from schemas.benches.generated import Drawing, DrawingState, GeneratedImage, GeneratedItem
+from schemas.items.conversation import ImagePlace, RecordType, Sighting
 from tasks.ingest.formats.adapter import UNDATED_SECONDS
 from tasks.ingest.image_files import ImageSource
 from tasks.ingest.quarantine import EMBEDDED

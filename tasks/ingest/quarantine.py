@@ -9,7 +9,7 @@ from datetime import datetime
 
 import polars as pl
 
-from schemas.reject import QuarantineCause, Quarantined, Reject, RejectReason, TakenDownKind
+from schemas.items.reject import QuarantineCause, Quarantined, Reject, RejectReason, TakenDownKind
 from tasks.storage.keyed_ids import UNFINISHED, Tombstones
 from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_of

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import orjson
 import pyarrow as pa
 
-from schemas.conversation import Sighting
-from schemas.reject import LineRejected, Reject, RejectReason
+from schemas.items.conversation import Sighting
+from schemas.items.reject import LineRejected, Reject, RejectReason
 from schemas.row import arrow_schema
 from tasks.ingest.csam_flags import ids_in, line_is_flagged, row_is_flagged
 from tasks.ingest.formats import ARENA_LOGS, adapter

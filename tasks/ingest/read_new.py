@@ -15,9 +15,9 @@ from typing import BinaryIO, NamedTuple
 import polars as pl
 from xxhash import xxh3_128
 
-from schemas.conversation import LogFileRead
 from schemas.errors import BadInput
-from schemas.reject import QuarantineCause
+from schemas.items.conversation import LogFileRead
+from schemas.items.reject import QuarantineCause
 from tasks.ingest.formats.data_files import TABLES
 from tasks.ingest.log_files import PART_BYTES, PIECE_BYTES, LogFile, Piece
 from tasks.ingest.log_line import Place

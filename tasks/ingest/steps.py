@@ -10,7 +10,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.errors import BadInput
-from schemas.image import Preset
+from schemas.items.image import Preset
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.ingest.assemble import assemble_store

@@ -18,8 +18,8 @@ import polars as pl
 from pydantic import SecretBytes
 
 from schemas.errors import BadInput
-from schemas.image import Image, ImageFile
-from schemas.reject import TakenDownKind
+from schemas.items.image import Image, ImageFile
+from schemas.items.reject import TakenDownKind
 from schemas.tables import TABLES
 from tasks.images.decode import FILE_BYTES_MAX, DecodedImage, ImageRejected, open_image, require_within
 from tasks.ingest.image_files import ImageSource

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from schemas.asked_model import AskedModel
+from schemas.benches.judging import Answer, AnswerState
 from schemas.errors import BadInput
-from schemas.judging import Answer, AnswerState
 from tasks.judging.files.answer_files import AnswersRead
 from tasks.judging.questions import Bench, BenchQuestion
 from tasks.providers.batch_run import BatchRun

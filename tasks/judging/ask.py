@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from schemas.asked_model import AskedModel
-from schemas.conversation import Winner
-from schemas.judging import Label
+from schemas.benches.judging import Label
+from schemas.items.conversation import Winner
 from schemas.tables import TABLES
 from tasks.judging.answers import Arrived, Called, store_arriving
 from tasks.judging.protocols import AnswerPair, Protocol

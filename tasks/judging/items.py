@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from schemas.benches.written import SAMPLED, Split
 from schemas.errors import BadInput, known_values
-from schemas.written import SAMPLED, Split
 from tasks.judging.questions import Bench, BenchQuestion, bench_of_questions, bench_of_store
 from tasks.judging.visit_battles import ITEMS_DRAW, REFERENCE
 from tasks.storage.content_id import combined_id

@@ -5,8 +5,8 @@ import json
 import re
 import unicodedata
 
-from schemas.conversation import Winner
-from schemas.judging import Label
+from schemas.benches.judging import Label
+from schemas.items.conversation import Winner
 from tasks.providers.capabilities import ReplyShape
 
 _INNER = r"([^\[\]［］\n]{1,40})"

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import NamedTuple
 
-from schemas.conversation import Winner
+from schemas.benches.judging import Label
 from schemas.errors import BadInput, known_values
-from schemas.judging import Label
+from schemas.items.conversation import Winner
 from tasks.judging.labels import (
     VERDICT_SHAPE,
     extracted,

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from schemas.judging import STAND_IN
+from schemas.benches.judging import STAND_IN
 from tasks.storage.content_id import combined_id, text_id
 from tasks.storage.tables import Store
 

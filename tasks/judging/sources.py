@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from schemas.asked_model import AskedModel
+from schemas.benches.written import SAMPLED
 from schemas.errors import BadInput, MissingProvider
 from schemas.settings import EvaluateSettings, Settings
-from schemas.written import SAMPLED
 from tasks.judging.answers import AnswersByModel, answers_by_model
 from tasks.judging.files.answer_files import read_answers
 from tasks.judging.files.answer_shapes import is_models_file

@@ -12,8 +12,8 @@ from functools import cache
 
 import numpy as np
 
-from schemas.conversation import Winner
-from schemas.judging import STAND_IN, Label
+from schemas.benches.judging import STAND_IN, Label
+from schemas.items.conversation import Winner
 from tasks.judging.answers import AnswersByModel
 from tasks.judging.ask import Judge, JudgeReply
 from tasks.judging.protocols import AnswerPair, Protocol

@@ -7,13 +7,13 @@ import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from schemas.benches.judge_release import JudgeAgreement, JudgeCard
+from schemas.benches.judging import JudgeRating
+from schemas.benches.written import SAMPLED
 from schemas.errors import BadInput
-from schemas.judge_release import JudgeAgreement, JudgeCard
-from schemas.judging import JudgeRating
 from schemas.rating import Rating
 from schemas.run import LATER_CAUSES, StageReport
 from schemas.settings import Settings
-from schemas.written import SAMPLED
 from tasks.judging.answers import Called, answers_by_model, ask_models, take_in_answers
 from tasks.judging.ask import Judge, ask, judge_version, model_judge
 from tasks.judging.boards.released_board import (

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import kendalltau, spearmanr
 
-from schemas.bench import BenchAgreement
+from schemas.benches.bench import BenchAgreement
 from schemas.errors import BadInput
 from schemas.rating import Agreement, Rating, RatingMethod
 from tasks.leaderboard.intervals import NORMAL95

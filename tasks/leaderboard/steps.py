@@ -7,7 +7,7 @@ import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from schemas.bench import BenchAgreement
+from schemas.benches.bench import BenchAgreement
 from schemas.rating import VoteStatistics
 from schemas.run import StageReport
 from schemas.settings import Settings

@@ -6,7 +6,7 @@ measured again; a redact rule that still fires keeps them in the store.
 
 import polars as pl
 
-from schemas.judge_release import ScreenedText
+from schemas.benches.judge_release import ScreenedText
 from schemas.policy import Action, Over, Policy, Rule
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES

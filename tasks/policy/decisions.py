@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from schemas.decision import Decision, ItemKind, NearPrompt
+from schemas.items.decision import Decision, ItemKind, NearPrompt
 from schemas.policy import Action, Over, Policy, Rule, RuleOverSet, Scope
 from tasks.dedup.near_images import representatives
 from tasks.dedup.near_prompts import near_prompts

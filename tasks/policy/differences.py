@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from schemas.decision import ALL_DROPS, ItemKind, RuleChange, RuleParity
+from schemas.items.decision import ALL_DROPS, ItemKind, RuleChange, RuleParity
 from schemas.policy import Policy
 from tasks.policy.decisions import ItemFindings, StoredSignals, Verdicts, verdicts
 from tasks.policy.policy_file import load_policy

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from schemas.decision import ItemKind
+from schemas.items.decision import ItemKind
 from schemas.policy import Over, Policy, Rule
 from tasks.policy.rules import battle_columns, conversation_columns, fires
 from tasks.runtime.untrusted import one_line

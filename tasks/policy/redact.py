@@ -13,8 +13,8 @@ from typing import Any
 import PIL.Image
 import polars as pl
 
-from schemas.conversation import RedactedConversation
-from schemas.decision import Redaction
+from schemas.items.conversation import RedactedConversation
+from schemas.items.decision import Redaction
 from schemas.policy import Action, Over, Policy, Rule
 from tasks.images.decode import DecodedImage, from_pixels, open_image
 from tasks.policy.redact_text import (

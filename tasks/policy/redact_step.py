@@ -7,8 +7,8 @@ import polars as pl
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from schemas.conversation import RedactedConversation
-from schemas.image import RedactedImage
+from schemas.items.conversation import RedactedConversation
+from schemas.items.image import RedactedImage
 from schemas.policy import Action, Policy
 from tasks.images.decode import decode_stored
 from tasks.policy.policy_file import policy_hash

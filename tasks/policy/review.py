@@ -5,8 +5,8 @@ from typing import Any
 
 import polars as pl
 
+from schemas.items.review import HeldVerdict, QueueName
 from schemas.policy import Action
-from schemas.review import HeldVerdict, QueueName
 from tasks.storage.content_id import combined_id
 from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store

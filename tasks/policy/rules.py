@@ -9,7 +9,7 @@ from functools import cache
 
 import polars as pl
 
-from schemas.conversation import UNDATED_BEFORE, Battle, Conversation
+from schemas.items.conversation import UNDATED_BEFORE, Battle, Conversation
 from schemas.policy import Action, OnMissing, Over, Policy, Rule
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES

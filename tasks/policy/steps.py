@@ -6,8 +6,8 @@ import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from schemas.benches.judge_release import ScreenedText
 from schemas.errors import DriftHeld
-from schemas.judge_release import ScreenedText
 from schemas.policy import Policy
 from schemas.run import StageReport
 from schemas.settings import Settings

@@ -13,8 +13,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from schemas.generated import Capability, GeneratedAspect, Level
-from schemas.generated_results import Solved, WrittenAspects, WrittenChecks, WrittenDescription, WrittenQuestion
+from schemas.benches.generated import Capability, GeneratedAspect, Level
+from schemas.benches.generated_results import Solved, WrittenAspects, WrittenChecks, WrittenDescription, WrittenQuestion
 from schemas.row import Row
 from schemas.signals import Face, ImageText, Language, Moderation, PiiSpan
 from tasks.images.decode import DecodedImage

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 import polars as pl
 
-from schemas.conversation import UNDATED_BEFORE
+from schemas.items.conversation import UNDATED_BEFORE
 from schemas.release import ReleasedCategories, SideMetadata
 from schemas.settings import BenchSettings
 from tasks.bench.contamination.guard import Guard, public_prompts

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from schemas.judge_release import JUDGE_FILES
+from schemas.benches.judge_release import JUDGE_FILES
 from schemas.policy import Policy
 from schemas.rating import Rating
 from schemas.release import CONFIGS, Manifest, MapPoint, ReleasedColumn, ReleasedGenerated, ReleasedItem

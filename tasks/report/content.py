@@ -6,7 +6,7 @@ from itertools import chain
 
 import polars as pl
 
-from schemas.decision import ALL_DROPS
+from schemas.items.decision import ALL_DROPS
 from schemas.policy import Policy
 from schemas.run import Funnel
 from schemas.tags import TagCount

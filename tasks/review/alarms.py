@@ -5,8 +5,8 @@ from typing import Any
 
 import polars as pl
 
+from schemas.items.review import Choice, Finding, QueueName, ShownText, Stretch, Waiting
 from schemas.policy import Over
-from schemas.review import Choice, Finding, QueueName, ShownText, Stretch, Waiting
 from tasks.review.review_queue import ReviewQueue, among_or_drawn
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.findings import found_faces, of_policy, personal_spans

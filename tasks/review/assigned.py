@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from threading import Lock
 
-from schemas.review import Task, Waiting
+from schemas.items.review import Task, Waiting
 from tasks.explore.listing import BATTLE, CONVERSATION, item_key
 from tasks.explore.source import Item, Source, blinded
 from tasks.review.review_queue import item_fingerprint, subject_of

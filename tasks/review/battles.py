@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import polars as pl
 
-from schemas.review import CANNOT_TELL, Choice, QueueName, ShownText, Stretch, Waiting
+from schemas.items.review import CANNOT_TELL, Choice, QueueName, ShownText, Stretch, Waiting
 from tasks.judging.agreement.label_files import VOTES, Labels, labels_of
 from tasks.judging.shown_battles import ShownBattle, shown
 from tasks.review.review_queue import Listed, ReviewQueue

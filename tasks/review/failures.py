@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from schemas.bench import FailureType
-from schemas.review import Choice, QueueName, ShownText, Stretch, Waiting
+from schemas.benches.bench import FailureType
+from schemas.items.review import Choice, QueueName, ShownText, Stretch, Waiting
 from tasks.review.review_queue import Listed, ReviewQueue
 from tasks.storage.tables import Store
 

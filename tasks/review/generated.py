@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import polars as pl
 
+from schemas.benches.generated import GeneratedAspect, GeneratedDescription, GeneratedItem
+from schemas.benches.generated_results import ReviewRow
 from schemas.errors import BadInput, known_values
-from schemas.generated import GeneratedAspect, GeneratedDescription, GeneratedItem
-from schemas.generated_results import ReviewRow
-from schemas.review import Choice, QueueName, ShownText, Stretch, Waiting
+from schemas.items.review import Choice, QueueName, ShownText, Stretch, Waiting
 from tasks.generated_bench.accuracy import interval
 from tasks.generated_bench.bench_state import BenchState, read_bench
 from tasks.generated_bench.items import LETTERS

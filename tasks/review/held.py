@@ -4,8 +4,8 @@ from collections.abc import Collection
 
 import polars as pl
 
-from schemas.decision import ItemKind
-from schemas.review import Choice, HeldVerdict, QueueName, Waiting
+from schemas.items.decision import ItemKind
+from schemas.items.review import Choice, HeldVerdict, QueueName, Waiting
 from tasks.policy.review import content_of
 from tasks.review.review_queue import ReviewQueue
 from tasks.storage.tables import Store

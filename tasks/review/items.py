@@ -6,9 +6,9 @@ A finding holds for the reference that its rater saw. Raters who miss too many i
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from schemas.benches.written import SAMPLED, Fault
 from schemas.errors import BadInput, known_values
-from schemas.review import Choice, QueueName, Review, ShownText, Stretch, Waiting
-from schemas.written import SAMPLED, Fault
+from schemas.items.review import Choice, QueueName, Review, ShownText, Stretch, Waiting
 from tasks.review.review_queue import NONE, Listed, ReviewQueue
 from tasks.review.sheets import read_rows
 from tasks.runtime.untrusted import one_line

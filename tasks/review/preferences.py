@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import polars as pl
 
+from schemas.benches.written import Split
 from schemas.errors import BadInput
-from schemas.review import Choice, QueueName, ShownText, Stretch, Waiting
-from schemas.written import Split
+from schemas.items.review import Choice, QueueName, ShownText, Stretch, Waiting
 from tasks.judging.agreement.stored import Stored
 from tasks.judging.visit_battles import REFERENCE
 from tasks.review.battles import is_swapped

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from schemas.errors import BadInput, known_values
-from schemas.review import Choice, Review, ShownText, Waiting
+from schemas.items.review import Choice, Review, ShownText, Waiting
 from tasks.runtime.untrusted import one_line
 from tasks.signals.tag_evaluation import drawn
 from tasks.storage.content_id import combined_id

@@ -9,7 +9,7 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.background import BackgroundTask
 
-from schemas.review import Waiting
+from schemas.items.review import Waiting
 from tasks.explore.listing import BATTLE, CONVERSATION, item_key
 from tasks.explore.server import Served
 from tasks.explore.source import Item, blinded

@@ -10,7 +10,7 @@ import polars as pl
 from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import BadInput, StoreBusy, StoreUnwell, why_unreadable
-from schemas.review import DetectorPrecision, Review, ReviewerAgreement, Waiting
+from schemas.items.review import DetectorPrecision, Review, ReviewerAgreement, Waiting
 from tasks.explore.listing import item_key
 from tasks.review.review_queue import ReviewQueue, Subject, item_fingerprint, review_of, subject_of, verdict_of
 from tasks.storage.lock import writing

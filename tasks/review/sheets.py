@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from schemas.errors import BadInput, known_values, why_unreadable
-from schemas.review import Review, ShownText, Waiting
+from schemas.items.review import Review, ShownText, Waiting
 from tasks.review.review_queue import NONE, Listed, ReviewQueue, review_of, verdict_of
 from tasks.runtime.untrusted import csv_text, one_line
 from tasks.storage.content_id import ID_DIGITS

@@ -5,8 +5,8 @@ A verdict is absolute, not about one tagger or version: the next tagger is measu
 
 from collections.abc import Collection, Mapping, Sequence
 
-from schemas.decision import ItemKind
-from schemas.review import Choice, QueueName, ShownText, Stretch, Waiting
+from schemas.items.decision import ItemKind
+from schemas.items.review import Choice, QueueName, ShownText, Stretch, Waiting
 from schemas.tags import TAGS
 from tasks.review.review_queue import Listed, ReviewQueue, among_or_drawn
 from tasks.signals.documents import prompt_text

@@ -15,7 +15,7 @@ import polars as pl
 from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import BadInput
-from schemas.reject import TakenDownKind, Tombstone
+from schemas.items.reject import TakenDownKind, Tombstone
 from tasks.storage.tables import Store, frame_of
 
 KEY_VARIABLE = "CURATE_USER_KEY"

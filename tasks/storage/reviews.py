@@ -17,7 +17,7 @@ import polars as pl
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import ValidationError
 
-from schemas.review import QueueName, Review
+from schemas.items.review import QueueName, Review
 from tasks.runtime.progress import tell
 from tasks.storage.tables import Store, frame_of
 

@@ -9,8 +9,8 @@ import polars as pl
 import pyarrow as pa
 
 from schemas.errors import BadInput
+from schemas.items.reject import TakenDownKind
 from schemas.layout import LAYOUT
-from schemas.reject import TakenDownKind
 from schemas.row import BY_NAME, Held
 from schemas.tables import TABLES
 from tasks.storage.content_id import Distinct

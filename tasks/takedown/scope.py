@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
+from schemas.items.reject import NearCopy, TakenDownKind
 from schemas.policy import NearImages
-from schemas.reject import NearCopy, TakenDownKind
 from tasks.dedup.near_images import near_hashes, near_images
 from tasks.images.decode import ImageRejected, open_image
 from tasks.images.hashes import image_hashes

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from schemas.reject import TakenDownKind
+from schemas.items.reject import TakenDownKind
 from schemas.row import Held, arrow_schema
 from schemas.tables import TABLES
 from tasks.ingest.quarantine import PRESET, quarantine_key, taken_down_in, withdraw_taken_down

@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
-from schemas.reject import REQUESTS, NearCopy, Removed, TakenDownKind
+from schemas.items.reject import REQUESTS, NearCopy, Removed, TakenDownKind
 from tasks.ingest.log_files import server_folders, source_name
 from tasks.ingest.log_line import is_conv_id
 from tasks.runtime.progress import tell

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
-from schemas.reject import NearCopy, Removed
+from schemas.items.reject import NearCopy, Removed
 from tasks.export.destination import is_moved, record_name
 from tasks.runtime.untrusted import one_line
 

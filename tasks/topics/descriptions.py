@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from scipy.cluster.hierarchy import linkage
 
-from schemas.topic import KeptTopicName, TopicMerge
+from schemas.items.topic import KeptTopicName, TopicMerge
 from tasks.providers.capabilities import Failed, TopicEvidence, TopicNamer
 from tasks.runtime.untrusted import one_line
 from tasks.storage.tables import Store, frame_schema

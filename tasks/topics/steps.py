@@ -7,10 +7,10 @@ import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from schemas.items.topic import TopicMember
 from schemas.run import StageReport
 from schemas.settings import Settings, TopicSettings
 from schemas.tags import TAGS
-from schemas.topic import TopicMember
 from tasks.providers import Providers
 from tasks.runtime.timing import timed
 from tasks.storage.queries.documents import embedded_documents

@@ -16,10 +16,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from schemas.benches.written import PEOPLE, PUBLISHED, SAMPLED, Caption, ItemCheck, Reference, WrittenBy, WrittenItem
 from schemas.errors import BadInput, why_unreadable
-from schemas.review import QueueName
+from schemas.items.review import QueueName
 from schemas.row import Row
-from schemas.written import PEOPLE, PUBLISHED, SAMPLED, Caption, ItemCheck, Reference, WrittenBy, WrittenItem
 from tasks.storage.content_id import ID_DIGITS, combined_id, text_id
 from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_of

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
+from schemas.benches.written import Split
 from schemas.row import Int32, Row
-from schemas.written import Split
 from tasks.storage.tables import Store
 from tasks.written_bench.written_items import items_for_judging
 

@@ -9,9 +9,9 @@ from itertools import combinations
 
 import polars as pl
 
-from schemas.review import QueueName, Review
+from schemas.benches.written import Fault, ItemCheck
+from schemas.items.review import QueueName, Review
 from schemas.row import Int32, Row
-from schemas.written import Fault, ItemCheck
 from tasks.storage.content_id import text_id
 from tasks.storage.reviews import finding, last_findings
 from tasks.storage.tables import Store, frame_of

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from schemas.benches.written import Fault
 from schemas.errors import BadInput, known_values, why_unreadable
-from schemas.written import Fault
 from tasks.written_bench.families import Families
 
 _NAMES = {

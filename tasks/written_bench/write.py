@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from schemas.asked_model import AskedModel
-from schemas.judging import STAND_IN
+from schemas.benches.judging import STAND_IN
+from schemas.benches.written import Caption, Reference, Split, WrittenBy
 from schemas.row import Row
 from schemas.run import Estimate, Prices
-from schemas.written import Caption, Reference, Split, WrittenBy
 from tasks.prompts import load_prompt, untrusted
 from tasks.providers.ask_items import Work, ask_each, store_results
 from tasks.providers.batch_run import BatchRun

@@ -11,10 +11,10 @@ from typing import Any
 
 import polars as pl
 
-from schemas.judging import STAND_IN
+from schemas.benches.judging import STAND_IN
+from schemas.benches.written import PEOPLE, SAMPLED, Split
 from schemas.policy import Policy
 from schemas.release import ReleasedItem
-from schemas.written import PEOPLE, SAMPLED, Split
 from tasks.bench.contamination.prompt_index import DISTINCTIVE_WORDS, PromptIndex
 from tasks.providers.embedded.phrases import root_phrases
 from tasks.release.contents import forbidden_data, sound_items, wrong_identifiers, wrong_texts

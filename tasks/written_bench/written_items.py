@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from schemas.benches.judging import STAND_IN
+from schemas.benches.written import SAMPLED, VALIDATION_SHARE, Split, WrittenBy
 from schemas.errors import BadInput, known_values
-from schemas.judging import STAND_IN
-from schemas.written import SAMPLED, VALIDATION_SHARE, Split, WrittenBy
 from tasks.storage.content_id import combined_id
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.kept import kept_conversations

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from schemas.reject import REQUESTS
+from schemas.items.reject import REQUESTS
 from schemas.settings import Settings
 from tests.builders import USER_KEY
 from tests.places import contents

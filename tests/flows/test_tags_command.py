@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from schemas.decision import Decision
+from schemas.items.decision import Decision
 from schemas.tags import TAGS
 from tasks.storage.tables import frame_of
 from tests.builders import conversation, decision, store_with

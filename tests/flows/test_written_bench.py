@@ -6,7 +6,7 @@ import json
 import polars as pl
 import pytest
 
-from schemas.written import Split
+from schemas.benches.written import Split
 from tasks.storage.tables import Store
 from tasks.written_bench.written_items import items_for_judging
 from tests.builders import image_bytes

@@ -84,7 +84,7 @@ def _texts(path: Path) -> list[str]:
 
 
 def test_every_option_in_an_error_of_a_task_or_flow_has_words_for_all_interfaces():
-    files = [*(ROOT / "tasks").rglob("*.py"), *(ROOT / "schemas").glob("*.py"), *(ROOT / "flows").glob("*.py")]
+    files = [*(ROOT / "tasks").rglob("*.py"), *(ROOT / "schemas").rglob("*.py"), *(ROOT / "flows").glob("*.py")]
     texts = [re.sub(r"`[^`]*`", "", text) for file in files for text in _texts(file)]
     found = {key for text in texts for key in re.findall(r"--set ([a-z_.]+\w)", text)}
     assert {"generate.general", "task_runner_address"} <= found <= set(keys_of())

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from schemas.conversation import Battle, Conversation
+from schemas.items.conversation import Battle, Conversation
 from schemas.row import Row
 from schemas.settings import Settings
 from tasks.policy.steps import decide_items, find_near_images, redact_items

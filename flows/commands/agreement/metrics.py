@@ -70,7 +70,7 @@ def metrics(
 
 
 def _inputs(settings: Settings, answers: list[Path], references: Path | None) -> "Stored":
-    from schemas.written import SAMPLED
+    from schemas.benches.written import SAMPLED
     from tasks.judging.agreement.stored import Stored, read_references, stored
     from tasks.judging.files.answer_files import texts_of_files
     from tasks.leaderboard.battle_files import read_table

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flows.commands.tables import print_rows
-from schemas.agreement import Agreed, AgreedByRaters, LabelAgreement, RaterAgreement
+from schemas.benches.agreement import Agreed, AgreedByRaters, LabelAgreement, RaterAgreement
 from tasks.runtime.untrusted import one_line
 
 _FIGURES = {"accuracy": "accuracy (f1_micro)"} | {

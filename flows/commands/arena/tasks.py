@@ -14,7 +14,7 @@ from schemas.errors import BadInput, MissingProvider, known_values
 from tasks.runtime.yaml_files import checked_entry, read_yaml
 
 if TYPE_CHECKING:
-    from schemas.review import Task
+    from schemas.items.review import Task
     from tasks.arena.tasks_tab import Tasks
     from tasks.review.review_queue import ReviewQueue
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from flows.commands.bench.written import take_in
-from schemas.review import Draws
+from schemas.items.review import Draws
 from schemas.run import StageReport
 from schemas.settings import EvaluateSettings, Settings
 

@@ -15,7 +15,7 @@ from schemas.errors import BadInput
 from schemas.settings import Settings
 
 if TYPE_CHECKING:
-    from schemas.bench import Overlap
+    from schemas.benches.bench import Overlap
 
 _SHOWN = 20
 """Questions found that are printed; all with --json."""

@@ -171,7 +171,7 @@ def audit(
 
     `--set evaluate.audit_modes=blind,all_a` asks in some of these ways only.
     """
-    from schemas.generated_results import AuditAnswer
+    from schemas.benches.generated_results import AuditAnswer
     from tasks.generated_bench.audit import audit_rows
     from tasks.generated_bench.kept_items import found_blind
     from tasks.storage.tables import Store
@@ -192,7 +192,7 @@ def audit(
 
 def _print_audit_estimate(settings: Settings) -> None:
     from flows.commands.estimate import tokens_in
-    from schemas.generated_results import AuditMode
+    from schemas.benches.generated_results import AuditMode
     from tasks.generated_bench.audit import estimate_audit
     from tasks.judging.sources import to_ask
     from tasks.runtime.prices import load_prices

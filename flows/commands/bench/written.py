@@ -11,9 +11,9 @@ import typer
 import flows.commands.options as opt
 from flows.commands.engine import run_flows
 from flows.commands.pipeline import print_stages, run_stages
+from schemas.benches.written import VALIDATION_SHARE
 from schemas.run import StageReport
 from schemas.settings import Settings
-from schemas.written import VALIDATION_SHARE
 
 NameOption = Annotated[str, typer.Option("--bench", help="Name of the benchmark, such as recipes-1.")]
 

@@ -12,15 +12,15 @@ from pydantic import ValidationError
 from flows.commands.judge.board_agreement import agreement_with
 from flows.commands.options import JsonOption, takes
 from flows.commands.tables import print_rows
+from schemas.benches.judging import STAND_IN, BoardMethod, NoVerdict, Orders, ParsedJudgements, Resampled
 from schemas.errors import BadInput, known_values
-from schemas.judging import STAND_IN, BoardMethod, NoVerdict, Orders, ParsedJudgements, Resampled
 from schemas.rating import RatingMethod, StylePreset
 from schemas.row import Row
 from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
-    from schemas.judging import JudgeRating
+    from schemas.benches.judging import JudgeRating
     from schemas.rating import Rating, StyleCoefficient
     from tasks.judging.boards.judged_verdicts import Judged
 

@@ -43,7 +43,7 @@ def compare(settings: Settings) -> None:
 
 def with_bench(settings: Settings) -> Settings:
     """The settings with the benchmark as `bench` if it is a written one, as `generated` if it was made on demand."""
-    from schemas.written import SAMPLED
+    from schemas.benches.written import SAMPLED
     from tasks.storage.tables import Store
 
     chosen = settings.evaluate

@@ -13,10 +13,10 @@ from flows.commands.judge.calls import EMBEDDED, PAID, VISIT, with_evaluate
 from flows.commands.options import JsonOption, takes
 from flows.commands.pipeline import run_stages
 from flows.commands.tables import print_rows
+from schemas.benches.judging import STAND_IN, SubmissionRating
+from schemas.benches.written import SAMPLED
 from schemas.errors import BadInput
-from schemas.judging import STAND_IN, SubmissionRating
 from schemas.settings import Settings
-from schemas.written import SAMPLED
 from tasks.runtime.untrusted import json_text, one_line
 
 if TYPE_CHECKING:

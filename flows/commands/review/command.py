@@ -13,12 +13,12 @@ from flows.commands.options import BootstrapsOption, JsonOption, takes
 from flows.commands.review.kinds import KINDS, OF_EVERY_STORE, figures_of, queues_of
 from flows.commands.view import NoBrowserOption, PortOption, serve
 from schemas.errors import BadInput, known_values
-from schemas.review import Draws
+from schemas.items.review import Draws
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from schemas.review import Review
+    from schemas.items.review import Review
     from tasks.review.review_queue import ReviewQueue
     from tasks.review.sheets import Filled
     from tasks.storage.tables import Store

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from schemas.errors import BadInput, known_values
-from schemas.review import Draws
+from schemas.items.review import Draws
 from schemas.settings import Settings
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from flows.commands.agreement.printing import print_agreement, print_raters
 from flows.commands.review.kinds import anonymous_battles_of, tuples_of
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput
-from schemas.review import Draws
+from schemas.items.review import Draws
 
 if TYPE_CHECKING:
-    from schemas.review import DetectorPrecision, ReviewerAgreement
+    from schemas.items.review import DetectorPrecision, ReviewerAgreement
     from tasks.review.session import Figures
     from tasks.storage.tables import Store
 

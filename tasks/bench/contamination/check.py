@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from schemas.bench import Overlap, OverlapCount
+from schemas.benches.bench import Overlap, OverlapCount
 from schemas.errors import BadInput
 from tasks.bench.contamination.alike import documents_of
 from tasks.bench.contamination.guard import public_prompts

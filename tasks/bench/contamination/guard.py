@@ -5,9 +5,9 @@ from functools import cached_property
 
 import polars as pl
 
+from schemas.benches.written import AUTHOR
 from schemas.settings import BenchSettings
 from schemas.tables import TABLES
-from schemas.written import AUTHOR
 from tasks.bench.contamination.alike import (
     ALIKE_OVERLAP,
     Vectors,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from schemas.reject import LineRejected, RejectReason
+from schemas.items.reject import LineRejected, RejectReason
 from tasks.ingest.log_line import Place
 from tasks.storage.content_id import text_id
 

@@ -6,8 +6,8 @@ whose captions are unlike its images in number, is rejected.
 
 from collections.abc import Sequence
 
-from schemas.reject import LineRejected, RejectReason
-from schemas.written import AUTHOR
+from schemas.benches.written import AUTHOR
+from schemas.items.reject import LineRejected, RejectReason
 from tasks.ingest.formats.adapter import FormatAdapter, Record, Row, chat
 from tasks.ingest.log_line import Place
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from schemas.agreement import Agreed, AgreedByRaters, Form, LabelAgreement, RaterAgreement
+from schemas.benches.agreement import Agreed, AgreedByRaters, Form, LabelAgreement, RaterAgreement
 from schemas.errors import BadInput
 from tasks.judging.agreement.label_files import VOTES, Labels, same_kind
 from tasks.judging.agreement.measures import alpha, figures, resamples, with_intervals

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import polars as pl
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
-from schemas.agreement import ScoreCorrelation
+from schemas.benches.agreement import ScoreCorrelation
+from schemas.benches.judging import JudgeRating
 from schemas.errors import BadInput, known_values
-from schemas.judging import JudgeRating
 from schemas.rating import Rating
 from tasks.leaderboard.battle_files import NAMES, read_table
 from tasks.leaderboard.leaderboard import OVERALL

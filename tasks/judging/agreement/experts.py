@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from schemas.agreement import LabelAgreement, RaterAgreement
+from schemas.benches.agreement import LabelAgreement, RaterAgreement
 from schemas.errors import BadInput
 from schemas.rating import Agreement
 from tasks.judging.agreement.agree import has_several, label_agreement, rater_agreement

@@ -11,8 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from schemas.conversation import Winner
 from schemas.errors import BadInput, known_values
+from schemas.items.conversation import Winner
 from tasks.leaderboard.battle_files import read_table
 from tasks.leaderboard.votes import WINNERS
 from tasks.runtime.untrusted import one_line

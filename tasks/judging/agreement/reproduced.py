@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from schemas.agreement import MetricAgreement, MetricBoard
+from schemas.benches.agreement import MetricAgreement, MetricBoard
 from schemas.errors import BadInput
 from tasks.judging.agreement.metrics import Metric
 from tasks.leaderboard.agreement import agreement

@@ -5,9 +5,9 @@ from itertools import combinations
 
 import polars as pl
 
-from schemas.review import CANNOT_TELL, QueueName, ReviewerAgreement
+from schemas.benches.written import PUBLISHED
+from schemas.items.review import CANNOT_TELL, QueueName, ReviewerAgreement
 from schemas.tags import TAGS
-from schemas.written import PUBLISHED
 from tasks.judging.agreement.agree import label_agreement
 from tasks.judging.agreement.label_files import Labels
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from schemas.benches.judging import BoardMethod, JudgeBias, JudgeRating, NoVerdict, Orders, Resampled
 from schemas.errors import BadInput, known_values
-from schemas.judging import BoardMethod, JudgeBias, JudgeRating, NoVerdict, Orders, Resampled
 from schemas.rating import Rating
 from schemas.row import Row
 from tasks.leaderboard.bradley_terry import SCALE

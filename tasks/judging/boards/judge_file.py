@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from schemas.judge_release import JUDGE_FILES, SLICE_PROMPTS_MIN
-from schemas.judging import STAND_IN
+from schemas.benches.judge_release import JUDGE_FILES, SLICE_PROMPTS_MIN
+from schemas.benches.judging import STAND_IN
 from schemas.policy import Policy
 from schemas.release import Manifest
 from tasks.judging.labels import verdict_words

@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from schemas.judging import STAND_IN
+from schemas.benches.judging import STAND_IN
 from tasks.judging.released_texts import judged_by
 from tasks.report.boards import MODELS_MAX, intervals
 from tasks.report.figures import matrix, shares

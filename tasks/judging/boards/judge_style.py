@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import polars as pl
 
+from schemas.benches.judging import BoardMethod, JudgeRating
 from schemas.errors import BadInput
-from schemas.judging import BoardMethod, JudgeRating
 from schemas.rating import Cluster, Rating, RatingMethod, StyleCoefficient, StylePreset
 from schemas.signals import Markdown
 from tasks.judging.boards.judge_board import battles_of, outcomes

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
+from schemas.benches.judging import JudgeBias, ParsedJudgements
 from schemas.errors import BadInput, known_values
-from schemas.judging import JudgeBias, ParsedJudgements
 from tasks.judging.boards.judge_board import judge_bias, outcomes
 from tasks.judging.files.answer_files import answer_lengths, texts_of_files
 from tasks.judging.files.judgement_files import check_labels, parsed, read_judgements

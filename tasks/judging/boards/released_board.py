@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from schemas.benches.judge_release import SLICE_PROMPTS_MIN, JudgeAgreement, JudgeCard
+from schemas.benches.judging import STAND_IN, BoardMethod, JudgeRating
 from schemas.errors import BadInput, known_values
-from schemas.judge_release import SLICE_PROMPTS_MIN, JudgeAgreement, JudgeCard
-from schemas.judging import STAND_IN, BoardMethod, JudgeRating
 from schemas.rating import Rating
 from schemas.settings import Settings
 from tasks.bench.draw import draw_name, drawn_prompts

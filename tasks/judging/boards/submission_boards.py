@@ -12,10 +12,10 @@ import numpy as np
 import orjson
 import polars as pl
 
+from schemas.benches.judging import SubmissionRating
+from schemas.benches.written import Split
 from schemas.errors import BadInput
-from schemas.judging import SubmissionRating
 from schemas.rating import Rating, RatingMethod
-from schemas.written import Split
 from tasks.judging.boards.judge_board import COVERAGE_MIN
 from tasks.judging.visit_battles import REFERENCE, one_answer_version, visit_battles, visit_verdicts
 from tasks.leaderboard.leaderboard import OVERALL, slice_boards

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from schemas.benches.judging import Answer, AnswerState
 from schemas.errors import BadInput
-from schemas.judging import Answer, AnswerState
 from tasks.judging.files.answer_shapes import SUFFIXES, SaidAnswer, answers_in
 from tasks.judging.questions import BenchQuestion
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import orjson
 import polars as pl
 
+from schemas.benches.judging import AnswerState
 from schemas.errors import BadInput, why_unreadable
-from schemas.judging import AnswerState
 
 SUFFIXES = (".jsonl", ".json", ".tsv", ".xlsx", ".eval")
 _RUN = re.compile(r"T\d{8}(?:-\d{6}|_G[0-9a-fA-F]+)")

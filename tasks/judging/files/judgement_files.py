@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import orjson
 import polars as pl
 
+from schemas.benches.judging import Label, ParsedJudgements
 from schemas.errors import BadInput, known_values
-from schemas.judging import Label, ParsedJudgements
 from tasks.judging.labels import labelled, labels_in
 from tasks.runtime.untrusted import one_line
 

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import polars as pl
 
+from schemas.benches.judging import Answer, AnswerState
 from schemas.errors import BadInput, why_unreadable
-from schemas.judging import Answer, AnswerState
 from tasks.judging.visit_battles import REFERENCE
 
 _ITEM, _FAMILY = ("item_id", "question_id", "item"), ("family", "instruction_category")

@@ -4,7 +4,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from schemas.generated_results import Looked, Solved, WrittenAspects, WrittenChecks, WrittenDescription, WrittenQuestion
+from schemas.benches.generated_results import (
+    Looked,
+    Solved,
+    WrittenAspects,
+    WrittenChecks,
+    WrittenDescription,
+    WrittenQuestion,
+)
 from schemas.row import Row
 from tasks.prompts import load_prompt, untrusted
 from tasks.providers.capabilities import AspectsWanted, DescriptionWanted, Failed, QuestionWanted

@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import create_model
 
-from schemas.bench import FailureLabel
+from schemas.benches.bench import FailureLabel
 from schemas.row import Row
 from schemas.tags import TAGS, Categories, Criteria, Sees, Taxonomy, sees
 from tasks.prompts import (

@@ -4,8 +4,8 @@ from typing import Any
 
 import polars as pl
 
+from schemas.items.review import DetectorPrecision, Finding, QueueName
 from schemas.policy import Over
-from schemas.review import DetectorPrecision, Finding, QueueName
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store

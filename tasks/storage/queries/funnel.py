@@ -9,8 +9,8 @@ from pathlib import Path
 
 import polars as pl
 
+from schemas.items.reject import REJECT_TEXTS
 from schemas.policy import Policy, Rule
-from schemas.reject import REJECT_TEXTS
 from schemas.run import Funnel
 from tasks.runtime.yaml_files import read_yaml
 from tasks.storage.database import TemporaryDatabase

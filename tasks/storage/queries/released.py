@@ -11,8 +11,8 @@ from itertools import chain
 import polars as pl
 from pydantic import ValidationError
 
-from schemas.conversation import UNDATED_BEFORE
 from schemas.errors import BadInput
+from schemas.items.conversation import UNDATED_BEFORE
 from schemas.policy import Policy, Rename
 from tasks.storage.tables import Store
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from schemas.conversation import RecordType
+from schemas.items.conversation import RecordType
 from tasks.arena.app import END_READ_SECONDS, Streams
 from tasks.arena.conversations import Mode
 from tasks.arena.uploads import UPLOADS_A_MINUTE_MAX, Uploads

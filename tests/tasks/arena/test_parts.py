@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from schemas.asked_model import ArenaModel
-from schemas.conversation import RecordType
 from schemas.errors import BadInput, MissingProvider
+from schemas.items.conversation import RecordType
 from tasks.arena.board import LiveBoard, ReleaseBoard, votes_of
 from tasks.arena.entrance import Visitors, key_of
 from tasks.arena.logs import Cast

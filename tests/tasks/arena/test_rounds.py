@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from schemas.conversation import RecordType
+from schemas.items.conversation import RecordType
 from schemas.settings import Settings
 from tasks.arena.conversations import Mode
 from tasks.arena.entrance import KnownImage, Refused

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from schemas.items.topic import TopicMember
 from schemas.settings import BenchSettings, Settings
-from schemas.topic import TopicMember
 from tasks.bench.steps import draw_bench
 from tasks.storage.content_id import text_id
 from tests.builders import NOON, VERSIONS, conversation, decision, measure_clean, store_with

@@ -6,7 +6,7 @@ from random import Random
 import polars as pl
 import pytest
 
-from schemas.bench import FailureType
+from schemas.benches.bench import FailureType
 from schemas.settings import Settings
 from tasks.bench.steps import find_failures
 from tasks.explore.listing import item_key

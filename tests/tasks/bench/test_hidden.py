@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from schemas.items.topic import TopicMember
 from schemas.settings import BenchSettings, Settings
-from schemas.topic import TopicMember
 from tasks.bench.steps import draw_bench
 from tasks.storage.tables import Store
 from tests.builders import VERSIONS, conversation, decision, gathered_rows, measure_clean, store_with

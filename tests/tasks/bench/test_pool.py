@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import BadInput
+from schemas.items.topic import TopicMember
 from schemas.settings import BenchSettings, Settings
 from schemas.tables import SIGNALS
-from schemas.topic import TopicMember
 from tasks.bench.draw import draw
 from tasks.bench.pool import capped, first_of_alike
 from tasks.bench.steps import draw_bench

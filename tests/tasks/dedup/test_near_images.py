@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.image import NearImage
+from schemas.items.image import NearImage
 from schemas.policy import NearImages
 from tasks.dedup.near_images import grey_correlations, near_hashes, near_images, representatives
 from tasks.storage.tables import frame_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.conversation import Conversation
+from schemas.items.conversation import Conversation
 from tasks.dedup.near_prompts import PERMUTATIONS, RECALL_MIN, _bands, near_texts
 from tasks.storage.queries.explain import explain_item
 from tests.builders import NOON, conversation

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.conversation import Conversation
+from schemas.items.conversation import Conversation
 from schemas.policy import DuplicateRule
 from tasks.dedup import cosine
 from tasks.dedup.cosine import close_rows, cosine_pairs

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import BadPolicy
-from schemas.image import RedactedImage
+from schemas.items.image import RedactedImage
 from schemas.policy import SemanticImages
 from tasks.dedup.near_images import update_semantic_images
 from tasks.policy.policy_file import load_policy

@@ -4,7 +4,7 @@ import csv
 import hashlib
 import json
 
-from schemas.bench import BenchItem
+from schemas.benches.bench import BenchItem
 from tasks.demo.answers import BASELINE, SENTENCES, demo_answers, write_answers
 from tasks.demo.items import files_of, write_demo_items
 from tasks.demo.records import models

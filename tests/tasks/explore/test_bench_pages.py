@@ -6,11 +6,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from schemas.generated import Alignment, CheckAnswer, GeneratedDescription, GeneratedItem
-from schemas.judge_release import JudgeCard, ReleasedAnswer, ReleasedVerdict
-from schemas.judging import Verdict
+from schemas.benches.generated import Alignment, CheckAnswer, GeneratedDescription, GeneratedItem
+from schemas.benches.judge_release import JudgeCard, ReleasedAnswer, ReleasedVerdict
+from schemas.benches.judging import Verdict
+from schemas.benches.written import Split
 from schemas.release import ReleasedGenerated, ReleasedItem
-from schemas.written import Split
 from tasks.explore.listing import item_key
 from tasks.explore.of_release import OfRelease
 from tasks.explore.of_store import OfStore

@@ -4,9 +4,9 @@ import polars as pl
 import pytest
 
 from schemas.asked_model import AskedModel
+from schemas.benches.generated_results import AuditAnswer, AuditMode, ItemReview
 from schemas.errors import BadInput
-from schemas.generated_results import AuditAnswer, AuditMode, ItemReview
-from schemas.review import Review
+from schemas.items.review import Review
 from schemas.settings import EvaluateSettings
 from tasks.generated_bench.accuracy import accuracy_rows, interval, letter_of, levels_that_do_not_fall, mark, rank_table
 from tasks.generated_bench.audit import ask_in_modes, asked_as, audit_rows

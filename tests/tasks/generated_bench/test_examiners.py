@@ -5,11 +5,11 @@ import json
 import pytest
 
 from schemas.asked_model import AskedModel
-from schemas.conversation import Conversation
-from schemas.decision import Decision
+from schemas.benches.generated import GeneratedItem
+from schemas.benches.generated_results import AuditAnswer
 from schemas.errors import BadInput
-from schemas.generated import GeneratedItem
-from schemas.generated_results import AuditAnswer
+from schemas.items.conversation import Conversation
+from schemas.items.decision import Decision
 from schemas.settings import EvaluateSettings
 from tasks.generated_bench.accuracy import Marked, wrote
 from tasks.generated_bench.audit import audit_rows

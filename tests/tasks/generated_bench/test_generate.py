@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 
+from schemas.benches.generated import DrawingState, GeneratedImage, GeneratedOutcome
+from schemas.benches.generated_results import Solved, WrittenAspect, WrittenQuestion
 from schemas.errors import BadInput
-from schemas.generated import DrawingState, GeneratedImage, GeneratedOutcome
-from schemas.generated_results import Solved, WrittenAspect, WrittenQuestion
 from schemas.policy import GeneratedRule
 from tasks.generated_bench.alignment import failed_elements
 from tasks.generated_bench.aspects import fitting, load_capability, write_aspects

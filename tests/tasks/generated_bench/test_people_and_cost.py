@@ -5,7 +5,7 @@ import json
 import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
-from schemas.generated_results import ItemReview
+from schemas.benches.generated_results import ItemReview
 from schemas.policy import GeneratedRule
 from schemas.settings import GenerateSettings
 from tasks.generated_bench import cost

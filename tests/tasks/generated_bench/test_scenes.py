@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from schemas.generated import Capability, GeneratedAspect
+from schemas.benches.generated import Capability, GeneratedAspect
 from tasks.drawing.scene import scene_in
 from tasks.generated_bench.alignment import check_answers, failed_elements
 from tasks.generated_bench.aspects import levels

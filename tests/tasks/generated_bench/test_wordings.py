@@ -2,8 +2,8 @@
 
 import pytest
 
-from schemas.generated import CheckQuestion, ElementType
-from schemas.generated_results import WrittenDescription, WrittenQuestion
+from schemas.benches.generated import CheckQuestion, ElementType
+from schemas.benches.generated_results import WrittenDescription, WrittenQuestion
 from tasks.generated_bench.alignment import FailedElement, check_answers, failed_elements
 from tasks.generated_bench.aspects import levels
 from tasks.generated_bench.descriptions import WordGraph, description_problem, sound_checks, things_asked_about

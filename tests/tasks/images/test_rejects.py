@@ -9,7 +9,7 @@ import zlib
 import PIL.Image
 import pytest
 
-from schemas.reject import RejectReason
+from schemas.items.reject import RejectReason
 from tasks.images.decode import SIDE_MAX, DecodedImage, ImageRejected, open_image
 from tests.builders import image_bytes
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from schemas.conversation import UNDATED_BEFORE
 from schemas.errors import BadInput
+from schemas.items.conversation import UNDATED_BEFORE
 from tasks.ingest.formats import BUILT_IN
 from tasks.ingest.formats.data_files import source_files
 from tests.builders import image_bytes

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.benches.judge_release import JudgeCard, ScreenedText
 from schemas.errors import BadInput
-from schemas.judge_release import JudgeCard, ScreenedText
 from schemas.tables import TABLES
 from tasks.drawing.photographs import photographs, view
 from tasks.images.decode import open_image

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from schemas.reject import RejectReason
+from schemas.items.reject import RejectReason
 from tasks.ingest.log_line import Place
 from tasks.ingest.read_logs import LogContent
 from tasks.storage.keyed_ids import Pseudonyms

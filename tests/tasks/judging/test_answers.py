@@ -5,8 +5,8 @@ import base64
 import polars as pl
 import pytest
 
-from schemas.conversation import Conversation
 from schemas.errors import CurateError
+from schemas.items.conversation import Conversation
 from tasks.judging.answers import answers_by_model
 from tasks.judging.questions import bench_of_store
 from tasks.runtime.budget import start_ledger

@@ -6,7 +6,7 @@ import re
 import polars as pl
 import pytest
 
-from schemas.judging import STAND_IN
+from schemas.benches.judging import STAND_IN
 from tests.asked_bench import benched, evaluating, last_text, models_file, said_by
 from tests.builders import VERSIONS, facts_frame, gathered_rows
 from tests.http_server import HttpServer, Reply

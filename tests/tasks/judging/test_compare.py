@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.conversation import Conversation, ShownImage
 from schemas.errors import CurateError
+from schemas.items.conversation import Conversation, ShownImage
 from tasks.judging.questions import image_places
 from tasks.storage.tables import frame_of
 from tests.asked_bench import benched, completed, evaluating, last_text, models_file

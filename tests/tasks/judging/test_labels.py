@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.judging import Label
+from schemas.benches.judging import Label
 from tasks.judging.labels import extracted, parse_label, parse_vote, verdict_in
 
 

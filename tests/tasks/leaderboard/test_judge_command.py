@@ -7,7 +7,7 @@ from functools import partial
 import polars as pl
 import pytest
 
-from schemas.judging import STAND_IN, Answer, BoardMethod
+from schemas.benches.judging import STAND_IN, Answer, BoardMethod
 from schemas.rating import StylePreset
 from tasks.judging.boards.judge_board import judge_boards
 from tasks.judging.boards.judge_style import style_controlled, style_of_answers

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from schemas.decision import ALL_DROPS
+from schemas.items.decision import ALL_DROPS
 from tasks.policy.differences import dry_run
 from tasks.policy.policy_file import load_policy
 from tests.builders import VERSIONS, battle, conversation, sides

@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from schemas.conversation import Conversation, Sighting
-from schemas.image import ImageFile
-from schemas.reject import QuarantineCause, Quarantined
+from schemas.items.conversation import Conversation, Sighting
+from schemas.items.image import ImageFile
+from schemas.items.reject import QuarantineCause, Quarantined
 from tasks.storage.queries.explain import explain_item
 from tasks.storage.tables import Store, frame_schema
 from tests.builders import NOON, battle, conversation, drawn_image, image, image_bytes, sides

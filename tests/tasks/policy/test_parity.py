@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.decision import ALL_DROPS
+from schemas.items.decision import ALL_DROPS
 from tasks.policy.differences import upstream_policy
 from tasks.policy.policy_file import load_policy
 from tests.builders import battle, conversation, sides

@@ -3,8 +3,8 @@
 import polars as pl
 import pytest
 
-from schemas.conversation import Conversation
-from schemas.image import ImageFile, NearImage, Preset
+from schemas.items.conversation import Conversation
+from schemas.items.image import ImageFile, NearImage, Preset
 from tasks.dedup.repeats import preset_datasets
 from tasks.storage.tables import frame_of
 from tests.builders import conversation

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from schemas.conversation import UNDATED_BEFORE, Conversation
-from schemas.image import Preset
+from schemas.items.conversation import UNDATED_BEFORE, Conversation
+from schemas.items.image import Preset
 from schemas.tables import SIGNALS
 from tasks.policy import policy_file
 from tasks.policy.policy_file import load_policy

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from schemas.bench import FailureLabel, FailureType
+from schemas.benches.bench import FailureLabel, FailureType
 from schemas.tags import Criteria, Taxonomy
 from tasks.prompts import failure_types_prompt, taxonomy_file
 from tasks.providers import Providers

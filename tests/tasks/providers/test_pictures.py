@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from schemas.generated import Capability, GeneratedAspect
+from schemas.benches.generated import Capability, GeneratedAspect
 from tasks.generated_bench.aspects import levels
 from tasks.providers import Providers
 from tasks.providers.capabilities import AspectsWanted, DescriptionWanted, Failed, QuestionWanted

@@ -12,8 +12,8 @@ import yaml
 from datasets import get_dataset_config_names, load_dataset
 
 from flows.products import parts_of_release, problems_of
-from schemas.bench import BenchAgreement
-from schemas.reject import REJECT_TEXTS, RejectReason
+from schemas.benches.bench import BenchAgreement
+from schemas.items.reject import REJECT_TEXTS, RejectReason
 from schemas.release import CONFIGS
 from schemas.row import described_columns, inner_rows
 from tasks.policy.policy_file import policy_hash

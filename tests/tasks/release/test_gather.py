@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import polars as pl
 
-from schemas.conversation import UNDATED_BEFORE
-from schemas.image import NearImage
+from schemas.items.conversation import UNDATED_BEFORE
+from schemas.items.image import NearImage
 from schemas.policy import Rename
 from tasks.policy.policy_file import policy_hash
 from tasks.storage.queries.conversation_features import english_name

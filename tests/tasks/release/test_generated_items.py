@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from flows.products import problems_of
-from schemas.generated_results import ItemReview
+from schemas.benches.generated_results import ItemReview
+from schemas.items.review import Review
 from schemas.release import Manifest
-from schemas.review import Review
 from tasks.generated_bench.generated_file import GENERATED, GENERATED_ITEMS
 from tasks.generated_bench.kept_items import kept_items, review_of_generated
 from tasks.policy.policy_file import load_policy
@@ -21,7 +21,7 @@ from tests.small_store import make_release
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory) -> Store:
-    from schemas.conversation import Conversation
+    from schemas.items.conversation import Conversation
 
     store = decided(settings_for(tmp_path_factory.mktemp("made"), general=1, fine=1))
     measure_clean(store, [Conversation.model_validate(row) for row in store.read("conversations").to_dicts()])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flows.products import problems_of
-from schemas.bench import HiddenItem
+from schemas.benches.bench import HiddenItem
 from tasks.release.build import released_files, write_manifest
 from tasks.release.fetched import read_manifest
 from tasks.storage.tables import frame_of

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from flows.products import judge_texts, parts_of_release, problems_of
+from schemas.benches.judging import STAND_IN
 from schemas.errors import BadInput
-from schemas.judging import STAND_IN
 from schemas.settings import Settings
 from tasks.policy.answers import screened
 from tasks.policy.policy_file import load_policy

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from flows.products import problems_of
-from schemas.bench import HiddenItem
+from schemas.benches.bench import HiddenItem
 from schemas.rating import Rating
 from schemas.row import arrow_schema
 from tasks.release.core_parts import BOARDS, write_leaderboards

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
-from schemas.judging import STAND_IN
+from schemas.benches.judging import STAND_IN
+from schemas.benches.written import WrittenBy
 from schemas.policy import Policy
-from schemas.written import WrittenBy
 from tasks.providers.embedded.image_embedding import ImageNetClasses
 from tasks.release.card_checks import wrong_sections
 from tasks.release.dataset_card import card_sections

@@ -6,7 +6,7 @@ import re
 import polars as pl
 import pytest
 
-from schemas.decision import ALL_DROPS, Redaction
+from schemas.items.decision import ALL_DROPS, Redaction
 from schemas.policy import Policy, Rule
 from tasks.report import content as sections
 from tasks.report.content import redactions_part, report_content

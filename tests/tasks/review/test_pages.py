@@ -7,7 +7,7 @@ import sys
 import polars as pl
 import pytest
 
-from schemas.review import Review
+from schemas.items.review import Review
 from tasks.explore.listing import item_key
 from tasks.storage import reviews
 from tasks.storage.reviews import journalled, keep, reviews_of, take_in_journal

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from flows.commands.review.kinds import OF_EVERY_STORE, queues_of
-from schemas.review import Draws, QueueName, Review
+from schemas.items.review import Draws, QueueName, Review
 from tasks.generated_bench.kept_items import generated_reviews, kept_items
 from tasks.storage.reviews import add_reviews
 from tasks.written_bench.findings import finding_tables, item_checks

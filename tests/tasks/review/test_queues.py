@@ -10,7 +10,7 @@ import pytest
 from flows.commands.review.kinds import OF_EVERY_STORE, figures_of, queues_of
 from flows.commands.tag_sources import both_sides
 from schemas.errors import BadInput
-from schemas.review import Draws, Review
+from schemas.items.review import Draws, Review
 from schemas.settings import Settings
 from tasks.review.alarms import FacesQueue, PersonalDataQueue
 from tasks.review.battles import experts_of

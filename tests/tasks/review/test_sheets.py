@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from flows.commands.review.kinds import KINDS, queues_of
-from schemas.review import Draws
+from schemas.items.review import Draws
 from tasks.providers import Providers
 from tasks.review.battles import is_swapped, item_of
 from tasks.signals.steps import signal_versions

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.conversation import Conversation
+from schemas.items.conversation import Conversation
 from tasks.signals.documents import Documents
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import frame_of

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from schemas.errors import BadInput
-from schemas.reject import TakenDownKind
+from schemas.items.reject import TakenDownKind
 from schemas.settings import Settings
 from schemas.tables import TABLES
 from tasks.images.decode import open_image

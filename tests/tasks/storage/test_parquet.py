@@ -4,8 +4,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from schemas.image import Image
-from schemas.reject import Reject
+from schemas.items.image import Image
+from schemas.items.reject import Reject
 from schemas.release import ReleasedConversation
 from schemas.row import arrow_schema
 from tasks.storage.parquet import (

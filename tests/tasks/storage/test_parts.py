@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from schemas.reject import Reject
+from schemas.items.reject import Reject
 from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_of
 

@@ -11,7 +11,7 @@ import s3fs
 from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import BadInput, StoreUnwell
-from schemas.reject import Reject
+from schemas.items.reject import Reject
 from schemas.tables import TABLES
 from tasks.storage import tables
 from tasks.storage.lock import remove_leftovers

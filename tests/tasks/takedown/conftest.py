@@ -8,22 +8,22 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.agreement import JudgeVote
-from schemas.bench import BenchItem, Failure, FailureRate
-from schemas.conversation import Conversation, RedactedConversation
-from schemas.decision import NearPrompt
-from schemas.generated import Alignment, GeneratedImage, GeneratedItem, GeneratedQuestion
-from schemas.generated_results import AuditAnswer
-from schemas.image import NearImage, RedactedImage, SearchedImage, SemanticImage
-from schemas.judge_release import JudgeCard, ScreenedText
-from schemas.judging import Answer, AnswerState
+from schemas.benches.agreement import JudgeVote
+from schemas.benches.bench import BenchItem, Failure, FailureRate
+from schemas.benches.generated import Alignment, GeneratedImage, GeneratedItem, GeneratedQuestion
+from schemas.benches.generated_results import AuditAnswer
+from schemas.benches.judge_release import JudgeCard, ScreenedText
+from schemas.benches.judging import Answer, AnswerState
+from schemas.benches.written import Split, WrittenItem
+from schemas.items.conversation import Conversation, RedactedConversation
+from schemas.items.decision import NearPrompt
+from schemas.items.image import NearImage, RedactedImage, SearchedImage, SemanticImage
+from schemas.items.reject import Removed
+from schemas.items.review import Review
+from schemas.items.topic import FittedDocument, KeptTopicName, TopicMember
 from schemas.rating import OutlierJudge
-from schemas.reject import Removed
-from schemas.review import Review
 from schemas.row import Row
 from schemas.tables import TABLES
-from schemas.topic import FittedDocument, KeptTopicName, TopicMember
-from schemas.written import Split, WrittenItem
 from tasks.images.decode import open_image
 from tasks.policy.policy_file import policy_hash
 from tasks.storage.content_id import text_id

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from schemas.agreement import JudgeVote
+from schemas.benches.agreement import JudgeVote
 from schemas.row import Held, Table
 from schemas.tables import TABLES
 from tasks.storage.parts import names_any

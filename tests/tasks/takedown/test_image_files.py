@@ -7,7 +7,7 @@ import PIL.Image
 import pytest
 
 from schemas.errors import BadInput
-from schemas.reject import TakenDownKind
+from schemas.items.reject import TakenDownKind
 from tasks.images.decode import open_image
 from tasks.images.hashes import image_hashes
 from tasks.storage.keyed_ids import KEY_VARIABLE, Tombstones

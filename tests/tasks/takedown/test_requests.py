@@ -8,8 +8,8 @@ import pytest
 
 from flows.before_work import check_before_work
 from schemas.errors import BadInput
+from schemas.items.reject import REQUESTS
 from schemas.publication import Publication
-from schemas.reject import REQUESTS
 from schemas.settings import Settings
 from tasks.takedown.steps import apply_requests, forget_requested
 from tests.builders import NOON

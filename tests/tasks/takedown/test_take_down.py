@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from schemas.errors import BadInput
-from schemas.review import Review
+from schemas.items.review import Review
 from tasks.images.decode import open_image
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.funnel import line_outcomes

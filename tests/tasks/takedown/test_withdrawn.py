@@ -9,8 +9,8 @@ import pytest
 
 from flows.products import problems_of
 from schemas.errors import BadInput
+from schemas.items.reject import Quarantined
 from schemas.publication import ExportKind
-from schemas.reject import Quarantined
 from schemas.tables import TABLES
 from tasks.export.destination import exports, record_export
 from tasks.images.decode import open_image

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from schemas.errors import BadInput
-from schemas.reject import TakenDownKind, Tombstone
+from schemas.items.reject import TakenDownKind, Tombstone
 from schemas.settings import Settings, TopicSettings
 from tasks.providers import Providers
 from tasks.report.content import topic_counts, topic_tree_part

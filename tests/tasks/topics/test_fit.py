@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.reject import TakenDownKind, Tombstone
+from schemas.items.reject import TakenDownKind, Tombstone
 from schemas.settings import Settings, TopicSettings
 from tasks.storage.tables import Store, frame_of
 from tasks.topics.cluster import assign, reach_of

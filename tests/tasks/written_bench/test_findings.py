@@ -5,7 +5,7 @@ import csv
 import polars as pl
 import pytest
 
-from schemas.written import Fault, ItemCheck
+from schemas.benches.written import Fault, ItemCheck
 from tasks.storage.tables import frame_of
 from tasks.written_bench.families import load_families
 from tasks.written_bench.findings import item_agreement, majorities, yields

@@ -7,11 +7,11 @@ import pytest
 
 from flows.before_work import writer_named, writer_of
 from schemas.asked_model import AskedModel
+from schemas.benches.judging import STAND_IN
+from schemas.benches.written import WrittenBy
 from schemas.errors import CurateError
-from schemas.judging import STAND_IN
 from schemas.run import Prices
 from schemas.settings import Settings, WrittenSettings
-from schemas.written import WrittenBy
 from tasks.runtime.prices import load_prices
 from tasks.storage.tables import frame_of
 from tasks.written_bench.steps import write_missing

@@ -1,7 +1,7 @@
 """Items for judges: the captions and references that count."""
 
-from schemas.bench import BenchItem
-from schemas.written import Split, WrittenBy
+from schemas.benches.bench import BenchItem
+from schemas.benches.written import Split, WrittenBy
 from tasks.written_bench.written_items import hidden_texts, items_for_judging, split_of
 from tests.builders import conversation, decision, store_with
 from tests.written import caption, reference, written_item

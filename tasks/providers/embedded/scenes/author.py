@@ -11,8 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from schemas.generated import Level
-from schemas.generated_results import (
+from schemas.benches.generated import Level
+from schemas.benches.generated_results import (
     Solved,
     WrittenAspect,
     WrittenAspects,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from random import Random
 
-from schemas.generated import CheckQuestion, ElementType
+from schemas.benches.generated import CheckQuestion, ElementType
 from tasks.drawing.scene import (
     COLOURS,
     KINDS,

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from flows.products import hidden_texts, item_ids
-from schemas.bench import BenchItem, HiddenItem
+from schemas.benches.bench import BenchItem, HiddenItem
 from schemas.errors import BadInput
 from tasks.bench.contamination.check import Checker, questions_of_release, questions_of_store
 from tests.builders import conversation, store_with

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from schemas.bench import BenchItem, HiddenItem
-from schemas.image import NearImage
+from schemas.benches.bench import BenchItem, HiddenItem
+from schemas.items.image import NearImage
 from tasks.bench.contamination.alike import alike
 from tasks.storage.tables import frame_of
 from tests.builders import NOON, battle, conversation, decision, gathered_rows, measure_clean, sides, store_with

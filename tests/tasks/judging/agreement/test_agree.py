@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from sklearn.metrics import cohen_kappa_score, f1_score
 
-from schemas.agreement import Form
+from schemas.benches.agreement import Form
 from tasks.judging.agreement.agree import label_agreement, rater_agreement
 from tasks.judging.agreement.correlation import read_scores, score_correlations
 from tasks.judging.agreement.label_files import labels_of, read_labels

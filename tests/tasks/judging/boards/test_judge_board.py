@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from schemas.benches.judging import BoardMethod, NoVerdict, Orders, Resampled
 from schemas.errors import BadInput
-from schemas.judging import BoardMethod, NoVerdict, Orders, Resampled
 from tasks.judging.boards.judge_board import judge_bias, judge_boards, outcomes
 from tasks.leaderboard.agreement import agreement
 from tasks.leaderboard.battle_files import read_board

@@ -2,11 +2,11 @@
 
 import pytest
 
-from schemas.conversation import Conversation
+from schemas.benches.judging import STAND_IN, Answer, AnswerState, Verdict
 from schemas.errors import BadInput
-from schemas.judging import STAND_IN, Answer, AnswerState, Verdict
+from schemas.items.conversation import Conversation
+from schemas.items.topic import TopicMember
 from schemas.settings import Settings
-from schemas.topic import TopicMember
 from tasks.bench.draw import draw_name, drawn_prompts
 from tasks.judging.boards.judged_verdicts import mean_tokens, stored_verdicts
 from tasks.judging.boards.released_board import chosen_verdicts, released_board

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.image import NearImage, SemanticImage
+from schemas.items.image import NearImage, SemanticImage
 from schemas.policy import Policy, Rename
 from tasks.storage.queries.explain import explain_item
 from tasks.storage.tables import frame_of

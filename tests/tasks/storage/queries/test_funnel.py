@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from schemas.conversation import Sighting
-from schemas.reject import Reject, RejectReason
+from schemas.items.conversation import Sighting
+from schemas.items.reject import Reject, RejectReason
 from tasks.storage.queries.funnel import SHARE, SUPERSEDED, funnel, line_outcomes
 from tasks.storage.tables import frame_schema
 from tests.builders import battle, conversation, decision, sides, store_with

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from schemas.conversation import UNDATED_BEFORE, Battle
 from schemas.errors import BadPolicy
+from schemas.items.conversation import UNDATED_BEFORE, Battle
 from schemas.policy import Rename
 from tasks.policy.policy_file import load_policy
 from tasks.storage.queries.released import released_names, renamed

@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime
 from enum import StrEnum
 
-from schemas.decision import Redaction
+from schemas.items.decision import Redaction
 from schemas.row import Int32, Row
 
 UNDATED_BEFORE = datetime(2023, 1, 1, 1, tzinfo=UTC)

@@ -1,6 +1,6 @@
 """Tables of a release about the judge: whose board it is, verdicts side by side, and texts that left on request."""
 
-from schemas.judging import AnswerState, JudgeBias, JudgeRating, Label
+from schemas.benches.judging import AnswerState, JudgeBias, JudgeRating, Label
 from schemas.row import Row
 
 SLICE_PROMPTS_MIN = 10

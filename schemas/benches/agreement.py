@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from schemas.conversation import Winner
+from schemas.items.conversation import Winner
 from schemas.row import Int32, Row
 
 

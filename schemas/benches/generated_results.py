@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from schemas.generated import CheckQuestion
+from schemas.benches.generated import CheckQuestion
 from schemas.row import Int32, Row
 
 
