@@ -27,7 +27,7 @@ def decide(settings: Settings) -> Iterator[StageReport]:
         yield (measured := measure_redacted(settings, providers))
         if not measured.model_calls:
             break
-    yield decide_items(settings, versions, findings=item_findings)
+    yield decide_items(settings, versions, item_findings)
 
 
 @flow(name="decide-described")
@@ -36,4 +36,4 @@ def decide_described(settings: Settings) -> Iterator[StageReport]:
     """Decide again after `describe`, if the policy has rules about what that measures; before, they drop everything."""
     if any(describes(rule) for rule in load_policy(settings.policy).rules):
         versions = signal_versions(Providers(settings.providers))
-        yield decide_items(settings, versions, "decide_described", item_findings)
+        yield decide_items(settings, versions, item_findings, "decide_described")

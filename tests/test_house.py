@@ -25,8 +25,6 @@ SAME_NAME = {
     "validation_texts": "in flows/products.py, gives the product's function of this name to the core",
 }
 """Names that two modules may define, with the reason."""
-COUNTED = ("tasks",)
-"""Folders whose folders have at most fifteen modules."""
 
 
 @cache
@@ -64,7 +62,7 @@ def test_a_docstring_begins_with_its_noun_or_verb():
 
 def test_a_folder_has_at_most_fifteen_modules():
     modules = [path.relative_to(ROOT) for path in FILES if path.stem != "__init__"]
-    sizes = Counter(str(path.parent) for path in modules if path.parts[0] in COUNTED)
+    sizes = Counter(str(path.parent) for path in modules)
     assert {folder: size for folder, size in sizes.items() if size > 15} == {}
 
 

@@ -44,11 +44,11 @@ ItemFindings = Callable[[Store, pl.Series], pl.DataFrame]
 class StoredSignals:
     """Tables that decisions use, read once; several policies can be applied to one instance."""
 
-    def __init__(self, store: Store, versions: Versions, findings: ItemFindings | None = None) -> None:
-        """`findings` gives what is known of written items; without it there are none."""
+    def __init__(self, store: Store, versions: Versions, findings: ItemFindings) -> None:
+        """`findings` gives what is known of written items."""
         self.store = store
         self.versions = versions
-        self._findings = findings or (lambda store, ids: pl.DataFrame())
+        self._findings = findings
         self.battles = store.read("battles")
 
     @cached_property

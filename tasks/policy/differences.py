@@ -47,7 +47,7 @@ def _fired(said: Verdicts) -> pl.DataFrame:
 
 
 def dry_run(
-    store: Store, policy: Policy, versions: Versions, findings: ItemFindings | None = None
+    store: Store, policy: Policy, versions: Versions, findings: ItemFindings
 ) -> tuple[list[RuleChange], list[str]]:
     """One row for each reason that drops an item now or would, after one for all of them, and notes for people.
 

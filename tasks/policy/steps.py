@@ -38,7 +38,7 @@ def find_near_images(settings: Settings, versions: Versions) -> StageReport:
 
 @task(cache_policy=NO_CACHE)
 @timed
-def redact_items(settings: Settings, versions: Versions, findings: ItemFindings | None = None) -> StageReport:
+def redact_items(settings: Settings, versions: Versions, findings: ItemFindings) -> StageReport:
     """Apply redact rules to what is measured so far -> `redacted_conversations`, `redacted_images`.
 
     `findings` gives what is known of written items; without it there are none.
@@ -53,9 +53,7 @@ def redact_items(settings: Settings, versions: Versions, findings: ItemFindings 
 
 @task(cache_policy=NO_CACHE)
 @timed
-def decide_items(
-    settings: Settings, versions: Versions, stage: str = "decide", findings: ItemFindings | None = None
-) -> StageReport:
+def decide_items(settings: Settings, versions: Versions, findings: ItemFindings, stage: str = "decide") -> StageReport:
     """Signals and the policy -> `decisions`, `near_prompts`; comparison with the policy `upstream` -> `rule_parity`.
 
     `findings` gives what is known of written items; without it there are none.

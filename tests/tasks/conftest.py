@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from flows.products import item_findings
 from schemas.items.conversation import Battle, Conversation
 from schemas.row import Row
 from schemas.settings import Settings
@@ -47,8 +48,8 @@ class Deciding:
         """Decision of every conversation by its id, and of every battle by `battle:` and its id."""
         settings = Settings(store=self.store.root, policy=self.policy)
         find_near_images.fn(settings, VERSIONS)
-        redact_items.fn(settings, VERSIONS)
-        decide_items.fn(settings, VERSIONS)
+        redact_items.fn(settings, VERSIONS, item_findings)
+        decide_items.fn(settings, VERSIONS, item_findings)
         rows = self.store.read("decisions").iter_rows(named=True)
         return {("battle:" if row["item_kind"] == "battle" else "") + row["item_id"]: row for row in rows}
 

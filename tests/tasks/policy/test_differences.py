@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from flows.products import item_findings
 from schemas.items.decision import ALL_DROPS
 from tasks.policy.differences import dry_run
 from tasks.policy.policy_file import load_policy
@@ -41,7 +42,7 @@ def test_what_comes_and_goes_by_rule(deciding):
     _store(deciding).decide()
     deciding.under(OURS)
     before = _files(deciding.folder)
-    changes, notes = dry_run(deciding.store, load_policy(deciding.policy), VERSIONS)
+    changes, notes = dry_run(deciding.store, load_policy(deciding.policy), VERSIONS, item_findings)
     assert _files(deciding.folder) == before and notes == []
     assert {(row.item_kind, row.reason): (row.now, row.then, row.comes, row.goes) for row in changes} == {
         ("conversation", ALL_DROPS): (1, 2, 1, 2),
@@ -54,7 +55,7 @@ def test_what_comes_and_goes_by_rule(deciding):
 
 def test_what_would_be_redacted_first_is_said(deciding):
     _store(deciding).decide()
-    _, notes = dry_run(deciding.store, load_policy("redact"), VERSIONS)
+    _, notes = dry_run(deciding.store, load_policy("redact"), VERSIONS, item_findings)
     assert notes == ["1 conversations would be redacted and measured first; here they count as dropped"]
 
 

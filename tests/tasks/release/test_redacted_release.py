@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from flows.products import item_ids, problems_of, report_sections
+from flows.products import item_findings, item_ids, problems_of, report_sections
 from schemas.release import CONFIGS
 from schemas.settings import BenchSettings, Settings
 from schemas.tables import TABLES
@@ -74,9 +74,9 @@ def _decide(settings: Settings, providers: Providers) -> int:
     versions, calls = signal_versions(providers), 0
     find_near_images.fn(settings, versions)
     for _ in range(ROUNDS):
-        redact_items.fn(settings, versions)
+        redact_items.fn(settings, versions, item_findings)
         calls += sum(measure_redacted.fn(settings, providers).model_calls.values())
-    decide_items.fn(settings, versions)
+    decide_items.fn(settings, versions, item_findings)
     return calls
 
 

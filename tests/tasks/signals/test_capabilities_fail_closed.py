@@ -2,6 +2,7 @@
 
 import pytest
 
+from flows.products import item_findings
 from schemas.settings import Settings
 from tasks.policy.steps import decide_items, find_near_images, redact_items
 from tasks.signals.steps import catch_up_images, measure_documents, measure_redacted, measure_texts, signal_versions
@@ -48,9 +49,9 @@ def run(settings, counting) -> tuple[dict[str, int], dict[str, int]]:
     reports = [catch_up_images.fn(settings, counting), measure_texts.fn(settings, counting, "screen", False)]
     versions = signal_versions(counting)
     find_near_images.fn(settings, versions)
-    redact_items.fn(settings, versions)
+    redact_items.fn(settings, versions, item_findings)
     reports.append(measure_redacted.fn(settings, counting))
-    decide_items.fn(settings, versions)
+    decide_items.fn(settings, versions, item_findings)
     reports += [measure_texts.fn(settings, counting, "describe", True), measure_documents.fn(settings, counting)]
     calls = {name: n for report in reports for name, n in report.model_calls.items()}
     return calls, {name: n for report in reports for name, n in report.failures.items()}

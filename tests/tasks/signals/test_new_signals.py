@@ -81,6 +81,7 @@ from pathlib import Path
 
 from schemas.settings import Settings
 from schemas.tables import SIGNAL_ENTRIES
+from flows.products import item_findings
 from tasks.policy.steps import decide_items
 from tasks.signals.registry import signal_of
 from tasks.signals.run import Measurer, TextItems
@@ -96,7 +97,7 @@ signal = signal_of("exclamation_marks", providers)
 for _ in range(2):
     items = TextItems(texts), {"exclamation_marks": signal}, texts
     print(Measurer(store.root, providers, NOON).measure_missing(store, *items, 1, None).calls.total())
-decide_items.fn(Settings(store=store.root, policy=str(folder / "calm.yaml")), {"exclamation_marks": signal.version})
+decide_items.fn(Settings(store=store.root, policy=str(folder / "calm.yaml")), {"exclamation_marks": signal.version}, item_findings)
 print(store.read("decisions").filter("keep")["item_id"].to_list())
 print(store.read("signals/exclamation_marks")["provider"].unique().to_list())
 """
