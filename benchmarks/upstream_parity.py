@@ -17,6 +17,7 @@ import orjson
 import yaml
 
 from benchmarks.upstream_cleaner import INVALID, KEPT, VOTES, battle_outcome, chat_outcome, is_text_only
+from flows.products import item_findings
 from schemas.settings import Settings
 from schemas.signals import MeasuredOn
 from tasks.ingest.assemble import assemble_store
@@ -81,7 +82,7 @@ def decided(records: Records, folder: Path, excluded: Sequence[str] = ()) -> Sto
     listed = yaml.safe_load(shipped.read_text(encoding="utf-8")) | {"excluded_models": list(excluded)}
     (folder / "policy.yaml").write_text(yaml.safe_dump(listed), encoding="utf-8")
     settings = Settings(store=store.root, policy=str(folder / "policy.yaml"))
-    decide_items.fn(settings, signal_versions(Providers()))
+    decide_items.fn(settings, signal_versions(Providers()), item_findings)
     return store
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from flows.products import item_findings
 from schemas.policy import OnMissing, Over
 from schemas.settings import Settings
 from tasks.policy.policy_file import load_policy
@@ -113,8 +114,9 @@ rules:
 def decided(deciding, fact, versions, policy="public_release"):
     store = deciding.given([conversation("c", image_ids=[IMAGE])], facts={"image_moderation": {IMAGE: fact}}).store
     settings = Settings(store=store.root, policy=policy)
-    for step in (find_near_images, redact_items, decide_items):
-        step.fn(settings, versions)
+    find_near_images.fn(settings, versions)
+    for step in (redact_items, decide_items):
+        step.fn(settings, versions, item_findings)
     (row,) = store.read("decisions").to_dicts()
     return row["reasons"], row["tags"]
 

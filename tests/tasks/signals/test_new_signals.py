@@ -97,7 +97,8 @@ signal = signal_of("exclamation_marks", providers)
 for _ in range(2):
     items = TextItems(texts), {"exclamation_marks": signal}, texts
     print(Measurer(store.root, providers, NOON).measure_missing(store, *items, 1, None).calls.total())
-decide_items.fn(Settings(store=store.root, policy=str(folder / "calm.yaml")), {"exclamation_marks": signal.version}, item_findings)
+settings = Settings(store=store.root, policy=str(folder / "calm.yaml"))
+decide_items.fn(settings, {"exclamation_marks": signal.version}, item_findings)
 print(store.read("decisions").filter("keep")["item_id"].to_list())
 print(store.read("signals/exclamation_marks")["provider"].unique().to_list())
 """
