@@ -184,7 +184,7 @@ def _in_one_line(error: TyperException) -> str:
 
 
 def _names_of_unknown(error: TyperException, message: str, command: str) -> tuple[str, ...]:
-    """What the command line does not know, with its command and alone, as in `RENAMED`."""
+    """Words that the command line does not know, with its command and alone, as in `RENAMED`."""
     if message.startswith("Got unexpected extra argument"):
         word = "FILE"
     elif message.startswith("No such "):

@@ -36,7 +36,7 @@ the button below it."""
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is served, and how."""
+    """Options of an arena: what is served, and how."""
 
     settings: ArenaSettings
     logs: Path

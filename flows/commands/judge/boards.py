@@ -75,7 +75,7 @@ DrawOption = Annotated[str | None, typer.Option("--draw", help="Draw of the benc
 
 @dataclass(frozen=True)
 class _View:
-    """What to print: rows of `table`, or their agreement with a board, whose names of models `renames` gives."""
+    """Rows to print: of `table`, or their agreement with a board, whose names of models `renames` gives."""
 
     table: str
     slices: list[str]
