@@ -54,10 +54,10 @@ def takes(
             values: dict[str, Any] = {}
             for key, value in deepcopy(defaults).items():
                 _put(values, key, value)
-            for text in given.pop("others") or ():
+            for text in given.pop("others", None) or ():
                 _put(values, *_set(text, row))
             for key in keys:
-                value = given.pop(_name(key))
+                value = given.pop(_name(key), None)
                 if value not in (None, (), [], shown[key]):
                     for name, parsed in _parsed(key, value).items():
                         _put(values, name, parsed)

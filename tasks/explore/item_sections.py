@@ -9,8 +9,8 @@ from schemas.benches.written import PEOPLE
 from tasks.explore.masking import masked_parts, spans_found
 from tasks.explore.source import Section, Text
 from tasks.explore.tolerant import TolerantTables
-from tasks.generated_bench.questions import named_letters
-from tasks.judging.labels import verdict_words
+from tasks.generated_bench.wordings import named_letters
+from tasks.judging.boards.verdict_words import verdict_words
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store
 from tasks.written_bench.written_items import current

@@ -10,7 +10,7 @@ import polars as pl
 from schemas.benches.generated import Capability
 from schemas.policy import Policy
 from schemas.release import ReleasedGenerated
-from tasks.generated_bench.questions import LETTERS, named_letters
+from tasks.generated_bench.wordings import LETTERS, named_letters
 from tasks.providers import EMBEDDED, MAKERS
 from tasks.release.contents import forbidden_data, personal_data, sound_items, wrong_identifiers, wrong_texts
 from tasks.release.registered import (

@@ -17,7 +17,6 @@ from tasks.generated_bench.wordings import content_words, same, words_of
 from tasks.providers.capabilities import Author, Failed, QuestionWanted
 from tasks.storage.content_id import combined_id
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 QUESTION_ATTEMPTS = 3
 """Times a question is asked for before its description is dropped."""
 _OF_OTHERS = re.compile(r"\b(?:all|none|both|neither|any) of (?:the above|these|them|the options)\b", re.IGNORECASE)
@@ -127,8 +126,3 @@ def _words_for(wanted: ElementType) -> frozenset[str]:
 def shuffled(options: Sequence[str], chance: str) -> list[str]:
     """The options in an order that depends on `chance` alone."""
     return sorted(options, key=lambda option: combined_id("option", [chance, option]))
-
-
-def named_letters(question: str, options: Sequence[str]) -> str:
-    """A question with its options, one a line."""
-    return "\n".join([question, *(f"{LETTERS[place]}. {option}" for place, option in enumerate(options))])

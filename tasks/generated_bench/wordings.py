@@ -1,7 +1,7 @@
-"""Texts compared by their words: case, articles, punctuation and number words do not matter."""
+"""Texts compared by their words, and options in words. Case, articles, punctuation and number words do not matter."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _ARTICLES = frozenset({"a", "an", "the"})
 _SMALL = frozenset({"of", "and", "in", "on", "with", "for", "to", "at", "their", "its", "is", "are"}) | _ARTICLES
@@ -11,6 +11,7 @@ _NUMBER_WORDS = (
 )  # fmt: skip
 _NUMBERS = {word: str(number) for number, word in enumerate(_NUMBER_WORDS)}
 _WORD = re.compile(r"[^\W_]+")
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 ALIKE_MIN = 0.8
 """Share of words in common from which one name repeats another."""
 
@@ -55,3 +56,8 @@ def _singular(word: str) -> str:
     if word.endswith(("ches", "shes", "xes", "sses")):
         return word[:-2]
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us")) else word
+
+
+def named_letters(question: str, options: Sequence[str]) -> str:
+    """A question with its options, one a line."""
+    return "\n".join([question, *(f"{LETTERS[place]}. {option}" for place, option in enumerate(options))])

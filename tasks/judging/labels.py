@@ -111,13 +111,3 @@ def parse_vote(text: str) -> Winner | None:
     """The one vote in double square brackets; None for NA, for none, and for several different ones."""
     found = {mark.lower() for mark in _VOTE.findall(text)}
     return _VOTES.get(found.pop()) if len(found) == 1 else None
-
-
-def verdict_words(label: str | None, first: str, second: str) -> str:
-    """The winner in words; `first` was shown first."""
-    if label is None:
-        return "no verdict"
-    if label == Label.TIE:
-        return "tie"
-    winner = first if label in (Label.A_BETTER, Label.A_MUCH_BETTER) else second
-    return f"{winner} is {'much ' if label in (Label.A_MUCH_BETTER, Label.B_MUCH_BETTER) else ''}better"

@@ -11,7 +11,7 @@ from schemas.benches.judge_release import JUDGE_FILES, SLICE_PROMPTS_MIN
 from schemas.benches.judging import STAND_IN
 from schemas.policy import Policy
 from schemas.release import Manifest
-from tasks.judging.labels import verdict_words
+from tasks.judging.boards.verdict_words import verdict_words
 from tasks.judging.released_texts import JUDGE, answer_ids, embedded_judge, released_judge_texts
 from tasks.release.contents import forbidden_data, wrong_texts
 from tasks.release.core_parts import wrong_board

@@ -26,7 +26,7 @@ def test_help_page_and_readme_know_the_same_shipped_policies(curate):
     page = reference().split("## Shipped policies")[1].split("##")[0]
     assert re.findall(r"^\| `(\w+)`", page, re.MULTILINE) == folder
     told = " ".join(re.sub("[│╭╰─╮╯]", " ", curate("decide", "--help")[1]).split())
-    assert f"Policy: {', '.join(folder)}, or a YAML file" in told
+    assert f"Shipped: {', '.join(folder)}." in told
     assert "(docs/policies.md#shipped-policies)" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 

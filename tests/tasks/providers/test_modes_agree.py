@@ -26,7 +26,7 @@ def sides(vendor, http_server, reply, tmp_path):
     items = tmp_path / "items.jsonl"
     items.write_text("".join(json.dumps({"id": n, "prompt": prompt}) + "\n" for n, prompt in enumerate(PROMPTS)))
     name = {"OPENAI_API_KEY": "openai", "GEMINI_API_KEY": "gemini"}[vendor.key]
-    return both_sides(name, f"{name}_each_tag", "categories", None, items, 10, Settings(store=""), datetime.now(UTC))
+    return both_sides(name, f"{name}_each_tag", "categories", items, 10, Settings(store=""), datetime.now(UTC))
 
 
 def test_the_agreement_of_both_modes_is_measured(sides):

@@ -39,7 +39,7 @@ def test_findings_are_masked_until_asked_and_verdicts_become_a_precision_with_it
     ada.give("false_alarm", "text_pii")
     path, fields, html = ada.page("faces")
     strict(html)
-    assert f"/images/{looked.faces}" in html and "?opened=1" not in html and "FoundRows: face 0.90" in html
+    assert f"/images/{looked.faces}" in html and "?opened=1" not in html and "Found: face 0.90" in html
     assert "Who is this?" not in html  # the image alone
     assert "?opened=1" in ada.client.post(f"{path}/open", data=fields).text
     ada.give("confirmed", "faces")
@@ -145,14 +145,14 @@ def test_reviewed_tags_are_a_reference_for_any_tagger(store, tmp_path):
     labels = tmp_path / "labels.csv"
     documents = reviews_of(store).sort("verdict")["item_id"].to_list()
     labels.write_text("id,ocr,humor\n" + "".join(f"{each},true,false\n" for each in documents))
-    sides = both_sides(str(labels), "reviews", "categories", store.root, None, 9, Settings(store=store.root), NOON)
+    sides = both_sides(str(labels), "reviews", "categories", None, 9, Settings(store=store.root), NOON)
     assert sides.reference[first["item_id"]]["ocr"] is True and sides.reference[first["item_id"]]["diagram"] is False
     add_reviews(store, [Review(**first | {"reviewer": "Bob", "verdict": "humor"})])
-    sides = both_sides(str(labels), "reviews", "categories", store.root, None, 9, Settings(store=store.root), NOON)
+    sides = both_sides(str(labels), "reviews", "categories", None, 9, Settings(store=store.root), NOON)
     assert sides.reference[first["item_id"]]["ocr"] is None and sides.reference[first["item_id"]]["humor"] is True
-    for wrong, told in ((("categories", ""), "people reviewed, in"), (("criteria", store.root), "categories only")):
+    for signal, of, told in (("categories", "", "people reviewed, in"), ("criteria", store.root, "categories only")):
         with pytest.raises(BadInput, match=told):
-            both_sides("embedded", "reviews", *wrong, None, 9, Settings(store=store.root), NOON)
+            both_sides("embedded", "reviews", signal, None, 9, Settings(store=of), NOON)
 
 
 def test_experts_see_no_model_and_no_vote_and_their_verdicts_are_about_the_battles_own_sides(asking, curate):

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-import typer
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from flows.commands.check import doctor
 from schemas.errors import StoreUnwell
 from schemas.tables import TABLES
 from tasks.storage.lock import writing
@@ -86,21 +84,19 @@ def test_a_disk_that_is_full_before_the_first_byte_is_one_line(tmp_path):
         pass
 
 
-def test_doctor_names_every_table_with_a_flipped_bit_read_or_not(tmp_path, capsys):
+def test_doctor_names_every_table_with_a_flipped_bit_read_or_not(tmp_path, curate):
     store = Store.open(str(tmp_path))
     rejected = pl.DataFrame({"source": "a", "line": range(99), "reason": "not_json", "evidence": ""})
     image = pl.DataFrame({"kind": ["image"], "key": ["a" * 32], "cause": ["flagged"]})
     store.append("rejects", rejected)
     store.append("quarantine", image)
-    doctor(store=str(tmp_path))
-    assert "is whole" in capsys.readouterr().out
+    assert "is whole" in curate("doctor", "--store", tmp_path)[1]
     for table in ("rejects", "quarantine"):
         path = Path(store.at(f"tables/{table}/{store.parts(table)[0]}"))
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
-    with pytest.raises(typer.Exit) as stopped:
-        doctor(store=str(tmp_path))
-    lines = capsys.readouterr().out.splitlines()
-    assert stopped.value.exit_code == 1 and len(lines) == 2
+    code, out, _ = curate("doctor", "--store", tmp_path)
+    lines = out.splitlines()
+    assert code == 1 and len(lines) == 2
     assert all(f"table {table!r}" in "".join(lines) for table in ("rejects", "quarantine"))

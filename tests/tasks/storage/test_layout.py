@@ -26,7 +26,7 @@ COMMANDS = (
     "review out held --store {store}", "review serve --no-browser --store {store}",
     "bench show --store {store}", "bench refresh --store {store}",
     "bench failures --store {store}", "judge board --store {store}", "estimate --store {store}",
-    "topics show --store {store}", "planted {expected} --store {store}",
+    "topics show --store {store}", "demo --check --out {expected.parent} --store {store}",
 )  # fmt: skip
 
 
