@@ -34,7 +34,7 @@ def shards(store: str) -> None:
 
 def report(store: str) -> None:
     """The report, with the funnel."""
-    report_release.fn(Settings(store=store), Providers(), VERSIONS, _built[0].staging, report_sections, ())
+    report_release.fn(Settings(store=store), Providers(), _built[0].staging, _built[0].tallies, report_sections, ())
 
 
 def seal(store: str) -> None:

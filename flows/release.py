@@ -48,7 +48,7 @@ def release(settings: Settings) -> Iterator[StageReport]:
         yield from _screened_answers(settings, providers, versions)
     if store.parts("captions"):
         yield measure_written(settings, providers, validation_texts(store))
-    yield report_release(settings, providers, versions, built.staging, report_sections, judge_stand_ins(store))
+    yield report_release(settings, providers, built.staging, built.tallies, report_sections, judge_stand_ins(store))
     yield seal_release(settings, providers, versions, built, parts_of_store(store))
 
 

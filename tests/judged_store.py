@@ -79,7 +79,7 @@ def release_judged(store: Store, **settings: object) -> StageReport:
     rate_judged.fn(chosen, VERSIONS, built.staging)
     if chosen.with_answers:
         screen_answers.fn(chosen, VERSIONS, judge_texts(store))
-    report_release.fn(chosen, providers, VERSIONS, built.staging, report_sections, judge_stand_ins(store))
+    report_release.fn(chosen, providers, built.staging, built.tallies, report_sections, judge_stand_ins(store))
     return seal_release.fn(chosen, providers, VERSIONS, built, parts_of_store(store))
 
 

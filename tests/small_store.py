@@ -243,7 +243,7 @@ def make_release(store: Store, rated: bool = False, **settings: object) -> Stage
     built = build_release.fn(chosen, VERSIONS, item_ids(store), left_out_items(store))
     if rated:
         rate_models.fn(chosen, VERSIONS, built.staging)
-    report_release.fn(chosen, providers, VERSIONS, built.staging, report_sections, judge_stand_ins(store))
+    report_release.fn(chosen, providers, built.staging, built.tallies, report_sections, judge_stand_ins(store))
     return seal_release.fn(chosen, providers, VERSIONS, built, parts_of_store(store))
 
 

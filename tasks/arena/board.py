@@ -10,6 +10,7 @@ import polars as pl
 from schemas.errors import BadInput
 from schemas.rating import Rating
 from tasks.arena.logs import Cast
+from tasks.leaderboard.board_order import best_first
 
 Rate = Callable[[pl.DataFrame], Sequence[Rating]]
 """A table model_a, model_b, winner -> its board, best model first."""
@@ -19,7 +20,7 @@ _SLICES: dict[str, Callable[[Cast], bool]] = {
     "with_image": lambda cast: cast.with_image,
     "text_only": lambda cast: not cast.with_image,
 }
-_COLUMNS = ["slice", "rank", "model", "rating", "ci95_low", "ci95_high", "battles"]
+_COLUMNS = ["slice", "rank", "model", "rating", "ci95_low", "ci95_high", "battles", "flags"]
 
 
 class Board(Protocol):
@@ -55,8 +56,8 @@ class ReleaseBoard(Board):
 
     def rows(self, name: str) -> list[list[Any]]:
         """Best model first."""
-        chosen = self._ratings.filter(slice=name).sort("rating", descending=True)
-        return [_row(*row[1:]) for row in chosen.iter_rows()]
+        chosen = best_first(self._ratings.filter(slice=name)).drop("slice", "flags")
+        return [_row(*row) for row in chosen.iter_rows()]
 
 
 class LiveBoard(Board):

@@ -14,12 +14,15 @@ from tasks.explore.facets import Query, find, matching
 from tasks.explore.listing import BATTLE, CONVERSATION, FACETS, FAILURE, PROMPT, item_key
 from tasks.explore.source import MessageStretch, Source
 from tasks.explore.summaries import MODELS_MAX, OVERALL, dropped, pair_counts, shown_board, slices
+from tasks.leaderboard.board_order import RANK_RULE
+from tasks.look import LOOK
 from tasks.runtime.untrusted import one_line
 
-STATIC = Path(__file__).with_name("static")
-ASSETS = ("explore.css", "explore.js", "static.js", "map.js", "icon.svg", "deck.gl-9.1.15.min.js", "deck.gl-LICENSE")
+_STATIC = Path(__file__).with_name("static")
+_EXPORTED = ("explore.css", "explore.js", "static.js", "map.js", "icon.svg", "deck.gl-9.1.15.min.js", "deck.gl-LICENSE")
+ASSETS = {LOOK.name: LOOK} | {name: _STATIC / name for name in _EXPORTED}
 """The only files that are exported as they are."""
-SERVED = (*ASSETS, "review.js")
+SERVED = ASSETS | {"review.js": _STATIC / "review.js"}
 """The only files that are served as they are."""
 DECK = "deck.gl-9.1.15.min.js"
 POLICY = (
@@ -129,7 +132,7 @@ class Pages:
         votes = pair_counts(self._source.listing, name)
         return self._page(
             "boards.html", "Leaderboards", slices=every, slice=name, board=rows, models=models, pairs=votes,
-            query=Query(),
+            rank_rule=RANK_RULE, query=Query(),
         )  # fmt: skip
 
     def dropped(self) -> str:

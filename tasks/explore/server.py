@@ -13,7 +13,7 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Resp
 from schemas.errors import BadInput, StoreUnwell
 from tasks.explore import masking
 from tasks.explore.facets import Query, query_of
-from tasks.explore.pages import POLICY, SERVED, STATIC, Comparison, Pages
+from tasks.explore.pages import POLICY, SERVED, Comparison, Pages
 from tasks.explore.source import Gone, Source
 
 COOKIE = "curate_explorer_{}"
@@ -277,7 +277,7 @@ def _file_routes(app: FastAPI, served: Served) -> None:
 
     @app.get("/static/{name}")
     def static(name: str) -> Response:
-        return FileResponse(STATIC / name) if name in SERVED else Response(status_code=404)
+        return FileResponse(SERVED[name]) if name in SERVED else Response(status_code=404)
 
 
 def _query(request: Request) -> Query:

@@ -12,7 +12,7 @@ from schemas.errors import BadInput
 from tasks.explore import masking, topic_map
 from tasks.explore.facets import Query
 from tasks.explore.listing import FACETS, NO_TOPIC
-from tasks.explore.pages import ASSETS, POLICY, STATIC, Comparison, Pages
+from tasks.explore.pages import ASSETS, POLICY, Comparison, Pages
 from tasks.explore.source import Source
 from tasks.explore.summaries import slices
 from tasks.runtime.untrusted import one_line
@@ -124,8 +124,8 @@ def sampled(listing: pl.DataFrame, rows_max: int) -> pl.DataFrame:
 def _write(source: Source, folder: Path, rows_max: int, comparison: Comparison | None) -> int:
     for name in ("items", "images", "thumbs", "data", "static"):
         (folder / name).mkdir()
-    for name in ASSETS:
-        shutil.copyfile(STATIC / name, folder / "static" / name)
+    for name, path in ASSETS.items():
+        shutil.copyfile(path, folder / "static" / name)
     rows = sampled(source.listing, rows_max)
     endings = dict(_images(source, rows, folder))
     boards = slices(source.boards())

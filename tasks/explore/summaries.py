@@ -6,6 +6,7 @@ import polars as pl
 
 from tasks.explore.listing import BATTLE, SIDE
 from tasks.explore.source import Reason, Source
+from tasks.leaderboard.board_order import best_first
 
 OVERALL = "overall"
 MODELS_MAX = 30
@@ -58,7 +59,7 @@ def slices(ratings: pl.DataFrame) -> list[str]:
 
 def shown_board(ratings: pl.DataFrame, name: str) -> list[Rated]:
     """The board of a slice, best model first."""
-    rows = ratings.filter(slice=name).sort("rating", "model", descending=[True, False])
+    rows = best_first(ratings.filter(slice=name))
     if rows.is_empty():
         return []
     ends = rows.select(low=pl.min_horizontal("rating", "ci95_low"), high=pl.max_horizontal("rating", "ci95_high"))

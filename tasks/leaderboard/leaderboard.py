@@ -8,6 +8,7 @@ import polars as pl
 
 from schemas.errors import BadInput, known_values
 from schemas.rating import Interval, Rating, RatingMethod
+from tasks.leaderboard.board_order import place_on_board
 from tasks.leaderboard.bradley_terry import SCALE, Structure, log_strengths, place, structure
 from tasks.leaderboard.intervals import (
     NORMAL95,
@@ -156,7 +157,7 @@ def board_rows(
         )
         for n, model in enumerate(models)
     ]
-    return sorted(rows, key=lambda row: (-row.rating, row.model))
+    return sorted(rows, key=lambda row: place_on_board(row.flags, row.rank, row.rating, row.model))
 
 
 def _known(value: float) -> float | None:

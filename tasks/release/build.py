@@ -212,9 +212,10 @@ def _same_content(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
 
 
 def _rename(staging: Path, sealed: Mapping[str, Any], version: str) -> None:
-    card = (staging / CARD).read_text(encoding="utf-8")
-    card = card.replace(f"Version {sealed['version']} ", f"Version {version} ", 1)
-    (staging / CARD).write_text(card, encoding="utf-8")
+    for path in (staging / CARD, staging / "report" / "index.html"):
+        if path.exists():
+            text = path.read_text(encoding="utf-8")
+            path.write_text(text.replace(f"Version {sealed['version']} of ", f"Version {version} of ", 2), "utf-8")
     manifest = Manifest.model_validate({**sealed, "version": version})
     write_manifest(manifest.model_copy(update={"files": released_files(staging)}), staging)
 

@@ -13,6 +13,7 @@ import polars as pl
 
 from schemas.release import CONFIGS, KEYS, MapPoint
 from schemas.row import arrow_schema
+from tasks.leaderboard.board_order import best_first
 from tasks.release.declared import READ_ERRORS, sound_groups
 from tasks.release.registered import (
     RUNNERS,
@@ -52,7 +53,7 @@ _MOVED = "SELECT count(*) FROM old JOIN new USING (config, id) WHERE old.x <> ne
 def write_leaderboards(ratings: pl.DataFrame, release: Path) -> None:
     """Write `leaderboard/<board>.parquet` and `.csv`, sorted by slice, best models first."""
     for name, chosen in BOARDS.items():
-        board = ratings.filter(chosen).sort("slice", "rating", "model", descending=[False, True, False])
+        board = best_first(ratings.filter(chosen), within=["slice"])
         write_table(release, "leaderboard", board, f"leaderboard/{name}")
 
 

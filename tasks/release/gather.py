@@ -15,6 +15,7 @@ from tasks.storage.parquet import compact
 from tasks.storage.queries.blocks import BLOCK_ROWS, battle_blocks, conversation_blocks
 from tasks.storage.queries.conversation_features import (
     CATEGORIES,
+    CRITERIA,
     TAXONOMY,
     conversation_features,
     english_name,
@@ -39,8 +40,8 @@ class Gathered:
     """All rows of a release: kept by the decisions and not withheld for the benchmark.
 
     `_placed` says where a kept conversation goes; the rest joins its row. Rows have `image_ids` in place of images;
-    chat rows also have token counts, which are not released. Memory holds one block of conversations, the benchmark,
-    and the conversations similar to it.
+    chat rows also have token counts and labels, which are not released. Memory holds one block of conversations, the
+    benchmark, and the conversations similar to it.
     """
 
     def __init__(
@@ -93,7 +94,8 @@ class Gathered:
             placed = self._placed(block)
             chat = placed.filter(~pl.col("on_bench"), ~pl.col("hidden"))
             self.withheld_for_bench += placed.height - chat.height
-            yield chat_rows(_joined(block, chat, self._versions))
+            labelled = with_labels(block, chat, self._versions)
+            yield chat_rows(_joined(block, labelled, self._versions))
 
     def _bench(self) -> Iterator[pl.DataFrame]:
         found: list[pl.DataFrame] = []
@@ -185,13 +187,13 @@ _PLACE = ("topic_id", "x", "y")
 
 
 def chat_rows(kept: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `chat`, with `image_ids`, token counts and place on the map.
+    """Rows of `chat`, with `image_ids`, place on the map, and token counts and labels that are not released.
 
-    `kept`: conversations with features, topic and preset.
+    `kept`: conversations with features, labels, topic and preset.
     """
     same = ("conversation_id", "image_ids", "model", "num_turns", "user_id", "preset_dataset", "topic")
     return kept.sort("tstamp", "conversation_id").select(
-        *(*same, "context_tokens", "assistant_tokens", *_PLACE),
+        *(*same, "context_tokens", "assistant_tokens", *CRITERIA, *TAXONOMY, *_PLACE),
         conversation=_messages("turns"),
         language=_LANGUAGE,
         tstamp=_SECONDS,

@@ -27,12 +27,13 @@ from tasks.release.failing import failing_lines, unmeasured
 from tasks.release.gather import Gathered
 from tasks.release.registered import ReleasePart, Unsealed
 from tasks.release.shards import LAYOUT, ReleasedImages, write_shards
+from tasks.report.tallies import Tallies
 from tasks.runtime.timing import timed
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.bench import bench_evidence, topics_fit
 from tasks.storage.queries.funnel import funnel
 from tasks.storage.queries.kept import is_decided
-from tasks.storage.queries.released import days
+from tasks.storage.queries.released import days, release_version
 from tasks.storage.queries.signals import Versions
 from tasks.storage.run_record import run_records
 from tasks.storage.tables import Store
@@ -53,6 +54,8 @@ class Built(NamedTuple):
     """Configuration -> cells of the card's statistics table."""
     images: dict[str, str]
     """The manifest's."""
+    tallies: Tallies
+    """The rows counted, for the report."""
 
 
 @task(cache_policy=NO_CACHE)
@@ -95,13 +98,14 @@ def build_release(settings: Settings, versions: Versions, items: pl.Series, left
     counts = dict.fromkeys(CONFIGS, 0)
     statistics = {config: Statistics(config) for config in COMPARED}
     shown = {config: ImageLists(config) for config in CONFIGS}
-    images = ReleasedImages(store)
+    images, tallies = ReleasedImages(store), Tallies()
 
     def counted(config: str) -> Iterator[pl.DataFrame]:
         for rows in gathered.rows(config):
             counts[config] += rows.height
             shown[config].add(rows)
             points.add(config, rows)
+            tallies.add(config, rows)
             if config in statistics:
                 statistics[config].add(rows)
             yield rows
@@ -111,7 +115,7 @@ def build_release(settings: Settings, versions: Versions, items: pl.Series, left
             write_shards(config, counted(config), images, staging / config / "data")
     counts["withheld_for_bench"] = gathered.withheld_for_bench
     cells = {config: found.cells() for config, found in statistics.items()}
-    return Built(staging, counts, cells, {config: found.hexdigest() for config, found in shown.items()})
+    return Built(staging, counts, cells, {config: found.hexdigest() for config, found in shown.items()}, tallies)
 
 
 @task(cache_policy=NO_CACHE)
@@ -157,7 +161,7 @@ def _manifest(
 ) -> Manifest:
     of_days = days(store)
     return Manifest(
-        version=checked_version(settings.release or f"{of_days[-1]:%Y.%m.%d}"),
+        version=checked_version(release_version(store, settings.release)),
         software=installed_version("arena-curation"),
         layout=LAYOUT,
         embedded_providers=stand_ins,

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tasks.leaderboard.board_order import APART, RANK_RULE, best_first
 from tasks.report.figures import bars, densities, line_chart, matrix, rating_intervals, shares, sunburst
 from tasks.report.page import SECTIONS, Part, part
 from tasks.runtime.untrusted import one_line
@@ -27,7 +28,7 @@ def bench_parts(store: Store) -> list[Part | None]:
 
 
 def battle_parts(store: Store, pairs: pl.DataFrame) -> list[Part | None]:
-    """Sections about votes; None without data. `pairs` counts kept battles by model_a, model_b and winner."""
+    """Sections about votes; None without data. `pairs` counts released battles by model_a, model_b and winner."""
     ratings = store.read("ratings")
     boards = [_board(ratings.filter(slice=key), key) for key in _BOARDS]
     styles = {"style_coefficients": _coefficients, "rank_changes": _rank_changes}
@@ -42,13 +43,12 @@ def _made(store: Store, makers: Mapping[str, Callable[[pl.DataFrame], Part]]) ->
 def _board(ratings: pl.DataFrame, key: str) -> Part | None:
     if ratings.is_empty():
         return None
-    apart = pl.col("flags").list.contains("separate_group")
-    board = ratings.sort(apart, "rank", "rating", "model", descending=[False, False, True, False], nulls_last=True)
+    board, apart = best_first(ratings), pl.col("flags").list.contains(APART)
     numbers = pl.col("rating", "ci95_low", "ci95_high").round(1)
     shown = board.select("rank", "model", numbers, "battles", pl.col("flags").list.join(" "))
     together, others = board.filter(~apart), board.filter(apart)["model"]
     figure = intervals(together["model"], together, ("rating", "ci95_low", "ci95_high"), _RATING)
-    made = part(f"leaderboard_{key}", shown, figure)
+    made = part(f"leaderboard_{key}", shown, figure, rule=RANK_RULE)
     if others.is_empty():
         return made
     names = ", ".join(one_line(name, 60) for name in others)
@@ -60,10 +60,7 @@ def _ranks(ratings: pl.DataFrame) -> Part | None:
     boards = ratings.filter(pl.col("slice").str.contains(r"^(?:overall$|category:|language:)"))
     if boards.filter(slice="overall").is_empty() or boards["slice"].n_unique() == 1:
         return None
-    by_rank = boards.filter(slice="overall").sort(
-        "rank", "rating", "model", descending=[False, True, False], nulls_last=True
-    )
-    order = by_rank["model"].to_list()
+    order = best_first(boards.filter(slice="overall"))["model"].to_list()
     ranked = boards.filter(pl.col("rank").is_not_null().any().over("slice"))
     sizes = (
         ranked.group_by("slice").agg(pl.col("battles").sum() // 2).sort("battles", "slice", descending=[True, False])
@@ -102,7 +99,7 @@ def _votes(votes: pl.DataFrame) -> Part:
 def _pairs(battles: pl.DataFrame) -> list[Part | None]:
     if battles.is_empty():
         return []
-    number = pl.col("battles")
+    number, battles = pl.col("battles"), battles.rename({"conversations": "battles"})
     a, b = (pl.when(winner=side).then(number).otherwise(0) for side in ("model_a", "model_b"))
     sides = [
         battles.select("battles", model="model_a", opponent="model_b", won=a, lost=b),
@@ -232,7 +229,7 @@ def _placed(table: pl.DataFrame, *prefixes: str) -> pl.DataFrame:
 
 def _by_class(ratings: pl.DataFrame, shares: pl.DataFrame) -> list[Part | None]:
     """Ratings by question category and image domain (WildVision Table 2), and the six best models in them (Fig. 5)."""
-    board = ratings.filter(slice="overall").sort("rating", "model", descending=[True, False])
+    board = best_first(ratings.filter(slice="overall"))
     placed = _placed(ratings, *_RINGS).filter(pl.col("part").is_null())
     if placed.is_empty():
         return []

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from itertools import chain
 
 import polars as pl
@@ -11,22 +12,20 @@ from schemas.policy import Policy
 from schemas.run import Funnel
 from schemas.tags import TagCount
 from tasks.report.boards import battle_parts, bench_parts, vote_parts
-from tasks.report.figures import NAMED_TOPICS, RED, bars, daily_panels, matrix, merges, shares, topic_map
-from tasks.report.kept import Kept, count_battles, count_conversations
+from tasks.report.figures import NAMED_TOPICS, RED, bars, daily_panels, matrix, merges, paired_bars, shares, topic_map
 from tasks.report.page import SECTIONS, Content, Part, part
+from tasks.report.tallies import ANSWERS, BATTLE, CHAT, COUNTED, PAIRS, Tallies
 from tasks.storage.queries.conversation_features import (
     ALL_TAGS,
     CRITERIA,
     TAXONOMY,
     UNKNOWN,
-    english_name,
     overlap,
     tag_counts,
     taxonomy_counts,
 )
 from tasks.storage.queries.funnel import REPEATS, funnel, reason_texts
 from tasks.storage.queries.released import decided_policy
-from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
 MOST = 20
@@ -37,47 +36,58 @@ _LEAVES_MAX = 60
 """Most leaves in the figure of the tree; the table lists all merges."""
 
 
-def report_content(store: Store, versions: Versions, more: Iterable[Part] = ()) -> Content:
+def report_content(store: Store, tallies: Tallies, more: Iterable[Part] = ()) -> Content:
     """Everything on the page, in the order of `sections.yaml`, with `more` sections of products.
 
-    Sections without data are left out.
+    `tallies` counts the rows of the release. Sections without data are left out.
     """
-    gone, kept, topics = funnel(store), count_conversations(store, versions), topic_counts(store)
-    battles, pairs = count_battles(store)
+    gone, topics = funnel(store), topic_counts(store)
     parts = [
         _removed(gone, decided_policy(store)),
         redactions_part(store),
         _parity(store.read("rule_parity")),
-        _days(kept.tallies["day",], battles),
-        _counts("models", kept.tallies["model",]),
-        _counts("languages", _spoken(kept.tallies["language",])),
-        *_tags(kept.tallies),
-        _counts("turns", kept.tallies["num_turns",]),
+        _days(tallies),
+        _counts("models", tallies, ANSWERS),
+        *_answers(tallies),
+        _counts("languages", tallies, ("language",)),
+        *_tags(tallies),
+        _counts("turns", tallies, ("num_turns",)),
         topics_part(store, topics),
         topic_tree_part(store, topics),
         *bench_parts(store),
-        *battle_parts(store, pairs),
+        *battle_parts(store, tallies.of(BATTLE, PAIRS)),
         *vote_parts(store),
         *more,
     ]
     order = list(SECTIONS)
     shown = sorted((each for each in parts if each is not None), key=lambda each: order.index(each.key))
-    numbers = _numbers(kept, int(battles["battles"].sum()), topics, store.height("bench")) | _vote_reasons(store)
-    return Content(gone, numbers, shown)
+    numbers = _numbers(tallies, topics, store.height("bench")) | _vote_reasons(store)
+    return Content(gone, numbers, _withheld(store, tallies), shown)
 
 
-def _numbers(kept: Kept, battles: int, topics: pl.DataFrame, prompts: int) -> dict[str, int]:
+def _numbers(tallies: Tallies, topics: pl.DataFrame, prompts: int) -> dict[str, int]:
     """Counts at the head of the page, in order."""
-    codes = kept.tallies["language",]["language"]
+    models, languages = (_both(tallies, columns)[columns[0]] for columns in (ANSWERS, ("language",)))
     return {
-        "conversations": kept.rows,
-        "battles": battles,
-        "models": kept.tallies["model",].height,
-        "languages": sum(english_name(code or "") != UNKNOWN for code in codes),
-        "users": kept.users,
-        "images": kept.images,
+        "conversations": tallies.rows[CHAT],
+        "battles": tallies.rows[BATTLE],
+        "models": len(models),
+        "languages": sum(name != UNKNOWN for name in languages),
+        "users": len(tallies.users),
+        "images": len(tallies.images),
         "topics": topics.filter(pl.col("topic") >= 0)["topic"].n_unique(),
         "benchmark prompts": prompts,
+    }
+
+
+def _withheld(store: Store, tallies: Tallies) -> dict[str, int]:
+    """Numbers of kept conversations and battles that are in no configuration."""
+    kept = Counter[str]()
+    for rows in store.read_slices("decisions", ["item_kind", "keep"]):
+        kept.update(rows.filter("keep")["item_kind"])
+    return {
+        "conversations": kept["conversation"] - tallies.rows[CHAT],
+        "battles": kept["battle"] - tallies.rows[BATTLE],
     }
 
 
@@ -90,12 +100,6 @@ def _vote_reasons(store: Store) -> dict[str, int]:
         counts["vote reasons"] += int((written == 0).sum())
         counts["vote reasons withheld"] += int((written > 0).sum())
     return dict(counts) if counts.total() else {}
-
-
-def _spoken(codes: pl.DataFrame) -> pl.DataFrame:
-    """Replace language codes by English names."""
-    named = [english_name(code or "") for code in codes["language"]]
-    return codes.select("conversations", languages=pl.Series(named, dtype=pl.String))
 
 
 def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
@@ -142,54 +146,97 @@ def _parity(table: pl.DataFrame) -> Part | None:
     return part("rule_parity", ordered, figure)
 
 
-def _days(conversations: pl.DataFrame, battles: pl.DataFrame) -> Part | None:
-    joined = conversations.join(battles, on="day", how="full", coalesce=True)
-    table = joined.with_columns(pl.col("conversations", "battles").fill_null(0).cast(pl.Int64)).sort("day")
+def _days(tallies: Tallies) -> Part | None:
+    table = _both(tallies, ("day",)).sort("day")
     if table.is_empty():
         return None
-    series = {name: table[name].to_list() for name in ("conversations", "battles")}
+    series = {name: table[name].to_list() for name in COUNTED}
     return part("days", table, daily_panels(table["day"].to_list(), series))
 
 
-def _counts(key: str, tally: pl.DataFrame) -> Part | None:
-    """A section with a bar chart of a tally of one column."""
-    (column,) = set(tally.columns) - {"conversations"}
-    table = (
-        tally.group_by(pl.col(column).alias(key))
-        .agg(pl.col("conversations").sum())
-        .with_columns(pl.col(key).cast(pl.String).fill_null("not measured"))
-        .sort("conversations", key, descending=[True, False])
-    )
-    if table.is_empty():
-        return None
-    return part(key, table, bars(dict(table.head(MOST).iter_rows()), "conversations"))
-
-
-def _tags(tallies: Mapping[tuple[str, ...], pl.DataFrame]) -> list[Part]:
-    """Sections on categories, their overlap, criteria and taxonomy, if measured."""
-    tags, met = tallies[ALL_TAGS], tallies[CRITERIA]
-    if tags.is_empty():
-        return []
-    table = overlap(tags, ALL_TAGS)
-    percent = 100 * table.drop("tag").fill_null(float("nan")).to_numpy()
-    parts = [
-        _tag_counts("categories", tag_counts(tags, ALL_TAGS), "category"),
-        part("overlap", table, matrix(ALL_TAGS, ALL_TAGS, percent)),
+def _both(tallies: Tallies, columns: tuple[str, ...]) -> pl.DataFrame:
+    """Values of one column with the rows of each configuration that have it, in a column a configuration."""
+    found = [
+        tallies.of(each, columns).select(*columns, pl.col("conversations").alias(each))
+        for each in COUNTED
+        if tallies.rows[each]
     ]
-    places, criteria = taxonomy_counts(tallies[TAXONOMY]), tag_counts(met, CRITERIA)
-    if any(row.not_told < met["conversations"].sum() for row in criteria):
-        parts.append(_tag_counts("criteria", criteria, "criterion"))
-    if places:
-        parts.append(_tag_counts("taxonomy", places, "place"))
+    if not found:
+        return pl.DataFrame(schema={columns[0]: pl.String, **dict.fromkeys(COUNTED, pl.Int64)})
+    both = reduce(lambda a, b: a.join(b, on=columns, how="full", coalesce=True, nulls_equal=True), found)
+    counts = {each: pl.col(each).fill_null(0) if each in both.columns else pl.lit(0, pl.Int64) for each in COUNTED}
+    return both.select(*columns, **counts)
+
+
+def _counts(key: str, tallies: Tallies, columns: tuple[str, ...]) -> Part | None:
+    """A section on the values of one column."""
+    found = _both(tallies, columns).rename({columns[0]: key})
+    table = found.with_columns(pl.col(key).cast(pl.String).fill_null("not measured"))
+    return _compared(key, table) if table.height else None
+
+
+def _compared(key: str, table: pl.DataFrame, **words: object) -> Part:
+    """A section with bars of both configurations side by side, or of the only one that has rows."""
+    name = table.columns[0]
+    ordered = table.sort(pl.sum_horizontal(COUNTED), name, descending=[True, False])
+    shown = ordered.head(MOST)
+    series = {each: shown[each].to_list() for each in COUNTED if ordered[each].sum()}
+    return part(key, ordered, paired_bars(shown[name].to_list(), series, "rows"), **words)
+
+
+def _answers(tallies: Tallies) -> list[Part]:
+    """Sections on the length of the models' answers, and on their refusals."""
+    found = {each: tallies.of(each, ANSWERS) for each in COUNTED if tallies.rows[each]}
+    if not any(table["counted"].sum() for table in found.values()):
+        return []
+    lengths = [
+        table.select("model", pl.when(pl.col("counted") > 0).then(pl.col("tokens") / pl.col("counted")).alias(each))
+        for each, table in found.items()
+    ]
+    table = reduce(lambda one, other: one.join(other, on="model", how="full", coalesce=True), lengths)
+    table = table.with_columns(pl.col(pl.Float64).round(1)).sort(table.columns[1], "model", descending=[True, False])
+    shown = table.head(MOST)
+    series = {each: shown[each].fill_null(0.0).to_list() for each in found}
+    parts = [part("answer_lengths", table, paired_bars(shown["model"].to_list(), series, "tokens an answer"))]
+    told = found.get(CHAT, pl.DataFrame(schema={"told": pl.Int64})).filter(pl.col("told") > 0)
+    if told.height:
+        share = (pl.col("refusals") / pl.col("told")).round(4)
+        refused = told.select("model", "refusals", conversations="told", share=share)
+        refused = refused.sort("share", "model", descending=[True, False])
+        percent = {model: 100 * share for model, _, _, share in refused.head(MOST).iter_rows()}
+        parts.append(part("refusals", refused, bars(percent, "% of conversations", digits=1)))
     return parts
 
 
-def _tag_counts(key: str, rows: Sequence[TagCount], column: str) -> Part:
-    found = [(row.tag, row.items, row.not_told) for row in rows]
-    table = pl.DataFrame(found, schema=[column, "conversations", "not_measured"], orient="row")
-    shown = table.sort("conversations", descending=True, maintain_order=True).head(MOST)
-    figure = bars(dict(shown.select(column, "conversations").iter_rows()), "conversations")
-    return part(key, table, figure, most=MOST)
+def _tags(tallies: Tallies) -> list[Part]:
+    """Sections on categories, their overlap, criteria and taxonomy, if measured."""
+    if not any(tallies.rows.values()):
+        return []
+    of_tags = {each: tallies.of(each, ALL_TAGS) for each in COUNTED if tallies.rows[each]}
+    table = overlap(next(iter(of_tags.values())), ALL_TAGS)
+    percent = 100 * table.drop("tag").fill_null(float("nan")).to_numpy()
+    categories = {each: tag_counts(tally, ALL_TAGS) for each, tally in of_tags.items()}
+    parts = [_labels("categories", categories), part("overlap", table, matrix(ALL_TAGS, ALL_TAGS, percent))]
+    met, places = tallies.of(CHAT, CRITERIA), {each: taxonomy_counts(tallies.of(each, TAXONOMY)) for each in of_tags}
+    criteria = tag_counts(met, CRITERIA) if met.height else []
+    if any(row.not_told < tallies.rows[CHAT] for row in criteria):
+        parts.append(_labels("criteria", {CHAT: criteria}))
+    if any(places.values()):
+        parts.append(_labels("taxonomy", places, most=MOST))
+    return parts
+
+
+def _labels(key: str, counts: Mapping[str, Sequence[TagCount]], **words: object) -> Part:
+    """A section on labels: in each configuration the rows that have one, and those of which it is not known."""
+    found = [(row.tag, each, row.items, row.not_told) for each, rows in counts.items() for row in rows]
+    long = pl.DataFrame(found, ["label", "config", "items", "unknown"], orient="row", strict=False)
+    labels = long.select("label").unique(maintain_order=True)
+    for each in COUNTED:
+        of = long.filter(config=each).select(
+            "label", pl.col("items").alias(each), pl.col("unknown").alias(f"{each}_unknown")
+        )
+        labels = labels.join(of, on="label", how="left", maintain_order="left")
+    return _compared(key, labels.with_columns(pl.col(pl.Int64).fill_null(0)), **words)
 
 
 def topic_counts(store: Store) -> pl.DataFrame:

@@ -17,10 +17,13 @@ from tasks.report.panels import (
     BELOW,
     EDGE,
     FADED,
+    HEAD,
     INK,
     SMALL,
+    TEXT,
     WIDTH,
     bar_rows,
+    draw_bars,
     fade,
     name_rows,
     new_figure,
@@ -50,6 +53,22 @@ def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE, digits: int
     """Horizontal bars, first on top; `digits` after the point of their values."""
     figure = new_figure(rows_height(len(counts)))
     bar_rows(figure, EDGE, [*map(shown_name, counts)], list(counts.values()), [colour] * len(counts), unit, digits)
+    return svg_of(figure)
+
+
+@styled
+def paired_bars(names: Sequence[str], series: Mapping[str, Sequence[float]], unit: str, digits: int = 0) -> str:
+    """Horizontal bars of each series side by side, first on top; the rows of all series have the same names."""
+    labels = [*map(shown_name, names)]
+    figure = new_figure(rows_height(len(names)) + HEAD)
+    start = EDGE + width_beside(labels)
+    wide = (WIDTH - start) / max(1, len(series))
+    for place, (name, values) in enumerate(series.items()):
+        left = start + place * wide
+        axes = panel(figure, left, WIDTH - left - wide + 3 * EDGE, EDGE + HEAD, BELOW)
+        draw_bars(axes, values, [BLUE] * len(names), wide - 3 * EDGE, digits)
+        name_rows(axes, labels if place == 0 else [""] * len(labels), unit)
+        axes.set_title(name, loc="left", fontsize=TEXT)
     return svg_of(figure)
 
 

@@ -9,13 +9,16 @@ from typing import Any
 import jinja2
 import polars as pl
 import yaml
+from markupsafe import Markup
 
 from schemas.run import Funnel
+from tasks.look import LOOK
 from tasks.runtime.untrusted import csv_cell, one_line
 
-ROWS_MAX = 200
+ROWS_MAX, OPEN_ROWS_MAX = 200, 12
+"""Most rows of a table on the page, and of one that is shown without a click."""
 SECTIONS: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("sections.yaml").read_text("utf-8"))
-"""Key of a section -> its title, text and whether its table is shown."""
+"""Key of a section -> its title, text and the group of the contents that it is in."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,6 @@ class Part:
     table: pl.DataFrame
     figure: str
     """SVG text."""
-    show_table: bool = False
-    """Whether the table is shown without a click."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,9 @@ class Content:
     funnel: Funnel
     """Numbers of input lines kept, dropped and rejected."""
     numbers: Mapping[str, int]
-    """Label -> count, for the head of the page."""
+    """Label -> count of what is released, for the head of the page."""
+    withheld: Mapping[str, int]
+    """Kept conversations and battles that no configuration holds."""
     parts: list[Part]
     """Sections in reading order."""
 
@@ -49,11 +52,14 @@ class Content:
 def part(key: str, table: pl.DataFrame, figure: str, **words: object) -> Part:
     """The section with the title and text of sections.yaml, where `{name}` stands for one of `words`."""
     about = SECTIONS[key]["about"].format(**words)
-    return Part(key, SECTIONS[key]["title"], about, table, figure, SECTIONS[key].get("show_table", False))
+    return Part(key, SECTIONS[key]["title"], about, table, figure)
 
 
 def write_report(folder: Path, content: Content, about: Mapping[str, Any]) -> None:
-    """Write the files. `about` has first_day, last_day, policy, policy_hash and embedded (list of capabilities)."""
+    """Write the files. `about` has version, first_day, last_day, policy, policy_hash and embedded (list).
+
+    Sections are in the order of the groups of `sections.yaml`.
+    """
     for name in ("figures", "tables"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     for each in content.parts:
@@ -62,7 +68,17 @@ def write_report(folder: Path, content: Content, about: Mapping[str, Any]) -> No
         each.table.with_columns(texts).write_csv(folder / "tables" / f"{each.key}.csv")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     template = environment.from_string((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
-    shown = {"funnel": content.funnel, "numbers": content.numbers, "parts": [_shown(each) for each in content.parts]}
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for each in content.parts:
+        groups.setdefault(SECTIONS[each.key]["group"], []).append(_shown(each))
+    style = LOOK.read_text("utf-8") + Path(__file__).with_name("report.css").read_text("utf-8")
+    shown = {
+        "funnel": content.funnel,
+        "numbers": content.numbers,
+        "withheld": content.withheld,
+        "groups": groups,
+        "style": Markup(style),  # noqa: S704 - files of ours
+    }
     (folder / "index.html").write_text(template.render(**shown, **about), encoding="utf-8")
 
 
@@ -74,6 +90,7 @@ def _shown(section: Part) -> dict[str, Any]:
         "figure": base64.b64encode(section.figure.encode()).decode(),
         "columns": [(name.replace("_", " "), dtype.is_numeric()) for name, dtype in head.schema.items()],
         "rows": [[_cell(cell) for cell in row] for row in head.iter_rows()],
+        "open": section.table.height <= OPEN_ROWS_MAX,
     }
 
 

@@ -24,8 +24,8 @@ LABEL_CHARACTERS = 52
 WIDTH = 633.6
 """Width of the page's column."""
 TEXT, SMALL = 9.0, 8.0
-EDGE, BELOW, ROW = 6.0, 36.0, 17.3
-"""Margin of a figure, space below for an axis with its unit, and height of a row."""
+EDGE, BELOW, HEAD, ROW = 6.0, 36.0, 18.0, 17.3
+"""Margin of a figure, space below for an axis with its unit and above for a title, and height of a row."""
 INK, FADED = "#1c2733", "#8a929c"
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _NO_DEJAVU = re.compile("[^\x20-\u052f\u2010-\u2122]")
@@ -67,15 +67,19 @@ def bar_rows(
     """Bars with names on the left and values on the right, from `left` to the right edge, at the top of the figure."""
     below = figure.get_figheight() * 72 - rows_height(len(labels)) + BELOW
     axes = panel(figure, left + width_beside(labels), 2 * EDGE, EDGE, below)
+    draw_bars(axes, values, colours, axes.get_position().width * WIDTH, digits)
+    name_rows(axes, labels, unit)
+
+
+def draw_bars(axes: Axes, values: Sequence[float], colours: list[str], wide: float, digits: int = 0) -> None:
+    """Bars with their values behind them, on axes that are `wide` points wide."""
     most = max([1.0, *values])
     drawn = axes.barh(range(len(values)), values, 0.7, color=colours)
     axes.bar_label(drawn, fmt=f"{{:,.{digits}f}}", padding=3, fontsize=SMALL)
-    wide = axes.get_position().width * WIDTH
     value = text_width(f"{most:,.{digits}f}") + 4
     axes.set_xlim(0, most / (1 - min(0.5, value / wide)))  # room for the longest value
     axes.xaxis.set_major_locator(MaxNLocator(6 if wide > 250 else 3, integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    name_rows(axes, labels, unit)
 
 
 def name_rows(axes: Axes, labels: list[str], unit: str) -> None:

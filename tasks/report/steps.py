@@ -10,9 +10,9 @@ from prefect.cache_policies import NO_CACHE
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.providers import Providers
+from tasks.report.tallies import Tallies
 from tasks.runtime.timing import timed
-from tasks.storage.queries.released import days
-from tasks.storage.queries.signals import Versions
+from tasks.storage.queries.released import days, release_version
 from tasks.storage.tables import Store
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 def report_release(
     settings: Settings,
     providers: Providers,
-    versions: Versions,
     staging: Path,
+    tallies: Tallies,
     more: "Callable[[Store], Iterable[Part]]",
     stand_ins: Collection[str],
 ) -> StageReport:
-    """Write the report of the release that is being built in `staging`.
+    """Write the report of the release that is being built in `staging`, whose rows are counted in `tallies`.
 
     `more` gives the sections of products, `stand_ins` names theirs.
     """
@@ -37,10 +37,11 @@ def report_release(
     from tasks.report.page import write_report
 
     store = Store.open(settings.store)
-    content = report_content(store, versions, more(store))
+    content = report_content(store, tallies, more(store))
     of_days = days(store)
     decided = next(store.read_slices("decisions", ["policy", "policy_hash"], 1)).row(0)
     about = {
+        "version": release_version(store, settings.release),
         "first_day": of_days[0],
         "last_day": of_days[-1],
         "policy": decided[0],

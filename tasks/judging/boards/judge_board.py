@@ -16,6 +16,7 @@ from schemas.benches.judging import BoardMethod, JudgeBias, JudgeRating, NoVerdi
 from schemas.errors import BadInput, known_values
 from schemas.rating import Rating
 from schemas.row import Row
+from tasks.leaderboard.board_order import place_on_board
 from tasks.leaderboard.bradley_terry import SCALE
 from tasks.leaderboard.intervals import draws, quantiles95
 from tasks.leaderboard.leaderboard import OVERALL
@@ -141,7 +142,7 @@ def _board(
             "flags": flags,
         }
         rows.append(JudgeRating.model_validate({"win_rate": None, "reward": None} | about | of_model | counts))
-    return sorted(rows, key=lambda row: (row.score is None, -(row.score or 0), row.model))
+    return sorted(rows, key=lambda row: place_on_board(row.flags, row.rank, row.score, row.model))
 
 
 def _numbers(cast: Votes, models: list[str], method: BoardMethod) -> list[dict[str, float | None]]:

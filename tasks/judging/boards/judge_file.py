@@ -13,6 +13,7 @@ from schemas.policy import Policy
 from schemas.release import Manifest
 from tasks.judging.boards.verdict_words import verdict_words
 from tasks.judging.released_texts import JUDGE, answer_ids, embedded_judge, released_judge_texts
+from tasks.leaderboard.board_order import best_first
 from tasks.release.contents import forbidden_data, wrong_texts
 from tasks.release.core_parts import wrong_board
 from tasks.release.dataset_card import render_card
@@ -50,9 +51,8 @@ def write_judge_files(unsealed: Unsealed) -> Stated:
     agreement = _named(store.read("judge_agreement"))
     if agreement.is_empty():
         return Stated()
-    order, descending = ["slice", "score", "model"], [False, True, False]
     frames = {
-        "board": store.read("judge_ratings").sort(order, descending=descending, nulls_last=True),
+        "board": best_first(store.read("judge_ratings"), "score", ["slice"]),
         "agreement": agreement,
         "cards": store.read("judge_cards"),
     }

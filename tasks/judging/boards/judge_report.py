@@ -6,6 +6,7 @@ import polars as pl
 
 from schemas.benches.judging import STAND_IN
 from tasks.judging.released_texts import judged_by
+from tasks.leaderboard.board_order import best_first
 from tasks.report.boards import MODELS_MAX, intervals
 from tasks.report.figures import matrix, shares
 from tasks.report.page import SECTIONS, Part, part
@@ -20,7 +21,7 @@ def judge_parts(store: Store) -> list[Part | None]:
     about = judged_by(store)
     if about is None:
         return []
-    overall = store.read("judge_ratings").filter(slice="overall").sort("score", "model", descending=[True, False])
+    overall = best_first(store.read("judge_ratings").filter(slice="overall"), "score")
     people = store.read("ratings").filter(slice="overall")
     return [
         _board(overall, about),

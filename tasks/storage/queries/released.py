@@ -53,6 +53,11 @@ def days(store: Store) -> list[date]:
     return sorted((timed if timed.height else known)["day"].unique().to_list())
 
 
+def release_version(store: Store, named: str | None) -> str:
+    """The version that a release of the store gets: the one that is named, or the last day of its logs."""
+    return named or f"{days(store)[-1]:%Y.%m.%d}"
+
+
 def decided_policy(store: Store) -> Policy | None:
     """The policy that made the decisions; None when there are no decisions.
 

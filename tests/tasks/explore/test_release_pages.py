@@ -12,7 +12,7 @@ from schemas.errors import BadInput
 from schemas.publication import Bump, ReleaseDiff, RowChange
 from tasks.explore.listing import item_key
 from tasks.explore.of_release import OfRelease
-from tasks.explore.pages import ASSETS, DECK, STATIC, Comparison
+from tasks.explore.pages import ASSETS, DECK, Comparison
 from tasks.explore.static_pages import export_pages
 from tests.looked_store import client, strict
 from tests.small_store import HOSTILE_MODEL, manifest_of
@@ -35,7 +35,7 @@ def site(of_release, tmp_path_factory) -> Path:
 
 
 def test_the_vendored_bundle_is_the_published_one():
-    assert hashlib.sha256((STATIC / DECK).read_bytes()).hexdigest() == DECK_SHA256
+    assert hashlib.sha256(ASSETS[DECK].read_bytes()).hexdigest() == DECK_SHA256
 
 
 def test_every_row_is_listed_with_its_topic_and_image(of_release, small_release):

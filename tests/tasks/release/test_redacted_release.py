@@ -100,7 +100,7 @@ def redacted(tmp_path_factory):
     draw_bench.fn(settings, versions)
     rate_models.fn(settings, versions)
     built = build_release.fn(settings, versions, item_ids(store), ())
-    report_release.fn(settings, providers, versions, built.staging, report_sections, ())
+    report_release.fn(settings, providers, built.staging, built.tallies, report_sections, ())
     result = seal_release.fn(settings, providers, versions, built, ()).result
     return store, Path(store.root) / result, settings, providers, first
 

@@ -11,14 +11,15 @@ from schemas.policy import Policy, Rule
 from tasks.report import content as sections
 from tasks.report.content import redactions_part, report_content
 from tasks.report.page import part
+from tasks.report.tallies import Tallies
 from tasks.storage.queries.funnel import funnel, reason_texts
-from tests.builders import VERSIONS, conversation, decision, store_with
+from tests.builders import conversation, decision, store_with
 from tests.small_store import HOSTILE_TOPIC, MODELS
 
 
 @pytest.fixture(scope="module")
-def content(released_store):
-    return report_content(released_store, VERSIONS)
+def content(released_store, tallies):
+    return report_content(released_store, tallies)
 
 
 @pytest.fixture(scope="module")
@@ -27,17 +28,14 @@ def tables(content):
 
 
 @pytest.fixture(scope="module")
-def kept(released_store):
-    decided = released_store.read("decisions").filter("keep")
-    ids = {kind: decided.filter(item_kind=kind)["item_id"].to_list() for kind in ("conversation", "battle")}
-    conversations = released_store.read("conversations").filter(pl.col("conversation_id").is_in(ids["conversation"]))
-    battles = released_store.read("battles").filter(pl.col("battle_id").is_in(ids["battle"]))
-    return conversations, battles
+def released(report):
+    """Rows of chat and of battle, as the release holds them."""
+    return [pl.read_parquet(report.parent / config / "data" / "*.parquet") for config in ("chat", "battle")]
 
 
-def test_sections_of_products_stand_where_their_texts_do(released_store):
+def test_sections_of_products_stand_where_their_texts_do(released_store, tallies):
     more = [part(key, pl.DataFrame({"a": [1]}), "<svg/>") for key in ("written_families", "detector_precision")]
-    keys = [each.key for each in report_content(released_store, VERSIONS, more).parts]
+    keys = [each.key for each in report_content(released_store, tallies, more).parts]
     assert keys.index("removed") < keys.index("detector_precision") < keys.index("days")
     assert keys[-1] == "written_families"
 
@@ -69,11 +67,11 @@ def test_removed_lines_add_up_to_what_was_dropped_and_rejected(content, tables):
     assert dict(removed.filter(outcome="dropped").select("reason", "lines").iter_rows()) == content.funnel.dropped_by
 
 
-def test_the_head_counts_what_was_kept(content, kept, released_store):
-    conversations, battles = kept
+def test_the_head_counts_what_is_released_and_says_how_much_that_was_kept_is_not(content, released, released_store):
+    chat, battle = released
     assert content.numbers == {
-        "conversations": conversations.height,
-        "battles": battles.height,
+        "conversations": chat.height,
+        "battles": battle.height,
         "models": len(MODELS),
         "languages": 2,
         "users": 1,
@@ -81,13 +79,24 @@ def test_the_head_counts_what_was_kept(content, kept, released_store):
         "topics": 2,
         "benchmark prompts": 1,
     }
+    kept = released_store.read("decisions").filter("keep").group_by("item_kind").len()
+    kept = dict(kept.iter_rows())
+    assert content.withheld == {
+        "conversations": kept["conversation"] - chat.height,
+        "battles": kept["battle"] - battle.height,
+    }
+    assert content.withheld["conversations"] > 0
 
 
-@pytest.mark.parametrize(("key", "column"), [("models", "model"), ("turns", "num_turns"), ("days", "day")])
-def test_counts_of_conversations_are_those_of_the_table(tables, kept, key, column):
-    counted = {str(name): count for name, count in kept[0].group_by(column).len().iter_rows()}
-    shown = tables[key].select(tables[key].columns[0], "conversations")
-    assert {str(name): count for name, count in shown.iter_rows()} == counted
+@pytest.mark.parametrize(("key", "column"), [("models", "model"), ("turns", "num_turns"), ("languages", "language")])
+def test_counts_are_those_of_the_released_rows(tables, released, key, column):
+    chat, battle = released
+    met = pl.concat([battle["model_a"], battle["model_b"]]) if column == "model" else battle[column]
+    counted = {"chat": chat[column], "battle": met}
+    for config, values in counted.items():
+        rows = {str(name): count for name, count in values.value_counts().iter_rows()}
+        shown = {name: count for name, count in tables[key].select(key, config).iter_rows() if count}
+        assert shown == rows
 
 
 def test_every_topic_is_listed_once_with_its_documents(tables, released_store):
@@ -96,7 +105,7 @@ def test_every_topic_is_listed_once_with_its_documents(tables, released_store):
     assert tables["topics"].filter(topic=1)["name"].item() == HOSTILE_TOPIC
 
 
-def test_boards_are_the_ratings_best_first(tables, released_store):
+def test_boards_are_in_the_order_of_their_ranks(tables, released_store):
     ratings = released_store.read("ratings")
     for key in ("overall", "style_control"):
         board = tables[f"leaderboard_{key}"]
@@ -105,10 +114,10 @@ def test_boards_are_the_ratings_best_first(tables, released_store):
     assert tables["ranks"]["overall"].to_list() == [1, 2, 3]
 
 
-def test_pairs_count_every_kept_battle_from_both_sides(tables, kept):
-    pairs = tables["battle_counts"]
-    assert pairs["battles"].sum() == 2 * kept[1].height
-    decisive = kept[1].filter(pl.col("winner").is_in(["model_a", "model_b"])).height
+def test_pairs_count_every_released_battle_from_both_sides(tables, released):
+    pairs, battles = tables["battle_counts"], released[1]
+    assert pairs["battles"].sum() == 2 * battles.height
+    decisive = battles.filter(pl.col("winner").is_in(["model_a", "model_b"])).height
     assert pairs["won"].sum() == pairs["lost"].sum() == decisive
 
 
@@ -140,7 +149,7 @@ def test_a_policy_without_a_duplicate_rule_can_be_explained():
 
 
 def test_an_empty_store_has_a_report_without_sections(tmp_path):
-    content = report_content(store_with(tmp_path), VERSIONS)
+    content = report_content(store_with(tmp_path), Tallies())
     assert content.parts == []
     assert set(content.numbers.values()) == {0}
 

@@ -133,24 +133,25 @@ def test_no_cell_of_a_csv_is_a_formula(report):
         assert not [cell for cell in cells if re.match(r"[=+@]|-(?!\d)", cell)], path.name
 
 
-ABOUT = {"first_day": "a", "last_day": "b", "policy": "p", "policy_hash": "0", "embedded": []}
+ABOUT = {"version": "1.0", "first_day": "a", "last_day": "b", "policy": "p", "policy_hash": "0", "embedded": []}
 NOTHING = Funnel(lines=0, kept=0, dropped=0, rejected=0, dropped_by={}, rejected_by={})
+NONE_WITHHELD = {"conversations": 0, "battles": 0}
 
 
 def test_a_long_table_is_cut_on_the_page_and_whole_in_its_file(tmp_path):
     table = pl.DataFrame({"name": [f"row {n}" for n in range(ROWS_MAX + 5)], "share": [None] * (ROWS_MAX + 5)})
-    write_report(tmp_path, Content(NOTHING, {}, [Part("long", "Long", "", table, "<svg/>")]), ABOUT)
+    write_report(tmp_path, Content(NOTHING, {}, NONE_WITHHELD, [Part("models", "Long", "", table, "<svg/>")]), ABOUT)
     html = (tmp_path / "index.html").read_text()
     assert html.count("<td>row ") == ROWS_MAX
     assert f"the first {ROWS_MAX} of {ROWS_MAX + 5} rows" in html
     assert "None" not in html
-    assert len((tmp_path / "tables" / "long.csv").read_text().splitlines()) == ROWS_MAX + 6
+    assert len((tmp_path / "tables" / "models.csv").read_text().splitlines()) == ROWS_MAX + 6
 
 
 def test_only_an_embedded_build_is_marked_and_names_the_stand_ins_of_its_manifest(html, report, tmp_path):
     stand_ins = json.loads((report.parent / "manifest.json").read_text())["embedded_providers"]
     assert f"Not for publishing: measured with embedded stand-ins ({', '.join(stand_ins)})" in html
-    write_report(tmp_path, Content(NOTHING, {}, []), ABOUT)
+    write_report(tmp_path, Content(NOTHING, {}, NONE_WITHHELD, []), ABOUT)
     assert "Not for publishing" not in (tmp_path / "index.html").read_text()
 
 
