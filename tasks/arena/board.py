@@ -10,7 +10,7 @@ import polars as pl
 from schemas.errors import BadInput
 from schemas.rating import Rating
 from tasks.arena.logs import Cast
-from tasks.leaderboard.board_order import best_first
+from tasks.storage.queries.board_order import best_first
 
 Rate = Callable[[pl.DataFrame], Sequence[Rating]]
 """A table model_a, model_b, winner -> its board, best model first."""

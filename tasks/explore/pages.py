@@ -14,9 +14,9 @@ from tasks.explore.facets import Query, find, matching
 from tasks.explore.listing import BATTLE, CONVERSATION, FACETS, FAILURE, PROMPT, item_key
 from tasks.explore.source import MessageStretch, Source
 from tasks.explore.summaries import MODELS_MAX, OVERALL, dropped, pair_counts, shown_board, slices
-from tasks.leaderboard.board_order import RANK_RULE
 from tasks.look import LOOK
 from tasks.runtime.untrusted import one_line
+from tasks.storage.queries.board_order import RANK_RULE
 
 _STATIC = Path(__file__).with_name("static")
 _EXPORTED = ("explore.css", "explore.js", "static.js", "map.js", "icon.svg", "deck.gl-9.1.15.min.js", "deck.gl-LICENSE")

@@ -8,7 +8,6 @@ import polars as pl
 
 from schemas.errors import BadInput, known_values
 from schemas.rating import Interval, Rating, RatingMethod
-from tasks.leaderboard.board_order import place_on_board
 from tasks.leaderboard.bradley_terry import SCALE, Structure, log_strengths, place, structure
 from tasks.leaderboard.intervals import (
     NORMAL95,
@@ -21,6 +20,7 @@ from tasks.leaderboard.intervals import (
 )
 from tasks.leaderboard.votes import Mask, Matrix, Vector, Votes
 from tasks.runtime.blas_threads import one_blas_thread
+from tasks.storage.queries.board_order import place_on_board
 
 FEW_BATTLES = 100
 """Models with fewer battles are flagged, as in VisionArena Fig. 7."""

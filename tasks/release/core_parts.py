@@ -13,7 +13,6 @@ import polars as pl
 
 from schemas.release import CONFIGS, KEYS, MapPoint
 from schemas.row import arrow_schema
-from tasks.leaderboard.board_order import best_first
 from tasks.release.declared import READ_ERRORS, sound_groups
 from tasks.release.registered import (
     RUNNERS,
@@ -28,6 +27,7 @@ from tasks.release.registered import (
 from tasks.release.shards import shard_files
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
+from tasks.storage.queries.board_order import best_first
 
 BOARDS = {
     "overall": pl.col("slice").is_in(["overall", "exclude_ties", "exclude_refusal", "exclude_preset"]),

@@ -27,7 +27,6 @@ from tasks.release.failing import failing_lines, unmeasured
 from tasks.release.gather import Gathered
 from tasks.release.registered import ReleasePart, Unsealed
 from tasks.release.shards import LAYOUT, ReleasedImages, write_shards
-from tasks.report.tallies import Tallies
 from tasks.runtime.timing import timed
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.bench import bench_evidence, topics_fit
@@ -35,6 +34,7 @@ from tasks.storage.queries.funnel import funnel
 from tasks.storage.queries.kept import is_decided
 from tasks.storage.queries.released import days, release_version
 from tasks.storage.queries.signals import Versions
+from tasks.storage.queries.tallies import Tallies
 from tasks.storage.run_record import run_records
 from tasks.storage.tables import Store
 

@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tasks.leaderboard.board_order import APART, RANK_RULE, best_first
 from tasks.report.figures import bars, densities, line_chart, matrix, rating_intervals, shares, sunburst
 from tasks.report.page import SECTIONS, Part, part
 from tasks.runtime.untrusted import one_line
+from tasks.storage.queries.board_order import APART, RANK_RULE, best_first
 from tasks.storage.tables import Store
 
 MODELS_MAX = 40

@@ -14,7 +14,6 @@ from schemas.tags import TagCount
 from tasks.report.boards import battle_parts, bench_parts, vote_parts
 from tasks.report.figures import NAMED_TOPICS, RED, bars, daily_panels, matrix, merges, paired_bars, shares, topic_map
 from tasks.report.page import SECTIONS, Content, Part, part
-from tasks.report.tallies import ANSWERS, BATTLE, CHAT, COUNTED, PAIRS, Tallies
 from tasks.storage.queries.conversation_features import (
     ALL_TAGS,
     CRITERIA,
@@ -26,6 +25,7 @@ from tasks.storage.queries.conversation_features import (
 )
 from tasks.storage.queries.funnel import REPEATS, funnel, reason_texts
 from tasks.storage.queries.released import decided_policy
+from tasks.storage.queries.tallies import ANSWERS, BATTLE, CHAT, COUNTED, PAIRS, Tallies
 from tasks.storage.tables import Store
 
 MOST = 20

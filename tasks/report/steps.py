@@ -10,9 +10,9 @@ from prefect.cache_policies import NO_CACHE
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.providers import Providers
-from tasks.report.tallies import Tallies
 from tasks.runtime.timing import timed
 from tasks.storage.queries.released import days, release_version
+from tasks.storage.queries.tallies import Tallies
 from tasks.storage.tables import Store
 
 if TYPE_CHECKING:

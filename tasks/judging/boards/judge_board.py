@@ -16,11 +16,11 @@ from schemas.benches.judging import BoardMethod, JudgeBias, JudgeRating, NoVerdi
 from schemas.errors import BadInput, known_values
 from schemas.rating import Rating
 from schemas.row import Row
-from tasks.leaderboard.board_order import place_on_board
 from tasks.leaderboard.bradley_terry import SCALE
 from tasks.leaderboard.intervals import draws, quantiles95
 from tasks.leaderboard.leaderboard import OVERALL
 from tasks.leaderboard.votes import Matrix, Numbers, Vector, Votes, rateable, votes
+from tasks.storage.queries.board_order import place_on_board
 
 COVERAGE_MIN = 0.95
 _OF_SEAT = {"A>>B": 2, "A>B": 1, "A=B": 0, "B>A": -1, "B>>A": -2}

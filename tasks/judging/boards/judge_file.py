@@ -13,7 +13,6 @@ from schemas.policy import Policy
 from schemas.release import Manifest
 from tasks.judging.boards.verdict_words import verdict_words
 from tasks.judging.released_texts import JUDGE, answer_ids, embedded_judge, released_judge_texts
-from tasks.leaderboard.board_order import best_first
 from tasks.release.contents import forbidden_data, wrong_texts
 from tasks.release.core_parts import wrong_board
 from tasks.release.dataset_card import render_card
@@ -34,6 +33,7 @@ from tasks.release.registered import (
 from tasks.release.shards import released_prompts
 from tasks.runtime.untrusted import markdown_text, one_line
 from tasks.storage.content_id import text_id
+from tasks.storage.queries.board_order import best_first
 from tasks.storage.tables import Store
 
 _ON_A_DISK = re.compile(r"[/\\~.]|[A-Za-z]:\\")

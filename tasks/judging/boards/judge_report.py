@@ -6,11 +6,11 @@ import polars as pl
 
 from schemas.benches.judging import STAND_IN
 from tasks.judging.released_texts import judged_by
-from tasks.leaderboard.board_order import best_first
 from tasks.report.boards import MODELS_MAX, intervals
 from tasks.report.figures import matrix, shares
 from tasks.report.page import SECTIONS, Part, part
 from tasks.runtime.untrusted import one_line
+from tasks.storage.queries.board_order import best_first
 from tasks.storage.tables import Store
 
 _SCORE = ("score", "score_ci95_low", "score_ci95_high")

@@ -11,8 +11,8 @@ from schemas.policy import Policy, Rule
 from tasks.report import content as sections
 from tasks.report.content import redactions_part, report_content
 from tasks.report.page import part
-from tasks.report.tallies import Tallies
 from tasks.storage.queries.funnel import funnel, reason_texts
+from tasks.storage.queries.tallies import Tallies
 from tests.builders import conversation, decision, store_with
 from tests.small_store import HOSTILE_TOPIC, MODELS
 

@@ -65,7 +65,7 @@ def _with_columns(config: str, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _answers(config: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """What the models' answers add up to; a battle has one conversation with each of two models."""
+    """Sums over the models' answers; a battle has one conversation with each of two models."""
     if config == CHAT:
         return _of_models(rows.select("model", "conversation", "refusal", tokens="assistant_tokens"))
     meta = pl.col("conv_metadata").struct
