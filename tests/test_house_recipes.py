@@ -22,7 +22,8 @@ from tasks.generated_bench.aspects import load_capability
 from tasks.judging.protocols import AnswerPair, protocol
 from tasks.providers import Providers
 from tasks.report.content import report_content
-from tests.builders import VERSIONS, drawn_image
+from tasks.storage.queries.tallies import Tallies
+from tests.builders import drawn_image
 from tests.small_store import make_release, small_store
 
 assert 0 <= Providers({"nsfw": "dark"})["nsfw"].nsfw_probabilities([drawn_image(1)])[0] <= 1
@@ -31,7 +32,7 @@ assert "Say in one sentence" in asked.messages[0].text and "Which?" in asked.mes
 assert load_capability("counting").name == "counting"
 store = small_store(Path(sys.argv[1]))
 assert store.read("topic_notes").columns == ["topic_id", "note"]
-assert "image_counts" in [part.key for part in report_content(store, VERSIONS).parts]
+assert "image_counts" in [part.key for part in report_content(store, Tallies()).parts]
 made = Path(store.root) / str(make_release(store).result)
 assert (made / "topics" / "sizes.csv").read_text().startswith("topic,documents")
 assert problems_of(made) == []
