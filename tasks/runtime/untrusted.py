@@ -8,7 +8,12 @@ _INVISIBLE = r"\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 _CONTROL = re.compile(rf"[\x00-\x1f{_INVISIBLE}]+")
 _ESCAPED = re.compile(rf"[{_INVISIBLE}\ud800-\udfff]")
 _FORMULA = tuple("=+-@＝＋－＠")  # spreadsheets of some locales read the wide forms too
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+.!|>~<&-])")
+_MARKDOWN = re.compile(
+    r"[\\`*{}\[\]#+!|>~<&]"
+    r"|(?<![^\W_])[_-]|[_-](?![^\W_])"  # inside a word both mean nothing
+    r"|(?<=\d)\)"  # marks a list
+    r"|\.(?!(?<=\d\.)\d|(?<=[^\W\d_]\.)(?:\s|$))"  # marks a list or makes a link, except in numbers and after words
+)
 
 
 def one_line(text: str, characters_max: int = 200) -> str:
@@ -40,5 +45,5 @@ def csv_text(text: str, characters_max: int) -> str:
 
 
 def markdown_text(text: str, characters_max: int = 200) -> str:
-    """Text escaped for Markdown and HTML, also inside a table."""
+    """Text escaped for Markdown and HTML, also inside a table. Names with dashes and numbers stay readable."""
     return _MARKDOWN.sub(lambda match: f"&#{ord(match.group())};", one_line(text, characters_max))

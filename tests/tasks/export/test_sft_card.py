@@ -39,7 +39,7 @@ def test_it_says_what_was_taken_from_which_release_and_on_what_terms(sft, releas
     assert err == ""
     front, text = card(out)
     rows, images = len(examples(out)), len(list((out / "images").iterdir()))
-    assert f"{rows} conversations and {images} images of version 1&#46;0&#46;0 of Vision arena" in text
+    assert f"{rows} conversations and {images} images of version 1.0.0 of Vision arena" in text
     assert "* Answers of the 2 best models of the overall leaderboard" in text
     assert "* At most 1,234 conversations, drawn with seed 7." in text
     assert "* At most 3 of a model.\n* At most 4 of a topic.\n" in text
