@@ -1,4 +1,4 @@
-"""Sections of an item of a store. Texts that were not searched for personal data yet are masked until asked for."""
+"""Sections of an item of a store. Texts that no run searched for personal data are searched when they are shown."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -6,12 +6,13 @@ from typing import Any
 import polars as pl
 
 from schemas.benches.written import PEOPLE
-from tasks.explore.masking import masked_parts, spans_found
+from tasks.explore.masking import PII_TABLE, masked_parts, searched_now, spans_found
 from tasks.explore.source import Section, Text
 from tasks.explore.tolerant import TolerantTables
 from tasks.generated_bench.wordings import named_letters
 from tasks.judging.boards.verdict_words import verdict_words
 from tasks.storage.content_id import text_id
+from tasks.storage.queries.repeated_values import with_repeats
 from tasks.storage.tables import Store
 from tasks.written_bench.written_items import current
 
@@ -27,10 +28,16 @@ class _Masked:
 
     def texts(self, given: list[tuple[str, str, str]]) -> list[Text]:
         """`given` has label, note and text."""
-        ids = pl.Series([text_id(text) for _, _, text in given], dtype=pl.String)
-        spans = spans_found(TolerantTables(self._store), ids)
+        said = {text_id(text): text for _, _, text in given}
+        tables = TolerantTables(self._store)
+        spans = spans_found(tables, pl.Series(list(said), dtype=pl.String))
+        if PII_TABLE not in tables.damaged:
+            found = {key: searched_now(text) for key, text in said.items() if key not in spans}
+            spans |= {key: each for key, each in found.items() if each is not None}
+        repeated = with_repeats([(text, spans.get(key)) for key, text in said.items()])
+        masks = dict(zip(said, repeated, strict=True))
         return [
-            Text(label, note, masked_parts(text, spans.get(text_id(text)), self._opened)) for label, note, text in given
+            Text(label, note, masked_parts(text, masks[text_id(text)], self._opened)) for label, note, text in given
         ]
 
 

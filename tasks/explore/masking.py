@@ -2,18 +2,26 @@
 
 import io
 from collections.abc import Sequence
+from functools import cache, lru_cache
+from threading import Lock
 from typing import Any
 
 import PIL.Image
 import PIL.ImageFilter
 import polars as pl
 
+from schemas.signals import TextPii
 from tasks.explore.source import MessageStretch
 from tasks.explore.tolerant import TolerantTables
+from tasks.providers.capabilities import PiiFinder
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.repeated_values import Span
 
 NOT_SEARCHED = "not searched for personal data yet"
+PII_TABLE = "signals/text_pii"
+SEARCHED_CHARACTERS_MAX = 100_000
+"""Longer texts are not searched while somebody waits for the page."""
+_SEARCH = Lock()
 NSFW_PROBABILITY_SAFE = 0.2
 """OpenNSFW's authors call images below it safe."""
 
@@ -43,6 +51,29 @@ def spans_found(tables: TolerantTables, text_ids: pl.Series) -> dict[str, list[d
     """
     found = tables.latest("text_pii", ["spans"], text_ids, strict=True)
     return dict(found.select("content_id", "spans").iter_rows())
+
+
+@lru_cache(4_096)
+def searched_now(text: str) -> list[dict[str, Any]] | None:
+    """Personal data in a text that no run has searched, by the embedded finder; None for a text that is too long.
+
+    The first call loads the finder, which takes seconds.
+    """
+    from tasks.signals.models import text_pii  # imported late: pages without such texts do not need it
+
+    if len(text) > SEARCHED_CHARACTERS_MAX:
+        return None
+    with _SEARCH:
+        (found,) = text_pii(_finder(), [text])
+    return [span.model_dump() for span in found.spans] if isinstance(found, TextPii) else None
+
+
+@cache
+def _finder() -> PiiFinder:
+    from tasks.providers import Providers
+
+    finder: PiiFinder = Providers({})["text_pii"]
+    return finder
 
 
 def blurred_images(tables: TolerantTables) -> dict[str, str]:
