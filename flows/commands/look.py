@@ -1,8 +1,9 @@
 """`curate inspect`, `curate duplicates` and `curate explain`: inspect items without running the pipeline."""
 
+import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +12,9 @@ from schemas.errors import BadInput
 from schemas.policy import SemanticImages
 from schemas.settings import Settings
 from tasks.runtime.untrusted import json_text, one_line
+
+if TYPE_CHECKING:
+    from tasks.storage.tables import Store
 
 SemanticOption = Annotated[
     bool,
@@ -77,6 +81,22 @@ def duplicates(
         print(f"{found.images} images, {len(found.pairs)} pairs, {len(found.groups)} groups")
 
 
+def _named_in_the_explorer(store: "Store", address: str) -> str:
+    """The conversation or battle whose page in the explorer ends in these 16 hex digits; the text itself if none."""
+    from tasks.explore.listing import BATTLE, CONVERSATION, item_key
+
+    if re.fullmatch("[0-9a-f]{16}", address):
+        for table, column, kind in (
+            ("conversations", "conversation_id", CONVERSATION),
+            ("battles", "battle_id", BATTLE),
+        ):
+            for rows in store.read_slices(table, [column]):
+                found = next((name for name in rows[column] if item_key(kind, name) == address), None)
+                if found is not None:
+                    return str(found)
+    return address
+
+
 def _in_words(row: dict[str, Any]) -> str:
     if "group" in row:
         return f"group of {len(row['group'])}: " + ", ".join(map(one_line, row["group"]))
@@ -88,7 +108,8 @@ def explain(
         str,
         typer.Argument(
             metavar="ID",
-            help="Conversation, battle, image or user id, logged image name, image file or its MD5, or LOGFILE:LINE.",
+            help="Conversation, battle, image or user id, logged image name, image file or its MD5, the end of an "
+            "address of `curate view`, or LOGFILE:LINE.",
         ),
     ],
     store: StoreOption,
@@ -101,7 +122,7 @@ def explain(
     from tasks.takedown.scope import known_as, taken_down
 
     of_store = Store.existing(store, any_layout=True)
-    account = explain_item(of_store, item)
+    account = explain_item(of_store, item) or explain_item(of_store, _named_in_the_explorer(of_store, item))
     if account is None:
         names = known_as(of_store, item)
         account = next(filter(None, (explain_item(of_store, name) for name in names)), None)

@@ -4,7 +4,7 @@ import io
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import PIL.Image
 import PIL.ImageFilter
@@ -13,11 +13,13 @@ import polars as pl
 from schemas.signals import TextPii
 from tasks.explore.source import MessageStretch
 from tasks.explore.tolerant import TolerantTables
-from tasks.providers.capabilities import PiiFinder
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.repeated_values import Span
 
 NOT_SEARCHED = "not searched for personal data yet"
+if TYPE_CHECKING:  # slow to load, and pages without texts that nobody searched do not need it
+    from tasks.providers.capabilities import PiiFinder
+
 PII_TABLE = "signals/text_pii"
 SEARCHED_CHARACTERS_MAX = 100_000
 """Longer texts are not searched while somebody waits for the page."""
@@ -59,7 +61,7 @@ def searched_now(text: str) -> list[dict[str, Any]] | None:
 
     The first call loads the finder, which takes seconds.
     """
-    from tasks.signals.models import text_pii  # imported late: pages without such texts do not need it
+    from tasks.signals.models import text_pii
 
     if len(text) > SEARCHED_CHARACTERS_MAX:
         return None
@@ -69,7 +71,7 @@ def searched_now(text: str) -> list[dict[str, Any]] | None:
 
 
 @cache
-def _finder() -> PiiFinder:
+def _finder() -> "PiiFinder":
     from tasks.providers import Providers
 
     finder: PiiFinder = Providers({})["text_pii"]

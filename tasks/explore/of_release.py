@@ -18,6 +18,7 @@ from tasks.release.registered import ReleasePart, path_in_release
 _KINDS = {"chat": listing.CONVERSATION, "battle": listing.BATTLE, "bench": listing.PROMPT, "failures": listing.FAILURE}
 _BROKEN = (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError)
 _GROUPS_IN_MEMORY = 3
+_JUDGE = "leaderboard/judge"
 _MAP = "topics/map.parquet"
 _TEXTS = {
     "chat": ("conversation",),
@@ -202,6 +203,11 @@ class OfRelease:
             except _BROKEN as error:
                 self._name(f"leaderboard/{path.name}", error)
         return pl.concat(found) if found else pl.DataFrame()
+
+    def judged(self) -> tuple[pl.DataFrame, dict[str, Any]]:
+        """The judge's board of the release, and what it rests on."""
+        board, agreement = (self._tables.get(f"{_JUDGE}/{name}", pl.DataFrame()) for name in ("board", "agreement"))
+        return board, next(agreement.iter_rows(named=True), {})
 
     def reasons(self) -> list[Reason]:
         """Empty: a release holds nothing of what was dropped."""

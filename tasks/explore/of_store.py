@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Any
 
 import polars as pl
@@ -26,7 +27,7 @@ from tasks.storage.tables import Store
 _TABLES = (
     "conversations", "battles", "decisions", "topics", "bench", "images", "quarantine", "takedowns", "ratings",
     "rejects", "signals/text_pii", "signals/nsfw", "signals/faces", "signals/image_text", "signals/image_moderation",
-    "signals/language", "signals/categories", "bench_items", "generated_items",
+    "signals/language", "signals/categories", "bench_items", "generated_items", "judge_ratings", "judge_agreement",
 )  # fmt: skip
 """Tables whose parts are compared before every request."""
 _NOT_MEASURED = "not measured yet"
@@ -37,10 +38,10 @@ Explained = Callable[[Store, Account], list[str]]
 class OfStore:
     """A store. `explained` turns an account of `storage/queries/explain.py` into a heading and sentences."""
 
-    private, title = True, "store"
+    private = True
 
     def __init__(self, store: Store, explained: Explained) -> None:
-        self._store, self._explained = store, explained
+        self._store, self._explained, self.title = store, explained, PurePosixPath(store.root).name
         self._parts: list[list[str]] = []
         self._tables = TolerantTables(store)
         self.refresh()
@@ -197,6 +198,10 @@ class OfStore:
     def boards(self) -> pl.DataFrame:
         """The table `ratings`."""
         return self._tables.read("ratings")
+
+    def judged(self) -> tuple[pl.DataFrame, dict[str, Any]]:
+        """The tables `judge_ratings` and `judge_agreement`, which has one row."""
+        return self._tables.read("judge_ratings"), next(self._tables.read("judge_agreement").iter_rows(named=True), {})
 
     def reasons(self) -> list[Reason]:
         """Reasons for which lines were dropped or rejected, most frequent first."""

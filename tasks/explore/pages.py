@@ -11,9 +11,18 @@ import polars as pl
 from schemas.publication import ReleaseDiff, RowChange
 from tasks.explore import topic_map
 from tasks.explore.facets import Query, find, matching
-from tasks.explore.listing import BATTLE, CONVERSATION, FACETS, FAILURE, PROMPT, item_key
+from tasks.explore.listing import BATTLE, CONVERSATION, FACETS, FAILURE, PROMPT, SIDE, item_key
 from tasks.explore.source import MessageStretch, Source
-from tasks.explore.summaries import MODELS_MAX, OVERALL, dropped, pair_counts, shown_board, slices
+from tasks.explore.summaries import (
+    MODELS_MAX,
+    OVERALL,
+    dropped,
+    grouped,
+    judged_board,
+    pair_counts,
+    shown_board,
+    slices,
+)
 from tasks.look import LOOK
 from tasks.runtime.untrusted import one_line
 from tasks.storage.queries.board_order import RANK_RULE
@@ -93,7 +102,8 @@ class Pages:
     def browse(self, query: Query) -> str:
         """Facets, search and cards."""
         found = find(self.listing, query)
-        return self._page("browse.html", "Browse", found=found, query=query, rows=found.rows.to_dicts())
+        sides = _sides_left_out(self.listing, query)
+        return self._page("browse.html", "Browse", found=found, query=query, rows=found.rows.to_dicts(), beside=sides)
 
     def item(self, key: str, opened: bool, whole: bool) -> str | None:
         """One item; None for a key that no item has."""
@@ -109,7 +119,8 @@ class Pages:
         found = find(points, query.at(1))
         return self._page(
             "map.html", "Topics", found=found, query=query, topics=topic_map.map_topics(points), placed=points.height,
-            chosen=found.total, deck=DECK,
+            elsewhere=self.listing.height - points.height, beside=_sides_left_out(points, query), chosen=found.total,
+            deck=DECK,
         )  # fmt: skip
 
     def points(self, query: Query) -> str:
@@ -130,9 +141,10 @@ class Pages:
         rows = shown_board(ratings, name) if every else []
         models = [row.model for row in rows][:MODELS_MAX]
         votes = pair_counts(self._source.listing, name)
+        verdicts, rests_on = self._source.judged()
         return self._page(
-            "boards.html", "Leaderboards", slices=every, slice=name, board=rows, models=models, pairs=votes,
-            rank_rule=RANK_RULE, query=Query(),
+            "boards.html", "Leaderboards", groups=grouped(every), slice=name, board=rows, models=models, pairs=votes,
+            rank_rule=RANK_RULE, query=Query(), judged=judged_board(verdicts, name), judge=rests_on,
         )  # fmt: skip
 
     def dropped(self) -> str:
@@ -175,12 +187,19 @@ class Pages:
         tabs += [("Dropped", self._links.dropped())] if private else []
         tabs += [("Compare", self._links.compare())] if self._comparison else []
         tabs += self.more_tabs
-        heading = "Store" if private else f"Release {self._source.title}"
+        heading = f"{'Store' if private else 'Release'} {self._source.title}"
         times = f"{self.opened:,} {'time' if self.opened == 1 else 'times'}"
         footer = f"Private: for this machine only. Masked content was shown {times}." if private else "Read only."
         every, some = self._source.listing.height if self._sample is not None else 0, self.listing.height
         note = f"A sample of {some:,} of {every:,} items, drawn evenly over topics." if every > some else ""
         return {"title": heading, "heading": heading, "tabs": tabs, "note": note, "footer": footer}
+
+
+def _sides_left_out(listing: pl.DataFrame, query: Query) -> int:
+    """Sides of battles that the query would match if their kind were asked for, as it is not by itself."""
+    if "kind" in query.chosen:
+        return 0
+    return int(matching(listing, query.toggled("kind", SIDE)).sum())
 
 
 def _shortened(parts: Sequence[MessageStretch], whole: bool) -> list[MessageStretch]:

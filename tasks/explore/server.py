@@ -275,6 +275,10 @@ def _file_routes(app: FastAPI, served: Served) -> None:
 
         return content(shown)  # asks what is hidden after the source was refreshed
 
+    @app.exception_handler(404)
+    async def unknown(_: Request, __: Exception) -> Response:
+        return HTMLResponse(served.pages.message("Not found", "There is no page at this address."), 404)
+
     @app.get("/static/{name}")
     def static(name: str) -> Response:
         return FileResponse(SERVED[name]) if name in SERVED else Response(status_code=404)

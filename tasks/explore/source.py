@@ -1,7 +1,7 @@
 """A store or a release as pages see it: the listing, one item, one image, boards. Both offer a `Source`."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import polars as pl
 
@@ -162,6 +162,9 @@ class Source(Protocol):
 
     def boards(self) -> pl.DataFrame:
         """Rows of `schemas.rating.Rating`."""
+
+    def judged(self) -> tuple[pl.DataFrame, dict[str, Any]]:
+        """Rows of `JudgeRating`, and what they rest on (`JudgeAgreement`); both may be empty."""
 
     def reasons(self) -> list[Reason]:
         """Reasons for which lines were dropped or rejected, most frequent first; empty for a release."""

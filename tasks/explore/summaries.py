@@ -1,5 +1,6 @@
 """Summaries of a listing: leaderboards by slice, who beats whom, and what was dropped with its reasons and evidence."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -84,6 +85,26 @@ def shown_board(ratings: pl.DataFrame, name: str) -> list[Rated]:
         )
         for row in rows.iter_rows(named=True)
     ]
+
+
+def judged_board(ratings: pl.DataFrame, name: str) -> list[Rated]:
+    """A judge's board of a slice, best model first: scores with their intervals, and verdicts in place of battles."""
+    if ratings.is_empty():
+        return []
+    counts = ("much_better", "better", "tie", "worse", "much_worse")
+    scores = ratings.drop_nulls("score").drop("rating", "ci95_low", "ci95_high").with_columns(
+        rating="score", ci95_low="score_ci95_low", ci95_high="score_ci95_high", battles=pl.sum_horizontal(counts)
+    )  # fmt: skip
+    return shown_board(scores, name)
+
+
+def grouped(names: Sequence[str]) -> dict[str, list[str]]:
+    """Slices by their kind, the word before the colon; those without one are under an empty name."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        kind, colon, _ = name.partition(":")
+        groups.setdefault(kind if colon else "", []).append(name)
+    return groups
 
 
 def pair_counts(listing: pl.DataFrame, name: str) -> dict[tuple[str, str], Pair]:

@@ -46,17 +46,15 @@ def map_topics(points: pl.DataFrame) -> list[TopicCount]:
 def points_script(points: pl.DataFrame, chosen: pl.Series, pieces: str, outliers: bool) -> str:
     """A script that calls `explorePoints` with all places.
 
-    Coordinates are 16-bit fractions of the map's extent. `chosen`: Boolean, whether a row is asked for. `pieces`: the
-    address of a piece, with `{}` for its number.
+    Coordinates are 16-bit fractions of the map's extent along each axis, so that the map fills any frame. `chosen`:
+    Boolean, whether a row is asked for. `pieces`: the address of a piece, with `{}` for its number.
     """
     numbers = points["topic_id"].fill_null(OUTLIERS).to_numpy().astype(np.int16)
-    places, width, height = _fractions(points)
+    places = _fractions(points)
     middles = [_label(topic, places[numbers == topic.number]) for topic in map_topics(points)]
     data = {
         "count": points.height,
         "places": _base64(places.astype(np.uint16)),
-        "width": width,
-        "height": height,
         "topics": _base64(numbers),
         "chosen": _base64(chosen.to_numpy().astype(np.uint8)),
         "labels": middles,
@@ -82,20 +80,19 @@ def piece_script(points: pl.DataFrame, number: int, link: Callable[[str], str], 
     return f"explorePiece({number}, {_json(shown)});\n"
 
 
-def _fractions(points: pl.DataFrame) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.float64]], float, float]:
-    """float64 (n, 2), 0 to 65535, y upwards; and width and height of the extent, the longer of which is 1."""
+def _fractions(points: pl.DataFrame) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """float64 (n, 2), 0 to 65535 along each axis, y upwards."""
     places = points.select("x", "y").to_numpy().astype(np.float64)
     if not len(places):
-        return places, 1.0, 1.0
+        return places
     low = places.min(axis=0)
     extent = np.maximum(places.max(axis=0) - low, 1e-9)
-    width, height = extent / extent.max()
-    return np.round((places - low) / extent * 65535), float(width), float(height)
+    return np.asarray(np.round((places - low) / extent * 65535), np.float64)
 
 
 def _label(topic: TopicCount, places: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> list[object]:
-    """[name, number, rows, x, y] of a topic, at the median of its rows."""
-    x, y = np.median(places, axis=0)
+    """[name, number, rows, x, y] of a topic, above the middle of its rows."""
+    x, y = np.median(places[:, 0]), np.quantile(places[:, 1], 0.95)
     return [one_line(topic.name, NAME_CHARACTERS), topic.number, topic.rows, int(x), int(y)]
 
 

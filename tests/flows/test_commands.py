@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tasks.explore.listing import item_key
 from tasks.providers import PROVIDERS
 from tasks.storage.tables import Store
 from tests.small_store import HOSTILE_MODEL, make_release, small_store
@@ -54,6 +55,8 @@ def test_explain_names_reason_and_signals(curate, curated):
     assert code == 0
     assert account["decision"]["reasons"] == dropped["reasons"]
     assert account["messages"][0]["signals"]["text_pii"]["types"] is not None
+    address = item_key("conversation", dropped["item_id"])  # as in the address of its page in the explorer
+    assert curate("explain", address, "--store", curated.settings.store, "--json")[1] == out
 
 
 def test_doctor_says_what_is_missing_and_how_to_get_it(curate, monkeypatch):

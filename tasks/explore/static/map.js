@@ -27,7 +27,7 @@
       element("no-map").hidden = false;
       return;
     }
-    map = prepared(data);
+    map = prepared(data, holder);
     map.names = labelElements(holder, data.labels);
     outliersShown = data.outliers;
     map.deck = new deck.Deck({
@@ -63,7 +63,9 @@
     try { return Boolean(document.createElement("canvas").getContext("webgl2")); } catch { return false; }
   }
 
-  function prepared(data) {
+  function prepared(data, holder) {
+    const aspect = holder.clientWidth / holder.clientHeight;
+    [data.width, data.height] = [Math.min(1, aspect), Math.min(1, 1 / aspect)];
     const places = new Uint16Array(bytes(data.places).buffer);
     const topics = new Int16Array(bytes(data.topics).buffer);
     return { data, places, topics, chosen: bytes(data.chosen), waiting: null };
@@ -71,7 +73,7 @@
 
   function zoomToFit(holder, data) {
     const scale = Math.min(holder.clientWidth / (SIZE * data.width), holder.clientHeight / (SIZE * data.height));
-    return Math.log2(scale * 0.8);
+    return Math.log2(scale * 0.88);
   }
 
   function drawn() {
@@ -116,11 +118,12 @@
       const [x, y] = viewport.project([label[3] / 65535 * width * SIZE, label[4] / 65535 * height * SIZE]);
       const name = map.names[n];
       const [wide, high] = [name.offsetWidth / 2 + 4, name.offsetHeight / 2 + 2];
-      const inside = x > wide && y > high && x < holder.clientWidth - wide && y < holder.clientHeight - high;
-      const free = inside && taken.every(([a, b, w, h]) => Math.abs(a - x) > w + wide || Math.abs(b - y) > h + high);
-      if (free) taken.push([x, y, wide, high]);
+      const middle = y - high - 6;
+      const inside = x > wide && middle > high && x < holder.clientWidth - wide && middle < holder.clientHeight - high;
+      const free = inside && taken.every(([a, b, w, h]) => Math.abs(a - x) > w + wide || Math.abs(b - middle) > h + high);
+      if (free) taken.push([x, middle, wide, high]);
       name.style.left = `${x}px`;
-      name.style.top = `${y}px`;
+      name.style.top = `${middle}px`;
       name.style.visibility = free ? "visible" : "hidden";
     });
   }

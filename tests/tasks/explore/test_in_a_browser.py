@@ -112,8 +112,8 @@ def test_the_map_is_drawn_named_and_hovered(tab, served):
     assert str(tab.page.evaluate("window.exploreMap.shown()")) == tab.page.inner_text("#total")
     assert tab.page.locator("#map .label").count() == 2
     box = tab.page.locator("#map").bounding_box()
-    scale = 0.8 * min(box["width"] / 4, box["height"] / 2)  # the store's places are 0 to 4 and 0 to 2
-    tab.page.mouse.move(box["x"] + box["width"] / 2 - 2 * scale + 2, box["y"] + box["height"] / 2 + scale - 2, steps=3)
+    edge = (1 - 0.88) / 2  # the outermost places are that far from the frame, on both axes
+    tab.page.mouse.move(box["x"] + edge * box["width"] + 2, box["y"] + edge * box["height"] + 2, steps=3)
     tab.page.wait_for_selector("#hover:visible")
     assert tab.page.locator("#hover .what").text_content()
     keep(tab.page, "map")

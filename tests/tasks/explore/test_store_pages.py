@@ -133,6 +133,11 @@ def test_what_is_quarantined_has_no_address(browser, of_store, looked):
     assert looked.quarantined not in of_store.listing["id"].to_list()
 
 
+def test_an_address_that_no_page_has_is_answered_with_a_page(browser):
+    answer = browser.get("/nowhere")
+    assert answer.status_code == 404 and "There is no page at this address" in answer.text
+
+
 def test_only_listed_files_are_served(browser):
     assert all(browser.get(f"/static/{name}").status_code == 200 for name in ASSETS)
     for name in ("../server.py", "..%2fserver.py", "server.py", "%2e%2e/pages.py", ""):

@@ -1,19 +1,28 @@
 """Which verdicts a board is made of: those on its draw, of one judge and answer version, and of whole slices."""
 
+from pathlib import Path
+
 import pytest
 
+from flows.products import parts_of_store
 from schemas.benches.judging import STAND_IN, Answer, AnswerState, Verdict
 from schemas.errors import BadInput
 from schemas.items.conversation import Conversation
 from schemas.items.topic import TopicMember
 from schemas.settings import Settings
 from tasks.bench.draw import draw_name, drawn_prompts
+from tasks.explore.of_release import OfRelease
+from tasks.explore.of_store import OfStore
 from tasks.judging.boards.judged_verdicts import mean_tokens, stored_verdicts
 from tasks.judging.boards.released_board import chosen_verdicts, released_board
+from tasks.policy.explained import explained
+from tasks.release.fetched import read_manifest
 from tasks.storage.tables import frame_of
 from tests.asked_bench import benched
 from tests.builders import VERSIONS, conversation, measure_clean, store_with, verdict
-from tests.judged_store import ASKED, judged_store, verdicts
+from tests.judged_store import ASKED, judged_store, release_judged, verdicts
+from tests.looked_store import client
+from tests.small_store import MODELS
 
 
 def _with(store, **changes):
@@ -135,3 +144,15 @@ def test_a_store_with_verdicts_on_written_benchmarks_alone_names_them(tmp_path):
     judged = verdict(protocol="visit", draw="items-drawn", baseline="")
     with pytest.raises(BadInput, match=r"no verdicts on a drawn benchmark; .* give --bench NAME \(drawn\)"):
         stored_verdicts(store_with(tmp_path, verdicts=[judged]), VERSIONS, {})
+
+
+def test_the_explorer_shows_the_judge_s_board_of_store_and_release_with_what_it_rests_on(tmp_path):
+    store = judged_store(tmp_path)
+    release = Path(store.root) / str(release_judged(store).result)
+    manifest = read_manifest(release)
+    parts = parts_of_store(store)
+    for source in (OfStore(store, explained), OfRelease(release, manifest.version, lambda: False, parts)):
+        page = client(source).get("/boards").text
+        about = page.partition("The judge&#39;s board")[2] or page.partition("The judge's board")[2]
+        assert "gpt-x" in about and "visionarena" in about and f"those of <bdi>{MODELS[0]}</bdi> (score 50)" in about
+        assert about.index(MODELS[1]) < about.index("new-model"), "the model that won stands above one that lost"
