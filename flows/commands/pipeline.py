@@ -1,6 +1,7 @@
 """`curate run` and the single stages. Stage reports are printed on stderr, results on stdout."""
 
 import importlib
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -146,6 +147,7 @@ def print_result(settings: Settings, reports: Sequence[StageReport]) -> None:
     print(f"record   {settings.store}/{latest_run_record(store)}")
     print(f"release  {settings.store}/{released.result}" + ("" if released.counts["new"] else "  (unchanged)"))
     print(f"report   {settings.store}/{released.result}/report/index.html")
+    print(f"look     curate view {shlex.quote(settings.store)}")
     _print_funnel(funnel(store))
 
 
@@ -165,14 +167,16 @@ def print_stages(reports: Sequence[StageReport]) -> None:
     for report in reports:
         for note in report.notes:
             print(f"{report.stage}: {note}", file=sys.stderr)
-    total = sum(sum(report.model_calls.values()) for report in reports)
-    print(f"total {sum(r.seconds for r in reports):.1f} s, model calls {total:,}", file=sys.stderr)
+    calls = sum(sum(report.model_calls.values()) for report in reports)
+    requests = sum(use.calls for report in reports for use in report.use.values())
+    seconds = sum(report.seconds for report in reports)
+    print(f"total {seconds:.1f} s, items measured {calls:,}, requests to services {requests:,}", file=sys.stderr)
 
 
 def _counts(report: StageReport) -> list[str]:
     shown = [f"{name} {count:,}" for name, count in report.counts.items()]
     if report.model_calls or report.failures:
-        shown.append(f"model calls {sum(report.model_calls.values()):,}")
+        shown.append(f"measured {sum(report.model_calls.values()):,}")
     shown += [_in_money(service, use) for service, use in report.use.items()]
     return shown + [f"FAILED {name} {count:,}" for name, count in report.failures.items()]
 

@@ -34,12 +34,9 @@ def tell(line: str) -> None:
 
 
 def rate_text(per_second: float) -> str:
-    """Items per second; per minute or hour where that would be less than one; empty before the first is done."""
-    for unit, seconds in (("s", 1), ("min", 60), ("h", 3600)):
-        if per_second * seconds >= 1:
-            rate = per_second * seconds
-            return f"{rate:,.0f}/{unit}" if rate >= 10 else f"{rate:.1f}/{unit}"
-    return "less than 1/h" if per_second > 0 else ""
+    """Items per minute, always in this unit; empty before the first is done."""
+    rate = 60 * per_second
+    return f"{rate:,.0f}/min" if rate >= 10 else f"{rate:.2g}/min" if rate > 0 else ""
 
 
 def _time(seconds: float) -> str:
