@@ -31,8 +31,8 @@ def battle_parts(store: Store, pairs: pl.DataFrame) -> list[Part | None]:
     """Sections about votes; None without data. `pairs` counts released battles by model_a, model_b and winner."""
     ratings = store.read("ratings")
     boards = [_board(ratings.filter(slice=key), key) for key in _BOARDS]
-    styles = {"style_coefficients": _coefficients, "rank_changes": _rank_changes}
-    return [*boards, _ranks(ratings), *_made(store, {"vote_shares": _votes}), *_pairs(pairs), *_made(store, styles)]
+    votes = _made(store, {"vote_shares": _votes})
+    return [*boards, _ranks(ratings), *votes, *_pairs(pairs), *_styles(store, ratings)]
 
 
 def _made(store: Store, makers: Mapping[str, Callable[[pl.DataFrame], Part]]) -> list[Part | None]:
@@ -122,21 +122,46 @@ def _values(
     return np.array([[values.get((row, column)) for column in columns] for row in rows], np.float64)
 
 
-def _coefficients(table: pl.DataFrame) -> Part:
-    unit = "change of log-odds per standard deviation, with its 95 % interval"
-    whole = table.filter(slice="overall")
-    figure = intervals(whole["covariate"], whole, ("coefficient", "ci95_low", "ci95_high"), unit)
-    return part("style_coefficients", _rounded(table, 4), figure)
+def _styles(store: Store, ratings: pl.DataFrame) -> list[Part | None]:
+    """Sections on style: its effect on votes, also by category (VisionArena Fig. 6), and on ranks (Fig. 8)."""
+    coefficients, changes = store.read("style_coefficients"), store.read("rank_changes")
+    columns = _categories(ratings)
+    found: list[Part | None] = []
+    if coefficients.height:
+        unit = "change of log-odds per standard deviation, with its 95 % interval"
+        whole = coefficients.filter(~pl.col("flags").list.contains("constant"), slice="overall")
+        figure = intervals(whole["covariate"], whole, ("coefficient", "ci95_low", "ci95_high"), unit)
+        table = _rounded(coefficients, 4)
+        found.append(part("style_coefficients", table, figure))
+        told = coefficients.filter(~pl.col("flags").list.contains("constant"))
+        rows = told["covariate"].unique(maintain_order=True).to_list()
+        cells = {(name, of): value for of, name, value in told["slice", "covariate", "coefficient"].iter_rows()}
+        figure = _by_category(rows, columns, cells, 2)
+        found.append(part("style_by_category", table.filter(pl.col("slice").is_in([*columns])), figure))
+    if changes.height:
+        shown = changes.sort("slice", "rank", "rating", descending=[False, False, True], nulls_last=True)
+        models = shown.filter(slice="overall")["model"].head(MODELS_MAX).to_list()
+        moved = {(model, of): change for of, model, change in shown["slice", "model", "rank_change"].iter_rows()}
+        table = shown.with_columns(pl.col(pl.Float64).round(1))
+        found.append(part("rank_changes", table, _by_category(models, columns, moved, 0)))
+    return found
 
 
-def _rank_changes(table: pl.DataFrame) -> Part:
-    shown = table.sort("slice", "rank", "rating", descending=[False, False, True], nulls_last=True).with_columns(
-        pl.col(pl.Float64).round(1)
-    )
-    ranks = shown.filter(slice="overall").head(MODELS_MAX)
-    values = ranks.select(pl.col("rank", "rank_style").cast(pl.Float64)).to_numpy()
-    figure = matrix(ranks["model"].to_list(), ["without", "with control"], values, low_is_dark=True)
-    return part("rank_changes", shown, figure)
+def _categories(ratings: pl.DataFrame) -> dict[str, int]:
+    """The overall board and those of categories, with their votes, those with most votes first."""
+    of = ratings.filter(pl.col("slice").str.contains(r"^(?:overall$|category:)"))
+    sizes = of.group_by("slice").agg(pl.col("battles").sum() // 2)
+    ordered = sizes.sort(pl.col("slice") != "overall", "battles", "slice", descending=[False, True, False])
+    return dict(ordered.iter_rows())
+
+
+def _by_category(
+    rows: Sequence[str], columns: Mapping[str, int], cells: Mapping[tuple[str, str], float | None], digits: int
+) -> str:
+    """A heat map around zero with a column for each category; those with few votes are grey."""
+    titles = [f"{one_line(_slice_title(name), 20)} ({votes:,})" for name, votes in columns.items()]
+    thin = [place for place, votes in enumerate(columns.values()) if votes < FEW_VOTES]
+    return matrix(rows, titles, _values(rows, [*columns], cells), thin=thin, digits=digits, around_zero=True)
 
 
 def _bench_funnel(table: pl.DataFrame) -> Part:

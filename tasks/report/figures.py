@@ -32,15 +32,16 @@ from tasks.report.panels import (
     shown_name,
     styled,
     svg_of,
+    text_width,
     width_beside,
 )
 
 BLUE, LIGHT_BLUE, GREY, RED = "#2f6fb0", "#b9d0e8", "#c9ced6", "#b5483a"
 _TOPIC_COLOURS = [to_hex(colour) for place, colour in enumerate(mpl.colormaps["tab20"].colors) if place not in (14, 15)]  # type: ignore[attr-defined]
 """Tableau 20 without its greys, which mark outliers."""
-NAMED_TOPICS, NUMBERED_TOPICS = 20, 80
+NAMED_TOPICS = 20
 _CELL_WIDTH, _CELL_HEIGHT = 30.0, 21.6
-_DAYS_HEIGHT, _MAP_WIDTH = 92.0, 300.0
+_DAYS_HEIGHT, _MAP_HEIGHT = 92.0, 400.0
 _SUN, _LINES_HEIGHT = 380.0, 190.0
 _NAMED_WEDGE = 0.02
 """A wedge is named from this share of the whole on."""
@@ -146,29 +147,47 @@ def shares(
 def topic_map(
     x: _Floats, y: _Floats, topic: npt.NDArray[np.int32], names: Mapping[int, str], sizes: Mapping[int, int]
 ) -> str:
-    """Documents as points with numbers at the centres of the largest topics, and bars of the largest, by size.
+    """Documents as points, large topics named above theirs where there is room, and bars of the largest, by size.
 
     `names` and `sizes` are by topic number; sizes are documents.
     """
     by_size = sorted(names, key=lambda number: (-sizes[number], number))
-    figure = new_figure(rows_height(NAMED_TOPICS))
-    axes = panel(figure, EDGE, WIDTH - _MAP_WIDTH, EDGE, EDGE)
+    largest = by_size[:NAMED_TOPICS]
+    figure = new_figure(_MAP_HEIGHT + rows_height(len(largest)))
+    axes = panel(figure, EDGE, EDGE, EDGE, rows_height(len(largest)))
     axes.set_axis_off()
     outside = topic < 0
     axes.plot(x[outside], y[outside], "o", color=GREY, markersize=2.2, markeredgewidth=0)
     for number, colour in enumerate(_TOPIC_COLOURS):
         shown = ~outside & (topic % len(_TOPIC_COLOURS) == number)
         axes.plot(x[shown], y[shown], "o", color=colour, markersize=3.2, markeredgewidth=0)
-    for number in by_size[:NUMBERED_TOPICS]:
+    axes.margins(0.08, 0.08)
+    axes.autoscale_view()
+    taken: list[tuple[float, float, float]] = []
+    for number in by_size:
         here = topic == number
         if here.any():  # the sample may hold none of its documents
-            at = float(np.median(x[here])), float(np.median(y[here]))
-            axes.text(*at, str(number), ha="center", va="center", fontsize=SMALL, fontweight="bold")
-    largest = by_size[:NAMED_TOPICS]
-    labels = [f"{shown_name(names[number], 34)}  {number}" for number in largest]
+            _name_above(axes, x[here], y[here], f"{shown_name(names[number], 26)} {number}", taken)
+    labels = [f"{shown_name(names[number])}  {number}" for number in largest]
     colours = [_TOPIC_COLOURS[number % len(_TOPIC_COLOURS)] for number in largest]
-    bar_rows(figure, _MAP_WIDTH + EDGE, labels, [sizes[number] for number in largest], colours, "documents")
+    below = panel(figure, EDGE + width_beside(labels), 2 * EDGE, _MAP_HEIGHT, BELOW)
+    draw_bars(below, [sizes[number] for number in largest], colours, below.get_position().width * WIDTH)
+    name_rows(below, labels, "documents")
     return svg_of(figure)
+
+
+def _name_above(axes: Axes, x: _Floats, y: _Floats, name: str, taken: list[tuple[float, float, float]]) -> None:
+    """Write a name above the middle of some points, unless it would touch one that is there.
+
+    `taken` holds the names so far: middle, height and half of the width, in points.
+    """
+    at = float(np.median(x)), float(np.quantile(y, 0.95))
+    across, up = axes.transData.transform(at) * 72 / axes.figure.dpi
+    half = text_width(name) / 2 * SMALL / TEXT
+    middle = min(max(across, half + EDGE), WIDTH - half - EDGE)
+    if all(abs(middle - a) > half + h + 3 or abs(up - u) > SMALL + 3 for a, u, h in taken):
+        taken.append((middle, up, half))
+        axes.annotate(name, at, (middle - across, 4), textcoords="offset points", ha="center", fontsize=SMALL)
 
 
 @styled
@@ -179,17 +198,22 @@ def matrix(
     low_is_dark: bool = False,
     thin: Collection[int] = (),
     digits: int = 0,
+    around_zero: bool = False,
 ) -> str:
-    """A heat map with numbers (`digits` after the point); NaN cells are empty, columns in `thin` are grey."""
+    """A heat map with numbers (`digits` after the point); NaN cells are empty, columns in `thin` are grey.
+
+    `around_zero`: two colours, one for each sign, as dark as the number is large.
+    """
     down, across = [shown_name(name, 22) for name in rows], [shown_name(name, 30) for name in columns]
     left, below = EDGE + width_beside(down), EDGE + width_beside(across)
     size = _CELL_WIDTH * len(across), _CELL_HEIGHT * len(down)
     figure = new_figure(size[1] + below + EDGE, size[0] + left + 2 * EDGE)
     axes = panel(figure, left, 2 * EDGE, EDGE, below)
-    darkness = _darkness(values, low_is_dark)
+    most = np.nanmax(np.abs(values), initial=1e-9, where=np.isfinite(values))
+    darkness = np.abs(values) / most if around_zero else _darkness(values, low_is_dark)
     darkness[:, list(thin)] = np.nan
-    blues = mpl.colormaps["Blues"]
-    axes.pcolormesh(darkness, cmap=blues, vmin=0, vmax=1, edgecolors="white", linewidth=0.6)
+    shade, colours, least = (darkness, "Blues", 0) if not around_zero else (np.sign(values) * darkness, "PuOr", -1)
+    axes.pcolormesh(shade, cmap=mpl.colormaps[colours], vmin=least, vmax=1, edgecolors="white", linewidth=0.6)
     for row, column in np.argwhere(np.isfinite(values)):
         ink, number = (
             "white" if darkness[row, column] > 0.55 else FADED if column in thin else INK,
