@@ -117,6 +117,7 @@ def _exists(place: str, name: str) -> Callable[[], bool]:
 def _compared(against: str, folder: Path, store: object) -> "Comparison":
     from flows.products import parts_of_release
     from schemas.publication import RowChange
+    from tasks.explore.of_release import OfRelease
     from tasks.explore.pages import Comparison
     from tasks.release.diff import diff_releases
     from tasks.release.fetched import fetched, read_manifest
@@ -132,7 +133,8 @@ def _compared(against: str, folder: Path, store: object) -> "Comparison":
     known = {"why": removal_reasons(store)} if isinstance(store, Store) else {}
     with fetched(against) as earlier:
         found = diff_releases(earlier, folder, parts_of_release, tell=tell, **known)
-        return Comparison(read_manifest(earlier).version, found, changes)
+        boards = OfRelease(earlier, "", lambda: False).boards()
+        return Comparison(read_manifest(earlier).version, found, changes, boards)
 
 
 def _export(place: str, source: "Source", folder: Path, rows_max: int, comparison: "Comparison | None") -> None:

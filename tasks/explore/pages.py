@@ -19,6 +19,7 @@ from tasks.explore.summaries import (
     dropped,
     grouped,
     judged_board,
+    moved_models,
     pair_counts,
     shown_board,
     slices,
@@ -79,6 +80,8 @@ class Comparison:
     diff: ReleaseDiff
     changes: Sequence[RowChange]
     """The first rows that differ."""
+    ratings: pl.DataFrame
+    """Rows of the earlier release's boards; empty where it has none."""
 
 
 class Pages:
@@ -161,9 +164,11 @@ class Pages:
             {**each.model_dump(), "key": key if key in known else ""}
             for each, key in zip(self._comparison.changes, keys, strict=True)
         ]
+        moved = moved_models(self._comparison.ratings, self._source.boards())
         return self._page(
-            "compare.html", "Compare", against=self._comparison.against, diff=self._comparison.diff, changes=changes
-        )
+            "compare.html", "Compare", against=self._comparison.against, diff=self._comparison.diff, changes=changes,
+            moved=moved.to_dicts(), rank_rule=RANK_RULE,
+        )  # fmt: skip
 
     def more(self, template: str, tab: str, **values: Any) -> str:
         """A page that others add to the server."""

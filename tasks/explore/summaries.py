@@ -98,6 +98,18 @@ def judged_board(ratings: pl.DataFrame, name: str) -> list[Rated]:
     return shown_board(scores, name)
 
 
+def moved_models(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
+    """Models of two overall boards in the order of the later one: rank, rating and battles on both.
+
+    Columns of the earlier board end in `_before`. No rows where a board is missing.
+    """
+    if before.is_empty() or after.is_empty():
+        return pl.DataFrame()
+    columns = ["model", "rank", "rating", "battles"]
+    now, then = (best_first(board.filter(slice=OVERALL)).select(columns) for board in (after, before))
+    return now.join(then, on="model", how="full", coalesce=True, suffix="_before", maintain_order="left")
+
+
 def grouped(names: Sequence[str]) -> dict[str, list[str]]:
     """Slices by their kind, the word before the colon; those without one are under an empty name."""
     groups: dict[str, list[str]] = {}

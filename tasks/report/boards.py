@@ -136,8 +136,9 @@ def _styles(store: Store, ratings: pl.DataFrame) -> list[Part | None]:
         told = coefficients.filter(~pl.col("flags").list.contains("constant"))
         rows = told["covariate"].unique(maintain_order=True).to_list()
         cells = {(name, of): value for of, name, value in told["slice", "covariate", "coefficient"].iter_rows()}
-        figure = _by_category(rows, columns, cells, 2)
-        found.append(part("style_by_category", table.filter(pl.col("slice").is_in([*columns])), figure))
+        if rows:
+            of_categories = table.filter(pl.col("slice").is_in([*columns]))
+            found.append(part("style_by_category", of_categories, _by_category(rows, columns, cells, 2)))
     if changes.height:
         shown = changes.sort("slice", "rank", "rating", descending=[False, False, True], nulls_last=True)
         models = shown.filter(slice="overall")["model"].head(MODELS_MAX).to_list()

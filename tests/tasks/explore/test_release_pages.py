@@ -115,10 +115,13 @@ def test_a_comparison_says_what_came_left_and_changed(of_release):
         rules=["policy now drops: face: <i>"], schema_changes=[], rows={"chat added": 1, "chat removed": 2}, columns={},
         why={"chat": {"face": 2}}, bump=Bump.MINOR, next_version="1.1.0",
     )  # fmt: skip
-    browser = client(of_release, Comparison("0.9.0", found, changes))
+    now = of_release.boards().filter(slice="overall")
+    earlier = now.with_columns(pl.col("rating") - 30, rank=pl.lit(4, pl.Int32), battles=pl.lit(1_000, pl.Int32))
+    browser = client(of_release, Comparison("0.9.0", found, changes, earlier))
     page = browser.get("/compare").text
     strict(page)
     assert f"/items/{item_key(first['kind'], first['id'])}" in page and "&lt;b&gt;gone" in page and "face: 2" in page
+    assert page.count("+30.0") == now.height and f"4 → {now['rank'][0]}" in page and "1,000 →" in page
     browser.cookies.clear()
     assert browser.get("/compare").status_code == 403  # the reasons are the store's
 
