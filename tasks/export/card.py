@@ -51,6 +51,7 @@ def write_sft_card(
         name=markdown_text(str(name)),
         manifest=digits,
         selection=selection,
+        language=markdown_text(selection.language or ""),
         style=style,
         form=form,
         models=models,
