@@ -167,6 +167,13 @@ class ImageModerator(Provider, Protocol):
         """Moderation of every image."""
 
 
+class RefusalFinder(Provider, Protocol):
+    """Finds answers that refuse."""
+
+    def refuses(self, texts: Sequence[str]) -> Sequence[bool | Failed]:
+        """Whether each answer declines what was asked."""
+
+
 class LanguageIdentifier(Provider, Protocol):
     """Identifies the language of texts."""
 
@@ -355,6 +362,7 @@ PROTOCOLS: dict[str, type] = {
     "text_pii": PiiFinder,
     "moderation": Moderator,
     "image_moderation": ImageModerator,
+    "refusal": RefusalFinder,
     "language": LanguageIdentifier,
     "tokens": TokenCounter,
     "categories": Tagger,

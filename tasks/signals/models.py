@@ -17,6 +17,7 @@ from schemas.signals import (
     Nsfw,
     Objects,
     PiiSpan,
+    Refusal,
     TextPii,
     Tokens,
 )
@@ -32,6 +33,7 @@ from tasks.providers.capabilities import (
     NsfwClassifier,
     ObjectFinder,
     PiiFinder,
+    RefusalFinder,
     Tagger,
     TextEmbedder,
     TextReader,
@@ -103,6 +105,11 @@ def moderation(model: Moderator, texts: _Texts) -> Sequence[Moderation | Failed]
 def language(model: LanguageIdentifier, texts: _Texts) -> Sequence[Language | Failed]:
     """Language of each text."""
     return model.identify(texts)
+
+
+def refusal(model: RefusalFinder, texts: _Texts) -> list[Refusal | Failed]:
+    """Whether each answer refuses."""
+    return _each(texts, model.refuses(texts), lambda _, said: Refusal(refusal=said))
 
 
 def text_embedding(model: TextEmbedder, texts: _Texts) -> list[Embedding | Failed]:

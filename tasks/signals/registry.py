@@ -22,7 +22,6 @@ from tasks.signals.rules import (
     markdown,
     model_names,
     named_entities,
-    refusal,
     service_text,
     upstream_words,
 )
@@ -67,7 +66,7 @@ REGISTRY: dict[str, ByRule | ByModel] = {
     "markdown": ByRule(markdown.markdown, markdown.VERSION),
     "named_entities": ByRule(named_entities.named_entities, named_entities.VERSION),
     "code": ByRule(code.code, code.VERSION),
-    "refusal": ByRule(refusal.refusal, refusal.VERSION),
+    "refusal": ByModel(models.refusal),
     "categories": ByModel(models.labels),
     "criteria": ByModel(models.labels),
     "taxonomy": ByModel(models.labels),

