@@ -174,6 +174,13 @@ class RefusalFinder(Provider, Protocol):
         """Whether each answer declines what was asked."""
 
 
+class EntityCounter(Provider, Protocol):
+    """Counts named entities."""
+
+    def count_entities(self, texts: Sequence[str]) -> Sequence[int | Failed | None]:
+        """Distinct named entities of every text; None where its language is not covered."""
+
+
 class LanguageIdentifier(Provider, Protocol):
     """Identifies the language of texts."""
 
@@ -363,6 +370,7 @@ PROTOCOLS: dict[str, type] = {
     "moderation": Moderator,
     "image_moderation": ImageModerator,
     "refusal": RefusalFinder,
+    "named_entities": EntityCounter,
     "language": LanguageIdentifier,
     "tokens": TokenCounter,
     "categories": Tagger,

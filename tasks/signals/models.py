@@ -14,6 +14,7 @@ from schemas.signals import (
     ImageText,
     Language,
     Moderation,
+    NamedEntities,
     Nsfw,
     Objects,
     PiiSpan,
@@ -24,6 +25,7 @@ from schemas.signals import (
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import (
     Document,
+    EntityCounter,
     FaceFinder,
     Failed,
     ImageEmbedder,
@@ -110,6 +112,11 @@ def language(model: LanguageIdentifier, texts: _Texts) -> Sequence[Language | Fa
 def refusal(model: RefusalFinder, texts: _Texts) -> list[Refusal | Failed]:
     """Whether each answer refuses."""
     return _each(texts, model.refuses(texts), lambda _, said: Refusal(refusal=said))
+
+
+def named_entities(model: EntityCounter, texts: _Texts) -> list[NamedEntities | Failed]:
+    """Number of named entities of each text."""
+    return _each(texts, model.count_entities(texts), lambda _, count: NamedEntities(entities=count))
 
 
 def text_embedding(model: TextEmbedder, texts: _Texts) -> list[Embedding | Failed]:

