@@ -102,6 +102,8 @@ class ArenaModel(Row):
     """Name of the environment variable with the key, never the key itself; none for a server that needs none."""
     vision: bool = False
     """Whether the model reads images."""
+    open: bool = False
+    """Whether its weights are open; rules of a policy may tell such models from others (`models`, `open_models`)."""
     weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     """How often the model is drawn for battles, relative to others; 0 for never."""
     anonymous_only: bool = False

@@ -78,6 +78,9 @@ class Rule(Row):
     """conversation: drops the conversation and its battle. battle: drops only the battle; both conversations stay."""
     on_missing: OnMissing = OnMissing.DROP
     """drop (fail closed) or ignore when the signal has not been measured."""
+    models: Literal["open", "proprietary"] | None = None
+    """Only conversations with such a model: with open weights (`open_models`), or any other; null for all. Not for
+    rules over battles or that redact."""
     if_chosen: bool = False
     """True: the rule applies only in runs that choose a provider for its signal, which has no embedded provider."""
 
@@ -278,6 +281,9 @@ class Policy(Row):
     """Models to rename in releases and ratings; applied once, by the time of the conversation or vote."""
     excluded_models: list[str] = []
     """Models whose conversations are not released; matches the name before and after renaming."""
+    open_models: list[str] = []
+    """Models with open weights, for rules about `models`; matches the name before and after renaming. All others count
+    as proprietary. A file may name an arena's models file instead: its models with `open: true`."""
     banned_users: list[str] = []
     """Keyed user hashes whose conversations are not released. They stay in the store."""
 

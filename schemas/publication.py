@@ -103,7 +103,11 @@ class SftSelection(Row):
     """Choice of the conversations that are exported (VisionArena sec. 5: answers of the best models)."""
 
     models: int = Field(default=10, ge=1)
-    """The best models of the overall leaderboard that have conversations."""
+    """The best models of the overall leaderboard that have conversations, by rank, then by number of votes."""
+    language: str | None = None
+    """Only conversations in this language (ISO 639, or its English name); null for any."""
+    all_answers: bool = False
+    """Also conversations in which an answer refuses, or whose vote says that both answers are bad."""
     conversations: int = Field(default=100_000, ge=1)
     """Conversations at most."""
     per_model: int | None = Field(default=None, ge=1)

@@ -105,7 +105,7 @@ class SideMetadata(Row):
     bold: int | None
     """Bold passages."""
     entities: int | None
-    """Named entities: distinct capitalised names, summed over answers."""
+    """Named entities, distinct in an answer and summed over answers; null where the language has no model."""
 
 
 class BattleMetadata(Row):

@@ -261,8 +261,8 @@ class Markdown(Row):
 class NamedEntities(Row):
     """How specific a message is."""
 
-    entities: Int32
-    """Distinct capitalised names outside code, headings and labels; near 0 in scripts without upper case."""
+    entities: Int32 | None
+    """Distinct named entities outside of code; null in a language without a model."""
 
 
 class Code(Row):

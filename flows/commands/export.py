@@ -19,7 +19,7 @@ def family() -> typer.Typer:
     return export
 
 
-@takes("seed", row=SftSelection)
+@takes("language", "seed", row=SftSelection)
 def sft(
     selection: SftSelection,
     release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")],

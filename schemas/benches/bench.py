@@ -155,14 +155,14 @@ class Failure(Row):
 
 
 class FailureRate(Row):
-    """How often a model failed the prompts of one type among those that several people saw fail."""
+    """How often a model fails prompts of one type, among all kept votes on such prompts."""
 
     model: str
     """The model."""
     failure_type: str
-    """The type; `undecided`; or `all`."""
+    """The type by the rule (and moderation), which tells it of every prompt; `undecided`; or `all`."""
     battles: int
-    """Kept votes on these prompts with an answer of the model."""
+    """Kept votes on these prompts with an answer of the model, whether anybody saw them fail or not."""
     both_bad: int
     """Those that say that both answers are bad."""
     error_rate: float

@@ -171,7 +171,7 @@ class JudgeRating(Row):
     no_verdict: int
     """Comparisons without a verdict: the judge failed, or wrote no label, or several different ones."""
     mean_tokens: float | None
-    """Mean tokens of its answers; null when unknown."""
+    """Mean tokens (cl100k_base) of its judged answers, or those that files of answers state; null without answers."""
     rating: float | None
     """Rating with the baseline at 1000: 400 points are odds of ten to one; null for a score of 0 or 100."""
     ci95_low: float | None

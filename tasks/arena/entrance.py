@@ -73,6 +73,8 @@ class Admission:
     image_moderator: ImageModerator | None = None
     refused: Collection[str] = ()
     """Categories of texts that are refused, as the policy names them; empty means all."""
+    spares_open: bool = False
+    """Whether such texts are only logged where every model has open weights, as rules about proprietary ones say."""
     refused_of_images: Collection[str] = ()
     """The same of images."""
     known: KnownImages | None = None
@@ -115,15 +117,17 @@ class Admission:
             "flagged_categories": _passed(found, self.refused_of_images),
         }
 
-    def check_texts(self, texts: Sequence[str]) -> list[str] | None:
+    def check_texts(self, texts: Sequence[str], to_open: bool = False) -> list[str] | None:
         """Categories that the moderation flags in texts that pass; None without texts, as nothing was measured.
 
-        Raises Refused when one of the texts has a category that the policy names, or could not be checked.
+        `to_open`: every model that they are for has open weights. Raises Refused when one of the texts has a category
+        that the policy names, or could not be checked.
         """
         if not texts:
             return None
         found = _values(lambda: self.moderator.moderate(texts), len(texts))
-        return _passed([category for each in found for category in each.flagged_categories], self.refused)
+        flagged = sorted({category for each in found for category in each.flagged_categories})
+        return flagged if to_open and self.spares_open else _passed(flagged, self.refused)
 
 
 def _passed(found: Collection[str], refused: Collection[str]) -> list[str]:

@@ -129,7 +129,7 @@ class Arena:
         if shown and not all(side.model.vision for side in spoken.sides):
             raise Refused("These models read no images. Start a new round with the image in its first message.")
         texts = [*spoken.texts(), *([text] if text else [])]
-        moderation = await asyncio.to_thread(self.admission.check_texts, texts)
+        moderation = await self._moderated(spoken, texts)
         for picture in shown:
             await self._written(partial(self.logs.keep_image, picture.name, picture.png))
         self._check_still(spoken, before)
@@ -138,6 +138,10 @@ class Arena:
         self.counts.messages += 1
         self._answers.start(spoken, [StreamedAnswer() for _ in spoken.sides], self.visitors.logged(visit.address))
         return spoken
+
+    async def _moderated(self, conversation: ArenaConversation, texts: Sequence[str]) -> list[str] | None:
+        to_open = all(side.model.open for side in conversation.sides)
+        return await asyncio.to_thread(self.admission.check_texts, texts, to_open)
 
     def _check_visit(self, conversation: ArenaConversation | None, text: str, visit: Visit) -> None:
         if not visit.owner:
@@ -235,7 +239,7 @@ class Arena:
         if wait := self.visitors.wait_seconds(visit.address):
             raise Refused(f"Too many messages in a minute. Please wait {wait:.0f} seconds.")
         before, texts = conversation.state, conversation.texts(last_answers=False)
-        moderation = await asyncio.to_thread(self.admission.check_texts, texts)
+        moderation = await self._moderated(conversation, texts)
         self._check_still(conversation, before)
         conversation.moderation = moderation
         answers = [StreamedAnswer(regenerated=side.answers[-1].regenerated + 1) for side in conversation.sides]

@@ -1,4 +1,4 @@
-"""Prompts that several people saw fail, the type of each failure, and how often each model failed.
+"""Prompts that several people saw fail, the type of each failure, and how often each model fails prompts of a type.
 
 In: kept battles, their prompts, what people, moderation and the tagger say of them. Out: tables `failures` and
 `failure_rates`.
@@ -40,6 +40,7 @@ _OF_SUBCATEGORY = {
     "Emotion Recognition": FailureType.CONTEXTUAL_UNDERSTANDING,
 }
 _OF_CATEGORY = {"Recognition": FailureType.VISUAL_RECOGNITION, "Descriptive": FailureType.VISUAL_RECOGNITION}
+_NOBODY = pl.DataFrame(schema={"document_id": pl.String, "failure_type": pl.String})
 _EXPERT = ("Health and Medicine", "Tech and Engineering", "Science", "Business", "Humanities and Social Science")
 
 
@@ -51,17 +52,17 @@ def kept_battles(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
     return battles.sort("tstamp", "battle_id").join(asked, on="conversation_a", maintain_order="left")
 
 
-def described_failures(store: Store, kept: pl.DataFrame, failures: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """`failures` with their prompt, the columns of categories and taxonomy, and `unsafe`.
+def described_prompts(store: Store, kept: pl.DataFrame, battles: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """Every `document_id` of the battles with its prompt, the columns of categories and taxonomy, and `unsafe`.
 
     Unsafe: moderation flags a message of a kept conversation on the prompt or did not measure one, or a rule about
     safety fired there and only tagged it.
     """
-    on_them = kept.filter(pl.col("document_id").is_in(failures["document_id"].implode()))
+    on_them = kept.join(battles, on="document_id", how="semi", maintain_order="left")
     asked = on_them.select("document_id", prompt=pl.col("turns").list.eval(_ASKED).list.join("\n\n"))
-    known = failures.join(asked.unique("document_id", keep="first"), on="document_id", how="left")
+    known = asked.unique("document_id", keep="first", maintain_order=True)
     for signal, columns in (("categories", Categories), ("taxonomy", Taxonomy)):
-        values = signal_values(store, signal, versions[signal], list(columns.model_fields), failures["document_id"])
+        values = signal_values(store, signal, versions[signal], list(columns.model_fields), known["document_id"])
         known = known.join(values, left_on="document_id", right_on="content_id", how="left", maintain_order="left")
     unsafe = unsafe_documents(store, on_them, versions)
     return known.with_columns(unsafe=pl.col("document_id").is_in(unsafe.implode()))
@@ -156,9 +157,13 @@ def failure_set(failures: pl.DataFrame, size: int, seed: int) -> pl.DataFrame:
     return marked.select(frame_schema(Failure).names()).sort("document_id")
 
 
-def failure_rates(battles: pl.DataFrame, failures: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `FailureRate` over all prompts of `failures`, by model and type. `battles` as for `failure_pool`."""
-    kinds = failures.select("document_id", failure_type=pl.col("failure_type").fill_null(UNDECIDED))
+def failure_rates(battles: pl.DataFrame, prompts: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `FailureRate` over all battles, by model and type of prompt. `battles` as for `failure_pool`.
+
+    `prompts`: `described_prompts`. The rule says what type every one of them is, failed or not: people and taggers were
+    asked about failures alone, and their types would put failures only into the rate.
+    """
+    kinds = typed(prompts, _NOBODY).select("document_id", pl.col("failure_type").fill_null(UNDECIDED))
     seen = battles.join(kinds, on="document_id")
     sides = pl.concat(seen.select("failure_type", "winner", model=side) for side in ("model_a", "model_b"))
     both = pl.concat([sides, sides.with_columns(failure_type=pl.lit(ALL))])

@@ -14,7 +14,7 @@ from tasks.bench.contamination.reserve import epoch_of, reserved
 from tasks.bench.draw import by_topic, draw, hidden_changes, hidden_items, proportional_quotas, quotas
 from tasks.bench.failures import (
     UNDECIDED,
-    described_failures,
+    described_prompts,
     failure_pool,
     failure_rates,
     failure_set,
@@ -91,15 +91,16 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
 @task(cache_policy=NO_CACHE)
 @timed
 def find_failures(settings: Settings, versions: Versions) -> StageReport:
-    """Write `failures` and `failure_rates`: prompts that several people voted both bad, with a type each."""
+    """Write `failures`, prompts that several people voted both bad with a type each, and `failure_rates`."""
     store, bench = Store.open(settings.store), settings.bench
     kept = kept_conversations(store)
     battles = kept_battles(store, kept)
-    found = described_failures(store, kept, failure_pool(battles, bench.failure_judges_min), versions)
-    told = said_by_tagger(store, found, versions)
+    prompts = described_prompts(store, kept, battles, versions)
+    pool = failure_pool(battles, bench.failure_judges_min)
+    told = said_by_tagger(store, pool.join(prompts, on="document_id", how="left", maintain_order="left"), versions)
     failures = failure_set(typed(told, types_of_reviewers(store)), bench.failure_size, settings.seed)
     store.replace("failures", failures)
-    store.replace("failure_rates", failure_rates(battles, failures))
+    store.replace("failure_rates", failure_rates(battles, prompts))
     by_type = failures["failure_type"].fill_null(UNDECIDED).value_counts(sort=True).rows()
     counts = {"pool": failures.height, "drawn": int(failures["drawn"].sum())}
     return StageReport(stage="bench_failures", counts=counts | dict(by_type))

@@ -42,8 +42,9 @@ def generate_arena(
     _check(folder, conversations, battles, images_max)
     days, total = log_days(), conversations + 2 * battles
     images = ImageFolder(folder / "logs" / "serve_images")
-    pool = image_pool(images, min(images_max, max(IMAGES_MIN, int(IMAGES_A_ROOT * math.sqrt(total)))), seed)
-    stage = Stage(images, PresetFolder(folder / "presets"), pool, Crowd(total))
+    presets = PresetFolder(folder / "presets")
+    pool = image_pool(images, presets, min(images_max, max(IMAGES_MIN, int(IMAGES_A_ROOT * math.sqrt(total)))), seed)
+    stage = Stage(images, presets, pool, Crowd(total))
     found = _planted(stage, total, seed) if problems else {}
     writer = LogWriter(folder / "logs", folder / EXPECTED)
     writer.write_fact({"kind": "model_strengths", "models": {model.name: model.strength for model in models()}})

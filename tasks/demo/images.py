@@ -21,6 +21,8 @@ _PNG_EFFORT = 3
 _JPEG_QUALITY, _PRESET_QUALITY = 88, 90
 _EARLY_EVERY, _BOTH_EVERY = 4, 9
 """Every fourth image is of the early eras and every ninth of all eras; the others are of the last era."""
+_PRESETS_OF_TWENTY = (3, 10, 17)
+"""Numbers of the images, modulo 20, that are presets: 15 %, as in VisionArena-Chat (arXiv 2412.08687, section 3.1)."""
 
 
 class ImageFolder:
@@ -76,15 +78,18 @@ class PoolImage(NamedTuple):
     """Words for the slots of prompts and answers."""
 
 
-def image_pool(folder: ImageFolder, size: int, seed: int) -> dict[Era, list[PoolImage]]:
+def image_pool(folder: ImageFolder, presets: PresetFolder, size: int, seed: int) -> dict[Era, list[PoolImage]]:
     """The images of ordinary traffic that the server of each era has; each is saved once, for many conversations."""
     early, late = [], []
     for number, (topic, drawing) in enumerate(_drawings(size, seed)):
+        image = drawing.image
+        if number % 20 in _PRESETS_OF_TWENTY:
+            image = PIL.Image.open(presets.add(image, topic.capitalize()))
         both, only_early = number % _BOTH_EVERY == 0, number % _EARLY_EVERY == 1
         if both or only_early:
-            early.append(PoolImage(folder.save(drawing.image, Era.JPG), topic, drawing.facts))
+            early.append(PoolImage(folder.save(image, Era.JPG), topic, drawing.facts))
         if both or not only_early:
-            late.append(PoolImage(folder.save(drawing.image, Era.PNG), topic, drawing.facts))
+            late.append(PoolImage(folder.save(image, Era.PNG), topic, drawing.facts))
     return {Era.TEXT: early, Era.JPG: early, Era.PNG: late}
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import PIL.Image
 import polars as pl
 
+from schemas.benches.bench import FailureType
 from schemas.errors import BadInput, known_values
 from schemas.run import PlantedScore
 from tasks.demo.planted_evidence import Evidence, Fact, read_facts
@@ -82,6 +83,14 @@ def _never_opened(evidence: Evidence, fact: Fact) -> bool:
     held = conv_id in evidence.quarantined and (image is None or image in evidence.quarantined)
     known = evidence.conversations({"conversation_id": conv_id}) or evidence.battle({"battle": conv_id})
     return held and not known and not evidence.decision(fact) and image not in evidence.opened_images
+
+
+def _failure_typed(evidence: Evidence, fact: Fact) -> bool:
+    """Whether a failure has its type, or any where only people and taggers can tell it; unsafe ones are out."""
+    found, told = evidence.failure(fact), fact["failure_type"]
+    if told == FailureType.SAFETY:
+        return not found and evidence.removed(fact)
+    return bool(found) and (told == FailureType.HALLUCINATION or found["failure_type"] == told)
 
 
 def _one_conversation(evidence: Evidence, fact: Fact) -> bool:
@@ -214,6 +223,7 @@ EXPECTATIONS: dict[str, Judge] = {
     ),
     **dict.fromkeys(("crosses_midnight", "stringified_record", "few_shot_offset"), _each(_one_conversation)),
     "text_only": _each(_without_image),
+    "failure": _each(_failure_typed),
     "model_strengths": _order_recovered,
 }
 """Planted kind -> the check that it was handled correctly."""

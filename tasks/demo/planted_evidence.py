@@ -86,6 +86,11 @@ class Evidence:
         """The fact's vote; empty when there is none."""
         return self._battles.get(fact.get("battle", ""), {})
 
+    def failure(self, fact: Fact) -> Fact:
+        """The prompt of the conversation as one that several people saw fail; empty when it is none."""
+        found = self._store.read("failures").filter(conversation_id=fact["conversation_id"])
+        return found.row(0, named=True) if found.height else {}
+
     @cached_property
     def rejected_lines(self) -> set[Place]:
         """(file, line number) of every rejected line."""

@@ -177,12 +177,13 @@ class Stage:
         person: Person | None = None,
         shown: Sequence[str] = ("", ""),
         asks_why: bool = False,
+        vote: str = "",
     ) -> list[LogLine]:
         """The chat lines of both sides and the vote; `facts` are attached to the vote."""
         person = person or self.crowd.anybody(rng)
         lines = [line for talk in talks for line in self.chat(rng, moment, talk, person=person)]
-        at = max(line.at for line in lines) + rng.uniform(3, 90)
-        return [*lines, vote_line(rng, Moment(moment.day, at), talks, person, *facts, shown=shown, asks_why=asks_why)]
+        then = Moment(moment.day, max(line.at for line in lines) + rng.uniform(3, 90))
+        return [*lines, vote_line(rng, then, talks, person, *facts, shown=shown, asks_why=asks_why, vote=vote)]
 
 
 Scene = Callable[[Stage, Random, Moment], Iterable[LogLine]]
@@ -197,9 +198,10 @@ def vote_line(
     *facts: Fact,
     shown: Sequence[str] = ("", ""),
     asks_why: bool = False,
+    vote: str = "",
 ) -> LogLine:
-    """A vote with a random verdict from the strengths of the two models; some with a reason, if the page asks why."""
-    kind = verdict(rng, talks[0].model, talks[1].model)
+    """A vote, by default random from the strengths of the two models; some with a reason, if the page asks why."""
+    kind = vote or verdict(rng, talks[0].model, talks[1].model)
     reason = vote_reason(kind, talks[0].conv_id) if asks_why and person.language == "en" else ""
     return record_line(logged_vote(kind, talks, shown, moment.era, moment.at, person.address, reason), facts=facts)
 

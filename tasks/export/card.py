@@ -10,6 +10,7 @@ from schemas.publication import FileFormat, SftSelection, SftStyle
 from tasks.release.build import CARD, MANIFEST_DIGITS, manifest_sha256
 from tasks.release.dataset_card import data_files, front_matter, render_card, size_category, split_card
 from tasks.runtime.untrusted import markdown_text
+from tasks.storage.queries.conversation_features import UNKNOWN, english_name
 
 _HERE = Path(__file__).parent
 
@@ -38,6 +39,7 @@ def write_sft_card(
 ) -> None:
     """Write the folder's README.md; `models` counts examples by model. Raises BadInput when the release has no card."""
     about, parts = _read_card(release, "Licence", "Removal")
+    english = english_name(selection.language)
     name, digits = about.get("pretty_name", "a release"), manifest_sha256(release)[:MANIFEST_DIGITS]
     files = [{"split": "train", "path": f"train.{form}"}]
     front = {key: value for key, value in about.items() if key not in ("configs", "dataset_info")}
@@ -51,6 +53,7 @@ def write_sft_card(
         name=markdown_text(str(name)),
         manifest=digits,
         selection=selection,
+        language=markdown_text((selection.language or "") if english == UNKNOWN else english),
         style=style,
         form=form,
         models=models,

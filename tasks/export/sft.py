@@ -14,16 +14,21 @@ import pyarrow as pa
 import yaml
 from datasets import Features
 
-from schemas.errors import BadInput
+from schemas.errors import BadInput, known_values
+from schemas.items.conversation import Winner
 from schemas.publication import FileFormat, SftSelection, SftStyle
+from schemas.rating import Rating
 from tasks.export.card import write_sft_card
 from tasks.ingest.log_line import MARK
 from tasks.release.contents import IMAGE_NAME
 from tasks.release.declared import check_shards
 from tasks.release.fetched import read_manifest
+from tasks.release.gather import WINNERS
 from tasks.release.shards import feature_schema, shard_files
 from tasks.runtime.progress import progress
 from tasks.storage.parquet import compact, encode_parquet, read_parquet_groups
+from tasks.storage.queries.conversation_features import english_name
+from tasks.storage.tables import frame_of
 
 Example = dict[str, Any]
 _MARKS = re.compile("<(image|video|audio|bbox|ref-object|start-image|cot-process)>")
@@ -123,33 +128,64 @@ EXAMPLES: dict[SftStyle, Callable[[Mapping[str, Any], Sequence[str]], Example]] 
 }
 
 
-_COLUMNS = ["conversation_id", "model", "topic", "conversation"]
+_COLUMNS = ["conversation_id", "model", "topic"]
+_WORDS = pl.element().struct.field("content")
 
 
-def top_models(release: Path, chat: pl.DataFrame, count: int) -> list[str]:
-    """The `count` best rated models that have conversations in `chat`, best first. Raises BadInput without any."""
+def top_models(release: Path, models: pl.Series, count: int) -> list[str]:
+    """The `count` best of these models on the overall leaderboard: by rank, then by votes. Raises BadInput for none."""
     board = release / "leaderboard" / "overall.parquet"
-    rated = (
-        pl.concat(read_parquet_groups(board))
-        if board.is_file()
-        else pl.DataFrame(schema={"model": pl.String, "rating": pl.Float64, "slice": pl.String})
-    )
+    rated = pl.concat(read_parquet_groups(board)) if board.is_file() else frame_of(Rating, [])
     overall = rated.filter(pl.col("slice") == "overall")  # the file has a row a model for each exclusion as well
-    known = overall.filter(pl.col("model").is_in(chat["model"].unique().implode()))
+    known = overall.filter(pl.col("model").is_in(models.implode()))
     if known.is_empty():
-        raise BadInput(f"{str(release)!r}: no model of the overall leaderboard has a conversation in chat")
-    return known.sort("rating", "model", descending=[True, False])["model"].head(count).to_list()
+        raise BadInput(f"{str(release)!r}: no model of the overall leaderboard has a conversation to export")
+    best = known.sort("rank", "battles", "model", descending=[False, True, False], nulls_last=True)
+    return best["model"].head(count).to_list()
+
+
+def _fit(release: Path, selection: SftSelection) -> pl.DataFrame:
+    """conversation_id, model and topic of all rows of `chat` that may be taken, of any model. Keeps no texts."""
+    last, found = pl.col("conversation").list.last().struct, list[pl.DataFrame]()
+    taken = (last.field("role") == "assistant") & (last.field("content").str.strip_chars() != "")
+    if not selection.all_answers:
+        refused = pl.col("categories").struct.field("refusal").fill_null(False)
+        taken &= ~refused & ~_talk("model", "conversation").is_in(_voted_bad(release).implode())
+    for shard in shard_files(release, "chat"):
+        for group in read_parquet_groups(shard, [*_COLUMNS, "language", "conversation", "categories"]):
+            found.append(compact(group.filter(taken).select(*_COLUMNS, "language")))
+    chat = pl.concat(found)
+    if selection.language is None:
+        return chat.drop("language")
+    names, known = {selection.language, english_name(selection.language)}, sorted(set(chat["language"]))
+    if names.isdisjoint(known):
+        raise BadInput(f"--language {known_values(selection.language, known)}")
+    return chat.filter(pl.col("language").is_in(names)).drop("language")
+
+
+def _talk(model: str, messages: str) -> pl.Expr:
+    """A number for a model and all that was said: a battle names only the conversation of its left side."""
+    return pl.concat_str(model, pl.col(messages).list.eval(_WORDS).list.join("\0"), separator="\0").hash()
+
+
+def _voted_bad(release: Path) -> pl.Series:
+    """Both sides of every battle whose vote says that both answers are bad, as `_talk`."""
+    columns = ["winner", "model_a", "model_b", "conversation_a", "conversation_b"]
+    bad = [
+        group.filter(winner=WINNERS[Winner.BOTH_BAD]).select(
+            _talk(f"model_{side}", f"conversation_{side}").alias("talk")
+        )
+        for shard in shard_files(release, "battle")
+        for group in read_parquet_groups(shard, columns)
+        for side in "ab"
+    ]
+    return pl.concat([pl.DataFrame(schema={"talk": pl.UInt64}), *bad])["talk"]
 
 
 def select(release: Path, selection: SftSelection) -> list[str]:
-    """conversation_ids to export, in order. Conversations that do not end with an answer are left out."""
-    last = pl.col("conversation").list.last().struct
-    answered = (last.field("role") == "assistant") & (last.field("content").str.strip_chars() != "")
-    groups = (group for shard in shard_files(release, "chat") for group in read_parquet_groups(shard, _COLUMNS))
-    named = [*_COLUMNS[:-1], answered.alias("answered")]
-    chat = pl.concat(compact(group.select(named)) for group in groups)  # without the texts, to save memory
-    models = top_models(release, chat, selection.models)
-    rows = chat.filter(pl.col("answered") & pl.col("model").is_in(models)).drop("answered")
+    """conversation_ids to export, in order: those that end with an answer, as the selection says."""
+    fit = _fit(release, selection)
+    rows = fit.filter(pl.col("model").is_in(top_models(release, fit["model"].unique(), selection.models)))
     drawn = sorted(  # at random, but a conversation's place depends only on the seed and the conversation
         rows.iter_rows(), key=lambda row: blake2b(f"{selection.seed} {row[0]}".encode(), digest_size=16).digest()
     )

@@ -9,7 +9,7 @@ from schemas.benches.judging import Label
 from schemas.items.conversation import Winner
 from tasks.providers.capabilities import ReplyShape
 
-_INNER = r"([^\[\]［］\n]{1,40})"
+_INNER = r"([^\[\]［］]{1,40})"
 _DOUBLE = re.compile(rf"[\[［]{{2}}{_INNER}[\]］]{{2}}")
 _MARKED = _DOUBLE, re.compile(rf"[\[［]{_INNER}[\]］]")
 """Arena-Hard's two patterns; the second is read only where the first finds nothing. WildVision-Bench has the first."""
@@ -37,7 +37,7 @@ VERDICT_SHAPE = ReplyShape(
 _STATED = re.compile(r"\[\[\s*(A|B|none)\s*\]\]", re.IGNORECASE)
 _EXTRACTED = re.compile(r"\W*(?:response\s+)?(A|B|unknown)\W*", re.IGNORECASE)
 _SIDES = {"a": Label.A_BETTER, "b": Label.B_BETTER}
-_VOTE = re.compile(r"\[\[\s*(left|right|tie|both bad|na)\s*\]\]", re.IGNORECASE)
+_VOTE = re.compile(r"\[\[\s*(left|right|tie|both\s+bad|na)\s*\]\]", re.IGNORECASE)
 _VOTES = {"left": Winner.MODEL_A, "right": Winner.MODEL_B, "tie": Winner.TIE, "both bad": Winner.BOTH_BAD}
 
 
@@ -76,9 +76,9 @@ def _known(marks: list[str]) -> set[Label]:
 
 
 def _plain(mark: str) -> str:
-    """The mark without blanks and HTML escapes, its full-width characters and double arrows as ASCII."""
+    """The mark without blanks (of any width) and HTML escapes, its full-width characters and double arrows as ASCII."""
     ascii_signs = unicodedata.normalize("NFKC", html.unescape(mark)).translate(_ARROWS)
-    return "".join(ascii_signs.split())
+    return "".join(sign for sign in ascii_signs if not sign.isspace() and unicodedata.category(sign) != "Cf")
 
 
 def verdict_in(text: str) -> tuple[bool, Label | None]:
@@ -109,5 +109,5 @@ def _structured(text: str) -> str | None:
 
 def parse_vote(text: str) -> Winner | None:
     """The one vote in double square brackets; None for NA, for none, and for several different ones."""
-    found = {mark.lower() for mark in _VOTE.findall(text)}
+    found = {" ".join(mark.lower().split()) for mark in _VOTE.findall(text)}
     return _VOTES.get(found.pop()) if len(found) == 1 else None

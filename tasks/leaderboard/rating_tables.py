@@ -22,7 +22,7 @@ from tasks.leaderboard.records import (
     win_rates,
     without_outliers,
 )
-from tasks.leaderboard.style_control import measured_covariates, rank_changes, style_board
+from tasks.leaderboard.style_control import PARTIAL, measured_covariates, rank_changes, style_board
 from tasks.leaderboard.vote_statistics import length_differences, vote_statistics
 from tasks.leaderboard.votes import Mask, rateable, votes
 
@@ -88,8 +88,9 @@ class RatingTables:
 
     @cached_property
     def measured(self) -> pl.DataFrame:
-        """The battles that style control is fitted on: those with every covariate on both sides."""
-        columns = [f"{name}_{side}" for name in measured_covariates(self.rated) for side in ("a", "b")]
+        """The battles that style control is fitted on: those with every covariate but `PARTIAL` on both sides."""
+        needed = [name for name in measured_covariates(self.rated) if name not in PARTIAL]
+        columns = [f"{name}_{side}" for name in needed for side in ("a", "b")]
         return self.rated.drop_nulls(columns) if columns else self.rated
 
     @cached_property

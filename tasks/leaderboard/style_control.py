@@ -23,6 +23,8 @@ from tasks.storage.tables import frame_of
 STYLE_CONTROL = "style_control"
 COVARIATES = ("tokens", "headers", "list_items", "bold", "entities")
 """Length, markdown and named entities of an answer; in columns `<name>_a` and `<name>_b`, if measured."""
+PARTIAL = frozenset({"entities"})
+"""Covariates that are null where no model of the language counts them: such a battle has the mean difference."""
 _PAIR_VOTES_MIN = 50
 _STEPS_MAX = 200
 _STEP_MIN = 1e-5
@@ -97,14 +99,15 @@ def style_differences(battles: pl.DataFrame, covariates: Sequence[str], *, sides
     """float64 (battles, covariates): (a - b) / (a + b + 1), standardised to mean 0 and standard deviation 1.
 
     Where one model always is on one side, `sides_drawn` is False: 0 stays 0, as if half the battles were turned round,
-    or the mean would hide what is common to all its opponents. A constant covariate is 0. Raises BadInput for counts
-    that are missing, negative or not finite.
+    or the mean would hide what is common to all its opponents. A constant covariate is 0, and so is a null one of
+    `PARTIAL`. Raises BadInput for other counts that are missing, and for negative or not finite ones.
     """
     sides = []
     for side in ("a", "b"):
         counts = battles.select(pl.col(f"{name}_{side}").cast(pl.Float64) for name in covariates)
         for column in counts:
-            wrong = int((column.is_null() | ~column.is_finite() | (column < 0)).fill_null(True).sum())
+            partial = column.name.rpartition("_")[0] in PARTIAL
+            wrong = int((~column.is_finite() | (column < 0)).fill_null(not partial).sum())
             if wrong:
                 raise BadInput(
                     f"{column.name} is missing, negative or not a number in {wrong} of {len(column)} battles"
@@ -112,10 +115,12 @@ def style_differences(battles: pl.DataFrame, covariates: Sequence[str], *, sides
         sides.append(counts.to_numpy())
     a, b = sides
     difference = (a - b) / (a + b + 1)
-    mean = difference.mean(axis=0) if sides_drawn else np.zeros(len(covariates))
-    spread = difference.std(axis=0) if sides_drawn else np.sqrt((difference**2).mean(axis=0))
+    known = ~np.isnan(difference)
+    counted = np.maximum(known.sum(axis=0), 1)
+    mean = np.nansum(difference, axis=0) / counted if sides_drawn else np.zeros(len(covariates))
+    spread = np.sqrt(np.nansum((difference - mean) ** 2, axis=0) / counted)
     varies = spread > 1e-12
-    return np.where(varies, (difference - mean) / np.where(varies, spread, 1), 0.0)
+    return np.where(varies & known, (difference - mean) / np.where(varies, spread, 1), 0.0)
 
 
 def styled(cast: Votes, style: Matrix, preset: StylePreset = StylePreset.FASTCHAT) -> StyledVotes:

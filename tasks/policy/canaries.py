@@ -193,6 +193,7 @@ def rules_about(probe: Probe, policy: Policy) -> list[Rule]:
         for rule in policy.rules
         if rule.signal.partition(".")[0] == probe.signal
         and rule.over in probe.over
+        and rule.models != "open"
         and (not rule.contains_any or probe.types & set(rule.contains_any))
     ]
 

@@ -29,6 +29,7 @@ from tasks.policy.rules import (
     describes,
     fired,
     hit_columns,
+    of_models,
     parts,
     reasons_of,
 )
@@ -162,7 +163,8 @@ def conversation_hits(known: StoredSignals, policy: Policy) -> tuple[pl.DataFram
     """Rules of the first pass that fire: those with scope conversation, and those with scope battle."""
     rules = [r for r in policy.rules if r.over is not Over.BATTLE and known.stands(r) and not describes(r)]
     stated = {Over.CONVERSATION: conversation_columns(known.conversations, policy)}
-    return _by_scope(fired(rules, known.parts, known.signal, stated), rules)
+    hits = fired(rules, known.parts, known.signal, stated)
+    return _by_scope(of_models(hits, rules, known.conversations, policy), rules)
 
 
 def described_hits(known: StoredSignals, policy: Policy, kept: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -173,7 +175,8 @@ def described_hits(known: StoredSignals, policy: Policy, kept: pl.DataFrame) -> 
     read = ["conversation_id", "turns", "image_ids", "prompt_id", "document_id"]
     released = pl.concat([untouched.select(read), redacted.select(read)])
     parts = known.parts_of(released) if rules else {}
-    return _by_scope(fired(rules, parts, known.signal, {}, Step.DESCRIPTION), rules)
+    hits = fired(rules, parts, known.signal, {}, Step.DESCRIPTION)
+    return _by_scope(of_models(hits, rules, known.conversations, policy), rules)
 
 
 def _by_scope(hits: pl.DataFrame, rules: Sequence[Rule]) -> tuple[pl.DataFrame, pl.DataFrame]:

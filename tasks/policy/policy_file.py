@@ -11,13 +11,14 @@ import polars as pl
 import yaml
 from pydantic import ValidationError
 
+from schemas.asked_model import ArenaModel
 from schemas.errors import BadPolicy, known_values, why_unreadable
 from schemas.policy import COMPARISONS, Action, Extension, Over, Policy, Rule, Scope
 from schemas.row import Row
 from schemas.tables import SIGNALS
 from tasks.policy import SHIPPED
 from tasks.policy.rules import DESCRIBED_ON, MEASURED_ON, stated_types
-from tasks.runtime.yaml_files import SafeLoader
+from tasks.runtime.yaml_files import SafeLoader, read_models_list
 from tasks.storage.tables import frame_schema
 
 Keys = Mapping[str, Any]
@@ -41,6 +42,9 @@ def _load(name_or_file: str, extending: tuple[Path, ...]) -> Policy:
         content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)  # noqa: S506 - a SafeLoader
         if isinstance(content, dict) and "extends" in content:
             content = _extended(content, lambda base: _load(base, (*extending, path)))
+        if isinstance(content, dict) and isinstance(listed := content.get("open_models"), str):
+            models = read_models_list(path.parent / listed, ArenaModel, "docs/arena.md", {})
+            content["open_models"] = [model.name for model in models if model.open]
         policy = Policy.model_validate(content)
     except (OSError, UnicodeDecodeError) as error:
         raise BadPolicy(f"policy {name_or_file!r} cannot be read ({why_unreadable(error)})") from None
@@ -114,7 +118,10 @@ def _changed(rule: Keys, by: Keys) -> dict[str, Any]:
 
 def policy_hash(policy: Policy) -> str:
     """12 hex digits that change whenever the policy would decide differently."""
-    left_out = {"about", "drift", "licence", "contact"} | ({"generated"} if policy.generated is None else set())
+    names = ["about", "drift", "licence", "contact", *(["generated"] if policy.generated is None else [])]
+    left_out: dict[str, Any] = dict.fromkeys(names if policy.open_models else [*names, "open_models"], True)
+    if not any(rule.models for rule in policy.rules):  # as before rules could tell models
+        left_out["rules"] = {"__all__": {"models"}}
     values = policy.model_dump_json(exclude=left_out)
     return hashlib.sha256(values.encode()).hexdigest()[:12]
 
@@ -193,6 +200,10 @@ def _check_action(where: str, rule: Rule) -> None:
         raise BadPolicy(f"{where}: {rule.signal} cannot be redacted. Known: {', '.join(_REDACTABLE)}.")
     if rule.action is Action.REDACT and rule.scope is Scope.BATTLE:
         raise BadPolicy(f"{where}: what is redacted is a conversation, so scope must be 'conversation', not 'battle'")
+    if rule.models and (rule.over is Over.BATTLE or rule.action is Action.REDACT):
+        raise BadPolicy(
+            f"{where}: models tells conversations apart, of rules that drop, tag or hold them; leave it out"
+        )
     if rule.action is Action.HOLD and (rule.over is Over.BATTLE or rule.scope is Scope.BATTLE):
         raise BadPolicy(f"{where}: a battle is held with its sides; give the rule over the conversation's parts")
 

@@ -3,7 +3,7 @@
 Every threshold comes from the policy.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 
@@ -128,6 +128,17 @@ FIRED = pl.Schema(
 def describes(rule: Rule) -> bool:
     """Whether the rule belongs to the second pass, because its signal is measured on what the first pass keeps."""
     return rule.signal.partition(".")[0] in DESCRIBED_ON
+
+
+def of_models(hits: pl.DataFrame, rules: Sequence[Rule], conversations: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """The rows of FIRED of conversations with a model that the rule is about. `place` is the rule's among `rules`."""
+    about = {place: rule.models == "open" for place, rule in enumerate(rules) if rule.models}
+    if not about:
+        return hits
+    named = [conversations, renamed(conversations, policy.renames)]
+    ids = pl.concat(each.filter(pl.col("model").is_in(policy.open_models))["conversation_id"] for each in named)
+    wanted = pl.col("place").replace_strict(about, default=None, return_dtype=pl.Boolean)
+    return hits.filter(wanted.is_null() | (pl.col("item_id").is_in(ids.unique().implode()) == wanted))
 
 
 def conversation_columns(conversations: pl.DataFrame, policy: Policy) -> pl.DataFrame:

@@ -167,6 +167,20 @@ class ImageModerator(Provider, Protocol):
         """Moderation of every image."""
 
 
+class RefusalFinder(Provider, Protocol):
+    """Finds answers that refuse."""
+
+    def refuses(self, texts: Sequence[str]) -> Sequence[bool | Failed]:
+        """Whether each answer declines what was asked."""
+
+
+class EntityCounter(Provider, Protocol):
+    """Counts named entities."""
+
+    def count_entities(self, texts: Sequence[str]) -> Sequence[int | Failed | None]:
+        """Distinct named entities of every text; None where its language is not covered."""
+
+
 class LanguageIdentifier(Provider, Protocol):
     """Identifies the language of texts."""
 
@@ -355,6 +369,8 @@ PROTOCOLS: dict[str, type] = {
     "text_pii": PiiFinder,
     "moderation": Moderator,
     "image_moderation": ImageModerator,
+    "refusal": RefusalFinder,
+    "named_entities": EntityCounter,
     "language": LanguageIdentifier,
     "tokens": TokenCounter,
     "categories": Tagger,

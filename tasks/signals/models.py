@@ -14,15 +14,18 @@ from schemas.signals import (
     ImageText,
     Language,
     Moderation,
+    NamedEntities,
     Nsfw,
     Objects,
     PiiSpan,
+    Refusal,
     TextPii,
     Tokens,
 )
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import (
     Document,
+    EntityCounter,
     FaceFinder,
     Failed,
     ImageEmbedder,
@@ -32,6 +35,7 @@ from tasks.providers.capabilities import (
     NsfwClassifier,
     ObjectFinder,
     PiiFinder,
+    RefusalFinder,
     Tagger,
     TextEmbedder,
     TextReader,
@@ -103,6 +107,16 @@ def moderation(model: Moderator, texts: _Texts) -> Sequence[Moderation | Failed]
 def language(model: LanguageIdentifier, texts: _Texts) -> Sequence[Language | Failed]:
     """Language of each text."""
     return model.identify(texts)
+
+
+def refusal(model: RefusalFinder, texts: _Texts) -> list[Refusal | Failed]:
+    """Whether each answer refuses."""
+    return _each(texts, model.refuses(texts), lambda _, said: Refusal(refusal=said))
+
+
+def named_entities(model: EntityCounter, texts: _Texts) -> list[NamedEntities | Failed]:
+    """Number of named entities of each text."""
+    return _each(texts, model.count_entities(texts), lambda _, count: NamedEntities(entities=count))
 
 
 def text_embedding(model: TextEmbedder, texts: _Texts) -> list[Embedding | Failed]:

@@ -135,6 +135,9 @@ def admission(settings: ArenaSettings) -> "Admission":
         )
     known = load_known_hashes(settings.known_hashes)
 
+    texts = "moderation.flagged_categories"
+    proprietary = [rule.models for rule in rules if rule.signal == texts and rule.action is not Action.TAG]
+
     def refused(signal: str) -> frozenset[str]:
         """The categories that rules name which do more than tag; empty, which means all, where one has no list."""
         lists = [rule.contains_any or [] for rule in rules if rule.signal == signal and rule.action is not Action.TAG]
@@ -145,7 +148,8 @@ def admission(settings: ArenaSettings) -> "Admission":
         nsfw_probability_max=min(nsfw),
         moderator=providers["moderation"],
         image_moderator=providers["image_moderation"] if "image_moderation" in providers.names else None,
-        refused=refused("moderation.flagged_categories"),
+        refused=refused(texts),
+        spares_open=bool(proprietary) and set(proprietary) == {"proprietary"},
         refused_of_images=refused("image_moderation.flagged_categories"),
         known=known or None,
         holds_file=lambda content: bool(known) and known.holds_file(file_digests(content)),

@@ -15,6 +15,7 @@ from tasks.judging.files.judgement_files import check_labels, parsed, read_judge
 from tasks.judging.protocols import VISIT
 from tasks.judging.questions import prompts_of_draw
 from tasks.judging.visit_battles import ITEMS_DRAW
+from tasks.providers import Providers
 from tasks.storage.queries.conversation_features import CATEGORIES, with_labels
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
@@ -124,10 +125,14 @@ def prompts_by_slice(store: Store, question_ids: Sequence[str], versions: Versio
 
 
 def mean_tokens(store: Store, verdicts: pl.DataFrame) -> dict[str, float]:
-    """Model -> mean tokens of the answers that were judged."""
-    judged = _answers(verdicts).unique()
-    answers = store.read("answers", [*judged.columns, "tokens"])
-    counted = answers.join(judged, on=judged.columns, nulls_equal=True).drop_nulls("tokens")
+    """Model -> mean tokens of the answers that were judged, of every one by the same count (cl100k_base).
+
+    Services count by vocabularies of their own, some with what the model thought, and submitted answers come without.
+    """
+    if not (texts := judged_texts(store, verdicts)):
+        return {}
+    models, _, said = zip(*texts, strict=True)
+    counted = pl.DataFrame({"model": models, "tokens": Providers()["tokens"].count_tokens(said)})
     return dict(counted.group_by("model").agg(pl.col("tokens").mean()).iter_rows())
 
 

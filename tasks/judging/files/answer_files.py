@@ -11,8 +11,9 @@ import orjson
 
 from schemas.benches.judging import Answer, AnswerState
 from schemas.errors import BadInput
-from tasks.judging.files.answer_shapes import SUFFIXES, SaidAnswer, answers_in
+from tasks.judging.files.answer_shapes import SUFFIXES, SaidAnswer, answer_of_line, answers_in
 from tasks.judging.questions import BenchQuestion
+from tasks.providers import token_count
 
 FAILED_MARKS = frozenset({"$ERROR$", "API_ERROR", "Failed to obtain answer", "Failed to obtain answer via API."})
 """Texts that WildVision-Bench, Arena-Hard and VLMEvalKit store for calls that failed. They are no answers."""
@@ -107,10 +108,10 @@ class Lengths(NamedTuple):
 
 
 def answer_lengths(paths: Sequence[Path]) -> Lengths:
-    """Lengths of the answers in files and folders of .jsonl files.
+    """Lengths of the answers in files and folders of .jsonl files: as stated, else counted (cl100k_base).
 
-    Raises BadInput for a file that cannot be read, a line without question_id, model or length, and a question that
-    one model answers twice.
+    Raises BadInput for a file that cannot be read, a line without question_id, model, or length and text, and a
+    question that one model answers twice.
     """
     tokens: dict[str, dict[str, int]] = defaultdict(dict)
     for file in [file for path in paths for file in (sorted(path.rglob("*.jsonl")) if path.is_dir() else [path])]:
@@ -120,9 +121,11 @@ def answer_lengths(paths: Sequence[Path]) -> Lengths:
             try:
                 row = orjson.loads(content)
                 question, model = str(row.get("question_id") or row["uid"]), str(row.get("model") or row["model_id"])
-                length = _length(row)
+                length = _length(row, file, number)
             except (orjson.JSONDecodeError, AttributeError, KeyError, IndexError, TypeError):
-                raise BadInput(f"{str(file)!r} line {number} is no answer with question_id, model and length") from None
+                raise BadInput(
+                    f"{str(file)!r} line {number} is no answer with question_id, model, and length or text"
+                ) from None
             if question in tokens[model]:
                 raise BadInput(f"{str(file)!r} line {number}: model {model!r} answers question {question!r} twice")
             tokens[model][question] = length
@@ -130,8 +133,11 @@ def answer_lengths(paths: Sequence[Path]) -> Lengths:
     return Lengths(means, {question for of_model in tokens.values() for question in of_model})
 
 
-def _length(row: dict[str, Any]) -> int:
-    """token_len of the line, of its metadata, or of its first turn."""
+def _length(row: dict[str, Any], file: Path, number: int) -> int:
+    """token_len of the line, of its metadata, or of its first turn; else the tokens of its text."""
     if "token_len" in row:
         return int(row["token_len"])
-    return int((row.get("metadata") or row["choices"][0]["turns"][0])["token_len"])
+    of_turn = row["choices"][0]["turns"][0] if "choices" in row else {}
+    if "token_len" in (stated := row.get("metadata") or of_turn):
+        return int(stated["token_len"])
+    return token_count(answer_of_line(row, file, f"{file.name}:{number}").text or "")

@@ -49,7 +49,7 @@ def answers_in(file: Path) -> Iterator[SaidAnswer] | None:
         rows = _table(file)
         return _predictions(rows, file) if rows and "prediction" in rows[0] else None
     if file.suffix != ".json":
-        return (_line(row, file, where) for where, row in _lines(file))
+        return (answer_of_line(row, file, where) for where, row in _lines(file))
     content = _json(file)
     if isinstance(content, dict) and isinstance(content.get("samples"), list) and "eval" in content:
         return _samples(content, file)
@@ -96,8 +96,8 @@ def _lines(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield where, row
 
 
-def _line(row: dict[str, Any], file: Path, where: str) -> SaidAnswer:
-    """A line of JSON Lines."""
+def answer_of_line(row: dict[str, Any], file: Path, where: str) -> SaidAnswer:
+    """The answer of a line of JSON Lines; `where` names the line. Raises BadInput for an unknown shape."""
     try:
         if "resps" in row:  # lmms-eval: samples_TASK.jsonl in a folder, or under a name, of the model
             model, name, text = file.parent.name, row["doc"]["question_id"], row["resps"][0][0]

@@ -69,7 +69,8 @@ def reason_texts(policy: Policy) -> dict[str, str]:
     """Reason -> what it means, for the rules of a policy and for rejected lines."""
     texts: dict[str, str] = {}
     for each in policy.rules:
-        texts[each.reason] = "; or ".join(filter(None, (texts.get(each.reason), rule_text(each))))
+        said = f"{rule_text(each)}, with {each.models} models alone" if each.models else rule_text(each)
+        texts[each.reason] = "; or ".join(filter(None, (texts.get(each.reason), said)))
     texts |= {
         f"unmeasured_{rule.signal.partition('.')[0]}": "no measurement, which counts against it"
         for rule in policy.rules

@@ -23,9 +23,14 @@ def admission() -> Admission:
 def build(tmp_path, admission):
     """A function that makes an arena of models by name."""
 
-    def built(models=None, *, admission=admission, vision=(), messages_a_minute=1000, **settings) -> Built:
+    def built(
+        models=None, *, admission=admission, vision=(), open_models=(), messages_a_minute=1000, **settings
+    ) -> Built:
         models = models or {"good-model": Scripted(), "second-model": Scripted(("Bye.",))}
-        rows = [ArenaModel(name=name, base_url="http://127.0.0.1", vision=name in vision) for name in models]
+        rows = [
+            ArenaModel(name=name, base_url="http://127.0.0.1", vision=name in vision, open=name in open_models)
+            for name in models
+        ]
         folder = LogFolder(tmp_path / "logs")
         visitors = Visitors(KEY, messages_a_minute=messages_a_minute)
         arena = Arena(

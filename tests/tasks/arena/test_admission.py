@@ -204,6 +204,16 @@ def test_the_categories_that_the_policy_names_are_refused_and_all_where_it_names
             guarded.check_texts(["awful"])
 
 
+def test_texts_for_open_models_alone_are_only_logged_where_the_policy_is_about_proprietary_ones(tmp_path, build):
+    own = "name: own\nextends: public_release\nrules:\n- {reason: moderation, models: proprietary}\n"
+    (tmp_path / "own.yaml").write_text(own)
+    guarded = replace(opened(ArenaSettings(policy=str(tmp_path / "own.yaml"))), moderator=Says("awful"))
+    with pytest.raises(Refused, match=MODERATED):
+        asyncio.run(build(admission=guarded, open_models=("good-model",)).say("awful"))
+    both_open = build(admission=guarded, open_models=("good-model", "second-model"))
+    assert asyncio.run(both_open.say("awful")).moderation == ["harassment"]
+
+
 def test_the_whole_conversation_is_moderated_and_a_failure_blames_nobody(build, admission):
     models = {"good-model": Scripted(("Fine",)), "second-model": Scripted(("An awful word",))}
     built = build(models, admission=Admission(admission.nsfw, 0.8, Says("awful")))

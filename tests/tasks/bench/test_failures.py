@@ -138,14 +138,20 @@ def test_one_person_is_enough_only_where_a_setting_says_so(arena):
     assert 0 < found.height < len(planted) and set(found["judges"]) == {3}
 
 
-def test_error_rates_are_bad_votes_of_all_votes_on_these_prompts(arena):
-    store, _ = arena
-    find(store)
+def test_error_rates_are_bad_votes_of_all_votes_on_prompts_of_that_type_failed_or_not(arena):
+    store, planted = arena
+    votes = store.read("battles")
+    find(store, failure_judges_min=1)
     rates = store.read("failure_rates")
+    find(store)
+    assert store.read("failure_rates").equals(rates)  # how many people make a failure changes no rate
+    sums = rates.group_by("failure_type").agg(pl.col("battles", "both_bad").sum())
+    counted = {name: counts for name, *counts in sums.iter_rows()}
+    assert counted["all"] == [2 * votes.height, 2 * votes.filter(winner="tie_bothbad").height]
+    bad = sum(2 + n % 2 for n in range(PLANTED))
+    assert counted["spatial_imagination"] == [2 * (bad + PLANTED), 2 * bad]  # one vote a prompt was not bad
+    assert set(counted) == {*(kind or "undecided" for kind in planted.values()), "all"}
     assert (rates["error_rate"] == rates["both_bad"] / rates["battles"]).all()
-    every = rates.filter(failure_type="all")
-    assert every["battles"].sum() == 2 * (PLANTED * 7 + store.read("failures")["both_bad"].sum())
-    assert every["both_bad"].sum() == 2 * store.read("failures")["both_bad"].sum()
 
 
 def test_a_person_decides_the_type_and_safety_of_a_person_stays_out_too(arena, curate, tmp_path):

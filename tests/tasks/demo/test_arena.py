@@ -155,6 +155,17 @@ def test_images_are_named_by_their_pixels_and_every_named_one_is_there(arena, cl
     assert presets == {path.name for path in (arena / "presets").glob("*.jpg")} != set()
 
 
+def test_one_image_in_seven_is_an_example_of_the_arena_as_visitors_pick_them(clean_arena):
+    examples = set()
+    for file in (clean_arena / "presets").glob("*.jpg"):
+        with PIL.Image.open(file) as image:
+            examples.add(hashlib.md5(image.convert("RGBA").tobytes(), usedforsecurity=False).hexdigest())
+    shown = [name for each in read(clean_arena).sightings for name in each.images]
+    assert 0.08 < sum(name in examples for name in shown) / len(shown) < 0.25
+    pool = {file.stem for file in (clean_arena / "logs" / "serve_images").iterdir()}
+    assert len(examples) / len(pool) == pytest.approx(0.15, abs=0.04)
+
+
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [

@@ -16,12 +16,12 @@ from schemas.publication import SftStyle
 from tasks.export.sft import as_trainers_read, llava_example, marked, messages_example, sharegpt_example
 from tests.places import contents
 from tests.small_store import HOSTILE_PROMPT, MODELS
-from tests.tampered_release import CHAT, rewrite
+from tests.tampered_release import BATTLE, CHAT, rewrite
 from tests.tasks.export.conftest import examples, limits
 
 
 def test_every_answered_conversation_of_the_best_models_with_its_images(sft, release):
-    code, err, out = sft(*limits(models=2))
+    code, err, out = sft(*limits(models=2), "--set", "all_answers=true")
     assert code == 0, err
     chat = pl.read_parquet(release / "chat" / "data" / "*.parquet")
     wanted = chat.filter(pl.col("model").is_in(MODELS[:2]))
@@ -49,12 +49,62 @@ def test_a_model_counts_once_though_the_board_rates_it_with_and_without_ties(sft
     assert {example["model"] for example in examples(out)} == set(MODELS[:2])
 
 
+def test_equal_ranks_are_ordered_by_votes_and_a_model_without_a_rank_comes_last(sft, release, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "release"))
+    board = pl.read_parquet(copy / "leaderboard" / "overall.parquet")
+    first, second, third = MODELS[:3]
+    told = {first: (2, 5, 1500.0), second: (2, 9, 1100.0), third: (None, 99, 9000.0)}
+    names = ("rank", "battles", "rating")
+    rows = [row | dict(zip(names, told.get(row["model"], (3, 1, 0.0)), strict=True)) for row in board.to_dicts()]
+    pl.DataFrame(rows, board.schema).write_parquet(copy / "leaderboard" / "overall.parquet")
+    taken = [{row["model"] for row in examples(sft(*limits(models=count), of=copy)[2])} for count in (1, 2)]
+    assert taken == [{second}, {first, second}]
+
+
+def test_refusals_and_answers_voted_bad_are_taken_only_when_asked_for(sft, release, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "release"))
+    everything = {row["id"] for row in examples(sft("--set", "all_answers=true", of=copy)[2])}
+    chat = {row["conversation_id"]: row for row in pl.read_parquet(copy / "chat" / "data" / "*.parquet").to_dicts()}
+    refused = sorted(everything)[0]
+    refusing = chat[refused]["categories"] | {"refusal": True}
+    rewrite(
+        copy, CHAT, lambda rows: [r | {"categories": refusing} if r["conversation_id"] == refused else r for r in rows]
+    )
+    voted = pl.read_parquet(copy / "battle" / "data" / "*.parquet").to_dicts()
+    said = {(row["model"], *(turn["content"] for turn in row["conversation"])): name for name, row in chat.items()}
+    sides = [
+        name
+        for row in voted[:2]
+        for side in "ab"
+        if (name := said.get((row[f"model_{side}"], *(turn["content"] for turn in row[f"conversation_{side}"]))))
+    ]
+    assert len(sides) > 1
+    bad = {row["question_id"] for row in voted[:2]}
+    winners = {True: "tie (bothbad)", False: "model_a"}
+    rewrite(copy, BATTLE, lambda rows: [r | {"winner": winners[r["question_id"] in bad]} for r in rows])
+    out = sft(of=copy)[2]
+    assert {row["id"] for row in examples(out)} == everything - {refused, *sides}
+    assert "\n* No conversation in which an answer refuses" in (out / "README.md").read_text()
+    assert {row["id"] for row in examples(sft("--set", "all_answers=true", of=copy)[2])} == everything
+
+
+def test_one_language_by_its_code_or_name_and_an_unknown_one_is_one_clear_line(sft, release, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "release"))
+    rewrite(copy, CHAT, lambda rows: [row | {"language": ("German", "English")[n % 2]} for n, row in enumerate(rows)])
+    for language in ("de", "German"):
+        out = sft("--language", language, of=copy)[2]
+        assert {row["language"] for row in examples(out)} == {"German"}
+    assert "* Only in German." in (out / "README.md").read_text()
+    code, err, out = sft("--language", "xx", of=copy)
+    assert (code, err, out.exists()) == (2, "curate: --language 'xx'. Known: English, German.\n", False)
+
+
 def test_a_release_without_an_answer_is_one_clear_line(sft, release, tmp_path):
     copy = Path(shutil.copytree(release, tmp_path / "release"))
     rewrite(copy, CHAT, lambda rows: [row | {"conversation": row["conversation"][:1]} for row in rows])
     code, err, out = sft(of=copy)
     assert (code, err.count("\n"), out.exists()) == (2, 1, False)
-    assert err.endswith("no conversation of its best models ends with an answer\n")
+    assert err.endswith("no model of the overall leaderboard has a conversation to export\n")
 
 
 def test_llava_has_one_mark_for_every_image_whatever_people_wrote(sft):

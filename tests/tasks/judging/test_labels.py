@@ -23,7 +23,8 @@ from tasks.judging.labels import extracted, parse_label, parse_vote, verdict_in
         ("[[A ≪ B]]", Label.B_MUCH_BETTER),
         ("[[B &gt;&gt; A]]", Label.B_MUCH_BETTER),
         ("［［Ａ＞Ｂ］］", Label.A_BETTER),
-        ("[[A >\n B]]", None),
+        ("[[A >\n B]]", Label.A_BETTER),
+        ("[[\u3000A\u200b>\u2009>\u200bB ]]", Label.A_MUCH_BETTER),
         ("[[A, B]] and [[(A>>B)]]", None),
         ("[[A>B]] or rather [[B>A]]", None),
         ("[[A]]", None),
@@ -59,7 +60,7 @@ def test_one_word_is_extracted():
     ("text", "label"),
     [
         ("It is the left one. [[left]]", "model_a"),
-        ("[[ Both Bad ]]", "tie_bothbad"),
+        ("[[ Both\u00a0 Bad ]]", "tie_bothbad"),
         ("[[RIGHT]] and once more: [[right]]", "model_b"),
         ("[[tie]]", "tie"),
         ("[[NA]]", None),

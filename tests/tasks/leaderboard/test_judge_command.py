@@ -89,6 +89,13 @@ def test_judgements_without_labels_are_one_clear_line_and_no_empty_board(curate,
     assert curate(*asked, "--table", "parsed")[0] == 0
 
 
+def test_answers_whose_files_state_no_length_are_counted(curate, files):
+    lines = [json.dumps({"question_id": f"q{n}", "model": "base", "text": "A red bus."}) for n in range(3)]
+    (files / "answers" / "all.jsonl").write_text("\n".join(lines))
+    asked = [files / "good.jsonl", "--baseline", "base", "--answers", files / "answers", "--json"]
+    assert {row["model"]: row["mean_tokens"] for row in rows(curate(*asked)[1])} == {"base": 4, "good": None}
+
+
 def test_the_policy_for_no_verdict_and_the_weight_can_be_chosen(curate, files):
     asked = [files / "good.jsonl", "--baseline", "base", "--json", "--no-verdict", "tie", "--strong-weight", "1"]
     good = rows(curate(*asked)[1])[0]

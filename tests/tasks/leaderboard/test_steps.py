@@ -81,13 +81,15 @@ def test_specificity_is_controlled_beside_length_and_markdown(store):
     assert flags == {name: ["constant"] for name in ("tokens", "headers", "list_items")} | {"bold": [], "entities": []}
 
 
-@pytest.mark.parametrize("signal", ["tokens", "markdown", "named_entities"])
-def test_style_control_needs_every_covariate_of_both_answers(store, signal):
+@pytest.mark.parametrize(("signal", "battles"), [("tokens", 4), ("markdown", 4), ("named_entities", 6)])
+def test_style_control_needs_length_and_markdown_of_both_answers_and_names_where_they_are_counted(
+    store, signal, battles
+):
     answer = store.read("conversations").filter(conversation_id="b5-right")["turns"][0][1]["text_id"]
     known = store.read(f"signals/{signal}")
     store.replace(f"signals/{signal}", known.filter(pl.col("content_id") != answer))
     rated(store)
-    assert set(store.read("style_coefficients").filter(slice="overall")["battles"]) == {4}
+    assert set(store.read("style_coefficients").filter(slice="overall")["battles"]) == {battles}
 
 
 def test_a_store_without_battles_has_empty_boards(tmp_path):

@@ -163,6 +163,14 @@ def test_a_covariate_that_is_no_count_is_an_error_that_names_it(bad):
         style_board(battles, RatingMethod())
 
 
+def test_a_battle_in_a_language_without_a_count_of_names_stays_and_has_the_mean_difference():
+    table = pl.DataFrame({"entities_a": [4, 0, None, 2], "entities_b": [1, 3, 5, None]})
+    found, known = style_differences(table, ["entities"]), style_differences(table[:2], ["entities"])
+    assert found[:2].tolist() == known.tolist() and found[2:].tolist() == [[0.0], [0.0]]
+    with pytest.raises(BadInput, match="tokens_a is missing, negative or not a number in 1 of 2 battles"):
+        style_differences(pl.DataFrame({"tokens_a": [1, None], "tokens_b": [1, 1]}), ["tokens"])
+
+
 def test_entities_are_a_covariate_where_both_sides_have_them():
     battles = styled_battles(300).with_columns(entities_a=pl.col("bold_a"), entities_b=pl.col("headers_b"))
     assert [c.covariate for c in style_board(battles, RatingMethod())[1]] == [*COVARIATES, "entities"]

@@ -3,6 +3,7 @@
 from schemas.policy import Policy
 from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.signals.steps import conversations_to_describe
+from tasks.storage.queries.funnel import reason_texts
 from tests.builders import battle, conversation, facts_frame, sides
 
 
@@ -129,3 +130,21 @@ def test_a_near_prompt_names_no_conversation_that_the_second_pass_drops(deciding
 
 def _span(start, end):
     return {"type": "email", "start": start, "end": end, "confidence": 1.0}
+
+
+def test_moderation_may_depend_on_whether_a_models_weights_are_open(deciding, tmp_path):
+    (tmp_path / "models.yaml").write_text(
+        "models:\n- {name: vicuna-13b, base_url: http://gpu1/v1, open: true}\n- {name: closed, base_url: http://gpu2/v1}\n"
+    )
+    own = "name: own\nextends: public_release\nopen_models: models.yaml\nrules:\n- {reason: moderation, models: KIND}\n"
+    chats = [conversation(f"{name} {n}", f"Say {n}", "No.", model=name)
+             for name in ("vicuna-13b", "closed", "unheard-of") for n in ("bad", "fine")]  # fmt: skip
+    bad = {"flagged_categories": ["violence"]}
+    facts = {"moderation": {chats[0].turns[0].text_id: bad, chats[1].turns[1].text_id: None}}
+    gone = {}
+    for kind in ("proprietary", "open"):
+        decided = deciding.given(chats, facts=facts).under(own.replace("KIND", kind)).decide()
+        gone[kind] = {name.partition(" ")[0] for name, row in decided.items() if "moderation" in row["reasons"]}
+        assert decided["closed fine"]["reasons"] == ([] if kind == "open" else ["unmeasured_moderation"])
+    assert gone == {"proprietary": {"closed", "unheard-of"}, "open": {"vicuna-13b"}}
+    assert reason_texts(load_policy(deciding.policy))["moderation"].endswith(", with open models alone")

@@ -29,6 +29,17 @@ def _with_rule(**changes) -> dict:
     return {"name": "mine", "rules": [RULE, {k: v for k, v in (RULE | changes).items() if v is not None}]}
 
 
+def test_a_rule_about_models_drops_tags_or_holds_conversations_and_changes_no_other_policys_hash(tmp_path):
+    told = "models tells conversations apart"
+    assert told in _refused(tmp_path, _with_rule(models="open", action="redact"))
+    assert told in _refused(
+        tmp_path, _with_rule(models="open", signal="battle.anonymous", over="battle", at_least=None, equals=True)
+    )
+    hashes = {policy_hash(_load(tmp_path, _with_rule(models=kind))) for kind in (None, "open", "proprietary")}
+    assert len(hashes) == 3
+    assert policy_hash(load_policy("public_release")) == "0d811c5e982a"  # stores decided before the key stay decided
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_policy_loads_by_its_name_and_says_who_it_is_for(name):
     policy = load_policy(name)

@@ -25,6 +25,8 @@ ANSWERS = {
     "image_moderation": lambda image: Moderation(flagged_probability=0.0, flagged_categories=[], category_scores=[]),
     "language": lambda text: Language(language="en", confidence=0.9),
     "tokens": len,
+    "refusal": lambda text: text.startswith("Sorry"),
+    "named_entities": lambda text: None if text.isascii() else len(text),
     "categories": lambda document: Categories(**dict.fromkeys(Categories.model_fields, "?" in document.prompt)),
     "criteria": lambda document: Criteria(**dict.fromkeys(Criteria.model_fields, "?" in document.prompt)),
     "taxonomy": lambda document: Taxonomy(**dict.fromkeys(Taxonomy.model_fields)),
@@ -51,7 +53,7 @@ class CountingProvider:
         return [Failed("over_quota") if fails(item) else ANSWERS[capability](item) for item in items]
 
     nsfw_probabilities = find_faces = read = embed_images = embed_texts = find_pii = moderate = identify = _answer
-    count_tokens = tag = moderate_images = _answer
+    count_tokens = tag = moderate_images = refuses = count_entities = _answer
 
 
 class CountingProviders:

@@ -20,7 +20,10 @@ GUARDS = {
     "image_moderation": "image_moderation",
 }
 """Capability -> the signal whose absence forbids a release."""
-DESCRIBES = ("image_embedding", "text_embedding", "language", "tokens", "categories", "criteria", "taxonomy")
+DESCRIBES = (
+    "image_embedding", "text_embedding", "language", "tokens", "refusal", "named_entities", "categories", "criteria",
+    "taxonomy",
+)  # fmt: skip
 """Capabilities that only describe: without them a column is null."""
 WAYS = ("is down", "refuses")
 

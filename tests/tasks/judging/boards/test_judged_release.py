@@ -98,21 +98,26 @@ def test_slices_with_enough_judged_prompts_have_a_board(tmp_path, prompts, slice
     assert {row.slice for row in board} == slices
 
 
-def test_verdicts_come_with_the_slices_of_their_prompts_and_the_tokens_of_the_judged_answers(tmp_path):
-    answer = {"question_id": "q1", "model": "m", "state": AnswerState.COMPLETE, "text": "x"}
+def test_verdicts_come_with_the_slices_of_their_prompts_and_the_tokens_of_every_judged_answer(tmp_path):
+    of_m = {"question_id": "q1", "model": "m", "state": AnswerState.COMPLETE}
+    submitted = of_m | {"model": "base", "text": "A red bus.", "tokens": None}
     prompt = conversation("q2", "Where is it?", "Here.")
     store = store_with(
         tmp_path,
         conversations=[prompt],
         verdicts=[verdict(), verdict(question_id="q2", label=None)],
-        answers=[Answer(**answer, version="1", tokens=7), Answer(**answer, version="0", tokens=99)],
+        answers=[
+            Answer(**of_m, text="Red.", version="1", tokens=700),  # as a service counts, with what the model thought
+            Answer(**of_m, text="Not judged, and long.", version="0", tokens=99),
+            Answer(**submitted, version="1"),
+        ],
         topics=[TopicMember(document_id=prompt.document_id, topic=0, probability=1, name="maps", x=0, y=0)],
     )
     measure_clean(store, [prompt], categories={prompt.document_id: {"ocr": True}})
     found = stored_verdicts(store, VERSIONS, {})
     assert [name for name in found.columns if ":" in name] == ["category:ocr", "topic:maps"]
     assert found.select("question_id", "label", "topic:maps").rows() == [("q1", "B>A", False), ("q2", None, True)]
-    assert mean_tokens(store, found) == {"m": 7}
+    assert mean_tokens(store, found) == {"m": 2, "base": 4}
 
 
 @pytest.mark.parametrize("column", ["judge_version", "draw", "baseline"])
