@@ -3,13 +3,11 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -63,30 +61,10 @@ def test_they_are_about_the_deployments_that_there_are(made):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory) -> Iterator[str]:
-    """`prefect server start`: unlike the server of other tests it runs automations. Yields the address of its API."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
-    environment |= {
-        "PREFECT_HOME": str(tmp_path_factory.mktemp("served")),
-        "PREFECT_SERVER_SERVICES_TRIGGERS_PROACTIVE_GRANULARITY": "1",
-    }
-    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port, "--no-ui"]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}/api"
-    try:
-        for _ in range(600):
-            with suppress(OSError):
-                urllib.request.urlopen(f"{url}/health").close()
-                break
-            time.sleep(0.2)
-        with temporary_settings({PREFECT_API_URL: url}):
-            yield url
-    finally:
-        process.terminate()
-        process.wait()
+def server(scheduling_server) -> Iterator[str]:
+    """The address of a server that runs automations, as this process's."""
+    with temporary_settings({PREFECT_API_URL: scheduling_server}):
+        yield scheduling_server
 
 
 ASLEEP = """
@@ -135,6 +113,17 @@ def worker(server, tmp_path) -> Iterator[subprocess.Popen]:
         process.wait()
 
 
+@pytest.fixture(scope="module")
+def told(server) -> Iterator[HttpServer]:
+    """Who is told by the alarm about nights, which begins to wait now."""
+    with closing(HttpServer()) as told, get_client(sync_client=True) as client:
+        told.answer(Reply({}))
+        block = CustomWebhookNotificationBlock(name="told", url=f"{told.url}/told", json_data={"text": "{{subject}}"})
+        client.create_automation(_within_seconds("no night for 26 hours", str(block.save("told"))))
+        yield told
+
+
+@pytest.mark.usefixtures("told")  # its alarm waits meanwhile
 def test_a_run_that_is_killed_with_its_worker_is_crashed_and_a_run_of_others_is_not(server, worker, tmp_path):
     """Both get SIGKILL; the shipped automation waits seconds here. The run of others is one that nobody runs.
 
@@ -164,12 +153,8 @@ def test_a_run_that_is_killed_with_its_worker_is_crashed_and_a_run_of_others_is_
         assert client.read_flow_run(others.id).state.is_running()
 
 
-def test_an_alarm_is_given_when_no_night_was_ever_completed_and_again_when_nights_stop(server):
-    told = HttpServer()
-    told.answer(Reply({}))
-    block = CustomWebhookNotificationBlock(name="told", url=f"{told.url}/told", json_data={"text": "{{subject}}"})
-    with get_client(sync_client=True) as client, closing(told):
-        client.create_automation(_within_seconds("no night for 26 hours", str(block.save("told"))))
+def test_an_alarm_is_given_when_no_night_was_ever_completed_and_again_when_nights_stop(told):
+    with get_client(sync_client=True) as client:
         assert _within(30, lambda: len(told.requests) == 1), "no night ever: nobody was told"
         deployment = client.create_deployment(client.create_flow_from_name("nights"), "nightly")
         for _ in range(2):
