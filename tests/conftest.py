@@ -74,6 +74,11 @@ class _ByArena(LoadScopeScheduling):
         return "own arenas" if file.removeprefix("tests/flows/").startswith(_OWN_ARENAS) else "flows"
 
 
+def pytest_collection_finish() -> None:
+    """What has been imported for good is no longer searched for garbage."""
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest comes first, so that both workers end at about the same time."""
     items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))

@@ -14,7 +14,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,10 +61,13 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     from prefect.settings import PREFECT_API_SSL_CERT_FILE, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
     from prefect.testing.utilities import prefect_test_harness
 
-    with (
-        prefect_test_harness(server_startup_timeout=180),
-        temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_API_SSL_CERT_FILE: certificate}),
-    ):
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            for service in ("EVENT_PERSISTER", "TASK_RUN_RECORDER"):  # a third of its time; no test looks at either
+                patch.setenv(f"PREFECT_SERVER_SERVICES_{service}_ENABLED", "false")
+            stack.enter_context(prefect_test_harness(server_startup_timeout=180))
+        own = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_API_SSL_CERT_FILE: certificate}
+        stack.enter_context(temporary_settings(own))
         yield
 
 

@@ -113,17 +113,6 @@ def worker(server, tmp_path) -> Iterator[subprocess.Popen]:
         process.wait()
 
 
-@pytest.fixture(scope="module")
-def told(server) -> Iterator[HttpServer]:
-    """Who is told by the alarm about nights, which begins to wait now."""
-    with closing(HttpServer()) as told, get_client(sync_client=True) as client:
-        told.answer(Reply({}))
-        block = CustomWebhookNotificationBlock(name="told", url=f"{told.url}/told", json_data={"text": "{{subject}}"})
-        client.create_automation(_within_seconds("no night for 26 hours", str(block.save("told"))))
-        yield told
-
-
-@pytest.mark.usefixtures("told")  # its alarm waits meanwhile
 def test_a_run_that_is_killed_with_its_worker_is_crashed_and_a_run_of_others_is_not(server, worker, tmp_path):
     """Both get SIGKILL; the shipped automation waits seconds here. The run of others is one that nobody runs.
 
@@ -153,8 +142,12 @@ def test_a_run_that_is_killed_with_its_worker_is_crashed_and_a_run_of_others_is_
         assert client.read_flow_run(others.id).state.is_running()
 
 
-def test_an_alarm_is_given_when_no_night_was_ever_completed_and_again_when_nights_stop(told):
-    with get_client(sync_client=True) as client:
+def test_an_alarm_is_given_when_no_night_was_ever_completed_and_again_when_nights_stop(server):
+    told = HttpServer()
+    told.answer(Reply({}))
+    block = CustomWebhookNotificationBlock(name="told", url=f"{told.url}/told", json_data={"text": "{{subject}}"})
+    with get_client(sync_client=True) as client, closing(told):
+        client.create_automation(_within_seconds("no night for 26 hours", str(block.save("told"))))
         assert _within(30, lambda: len(told.requests) == 1), "no night ever: nobody was told"
         deployment = client.create_deployment(client.create_flow_from_name("nights"), "nightly")
         for _ in range(2):
