@@ -149,11 +149,13 @@ def _check_task_runner(settings: Settings) -> None:
     address = settings.task_runner_address
     if settings.task_runner == THREADS:
         if address is not None:
-            raise BadInput(f"--set task_runner_address={address!r}: threads have none; add --task-runner dask or ray")
+            raise BadInput(
+                f"--set task_runner_address={address!r}: threads have none; add --set task_runner=dask or ray"
+            )
         return
     if find_spec(f"prefect_{settings.task_runner}") is None:
         raise BadInput(
-            f"--task-runner {settings.task_runner}: it is not installed; install arena-curation[scale]: "
+            f"--set task_runner={settings.task_runner}: it is not installed; install arena-curation[scale]: "
             '.venv/bin/uv pip install -c constraints.txt -e ".[scale]"'
         )
     if address is not None:

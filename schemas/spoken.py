@@ -8,10 +8,8 @@ from contextlib import contextmanager
 SETTINGS = {
     **{name: f"evaluate.{name}" for name in ("baseline", "hidden", "judge", "models", "protocol", "sample")},
     "bench-release": "evaluate.bench_release",
-    "with-reference": "evaluate.with_reference",
     "anchor": "anchor_model",
     "budget": "budget_usd",
-    "exclude-outliers": "exclude_outlier_judges",
     "provider": "providers",
     "slice": "slices",
     "style": "style_preset",
@@ -19,10 +17,10 @@ SETTINGS = {
 """Option -> setting or parameter, where the setting is not the option with underscores."""
 OPTIONS = (
     "accept-drift", "accept-embedded", "baseline", "batch", "bench-release", "batch-hours", "bootstraps", "budget",
-    "cluster", "exclude-outliers", "format", "hidden", "images", "interval", "judge",
+    "cluster", "format", "hidden", "images", "judge",
     "judge-version", "known-hashes", "logs", "models", "policy", "presets", "prices", "protocol", "provider", "public",
-    "release", "repo", "sample", "seed", "since", "slice", "store", "style", "table", "task-runner",
-    "until", "with-answers", "with-reference", "workers",
+    "release", "repo", "sample", "seed", "since", "slice", "store", "style", "table",
+    "until", "with-answers", "workers",
 )  # fmt: skip
 """Options that are settings or parameters of a flow, too."""
 _COMMANDS = re.compile(r"(`[^`]*`)")

@@ -13,6 +13,8 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.places import LEFT_OUT
+
 hypothesis.settings.register_profile("shared machine", deadline=None)
 hypothesis.settings.load_profile("shared machine")
 
@@ -72,6 +74,11 @@ class _ByArena(LoadScopeScheduling):
         return "own arenas" if file.removeprefix("tests/flows/").startswith(_OWN_ARENAS) else "flows"
 
 
+def pytest_collection_finish() -> None:
+    """What has been imported for good is no longer searched for garbage."""
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest comes first, so that both workers end at about the same time."""
     items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))
@@ -80,6 +87,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
     """Used instead of xdist's groups, which do not work with pytest's structured node ids."""
     return _ByArena(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many tests compared nothing with real data, and why, in one line."""
+    if left := sum(LEFT_OUT in str(each.longrepr) for each in terminalreporter.stats.get("skipped", ())):
+        terminalreporter.write_line(f"left out: {left} tests, because {LEFT_OUT}")
 
 
 @pytest.fixture

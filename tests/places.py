@@ -1,13 +1,18 @@
-"""Where the repository and the data beside it are."""
+"""Where the repository, published tables and the data beside it are."""
 
 import os
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
-SHARED_DATA = Path(os.environ.get("CURATE_TEST_DATA", ROOT.parent / "shared" / "data"))
-"""Real logs, votes and labelled texts; tests that need them are skipped where it does not exist."""
-DATA = Path(os.environ.get("CURATE_TEST_DATA", SHARED_DATA))
-"""The same, or the folder that CURATE_TEST_DATA names."""
+PUBLISHED = ROOT / "tests" / "published"
+"""Small published tables, whose sources and licences its README names."""
+DATA = Path(os.environ.get("CURATE_TEST_DATA", ROOT.parent / "shared" / "data"))
+"""Real logs, judgements and labelled texts that are not in the repository."""
+LEFT_OUT = "real data is neither in the repository nor beside it; CURATE_TEST_DATA names its folder"
+needs_data = pytest.mark.skipif("CURATE_TEST_DATA" not in os.environ and not DATA.is_dir(), reason=LEFT_OUT)
+"""Mark of tests that read it. Where it is there or was named, a file that it lacks is a failure."""
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -63,10 +63,12 @@ RENAMED = {
     "--reference-battles": "--set evaluate.reference_battles=N",
     "--release": "--bench-release DIR",
     "--style": "--set style_preset=NAME; in `curate export sft`, --example-format NAME",
+    "--task-runner": "--set task_runner=dask",
     "--task-runner-address": "--set task_runner_address=ADDRESS",
     "--title": "--set title=TEXT",
     "--topic-engine": "--set topics.engine=NAME",
     "--unguided": "--set guided=no",
+    "--with-reference": "--set evaluate.with_reference=yes",
 }
 """Commands, and options that every command or one command had -> how it is said now."""
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @takes(
     "store", "logs", "format", "images", "presets", "since", "until", "providers", "prices", "with_answers",
-    "evaluate.models", "evaluate.judge", "evaluate.baseline", "evaluate.protocol", "evaluate.with_reference",
-    "evaluate.sample", *ASKED_BENCH,
+    "evaluate.models", "evaluate.judge", "evaluate.baseline", "evaluate.protocol", "evaluate.sample",
+    *ASKED_BENCH,
 )  # fmt: skip
 def estimate(
     settings: Settings,

@@ -51,10 +51,11 @@ NamedOption = Annotated[
     bool,
     typer.Option("--named", help="Rate votes on models whose names were shown, too; boards are flagged named_votes."),
 ]
-_METHOD = ("anchor_model", "interval", "cluster", "both_bad", "style_preset", "exclude_outlier_judges", "bootstraps")
 
 
-@takes("store", *_METHOD, "since", "until", "seed", "providers", store="")
+@takes(
+    "store", "anchor_model", "cluster", "style_preset", "bootstraps", "since", "until", "seed", "providers", store=""
+)
 def rate(
     settings: Settings,
     battles: BattlesArgument = None,

@@ -131,17 +131,13 @@ def forget_versions(store: Store) -> str:
     places = [f"{prefix}/{folder}/".lstrip("/") for folder in _FOLDERS]
     try:
         for place in places:
-            _forget_uploads(store.fs, bucket, place)
+            for each in store.fs.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=place).get("Uploads", []):
+                store.fs.call_s3("abort_multipart_upload", Bucket=bucket, Key=each["Key"], UploadId=each["UploadId"])
         refused = [code for place in places for code in _forget_earlier(store.fs, bucket, place)]
     except Exception as error:  # every object store has its own errors
         said = getattr(error.__cause__, "response", {}).get("Error", {}).get("Code")
         return "" if said in _WITHOUT_VERSIONS else why_unreadable(error)
     return f"{len(refused):,} of them: {refused[0]}" if refused else ""
-
-
-def _forget_uploads(fs: Any, bucket: str, prefix: str) -> None:
-    for each in fs.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=prefix).get("Uploads", []):
-        fs.call_s3("abort_multipart_upload", Bucket=bucket, Key=each["Key"], UploadId=each["UploadId"])
 
 
 def _forget_earlier(fs: Any, bucket: str, prefix: str) -> Iterator[str]:

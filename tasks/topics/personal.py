@@ -59,8 +59,5 @@ def personal_names(store: Store, names: Mapping[int, str], finder: PiiFinder) ->
 
 
 def _holds(name: str, spans: Iterable[PiiSpan]) -> bool:
-    return any(_tells(name[span.start : span.end], span.type) for span in spans)
-
-
-def _tells(value: str, kind: str) -> bool:
-    return kind != "person" or (" " in value.strip() and "," not in value)
+    found = ((span.type, name[span.start : span.end]) for span in spans)
+    return any(kind != "person" or (" " in value.strip() and "," not in value) for kind, value in found)

@@ -4,10 +4,17 @@ The first run is the example of docs/operating.md.
 """
 
 import os
+import pwd
 import re
 import shutil
+import socket
+import subprocess
 import sys
+import tempfile
+import time
+import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,11 +61,70 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     from prefect.settings import PREFECT_API_SSL_CERT_FILE, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
     from prefect.testing.utilities import prefect_test_harness
 
-    with (
-        prefect_test_harness(server_startup_timeout=180),
-        temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_API_SSL_CERT_FILE: certificate}),
-    ):
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            for service in ("EVENT_PERSISTER", "TASK_RUN_RECORDER"):  # a third of its time; no test looks at either
+                patch.setenv(f"PREFECT_SERVER_SERVICES_{service}_ENABLED", "false")
+            stack.enter_context(prefect_test_harness(server_startup_timeout=180))
+        own = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_API_SSL_CERT_FILE: certificate}
+        stack.enter_context(temporary_settings(own))
         yield
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def database() -> Iterator[str | None]:
+    """A PostgreSQL server of its own, with an empty database: its address for SQLAlchemy. None without PostgreSQL."""
+    if not shutil.which("initdb"):
+        yield None
+        return
+    user = pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())  # it refuses to run as root
+    port = _free_port()
+    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
+        os.chown(folder, user.pw_uid, user.pw_gid)
+        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+
+        def call(*command: str) -> None:
+            who = {"user": user.pw_uid, "group": user.pw_gid} if os.getuid() == 0 else {}
+            subprocess.run(command, check=True, cwd=folder, stdout=subprocess.DEVNULL, **who)
+
+        call("initdb", "-D", f"{folder}/data", "-U", "prefect", "--auth=trust", "--no-sync")
+        call("pg_ctl", "-D", f"{folder}/data", "-o", options, "-l", f"{folder}/log", "-w", "start")
+        try:
+            yield f"postgresql+asyncpg://prefect@127.0.0.1:{port}/postgres"
+        finally:
+            call("pg_ctl", "-D", f"{folder}/data", "-m", "immediate", "stop")
+
+
+@pytest.fixture(scope="session")
+def scheduling_server(database: str | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`prefect server start`, on PostgreSQL where it is installed: the address of its API.
+
+    Unlike `prefect_server` it schedules the runs of deployments and runs automations.
+    """
+    port, environment = str(_free_port()), {name: os.environ[name] for name in os.environ if name != "PREFECT_API_URL"}
+    environment |= {
+        "PREFECT_HOME": str(tmp_path_factory.mktemp("served")),
+        "PREFECT_SERVER_SERVICES_TRIGGERS_PROACTIVE_GRANULARITY": "1",
+    }
+    if database:
+        environment["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = database
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port, "--no-ui"]
+    url = f"http://127.0.0.1:{port}/api"
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as started:
+        for _ in range(900):
+            with suppress(OSError):
+                urllib.request.urlopen(f"{url}/health").close()
+                break
+            assert started.poll() is None, "the server did not start"
+            time.sleep(0.2)
+        yield url
+        started.terminate()
 
 
 @pytest.fixture(scope="session")

@@ -96,7 +96,11 @@ def fork_server() -> Iterator[ForkServerContext]:
 
 
 def run(context: ForkServerContext, api: str, settings: Settings, kill_at: KillAt | None, log: Path) -> int:
-    """`curate` with these settings; the changes it made are lines of `log`. Returns the process's exit code."""
+    """`curate` with these settings. Returns the process's exit code.
+
+    The changes it made are lines of `log`; after a release, all modules that the run and its check loaded are those of
+    `log` with `.modules`.
+    """
     environment = {name: value for name, value in os.environ.items() if name.startswith(("CURATE_", "OPENAI_"))}
     process = context.Process(target=_curate, args=(api, environment, settings.model_dump(), kill_at, str(log)))
     process.start()
@@ -123,4 +127,9 @@ def _curate(api: str, environment: dict[str, str], values: dict[str, Any], kill_
     sys.addaudithook(_Watch(settings.store, kill_at, os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)))
     own = {PREFECT_API_URL: api, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_LOGGING_LEVEL: "CRITICAL"}
     with temporary_settings(own):
-        curate(settings)
+        release = curate(settings)[-1].result
+    import tasks.publish.steps  # noqa: F401 - what comes after a release
+    from flows.products import problems_of
+
+    assert problems_of(Path(settings.store) / str(release)) == []
+    Path(f"{log}.modules").write_text("\n".join(sys.modules))

@@ -3,13 +3,11 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -63,30 +61,10 @@ def test_they_are_about_the_deployments_that_there_are(made):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory) -> Iterator[str]:
-    """`prefect server start`: unlike the server of other tests it runs automations. Yields the address of its API."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
-    environment |= {
-        "PREFECT_HOME": str(tmp_path_factory.mktemp("served")),
-        "PREFECT_SERVER_SERVICES_TRIGGERS_PROACTIVE_GRANULARITY": "1",
-    }
-    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port, "--no-ui"]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}/api"
-    try:
-        for _ in range(600):
-            with suppress(OSError):
-                urllib.request.urlopen(f"{url}/health").close()
-                break
-            time.sleep(0.2)
-        with temporary_settings({PREFECT_API_URL: url}):
-            yield url
-    finally:
-        process.terminate()
-        process.wait()
+def server(scheduling_server) -> Iterator[str]:
+    """The address of a server that runs automations, as this process's."""
+    with temporary_settings({PREFECT_API_URL: scheduling_server}):
+        yield scheduling_server
 
 
 ASLEEP = """

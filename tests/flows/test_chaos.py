@@ -26,6 +26,7 @@ pytestmark = pytest.mark.timeout(1800)  # six runs on a machine that may be busy
 SEED = int(os.environ.get("CURATE_CHAOS_SEED", "20261121"))
 KILLS = 4
 KILLS_AMONG_PROBES = 1
+PRODUCTS = ("written_bench", "generated_bench", "judging", "review", "explore", "arena", "demo")
 Facts = dict[tuple[str, str, str], str]
 """(signal, content id, version) -> time of measurement."""
 
@@ -54,6 +55,8 @@ class Chaos:
 
     undisturbed: Path
     killed: Path
+    modules: list[str] = field(default_factory=list)
+    """What the undisturbed run, verifying its release and what publishes it have imported."""
     codes: list[int] = field(default_factory=list)
     recorded: Facts = field(default_factory=dict)
     """Every signal that was in the store when a run was killed."""
@@ -90,6 +93,7 @@ def chaos(prefect_server, tmp_path_factory):
             return run(context, PREFECT_API_URL.value(), settings, kill_at, folder / "changes")
 
         assert curate(seen.undisturbed) == 0
+        seen.modules = (folder / "changes.modules").read_text().splitlines()
         for point in [*kill_points(_changes(folder / "changes"), SEED), None]:
             service.requests.clear()
             seen.codes.append(curate(seen.killed, point))
@@ -113,6 +117,12 @@ def test_runs_were_killed_in_every_share_of_the_work_and_the_last_one_finished(c
     *killed, last = chaos.codes
     assert set(killed) <= {-signal.SIGKILL, 0} and last == 0, f"seed {SEED}: exit codes {chaos.codes}"
     assert killed.count(-signal.SIGKILL) >= KILLS - 2, f"seed {SEED}: too few died: {chaos.codes}"
+
+
+def test_a_run_without_benchmarks_and_judges_loads_no_product(chaos):
+    assert {"tasks.release.verify", "tasks.report.content", "tasks.publish.steps"} <= set(chaos.modules)
+    products = tuple(f"tasks.{name}." for name in PRODUCTS)
+    assert [name for name in chaos.modules if f"{name}.".startswith(products)] == []
 
 
 def test_the_release_is_byte_for_byte_that_of_an_undisturbed_run(chaos):

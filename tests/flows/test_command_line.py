@@ -58,7 +58,7 @@ def here(tmp_path) -> Path:
         ("run --logs", ["'--logs' requires an argument"]),
         ("run --logs a", ["Missing option '--store'"]),
         ("run --logs a --store b --workers -1", ["'--workers'"]),
-        ("rate a.csv --interval exact", ["'bootstrap', 'sandwich'; see"]),
+        ("rate a.csv --set interval=exact", ["--set interval", "'bootstrap' or 'sandwich'"]),
         ("verify a b", ["extra argument"]),
         ("run --logs {here}/nowhere --store {here}/store", ["nowhere", "does not exist"]),
         ("run --logs {here}/empty --store {here}/store", ["holds no log file", "conv.json"]),
@@ -90,7 +90,7 @@ def here(tmp_path) -> Path:
         ("judge submit a --store s --model m --set evaluate.elo_order=x", ["--set evaluate.elo_order: ", "'given'"]),
         ("judge compare --store s --protocol x", ["'--protocol'", "'visit'"]),
         ("demo --store s", ["--store 's'", "add --check"]),
-        (f"{RUN} --task-runner spark", ["'spark'", "dask"]),
+        (f"{RUN} --set task_runner=spark", ["'spark'", "dask"]),
         ("decide --store {here}/empty", ["is not a store"]),
         ("decide --store {here}/store --json", ["--json prints what --dry-run finds; add --dry-run"]),
         ("estimate --store {here}/typo", ["typo", "is not a store"]),
@@ -127,23 +127,19 @@ def test_any_setting_can_be_set_and_an_option_wins():
     assert _settings("--set", "seed=3", "--seed", "4").seed == 4
 
 
-@pytest.mark.parametrize(
-    ("words", "answers"),
-    [
-        ("curate bench ref", ["refresh"]),
-        ("curate rate --cluster q", ["question_id"]),
-        ("curate run --set topics.e", ["topics.engine="]),
-    ],
-)
-def test_bash_completes_commands_choices_and_settings(words, answers):
-    script = f"""
-        eval "$(_CURATE_COMPLETE=source_bash curate)"
-        COMP_WORDS=({words}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
-        _curate_completion curate; printf '%s\\n' "${{COMPREPLY[@]}}"
-    """
+def test_bash_completes_commands_choices_and_settings():
+    wanted = {
+        "curate bench ref": "refresh", "curate rate --cluster q": "question_id",
+        "curate run --set topics.e": "topics.engine=",
+    }  # fmt: skip
+    asked = "\n".join(
+        f"COMP_WORDS=({words}); COMP_CWORD={words.count(' ')}; _curate_completion curate; echo ${{COMPREPLY[@]}}"
+        for words in wanted
+    )
+    script = f'eval "$(_CURATE_COMPLETE=source_bash curate)"\n{asked}'
     found = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": "/nonexistent"}
     done = subprocess.run(["bash", "-c", script], env=found, capture_output=True, text=True, check=True)
-    assert (done.stdout.split(), done.stderr) == (answers, "")
+    assert (done.stdout.splitlines(), done.stderr) == ([*wanted.values()], "")
 
 
 @pytest.mark.parametrize("family", [(), ("bench",)])

@@ -49,7 +49,7 @@ def client(prefect_server):
 def place(tmp_path_factory) -> Path:
     """A folder with logs, which will also hold the store."""
     folder = tmp_path_factory.mktemp("operated")
-    generate_arena(folder, conversations=20, battles=5, seed=9, images_max=8, problems=False)
+    generate_arena(folder, conversations=7, battles=3, seed=9, images_max=4, problems=False)
     planted = chat("planted", f"Write to {MAILBOX}.", "I did.") | {"ip": ADDRESS}
     broken = f'{{"ip": "{ADDRESS}", "text": "{MAILBOX}"'.encode()
     write(folder / "logs", "vision-tmp-2024-05-30-conv.json", planted, broken)
@@ -161,7 +161,7 @@ def operated(client, environment, place, hub, releasable) -> Operated:
         answer = {"approve": ANSWERS[repo], "approved_by": "A. Person", "manifest": sealed}
         resume_flow_run(run, run_input=answer)
     hub.fail("GET", "org/refused", 401, times=1_000)
-    draw = {"seed": 7, "bench": {"size": 4}, "release": "refreshed"}
+    draw = {"seed": 7, "bench": {"size": 2}, "release": "refreshed"}
     refreshed = _ordered(client, "refresh-bench/refresh-bench", **draw).id
     no_days = _ordered(client, BACKFILL, **backwards).id
     printed.append(_work(environment))
@@ -206,7 +206,7 @@ def test_a_refreshed_benchmark_is_released_and_nothing_is_read_or_measured_for_i
     drawn = ["topics", "bench", "bench_failures"]
     assert _stages(client, operated.refreshed) == [*drawn, "check_providers", "drift", "rate", "report", "release"]
     manifest = json.loads((place / "store" / "releases" / "refreshed" / "manifest.json").read_text())
-    assert manifest["counts"]["bench"] == 4 and manifest["settings"]["seed"] == 7
+    assert manifest["counts"]["bench"] == 2 and manifest["settings"]["seed"] == 7
 
 
 def _shows_its_stages_and_no_person(client: SyncPrefectClient, run: UUID, printed: str) -> None:

@@ -4,9 +4,8 @@ import io
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,36 +17,39 @@ from schemas.settings import Settings
 from tasks.storage.lock import Terms
 from tests.builders import USER_KEY
 from tests.cut_off import cut_off_at
-from tests.s3_server import s3_client, s3_server
+from tests.s3_server import s3_client, s3_here
 
 pytestmark = pytest.mark.timeout(1800)  # three runs on a machine that may be busy
 
-ROOT = Path(__file__).parents[2]
-CURATE = [sys.executable, "-c", "from flows.commands import main; main()"]
 BUCKET, STORE = "arena", "s3://arena/store"
 CUT_AT = b"PUT /arena/store/tables/signals/text_pii/"
 """When the first texts have been measured, after the images."""
 
 
-@pytest.fixture(scope="module")
-def environment() -> Iterator[dict[str, str]]:
-    """A moto server with an empty bucket, and the environment variables of its clients."""
-    with s3_server(BUCKET) as own:
-        yield os.environ | own | {"CURATE_USER_KEY": USER_KEY}
+@pytest.fixture(scope="module", autouse=True)
+def bucket() -> Iterator[None]:
+    """A moto server with an empty bucket, which is the one of this process."""
+    with s3_here(BUCKET, CURATE_USER_KEY=USER_KEY):
+        yield
 
 
-def _objects(environment: dict[str, str], prefix: str = "") -> dict[str, bytes]:
-    client = s3_client(environment)
+@contextmanager
+def _cut_off_at(words: bytes) -> Iterator[None]:
+    """The way to the bucket ends for good with a request that has these words, until the block ends."""
+    port = int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2])
+    with cut_off_at(port, words) as way, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{way}")
+        s3fs.S3FileSystem.clear_instance_cache()
+        yield
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+def _objects(prefix: str = "") -> dict[str, bytes]:
+    client = s3_client(os.environ)
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"store/{prefix}")
     keys = [each["Key"] for page in pages for each in page.get("Contents", [])]
     read = {key: client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys}
     return {key.removeprefix("store/"): content for key, content in read.items()}
-
-
-def _curate(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*CURATE, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=1200
-    )
 
 
 @dataclass
@@ -55,38 +57,38 @@ class Runs:
     """The same logs curated into a folder and into the bucket; the bucket's first run lost its connection midway."""
 
     local: Path
-    environment: dict[str, str]
-    cut_off: subprocess.CompletedProcess[str]
+    status: object
+    printed: str
+    """What the run that lost its connection wrote to stderr."""
     left: set[str]
-    """Objects in the bucket after the run that lost its connection."""
+    """Objects in the bucket after it."""
 
 
 @pytest.fixture(scope="module")
-def runs(backfilled: Settings, environment) -> Runs:
+def runs(backfilled: Settings) -> Runs:
+    from flows.commands import main
     from flows.curate import curate
 
-    port = int(environment["AWS_ENDPOINT_URL"].rpartition(":")[2])
-    with cut_off_at(port, CUT_AT) as cut:
-        way = environment | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{cut}"}
-        cut_off = _curate(way, "run", "--logs", backfilled.logs, "--store", STORE)
-    left = set(_objects(environment))
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, _cut_off_at(CUT_AT), redirect_stderr(printed):
+        patch.setattr("sys.argv", ["curate", "run", "--logs", backfilled.logs, "--store", STORE])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+    left = set(_objects())
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("CURATE_USER_KEY", *(name for name in environment if name.startswith("AWS_"))):
-            patch.setenv(name, environment[name])
         patch.setattr(Terms.__new__, "__defaults__", (60.0, 0.0, 0.1))  # nobody waits ten minutes for a lease to end
-        s3fs.S3FileSystem.clear_instance_cache()  # of the servers of other tests
         for _ in range(2):
             curate(backfilled.model_copy(update={"store": STORE, "workers": 2}))
-    return Runs(Path(backfilled.store), environment, cut_off, left)
+    return Runs(Path(backfilled.store), stopped.value.code, printed.getvalue(), left)
 
 
 def test_a_run_that_loses_its_store_in_the_middle_ends_with_one_line_and_the_next_one_goes_on(runs):
-    assert runs.cut_off.returncode == 2, runs.cut_off.stderr
-    last = runs.cut_off.stderr.strip().splitlines()[-1]
+    assert runs.status == 2, runs.printed
+    last = runs.printed.strip().splitlines()[-1]
     assert re.fullmatch(
         r"curate: store 's3://arena/store' cannot be reached \([A-Za-z ]+\); what was stored stays\..*", last
     )
-    assert "Traceback" not in runs.cut_off.stderr
+    assert "Traceback" not in runs.printed
     assert any(name.startswith("tables/signals/nsfw/") for name in runs.left)
     assert not any(name.startswith("releases/") for name in runs.left)
 
@@ -95,11 +97,11 @@ def test_the_release_in_the_bucket_is_the_release_in_the_folder(runs):
     files = [path for path in sorted(runs.local.glob("releases/**/*")) if path.is_file()]
     expected = {str(path.relative_to(runs.local)): path.read_bytes() for path in files}
     assert expected
-    assert _objects(runs.environment, "releases/") == expected
+    assert _objects("releases/") == expected
 
 
 def test_a_second_run_measures_nothing_and_leaves_no_lock(runs):
-    objects = _objects(runs.environment)
+    objects = _objects()
     cut_off, first, second = (json.loads(objects[name]) for name in sorted(objects) if name.startswith("runs/"))
     assert [cut_off["state"], first["state"], second["state"]] == ["killed", "completed", "completed"]
     calls = [sum(sum(stage["model_calls"].values()) for stage in record["stages"]) for record in (first, second)]
@@ -107,32 +109,24 @@ def test_a_second_run_measures_nothing_and_leaves_no_lock(runs):
     assert "writing.lock" not in objects
 
 
-def test_a_conversation_is_forgotten_in_the_bucket_though_it_was_lost_midway(runs):
-    environment = runs.environment
-    unknown = _curate(environment, "takedown", "--yes", "nonsense", "--store", STORE)
-    assert unknown.returncode == 2 and "'nonsense' is no conversation" in unknown.stderr
-    asked = _conversation(_objects(environment, "tables/conversations/"))
-    assert asked in _conversations(environment)
-    port = int(environment["AWS_ENDPOINT_URL"].rpartition(":")[2])
-    with cut_off_at(port, b"PUT /arena/store/tables/conversations") as cut:
-        lost = _curate(
-            environment | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{cut}"}, "takedown", "--yes", asked, "--store", STORE
-        )
-    assert (lost.returncode, lost.stderr.count("\n")) == (2, 1), lost.stderr
-    assert "cannot be reached (nothing answers at its address); what was stored stays" in lost.stderr
-    held = _curate(environment, "release", "--store", STORE)
-    assert (held.returncode, "its hold ends by itself 10 minutes after it" in held.stderr) == (2, True), held.stderr
-    s3_client(environment).delete_object(Bucket=BUCKET, Key="store/writing.lock")  # ten minutes later
-    early = _curate(environment, "release", "--store", STORE)
-    assert (early.returncode, "a takedown was interrupted" in early.stderr) == (2, True), early.stderr
-    done = _curate(environment, "takedown", "--yes", asked, "--store", STORE)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert asked not in _conversations(environment)
+def test_a_conversation_is_forgotten_in_the_bucket_though_it_was_lost_midway(runs, refused, curate):
+    assert "'nonsense' is no conversation" in refused("takedown", "--yes", "nonsense", "--store", STORE)
+    asked = _conversation(_objects("tables/conversations/"))
+    assert asked in _conversations()
+    forget = ("takedown", "--yes", asked, "--store", STORE)
+    with _cut_off_at(b"PUT /arena/store/tables/conversations"):
+        assert "cannot be reached (nothing answers at its address); what was stored stays" in refused(*forget)
+    assert "its hold ends by itself 10 minutes after it" in refused("release", "--store", STORE)
+    s3_client(os.environ).delete_object(Bucket=BUCKET, Key="store/writing.lock")  # ten minutes later
+    assert "a takedown was interrupted" in refused("release", "--store", STORE)
+    code, out, err = curate(*forget)
+    assert code == 0, out + err
+    assert asked not in _conversations()
 
 
-def _conversations(environment: dict[str, str]) -> list[str]:
+def _conversations() -> list[str]:
     """conversation_id of every row of every Parquet object that has one."""
-    tables = [pq.read_table(io.BytesIO(o)) for n, o in _objects(environment).items() if n.endswith(".parquet")]
+    tables = [pq.read_table(io.BytesIO(o)) for n, o in _objects().items() if n.endswith(".parquet")]
     return [
         str(each) for table in tables if "conversation_id" in table.column_names for each in table["conversation_id"]
     ]

@@ -2,16 +2,11 @@
 
 import json
 import os
-import pwd
 import shutil
-import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,80 +30,24 @@ run_flows(Settings(store=sys.argv[1]), lambda: stage)
 pytestmark = pytest.mark.skipif(not shutil.which("initdb"), reason="PostgreSQL is not installed")
 
 
-@pytest.fixture(scope="module")
-def database() -> Iterator[str]:
-    """A PostgreSQL server of its own, with an empty database: its address for SQLAlchemy."""
-    user = pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())  # it refuses to run as root
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
-        os.chown(folder, user.pw_uid, user.pw_gid)
-        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
-        commands = {
-            "initdb": ["initdb", "-D", f"{folder}/data", "-U", "prefect", "--auth=trust", "--no-sync"],
-            "start": ["pg_ctl", "-D", f"{folder}/data", "-o", options, "-l", f"{folder}/log", "-w", "start"],
-            "stop": ["pg_ctl", "-D", f"{folder}/data", "-m", "immediate", "stop"],
-        }
-
-        def call(name: str) -> None:
-            who = {"user": user.pw_uid, "group": user.pw_gid} if os.getuid() == 0 else {}
-            subprocess.run(commands[name], check=True, cwd=folder, stdout=subprocess.DEVNULL, **who)
-
-        call("initdb")
-        call("start")
-        try:
-            yield f"postgresql+asyncpg://prefect@127.0.0.1:{port}/postgres"
-        finally:
-            call("stop")
-
-
-@pytest.fixture(scope="module")
-def server(database, tmp_path_factory) -> Iterator[str]:
-    """`prefect server start` with that database: the address of its API."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"} | {
-        "PREFECT_HOME": str(tmp_path_factory.mktemp("home")),
-        "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
-    }
-    start = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port, "--no-ui"]
-    with subprocess.Popen(start, env=environment, stdout=subprocess.DEVNULL) as started:
-        until = time.monotonic() + 180
-        while not _answers(f"http://127.0.0.1:{port}/api/health") and time.monotonic() < until:
-            assert started.poll() is None
-            time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}/api"
-        started.send_signal(signal.SIGINT)
-
-
-def _answers(url: str) -> bool:
-    try:
-        urllib.request.urlopen(url, timeout=10).close()
-    except OSError:
-        return False
-    return True
-
-
-def test_a_stage_runs_and_its_run_is_kept_in_postgresql(server, database, tmp_path):
+def test_a_stage_runs_and_its_run_is_kept_in_postgresql(scheduling_server, database, tmp_path):
     # In a process of its own: Prefect sends all events of a process to the first server that it knew.
-    done = subprocess.run(
-        [sys.executable, "-c", STAGE, str(tmp_path / "store")], cwd=ROOT, env=os.environ | {"PREFECT_API_URL": server},
-        capture_output=True, text=True, check=False, timeout=400,
-    )  # fmt: skip
+    command, own = [sys.executable, "-c", STAGE, str(tmp_path / "store")], {"PREFECT_API_URL": scheduling_server}
+    environment = os.environ | own
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=400)
     assert done.returncode == 0, done.stderr
     (kept,) = _rows(
         database,
-        "select r.state_name, a.data from flow_run r join artifact a on a.flow_run_id = r.id where a.key = 'stages'",
+        "select r.state_name, a.data from flow_run r join artifact a on a.flow_run_id = r.id join flow f on "
+        "f.id = r.flow_id where a.key = 'stages' and f.name = 'stage'",
     )
     assert kept.startswith("Completed|") and "ingest" in kept
 
 
-def test_the_scheduler_makes_the_nights_of_a_deployment(server, database):
-    flow = _post(f"{server}/flows/", {"name": "curate"})["id"]
+def test_the_scheduler_makes_the_nights_of_a_deployment(scheduling_server, database):
+    flow = _post(f"{scheduling_server}/flows/", {"name": "curate"})["id"]
     nightly = {"name": "nightly", "flow_id": flow, "schedules": [{"schedule": {"cron": "30 2 * * *"}, "active": True}]}
-    _post(f"{server}/deployments/", nightly)
+    _post(f"{scheduling_server}/deployments/", nightly)
     made, until = [], time.monotonic() + 60
     while not made and time.monotonic() < until:
         time.sleep(1)

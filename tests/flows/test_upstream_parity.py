@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.upstream_cleaner import CURSORS, ERRORS, IDENTITY, INVALID, KEPT, NAMED, VOTES
 from benchmarks.upstream_parity import chat_outcomes, decided, parity_rows, text_only_records, vote_outcomes
-from tests.places import DATA
+from tests.places import DATA, needs_data
 from tests.tasks.ingest.logs import chat, state, vote
 
 REAL = DATA / "arena-logs" / "logs"
@@ -76,7 +76,7 @@ def test_every_drawn_chat_has_upstream_s_outcome(drawn):
     assert any("" in texts and None not in texts for texts in said) and any(None in texts for texts in said)
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="the arena logs are not on this machine")
+@needs_data
 @pytest.mark.parametrize("words_alone", [False, True], ids=["text-only lines", "the words of every line"])
 def test_the_real_logs_have_upstream_s_counts(tmp_path, words_alone):
     records = text_only_records(REAL, words_alone)

@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
@@ -42,18 +40,3 @@ def test_every_example_runs_in_a_notebook_without_a_server(tmp_path, monkeypatch
     monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in [*blocks, CHECKS]])
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(ROOT)}}).execute()
-
-
-def test_a_server_that_does_not_answer_is_named_before_anything_starts(tmp_path):
-    code = "from flows.decide import decide; from schemas.settings import Settings; decide(Settings(store='nowhere'))"
-    environment = os.environ | {"PREFECT_API_URL": "http://127.0.0.1:9/api", "PREFECT_HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
-    last = done.stderr.splitlines()[-1]
-    assert done.returncode == 1
-    assert last.startswith(
-        "schemas.errors.EngineUnwell: Prefect's server does not answer at PREFECT_API_URL=http://127"
-    )
-    assert "prefect server start" in last
-    assert not (ROOT / "nowhere").exists()

@@ -28,8 +28,8 @@ def answer(settings: Settings) -> None:
 
 
 @takes(
-    "store", "evaluate.baseline", "evaluate.judge", "evaluate.protocol", "evaluate.with_reference", "evaluate.models",
-    *ASKED_BENCH, *PAID, **EMBEDDED,
+    "store", "evaluate.baseline", "evaluate.judge", "evaluate.protocol", "evaluate.models", *ASKED_BENCH,
+    *PAID, **EMBEDDED,
 )  # fmt: skip
 def compare(settings: Settings) -> None:
     """Ask a judge which answer is better, each model's or the baseline's. Verdicts that are there are not asked for.
@@ -73,5 +73,5 @@ def _check_visit(chosen: EvaluateSettings) -> None:
     if chosen.baseline is None:
         raise BadInput(f"--baseline: {chosen.protocol} compares with one model; name it, or choose --protocol visit")
     if chosen.with_reference or chosen.bench is not None:
-        option = "--with-reference" if chosen.with_reference else "--bench"
+        option = "--set evaluate.with_reference=yes" if chosen.with_reference else "--bench"
         raise BadInput(f"{option} belongs to --protocol visit; choose it, or leave {option} out")

@@ -39,7 +39,7 @@ _DEFAULTS = EMBEDDED | {"evaluate.bench": SAMPLED, "evaluate.protocol": VISIT}
 
 
 @takes(
-    "store", "evaluate.submitted_as", "evaluate.bench", "evaluate.judge", "evaluate.with_reference", "evaluate.hidden",
+    "store", "evaluate.submitted_as", "evaluate.bench", "evaluate.judge", "evaluate.hidden",
     *PAID, "seed", "cluster", required=["evaluate.submitted_as"],
     **_DEFAULTS,
 )  # fmt: skip
@@ -62,8 +62,8 @@ def submit(
     if _is_keyed(settings):
         if chosen.judge != "embedded" or chosen.with_reference or chosen.hidden or out or settings.batch:
             raise BadInput(
-                f"--bench {chosen.bench!r} has keys, and no judge is asked; leave out --judge, --with-reference, "
-                "--hidden, --out and --batch"
+                f"--bench {chosen.bench!r} has keys, and no judge is asked; leave out --judge, --hidden, "
+                "--set evaluate.with_reference, --out and --batch"
             )
         _submit_keyed(settings, answers, dry_run, as_json)
         return

@@ -179,7 +179,7 @@ def test_a_file_of_answers_is_marked_by_the_keys(store, curate, tmp_path):
         assert status == 0 and "unknown 1: other" in err
         assert (overall["right"], overall["unreadable"], overall["of"]) == (len(items) - 1, 1, len(items))
         assert f"{len(items)} answers, 0 of them new" in curate(*asked)[2]
-        status, _, err = curate(*asked, "--with-reference")
+        status, _, err = curate(*asked, "--set", "evaluate.with_reference=yes")
         assert status == 2 and "no judge is asked" in err and len(err.splitlines()) == 1
     finally:
         store.replace("answers", before)

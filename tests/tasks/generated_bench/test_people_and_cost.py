@@ -1,7 +1,6 @@
 """What people find, what a benchmark would cost, how scores agree with people on real images, and the commands."""
 
-import json
-
+import polars as pl
 import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
@@ -19,9 +18,7 @@ from tasks.runtime.prices import load_prices
 from tasks.storage.reviews import add_reviews
 from tests.builders import NOON
 from tests.generated_bench import NAME, decided, settings_for
-from tests.places import DATA
-
-HUMAN = DATA / "alignment-human" / "human_annotations_with_scores.json"
+from tests.places import PUBLISHED
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +68,10 @@ def test_every_image_and_call_is_counted_before_anything_is_sent(monkeypatch, tm
     assert cost.estimate_making(*told, Providers(), load_prices(), len) == []
 
 
-@pytest.mark.skipif(not HUMAN.exists(), reason="needs alignment-human of shared/data")
 def test_scores_agree_with_people_as_published_and_thresholds_keep_what_they_keep():
-    rows = list(json.loads(HUMAN.read_text()).values())
-    score = [row["tifa_mplug-large"] for row in rows]
-    people = [row["human_avg"] for row in rows]
-    assert len(rows) == 800
+    rows = pl.read_csv(PUBLISHED / "tifa-scores.csv")
+    score, people = rows["tifa_mplug_large"].to_list(), rows["mean"].to_list()
+    assert len(score) == 800
     assert round(kendalltau(score, people).statistic, 4) == 0.4717
     assert round(spearmanr(score, people).statistic, 4) == 0.5922
     assert round(pearsonr(score, people).statistic, 4) == 0.5967, "what is published as Spearman"

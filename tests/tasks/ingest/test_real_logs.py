@@ -1,7 +1,6 @@
 """Real images and answers in the shapes of all three eras, with planted problems and the truth about them.
 
-They lie in `arena-logs` of the folder that CURATE_TEST_DATA names, or of `shared/data` beside the repository, and the
-tests are skipped where there is none. Image models are not run.
+They lie in `arena-logs` of the data that `tests/places.py` names. Image models are not run.
 """
 
 import hashlib
@@ -10,11 +9,11 @@ from collections import defaultdict
 
 import pytest
 
-from tests.places import SHARED_DATA
+from tests.places import DATA, needs_data
 from tests.tasks.ingest.logs import ingested, texts
 
-FOLDER = SHARED_DATA / "arena-logs"
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the arena logs are not on this machine")
+FOLDER = DATA / "arena-logs"
+pytestmark = needs_data
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,11 @@
 """The embedded judge: no call, the same verdict in both orders, and as good as its docstring says on human votes."""
 
-import pytest
-
 from benchmarks.stand_in_judge import agreement
 from tasks.judging.steps import collect_verdicts
 from tests.asked_bench import benched, evaluating
 from tests.builders import VERSIONS, drawn_image, facts_frame
-from tests.places import SHARED_DATA
+from tests.places import DATA, needs_data
 
-VOTES = SHARED_DATA / "votes-llmfao"
 SAID = {
     "a": "A red bus stands at the stop.",
     "b": "There is a red bus at a bus stop.",
@@ -45,8 +42,8 @@ def test_the_text_in_the_images_counts_as_one_more_answer(tmp_path):
     assert _labels(store)["a", "b"] in ("A>B", "A>>B")
 
 
-@pytest.mark.skipif(not VOTES.is_dir(), reason="real data is not on this machine")
+@needs_data
 def test_it_agrees_with_two_thirds_of_decisive_human_votes():
-    found = agreement(VOTES, prompts_max=3)
+    found = agreement(DATA / "votes-llmfao", prompts_max=3)
     assert found["n"] > 1000
     assert found["ours"] >= 0.66 > found["longer"]

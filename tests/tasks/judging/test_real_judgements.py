@@ -1,7 +1,6 @@
 """The published judgements of GPT-4o on WildVision-Bench, parsed and judged again without a call.
 
-They lie in `judge-wildvision` of the folder that CURATE_TEST_DATA names, or of `shared/data` beside the repository, and
-the tests are skipped where there is none.
+They lie in `judge-wildvision` of the data that `tests/places.py` names.
 """
 
 import csv
@@ -11,12 +10,12 @@ import pytest
 
 from tasks.judging.files.judgement_files import parsed, read_judgements
 from tasks.judging.protocols import AnswerPair, protocol
-from tests.places import DATA
+from tests.places import DATA, needs_data
 
 FOLDER = DATA / "judge-wildvision"
 BASELINE = "claude-3-sonnet-20240229"
 
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="no judge-wildvision beside the repository")
+pytestmark = needs_data
 
 
 def lines(folder):

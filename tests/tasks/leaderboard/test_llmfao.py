@@ -1,7 +1,6 @@
 """8,931 real votes on 59 models have evalica's published ratings.
 
-The votes are llmfao's crowd comparisons and evalica's golden scores of them. Tests read them from the folder that
-CURATE_TEST_DATA names, or from `shared/data` beside the repository, and are skipped where there is none.
+The votes are llmfao's crowd comparisons and evalica's golden scores of them.
 """
 
 import numpy as np
@@ -14,20 +13,17 @@ from tasks.leaderboard.bradley_terry import SCALE
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.records import elo_ratings, outlier_judges, pair_records, win_rates
 from tasks.leaderboard.votes import rateable, votes
-from tests.places import DATA
-
-FOLDER = DATA / "votes-llmfao"
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the votes of llmfao are not on this machine")
+from tests.places import PUBLISHED
 
 
 @pytest.fixture(scope="module")
 def battles() -> pl.DataFrame:
-    return rateable(read_battles(FOLDER / "human-votes.csv"))
+    return rateable(read_battles(PUBLISHED / "llmfao-votes.csv"))
 
 
 @pytest.fixture(scope="module")
 def golden() -> dict[str, dict[str, float]]:
-    scores = pl.read_csv(FOLDER / "golden-scores.csv")
+    scores = pl.read_csv(PUBLISHED / "llmfao-golden-scores.csv")
     return {name: dict(scores.filter(algorithm=name).select("item", "score").iter_rows()) for name in NAMES}
 
 

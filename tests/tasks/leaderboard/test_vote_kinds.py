@@ -1,8 +1,4 @@
-"""Votes that say more than who won: five-way verdicts, soft preferences, weights, and votes that are not independent.
-
-WildVision-Bench's judgements are in the folder that CURATE_TEST_DATA names, or in `shared/data` beside the repository;
-tests of them are skipped where there is none.
-"""
+"""Votes that say more than who won: five-way verdicts, soft preferences, weights, and clusters."""
 
 from functools import partial
 
@@ -18,10 +14,9 @@ from tasks.leaderboard.rating_tables import RatingTables
 from tasks.leaderboard.records import pair_records, win_rates
 from tasks.leaderboard.style_control import style_board
 from tasks.leaderboard.votes import rateable, votes
-from tests.places import DATA
+from tests.places import PUBLISHED
 from tests.tasks.leaderboard.battle_tables import beats, drawn, games
 
-JUDGED = DATA / "judge-wildvision" / "verdict-label-notes.csv"
 PRINTED = {"gpt-4-vision-preview": 80.01, "Reka-Flash": 64.79, "claude-3-opus-20240229": 62.15}
 """Scores of WildVision's Table 4, in percent."""
 REFERENCE = "claude-3-sonnet-20240229"
@@ -37,9 +32,9 @@ def read(folder, content):
     return read_battles(folder / "v.csv")
 
 
-@pytest.mark.skipif(not JUDGED.is_file(), reason="the judgements of WildVision-Bench are not on this machine")
 def test_five_way_verdicts_give_the_win_chances_and_win_rates_that_wildvision_prints(tmp_path):
-    told = pl.read_csv(JUDGED).filter(pl.col("model").is_in(list(PRINTED))).drop_nulls("label_parsed")
+    labels = pl.read_csv(PUBLISHED / "wildvision-labels.csv").drop_nulls("label_parsed")
+    told = labels.filter(pl.col("model").is_in(list(PRINTED)))
     told.select(model_a=pl.lit(REFERENCE), model_b="model", winner="label_parsed").write_csv(tmp_path / "v.csv")
     battles = rateable(read_battles(tmp_path / "v.csv"))
     rows = board(battles)

@@ -8,9 +8,8 @@ import pytest
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.vote_statistics import length_differences, vote_statistics
 from tasks.leaderboard.votes import rateable
-from tests.places import DATA
+from tests.places import PUBLISHED
 
-FOLDER = DATA / "votes-llmfao"
 PRINTED = {"leftvote": 2932, "rightvote": 2839, "tievote": 979, "bothbad_vote": 1326}
 """WildVision's Table 1: votes by kind, of which 1,440 are named; 102 days; 10,884 rounds."""
 NAMED, DAYS, ROUNDS = 1440, 102, 10_884
@@ -79,14 +78,13 @@ def test_votes_are_counted_by_difference_of_length_and_the_rest_is_in_rows_witho
     assert (rows[-1].low, rows[-1].left_density) == (inside[-1].high, None)
 
 
-@pytest.mark.skipif(not FOLDER.is_dir(), reason="the votes of llmfao are not on this machine")
 def test_the_longer_answer_wins_0_410_of_llmfaos_decisive_votes():
-    lines = (FOLDER / "answers.jsonl").read_text(encoding="utf-8").splitlines()
-    sizes = pl.DataFrame([{"at": f"{r['prompt']} {r['model']}", "n": len(r["result"])} for r in map(json.loads, lines)])
-    raw = pl.read_csv(FOLDER / "human-votes.csv")
-    battles = rateable(read_battles(FOLDER / "human-votes.csv")).with_columns(
+    lengths = pl.read_csv(PUBLISHED / "llmfao-answer-lengths.csv")
+    at, characters = lengths.select(pl.format("{} {}", "prompt", "model")).to_series(), lengths["characters"]
+    raw = pl.read_csv(PUBLISHED / "llmfao-votes.csv")
+    battles = rateable(read_battles(PUBLISHED / "llmfao-votes.csv")).with_columns(
         raw.select(
-            pl.format("{} {}", "prompt", side).replace_strict(sizes["at"], sizes["n"]).cast(pl.Float64).alias(to)
+            pl.format("{} {}", "prompt", side).replace_strict(at, characters).cast(pl.Float64).alias(to)
         ).to_series()
         for side, to in (("model_x", "tokens_a"), ("model_y", "tokens_b"))
     )

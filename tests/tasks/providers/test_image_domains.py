@@ -1,16 +1,14 @@
 """The embedded image domain is null unless the prompt's words or the image itself say it.
 
-They are `photos` and `mathv` of the folder that CURATE_TEST_DATA names, or of `shared/data` beside the repository.
+Images are `photos` and `mathv` of the data that `tests/places.py` names.
 """
 
 from dataclasses import replace
 
-import pytest
-
 from tasks.images.decode import open_image
 from tasks.providers import Providers
 from tasks.providers.embedded.labels import NearestPlace
-from tests.places import SHARED_DATA as DATA
+from tests.places import DATA, needs_data
 
 ANIMALS = (
     "AAOYRUDX", "animalpose", "atrw", "billy", "dog", "horse", "macaque", "zebra", "resize_test_image__123_456",
@@ -18,7 +16,6 @@ ANIMALS = (
     "chat__examples__image2", "chat__examples__image5", "serve__examples__img6", "gallery__prod_1.jpeg",
     "testing__images__image2",
 )  # fmt: skip
-images_needed = pytest.mark.skipif(not (DATA / "photos").is_dir(), reason="no photographs on this machine")
 
 
 def _domains(document, files, prompt="What is this?"):
@@ -35,7 +32,7 @@ def test_what_is_this_names_no_image_domain(document):
     assert (named.image_domain, named.image_subdomain) == ("Natural", "Animals")
 
 
-@images_needed
+@needs_data
 def test_photographs_of_animals_are_told_from_their_vectors(document):
     files = sorted(file for file in (DATA / "photos").iterdir() if file.suffix in (".jpg", ".jpeg", ".png"))
     shown = [any(name in file.name for name in ANIMALS) for file in files]
@@ -45,7 +42,7 @@ def test_photographs_of_animals_are_told_from_their_vectors(document):
     assert right / sum(told) >= 0.95
 
 
-@images_needed
+@needs_data
 def test_drawings_of_exercises_are_no_photographs(document):
     files = sorted(file for file in (DATA / "mathv").rglob("*") if file.suffix in (".jpg", ".png"))[::6]
     told = _domains(document, files)

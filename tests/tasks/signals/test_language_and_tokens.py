@@ -1,8 +1,7 @@
 """Language of short, mixed and empty texts, and of labelled ones; token counts that OpenAI published.
 
 Labelled are sentences in 75 languages, chat prompts in 12, and English benchmark prompts: `text-language` and
-`text-categories` of the folder that CURATE_TEST_DATA names, or of `shared/data` beside the repository. The tests that
-read them are skipped where there is none.
+`text-categories` of the data that `tests/places.py` names.
 """
 
 import json
@@ -12,7 +11,7 @@ import pytest
 
 from tasks.providers.embedded.texts import FastTextAndCld2
 from tasks.signals.registry import text_signals
-from tests.places import SHARED_DATA as DATA
+from tests.places import DATA, needs_data
 
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # bpe-openai 0.1.4
 
@@ -70,9 +69,6 @@ def test_special_tokens_in_a_text_are_plain_characters(embedded):
     assert text_signals(embedded)["tokens"].values(["<|endoftext|>"])[0].tokens > 1
 
 
-labelled = pytest.mark.skipif(not (DATA / "text-language").is_dir(), reason="no labelled texts on this machine")
-
-
 def _rows(file):
     return [json.loads(line) for line in (DATA / file).read_text().splitlines()]
 
@@ -85,19 +81,19 @@ def _recalls(rows):
     return {label: mean(a == b for a, b in zip(labels, told, strict=True) if a == label) for label in set(labels)}
 
 
-@labelled
+@needs_data
 def test_sentences_in_75_languages_are_told_apart():
     recalls = _recalls([row for row in _rows("text-language/lingua.jsonl") if row["kind"] == "sentences"])
     assert mean(recalls.values()) >= 0.93
     assert {label for label, recall in recalls.items() if recall < 0.5} <= {"bs", "ms"}  # called Croatian, Indonesian
 
 
-@labelled
+@needs_data
 def test_chat_prompts_in_12_languages_are_told_apart():
     assert mean(_recalls(_rows("text-language/chat-prompts-12lang.jsonl")).values()) >= 0.98
 
 
-@labelled
+@needs_data
 def test_english_prompts_are_english():
     prompts = [row["prompt"] for row in _rows("text-categories/arena-hard-v0.1.jsonl")]
     prompts += [row["turns"][0] for row in _rows("text-categories/mt-bench.jsonl")]

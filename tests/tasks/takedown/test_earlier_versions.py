@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import s3fs
 
+from tasks.storage.tables import Store
 from tests.s3_server import s3_client, s3_server
 from tests.small_store import make_release, small_store
 
@@ -20,18 +21,24 @@ def server():
         yield own
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Store:
+    """A store with a release."""
+    store = small_store(tmp_path_factory.mktemp("made"))
+    make_release(store, release="1.0.0")
+    return store
+
+
 @pytest.fixture
-def bucket(server, monkeypatch, tmp_path):
-    """A bucket with versions, and a store with a release in it: its client."""
+def bucket(server, monkeypatch, made):
+    """A bucket with versions, and the store in it: its client."""
     for name, value in server.items():
         monkeypatch.setenv(name, value)
     s3fs.S3FileSystem.clear_instance_cache()  # of the servers of other tests
     client = s3_client(server)
     client.put_bucket_versioning(Bucket="versions", VersioningConfiguration={"Status": "Enabled"})
-    store = small_store(tmp_path)
-    make_release(store, release="1.0.0")
-    for path in (path for path in Path(store.root).rglob("*") if path.is_file()):
-        client.put_object(Bucket="versions", Key=f"store/{path.relative_to(store.root)}", Body=path.read_bytes())
+    for path in (path for path in Path(made.root).rglob("*") if path.is_file()):
+        client.put_object(Bucket="versions", Key=f"store/{path.relative_to(made.root)}", Body=path.read_bytes())
     yield client
     s3fs.S3FileSystem.clear_instance_cache()
 

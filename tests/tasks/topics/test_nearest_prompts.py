@@ -1,15 +1,12 @@
 """The shipped text encoder puts a question beside itself in another language, which words cannot (docs/topics.md).
 
-The questions are `text-language` of the folder that CURATE_TEST_DATA names, or of `shared/data` beside the repository;
-the test is skipped where there is none.
+The questions are `text-language` of the data that `tests/places.py` names.
 """
 
-import pytest
-
 from benchmarks.topics import mates
-from tests.places import SHARED_DATA as DATA
+from tests.places import DATA, needs_data
 
-pytestmark = pytest.mark.skipif(not (DATA / "text-language").is_dir(), reason="no questions on this machine")
+pytestmark = needs_data
 
 
 def test_the_nearest_english_question_is_the_same_one():

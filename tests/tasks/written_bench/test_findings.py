@@ -10,9 +10,9 @@ from tasks.storage.tables import frame_of
 from tasks.written_bench.families import load_families
 from tasks.written_bench.findings import item_agreement, majorities, yields
 from tasks.written_bench.item_files import read_items
-from tests.places import SHARED_DATA
+from tests.places import DATA, needs_data
 
-BESIDE = SHARED_DATA / "visit-bench"
+BESIDE = DATA / "visit-bench"
 FLAGS = (  # of all 678 published instances: images, correct, problem in the caption, in GPT-4's answer, how many
     (2, False, None, 1), (2, False, Fault.REFERENCE, 30), (2, False, Fault.CAPTION, 6), (2, True, None, 63),
     (1, False, None, 6), (1, False, Fault.REFERENCE, 22), (1, False, Fault.CAPTION, 21), (1, True, None, 529),
@@ -59,7 +59,7 @@ def test_agreement_of_raters_is_krippendorffs_alpha():
     assert found.alpha == pytest.approx(0.095, abs=5e-4)
 
 
-@pytest.mark.skipif(not BESIDE.is_dir(), reason="the published sheets are not here")
+@needs_data
 def test_published_sheets_are_read_whole():
     rows = {name: read_items(BESIDE / name, load_families()) for name in ("single-images-even.csv", "multi-images.csv")}
     counted = {

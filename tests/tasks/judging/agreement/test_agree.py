@@ -1,7 +1,6 @@
 """Figures of agreement and correlation: WildVision's, llmfao's, those of scikit-learn and of evalica."""
 
 import csv
-import json
 
 import evalica
 import numpy as np
@@ -13,9 +12,8 @@ from schemas.benches.agreement import Form
 from tasks.judging.agreement.agree import label_agreement, rater_agreement
 from tasks.judging.agreement.correlation import read_scores, score_correlations
 from tasks.judging.agreement.label_files import labels_of, read_labels
-from tests.places import DATA
+from tests.places import PUBLISHED
 
-real = pytest.mark.skipif(not (DATA / "votes-llmfao").is_dir(), reason="real data is not on this machine")
 FIGURE_6 = [[300, 61, 34], [102, 269, 27], [99, 111, 41]]
 """WildVision Fig. 6: people (rows) and GPT-4V (columns) for left, right and other."""
 
@@ -98,9 +96,8 @@ def test_undefined_figures_are_null_and_a_missing_verdict_is_no_tie():
     assert (plain.form, plain.labels, plain.pearson, plain.forms) == (Form.LABELS, ["x", "y", "z"], None, [])
 
 
-@real
 def test_llmfaos_raters_agree_as_published():
-    votes = read_labels(DATA / "votes-llmfao" / "human-votes.csv", "votes")
+    votes = read_labels(PUBLISHED / "llmfao-votes.csv", "votes")
     found = rater_agreement(votes, rounds=20, seed=0)
     assert (found.form, found.agreeing, found.pairs, found.raters) == (Form.THREE, 8043, 15112, 124)
     assert round(found.alpha, 3) == 0.291
@@ -108,17 +105,15 @@ def test_llmfaos_raters_agree_as_published():
     assert (decisive.agreeing, decisive.pairs) == (4737, 6755)
 
 
-@real
 def test_two_peoples_scores_of_pictures_are_compared_as_numbers():
-    rows = json.loads((DATA / "alignment-human" / "human_annotations_with_scores.json").read_text(encoding="utf-8"))
-    a, b = (labels(str(n), [(item, row["human_scores"][n]) for item, row in rows.items()]) for n in (0, 1))
+    rows = pl.read_csv(PUBLISHED / "tifa-scores.csv").with_row_index("item")
+    a, b = (labels(n, [(str(item), score) for item, score in rows.select("item", n).iter_rows()]) for n in PEOPLE)
     found = label_agreement(a, b, rounds=20, seed=0)
     assert (found.items, round(found.accuracy * 800), found.labels) == (800, 441, ["1", "2", "3", "4", "5"])
-    first, second = ([row["human_scores"][n] for row in rows.values()] for n in (0, 1))
-    assert found.pearson == pytest.approx(np.corrcoef(first, second)[0, 1])
+    assert found.pearson == pytest.approx(np.corrcoef(*(rows[name] for name in PEOPLE))[0, 1])
 
 
-FOLDER = DATA / "printed-tables"
+PEOPLE = ("person_1", "person_2")
 RENAMES = {
     "Bunny-V1-3B": "Bunny-3B",
     "CogVLM-Chat-HF-13B": "CogVLM-Chat-HF",
@@ -131,14 +126,13 @@ RENAMES = {
 }
 
 
-@pytest.mark.skipif(not FOLDER.is_dir(), reason="the printed tables are not on this machine")
 def test_wildvisions_elo_bench_and_mmmu(tmp_path):
-    with (FOLDER / "wildvision-table2.csv").open(encoding="utf-8") as file:
+    with (PUBLISHED / "wildvision-table2.csv").open(encoding="utf-8") as file:
         rows = [("-".join(filter(None, (r["model"], r["size"]))), r["elo"], r["mmmu"]) for r in csv.DictReader(file)]
     with (tmp_path / "arena.csv").open("w", encoding="utf-8") as file:
         csv.writer(file).writerows([("model", "elo", "mmmu"), *rows])
     scores, near = read_scores(
-        [tmp_path / "arena.csv", FOLDER / "wildvision-table4.csv"], RENAMES, ("elo", "score", "mmmu")
+        [tmp_path / "arena.csv", PUBLISHED / "wildvision-table4.csv"], RENAMES, ("elo", "score", "mmmu")
     )
     assert near == []
     found = {(row.a, row.b): (round(row.spearman, 3), row.models) for row in score_correlations(scores)}

@@ -10,9 +10,8 @@ import pytest
 from schemas.errors import CurateError
 from tasks.judging.agreement.metrics import Cider, text_metrics
 from tasks.judging.agreement.reproduced import board_agreement, judged, read_comparisons, reproduced, scored
-from tests.places import DATA
+from tests.places import PUBLISHED
 
-LLMFAO = DATA / "votes-llmfao"
 REFERENCES = ["a red bus on a wet road", "two cats sleep on the old sofa"]
 
 
@@ -108,11 +107,10 @@ def test_the_command_prints_shares_and_boards_and_says_what_it_could_not_score(v
     assert {"random", "length"} == {row["metric"] for row in rows}
 
 
-@pytest.mark.skipif(not LLMFAO.is_dir(), reason="the votes of llmfao are not on this machine")
 def test_on_llmfao_people_who_agree_prefer_the_shorter_answer():
-    rows = read_comparisons(LLMFAO / "human-votes.csv", 5).rows.filter(bin="5/5")
-    said = pl.read_ndjson(LLMFAO / "answers.jsonl").select(pl.col("prompt").cast(pl.String), "name", "result")
-    answers = {(prompt, name): text for prompt, name, text in said.iter_rows()}
+    rows = read_comparisons(PUBLISHED / "llmfao-votes.csv", 5).rows.filter(bin="5/5")
+    lengths = pl.read_csv(PUBLISHED / "llmfao-answer-lengths.csv").select("prompt", "name", "words")
+    answers = {(str(prompt), name): "word " * words for prompt, name, words in lengths.iter_rows()}
     length = text_metrics([], Letters(), 0)["length"]
     (five, _) = reproduced("length", scored(length, rows, answers, {}), rows, 200, 0)
     assert (five.comparisons, round(five.reproduced, 3)) == (117, 0.197)

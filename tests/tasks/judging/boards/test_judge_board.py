@@ -13,11 +13,8 @@ from tasks.leaderboard.agreement import agreement
 from tasks.leaderboard.battle_files import read_board
 from tasks.leaderboard.bradley_terry import log_strengths
 from tasks.leaderboard.votes import rateable, votes
-from tests.places import DATA
+from tests.places import PUBLISHED
 
-PRINTED = DATA / "printed-tables"
-NOTES = PRINTED.with_name("judge-wildvision") / "verdict-label-notes.csv"
-printed = pytest.mark.skipif(not PRINTED.is_dir(), reason="no printed-tables beside the repository")
 FAILED = {"InstructBLIP-7B": 7, "LLaVA-NEXT-13B": 10, "LLaVA-NEXT-7B": 10, "Idefics2": 9}
 """Ties of Table 4 that are judgements without a verdict; of the others 7 or 8."""
 COUNTS = ("much_better", "better", "tie", "worse", "much_worse")
@@ -46,12 +43,11 @@ def of_counts(row, failed):
 def table4():
     return [
         row
-        for row in csv.DictReader((PRINTED / "wildvision-table4.csv").read_text().splitlines())
+        for row in csv.DictReader((PUBLISHED / "wildvision-table4.csv").read_text().splitlines())
         if row["much_better"]
     ]
 
 
-@printed
 def test_wildvisions_table_4_is_reached_without_the_failed_judgements():
     for row in table4():
         options = []
@@ -65,7 +61,6 @@ def test_wildvisions_table_4_is_reached_without_the_failed_judgements():
         assert nearest.reward == pytest.approx(float(row["reward"]), abs=0.0500001)
 
 
-@printed
 def test_failed_judgements_as_ties_give_the_score_of_wildvisions_repository():
     row = table4()[0]
     whole = pl.concat([of_counts(row, 7), verdicts("GPT-4o", [None] * 7)])
@@ -76,9 +71,8 @@ def test_failed_judgements_as_ties_give_the_score_of_wildvisions_repository():
     assert dropped.coverage == tied.coverage == 0.986
 
 
-@pytest.mark.skipif(not NOTES.is_file(), reason="no judge-wildvision beside the repository")
 def test_the_parsed_labels_of_real_judgements_give_the_printed_scores():
-    notes = pl.read_csv(NOTES, infer_schema=False).select(
+    notes = pl.read_csv(PUBLISHED / "wildvision-labels.csv", infer_schema=False).select(
         "question_id", model_a=pl.lit("base"), model_b="model", label=pl.col("label_parsed").replace("", None)
     )
     found = board(notes, bootstraps=2)
@@ -88,9 +82,8 @@ def test_the_parsed_labels_of_real_judgements_give_the_printed_scores():
     assert {model: round(found[model].score, 2) for model in expected} == expected
 
 
-@printed
 def test_visionarenas_tables_7_and_8_agree_as_computed_from_their_figures():
-    first, second = (read_board(PRINTED / f"visionarena-table{n}.csv", "overall") for n in (7, 8))
+    first, second = (read_board(PUBLISHED / f"visionarena-table{n}.csv", "overall") for n in (7, 8))
     names = {"claude-3.5-sonnet-20240620": "claude-3-5-sonnet-20240620"}
     found = agreement([r.model_copy(update={"model": names.get(r.model, r.model)}) for r in first], second)
     assert (round(found.spearman, 3), round(found.kendall, 3)) == (0.991, 0.950)

@@ -9,10 +9,10 @@ from tasks.judging.files.answer_files import read_answers
 from tasks.judging.questions import BenchQuestion
 from tasks.judging.steps import collect_answers
 from tests.asked_bench import benched, evaluating
-from tests.places import SHARED_DATA
+from tests.places import DATA, needs_data
 
 QUESTIONS = [BenchQuestion("q00", "One?", ()), BenchQuestion("q01", "Two?", ())]
-REAL = SHARED_DATA / "judge-wildvision"
+REAL = DATA / "judge-wildvision"
 LINES = {
     "ours": {"question_id": "q00", "model": "m", "text": "Yes.", "state": "truncated", "version": "x", "tokens": 2},
     "wildvision": {"question_id": "q00", "instruction": "One?", "output": "Yes.", "model": "m", "token_len": 2},
@@ -132,7 +132,7 @@ def test_the_same_files_are_taken_in_once_and_other_content_is_another_version(t
     assert answers["version"].n_unique() == 2
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="real data is not on this machine")
+@needs_data
 def test_wildvision_benchs_own_files_are_read():
     rows = [json.loads(line) for line in (REAL / "questions.jsonl").read_text().splitlines()]
     read = read_answers(REAL / "answers", [BenchQuestion(row["question_id"], row["instruction"], ()) for row in rows])

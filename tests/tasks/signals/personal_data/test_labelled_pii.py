@@ -1,7 +1,6 @@
 """On labelled sentences and public chats, what has a form is found, and few chats are dropped for nothing.
 
-The sentences are presidio-research's, the chats those of `benchmarks.privacy_unseen`. Tests read them from the folder
-that CURATE_TEST_DATA names, or from `shared/data` beside the repository, and are skipped where there is none.
+The sentences are presidio-research's, the chats those of `benchmarks.privacy_unseen`; `tests/places.py` names the data.
 """
 
 import json
@@ -12,10 +11,10 @@ import pytest
 from benchmarks.privacy_unseen import SENTENCES, chats, false_alarms, findings, labels, text_hash
 from tasks.providers import Providers
 from tasks.providers.embedded.pii.patterns import find_patterns
-from tests.places import SHARED_DATA as DATA
+from tests.places import DATA, needs_data
 
 FILE = DATA / "text-pii" / "labelled.jsonl"
-pytestmark = pytest.mark.skipif(not FILE.is_file(), reason="no labelled texts and chats on this machine")
+pytestmark = needs_data
 
 RECALL_MIN = {
     "EMAIL_ADDRESS": 1.0,
