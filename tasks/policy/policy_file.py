@@ -1,6 +1,5 @@
 """Policy files: loaded by name or path, completed from the policy that they extend, validated against the signals."""
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from inspect import isclass
@@ -110,13 +109,6 @@ def _changed(rule: Keys, by: Keys) -> dict[str, Any]:
     """The rule with the given keys; a given comparison takes the place of the rule's own."""
     compared = any(key in by for key in COMPARISONS)
     return {key: value for key, value in rule.items() if not (compared and key in COMPARISONS)} | dict(by)
-
-
-def policy_hash(policy: Policy) -> str:
-    """12 hex digits that change whenever the policy would decide differently."""
-    left_out = {"about", "drift", "licence", "contact"} | ({"generated"} if policy.generated is None else set())
-    values = policy.model_dump_json(exclude=left_out)
-    return hashlib.sha256(values.encode()).hexdigest()[:12]
 
 
 class _UniqueKeys(SafeLoader):

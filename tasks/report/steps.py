@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from schemas.policy import policy_hash, released_policy
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.providers import Providers
 from tasks.runtime.timing import timed
-from tasks.storage.queries.released import days
+from tasks.storage.queries.released import days, decided_policy
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
@@ -39,12 +40,12 @@ def report_release(
     store = Store.open(settings.store)
     content = report_content(store, versions, more(store))
     of_days = days(store)
-    decided = next(store.read_slices("decisions", ["policy", "policy_hash"], 1)).row(0)
+    policy = decided_policy(store)
     about = {
         "first_day": of_days[0],
         "last_day": of_days[-1],
-        "policy": decided[0],
-        "policy_hash": decided[1],
+        "policy": policy.name if policy else "unknown",
+        "policy_hash": policy_hash(released_policy(policy)) if policy else "unknown",
         "embedded": sorted([*providers.stand_ins, *stand_ins]),
     }
     write_report(staging / "report", content, about)

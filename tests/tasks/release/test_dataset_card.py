@@ -14,9 +14,9 @@ from datasets import get_dataset_config_names, load_dataset
 from flows.products import parts_of_release, problems_of
 from schemas.benches.bench import BenchAgreement
 from schemas.items.reject import REJECT_TEXTS, RejectReason
+from schemas.policy import policy_hash
 from schemas.release import CONFIGS
 from schemas.row import described_columns, inner_rows
-from tasks.policy.policy_file import policy_hash
 from tasks.release.dataset_card import Statistics
 from tasks.release.diff import diff_releases
 from tasks.storage.queries.funnel import funnel
