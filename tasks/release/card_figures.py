@@ -59,20 +59,23 @@ def _columns(folder: Path, config: str, names: list[str], *made: pl.Expr) -> pl.
 
 
 def _joinable(folder: Path, _: int) -> str:
-    counts = {config: _counted(folder, config) for config in PEOPLE}
-    lines = [f"| {what} | {' | '.join(f'{counts[config][what]:,}' for config in counts)} |" for what in counts["chat"]]
-    heard = {config: _columns(folder, config, [name])[name].drop_nulls() for config, name in PEOPLE.items()}
-    both = heard["chat"].filter(heard["chat"].is_in(heard["battle"].implode())).n_unique()
+    heard = {config: _columns(folder, config, [name])[name] for config, name in PEOPLE.items()}
+    counts = {config: _counted(folder, config) for config, people in heard.items() if people.len()}
+    if not counts:
+        return ""
+    lines = [
+        f"| {what} | {' | '.join(f'{of[what]:,}' for of in counts.values())} |" for what in next(iter(counts.values()))
+    ]
+    both = heard["chat"].filter(heard["chat"].is_in(heard["battle"].drop_nulls().implode())).n_unique()
     return f"""{JOINABLE}
 
 Who knows something about a person, such as when they wrote, in which language or about what, may find their row, and by
-the keyed hash their other rows. The policy can take out hashes and coarsen times (`linkage`).
+the keyed hash their other rows: {both:,} people have rows of several configurations. The policy can take out hashes and
+coarsen times (`linkage`).
 
 | | {" | ".join(f"`{config}`" for config in counts)} |
 |---|{"--:|" * len(counts)}
 {chr(10).join(lines)}
-
-{both:,} users are in both.
 
 """
 
@@ -87,9 +90,9 @@ def _counted(folder: Path, config: str) -> dict[str, int]:
     spread = rows.select("pairs").with_row_index().explode("pairs").with_columns(rows=pl.len().over("pairs"))
     rare = spread.filter(pl.col("rows") <= FEW_ROWS)["index"]
     return {
-        "users": users.len(),
-        "users with one row": int((users == 1).sum()),
-        f"users with two to {FEW_ROWS} rows": int(users.is_between(2, FEW_ROWS).sum()),
+        "people": users.len(),
+        "people with one row": int((users == 1).sum()),
+        f"people with two to {FEW_ROWS} rows": int(users.is_between(2, FEW_ROWS).sum()),
         "rows with a time that no other row has": int(rows["tstamp"].drop_nulls().is_unique().sum()),
         f"rows of a language and a model with at most {FEW_ROWS} rows": rare.n_unique(),
         "rows with a prompt that no other row has": int(rows["prompt"].is_unique().sum()),
