@@ -51,6 +51,13 @@ def test_a_second_reviewer_sees_no_verdict_of_the_first_and_untouched_items_firs
     assert path.endswith(item_key("held", "c0")) and "Your verdict" not in html and "1 left" in html
 
 
+def test_a_held_item_says_in_words_what_its_rule_found(store):
+    ours = pl.col("item_id") == "c0"
+    reasons = pl.when(ours).then(pl.lit(["face"])).otherwise("reasons").alias("reasons")
+    store.replace("decisions", store.read("decisions").with_columns(reasons))
+    assert "face: a face with confidence 0.5 or more in an image" in reviewing(store).page()[2]
+
+
 def test_pages_mask_and_blur_until_asked_and_run_nothing_of_a_text(store, looked):
     ada = reviewing(store, '<script>window.ran = 1</script>"\u202e')
     pages = [ada.client.get(f"/review/held/{item_key('held', name)}").text for name in HELD]
