@@ -57,7 +57,7 @@ def serve(update_seconds: float, port: int, folder: Path) -> None:
     os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "GRADIO_TEMP_DIR": str(folder / "temp")}
     import uvicorn
 
-    from schemas.asked_model import ArenaModel
+    from schemas.asked_model import ArenaModel, ArenaSettings
     from tasks.arena import answers
     from tasks.arena.app import Pictures, make_app
     from tasks.arena.entrance import Admission, Visitors
@@ -78,7 +78,9 @@ def serve(update_seconds: float, port: int, folder: Path) -> None:
     blocks = make_page(
         arena, Page(arena, uploads, None, pictures.show), title="Arena", terms="None", answers_at_once=80
     )
-    uvicorn.run(make_app(arena, blocks, uploads, pictures, 4), port=port, log_level="critical")
+    uvicorn.run(
+        make_app(arena, blocks, uploads, pictures, ArenaSettings(), "127.0.0.1"), port=port, log_level="critical"
+    )
 
 
 def battle(url: str, took: list[float]) -> None:

@@ -1,13 +1,14 @@
 """False alarms among what `public_release` drops for personal data, on public chats that nobody wrote for it.
 
-    python -m benchmarks.privacy_unseen DATA [--part 0|1|2]
+    python -m benchmarks.privacy_unseen DATA [--part 0|1|2] [--labels FILE]
 
 DATA is the folder of shared data: chats of nine public sets, and sentences in 75 languages, which are counted apart.
 Every finding for which a conversation is dropped was read and labelled in `pii_labels.csv`, by hash and place of the
 text, so no text is kept there. Parts 0 and 1, halves of the questions by hash, served to mend the finder, first 0 and
 later 1. Part 2 was only measured: what a judge wrote about answers, captions, references, texts of generated
-images, XSTest's prompts and pairs of words. A finding that nobody labelled is listed as `unread` and counts as a false
-alarm.
+images, XSTest's prompts and pairs of words. FILE has
+more labels, of reviewers (`curate review results alarms --out FILE`). A finding that nobody labelled is listed as
+`unread` and counts as a false alarm.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from schemas.signals import PiiSpan
 from tasks.policy.policy_file import load_policy
 from tasks.providers import Providers
 from tasks.providers.capabilities import PiiFinder
+from tasks.review.alarms import text_hash
 
 LABELS = Path(__file__).with_name("pii_labels.csv")
 _FIELD_CHARACTERS_MAX = 10**8
@@ -140,19 +142,14 @@ def half(chat: Chat) -> int:
     return hashlib.sha256(chat.question.encode("utf-8", "surrogatepass")).digest()[0] % 2
 
 
-def text_hash(text: str) -> str:
-    """The first 12 hexadecimal digits of the text's SHA-256, as in the labels."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-
-
 Labels = dict[str, list[tuple[int, int, bool]]]
 """Text hash -> start, end and whether it is personal data."""
 
 
-def labels(file: Path = LABELS) -> Labels:
+def labels(*files: Path) -> Labels:
     """What was read and labelled."""
     known: Labels = {}
-    for row in _rows(file):
+    for row in (row for file in files or (LABELS,) for row in _rows(file)):
         known.setdefault(row["text"], []).append((int(row["start"]), int(row["end"]), row["personal"] == "yes"))
     return known
 
@@ -201,10 +198,10 @@ def _shown(finding: Finding) -> str:
     return f"{read}{span.type} {text_hash(text)} {span.start} {span.end}: {around!r}"
 
 
-def main(data: Path, parts: Sequence[int]) -> list[dict[str, Any]]:
+def main(data: Path, parts: Sequence[int], labelled: Sequence[Path] = ()) -> list[dict[str, Any]]:
     """The figures of every part."""
     finder, halves = Providers()["text_pii"], list(chats(data))
-    known, figures = labels(), []
+    known, figures = labels(LABELS, *labelled), []
     for number in parts:
         of_part = list(later_chats(data)) if number == LATER else [chat for chat in halves if half(chat) == number]
         for kind, apart in (("chats", False), ("sentences", True)):
@@ -220,5 +217,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.privacy_unseen", description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--part", type=int, choices=(0, 1, LATER))
+    parser.add_argument("--labels", type=Path, action="append", default=[], help="of `review results alarms --out`")
     told = parser.parse_args()
-    main(told.data, (0, 1, LATER) if told.part is None else (told.part,))
+    main(told.data, (0, 1, LATER) if told.part is None else (told.part,), told.labels)

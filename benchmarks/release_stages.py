@@ -8,6 +8,7 @@ from benchmarks.release_store import VERSIONS
 from flows.products import item_ids, parts_of_release, problems_of, report_sections
 from schemas.release import CONFIGS
 from schemas.settings import Settings
+from tasks.leaderboard.steps import rate_models
 from tasks.providers import Providers
 from tasks.release.diff import diff_releases
 from tasks.release.gather import Gathered
@@ -30,6 +31,7 @@ def join(store: str) -> None:
 def shards(store: str) -> None:
     """Join, and write shards and leaderboards."""
     _built.append(build_release.fn(Settings(store=store), VERSIONS, item_ids(Store(store)), ()))
+    rate_models.fn(Settings(store=store), VERSIONS, _built[0].staging)
 
 
 def report(store: str) -> None:

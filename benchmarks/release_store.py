@@ -11,8 +11,9 @@ import numpy.typing as npt
 import PIL.Image
 import polars as pl
 
+from schemas.policy import policy_hash
 from schemas.tables import SIGNALS, TABLES
-from tasks.policy.policy_file import load_policy, policy_hash
+from tasks.policy.policy_file import load_policy
 from tasks.storage.tables import Store, frame_schema
 
 VERSIONS = dict.fromkeys(SIGNALS, "1")

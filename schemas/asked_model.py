@@ -148,6 +148,8 @@ class ArenaSettings(Row):
     """Log network addresses as they are, instead of keyed hashes."""
     proxies: int = Field(default=0, ge=0)
     """Your own reverse proxies in front, whose X-Forwarded-For counts."""
+    hosts: list[str] = []
+    """Names under which visitors reach it, such as arena.example.org; requests with another name are refused."""
     messages_per_minute: int = Field(default=20, ge=1)
     """Messages of one visitor in a minute."""
     answers_at_once: int = Field(default=40, ge=1)

@@ -1,10 +1,11 @@
 """A policy: which signals drop, redact, tag or hold an item, and what a missing signal means."""
 
+import hashlib
 from datetime import UTC, datetime
 from enum import StrEnum
 from ipaddress import ip_address
 from itertools import combinations
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -248,6 +249,16 @@ class Extension(Row):
     """Reasons of that policy's rules that this one does not have."""
 
 
+class Linkage(Row):
+    """How much the rows of a release tell together about one person. It drops nothing."""
+
+    times: Literal["exact", "hour", "day", "month"] = "exact"
+    """Times of rows: as logged, or the beginning of their hour, day or month (UTC)."""
+    users: bool = True
+    """Whether rows have the keyed hash of their user or voter. Without it, no column links the rows of a person, and
+    boards leave out no outlier judges."""
+
+
 class Policy(Row):
     """The rules that a release is made with."""
 
@@ -277,6 +288,8 @@ class Policy(Row):
     """Which items of benchmarks made on demand are kept; null for the defaults of the rule."""
     drift: DriftBand | None = DriftBand()
     """When a run is held before its release; null for never. It does not change any decision."""
+    linkage: Linkage = Linkage()
+    """How coarse the times of released rows are, and whether rows of a person can be joined."""
     renames: list[Rename] = []
     """Models to rename in releases and ratings; applied once, by the time of the conversation or vote."""
     excluded_models: list[str] = []
@@ -312,6 +325,21 @@ class Policy(Row):
             if first.overlaps(second):
                 raise ValueError(f"renames of {first.model!r} overlap; give each a time of its own by since and until")
         return self
+
+
+def policy_hash(policy: Policy) -> str:
+    """12 hex digits that change whenever the policy would decide differently."""
+    added_later = {"generated": None, "linkage": Linkage(), "open_models": []}
+    unset = (key for key, value in added_later.items() if getattr(policy, key) == value)
+    left_out: dict[str, Any] = dict.fromkeys(("about", "drift", "licence", "contact", *unset), True)
+    if not any(rule.models for rule in policy.rules):  # as before rules could tell models
+        left_out["rules"] = {"__all__": {"models"}}
+    return hashlib.sha256(policy.model_dump_json(exclude=left_out).encode()).hexdigest()[:12]
+
+
+def released_policy(policy: Policy) -> Policy:
+    """The policy as a release shows it: without its banned users, whom also its hash must not tell."""
+    return policy.model_copy(update={"banned_users": []})
 
 
 def _is_address(text: str) -> bool:

@@ -356,7 +356,7 @@ class Manifest(Row):
     banned_users: int = 0
     """Number of users that the policy bans; their keyed hashes stay in the store."""
     policy_hash: str
-    """Hash of the policy."""
+    """Hash of the policy without its list of banned users, so that nobody can try whether a user is on it."""
     settings: dict[str, Any]
     """Settings that affect the release: seed, sizes, topics."""
     topics_fit: str | None = None

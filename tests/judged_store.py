@@ -12,6 +12,7 @@ from schemas.settings import Settings
 from schemas.tables import SIGNALS
 from tasks.bench.draw import draw_name, drawn_prompts
 from tasks.judging.steps import rate_judged
+from tasks.leaderboard.steps import rate_models
 from tasks.policy.steps import screen_answers
 from tasks.providers import Providers
 from tasks.release.steps import build_release, seal_release
@@ -76,6 +77,7 @@ def release_judged(store: Store, **settings: object) -> StageReport:
     """Build, rate what the judge said, screen answers if asked to, report on, seal and place a release."""
     chosen, providers = Settings(store=store.root, **settings), Providers()
     built = build_release.fn(chosen, VERSIONS, item_ids(store), ())
+    rate_models.fn(chosen, VERSIONS, built.staging)
     rate_judged.fn(chosen, VERSIONS, built.staging)
     if chosen.with_answers:
         screen_answers.fn(chosen, VERSIONS, judge_texts(store))

@@ -12,9 +12,10 @@ from schemas.benches.bench import BenchItem
 from schemas.items.conversation import Sighting
 from schemas.items.reject import Quarantined, Reject, RejectReason
 from schemas.items.topic import TopicMember
+from schemas.policy import policy_hash
 from schemas.rating import Rating
 from tasks.explore.server import explorer
-from tasks.policy.policy_file import load_policy, policy_hash
+from tasks.policy.policy_file import load_policy
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store, frame_schema
 from tests.builders import battle, conversation, decision, drawn_image, image, measure_clean, sides, store_with

@@ -16,12 +16,13 @@ from schemas.items.conversation import Battle, Conversation, Sighting
 from schemas.items.decision import ALL_DROPS, Decision, RuleParity
 from schemas.items.reject import Reject, RejectReason
 from schemas.items.topic import FittedDocument, TopicMember, TopicMerge
+from schemas.policy import policy_hash
 from schemas.rating import RankChange, Rating, StyleCoefficient, VoteShare
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.images.decode import DecodedImage
 from tasks.leaderboard.steps import rate_models
-from tasks.policy.policy_file import load_policy, policy_hash
+from tasks.policy.policy_file import load_policy
 from tasks.providers import Providers
 from tasks.release.steps import build_release, seal_release
 from tasks.report.steps import report_release
@@ -237,8 +238,8 @@ def _sightings(items: list[Conversation | Battle]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=frame_schema(Sighting))
 
 
-def make_release(store: Store, rated: bool = False, **settings: object) -> StageReport:
-    """Build, rate if asked to, report on, seal and place a release of the store, as `flows/release.py` does."""
+def make_release(store: Store, rated: bool = True, **settings: object) -> StageReport:
+    """Build, rate unless told not to, report on, seal and place a release of the store, as `flows/release.py` does."""
     chosen, providers = Settings(store=store.root, **settings), Providers()
     built = build_release.fn(chosen, VERSIONS, item_ids(store), left_out_items(store))
     if rated:

@@ -4,7 +4,7 @@ import socket
 import sys
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -160,9 +160,8 @@ def serve(
     more: "Sequence[Callable[[Callable[[], int]], MorePages]]" = (),
 ) -> None:
     """Serve the pages until Ctrl-C. Each of `more` is given the port and makes further pages."""
-    import uvicorn
-
     from tasks.explore.server import explorer
+    from tasks.runtime.serving import serve_on
 
     source.refresh()
     _ = source.listing  # read before the link is printed
@@ -173,9 +172,7 @@ def serve(
         print(f"{link}\nCtrl-C ends it", flush=True)
         if browse and not webbrowser.open(link):
             print("curate: no browser was found; open the link above", file=sys.stderr)
-        options = uvicorn.Config(app, log_level="critical", access_log=False, server_header=False, lifespan="off")
-        with suppress(KeyboardInterrupt):  # uvicorn raises it again after it has stopped
-            uvicorn.Server(options).run([listener])
+        serve_on(listener, app, lifespan="off")
 
 
 @contextmanager

@@ -145,6 +145,8 @@ class Waiting(NamedTuple):
     """What the reviewer is asked, in one line."""
     reasons: tuple[str, ...] = ()
     """Why it waits, sorted."""
+    why: str = ""
+    """What a rule or a detector found, in words for a reviewer; empty where that would bias the verdict."""
     image_ids: tuple[str, ...] = ()
     """Images that are shown instead of the conversation."""
     texts: tuple[ShownText, ...] = ()

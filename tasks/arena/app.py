@@ -11,8 +11,11 @@ import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from functools import partial
 from http.cookies import SimpleCookie
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,9 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 
+from schemas.asked_model import ArenaSettings
 from tasks.arena.conversations import Picture
 from tasks.arena.entrance import UPLOAD_BYTES_MAX, browser_token, cookie_hash
 from tasks.arena.events import COOKIE
@@ -29,10 +34,8 @@ from tasks.arena.logs import IMAGES
 from tasks.arena.page import CSS
 from tasks.arena.rounds import Arena
 from tasks.arena.uploads import Uploads
+from tasks.runtime.serving import Bounded, Message, Receive, Send, is_from_elsewhere
 
-Scope = MutableMapping[str, Any]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 _POLICY = (
     "default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'unsafe-inline'; img-src 'self'; "
     "font-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; form-action 'none'; "
@@ -58,9 +61,14 @@ _SCRIPT = re.compile(rb"<script(?=[\s>])")
 _FORWARDED = b"x-forwarded-for"
 _PICTURES_MAX = 5_000
 _JPEG = b"\xff\xd8"
+_UPLOAD = "/gradio_api/upload"
 _FORM_BYTES_MAX = 4096
 _DECODED_AT_ONCE_MAX = 2
 """One upload may take 0.35 GB of memory while it is decoded."""
+_UPLOADS_MAX = 16
+"""Requests with uploads that are read at once."""
+_EVENT_BYTES_MAX = 1024 * 1024
+"""A message, or another event of the page."""
 _UPLOADS_OF_ONE_MAX = 2
 """Requests with uploads that one visitor may have open."""
 
@@ -93,8 +101,11 @@ class Pictures:
         return found
 
 
-def make_app(arena: Arena, blocks: gr.Blocks, uploads: Uploads, pictures: Pictures, images_max: int) -> FastAPI:
-    """The application to serve."""
+def make_app(
+    arena: Arena, blocks: gr.Blocks, uploads: Uploads, pictures: Pictures, settings: ArenaSettings, host: str
+) -> FastAPI:
+    """The application to serve, on the address `host`."""
+    images_max = settings.images_max
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     decoding, uploading = asyncio.Semaphore(_DECODED_AT_ONCE_MAX), list[str]()
 
@@ -118,23 +129,28 @@ def make_app(arena: Arena, blocks: gr.Blocks, uploads: Uploads, pictures: Pictur
         content = uploads.content(path, cookie_hash(request.cookies.get(COOKIE, "")))
         return Response(content, 200 if content else 404, {"cache-control": "no-store"}, "image/png")
 
-    @app.post("/gradio_api/upload")
+    @app.post(_UPLOAD)
     async def upload(request: Request) -> JSONResponse:
-        length = request.headers.get("content-length", "")
-        if not length.isdecimal() or int(length) > images_max * UPLOAD_BYTES_MAX + _FORM_BYTES_MAX:
-            return JSONResponse({"error": "too large"}, 413)
         owner = cookie_hash(request.cookies.get(COOKIE, ""))
         if not owner:
             return JSONResponse({"error": "open the page first"}, 403)
         address = arena.visitors.address(request.client.host if request.client else "", request.headers)
-        if uploading.count(address) >= _UPLOADS_OF_ONE_MAX or uploads.wait_seconds(arena.visitors.logged(address)):
+        if (
+            len(uploading) >= _UPLOADS_MAX
+            or uploading.count(address) >= _UPLOADS_OF_ONE_MAX
+            or uploads.wait_seconds(arena.visitors.logged(address))
+        ):
             return JSONResponse({"error": "too many uploads; wait a minute"}, 429)
         uploading.append(address)
         try:
-            async with request.form(max_files=images_max, max_fields=1) as form:
+            form = await _Files(request.headers, request.stream(), max_files=images_max, max_fields=1).parse()
+            async with AsyncExitStack() as opened:
+                opened.push_async_callback(form.close)
                 return JSONResponse(
                     [await taken(each, owner, address) for each in form.getlist("files") if not isinstance(each, str)]
                 )
+        except (MultiPartException, KeyError):  # or no form
+            return JSONResponse({"error": "too large"}, 413)
         finally:
             uploading.remove(address)
 
@@ -161,8 +177,38 @@ def make_app(arena: Arena, blocks: gr.Blocks, uploads: Uploads, pictures: Pictur
         mcp_server=False,
         run_history=False,
     )
-    mounted.add_middleware(_Guard)
+    mounted.add_middleware(_Guard, known=partial(_is_own, host, settings), proxied=settings.proxies > 0)
+    most = images_max * UPLOAD_BYTES_MAX + _FORM_BYTES_MAX
+    mounted.add_middleware(Bounded, bytes_max=lambda path: most if path == _UPLOAD else _EVENT_BYTES_MAX)
     return mounted
+
+
+def _is_own(listens_on: str, settings: ArenaSettings, host: str) -> bool:
+    """Whether a value of Host is this arena's. Another site can have its own name lead here, but no address."""
+    name = host.rpartition(":")[0] if re.search(r":\d+$", host) else host
+    with suppress(ValueError):
+        return bool(ip_address(name.strip("[]")))
+    if settings.proxies and not settings.hosts:
+        return True  # a proxy answers for names
+    return name.lower() in {"localhost", listens_on.lower(), *(each.lower() for each in settings.hosts)}
+
+
+class _Files(MultiPartParser):
+    """Reads an upload, and ends as soon as one of its files is too large, so that no more of it is kept."""
+
+    _bytes = 0
+
+    def on_part_begin(self) -> None:
+        """Count anew."""
+        super().on_part_begin()
+        self._bytes = 0
+
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
+        """Count. Raises MultiPartException."""
+        self._bytes += end - start
+        if self._bytes > UPLOAD_BYTES_MAX:
+            raise MultiPartException("a file is too large")
+        super().on_part_data(data, start, end)
 
 
 END_READ_SECONDS = 0.2
@@ -193,17 +239,20 @@ class Streams:
 class _Guard:
     """Refuses what the page does not use, and adds the policy, other headers and the browser's cookie."""
 
-    def __init__(self, app: Any) -> None:
-        self._app, self._streams = app, Streams()
+    def __init__(self, app: Any, known: Callable[[str], bool], proxied: bool) -> None:
+        self._app, self._known, self._proxied, self._streams = app, known, proxied, Streams()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        if not _USED.fullmatch(scope["path"]) or _from_elsewhere(scope):
+        if not _USED.fullmatch(scope["path"]):
             await Response("Not found", 404)(scope, receive, send)
+            return
+        if is_from_elsewhere(scope["method"], scope["headers"], self._known, self._proxied):
+            await Response("This arena answers its own page only.", 403)(scope, receive, send)
             return
         scope["headers"] = _forwarded_in_one(scope["headers"])
         answer = _Answer(scope, send, self._streams)
@@ -217,16 +266,10 @@ def _forwarded_in_one(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[byte
     return [*others, *([(_FORWARDED, b", ".join(given))] if given else [])]
 
 
-def _from_elsewhere(scope: Scope) -> bool:
-    """Whether a page of another site sent something."""
-    site = dict(scope["headers"]).get(b"sec-fetch-site", b"same-origin")
-    return scope["method"] not in ("GET", "HEAD") and site != b"same-origin"
-
-
 class _Answer:
     """One response. The page itself is read as a whole, so that its own scripts get the nonce."""
 
-    def __init__(self, scope: Scope, send: Send, streams: Streams) -> None:
+    def __init__(self, scope: Message, send: Send, streams: Streams) -> None:
         self._scope, self._send, self._streams = scope, send, streams
         self._token = _cookie(scope)
         self._nonce = secrets.token_urlsafe(16)
@@ -265,7 +308,7 @@ class _Answer:
         return [(name.encode(), value.encode()) for name, value in headers.items()]
 
 
-def _cookie(scope: Scope) -> str:
+def _cookie(scope: Message) -> str:
     """The browser's token; empty when it has none."""
     given = dict(scope["headers"]).get(b"cookie", b"").decode("latin-1")
     try:

@@ -15,9 +15,12 @@ from tasks.explore import masking
 from tasks.explore.facets import Query, query_of
 from tasks.explore.pages import POLICY, SERVED, Comparison, Pages
 from tasks.explore.source import Gone, Source
+from tasks.runtime.serving import Bounded, is_from_elsewhere
 
 COOKIE = "curate_explorer_{}"
 """With the port, because browsers send cookies of one port to all."""
+FORM_BYTES_MAX = 20_000
+"""Longer forms are not read."""
 _THUMBS_IN_MEMORY = 512
 """About 8 KB each."""
 _HEADERS = {
@@ -104,6 +107,7 @@ def explorer(
     served = Served(source, comparison)
     first = ["/", *(add(app, served) for add in more)][-1]
     _guard(app, token, port, first)
+    app.add_middleware(Bounded, bytes_max=lambda path: FORM_BYTES_MAX)
     _routes(app, served)
     return app, f"/?token={token}" if token else "/"
 
@@ -181,10 +185,8 @@ def _guard(app: FastAPI, token: str, port: Callable[[], int], first: str) -> Non
     async def guarded(request: Request, answer: Callable[[Request], Any]) -> Response:
         """Check host and token, then add the policy to every answer."""
         hosts = {f"{name}:{port()}" for name in ("127.0.0.1", "localhost", "[::1]")}
-        if request.headers.get("host") not in hosts:
-            response: Response = Response("This explorer answers on this machine only.", 403)
-        elif request.method == "POST" and request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
-            response = Response("Only the pages of this explorer may ask for that.", 403)  # cookies know no ports
+        if is_from_elsewhere(request.method, request.headers.raw, hosts.__contains__):  # cookies know no ports
+            response: Response = Response("This explorer answers its own pages on this machine only.", 403)
         elif token and _entering(request, token):
             response = RedirectResponse(first, 303)
             response.set_cookie(COOKIE.format(port()), token, httponly=True, samesite="lax")

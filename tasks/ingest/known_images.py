@@ -24,7 +24,7 @@ from tasks.images.hashes import pdq_digits
 from tasks.ingest.image_files import PresetFile
 from tasks.ingest.quarantine import PRESET, hold, quarantine_key
 from tasks.storage.content_id import text_id
-from tasks.storage.keyed_ids import UNFINISHED
+from tasks.storage.keyed_ids import note_unfinished
 from tasks.storage.parts import names_any, rows_without
 from tasks.storage.tables import Store
 
@@ -226,7 +226,7 @@ def _purge(store: Store, images: set[str], names: set[str]) -> None:
     Answers to such prompts, verdicts and votes on them and what was screened of both go, too. What nothing needs any
     longer, such as facts about the texts of these conversations, is swept when ingest ends.
     """
-    store.write_bytes(UNFINISHED, b"")
+    note_unfinished(store)
     made = store.read("redacted_images", ["image_id", "source_image_id"])
     images = images | set(made.filter(pl.col("source_image_id").is_in(sorted(images)))["image_id"])
     shown = pl.col("image_ids").list.set_intersection(sorted(images)).list.len() > 0

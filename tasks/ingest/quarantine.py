@@ -10,7 +10,7 @@ from datetime import datetime
 import polars as pl
 
 from schemas.items.reject import QuarantineCause, Quarantined, Reject, RejectReason, TakenDownKind
-from tasks.storage.keyed_ids import UNFINISHED, Tombstones
+from tasks.storage.keyed_ids import Tombstones, note_unfinished
 from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_of
 
@@ -128,7 +128,7 @@ def withdraw_taken_down(
         return parts, frame_of(Reject, [])
     held = quarantined(store, parts, touched, ())
     if set(held["key"]) != touched:
-        store.write_bytes(UNFINISHED, b"")  # signals and images of the other one are removed when ingest ends
+        note_unfinished(store)  # signals and images of the other one are removed when ingest ends
     tombstones.add({TakenDownKind.CONVERSATION: held["key"]}, now)
     return withdraw(store, parts, held, RejectReason.TAKEN_DOWN, EVIDENCE)
 
@@ -137,7 +137,7 @@ def keep_names_out(store: Store, names: Iterable[str], tombstones: Tombstones, n
     """Take down new names of images that were taken down, and the lines that show them, when ingest ends."""
     keys = {quarantine_key(name) for name in names}
     if keys - tombstones.holds(TakenDownKind.IMAGE, keys):
-        store.write_bytes(UNFINISHED, b"")
+        note_unfinished(store)
         shown = quarantined(store, store.parts("sightings"), (), keys).filter(kind="conversation")["key"]
         tombstones.add({TakenDownKind.IMAGE: keys, TakenDownKind.CONVERSATION: shown}, now)
 

@@ -7,10 +7,9 @@ measured again; a redact rule that still fires keeps them in the store.
 import polars as pl
 
 from schemas.benches.judge_release import ScreenedText
-from schemas.policy import Action, Over, Policy, Rule
+from schemas.policy import Action, Over, Policy, Rule, policy_hash
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
-from tasks.policy.policy_file import policy_hash
 from tasks.policy.redact import exercise_names_in, findings, redact_rules, redact_texts
 from tasks.policy.rules import STOPS, Signals, conversation_columns, fired, reasons_of
 from tasks.storage.content_id import text_id

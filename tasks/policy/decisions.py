@@ -13,11 +13,10 @@ import numpy as np
 import polars as pl
 
 from schemas.items.decision import Decision, ItemKind, NearPrompt
-from schemas.policy import Action, Over, Policy, Rule, RuleOverSet, Scope
+from schemas.policy import Action, Over, Policy, Rule, RuleOverSet, Scope, policy_hash
 from tasks.dedup.near_images import representatives
 from tasks.dedup.near_prompts import near_prompts
 from tasks.dedup.repeats import duplicates_of, hot_battles, preset_datasets
-from tasks.policy.policy_file import policy_hash
 from tasks.policy.proof import repeated_words, unproven
 from tasks.policy.review import held_reviews, reviewed
 from tasks.policy.rules import (

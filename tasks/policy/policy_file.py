@@ -1,6 +1,5 @@
 """Policy files: loaded by name or path, completed from the policy that they extend, validated against the signals."""
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from inspect import isclass
@@ -114,16 +113,6 @@ def _changed(rule: Keys, by: Keys) -> dict[str, Any]:
     """The rule with the given keys; a given comparison takes the place of the rule's own."""
     compared = any(key in by for key in COMPARISONS)
     return {key: value for key, value in rule.items() if not (compared and key in COMPARISONS)} | dict(by)
-
-
-def policy_hash(policy: Policy) -> str:
-    """12 hex digits that change whenever the policy would decide differently."""
-    names = ["about", "drift", "licence", "contact", *(["generated"] if policy.generated is None else [])]
-    left_out: dict[str, Any] = dict.fromkeys(names if policy.open_models else [*names, "open_models"], True)
-    if not any(rule.models for rule in policy.rules):  # as before rules could tell models
-        left_out["rules"] = {"__all__": {"models"}}
-    values = policy.model_dump_json(exclude=left_out)
-    return hashlib.sha256(values.encode()).hexdigest()[:12]
 
 
 class _UniqueKeys(SafeLoader):

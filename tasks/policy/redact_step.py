@@ -9,9 +9,8 @@ from scipy.sparse.csgraph import connected_components
 
 from schemas.items.conversation import RedactedConversation
 from schemas.items.image import RedactedImage
-from schemas.policy import Action, Policy
+from schemas.policy import Action, Policy, policy_hash
 from tasks.images.decode import decode_stored
-from tasks.policy.policy_file import policy_hash
 from tasks.policy.redact import Box, CoveredImage, Findings, fill_boxes, findings, redacted, redacted_image
 from tasks.policy.rules import Signals
 from tasks.runtime.parallel import map_ordered

@@ -8,7 +8,7 @@ from prefect.cache_policies import NO_CACHE
 
 from schemas.benches.judge_release import ScreenedText
 from schemas.errors import DriftHeld
-from schemas.policy import Policy
+from schemas.policy import Policy, policy_hash
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.dedup.near_images import update_near_images, update_semantic_images
@@ -16,7 +16,7 @@ from tasks.policy.answers import screened
 from tasks.policy.decisions import ItemFindings, StoredSignals, conversation_hits, verdicts
 from tasks.policy.differences import rule_parity, upstream_policy
 from tasks.policy.drift import drift_lines, drop_counts
-from tasks.policy.policy_file import load_policy, policy_hash
+from tasks.policy.policy_file import load_policy
 from tasks.policy.redact_step import redact_store
 from tasks.runtime.timing import timed
 from tasks.storage.queries.kept import mark_decided

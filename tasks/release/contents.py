@@ -1,19 +1,19 @@
 """Checks released rows: impossible values, identifiers, personal data, image metadata, changed images."""
 
 import hashlib
-import io
 import math
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import PIL.Image
 import polars as pl
 from pydantic import ValidationError
 
 from schemas.policy import Action, Over, Policy
 from schemas.release import CONFIGS, KEYS
+from tasks.images.decode import ImageRejected, decode_stored
 from tasks.images.rebuild import is_pixels_alone
 from tasks.providers.embedded.pii.patterns import PATTERNS, find_patterns
 from tasks.providers.embedded.pii.text_pii import without_overlaps
@@ -22,7 +22,8 @@ from tasks.release.gather import WINNERS
 from tasks.release.identifiers import identifiers_in
 from tasks.release.registered import path_in_release
 from tasks.release.shards import released_prompts
-from tasks.storage.content_id import Distinct
+from tasks.runtime.parallel import map_ordered
+from tasks.storage.content_id import Distinct, image_id
 
 _PEOPLE = {"user_id", "judge"}
 _ROLES = {"chat": {"user", "assistant"}, "battle": {"user", "assistant"}, "bench": {"user"}, "failures": {"user"}}
@@ -59,8 +60,6 @@ def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> I
             yield f"row {row[KEYS[config]]!r}: {column} is not what it must be ({wrong['msg']})"
             continue
         yield from _values(config, row)
-        for image in row["images"]:
-            yield from _image(image["path"], image["bytes"])
 
 
 def _values(config: str, row: _Row) -> Iterator[str]:
@@ -139,18 +138,19 @@ def _turns(row: _Row) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     return ((column, row[column]) for column in _TURNS if column in row)
 
 
-def _image(name: str, content: bytes) -> Iterator[str]:
-    """Problems of an image: its name, broken content, or anything beside its pixels, such as EXIF."""
-    if not IMAGE_NAME.fullmatch(name):
-        yield f"an image path is not a content id: {name!r}"
+def _image(image: Mapping[str, Any]) -> list[str]:
+    """Problems of an image: its name, broken content, other pixels than it is named by, or more than them."""
+    name, content = image["path"], image["bytes"]
+    problems = [] if IMAGE_NAME.fullmatch(name) else [f"an image path is not a content id: {name!r}"]
     try:
-        with PIL.Image.open(io.BytesIO(content)) as image:
-            image.verify()  # checksums, where the format has them
-    except Exception as error:  # any decoder error means the same here
-        yield f"{name} does not open as an image ({type(error).__name__})"
-        return
+        pixels = decode_stored(content, "", "").rgb
+    except ImageRejected as error:
+        return [*problems, f"{name} does not open as an image ({error})"]
     if not is_pixels_alone(content):
-        yield f"{name} carries more than its pixels"
+        problems.append(f"{name} carries more than its pixels")
+    if not problems and image_id(pixels) != name[:CONTENT_ID_DIGITS]:
+        problems.append(f"{name} has other pixels than it is named by")
+    return problems
 
 
 class ImageLists:
@@ -174,19 +174,16 @@ class ImageLists:
 
 
 class ImageContents:
-    """Checks that an image name has the same bytes in every row. Memory: 16 bytes for each distinct image."""
+    """Checks every image once, however many rows show it. Memory: 8 bytes for each image."""
 
     def __init__(self) -> None:
-        self._names, self._contents = Distinct(), Distinct()
+        self._seen = Distinct()
 
-    def add(self, rows: pl.DataFrame) -> None:
-        """Add the next rows of a shard."""
-        image = rows["images"].explode().drop_nulls().struct
-        named = pl.DataFrame({"name": image.field("path").hash(), "content": image.field("bytes").hash()})
-        self._names.add(named["name"])
-        self._contents.add(named.to_struct())
-
-    def unlike(self) -> Iterator[str]:
-        """A problem when some image names have several contents."""
-        if count := len(self._contents) - len(self._names):
-            yield f"{count} images are not the same in every row that shows them"
+    def wrong(self, rows: pl.DataFrame) -> Iterator[str]:
+        """Problems of the images of some rows that no earlier row showed."""
+        shown = rows["images"].explode().drop_nulls().struct.unnest().drop_nulls().unique(maintain_order=True)
+        known = shown.select(pl.col("path").hash(), pl.col("bytes").hash()).to_struct()
+        new = shown.filter(~self._seen.has(known))
+        self._seen.add(known)
+        for problems in map_ordered(_image, new.iter_rows(named=True), min(4, os.cpu_count() or 1)):
+            yield from problems

@@ -13,6 +13,7 @@ import polars as pl
 
 from schemas.release import CONFIGS, KEYS, MapPoint
 from schemas.row import arrow_schema
+from tasks.release.card_figures import ROW_FIGURES
 from tasks.release.declared import READ_ERRORS, sound_groups
 from tasks.release.registered import (
     RUNNERS,
@@ -47,6 +48,8 @@ _UNSAID = (
 """Battles and failures are released without a topic."""
 _ELSEWHERE = "SELECT count(*) FROM points ANTI JOIN rows USING (config, id, topic_id)"
 _LACKING = "SELECT count(*) FROM (SELECT * FROM rows WHERE topic_id IS NOT NULL) r ANTI JOIN points USING (config, id)"
+_TWO_PLACES = "SELECT count(*) FROM (SELECT id FROM points GROUP BY id HAVING count(DISTINCT (topic_id, x, y)) > 1)"
+"""`question_id` is the id of a conversation, which is often in chat or in battle, too."""
 _MOVED = "SELECT count(*) FROM old JOIN new USING (config, id) WHERE old.x <> new.x OR old.y <> new.y"
 
 
@@ -58,9 +61,12 @@ def write_leaderboards(ratings: pl.DataFrame, release: Path) -> None:
 
 
 def wrong_boards(release: OpenRelease) -> Iterator[str]:
-    """Problems of boards that cannot be read, or whose CSV differs from the Parquet file."""
-    for path in sorted((release.folder / "leaderboard").glob("*.parquet")):
-        yield from wrong_board(release.folder, path)
+    """Problems of boards that cannot be read, differ from their CSV file, or are not what the votes give."""
+    from tasks.release.checks.boards import unlike_votes  # imported late: the explorer needs no scipy
+
+    paths = sorted((release.folder / "leaderboard").glob("*.parquet"))
+    problems = [problem for path in paths for problem in wrong_board(release.folder, path)]
+    yield from problems or unlike_votes(release, BOARDS)
 
 
 def wrong_board(folder: Path, path: Path, digits: int | None = 2) -> Iterator[str]:
@@ -109,11 +115,24 @@ def wrong_points(release: OpenRelease) -> Iterator[str]:
     database = TemporaryDatabase()
     database.load("points", [_no_points(), *points])
     database.load("rows", _rows(folder))
+    if count := database.read(_TWO_PLACES).item():
+        yield f"{MAP}: {count:,} rows have another point or topic than the same conversation in another configuration"
     database.run(_UNSAID)
     if count := database.read(_ELSEWHERE).item():
         yield f"{MAP}: {count:,} points are of no released row, or of another topic"
     if count := database.read(_LACKING).item():
         yield f"{MAP}: {count:,} released rows with a topic have no point"
+    yield from _names_of_topics(folder)
+
+
+def _names_of_topics(folder: Path) -> Iterator[str]:
+    """A problem for each topic with several names, and for each name of several topics."""
+    shards = [shard for config in ("chat", "bench") for shard in shard_files(folder, config)]
+    groups = (group.unique() for shard in shards for group in read_parquet_groups(shard, ["topic_id", "topic"]))
+    named = pl.concat(groups).unique().drop_nulls("topic_id")
+    for column, other in (("topic_id", "topic"), ("topic", "topic_id")):
+        for (value,) in named.filter(pl.col(column).is_duplicated()).select(column).unique().sort(column).iter_rows():
+            yield f"{column} {value!r} has more than one {other}"
 
 
 def moved_points(old: Path, new: Path) -> Iterator[str]:
@@ -161,5 +180,6 @@ CORE_PARTS = (
     ReleasePart(("leaderboard",), _write_boards, wrong_boards),
     ReleasePart(("topics",), wrong=wrong_points, changed=moved_points),  # `MapFile` writes it with the shards
     ReleasePart(write=_write_runners),
+    *ROW_FIGURES,
 )
 """The parts that every release has."""

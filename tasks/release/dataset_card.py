@@ -14,6 +14,7 @@ from schemas.release import CONFIGS, Manifest
 from schemas.row import described_columns, inner_rows
 from schemas.run import Funnel
 from tasks.providers.embedded.texts import Cl100k
+from tasks.release.card_figures import MODELS, PEOPLE
 from tasks.release.failing import unmeasured_line
 from tasks.release.registered import ReleasePart
 from tasks.runtime.untrusted import markdown_text
@@ -25,10 +26,8 @@ _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "
 UNKNOWN = "–"
 TEMPLATE = Path(__file__).with_suffix(".md")
 
-_PEOPLE = {"chat": "user_id", "battle": "judge"}
-_MODELS = {"chat": ["model"], "battle": ["model_a", "model_b"]}
 _ANSWERS = {"chat": ["conversation"], "battle": ["conversation_a", "conversation_b"]}
-COMPARED = tuple(_PEOPLE)
+COMPARED = tuple(PEOPLE)
 """Configurations that have a row in the table."""
 _IMAGE_ID = pl.element().struct.field("path").str.head(32)
 _IS_ANSWER = (pl.element().struct.field("role") == "assistant").cast(pl.Int64)
@@ -158,8 +157,8 @@ class Statistics:
         """Add rows: gathered ones (with `image_ids`, and for chat token counts) or those of a shard."""
         images = rows["image_ids"] if "image_ids" in rows.columns else rows["images"].list.eval(_IMAGE_ID)
         found = {
-            "models": pl.concat([rows[name] for name in _MODELS[self._config]]),
-            "users": rows[_PEOPLE[self._config]],
+            "models": pl.concat([rows[name] for name in MODELS[self._config]]),
+            "users": rows[PEOPLE[self._config]],
             "languages": rows["language"].filter(rows["language"] != "unknown"),
             "images": images.explode(),
         }

@@ -8,9 +8,11 @@ from collections.abc import Collection, Iterator
 import polars as pl
 
 from schemas.items.conversation import UNDATED_BEFORE
+from schemas.policy import Linkage
 from schemas.release import ReleasedCategories, SideMetadata
 from schemas.settings import BenchSettings
 from tasks.bench.contamination.guard import Guard, public_prompts
+from tasks.release.card_figures import unlinked
 from tasks.storage.parquet import compact
 from tasks.storage.queries.blocks import BLOCK_ROWS, battle_blocks, conversation_blocks
 from tasks.storage.queries.conversation_features import (
@@ -22,7 +24,7 @@ from tasks.storage.queries.conversation_features import (
     with_labels,
 )
 from tasks.storage.queries.kept import kept_conversations, unsafe_documents
-from tasks.storage.queries.released import battles_as_released, conversations_as_released
+from tasks.storage.queries.released import battles_as_released, conversations_as_released, decided_policy
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
@@ -57,6 +59,7 @@ class Gathered:
         self.withheld_for_bench = 0
         """Number of kept conversations left out of chat because of the benchmark; set while chat rows are read."""
         self._store, self._versions, self._block_rows = store, versions, block_rows
+        self._linkage = policy.linkage if (policy := decided_policy(store)) else Linkage()
         public = public_prompts(store, items)
         self._drawn = public.filter(~public.is_in(sorted(left_out)))
         self._conversations = conversation_blocks(store, block_rows)
@@ -72,7 +75,7 @@ class Gathered:
     def rows(self, config: str) -> Iterator[pl.DataFrame]:
         """The rows of a configuration in order, in one or more frames."""
         made = {"chat": self._chat, "battle": self._battle, "bench": self._bench, "failures": self._failures}
-        return made[config]()
+        return (unlinked(rows, config, self._linkage) for rows in made[config]())
 
     def _placed(self, block: Store) -> pl.DataFrame:
         """The kept conversations of a block, in released form, with where they go.

@@ -1,11 +1,10 @@
 """Prefect tasks of release: build in a staging folder, seal with card and manifest, move into place."""
 
-import json
 import shutil
 from collections.abc import Collection, Iterator, Sequence
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 from fsspec.implementations.local import LocalFileSystem
@@ -13,7 +12,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.errors import BadInput, ProviderHeld
-from schemas.policy import Policy
+from schemas.policy import Policy, policy_hash, released_policy
 from schemas.release import CONFIGS, Manifest
 from schemas.run import Funnel, StageReport
 from schemas.settings import Settings
@@ -126,13 +125,12 @@ def seal_release(
     """Write leaderboards, `parts` of products, card and manifest, then move the folder to `releases/<version>`."""
     store, staging = Store.open(settings.store), built.staging
     gone, decided = funnel(store), _policy_hash(store)
-    stored = json.loads(store.read_bytes(f"policies/{decided}.json") or b"{}")
-    policy = Policy.model_validate(stored)
+    policy = Policy.model_validate_json(store.read_bytes(f"policies/{decided}.json") or b"{}")
     unsealed = Unsealed(store, staging, built.counts, versions, policy, decided, settings.with_answers)
     made_of = [*CORE_PARTS, *parts]
     told = [part.write(unsealed) for part in made_of]
     stand_ins = [*providers.stand_ins, *(name for each in told for name in each.stand_ins)]
-    manifest = _manifest(store, settings, providers, versions, gone, built, sorted(stand_ins), stored)
+    manifest = _manifest(store, settings, providers, versions, gone, built, sorted(stand_ins), policy)
     judge = next((each.judge for each in told if each.judge), {})
     manifest = manifest.model_copy(update={"judge": judge})
     sections = card_sections(staging, built.counts["bench"], made_of)
@@ -157,9 +155,9 @@ def _manifest(
     gone: Funnel,
     built: Built,
     stand_ins: list[str],
-    policy: dict[str, Any],
+    policy: Policy,
 ) -> Manifest:
-    of_days = days(store)
+    of_days, shown = days(store), released_policy(policy)
     return Manifest(
         version=checked_version(release_version(store, settings.release)),
         software=installed_version("arena-curation"),
@@ -169,9 +167,9 @@ def _manifest(
         providers={c: name for c, name in providers.names.items() if c not in MAKERS},
         signal_versions=dict(sorted(versions.items())),
         unmeasured=unmeasured(store, versions, {c: name for c, name in providers.names.items() if name != EMBEDDED}),
-        policy=policy | {"banned_users": []},
-        banned_users=len(policy["banned_users"]),
-        policy_hash=_policy_hash(store),
+        policy=shown.model_dump(mode="json"),
+        banned_users=len(policy.banned_users),
+        policy_hash=policy_hash(shown),
         settings=settings.model_dump(mode="json", include=_RELEVANT),
         topics_fit=topics_fit(store),
         first_day=str(of_days[0]),

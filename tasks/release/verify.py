@@ -2,17 +2,19 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import polars as pl
 
-from schemas.policy import Policy
+from schemas.policy import Policy, policy_hash
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.run import Funnel
 from tasks.bench.contamination.alike import ALIKE_OVERLAP
 from tasks.bench.contamination.prompt_index import PromptIndex, joined_words
 from tasks.release.build import MANIFEST, seal, wrong_files
 from tasks.release.card_checks import wrong_numbers, wrong_sections, wrong_sentences
+from tasks.release.checks.pages import odd_pages
 from tasks.release.contents import ImageContents, ImageLists, forbidden_data, wrong_rows
 from tasks.release.core_parts import CORE_PARTS
 from tasks.release.dataset_card import COMPARED, Statistics
@@ -47,15 +49,15 @@ def verify_release(folder: Path, parts: PartsOf, store: Store | None = None) -> 
     with progress("rows to verify", sum(manifest.counts[config] for config in CONFIGS)) as advance:
         for config in CONFIGS:
             counted = [statistics[config].add] if config in statistics else []
-            problems += _config(folder, config, manifest, [shown[config].add, contents.add, *counted], advance)
-    problems += _funnel(manifest)
+            problems += _config(folder, config, manifest, contents, [shown[config].add, *counted], advance)
+    problems += [*_funnel(manifest), *_policy(manifest)]
     problems += identifiers_in_files(folder, manifest)
     if not problems:
         tables = sorted(name for name in manifest.files if name.endswith(".parquet"))
         problems = [f"{name}: {problem}" for name in tables for problem in beside_rows(folder / name)]
-        problems += contents.unlike()
     if not problems:
         problems = [*bench_leaks(folder), *hidden_leaks(folder, opened.store), *_unchecked(manifest, made_of)]
+        problems += odd_pages(folder)
         problems += [problem for part in made_of for problem in part.wrong(opened)]
     if not problems:
         cells = {config: found.cells() for config, found in statistics.items()}
@@ -80,6 +82,7 @@ def _config(
     folder: Path,
     config: str,
     manifest: Manifest,
+    contents: ImageContents,
     collect: Sequence[Callable[[pl.DataFrame], None]],
     advance: Advance,
 ) -> list[str]:
@@ -100,7 +103,8 @@ def _config(
                 for add in collect:
                     add(group)
                 advance(group.height)
-                problems += [f"{config}/{shard.name}: {problem}" for problem in wrong_rows(config, group, forbidden)]
+                wrong = chain(wrong_rows(config, group, forbidden), contents.wrong(group))
+                problems += [f"{config}/{shard.name}: {problem}" for problem in wrong]
         except READ_ERRORS as error:
             return [*problems, f"{config}/{shard.name}: its pages cannot be read ({type(error).__name__})"]
     if rows != manifest.counts[config]:
@@ -114,6 +118,11 @@ def _funnel(manifest: Manifest) -> Iterator[str]:
     sums = (gone.dropped, sum(gone.dropped_by.values())), (gone.rejected, sum(gone.rejected_by.values()))
     if gone.lines != gone.kept + gone.dropped + gone.rejected or any(total != parts for total, parts in sums):
         yield f"{MANIFEST}: the outcomes of the log lines do not add up to {gone.lines}"
+
+
+def _policy(manifest: Manifest) -> Iterator[str]:
+    if (right := policy_hash(Policy.model_validate(manifest.policy))) != manifest.policy_hash:
+        yield f"{MANIFEST}: its policy is not the one with the hash {manifest.policy_hash}, but that of {right}"
 
 
 def bench_leaks(folder: Path) -> Iterator[str]:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from schemas.policy import policy_hash, released_policy
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.providers import Providers
 from tasks.runtime.timing import timed
-from tasks.storage.queries.released import days, release_version
+from tasks.storage.queries.released import days, decided_policy, release_version
 from tasks.storage.queries.tallies import Tallies
 from tasks.storage.tables import Store
 
@@ -39,13 +40,13 @@ def report_release(
     store = Store.open(settings.store)
     content = report_content(store, tallies, more(store))
     of_days = days(store)
-    decided = next(store.read_slices("decisions", ["policy", "policy_hash"], 1)).row(0)
+    policy = decided_policy(store)
     about = {
         "version": release_version(store, settings.release),
         "first_day": of_days[0],
         "last_day": of_days[-1],
-        "policy": decided[0],
-        "policy_hash": decided[1],
+        "policy": policy.name if policy else "unknown",
+        "policy_hash": policy_hash(released_policy(policy)) if policy else "unknown",
         "embedded": sorted([*providers.stand_ins, *stand_ins]),
     }
     write_report(staging / "report", content, about)

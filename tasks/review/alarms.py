@@ -1,5 +1,6 @@
 """Whether what the detectors of faces and personal data found is there: queues over a sample of what they found."""
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from tasks.review.review_queue import ReviewQueue, among_or_drawn
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.findings import found_faces, of_policy, personal_spans
 from tasks.storage.queries.repeated_values import Span, with_repeats
+from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store
 
 CONTEXT_CHARACTERS = 200
@@ -101,6 +103,33 @@ class ImageTextsQueue(ReviewQueue):
         return waiting
 
 
+def text_hash(text: str) -> str:
+    """The first 12 hexadecimal digits of the text's SHA-256."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def alarm_labels(store: Store) -> pl.DataFrame:
+    """Verdicts on stretches as benchmarks read them, without any text: text (its hash), start, end, personal.
+
+    `personal` is yes or no. Stretches that reviewers disagree about are left out.
+    """
+    asked = pl.col("queue").is_in([PersonalDataQueue.name, ImageTextsQueue.name])
+    said = reviews_of(store).filter(asked).group_by("item_id").agg(pl.col("verdict").unique())
+    agreed = said.filter(pl.col("verdict").list.len() == 1).select("item_id", pl.col("verdict").list.first())
+    rows = personal_spans(store).join(agreed, on="item_id")
+    ids = set(rows["content_id"])
+    texts = {name: text for name, (_, text) in (*_messages(store, ids), *_image_texts(store, ids))}
+    labels = {name: text_hash(text) for name, text in texts.items()}
+    personal = pl.when(pl.col("verdict") == Finding.CONFIRMED.value).then(pl.lit("yes")).otherwise(pl.lit("no"))
+    found = rows.filter(pl.col("content_id").is_in(list(labels))).select(
+        pl.col("content_id").replace_strict(labels, return_dtype=pl.String).alias("text"),
+        "start",
+        "end",
+        personal=personal,
+    )
+    return found.unique().sort("text", "start", "end")
+
+
 def _of_each_type(found: pl.DataFrame, size: int, seed: int, among: Collection[str] | None) -> list[str]:
     of_types = found.sort("type").partition_by("type", maintain_order=True)
     return [item for of_type in of_types for item in among_or_drawn(of_type["item_id"], size, seed, among)]
@@ -167,6 +196,7 @@ def _stretch(
         item_id=row["item_id"],
         content_id=row["content_id"],
         conversation_id=conversation_id,
+        why=f"Found by {row['provider']} as {kind}, with confidence {row['confidence']:.2f}",
         question=f"Is the marked stretch personal data, of type {kind}?",
         texts=(ShownText(heading, parts),),
     )

@@ -8,6 +8,8 @@ from schemas.items.decision import ItemKind
 from schemas.items.review import Choice, HeldVerdict, QueueName, Waiting
 from tasks.policy.review import content_of
 from tasks.review.review_queue import ReviewQueue
+from tasks.storage.queries.funnel import reason_texts
+from tasks.storage.queries.released import decided_policy
 from tasks.storage.tables import Store
 
 _CONTENT = ["conversation_id", "turns.list.element.text_id", "image_ids"]
@@ -29,6 +31,8 @@ class HeldQueue(ReviewQueue):
         decisions = store.read("decisions", ["item_kind", "item_id", "held", "reasons"])
         held = decisions.filter("held", item_kind=ItemKind.CONVERSATION.value)
         reasons = dict(held.select("item_id", "reasons").iter_rows())
+        policy = decided_policy(store)
+        meaning = reason_texts(policy) if policy else {}
         wanted = reasons if among is None else among
         slices = store.read_slices("conversations", _CONTENT)
         found = [rows.filter(pl.col("conversation_id").is_in(list(wanted))) for rows in slices]
@@ -39,7 +43,8 @@ class HeldQueue(ReviewQueue):
                 content_id=content_of(row),
                 conversation_id=row["conversation_id"],
                 question="Release it?",
-                reasons=tuple(sorted(reasons.get(row["conversation_id"], []))),
+                reasons=(why := tuple(sorted(reasons.get(row["conversation_id"], [])))),
+                why="; ".join(f"{reason}: {meaning[reason]}" for reason in why if reason in meaning),
             )
             for row in rows
         ]

@@ -20,18 +20,12 @@ from tasks.runtime.untrusted import one_line
 FIRST = "/review"
 _COOKIE = "curate_reviewer_{}"
 """With the port, as the explorer's own."""
-_FORM_BYTES_MAX = 20_000
 Fields = dict[str, list[str]]
 
 
 async def _fields(request: Request) -> Fields:
-    """The fields of a posted form; none of a longer one."""
-    content = bytearray()
-    async for piece in request.stream():
-        content += piece
-        if len(content) > _FORM_BYTES_MAX:
-            return {}
-    return parse_qs(content.decode(errors="replace"), max_num_fields=100)
+    """The fields of a posted form."""
+    return parse_qs((await request.body()).decode(errors="replace"), max_num_fields=100)
 
 
 Form = Annotated[Fields, Depends(_fields)]

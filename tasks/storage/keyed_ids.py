@@ -31,6 +31,12 @@ _SUFFIX = 9
 """Conversations after the first of a conv_id have a dash and eight hex digits appended."""
 
 
+def note_unfinished(store: Store) -> None:
+    """Note that tables may contain something that was taken down; what an interrupted takedown noted stays."""
+    if store.read_bytes(UNFINISHED) is None:
+        store.write_bytes(UNFINISHED, b"")
+
+
 class Pseudonyms:
     """Turns network addresses into user ids. Addresses are never stored, logged or printed.
 
@@ -141,6 +147,12 @@ class Tombstones:
         ]
         self._known |= {row.key for row in new}
         return frame_of(Tombstone, new)
+
+    def known_from(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Add rows of `takedowns`, of which one's keys may not be stored. Returns those that were not known."""
+        new = rows.filter(~pl.col("key").is_in(sorted(self._known)))
+        self._known |= {*new["key"]}
+        return new
 
     def _hash(self, kind: TakenDownKind, each: str) -> str:
         return hmac.digest(self._key, f"takedown {kind} {each}".encode("utf-8", "surrogatepass"), "sha256").hex()[:32]

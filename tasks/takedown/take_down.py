@@ -5,6 +5,7 @@ From then on nothing that was taken down can be released.
 
 import getpass
 import json
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -13,14 +14,14 @@ from pathlib import Path
 import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
-from schemas.items.reject import REQUESTS, NearCopy, Removed, TakenDownKind
+from schemas.items.reject import REQUESTS, NearCopy, Removed, TakenDownKind, Tombstone
 from tasks.ingest.log_files import server_folders, source_name
 from tasks.ingest.log_line import is_conv_id
 from tasks.runtime.progress import tell
 from tasks.storage.keyed_ids import UNFINISHED, Tombstones, store_key
 from tasks.storage.queries.kept import is_decided, mark_decided
 from tasks.storage.reviews import take_in_journal
-from tasks.storage.tables import Store
+from tasks.storage.tables import Store, frame_of
 from tasks.takedown.other_layouts import require_sweepable
 from tasks.takedown.releases import (
     forget_versions,
@@ -55,14 +56,14 @@ def take_down(
     require_sweepable(store)
     key = store_key(store)
     tombstones = Tombstones(store, key)
+    begun = _begun(store, tombstones)
     scope = find_scope(store, asked, addresses, key, tombstones, conv_ids)
-    new = tombstones.add_for_now(scope, now)
+    new = pl.concat([begun, tombstones.add_for_now(scope, now)])
     stay = live(store, tombstones)
     lines, files, near = _lines(store, scope), _image_files(store, scope), near_copies(store, stay.images)
     hear(lines, files, near)
     if not dry_run:
-        store.write_bytes(UNFINISHED, b"")
-        store.append("takedowns", new)
+        _begin(store, new, {kind: len(ids) for kind, ids in scope.items()}, reason)
     rows, releases = _remove(store, tombstones, stay, now, dry_run)
     removed = Removed(
         rows=rows,
@@ -76,17 +77,40 @@ def take_down(
         earlier_versions="" if dry_run else forget_versions(store),
     )
     if not dry_run:
-        _keep_record(store, removed, {kind: len(ids) for kind, ids in scope.items()}, now, reason)
+        _end(store, removed.model_dump(include={"rows", "releases", "published", "perhaps_published"}), now)
     return removed
 
 
-def _keep_record(store: Store, removed: Removed, scope: Mapping[str, int], now: datetime, reason: str) -> None:
-    """Write who took down how much, when and why, but not what."""
-    about = {"finished_at": now.isoformat(timespec="seconds"), "by": "", "reason": reason, "scope": scope}
+def _begin(store: Store, new: pl.DataFrame, scope: Mapping[str, int], reason: str) -> None:
+    """Write down, in one file, all that is needed to go on from here: tombstones, and who asked for how much and why.
+
+    What an interrupted takedown wrote stays in it.
+    """
+    by = ""
     with suppress(KeyError, OSError):  # in a container the user may have no name
-        about["by"] = getpass.getuser()
-    record = about | removed.model_dump(include={"rows", "releases", "published", "perhaps_published"})
-    store.write_bytes(f"takedown/{now:%Y%m%dT%H%M%S}Z.json", json.dumps(record, indent=2).encode())
+        by = getpass.getuser()
+    earlier = json.loads(store.read_bytes(UNFINISHED) or b"{}").get("asked", [])
+    asked = [*earlier, *([{"by": by, "reason": reason, "scope": scope}] if any(scope.values()) or not earlier else [])]
+    store.write_bytes(UNFINISHED, json.dumps({"asked": asked, "tombstones": new.write_json()}).encode())
+    if new.height:
+        store.append("takedowns", new)
+
+
+def _begun(store: Store, tombstones: Tombstones) -> pl.DataFrame:
+    """Tombstones of an interrupted takedown that are not in the table yet; from now on they count."""
+    told = json.loads(store.read_bytes(UNFINISHED) or b"{}").get("tombstones", "[]")
+    rows = frame_of(Tombstone, [Tombstone.model_validate(row) for row in json.loads(told)])
+    return tombstones.known_from(rows)
+
+
+def _end(store: Store, removed: dict[str, object], now: datetime) -> None:
+    """Write who took down how much, when and why, but not what; then nothing is left to do."""
+    if asked := json.loads(store.read_bytes(UNFINISHED) or b"{}").get("asked"):  # not by ingest, which found more of it
+        about = {"finished_at": now.isoformat(timespec="seconds"), **asked[-1]}
+        about |= {"earlier": asked[:-1]} if asked[1:] else {}  # interrupted ones that this one finished
+        name = f"takedown/{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}.json"
+        store.write_bytes(name, json.dumps(about | removed, indent=2).encode())
+    store.fs.rm_file(store.at(UNFINISHED))
 
 
 def finish(store: Store, now: datetime) -> dict[str, int]:
@@ -95,7 +119,10 @@ def finish(store: Store, now: datetime) -> dict[str, int]:
         return {}
     require_sweepable(store)
     tombstones = Tombstones(store, store_key(store))
-    rows, _ = _remove(store, tombstones, live(store, tombstones), now, dry_run=False)
+    if (left := _begun(store, tombstones)).height:
+        store.append("takedowns", left)
+    rows, releases = _remove(store, tombstones, live(store, tombstones), now, dry_run=False)
+    _end(store, {"rows": rows, "releases": releases}, now)
     if hindered := forget_versions(store):
         tell(f"the bucket may keep earlier versions of what was taken down ({hindered}); remove them yourself")
     return rows
@@ -113,7 +140,6 @@ def _remove(
         if decided:  # what is left is as it was
             mark_decided(store)
         take_in_journal(store)  # drops the waiting verdicts of people on what went
-        store.fs.rm_file(store.at(UNFINISHED))
     return rows, releases
 
 

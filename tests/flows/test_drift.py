@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from schemas.policy import policy_hash
 from schemas.run import DropCounts, StageReport
 from schemas.settings import Settings
-from tasks.policy.policy_file import policy_hash
 from tasks.storage.run_record import RunRecord
 from tests.builders import NOON
 from tests.small_store import POLICY, small_store

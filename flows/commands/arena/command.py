@@ -72,8 +72,9 @@ def arena(
     if not any(model.vision for model in served):
         settings = settings.model_copy(update={"images_max": 0})
     shown_board = board or (serving.LIVE if demo else None)
-    chosen = serving.Chosen(settings, Path(folder), shown_board, serving.terms(terms), tasks)
+    chosen = serving.Chosen(settings, Path(folder), shown_board, serving.terms(terms), tasks, host)
     from tasks.arena.uploads import private_folder
+    from tasks.runtime.serving import serve_on
 
     admission = serving.admission(settings)
     with (
@@ -85,4 +86,4 @@ def arena(
         print(f"{link}\n{serving.hint(chosen.logs)}\nCtrl-C ends it", flush=True)
         if not no_browser:
             webbrowser.open(link)
-        serving.run(app, listener)
+        serve_on(listener, app, timeout_graceful_shutdown=3)

@@ -2,9 +2,8 @@
 
 import os
 import signal
-import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -43,6 +42,8 @@ class Chosen:
     board: str | None
     terms: str
     tasks: Path | None
+    host: str
+    """Address that it listens on."""
 
 
 @contextmanager
@@ -63,22 +64,6 @@ def ended_in_order() -> Iterator[None]:
 def hint(folder: Path) -> str:
     """Advice for the logs, in a line."""
     return f"curate what was logged: curate run --logs {folder} --store {folder}-store"
-
-
-def run(app: "FastAPI", listener: socket.socket) -> None:
-    """Serve until somebody ends it."""
-    import uvicorn
-
-    options = uvicorn.Config(
-        app,
-        log_level="critical",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=3,
-    )
-    with suppress(KeyboardInterrupt):  # uvicorn raises it again after it has stopped
-        uvicorn.Server(options).run([listener])
 
 
 def served(
@@ -193,7 +178,7 @@ def app(
         board=_board(chosen.board, arena),
         tasks=open_tasks(chosen.tasks, pictures.serve) if chosen.tasks else None,
     )
-    return make_app(arena, blocks, uploads, pictures, chosen.settings.images_max)
+    return make_app(arena, blocks, uploads, pictures, chosen.settings, chosen.host)
 
 
 def _arena(

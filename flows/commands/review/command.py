@@ -140,7 +140,10 @@ def results(
         str | None, typer.Argument(help=f"What was asked: {_KINDS}.", show_default="agreement and precision of all")
     ] = None,
     battles: Annotated[
-        Path | None, typer.Option("--out", help="Write preferences to this file as battles, for `curate rate`.")
+        Path | None,
+        typer.Option(
+            "--out", help="Write preferences as battles, for `curate rate`; verdicts on alarms as labels (hashes)."
+        ),
     ] = None,
     as_json: JsonOption = False,
     bootstraps: BootstrapsOption = ROUNDS,
@@ -157,8 +160,8 @@ def results(
         raise BadInput(f"kind {known_values(kind, KINDS)}")
     if kind in ("items", "generated") and not wanted.bench:
         raise BadInput(f"the results of {kind} are those of one benchmark; give --bench NAME")
-    if (kind == "preferences") != (battles is not None and wanted.bench is not None):
-        raise BadInput("preferences need --bench NAME and --out FILE, and no other kind takes --out")
+    if kind != "alarms" and (kind == "preferences") != (battles is not None and wanted.bench is not None):
+        raise BadInput("preferences need --bench NAME and --out FILE; of the other kinds, only alarms takes --out")
     opened, bench = Store.existing(wanted.store), wanted.bench
     if waiting := len(journalled(opened)):
         told = "are not counted here; the next `curate run`, `review in` or `review serve` takes them in"
@@ -169,6 +172,8 @@ def results(
         said.print_rates(opened, bench or "", as_json)
     elif kind == "battles":
         said.print_experts(wanted, as_json, bootstraps)
+    elif battles is not None and kind == "alarms":
+        said.write_labels(opened, battles)
     elif battles is not None:
         said.write_battles(wanted, battles)
     else:

@@ -91,6 +91,16 @@ def print_experts(wanted: Draws, as_json: bool, rounds: int) -> None:
         print_rows("boards", [found.boards])
 
 
+def write_labels(store: "Store", file: Path) -> None:
+    """Verdicts on stretches that were found, as labels without texts."""
+    from tasks.review.alarms import alarm_labels
+
+    labels = alarm_labels(store)
+    labels.write_csv(file)
+    print(file)
+    print(f"curate: {labels.height:,} stretches, {(labels['personal'] == 'no').sum():,} false alarms", file=sys.stderr)
+
+
 def write_battles(wanted: Draws, file: Path) -> None:
     """Preferences as battles, with each rater as a keyed hash."""
     from tasks.review.preferences import majority_counts, preferred

@@ -26,10 +26,10 @@ def found_faces(store: Store) -> pl.DataFrame:
 
 
 def personal_spans(store: Store) -> pl.DataFrame:
-    """One row for each stretch of a text that was found to be personal data: `FOUND`, `start` and `end`."""
+    """One row for each stretch of a text that was found to be personal data: `FOUND`, `start`, `end`, `confidence`."""
     spans = _last(store, "text_pii", ["spans"]).explode("spans").drop_nulls("spans").unnest("spans")
     item = pl.format("{}:{}-{}:{}", "content_id", "start", "end", "type")
-    return spans.select(item.alias("item_id"), "content_id", "type", "provider", "start", "end")
+    return spans.select(item.alias("item_id"), "content_id", "type", "provider", "start", "end", "confidence")
 
 
 def of_policy(store: Store, spans: pl.DataFrame, over: Over | None = None) -> pl.DataFrame:

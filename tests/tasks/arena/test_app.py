@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
+from schemas.asked_model import ArenaSettings
 from schemas.items.conversation import RecordType
 from tasks.arena.app import END_READ_SECONDS, Streams
 from tasks.arena.conversations import Mode
@@ -40,7 +41,7 @@ def test_a_second_line_of_forwarded_addresses_counts_and_uploads_are_limited(bui
     async def visits():
         with gr.Blocks(analytics_enabled=False) as blocks:
             gr.Markdown("")
-        app = make_app(built.arena, blocks, uploads, Pictures(tmp_path), 4)
+        app = make_app(built.arena, blocks, uploads, Pictures(tmp_path), ArenaSettings(), "127.0.0.1")
         transport, cookies = httpx.ASGITransport(app), {COOKIE: "mine"}
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", cookies=cookies) as client:
 

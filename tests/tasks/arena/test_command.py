@@ -14,7 +14,7 @@ def arena(curate, tmp_path, monkeypatch):
     """A function that starts an arena of a models file."""
     pytest.importorskip("gradio")
     monkeypatch.delenv("LAB_KEY", raising=False)
-    monkeypatch.setattr("flows.commands.arena.serving.run", lambda *_: pytest.fail("it was served"))
+    monkeypatch.setattr("tasks.runtime.serving.serve_on", lambda *_, **__: pytest.fail("it was served"))
 
     def started(*options, models=GOOD, logs=tmp_path / "logs"):
         file = tmp_path / "models.yaml"

@@ -159,11 +159,43 @@ def test_only_what_the_page_uses_is_served_and_files_are_their_owners(served):
             assert visitor.get(hidden).status_code == 404, hidden
         for place in (logged.resolve(), "/etc/passwd", "http://192.0.2.1/a.png"):
             assert visitor.get(f"/gradio_api/file={place}").status_code == 404, place
-        elsewhere = {"sec-fetch-site": "cross-site"}
-        assert visitor.post("/gradio_api/queue/join", json={}, headers=elsewhere).status_code == 404
         visitor.cookies.clear()
         assert visitor.get(f"/gradio_api/file={path}").status_code == 404, "of another browser's upload"
         assert visitor.post("/gradio_api/upload", files={"files": ("a.jpg", photo)}).status_code == 403
+
+
+FORGED = [
+    {"host": "evil.test"},
+    {"host": "evil.test:80", "origin": "http://evil.test:80"},
+    {"origin": "https://evil.test"},
+    {"origin": "null"},
+    {"origin": "http://127.0.0.1"},
+    {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"},
+    {"sec-fetch-site": "same-site", "sec-fetch-mode": "cors"},
+]
+
+
+@pytest.mark.parametrize("forged", FORGED, ids=str)
+def test_no_route_answers_a_page_of_another_site_or_another_host_name(served, forged):
+    with httpx.Client(base_url=served.url, headers=forged) as client:
+        for path in ("/", "/config", "/health", "/gradio_api/queue/data?session_hash=x", "/gradio_api/file=x"):
+            assert client.get(path).status_code == 403, path
+        for path in ("/gradio_api/queue/join", "/gradio_api/upload", "/gradio_api/reset"):
+            assert client.post(path, json={}).status_code == 403, path
+    own = {"origin": served.url, "sec-fetch-site": "same-origin"}
+    assert httpx.get(f"{served.url}/health", headers=own).status_code == 200
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    assert httpx.get(served.url, headers=link).status_code == 200, "a link may be followed"
+
+
+def test_a_file_or_an_event_that_is_too_large_is_refused_before_it_is_kept(served):
+    with httpx.Client(base_url=served.url, timeout=60) as visitor:
+        visitor.get("/")
+        large = {"files": ("a.png", b"x" * (20 * 1024 * 1024 + 1))}
+        assert visitor.post("/gradio_api/upload", files=large).status_code == 413
+        assert visitor.post("/gradio_api/queue/join", content=b"x" * (1024 * 1024 + 1)).status_code == 413
+        pieces = (b"x" * 65536 for _ in range(20))
+        assert visitor.post("/gradio_api/queue/join", content=pieces).status_code == 400, "of unsaid length"
 
 
 def test_a_session_belongs_to_its_browser_and_names_are_nowhere_before_the_vote(served):

@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 from schemas.benches.bench import FailureType
+from schemas.policy import policy_hash
 from schemas.settings import Settings
 from tasks.bench.steps import find_failures
 from tasks.explore.listing import item_key
-from tasks.policy.policy_file import policy_hash
 from tasks.providers import Providers
 from tasks.review.failures import FailuresQueue
 from tasks.signals.registry import signal_of

@@ -1,7 +1,7 @@
 """What deciding leaves in the store; rules about what describes an item decide on what the others keep."""
 
-from schemas.policy import Policy
-from tasks.policy.policy_file import load_policy, policy_hash
+from schemas.policy import Policy, policy_hash
+from tasks.policy.policy_file import load_policy
 from tasks.signals.steps import conversations_to_describe
 from tasks.storage.queries.funnel import reason_texts
 from tests.builders import battle, conversation, facts_frame, sides

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import DriftHeld
-from schemas.policy import DriftBand
+from schemas.policy import DriftBand, policy_hash
 from schemas.run import DropCounts, StageReport
 from schemas.settings import Settings
 from tasks.policy.drift import drift_lines, drop_counts
-from tasks.policy.policy_file import load_policy, policy_hash
+from tasks.policy.policy_file import load_policy
 from tasks.policy.steps import watch_drift
 from tasks.storage.run_record import RunRecord, earlier_drops
 from tests.builders import NOON, conversation, decision, store_with

@@ -4,9 +4,9 @@ import pytest
 import yaml
 
 from schemas.errors import BadPolicy, CurateError
-from schemas.policy import Action
+from schemas.policy import Action, policy_hash
 from tasks.policy import SHIPPED
-from tasks.policy.policy_file import load_policy, policy_hash
+from tasks.policy.policy_file import load_policy
 
 RULE = {"reason": "face", "signal": "faces.confidence_max", "over": "images", "at_least": 0.5}
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from flows.products import item_ids
 from schemas.errors import BadInput, ReleaseConflict
+from schemas.policy import policy_hash
 from schemas.release import Manifest
 from schemas.settings import Settings
 from schemas.tables import SIGNALS
-from tasks.policy.policy_file import policy_hash
 from tasks.providers import MAKERS, OPTIONAL, PROVIDERS
 from tasks.release.build import checked_version, place_release, released_files
 from tasks.release.steps import build_release

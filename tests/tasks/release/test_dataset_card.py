@@ -14,9 +14,9 @@ from datasets import get_dataset_config_names, load_dataset
 from flows.products import parts_of_release, problems_of
 from schemas.benches.bench import BenchAgreement
 from schemas.items.reject import REJECT_TEXTS, RejectReason
+from schemas.policy import policy_hash
 from schemas.release import CONFIGS
 from schemas.row import described_columns, inner_rows
-from tasks.policy.policy_file import policy_hash
 from tasks.release.dataset_card import Statistics
 from tasks.release.diff import diff_releases
 from tasks.storage.queries.funnel import funnel
@@ -221,7 +221,7 @@ def test_boards_of_both_kinds_of_draws_stand_side_by_side(own_store):
         for metric, sample, mean in (("kendall", "bench", 0.5), ("kendall", "random", 0.25), ("models", "bench", 3.0))
     ]
     own_store.replace("bench_agreement", frame_of(BenchAgreement, rows))
-    made = make_release(own_store, release="agreed").result
+    made = make_release(own_store, rated=False, release="agreed").result
     told = (Path(own_store.root) / made / "README.md").read_text(encoding="utf-8")
     assert _table(told, "| metric |") == [
         ["kendall", "all_battles", "0.500 (0.100 to 0.900)", "0.250 (0.100 to 0.900)"],

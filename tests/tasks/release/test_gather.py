@@ -6,8 +6,7 @@ import polars as pl
 
 from schemas.items.conversation import UNDATED_BEFORE
 from schemas.items.image import NearImage
-from schemas.policy import Rename
-from tasks.policy.policy_file import policy_hash
+from schemas.policy import Rename, policy_hash
 from tasks.storage.queries.conversation_features import english_name
 from tasks.storage.queries.released import days
 from tests.builders import (

@@ -76,7 +76,7 @@ def test_boards_are_those_that_curate_rate_makes_of_the_released_battles_without
     )
     labels = {"question_category": "Analytical", "question_subcategory": "Data Analysis", "image_domain": "Expert"}
     own_store.replace("signals/taxonomy", facts_frame("taxonomy", dict.fromkeys(documents["document_id"], labels)))
-    release = Path(own_store.root) / make_release(own_store, rated=True, release="rated").result
+    release = Path(own_store.root) / make_release(own_store, release="rated").result
     released = pl.read_parquet(release / "battle" / "data" / "*.parquet")["question_id"].to_list()
     assert len(released) == 5 and "b3" not in released
     found = []

@@ -98,8 +98,8 @@ def redacted(tmp_path_factory):
     measure_documents.fn(settings, providers)
     find_topics.fn(settings, providers, versions)
     draw_bench.fn(settings, versions)
-    rate_models.fn(settings, versions)
     built = build_release.fn(settings, versions, item_ids(store), ())
+    rate_models.fn(settings, versions, built.staging)
     report_release.fn(settings, providers, built.staging, built.tallies, report_sections, ())
     result = seal_release.fn(settings, providers, versions, built, ()).result
     return store, Path(store.root) / result, settings, providers, first

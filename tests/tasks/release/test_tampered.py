@@ -4,12 +4,15 @@ import base64
 import os
 import shutil
 
+import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
 from flows.products import problems_of
 from tasks.release.core_parts import MAP
+from tasks.release.registered import board_csv
 from tasks.runtime.untrusted import markdown_text
+from tasks.storage.parquet import read_parquet_groups
 from tests.builders import image_bytes
 from tests.small_store import manifest_of
 from tests.tampered_release import (
@@ -121,6 +124,59 @@ def _other_contact(release):
     card_says(release, "Write to the publisher of this dataset", "Write to the buyers of your data")
 
 
+def _flip(place=0):
+    """Give the vote of a battle to the other model, and make the card say so."""
+
+    def change(rows):
+        flipped = {"model_a": "model_b", "model_b": "model_a"}[rows[place]["winner"]]
+        return [*rows[:place], rows[place] | {"winner": flipped}, *rows[place + 1 :]]
+
+    return change
+
+
+def _invert(release, shard, tag):
+    categories = pq.read_table(release / shard)["categories"][0].as_py()
+    change_row(release, shard, categories=categories | {tag: not categories[tag]})
+
+
+def _better(release):
+    """Rate the last model best, in both files of the board."""
+    name = "leaderboard/overall"
+
+    def change(rows):
+        return [*rows[:-1], rows[-1] | {"rating": 2000.0}]
+
+    rewrite(release, f"{name}.parquet", change)
+    board = pl.concat(read_parquet_groups(release / f"{name}.parquet"))
+    add_file(release, f"{name}.csv", board_csv(board).encode())
+
+
+def _drawn(release, old, new):
+    """Change a figure, and the report that shows it."""
+    figures = {path: path.read_bytes() for path in sorted((release / "report" / "figures").glob("*.svg"))}
+    figure, before = next((path, content) for path, content in figures.items() if old in content)
+    after = before.replace(old, new, 1)
+    add_file(release, f"report/figures/{figure.name}", after)
+    _edited(release, "report/index.html", base64.b64encode(before), base64.b64encode(after))
+
+
+def _policy_without_faces(release):
+    policy = manifest_of(release)["policy"]
+    write_manifest(release, policy=policy | {"rules": [r for r in policy["rules"] if r["reason"] != "face"]})
+
+
+def _topic_of_a_battle(release):
+    """Move the point of a conversation that is in chat, too."""
+
+    def change(rows):
+        ids = [row["id"] for row in rows]
+        place = next(n for n, row in enumerate(rows) if ids.count(row["id"]) > 1)
+        return [*rows[:place], rows[place] | {"x": 99.0}, *rows[place + 1 :]]
+
+    rewrite(release, MAP, change)
+
+
+_H1 = b"<h1>Release report</h1>"
 _BEYOND = {"role": "user", "content": "x", "images": [{"image": 99, "character": 0}]}
 TAMPERED = {
     "notes.txt: no release has such a file": lambda r: add_file(r, "notes.txt"),
@@ -159,7 +215,7 @@ TAMPERED = {
     "leaderboard/overall.csv: not what overall.parquet says": lambda r: _edited(
         r, "leaderboard/overall.csv", b"1", b"9"
     ),
-    "1 images are not the same in every row": _other_image,
+    "has other pixels than it is named by": _other_image,
     "chat: its rows do not show the images": lambda r: write_manifest(r, images={}),
     "the address for removals is not what": _other_contact,
     "report/alice: no release has it": lambda r: (r / "report" / "alice").mkdir(),
@@ -170,6 +226,36 @@ TAMPERED = {
     f"{MAP}: 1 points are of no released row": lambda r: change_row(r, MAP, id="nobody"),
     f"{MAP}: 1 points are of no released row, or of another topic": lambda r: change_row(r, MAP, topic_id=99),
     f"{MAP}: missing": lambda r: (r / MAP).unlink(),
+    "leaderboard/overall.parquet: not what the votes of battle give: ": lambda r: rewrite(r, BATTLE, _flip()),
+    "leaderboard/overall.parquet: not what the votes of battle give: 'overall'": _better,
+    "leaderboard/by_category.parquet: not what the votes of": lambda r: _invert(r, BATTLE, "ocr"),
+    "README.md: its section about categories and votes": lambda r: _invert(r, CHAT, "diagram"),
+    "leaderboard: the votes of battle cannot be rated": lambda r: write_manifest(
+        r, settings=manifest_of(r)["settings"] | {"anchor_model": "nobody"}
+    ),
+    "manifest.json: its policy is not the one with the hash": _policy_without_faces,
+    f"{MAP}: 1 rows have another point or topic than the same conversation": _topic_of_a_battle,
+    "has an element that it never has: 'script'": lambda r: _drawn(r, b"</g>", b"</g><script>alert(1)</script>"),
+    "has an attribute of 'g' that it never has: 'onload'": lambda r: _drawn(r, b"<g ", b'<g onload="alert(1)" '),
+    "has an attribute of 'use' that it never has: 'href'": lambda r: _drawn(
+        r, b'xlink:href="#', b'xlink:href="https://evil.test/#'
+    ),
+    "has a style that loads or runs something: '@'": lambda r: _drawn(r, b"*{", b"@import 'https://evil.test';*{"),
+    "has a declaration or an instruction": lambda r: _drawn(r, b"<svg", b"<!DOCTYPE svg [<!ENTITY a 'b'>]><svg"),
+    "report/index.html: has an element that it never has: 'script'": lambda r: _edited(
+        r, "report/index.html", _H1, b"<script>alert(1)</script>"
+    ),
+    "report/index.html: has an attribute of 'b' that": lambda r: _edited(
+        r, "report/index.html", _H1, b'<b onclick="alert(1)">x</b>'
+    ),
+    "report/index.html: has a tag in a form": lambda r: _edited(r, "report/index.html", _H1, b"<h1\n>x</h1>"),
+    "report/index.html: has a < that is no tag": lambda r: _edited(r, "report/index.html", _H1, b"<h1>1 < 2</h1>"),
+    "report/index.html: has a comment": lambda r: _edited(r, "report/index.html", _H1, b"<!-- x -->"),
+    "report/index.html: closes an element": lambda r: _edited(r, "report/index.html", _H1, b"<h1>x</h2>"),
+    "report/index.html: lets a browser load more": lambda r: _edited(
+        r, "report/index.html", b"default-src 'none'", b"default-src 'self'"
+    ),
+    "shows a figure that is not one of": lambda r: add_file(r, "report/figures/models.svg", b"<svg/>"),
     "a section that nothing in the release says": lambda r: card_says(
         r, "## Licence", "## Written items\n\n## Licence"
     ),

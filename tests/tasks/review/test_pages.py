@@ -51,6 +51,13 @@ def test_a_second_reviewer_sees_no_verdict_of_the_first_and_untouched_items_firs
     assert path.endswith(item_key("held", "c0")) and "Your verdict" not in html and "1 left" in html
 
 
+def test_a_held_item_says_in_words_what_its_rule_found(store):
+    ours = pl.col("item_id") == "c0"
+    reasons = pl.when(ours).then(pl.lit(["face"])).otherwise("reasons").alias("reasons")
+    store.replace("decisions", store.read("decisions").with_columns(reasons))
+    assert "face: a face with confidence 0.5 or more in an image" in reviewing(store).page()[2]
+
+
 def test_pages_mask_and_blur_until_asked_and_run_nothing_of_a_text(store, looked):
     ada = reviewing(store, '<script>window.ran = 1</script>"\u202e')
     pages = [ada.client.get(f"/review/held/{item_key('held', name)}").text for name in HELD]
@@ -79,12 +86,36 @@ def test_forms_of_elsewhere_store_nothing(store, ada):
         ada.client.post(path, data=given | {"padding": "x" * 30_000}),
         ada.client.post(f"/review/none/{'0' * 16}", data=given),
     ]
-    assert [answer.status_code for answer in answers] == [403, 403, 409, 409, 409, 403, 404]
+    assert [answer.status_code for answer in answers] == [403, 403, 409, 409, 409, 413, 404]
     ada.client.cookies.delete("curate_reviewer_8399")
     assert ada.client.post(path, data=given).status_code == 409
     ada.client.cookies.clear()
     assert ada.client.post(path, data=given).status_code == 403
     assert stored(store) == {} and journalled(store) == []
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"host": "evil.test:8399"},
+        {"host": "127.0.0.1:1"},
+        {"origin": "https://evil.test"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:1"},
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"},
+        {"sec-fetch-site": "same-site", "sec-fetch-mode": "cors"},
+    ],
+    ids=str,
+)
+def test_no_route_of_explorer_and_review_answers_another_site_or_host_name(ada, forged):
+    routes = [(path, method.lower()) for r in ada.client.app.routes for path in [r.path] for method in r.methods]
+    assert len(routes) > 14 and ("/review/{name}/{key}", "post") in routes
+    for path, method in routes:
+        path = re.sub(r"\{number.*?\}", "1", path)
+        answer = ada.client.request(method, re.sub(r"\{.*?\}", "x", path), headers=forged)
+        assert answer.status_code == 403, (method, path)
+    own = {"origin": str(ada.client.base_url).rstrip("/"), "sec-fetch-site": "same-origin"}
+    assert ada.client.get("/review", headers=own).status_code == 200
 
 
 def test_a_verdict_on_what_changed_or_went_is_refused_in_one_line(store, ada):

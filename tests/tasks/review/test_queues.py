@@ -3,16 +3,18 @@
 import json
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import polars as pl
 import pytest
 
+from benchmarks.privacy_unseen import labels
 from flows.commands.review.kinds import OF_EVERY_STORE, figures_of, queues_of
 from flows.commands.tag_sources import both_sides
 from schemas.errors import BadInput
 from schemas.items.review import Draws, Review
 from schemas.settings import Settings
-from tasks.review.alarms import FacesQueue, PersonalDataQueue
+from tasks.review.alarms import FacesQueue, PersonalDataQueue, text_hash
 from tasks.review.battles import experts_of
 from tasks.review.reviewed_report import reviewed_part
 from tasks.storage.content_id import text_id
@@ -34,6 +36,7 @@ def test_findings_are_masked_until_asked_and_verdicts_become_a_precision_with_it
     path, fields, html = ada.page("text_pii")
     strict(html)
     assert EMAIL not in html and "<mark>email</mark>" in html and "of type email?" in html
+    assert "as email, with confidence 1.00" in html  # why it was found
     opened = ada.client.post(f"{path}/open", data=fields).text
     assert f"<mark>{EMAIL}</mark>" in opened and "Write to " in opened
     ada.give("false_alarm", "text_pii")
@@ -51,6 +54,13 @@ def test_findings_are_masked_until_asked_and_verdicts_become_a_precision_with_it
     assert part.table["type"].to_list() == ["face", "email"] and part.table["confirmed"].to_list() == [1, 0]
     code, out, _ = curate("review", "results", "alarms", "--store", store.root, "--json")
     assert code == 0 and [json.loads(line)["type"] for line in out.splitlines()] == ["face", "email"]
+    file = Path(store.root).parent / "labels.csv"
+    assert curate("review", "results", "alarms", "--store", store.root, "--out", file)[0] == 0
+    assert EMAIL not in file.read_text()
+    item = next(iter(ada.session.items("text_pii").values()))
+    texts = {t["text_id"]: t["content"] for row in store.read("conversations")["turns"] for t in row}
+    start, end = (int(place) for place in item.item_id.split(":")[1].split("-"))
+    assert labels(file) == {text_hash(texts[item.content_id]): [(start, end, False)]}, "as the benchmark reads it"
 
 
 def test_what_was_read_in_an_image_is_asked_about_beside_it_and_counts_apart(store, looked):

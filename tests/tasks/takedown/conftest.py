@@ -21,11 +21,11 @@ from schemas.items.image import NearImage, RedactedImage, SearchedImage, Semanti
 from schemas.items.reject import Removed
 from schemas.items.review import Review
 from schemas.items.topic import FittedDocument, KeptTopicName, TopicMember
+from schemas.policy import policy_hash
 from schemas.rating import OutlierJudge
 from schemas.row import Row
 from schemas.tables import TABLES
 from tasks.images.decode import open_image
-from tasks.policy.policy_file import policy_hash
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import KEY_VARIABLE
 from tasks.storage.tables import Store, frame_of

@@ -96,13 +96,15 @@ def test_a_disk_without_room_is_told_in_one_line_and_the_next_takedown_finishes(
 
     with monkeypatch.context() as patch:
         patch.setattr(Store, "list_parts", full)
-        code, _, err = curate(conv_id("ann"))
+        code, _, err = curate(conv_id("ann"), "--reason", "ticket 9")
     assert (code, err.count("\n")) == (2, 1)
     assert "has no room left (No space left on device); what was stored stays" in err
     released = {path.name for path in Path(store.at("releases/1.0.0")).iterdir()}
     assert released == {"manifest.json", "withdrawn.json"}  # they went first, and made room
     assert curate()[0] == 0
     assert files_with(store, conv_id("ann"), f"{SECRET} one") == []
+    (record,) = Path(store.at("takedown")).glob("*.json")
+    assert json.loads(record.read_text())["reason"] == "ticket 9"
 
 
 def test_who_took_down_how_much_when_and_why_is_kept_and_nothing_of_what_it_was(curate, store):

@@ -163,6 +163,12 @@ def test_every_line_keeps_a_outcome(store):
     assert len(taken_down) == 4
 
 
+def test_two_takedowns_of_the_same_second_leave_two_records(store):
+    take(store, conv_id("ann"))
+    take(store, conv_id("bob"))
+    assert len(list(Path(store.at("takedown")).glob("*.json"))) == 2
+
+
 def test_the_tombstone_tells_nothing(store):
     take(store, conv_id("ann"), user_of(store, "ann"), OTHER)
     assert set(store.read("takedowns").columns) == {"key", "kind", "taken_down_at"}

@@ -56,7 +56,7 @@ def test_a_difference_says_that_a_row_was_taken_down(store):
     assert kept not in (taken, unknown)
 
 
-def test_killed_anywhere_it_is_finished_by_doing_it_again(store, monkeypatch):
+def test_killed_anywhere_it_is_finished_without_naming_the_ids_again(store, monkeypatch):
     undisturbed = Store(f"{store.root}-undisturbed")
     store.fs.put(store.root, undisturbed.root, recursive=True)
     take(undisturbed, user_of(store, "ann"))
@@ -82,14 +82,15 @@ def test_killed_anywhere_it_is_finished_by_doing_it_again(store, monkeypatch):
             break
         except KeyboardInterrupt:
             steps["left"] = 10**9
-            if store.fs.exists(own.at("takedown/unfinished")):
+            begun = store.fs.exists(own.at("takedown/unfinished"))
+            if begun:
                 with pytest.raises(BadInput, match="a takedown was interrupted"):
                     make_release(own)
-            take(own, user)
+            take(own, *([] if begun else [user]))
             for table in TABLES:
                 assert own.read(table).sort(pl.all()).equals(undisturbed.read(table).sort(pl.all())), (number, table)
             assert files_with(own, SECRET, user) == [], number
-        number += 23
+        number += 1 if number < 4 else 23
     assert number > 100
 
 

@@ -8,9 +8,10 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.privacy_unseen import SENTENCES, chats, false_alarms, findings, labels, text_hash
+from benchmarks.privacy_unseen import SENTENCES, chats, false_alarms, findings, labels
 from tasks.providers import Providers
 from tasks.providers.embedded.pii.patterns import find_patterns
+from tasks.review.alarms import text_hash
 from tests.places import DATA, needs_data
 
 FILE = DATA / "text-pii" / "labelled.jsonl"

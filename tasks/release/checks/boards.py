@@ -1,0 +1,59 @@
+"""Boards of a release, computed again from its votes."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import polars as pl
+from polars.testing import assert_frame_equal
+from pydantic import ValidationError
+
+from schemas.errors import BadInput
+from schemas.rating import Rating, RatingMethod
+from tasks.leaderboard.battle_files import read_battles
+from tasks.leaderboard.rating_tables import ALL_SLICES, RatingTables
+from tasks.release.registered import OpenRelease
+from tasks.storage.parquet import read_parquet_groups
+from tasks.storage.tables import frame_of
+
+RATING_DIFFERENCE_MAX = 1e-4
+"""Machines add up in different order; no board prints more than two digits."""
+_NAMED_MAX = 3
+
+
+def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterator[str]:
+    """A problem for each board whose rows are not what the votes of `battle` give, with the settings of the manifest.
+
+    `boards`: name of a file -> the slices that it has.
+    """
+    settings = release.manifest.settings
+    try:
+        method = RatingMethod(**{name: settings[name] for name in RatingMethod.model_fields if name in settings})
+        outliers = bool(settings.get("exclude_outlier_judges"))
+        tables = RatingTables(read_battles(release.folder / "battle"), method, (ALL_SLICES,), exclude_outliers=outliers)
+        rated = frame_of(Rating, [*tables.rows("ratings"), *tables.styled[0]])
+    except (BadInput, ValidationError) as error:
+        yield f"leaderboard: the votes of battle cannot be rated as the manifest says ({str(error).splitlines()[0]})"
+        return
+    for name, chosen in boards.items():
+        path = f"leaderboard/{name}.parquet"
+        told = _slices(release.folder / path)
+        right = {str(key): rows for (key,), rows in rated.filter(chosen).partition_by("slice", as_dict=True).items()}
+        wrong = sorted(n for n in told.keys() | right.keys() if not _same(told.get(n), right.get(n)))
+        if wrong:
+            more = f" and {len(wrong) - _NAMED_MAX:,} more" if len(wrong) > _NAMED_MAX else ""
+            yield f"{path}: not what the votes of battle give: {', '.join(map(repr, wrong[:_NAMED_MAX]))}{more}"
+
+
+def _slices(board: Path) -> dict[str, pl.DataFrame]:
+    rows = pl.concat(read_parquet_groups(board)) if board.is_file() else frame_of(Rating, [])
+    return {str(key): of_slice for (key,), of_slice in rows.partition_by("slice", as_dict=True).items()}
+
+
+def _same(told: pl.DataFrame | None, right: pl.DataFrame | None) -> bool:
+    if told is None or right is None:
+        return False
+    try:
+        assert_frame_equal(told.sort("model"), right.sort("model"), check_exact=False, abs_tol=RATING_DIFFERENCE_MAX)
+    except AssertionError:
+        return False
+    return True

@@ -1,0 +1,174 @@
+"""What a browser may find in the report and its figures: the elements that this program writes, and nothing that acts.
+
+The report is read as strictly as it is written: every tag in its plain form, closed in order, no other `<`. So another
+parser finds the same elements. Figures are XML.
+"""
+
+import base64
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.parsers import expat
+
+from tasks.runtime.untrusted import one_line
+
+REPORT = "report/index.html"
+_FIGURES = "report/figures"
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_VOID = {"meta", "img"}
+_TEXT = r"[^\"<>]*"
+_STYLES = re.compile(r"url\s*\(|@|\\|<|expression|javascript", re.IGNORECASE)
+"""What styles load or run things with; `url(#…)` of figures names a part of the same file."""
+_PAGE: dict[str, dict[str, str]] = {
+    **{tag: {} for tag in ("head", "title", "style", "body", "h1", "h2", "b", "nav", "figure", "summary")},
+    **{tag: {} for tag in ("table", "thead", "tbody", "tr")},
+    **{tag: {"class": r"[a-z ]+"} for tag in ("p", "div", "span", "th", "td")},
+    "html": {"lang": "en"},
+    "meta": {"charset": "utf-8", "name": "viewport", "content": _TEXT, "http-equiv": "Content-Security-Policy"},
+    "section": {"id": r"[\w-]+"},
+    "details": {"open": ""},
+    "a": {"href": r"#[\w-]+|(?:tables/[\w-]+\.csv|figures/[\w-]+\.svg)"},
+    "img": {"alt": _TEXT, "src": r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]*"},
+}
+"""Element of the report -> its attributes and what they may be."""
+_HERE = r"#[\w.-]+"
+_NUMBERS = r"[-+.,\w\s()]*"
+_SHAPE = {"id": r"[\w.-]+", "style": _TEXT, "transform": _NUMBERS, "clip-path": rf"url\({_HERE}\)"}
+_PLACE = dict.fromkeys(("x", "y", "width", "height"), _NUMBERS)
+_FIGURE: dict[str, dict[str, str]] = {
+    "svg": {**_PLACE, "viewBox": _NUMBERS, "version": r"1\.1"},
+    "style": {"type": "text/css"},
+    **dict.fromkeys(("defs", "g", "text", "tspan", "clipPath"), _SHAPE | _PLACE),
+    **dict.fromkeys(("rect", "path"), _SHAPE | _PLACE | {"d": _NUMBERS}),
+    "use": _SHAPE | _PLACE | {"href": _HERE},
+    "image": _SHAPE | _PLACE | {"href": r"data:image/png;base64,[A-Za-z0-9+/=\s]*"},
+}
+"""Element of a figure -> its attributes and what they may be."""
+_SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+
+
+class _Odd(Exception):
+    """Something that no report and no figure has."""
+
+
+def odd_pages(folder: Path) -> Iterator[str]:
+    """A problem for a report, and for each figure, with something that this program never writes."""
+    figures = {path: path.read_bytes() for path in sorted((folder / _FIGURES).glob("*.svg"))}
+    for path, content in figures.items():
+        try:
+            _read_figure(content)
+        except (_Odd, expat.ExpatError) as error:
+            yield f"{_FIGURES}/{path.name}: {error}"
+    page = folder / REPORT
+    if page.is_file():
+        try:
+            _Page([base64.b64encode(content).decode() for content in figures.values()]).read(
+                page.read_text(encoding="utf-8")
+            )
+        except _Odd as error:
+            yield f"{REPORT}: {error}"
+
+
+def _require(known: dict[str, dict[str, str]], tag: str, attributes: dict[str, str]) -> None:
+    """Raises _Odd for an element or an attribute that is not on the list, or has another value."""
+    if tag not in known:
+        raise _Odd(f"has an element that it never has: {one_line(tag, 40)!r}")
+    for name, value in attributes.items():
+        if name not in known[tag] or not re.fullmatch(known[tag][name], value):
+            raise _Odd(f"has an attribute of {tag!r} that it never has: {one_line(name, 40)!r}")
+
+
+def _require_style(style: str) -> None:
+    if found := _STYLES.search(re.sub(rf"url\({_HERE}\)", "", style)):
+        raise _Odd(f"has a style that loads or runs something: {one_line(found[0], 40)!r}")
+
+
+def _read_figure(content: bytes) -> None:
+    """Raises _Odd, or ExpatError for a file that is no XML."""
+    parser = expat.ParserCreate("utf-8", namespace_separator=" ")
+    inside: list[str] = []
+
+    def plain(name: str, spaces: tuple[str, ...]) -> str:
+        space, _, local = name.rpartition(" ")
+        if space not in spaces:
+            raise _Odd(f"has a name that it never has: {one_line(name, 60)!r}")
+        return local
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        tag = plain(name, (_SVG,))
+        inside.append(tag)
+        _require(_FIGURE, tag, {plain(key, ("", _XLINK)): value for key, value in attributes.items()})
+        _require_style(attributes.get("style", ""))
+
+    def text(words: str) -> None:
+        if inside[-1] == "style":
+            _require_style(words)
+
+    def never(*_: object) -> None:
+        raise _Odd("has a declaration or an instruction that it never has")
+
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler = start, lambda _: inside.pop()
+    parser.CharacterDataHandler = text
+    parser.StartDoctypeDeclHandler = parser.ProcessingInstructionHandler = never
+    parser.Parse(content, True)
+
+
+class _Page(HTMLParser):
+    """Reads a report; `figures` are its figures in base64."""
+
+    def __init__(self, figures: list[str]) -> None:
+        super().__init__(convert_charrefs=False)
+        self._figures, self._inside, self._guarded = {*figures}, list[str](), False
+
+    def read(self, text: str) -> None:
+        """Raises _Odd."""
+        self.feed(text)
+        self.close()
+        if self._inside or not self._guarded:
+            raise _Odd("ends too early, or lets a browser load more than it needs")
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Check an element; raises _Odd."""
+        written = "".join(f" {n}" if v is None else f' {n}="{v}"' for n, v in self._raw(attrs))
+        values = {name: value or "" for name, value in attrs}
+        _require(_PAGE, tag, values)
+        if self.get_starttag_text() != f"<{tag}{written}>" or len(values) < len(attrs):
+            raise _Odd(f"has a tag in a form that it never has: {tag!r}")
+        if tag == "meta" and "http-equiv" in values:
+            self._guarded = values.get("content") == _POLICY and self._inside == ["html", "head"]
+        elif tag not in ("html", "head", "title", "meta", "style") and not self._guarded:
+            raise _Odd("lets a browser load more than it needs")
+        if tag == "img" and values.get("src", "").rpartition(",")[2] not in self._figures:
+            raise _Odd("shows a figure that is not one of report/figures")
+        if tag not in _VOID:
+            self._inside.append(tag)
+
+    def _raw(self, attrs: list[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
+        """The attributes as they stand in the file, with their character references."""
+        raw = dict(re.findall(rf' ([\w-]+)="({_TEXT})"', self.get_starttag_text() or ""))
+        return [(name, None if value is None else raw.get(name, value)) for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        """Check that elements are closed in order; raises _Odd."""
+        if not self._inside or self._inside.pop() != tag:
+            raise _Odd(f"closes an element that is not open: {one_line(tag, 40)!r}")
+
+    def handle_data(self, data: str) -> None:
+        """Check a text; raises _Odd."""
+        if self._inside[-1:] == ["style"]:
+            _require_style(re.sub(r"@media [a-z(): 0-9,-]+\{", "", data))
+        elif "<" in data:
+            raise _Odd("has a < that is no tag")
+
+    def handle_decl(self, decl: str) -> None:
+        """Raises _Odd for another declaration than that of HTML."""
+        if decl != "doctype html":
+            self.unknown_decl(decl)
+
+    def unknown_decl(self, data: str) -> None:
+        """Raises _Odd."""
+        raise _Odd("has a comment, a declaration or an instruction that it never has")
+
+    handle_comment = handle_pi = unknown_decl
