@@ -189,7 +189,8 @@ def _tag_counts(key: str, rows: Sequence[TagCount], column: str) -> Part:
     table = pl.DataFrame(found, schema=[column, "conversations", "not_measured"], orient="row")
     shown = table.sort("conversations", descending=True, maintain_order=True).head(MOST)
     figure = bars(dict(shown.select(column, "conversations").iter_rows()), "conversations")
-    return part(key, table, figure, most=MOST)
+    known = {row.tag.partition(":")[0].replace("_", " "): f"{row.known:.0%}" for row in rows}
+    return part(key, table, figure, most=MOST, known=", ".join(f"{name} {share}" for name, share in known.items()))
 
 
 def topic_counts(store: Store) -> pl.DataFrame:
