@@ -1,4 +1,4 @@
-"""What an image's vector tells of the image: whether it is a diagram, whether an exercise, and its domain.
+"""Kinds of images told from their vectors: diagrams, exercises, and the domain of the taxonomy.
 
 By logistic regressions on vectors of this package's embedder (benchmarks/tags_quality.py --fit writes them). Vectors of
 another embedder tell nothing.
