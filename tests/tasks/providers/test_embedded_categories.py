@@ -2,11 +2,13 @@
 
 import dataclasses
 import io
+from random import Random
 
 import matplotlib.figure
 import numpy as np
 import pytest
 
+from tasks.demo import drawings
 from tasks.images.decode import open_image
 from tasks.providers import Providers
 from tasks.signals.loose_files import document_of
@@ -121,3 +123,22 @@ def test_a_drawn_plot_is_a_diagram_and_noise_is_none(tagger, drawn_image):
     plot = open_image(sink.getvalue())
     documents = [document_of("d", "What?", [each], Providers(), with_images=False) for each in (plot, drawn_image(3))]
     assert [said.diagram for said in tagger.tag(documents)] == [True, False]
+
+
+def test_flat_pictures_that_are_no_diagrams_are_told_from_those_that_are(tagger):
+    charts = (drawings.bar_chart, drawings.flow_chart, drawings.dashboard)
+    others = (drawings.meme, drawings.street_sign, drawings.code_editor, drawings.shards, drawings.fish)
+
+    def said(draw):
+        shown = [open_image(_png(draw(Random(seed)).image)) for seed in (901, 902)]
+        documents = [document_of("d", "Why?", [image], Providers(), False, read_text=False) for image in shown]
+        return {tags.diagram for tags in tagger.tag(documents)}
+
+    assert [said(draw) for draw in charts] == [{True}] * len(charts)
+    assert [said(draw) for draw in others] == [{False}] * len(others)
+
+
+def _png(image):
+    sink = io.BytesIO()
+    image.save(sink, "PNG")
+    return sink.getvalue()
