@@ -8,27 +8,32 @@ tuning half; the held-out half, by hash, was only measured. The peer of the code
 
 import argparse
 import re
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.tag_labels import Labelled, labelled
+from benchmarks.tags_by_hand import TAGS, TAXONOMY, ByHand, by_hand
 from schemas.tags import Share, TagAgreement
 from tasks.images.decode import open_image
 from tasks.providers import Providers
-from tasks.providers.capabilities import Document
-from tasks.providers.embedded import labels
+from tasks.providers.capabilities import Document, Vectors
+from tasks.providers.embedded import image_kinds
+from tasks.providers.embedded.image_kinds import DOMAINS
 from tasks.runtime.progress import progress
 from tasks.signals.loose_files import document_of
 from tasks.signals.rules.code import code
-from tasks.signals.tag_evaluation import Said, agreements, disagreements
+from tasks.signals.tag_evaluation import Said, agreements, clopper_pearson, disagreements
 
-TAGS = ("homework", "ocr", "diagram", "code", "captioning", "creative_writing", "entity_recognition", "humor")
 GOAL_F1 = 0.8
-PENALTY = 10.0
-WEIGHTS = Path(labels.__file__).with_name("diagram_weights.yaml")
+PENALTY, SAME_IMAGE = 10.0, 0.97
+"""Inverse of the regression's penalty; cosine from which two images are one, whatever their size."""
+WEIGHTS = Path(image_kinds.__file__).with_name("image_weights.yaml")
+OF_FOLDERS = {"mathv/": "Expert", "charts": "Expert", "art/": "Expert", "ui-screens/": "Entertainment"}
 _FIGURES = ("precision", "recall", "f1", "kappa")
 _FASTCHAT = re.compile(
     r"```|\b(?:git|github|dataframe|nginx|pip|python|c\+\+|cpp|java|javascript|typescript|html|css|sql|bash|powershell"
@@ -53,30 +58,69 @@ def documents_of(items: Sequence[Labelled], providers: Providers, read_text: boo
 
 
 def said_of(items: Sequence[Labelled], documents: Sequence[Document]) -> dict[str, dict[str, Said]]:
-    """What the embedded tagger says, and the code rule of the prompt."""
-    tags = Providers()["categories"].tag(documents)
+    """What the embedded taggers say, and the code rule of the prompt and of the text in its images."""
+    tags, placed = Providers()["categories"].tag(documents), Providers()["taxonomy"].tag(documents)
+    shown = [code(document.prompt).is_code or code(document.image_text).is_code for document in documents]
     return {
-        each.item: {**said.model_dump(), "code": code(each.prompt).is_code}
-        for each, said in zip(items, tags, strict=True)
+        each.item: {**said.model_dump(), **place.model_dump(), "code": is_code}
+        for each, said, place, is_code in zip(items, tags, placed, shown, strict=True)
     }
 
 
-def fit_diagrams(items: Sequence[Labelled], documents: Sequence[Document]) -> None:
-    """Logistic regression of `diagram` on the images' embeddings; writes the tagger's weights."""
-    pairs = [(d.image_vectors[0], e.tags["diagram"]) for e, d in zip(items, documents, strict=True)
-             if d.image_vectors and "diagram" in e.tags]  # fmt: skip
-    vectors, truth = np.array([v for v, _ in pairs]), [t for _, t in pairs]
-    fitted = LogisticRegression(C=PENALTY, max_iter=5000, class_weight="balanced").fit(vectors, truth)
-    lines = ",\n  ".join(
-        ", ".join(f"{w:.4f}" for w in fitted.coef_[0][n : n + 14]) for n in range(0, vectors.shape[1], 14)
+def fit_kinds(items: Sequence[Labelled], documents: Sequence[Document], names: Sequence[Mapping[str, Said]]) -> None:
+    """Logistic regressions of `diagram`, `homework` and the domain on vectors of images; writes the weights."""
+    lines: dict[str, Vectors] = {}
+    for kind in ("diagram", "homework"):
+        pairs = [(d.image_vectors[0], e.tags[kind]) for e, d in zip(items, documents, strict=True)
+                 if d.image_vectors and kind in e.tags]  # fmt: skip
+        lines |= _fitted(pairs, [kind])
+    shown = [(d.image_vectors[0], n["image_domain"]) for d, n in zip(documents, names, strict=True)
+             if d.image_vectors and n.get("image_domain") in DOMAINS]  # fmt: skip
+    lines |= _fitted(shown, DOMAINS)
+    about = f"# By benchmarks/tags_quality.py --fit from {len(documents)} images. Kind of image: [intercept, weights]"
+    rows = [textwrap.fill(f"{kind}: [{', '.join(f'{w:.4g}' for w in line)}]", 118, subsequent_indent="  ")
+            for kind, line in lines.items()]  # fmt: skip
+    WEIGHTS.write_text("\n".join([about, *rows, ""]), encoding="utf-8")
+
+
+def _fitted(pairs: Sequence[tuple[Vectors, Said]], kinds: Sequence[str]) -> dict[str, Vectors]:
+    """Kind -> intercept and weights."""
+    fitted = LogisticRegression(C=PENALTY, max_iter=5000, class_weight="balanced")
+    fitted.fit(np.array([vector for vector, _ in pairs]), [said for _, said in pairs])
+    return dict(zip(kinds, np.column_stack([fitted.intercept_, fitted.coef_]), strict=True))
+
+
+def _unlike(documents: Sequence[Document], unseen: Sequence[ByHand]) -> list[bool]:
+    """Whether no image of the unseen half is the same as a document's: arena logs show public images."""
+    apart = np.array([each.document.image_vectors[0] for each in unseen if each.document.image_vectors]).reshape(
+        len(unseen), -1
     )
-    about = f"# Written by benchmarks/tags_quality.py --fit from {len(pairs)} images, {sum(truth)} of them diagrams."
-    WEIGHTS.write_text(f"{about}\nintercept: {fitted.intercept_[0]:.4f}\nweights: [\n  {lines}]\n", encoding="utf-8")
+    return [not len(apart) or float((apart @ d.image_vectors[0]).max()) < SAME_IMAGE for d in documents]
+
+
+def _names_of(items: Sequence[Labelled]) -> list[dict[str, Said]]:
+    """The domain of images of folders that hold one domain alone."""
+    return [
+        {"image_domain": next((name for start, name in OF_FOLDERS.items() if e.item.startswith(start)), None)}
+        for e in items
+    ]
 
 
 def _row(row: TagAgreement) -> str:
-    return f"{row.tag:<18}{row.items:>6}{row.in_reference:>6}  " + "".join(
+    return f"{row.tag:<18}{row.items:>6}{row.in_reference:>6}{row.undecided:>6}  " + "".join(
         f"{_share(getattr(row, name)):<24}" for name in _FIGURES
+    )
+
+
+def _told(name: str, hand: Sequence[ByHand], said: Mapping[str, Mapping[str, Said]]) -> str:
+    """How many of the named are told and told rightly, on a line."""
+    pairs = [(said[each.labelled.item][name], each.names[name]) for each in hand if each.names[name] is not None]
+    told = [pair for pair in pairs if pair[0] is not None]
+    right = sum(ours == theirs for ours, theirs in told)
+    all_told = sum(said[each.labelled.item][name] is not None for each in hand)
+    figures = (_share(clopper_pearson(right, n)) for n in (len(told), len(pairs)))
+    return (
+        f"{name:<18}{len(pairs):>6}  precision {next(figures)}  recall {next(figures)}  told {all_told} of {len(hand)}"
     )
 
 
@@ -90,21 +134,37 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--half", choices=("held_out", "tuning"), default="held_out")
     parser.add_argument("--failures", type=int, default=0, help="failures listed for each tag")
-    parser.add_argument("--fit", action="store_true", help="fit the weights that tell diagrams, to the tuning half")
+    parser.add_argument(
+        "--stores", nargs="+", default=[], help="stores of the prompts labelled by hand: these alone are judged"
+    )
+    parser.add_argument("--fit", action="store_true", help="fit the weights of images, to the tuning halves of both")
     given = parser.parse_args()
     half = "tuning" if given.fit else given.half
-    items = [each for each in labelled(given.data) if each.held_out == (half == "held_out")]
-    documents = documents_of(items, Providers(), read_text=not given.fit)
-    if given.fit:
-        fit_diagrams(items, documents)
-        return
+    hand = list(by_hand(given.stores, half))
+    items, documents = [each.labelled for each in hand], [each.document for each in hand]
+    if given.fit or not hand:
+        public = [
+            each
+            for each in labelled(given.data)
+            if each.held_out == (half == "held_out") and (each.image or not given.fit)
+        ]
+        read = documents_of(public, Providers(), read_text=not given.fit)
+        if given.fit:
+            apart = _unlike(read, list(by_hand(given.stores, "held_out")))
+            public, read = [*compress(public, apart)], [*compress(read, apart)]
+            fit_kinds(items + public, documents + read, [*(each.names for each in hand), *_names_of(public)])
+            return
+        items, documents = items + public, documents + read
     said = said_of(items, documents)
     truth: dict[str, dict[str, Said]] = {each.item: {**each.tags} for each in items}
-    print(f"{given.half}: {len(items)} items\n{'tag':<18}{'n':>6}{'yes':>6}  {''.join(f'{n:<24}' for n in _FIGURES)}")
+    print(f"{given.half}: {len(items)} items")
+    print(f"{'tag':<18}{'n':>6}{'yes':>6}{'null':>6}  {''.join(f'{n:<24}' for n in _FIGURES)}")
     rows = agreements(said, truth, TAGS)
     fastchat = {each.item: {"code": bool(_FASTCHAT.search(each.prompt))} for each in items}
     peer = agreements(fastchat, truth, ["code"])[0].model_copy(update={"tag": "code (FastChat)"})
     print("\n".join(_row(row) for row in (*rows, peer)))
+    for name in TAXONOMY if hand else ():
+        print(_told(name, hand, said))
     prompts = {each.item: each.prompt for each in items}
     for tag in TAGS if given.failures else ():
         for each in list(disagreements(said, truth, [tag], prompts))[: given.failures]:

@@ -329,7 +329,7 @@ class Policy(Row):
 
 def policy_hash(policy: Policy) -> str:
     """12 hex digits that change whenever the policy would decide differently."""
-    added_later = {"generated": None, "linkage": Linkage(), "open_models": []}
+    added_later: dict[str, Any] = {"generated": None, "linkage": Linkage(), "open_models": []}
     unset = (key for key, value in added_later.items() if getattr(policy, key) == value)
     left_out: dict[str, Any] = dict.fromkeys(("about", "drift", "licence", "contact", *unset), True)
     if not any(rule.models for rule in policy.rules):  # as before rules could tell models

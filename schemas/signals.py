@@ -266,7 +266,7 @@ class NamedEntities(Row):
 
 
 class Code(Row):
-    """Whether a message contains or asks for program code."""
+    """Whether a message, or the text in an image, contains or asks for program code."""
 
     is_code: bool
     """True when FastChat's code rule or one of our additional patterns matches."""

@@ -34,15 +34,15 @@ class Categories(Row):
     creative_writing: FromPrompt
     """Asks for a story, poem, caption or other original text."""
     diagram: FromImages
-    """The image is a chart, diagram or figure."""
+    """An image is a chart, map, diagram or figure."""
     entity_recognition: FromPrompt
     """Asks which particular object, person, place or species is shown."""
     homework: FromImages
-    """The image or prompt is an exercise or exam question."""
+    """An image shows an exercise or exam question, whatever the prompt is."""
     humor: FromBoth
     """Asks for or about something funny."""
     ocr: FromBoth
-    """Answering needs reading text in the image."""
+    """Answering needs reading text in an image, in any capacity."""
 
 
 TAGS = tuple(Categories.model_fields)
@@ -148,3 +148,5 @@ class TagCount(Row):
     """Their share of the kept conversations with an answer."""
     not_told: int
     """Kept conversations without an answer."""
+    known: float
+    """Share of the kept conversations that have an answer."""

@@ -257,6 +257,7 @@ def _content_ids(signal: str, conversations: Iterable[Conversation]) -> list[str
             "item_images": [],
         }
         found |= dict.fromkeys(parts[SIGNAL_ENTRIES[signal].on])
+        found |= dict.fromkeys(each.image_ids if signal == "code" else [])
     return list(found)
 
 

@@ -222,8 +222,14 @@ def _tags(tallies: Tallies) -> list[Part]:
     if any(row.not_told < tallies.rows[CHAT] for row in criteria):
         parts.append(_labels("criteria", {CHAT: criteria}))
     if any(places.values()):
-        parts.append(_labels("taxonomy", places, most=MOST))
+        parts.append(_labels("taxonomy", places, most=MOST, known=_known(places)))
     return parts
+
+
+def _known(places: Mapping[str, Sequence[TagCount]]) -> str:
+    """The share of prompts whose place is known, for each part of the taxonomy and each configuration."""
+    shares = {(row.tag.partition(":")[0], each): f"{row.known:.0%}" for each, rows in places.items() for row in rows}
+    return ", ".join(f"{name.replace('_', ' ')} {share} of {each}" for (name, each), share in shares.items())
 
 
 def _labels(key: str, counts: Mapping[str, Sequence[TagCount]], **words: object) -> Part:

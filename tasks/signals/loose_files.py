@@ -1,6 +1,7 @@
 """Reads files given on the command line: images and texts to inspect, prompts to tag, label files."""
 
 import csv
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from schemas.errors import BadInput, known_values
 from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document, Failed
+from tasks.runtime.untrusted import one_line
 from tasks.signals.registry import Item, Signal, image_signals, text_signals
 from tasks.signals.rules.image_layout import image_layout
 from tasks.signals.tag_evaluation import Said
@@ -65,11 +67,20 @@ def _measured(signals: Mapping[str, Signal[Item]], item: Item) -> dict[str, Any]
 def read_tag_labels(file: Path, tags: Sequence[str], texts: bool) -> dict[str, dict[str, Said]]:
     """Item id -> label -> value. Columns: `id`, and any of `tags`; other columns are ignored.
 
-    With `texts` the values are names, otherwise true, false or empty. Raises BadInput that names the wrong line.
+    With `texts` the values are names, otherwise true, false or empty. A column `definitions` holds the first 8 hex
+    digits of the SHA-256 of the file of the same name with the ending .md, which says what the labels mean. Raises
+    BadInput that names the wrong line.
     """
     labels: dict[str, dict[str, Said]] = {}
+    meaning = file.with_suffix(".md")
+    hashed = hashlib.sha256(meaning.read_bytes()).hexdigest()[:8] if meaning.is_file() else "no such file"
     for line, row in _rows(file):
         item = str(row[_ID])
+        if row.get("definitions", hashed) != hashed:
+            raise BadInput(
+                f"{str(file)!r} line {line}: labelled by definitions {one_line(str(row['definitions']))!r}, but "
+                f"{meaning.name!r} beside it is {hashed!r}; put those definitions there, or label again"
+            )
         if item in labels:
             raise BadInput(f"{str(file)!r} line {line}: id {item!r} occurs twice; give each item one line")
         labels[item] = {tag: _said(file, line, tag, row[tag], texts) for tag in tags if tag in row}

@@ -56,11 +56,14 @@ def catch_up_images(settings: Settings, providers: Providers) -> StageReport:
 def measure_texts(settings: Settings, providers: Providers, stage: str, kept_only: bool) -> StageReport:
     """Measure text signals: screening ones on all conversations, or descriptive ones on those the policy keeps."""
     store = Store.open(settings.store)
-    texts = texts_of(_conversations(store, kept_only))
+    texts = texts_of(conversations := _conversations(store, kept_only))
     texts[MeasuredOn.MESSAGES] |= vote_reasons(store)
     if not kept_only:
         texts[MeasuredOn.MESSAGES] |= _image_texts(store, providers)
-    return report(stage, _measure_texts(store, settings, providers, texts, screens=not kept_only))
+    done = _measure_texts(store, settings, providers, texts, screens=not kept_only)
+    if kept_only:
+        done.add(_measure_shown_code(store, settings, providers, conversations["image_ids"].explode()))
+    return report(stage, done)
 
 
 @task(cache_policy=NO_CACHE)
@@ -119,6 +122,13 @@ def _measure_texts(store: Store, settings: Settings, providers: Providers, texts
         signals = chosen_signals(providers, on, screens=screens)
         total.add(_measure_missing(settings, store, providers, TextItems(text_of), signals, text_of))
     return total
+
+
+def _measure_shown_code(store: Store, settings: Settings, providers: Providers, image_ids: pl.Series) -> Measured:
+    """Measure whether the text in images is code; the values are under the ids of the images."""
+    version = signal_of("image_text", providers).version
+    read = dict(signal_values(store, "image_text", version, ["text"], image_ids.drop_nulls().unique()).iter_rows())
+    return _measure_missing(settings, store, providers, TextItems(read), {"code": signal_of("code", providers)}, read)
 
 
 def _measure_missing(

@@ -1,5 +1,6 @@
 """`curate tags`: compare a tagger with another or with human labels, and count the tags of kept conversations."""
 
+import hashlib
 import json
 
 import pytest
@@ -122,6 +123,19 @@ def test_a_wrong_file_of_labels_is_told_by_its_line(curate, tmp_path, text, told
     code, _, err = curate("tags", "evaluate", tmp_path / "people.csv", tmp_path / "people.csv")
     assert code == 2
     assert told in err
+
+
+def test_labels_of_another_definition_file_are_refused(curate, tmp_path):
+    meaning, labels = tmp_path / "people.md", tmp_path / "people.csv"
+    meaning.write_text("ocr: text must be read")
+    hashed = hashlib.sha256(meaning.read_bytes()).hexdigest()[:8]
+    labels.write_text(f"id,ocr,definitions\na,yes,{hashed}\n")
+    assert curate("tags", "evaluate", labels, labels)[0] == 0
+    for change in (lambda: meaning.write_text("ocr: all text"), meaning.unlink):
+        change()
+        code, out, err = curate("tags", "evaluate", labels, labels)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert f"line 2: labelled by definitions '{hashed}', but 'people.md' beside it is" in err
 
 
 def test_show_counts_tags_and_says_which_come_together(curate, store, ids, tmp_path):

@@ -18,27 +18,31 @@ from schemas.tags import TAGS, Categories, Criteria, Taxonomy
 from tasks.prompts import placed, taxonomy_file
 from tasks.providers.capabilities import Document, Vectors
 from tasks.providers.embedded.image_embedding import CLASSES, FEATURES, class_probabilities
+from tasks.providers.embedded.image_kinds import KINDS_VERSION, domain, kind_probability
 from tasks.providers.embedded.text_embedding import PROMPT_CHARACTERS, NearestExamples
+from tasks.providers.embedded.texts import FastTextAndCld2
 from tasks.runtime.yaml_files import read_yaml
 
-COSINE_MIN, COSINE_MARGIN = 0.5, 0.03
-"""Least cosine to an example, and how far below the best cosine another category may be."""
+COSINE_MIN, COSINE_MARGIN, OTHER_MARGIN = 0.5, 0.03, 0.03
+"""Least cosine to an example, how far below the best another category may be, and how far above `other` it must be."""
 FLAT_FRACTION_MIN, COLOUR_COUNT_MAX = 0.45, 235
 """Thresholds between drawings or documents and photographs, tuned on the labelled images."""
-DIAGRAM_PROBABILITY_MIN = 0.5
+PROBABILITY_MIN = 0.5
+"""Least probability of a kind of image."""
 DOMAIN_PROBABILITY_MIN = 0.6
 """Least probability of a subdomain's ImageNet classes together."""
 TEXT_AREA_MIN, TEXT_CHARACTERS_MIN = 0.2, 40
 """With at least this much text an image is a page, sign or receipt, not a drawing with labels."""
-TASK_WORDS_MIN, TASK_TERMS_MIN = 10, 2
-"""Least words, and least distinct task terms, of a prompt that makes a drawing homework."""
-DIAGRAMS_VERSION = 1
-"""Version of `diagram_weights.yaml`."""
+SMALL_AREA, LARGE_AREA, NOISE_CHARACTERS = 0.02, 0.5, 10
+"""Text on less of an image is incidental; fewer characters on more of it are shapes misread."""
+KNOWN_LANGUAGES = {"ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "unknown", "zh"}
+"""Languages that the sentence encoder knows; a text too short for a language is taken for one of them."""
+_OF_PROMPT = ("captioning", "creative_writing", "entity_recognition", "humor")
 _HERE = Path(__file__).parent
 
 
 class WordsAndLayout:
-    """Tags documents by words, examples and layout. A tag without a rule is null."""
+    """Tags documents by words, examples, text read in the images, and vectors. What these do not tell is null."""
 
     looks_at_images = False
     looks_at_vectors = True
@@ -46,59 +50,82 @@ class WordsAndLayout:
     def __init__(self) -> None:
         words: dict[str, Any] = read_yaml(_HERE / "category_words.yaml")
         self._asks = {name: _any_of(forms) for name, forms in words["asks"].items()}
-        self._exercise, self._task = _any_of(words["exercise"]), _any_of(words["task"])
+        self._exercise = _any_of(words["exercise"])
         self._examples = NearestExamples(_HERE / "categories.yaml")
-        self.version = f"words-{words['version']}+diagrams-{DIAGRAMS_VERSION}+{self._examples.version}"
-
-    @cached_property
-    def _line(self) -> tuple[Vectors, float]:
-        """Weights float32 (dimension,) and intercept of the logistic regression for diagrams."""
-        fitted: dict[str, Any] = read_yaml(_HERE / "diagram_weights.yaml")
-        return np.asarray(fitted["weights"], np.float32), float(fitted["intercept"])
+        self._languages = FastTextAndCld2()
+        self.version = (
+            f"words-{words['version']}+kinds-{KINDS_VERSION}+{self._examples.version}+{self._languages.version}"
+        )
 
     def tag(self, documents: Sequence[Document]) -> list[Categories]:
         """Categories of every document."""
         return [self._tag(document) for document in documents]
 
     def _tag(self, document: Document) -> Categories:
-        prompt = document.prompt[:PROMPT_CHARACTERS]
-        asked = self._asked(prompt) if prompt.strip() else set()
-        drawn = document.flat_fraction >= FLAT_FRACTION_MIN and 0 < document.colour_count <= COLOUR_COUNT_MAX
-        page = (
-            document.text_area_fraction >= TEXT_AREA_MIN
-            and len("".join(document.image_text.split())) >= TEXT_CHARACTERS_MIN
-        )
-        known = {
-            **{name: name in asked for name in ("captioning", "creative_writing", "entity_recognition", "humor")},
-            "diagram": not page and self._is_diagram(document, drawn),
-            "homework": self._is_exercise(prompt, drawn),
-            "ocr": "ocr" in asked or (page and not asked & {"captioning", "creative_writing"}),
-        }
-        return Categories(**dict.fromkeys(TAGS) | known)
+        asked = self._asked(document.prompt[:PROMPT_CHARACTERS])
+        known: dict[str, bool | None] = {name: asked[name] for name in _OF_PROMPT}
+        if document.image_count:
+            known["diagram"] = _is_diagram(document)
+            known["homework"] = self._is_exercise(document)
+            known["ocr"] = asked["ocr"] or _needs_reading(document, known)
+        return Categories(**dict.fromkeys(TAGS) | dict.fromkeys(("diagram", "homework", "ocr"), False) | known)
 
-    def _is_diagram(self, document: Document, drawn: bool) -> bool:
-        """By the image embedding; by layout if embeddings are missing or of another embedder."""
-        weights, intercept = self._line
-        fitting = [vector for vector in document.image_vectors if vector.shape == weights.shape]
-        if not fitting:
-            return drawn
-        odds = max(float(vector @ weights) + intercept for vector in fitting)
-        return bool(1 / (1 + np.exp(-odds)) >= DIAGRAM_PROBABILITY_MIN)
-
-    def _is_exercise(self, prompt: str, drawn: bool) -> bool:
-        """True if the prompt is worded as an exercise, or is a longer task about a drawing."""
-        if self._exercise.search(prompt):
+    def _is_exercise(self, document: Document) -> bool | None:
+        """Whether an image shows an exercise, by its text, else by its vector, whatever the prompt is."""
+        if self._exercise.search(document.image_text):
             return True
-        terms = {match.group().lower() for match in self._task.finditer(prompt)}
-        return drawn and len(prompt.split()) >= TASK_WORDS_MIN and len(terms) >= TASK_TERMS_MIN
+        probability = kind_probability("homework", document.image_vectors)
+        return None if probability is None else probability >= PROBABILITY_MIN
 
-    def _asked(self, prompt: str) -> set[str]:
-        """Categories whose words occur, plus those of the nearest examples unless `other` is nearest."""
-        cosines = self._examples.cosines(prompt)
-        best = max(cosines.values())
-        near = {name for name, cosine in cosines.items() if cosine >= max(COSINE_MIN, best - COSINE_MARGIN)}
+    def _asked(self, prompt: str) -> dict[str, bool | None]:
+        """Whether words or nearest examples ask for each category; null in languages of which neither knows enough."""
         named = {name for name, form in self._asks.items() if form.search(prompt)}
-        return named | (near if cosines["other"] < best else set())
+        for cosines in self._examples.cosines_of_sentences(prompt) if prompt.strip() else ():
+            other = cosines.pop("other")
+            least = max(COSINE_MIN, max(cosines.values()) - COSINE_MARGIN, other + OTHER_MARGIN)
+            named |= {name for name, cosine in cosines.items() if cosine >= least}
+        (language,) = self._languages.identify([prompt])
+        no = False if language.language in KNOWN_LANGUAGES else None
+        return {name: True if name in named else no for name in (*_OF_PROMPT, "ocr")}
+
+
+def _is_diagram(document: Document) -> bool | None:
+    """Whether an image is a diagram, by its vector; by its layout if vectors are missing or of another embedder."""
+    if _is_page(document):
+        return False
+    probability = kind_probability("diagram", document.image_vectors)
+    if probability is not None:
+        return probability >= PROBABILITY_MIN
+    return _is_drawn(document) if document.colour_count else None
+
+
+def _needs_reading(document: Document, known: Mapping[str, bool | None]) -> bool | None:
+    """Whether text in the images matters to a prompt that does not ask to read it; null where only meaning can tell."""
+    characters = "".join(re.findall(r"\w", document.image_text))
+    noise = document.text_area_fraction >= LARGE_AREA and len(characters) < NOISE_CHARACTERS
+    if len(characters) < 2 or noise:
+        return False
+    if known["homework"]:
+        return True
+    read, told = (set(re.findall(r"\w{2,}", text.lower())) for text in (document.image_text, document.prompt))
+    if read and read <= told:
+        return False
+    if known["creative_writing"]:
+        return None
+    if known["diagram"] or _is_page(document):
+        return True
+    if document.text_area_fraction < SMALL_AREA:
+        return False
+    return True if document.colour_count <= COLOUR_COUNT_MAX else None
+
+
+def _is_drawn(document: Document) -> bool:
+    return document.flat_fraction >= FLAT_FRACTION_MIN and 0 < document.colour_count <= COLOUR_COUNT_MAX
+
+
+def _is_page(document: Document) -> bool:
+    characters = len("".join(document.image_text.split()))
+    return document.text_area_fraction >= TEXT_AREA_MIN and characters >= TEXT_CHARACTERS_MIN
 
 
 def _any_of(forms: Sequence[str]) -> re.Pattern[str]:
@@ -154,7 +181,7 @@ class NearestPlace:
         self._words = {
             tree: [(value, _any_of([form])) for value, form in words[tree]] for tree in ("question", "image")
         }
-        domains = f"classes-{self._classes.pop('version')}-min{DOMAIN_PROBABILITY_MIN}"
+        domains = f"classes-{self._classes.pop('version')}-min{DOMAIN_PROBABILITY_MIN}+kinds-{KINDS_VERSION}"
         self.version = f"taxonomy{taxonomy_file().version}+words-{words['version']}+{domains}+{self._question.version}"
 
     @cached_property
@@ -172,12 +199,20 @@ class NearestPlace:
 
     def _tag(self, document: Document) -> Taxonomy:
         prompt = document.prompt[:PROMPT_CHARACTERS]
-        shown = self._shown(document.image_vectors) if document.image_count else None
-        if not prompt.strip():
-            return placed(None, shown)
-        question = _nearest(self._question.cosines(prompt), COSINE_MIN) or _named(self._words["question"], prompt)
-        named = _named(self._words["image"], prompt) if document.image_count else None
-        return placed(question, shown or named)
+        named = (_named(self._words["image"], prompt) if prompt.strip() else None) if document.image_count else None
+        shown = self._shown(document.image_vectors) or domain(document.image_vectors) if document.image_count else None
+        return placed(self._asked(document, prompt) if prompt.strip() else None, shown or named)
+
+    def _asked(self, document: Document, prompt: str) -> str | None:
+        """By the nearest example of any sentence, else by words; what is asked about an exercise is to solve it."""
+        scores: dict[str, float] = {}
+        for cosines in self._question.cosines_of_sentences(prompt):
+            scores = {name: max(cosine, scores.get(name, -1.0)) for name, cosine in cosines.items()}
+        nearest = _nearest(scores, COSINE_MIN)
+        exercise = (kind_probability("homework", document.image_vectors) or 0.0) >= PROBABILITY_MIN
+        if exercise and not (nearest or "").startswith(("Creative", "Descriptive")):
+            return "Analytical / Mathematical Reasoning"
+        return nearest or _named(self._words["question"], prompt)
 
     def _shown(self, vectors: Sequence[Vectors]) -> str | None:
         """The first subdomain that an image is probably of; None if no image is, or they are of another embedder."""

@@ -1,5 +1,6 @@
 """Multilingual sentence vectors (Universal Sentence Encoder v3) that ship in a wheel, and nearest-example search."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
@@ -48,22 +49,29 @@ def sentence_encoder() -> SentenceEncoder:
 
 PROMPT_CHARACTERS = 600
 """Length of a prompt's start, which alone is compared with the examples, which are short."""
+SENTENCES_MAX = 8
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
 
 class NearestExamples:
-    """Cosine of a prompt to the nearest example of each class."""
+    """Cosines of the sentences of a prompt to the nearest example of each class."""
 
     def __init__(self, file: Path) -> None:
         """`file` holds `version` and, by class, the examples."""
         content: dict[str, Any] = read_yaml(file)
-        self.version = f"examples-{content.pop('version')}+{SentenceEncoder.version}"
+        self.version = f"examples-{content.pop('version')}-sentences{SENTENCES_MAX}+{SentenceEncoder.version}"
         self._examples: Mapping[str, list[str]] = content
         self._vectors: dict[str, Vectors] = {}
 
-    def cosines(self, prompt: str) -> dict[str, float]:
-        """Class -> cosine, -1 to 1, of the start of the prompt to the nearest example."""
+    def cosines_of_sentences(self, prompt: str) -> list[dict[str, float]]:
+        """Class -> cosine, -1 to 1, to its nearest example, of each of the first sentences of the prompt."""
         if not self._vectors:
             self._vectors = {name: sentence_encoder().embed_texts(texts) for name, texts in self._examples.items()}
-        vector = sentence_encoder().embed_texts([prompt[:PROMPT_CHARACTERS]])[0]
+        start = prompt[:PROMPT_CHARACTERS]
+        sentences = [each for each in _SENTENCE_END.split(start) if each.strip()][:SENTENCES_MAX]
+        embedded = sentence_encoder().embed_texts(sentences or [start])
         with one_blas_thread():
-            return {name: float(np.max(vectors @ vector)) for name, vectors in self._vectors.items()}
+            return [
+                {name: float(np.max(examples @ vector)) for name, examples in self._vectors.items()}
+                for vector in embedded
+            ]

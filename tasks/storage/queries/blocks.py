@@ -73,7 +73,8 @@ class Blocks:
     def divide_signals(self) -> None:
         """Divide redactions, topics and signals, except embeddings, by the conversations of the blocks."""
         self.divide(["redacted_conversations"], "conversation_id", _CONVERSATION)
-        self.divide(_OF_TEXTS, "content_id", _of_both(pl.col("turns").explode().struct.field("text_id")))
+        texts = pl.col("turns").list.eval(pl.element().struct.field("text_id"))
+        self.divide(_OF_TEXTS, "content_id", _of_both(pl.concat_list(texts, "image_ids").explode()))
         self.divide(["signals/language"], "content_id", _of_both(pl.col("prompt_id")))
         self.divide(_OF_DOCUMENTS, "content_id", _of_both(pl.col("document_id")))
         self.divide(["topics"], "document_id", _of_both(pl.col("document_id")))

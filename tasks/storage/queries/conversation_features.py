@@ -50,13 +50,15 @@ def conversation_features(store: Store, conversations: pl.DataFrame, versions: V
 
 
 def _over_turns(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """Whether any message is code and any answer a refusal; tokens by role; Markdown and entities of the answers.
+    """Whether any message or image is code and any answer a refusal; tokens by role; Markdown and entities of answers.
 
     What is about answers is null for a conversation without one.
     """
     turn = pl.col("turns").struct
     turns = conversations.select("conversation_id", "turns").explode("turns")
     turns = turns.select("conversation_id", role=turn.field("role"), content_id=turn.field("text_id"))
+    shown = conversations.select("conversation_id", content_id="image_ids").explode("content_id").drop_nulls()
+    turns = pl.concat([turns, shown], how="diagonal")
     for signal, columns in _OF_TEXTS.items():
         turns = turns.join(signal_values(store, signal, versions[signal], columns), on="content_id", how="left")
     tokens, asked, answer = pl.col("tokens").cast(pl.Int64), pl.col("role") == "user", pl.col("role") == "assistant"
@@ -141,7 +143,8 @@ def _not_told(tally: pl.DataFrame, column: str) -> int:
 
 def _count(tag: str, items: int, not_told: int, all_items: int) -> TagCount:
     told = all_items - not_told
-    return TagCount(tag=tag, items=int(items), share=items / told if told else 0.0, not_told=not_told)
+    share, known = (part / whole if whole else 0.0 for part, whole in ((int(items), told), (told, all_items)))
+    return TagCount(tag=tag, items=int(items), share=share, not_told=not_told, known=known)
 
 
 UNKNOWN = "unknown"

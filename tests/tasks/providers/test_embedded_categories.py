@@ -2,11 +2,13 @@
 
 import dataclasses
 import io
+from random import Random
 
 import matplotlib.figure
 import numpy as np
 import pytest
 
+from tasks.demo import drawings
 from tasks.images.decode import open_image
 from tasks.providers import Providers
 from tasks.signals.loose_files import document_of
@@ -29,7 +31,6 @@ def _tags(tagger, document):
         ("请描述这张图片。", {"captioning"}),
         ("Write a poem about the sea.", {"creative_writing"}),
         ("Why is this meme funny?", {"humor"}),
-        ("Read the text in the image.", {"ocr"}),
         ("Who is this person?", {"entity_recognition"}),
         ("Which brand of shoes is shown here?", {"entity_recognition"}),
         ("What is the colour of these leaves?", set()),
@@ -46,30 +47,60 @@ def test_what_a_plain_prompt_asks_for(tagger, document, prompt, tags):
     assert _tags(tagger, document(prompt)) == tags
 
 
+def _showing(document, prompt, *texts, **shown):
+    """A document with a drawn image of these texts, of which no vector is known."""
+    layout = {"flat_fraction": 0.8, "colour_count": 16, "text_area_fraction": 0.1} | shown
+    return dataclasses.replace(document(prompt), image_count=len(texts), image_text="\n".join(texts), **layout)
+
+
+@pytest.mark.parametrize("prompt", ["", "Write a poem.", "Thanks. And what is the least important part?"])
+def test_homework_is_what_the_image_shows_whatever_the_words_are(tagger, document, prompt):
+    for exercise in (
+        "9. Find the hypotenuse x.\n8 cm",
+        "(A) 3\n(B) 4\n(C) 5",
+        "3) Berechne den Umfang.",
+        "解方程 2x=6",
+    ):
+        assert "homework" in _tags(tagger, _showing(document, prompt, exercise))
+        assert "homework" in _tags(tagger, _showing(document, prompt, "Holiday photos", exercise))
+    receipt = _showing(document, f"Solve 2x + 3 = 7. {prompt}", "butter 4.65\nTOTAL 96.92")
+    assert tagger.tag([receipt])[0].homework is None  # without a vector, a bare figure could be shown
+    assert tagger.tag([document("Solve 2x + 3 = 7. (A) 1 (B) 2 (C) 3")])[0].homework is False
+
+
 @pytest.mark.parametrize(
-    "prompt",
+    ("prompt", "read", "ocr"),
     [
-        "Solve 2x + 3 = 7.",
-        "Which is correct? (A) 1 (B) 2 (C) 3",
-        "In triangle $ABC$ the angle is $\\angle A = 50^{\\circ}$. How large is B?",
+        ("Why does this crash?", "for i in range(9):\nprint(x)", True),
+        ("Explique-moi cette blague.", "I HAVE A PLAN\nI LOST THE PLAN", True),
+        ("Where do I click?", "Orchard Pay\nEmpty flats: 8862", True),
+        ("Describe this image.", "Total 12.50 " * 10, True),
+        ("Why is Orion so bright?", ".Orion", False),  # the prompt repeats all that is written
+        ("What colour is it?", "", False),
+        ("Write a poem about it.", "Fietspad gesloten", None),
     ],
 )
-def test_an_exercise_is_homework_whatever_is_shown(tagger, document, prompt):
-    assert "homework" in _tags(tagger, document(prompt))
+def test_ocr_is_text_that_matters_to_the_prompt(tagger, document, prompt, read, ocr):
+    assert tagger.tag([_showing(document, prompt, read)])[0].ocr is ocr
 
 
-def test_a_task_of_some_length_is_homework_under_a_drawing_and_not_under_a_photograph(tagger, document):
-    task = document("How many of the small white squares do you need to cover 2 sides of the board exactly?")
-    drawn = dataclasses.replace(task, image_count=1, flat_fraction=0.8, colour_count=16)
-    photo = dataclasses.replace(task, image_count=1, flat_fraction=0.1, colour_count=400)
-    assert "homework" in _tags(tagger, drawn)
-    assert "homework" not in _tags(tagger, photo)
+def test_text_on_a_photograph_is_read_when_asked_and_otherwise_unknown(tagger, document):
+    asked = ("Read the text in the image.", "Is this a nice place?")
+    photo = {"flat_fraction": 0.1, "colour_count": 400}
+    assert [tagger.tag([_showing(document, each, "Fresh eggs", **photo)])[0].ocr for each in asked] == [True, None]
 
 
-def test_a_page_of_text_is_ocr_unless_a_caption_is_asked_for(tagger, document):
-    page = {"image_count": 1, "image_text": "Total 12.50 " * 10, "text_area_fraction": 0.4}
-    assert _tags(tagger, dataclasses.replace(document(""), **page)) == {"ocr"}
-    assert _tags(tagger, dataclasses.replace(document("Describe this image."), **page)) == {"captioning"}
+def test_what_a_prompt_in_a_language_of_no_words_and_no_vectors_asks_is_null(tagger, document):
+    (said,) = tagger.tag([document("Tento obrázek mi poslal soused a vůbec nevím, co si o něm mám myslet.")])
+    assert (said.captioning, said.creative_writing, said.entity_recognition, said.humor) == (None,) * 4
+    assert tagger.tag([document("Ảnh này chụp gì?")])[0].captioning is True  # by words
+
+
+def test_a_question_behind_other_sentences_is_found(tagger, document):
+    framed = (
+        "My colleague sent me this yesterday and we could not agree on it. Describe this image. Keep it short, please."
+    )
+    assert _tags(tagger, document(framed)) == {"captioning"}
 
 
 def test_without_a_fitting_vector_a_diagram_is_known_by_its_layout(tagger, document):
@@ -77,6 +108,7 @@ def test_without_a_fitting_vector_a_diagram_is_known_by_its_layout(tagger, docum
     assert "diagram" in _tags(tagger, drawn)
     other = dataclasses.replace(drawn, image_vectors=(np.ones(3, np.float32),))
     assert "diagram" in _tags(tagger, other)
+    assert tagger.tag([dataclasses.replace(drawn, flat_fraction=0.0, colour_count=0)])[0].diagram is None
 
 
 def test_a_drawn_plot_is_a_diagram_and_noise_is_none(tagger, drawn_image):
@@ -91,3 +123,22 @@ def test_a_drawn_plot_is_a_diagram_and_noise_is_none(tagger, drawn_image):
     plot = open_image(sink.getvalue())
     documents = [document_of("d", "What?", [each], Providers(), with_images=False) for each in (plot, drawn_image(3))]
     assert [said.diagram for said in tagger.tag(documents)] == [True, False]
+
+
+def test_flat_pictures_that_are_no_diagrams_are_told_from_those_that_are(tagger):
+    charts = (drawings.bar_chart, drawings.flow_chart, drawings.dashboard)
+    others = (drawings.meme, drawings.street_sign, drawings.code_editor, drawings.shards, drawings.fish)
+
+    def said(draw):
+        shown = [open_image(_png(draw(Random(seed)).image)) for seed in (901, 902)]
+        documents = [document_of("d", "Why?", [image], Providers(), False, read_text=False) for image in shown]
+        return {tags.diagram for tags in tagger.tag(documents)}
+
+    assert [said(draw) for draw in charts] == [{True}] * len(charts)
+    assert [said(draw) for draw in others] == [{False}] * len(others)
+
+
+def _png(image):
+    sink = io.BytesIO()
+    image.save(sink, "PNG")
+    return sink.getvalue()

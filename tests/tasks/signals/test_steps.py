@@ -69,6 +69,13 @@ def test_what_was_read_in_images_is_screened_for_personal_data(store, settings, 
     assert measured(store, counting, "text_pii") >= ids(*(f"text {each.image_id}" for each in IMAGES))
 
 
+def test_code_is_looked_for_in_the_text_of_kept_images_under_the_ids_of_the_images(store, settings, counting):
+    catch_up_images.fn(settings, counting)
+    measure_texts.fn(settings, counting, "describe_texts", kept_only=True)
+    assert measured(store, counting, "code") == {*ids(*(turn.content for turn in KEPT.turns)), IMAGES[0].image_id}
+    assert not measured(store, counting, "tokens") & {IMAGES[0].image_id}
+
+
 def test_descriptions_cover_what_is_kept_and_nothing_else(store, settings, counting):
     measure_texts.fn(settings, counting, "describe_texts", kept_only=True)
     assert measured(store, counting, "tokens") == ids("What is this?", "A cat.", "And now?", "A dog.")

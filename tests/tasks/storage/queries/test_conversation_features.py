@@ -51,6 +51,13 @@ def test_code_in_any_message_and_refusal_in_any_answer_count(tmp_path):
     assert (rows["short"]["code"], rows["short"]["refusal"], rows["short"]["multi_turn"]) == (False, False, False)
 
 
+def test_code_that_an_image_shows_counts_and_an_unread_image_leaves_it_unknown(tmp_path):
+    shown, unread = (conversation(name, "What?", "That.", image_ids=[name]) for name in ("shown", "unread"))
+    rows = features(tmp_path, [shown, unread, SHORT], code={"shown": {"is_code": True}, "unread": None})
+    assert [rows[name]["code"] for name in ("shown", "unread", "short")] == [True, None, False]
+    assert rows["shown"]["assistant_tokens"] == 5
+
+
 def test_language_and_categories_are_those_of_the_prompt(tmp_path):
     rows = features(
         tmp_path, language={SHORT.prompt_id: {"language": "fr"}}, categories={TALK.document_id: {"ocr": True}}
