@@ -22,8 +22,22 @@ WORKED_ON = {
 }
 """Stage -> the count that rows per second are computed from; measuring stages use the number of measured items."""
 
-LATER_CAUSES = {"service_down": 1, "budget_reached": 2, "waiting_for_batch": 3}
+GIVEN_UP = "given_up_after_refusals"
+"""Failure of a call that is not made, because its service refused those before it."""
+LATER_CAUSES = {"service_down": 1, GIVEN_UP: 1, "budget_reached": 2, "waiting_for_batch": 3}
 """Failures that follow from others, or only wait for a later run, in the order in which they are named."""
+REFUSALS = {
+    "http_401": "the key is refused",
+    "http_402": "the account is out of money",
+    "http_403": "the key may not do this",
+    "http_404": "no such model or address",
+    "key_refused": "the key is refused",
+    "not_signed_in": "the credentials are refused",
+    "permission_denied": "the credentials may not do this",
+    "quota_used_up": "the quota is used up",
+    "unauthenticated": "the credentials are refused",
+}
+"""Failures that are the same for every item, whatever it holds -> what they mean."""
 
 
 class Use(Row):

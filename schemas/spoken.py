@@ -11,17 +11,15 @@ SETTINGS = {
     "with-reference": "evaluate.with_reference",
     "anchor": "anchor_model",
     "budget": "budget_usd",
-    "exclude-outliers": "exclude_outlier_judges",
     "provider": "providers",
     "slice": "slices",
-    "style": "style_preset",
 }
 """Option -> setting or parameter, where the setting is not the option with underscores."""
 OPTIONS = (
     "accept-drift", "accept-embedded", "baseline", "batch", "bench-release", "batch-hours", "bootstraps", "budget",
-    "cluster", "exclude-outliers", "format", "hidden", "images", "interval", "judge",
+    "cluster", "config", "format", "hidden", "images", "judge",
     "judge-version", "known-hashes", "logs", "models", "policy", "presets", "prices", "protocol", "provider", "public",
-    "release", "repo", "sample", "seed", "since", "slice", "store", "style", "table", "task-runner",
+    "release", "repo", "sample", "seed", "since", "slice", "store", "table",
     "until", "with-answers", "with-reference", "workers",
 )  # fmt: skip
 """Options that are settings or parameters of a flow, too."""

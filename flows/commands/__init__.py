@@ -48,6 +48,7 @@ RENAMED = {
     "--guided": "--set guided=yes",
     "--images-max": "--set images_max=N",
     "--interval": "--set interval=bootstrap",
+    "--task-runner": "--set task_runner=dask",
     "--items": "--documents FILE",
     "--levels": "--set generate.levels=easy,hard",
     "--log-addresses": "--set log_addresses=yes",
@@ -91,6 +92,7 @@ def command_line() -> typer.Typer:
     from flows.commands.bench import family as bench
     from flows.commands.judge import family as judge
     from flows.commands.review import command as review
+    from flows.commands.settings import doctor, init
 
     app = typer.Typer(
         name="curate",
@@ -99,7 +101,7 @@ def command_line() -> typer.Typer:
     )
     app.callback()(_curate)
     grouped: dict[str, tuple[Callable[..., Any], ...]] = {
-        "Curate": (demo.demo, pipeline.run, arena.arena, estimate.estimate, check.doctor),
+        "Curate": (demo.demo, init.init, pipeline.run, arena.arena, estimate.estimate, doctor.doctor),
         "One stage": (pipeline.ingest, pipeline.measure, pipeline.decide, pipeline.sample, rate.rate, pipeline.release),
         _LOOK: (view.view, look.explain, look.inspect, look.duplicates, correlate.correlate),
         _RELEASES: (check.verify, check.diff, publish.publish, publish.yank, takedown.takedown),

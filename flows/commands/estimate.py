@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @takes(
     "store", "logs", "format", "images", "presets", "since", "until", "providers", "prices", "with_answers",
     "evaluate.models", "evaluate.judge", "evaluate.baseline", "evaluate.protocol", "evaluate.with_reference",
-    "evaluate.sample", *ASKED_BENCH,
+    "evaluate.sample", *ASKED_BENCH, shared=Settings.model_fields.keys() - {"evaluate"},
 )  # fmt: skip
 def estimate(
     settings: Settings,

@@ -51,7 +51,7 @@ NamedOption = Annotated[
     bool,
     typer.Option("--named", help="Rate votes on models whose names were shown, too; boards are flagged named_votes."),
 ]
-_METHOD = ("anchor_model", "interval", "cluster", "both_bad", "style_preset", "exclude_outlier_judges", "bootstraps")
+_METHOD = ("anchor_model", "cluster", "bootstraps")
 
 
 @takes("store", *_METHOD, "since", "until", "seed", "providers", store="")

@@ -127,7 +127,7 @@ def refused(curate, tmp_path):
 
 def test_a_task_runner_that_is_not_installed_is_named_with_its_extra(refused, monkeypatch):
     monkeypatch.setitem(sys.modules, "prefect_ray", None)
-    assert "install arena-curation[scale]" in refused("--task-runner", "ray")
+    assert "install arena-curation[scale]" in refused("--set", "task_runner=ray")
 
 
 def test_an_address_out_of_reach_is_told(refused):
@@ -136,7 +136,7 @@ def test_an_address_out_of_reach_is_told(refused):
         free = listening.getsockname()[1]
     for address in (f"tcp://127.0.0.1:{free}", "127.0.0.1", "tcp://127.0.0.1:99999"):
         assert f"--set task_runner_address='{address}' cannot be reached" in refused(
-            "--task-runner", "dask", "--set", f"task_runner_address={address}"
+            "--set", "task_runner=dask", "--set", f"task_runner_address={address}"
         )
 
 

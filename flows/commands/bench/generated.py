@@ -72,8 +72,9 @@ def _print_estimate(settings: Settings) -> None:
     print("curate: images are screened by the chosen providers, too; that is not counted here", file=sys.stderr)
 
 
+@takes("store", others=False)
 def accuracy(
-    store: opt.StoreOption,
+    settings: Settings,
     bench: Annotated[
         list[str],
         typer.Option("--bench", help="Name of the benchmark; give two of one capability to see both side by side."),
@@ -105,9 +106,9 @@ def accuracy(
         raise BadInput(f"--svg {str(svg)!r}: give --table ranks with it, and a name that ends in .svg")
     if len(bench) > 2:
         raise BadInput(f"--bench is given {len(bench)} times; two benchmarks can be side by side")
-    marked = _marked(store, bench[0], answer_version or ())
+    marked = _marked(settings.store, bench[0], answer_version or ())
     if len(bench) == 2:
-        _print_side_by_side(marked, _marked(store, bench[1], answer_version or ()), chosen, table, as_json)
+        _print_side_by_side(marked, _marked(settings.store, bench[1], answer_version or ()), chosen, table, as_json)
         return
     found = marked.examined
     rows = rows_of(found.items, found.answers, chosen, found.author)

@@ -83,7 +83,7 @@ def test_a_board_agrees_with_itself_from_a_file(curate, table, tmp_path):
 def test_both_bad_votes_count_as_ties_unless_left_out(curate, tmp_path):
     games(*beats("A", "B", 9), *beats("B", "A", 1), *[("A", "B", "both_bad")] * 10).write_csv(tmp_path / "v.csv")
     tied, left_out = (
-        rows(curate(tmp_path / "v.csv", "--json", "--bootstraps", "5", "--both-bad", choice)[1])
+        rows(curate(tmp_path / "v.csv", "--json", "--bootstraps", "5", "--set", f"both_bad={choice}")[1])
         for choice in ("tie", "exclude")
     )
     assert (tied[0]["battles"], left_out[0]["battles"]) == (20, 10)
@@ -94,7 +94,7 @@ def test_votes_of_outliers_are_left_out_on_request_only(curate, tmp_path):
     votes = games(*beats("A", "B", 19), *[("A", "B", "tie")] * 5)
     votes = votes.with_columns(judge=pl.Series([f"j{n}" for n in range(19)] + ["always"] * 5))
     votes.write_csv(tmp_path / "v.csv")
-    for options, battles in (((), 24), (("--exclude-outliers",), 19)):
+    for options, battles in (((), 24), (("--set", "exclude_outlier_judges=yes"), 19)):
         found = rows(curate(tmp_path / "v.csv", "--json", "--bootstraps", "3", *options)[1])
         assert [row["battles"] for row in found] == [battles, battles]
 
