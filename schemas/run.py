@@ -1,7 +1,7 @@
 """Run records: one report per stage, in the store's `runs` folder; prices of services; planted problems caught."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pydantic import Field, computed_field
 
@@ -229,6 +229,17 @@ class Prices(Row):
         """US dollars of one unit; None when the file has no price."""
         price = self.unit_prices.get(service)
         return None if price is None else price.usd_per_thousand / 1000
+
+    def doubts(self, services: Iterable[str]) -> list[str]:
+        """A line for each of these services whose price was not read from the vendor's page."""
+        known = {**self.token_prices, **self.unit_prices}
+        found = ((name, known[name]) for name in sorted(set(services)) if name in known)
+        return [
+            f"the price of {name} is not confirmed: {price.source or 'no source'}, {price.date or 'no date'}; check it "
+            "against the vendor's page, and give a corrected copy as --prices FILE"
+            for name, price in found
+            if not price.confirmed
+        ]
 
 
 class PlantedScore(Row):

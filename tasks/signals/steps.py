@@ -59,7 +59,7 @@ def measure_texts(settings: Settings, providers: Providers, stage: str, kept_onl
     texts = texts_of(_conversations(store, kept_only))
     texts[MeasuredOn.MESSAGES] |= vote_reasons(store)
     if not kept_only:
-        texts[MeasuredOn.MESSAGES] |= _image_texts(store, providers)
+        texts[MeasuredOn.MESSAGES] |= image_texts(store, providers)
     return report(stage, _measure_texts(store, settings, providers, texts, screens=not kept_only))
 
 
@@ -75,7 +75,7 @@ def measure_redacted(settings: Settings, providers: Providers) -> StageReport:
     signals = {name: signal for name, signal in image_signals(providers).items() if name not in OF_ORIGINALS}
     total = _measure_missing(settings, store, providers, items, signals, stored)
     texts = texts_of(redacted)
-    texts[MeasuredOn.MESSAGES] |= _image_texts(store, providers)
+    texts[MeasuredOn.MESSAGES] |= image_texts(store, providers)
     total.add(_measure_texts(store, settings, providers, texts, screens=True))
     return report("measure_redacted", total)
 
@@ -211,7 +211,7 @@ def vote_reasons(store: Store) -> dict[str, str]:
     return dict(row for rows in slices for row in rows.drop_nulls().iter_rows())
 
 
-def _image_texts(store: Store, providers: Providers) -> dict[str, str]:
+def image_texts(store: Store, providers: Providers) -> dict[str, str]:
     """Text id -> text recognised in images."""
     read = signal_values(store, "image_text", signal_of("image_text", providers).version, ["text"])["text"]
     return {text_id(text): text for text in read if text}
