@@ -26,6 +26,7 @@ def until_drawn(settings: Settings) -> Iterator[StageReport]:
     """The stages from raw logs to the benchmark."""
     yield from canaries(settings)  # planted probes; one that is not caught ends the run
     yield from ingest(settings)  # log lines and images; each image is decoded once for its id and its signals
+    settings = settings.model_copy(update={"since": None, "until": None})  # what earlier runs left is caught up
     yield from screen(settings)  # signals of every text, for policy rules
     yield from decide(settings)  # keep or drop, with all reasons
     yield from describe(settings)  # signals of kept texts: code, refusals, tags and so on

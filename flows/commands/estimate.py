@@ -156,17 +156,30 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
         estimate_topic_names,
     )
     from tasks.signals.registry import image_signals
-    from tasks.signals.steps import OF_ORIGINALS, conversations_to_describe, image_texts, texts_of, vote_reasons
+    from tasks.signals.steps import (
+        OF_ORIGINALS,
+        conversations_to_describe,
+        image_texts,
+        shown_on,
+        texts_of,
+        vote_reasons,
+    )
+    from tasks.storage.queries.kept import logged_on
     from tasks.topics.cluster import members_min
 
     providers, prices, count = Providers(settings.providers), load_prices(settings.prices), tokens_in()
-    images, originals, redacted = _sizes(source), _sizes(source, "images"), _sizes(source, "redacted_images")
-    conversations = conversations_to_describe(source, known)
+    logged = logged_on(source.read("conversations"), settings.since, settings.until)
+    shown = shown_on(source, settings)
+    images, redacted = _sizes(source), _sizes(source, "redacted_images")
+    originals = {each: size for each, size in _sizes(source, "images").items() if shown is None or each in shown}
+    conversations = logged_on(conversations_to_describe(source, known), settings.since, settings.until)
     documents = conversations["document_id"].n_unique()
     of_images = [*image_signals(providers)]
-    texts = texts_of(source.read("conversations"))
-    texts[MeasuredOn.MESSAGES] |= vote_reasons(source) | (texts_on_bench(known) if settings.with_answers else {})
-    texts[MeasuredOn.MESSAGES] |= image_texts(known, providers) if source is known else {}
+    texts = texts_of(logged)
+    texts[MeasuredOn.MESSAGES] |= vote_reasons(source, settings) | (
+        texts_on_bench(known) if settings.with_answers else {}
+    )
+    texts[MeasuredOn.MESSAGES] |= image_texts(known, providers, shown) if source is known else {}
     return [
         *estimate_images(known, originals, providers, prices, count, of_images),
         *estimate_images(

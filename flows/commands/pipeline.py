@@ -39,9 +39,9 @@ def ingest(settings: Settings) -> None:
     print_stages(run_flows(settings, _flow("flows.ingest", "ingest")))
 
 
-@takes("store", "policy", "models", "providers", *_PAID, "workers")
+@takes("store", "since", "until", "policy", "models", "providers", *_PAID, "workers")
 def measure(settings: Settings) -> None:
-    """Measure missing signals: of all items and, after `decide`, of kept items."""
+    """Measure missing signals: of all items and, after `decide`, of kept items; with --since and --until of some days."""
     run_stages(settings, ("flows.measure", "measure"))
 
 

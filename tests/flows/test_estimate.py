@@ -2,6 +2,7 @@
 
 import json
 import sys
+from datetime import timedelta
 
 import pytest
 
@@ -303,3 +304,27 @@ def test_a_budget_holds_a_provider_of_another_package_that_says_what_it_sends(ac
     assert [each.flagged_probability for each in words.moderate(["two words"])] == [0]
     assert ledger().use()["acme"] == Use(calls=1, units=2, usd_unconfirmed=1)
     start_ledger()
+
+
+def test_one_days_failures_are_estimated_and_measured_again_and_no_other_days(
+    prefect_server, http_server, curate, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{http_server.url}/v1")
+    http_server.answer(Reply(answered(json.dumps(dict.fromkeys(Categories.model_fields, False)))))
+    days = [NOON.date() - timedelta(days=n) for n in range(3)]
+    shown = [drawn_image(n) for n in range(3)]
+    chats = [
+        conversation(f"c{n}", f"Question {n}?", "Answer.", image_ids=[s.image_id]).model_copy(update={"day": day})
+        for n, (s, day) in enumerate(zip(shown, days, strict=True))
+    ]
+    store = store_with(tmp_path, conversations=chats, images=map(image, shown), decisions=map(decision, chats))
+    window = ("--since", days[1], "--until", days[1])
+    assert {row["items"] for row in _rows(curate, store, *window)} == {1}
+    code, _, err = curate("measure", "--store", store.root, *ASK, *window)
+    assert code == 0, err
+    assert store.read("signals/categories")["content_id"].to_list() == [chats[1].document_id]
+    assert store.read("signals/nsfw")["content_id"].to_list() == [shown[1].image_id]
+    assert len(http_server.requests) == 1
+    code, _, err = curate("measure", "--store", store.root, *ASK, "--since", "2001-01-01", "--until", "2001-01-02")
+    assert code == 2 and "has no conversation from --since 2001-01-01 to --until 2001-01-02" in err

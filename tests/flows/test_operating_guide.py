@@ -24,6 +24,9 @@ from tests.tasks.ingest.logs import chat, write
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
 ELSEWHERE = {
+    "curate decide": "tests/flows/test_nights.py",
+    "curate measure --since DAY --until DAY": "tests/flows/test_estimate.py",
+    "curate release": "tests/flows/test_nights.py",
     "curate estimate": "tests/flows/test_estimate.py",
     "curate bench generate": "tests/flows/test_settings_file.py",
     "curate doctor": "tests/flows/test_settings_file.py",
