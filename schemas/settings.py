@@ -183,10 +183,10 @@ class Settings(Row):
     known_hashes: Annotated[list[str], PLACE] = []
     """File with hashes of known images, which are quarantined and never opened."""
     since: date | None = None
-    """First day, YYYY-MM-DD in UTC, both included: of log files that are read, by their names, and of what is in a store
-    by when it was logged; votes by when they were given."""
+    """First day, YYYY-MM-DD in UTC: log files are read by the day in their names, and what is in a store is chosen by
+    the day on which it was logged."""
     until: date | None = None
-    """Last day, YYYY-MM-DD, as with since."""
+    """Last day, YYYY-MM-DD; it is included."""
     policy: Annotated[str, NAME_OR_PLACE] = "public_release"
     """Name of a shipped policy, or a YAML file (docs/policies.md)."""
     accept_drift: bool = False

@@ -176,9 +176,8 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     documents = conversations["document_id"].n_unique()
     of_images = [*image_signals(providers)]
     texts = texts_of(logged)
-    texts[MeasuredOn.MESSAGES] |= vote_reasons(source, settings) | (
-        texts_on_bench(known) if settings.with_answers else {}
-    )
+    texts[MeasuredOn.MESSAGES] |= vote_reasons(source, settings)
+    texts[MeasuredOn.MESSAGES] |= texts_on_bench(known) if settings.with_answers else {}
     texts[MeasuredOn.MESSAGES] |= image_texts(known, providers, shown) if source is known else {}
     return [
         *estimate_images(known, originals, providers, prices, count, of_images),

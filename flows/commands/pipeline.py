@@ -41,7 +41,7 @@ def ingest(settings: Settings) -> None:
 
 @takes("store", "since", "until", "policy", "models", "providers", *_PAID, "workers")
 def measure(settings: Settings) -> None:
-    """Measure missing signals: of all items and, after `decide`, of kept items; with --since and --until of some days."""
+    """Measure missing signals: of all items and, after `decide`, of kept items; or those of some days."""
     run_stages(settings, ("flows.measure", "measure"))
 
 
