@@ -184,6 +184,9 @@ def _placed(values: Mapping[str, Any], folder: Path, row: type[Row]) -> dict[str
             several = isinstance(value, list)
             each = [_place(one, folder, field.metadata) for one in (value if several else [value])]
             placed[name] = each if several else each[0]
+    if isinstance(variables := placed.get("environment"), dict):
+        of_folders = {name: value for name, value in variables.items() if str(name).endswith("_WEIGHTS")}
+        placed["environment"] = variables | {name: _place(value, folder, [PLACE]) for name, value in of_folders.items()}
     return placed
 
 

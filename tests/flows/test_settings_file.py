@@ -1,6 +1,7 @@
 """The settings file: what `curate init` writes, which value wins, what is refused, what `curate doctor` says."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -84,6 +85,19 @@ def test_a_night_and_a_backfill_differ_in_what_they_are_given_alone(here):
     night, days = in_force(Settings(config=config)), in_force(Settings(config=config, since="2024-06-20"))
     assert night.policy == "redact" and night.logs == str(here / "logs")
     assert days == night.model_copy(update={"since": days.since})
+
+
+def test_the_environment_of_a_file_reaches_providers_with_paths_from_its_folder_and_an_exported_one_wins(
+    here, monkeypatch
+):
+    monkeypatch.setenv("CURATE_OPENAI_MODEL", "exported")
+    monkeypatch.setenv("CURATE_YUNET_WEIGHTS", "")
+    (here / "curate.yaml").write_text(
+        "store: s\nenvironment: {CURATE_OPENAI_MODEL: x, CURATE_YUNET_WEIGHTS: yunet.onnx}\n"
+    )
+    _settings()
+    assert os.environ["CURATE_OPENAI_MODEL"] == "exported"
+    assert os.environ["CURATE_YUNET_WEIGHTS"] == str(here / "yunet.onnx")
 
 
 @pytest.mark.parametrize(

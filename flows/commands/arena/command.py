@@ -17,7 +17,7 @@ from schemas.errors import BadInput
 
 @takes(
     "logs", "presets", "policy", "providers", "known_hashes", "seed", row=ArenaSettings,
-    shared=("policy", "providers", "known_hashes"),
+    shared=("policy", "known_hashes"),
 )  # fmt: skip
 def arena(
     settings: ArenaSettings,
