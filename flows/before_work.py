@@ -1,6 +1,5 @@
 """Validates settings before any work starts, for the command line and for every deployment."""
 
-import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -36,13 +35,23 @@ def checked(settings: Settings) -> Iterator[None]:
 
 def check_before_work(settings: Settings, today: date | None = None) -> None:
     """Raises CurateError for the first setting that cannot be used. `today` is by default this machine's UTC date."""
+    from tasks.storage.keyed_ids import given_key, known_key
+    from tasks.storage.tables import Store
+
+    check_settings(settings, today)
+    store = Store.open(settings.store)
+    if settings.logs is not None or given_key():
+        known_key(store)
+
+
+def check_settings(settings: Settings, today: date | None = None) -> None:
+    """The same without the store: nothing is created."""
     from tasks.ingest.formats.data_files import source_files
     from tasks.ingest.image_files import preset_files
     from tasks.ingest.known_images import load_known_hashes
     from tasks.policy.policy_file import load_policy
     from tasks.release.build import checked_version
-    from tasks.storage.keyed_ids import given_key, known_key
-    from tasks.storage.tables import Store
+    from tasks.storage.keyed_ids import given_key
     from tasks.takedown.take_down import requested
     from tasks.topics.engines import engine
 
@@ -68,9 +77,6 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
 
         to_ask(settings)
     engine(settings.topics.engine)
-    store = Store.open(settings.store)
-    if settings.logs is not None or given_key():
-        known_key(store)
 
 
 def writer_of(settings: Settings) -> AskedModel | None:
@@ -100,17 +106,6 @@ def writer_named(file: str) -> AskedModel | None:
     if len(found) > 1:
         raise BadInput(f"models file {file!r} names {len(found)} models; give one with one entry")
     return found[0]
-
-
-def check_places() -> dict[str, str]:
-    """A build step of prefect.yaml: ends `prefect deploy` with one line unless CURATE_LOGS and CURATE_STORE are set."""
-    missing = [name for name in ("CURATE_LOGS", "CURATE_STORE") if not os.environ.get(name)]
-    if missing:
-        raise SystemExit(
-            f"prefect deploy: {' and '.join(missing)} not set; export the log folder as CURATE_LOGS and that of "
-            "the store as CURATE_STORE (docs/operating.md), and deploy again"
-        )
-    return {}
 
 
 def _check_clock(days: Sequence[date], today: date) -> None:
@@ -150,7 +145,7 @@ def _check_task_runner(settings: Settings) -> None:
     if settings.task_runner == THREADS:
         if address is not None:
             raise BadInput(
-                f"--set task_runner_address={address!r}: threads have none; add --set task_runner=dask or ray"
+                f"--set task_runner_address={address!r}: threads have none; add --set task_runner=dask, or ray"
             )
         return
     if find_spec(f"prefect_{settings.task_runner}") is None:

@@ -8,6 +8,7 @@ from flows.measure import describe, screen
 from flows.release import release
 from flows.running.canaries import canaries
 from flows.running.checked_flow import flow
+from flows.running.first_calls import services_answer
 from flows.running.one_writer import one_writer
 from flows.sample import sample
 from schemas.run import StageReport
@@ -18,6 +19,7 @@ from schemas.settings import Settings
 @one_writer
 def curate(settings: Settings) -> Iterator[StageReport]:
     """Raw logs -> a release. Reports each stage as it ends; the last one names the release."""
+    yield from services_answer(settings)  # of a deployment: a refused key ends the night before it begins
     yield from until_drawn(settings)
     yield from release(settings)  # leaderboards, report, card
 
@@ -26,6 +28,7 @@ def until_drawn(settings: Settings) -> Iterator[StageReport]:
     """The stages from raw logs to the benchmark."""
     yield from canaries(settings)  # planted probes; one that is not caught ends the run
     yield from ingest(settings)  # log lines and images; each image is decoded once for its id and its signals
+    settings = settings.model_copy(update={"since": None, "until": None})  # what earlier runs left is caught up
     yield from screen(settings)  # signals of every text, for policy rules
     yield from decide(settings)  # keep or drop, with all reasons
     yield from describe(settings)  # signals of kept texts: code, refusals, tags and so on

@@ -1,5 +1,6 @@
 """Publishes a release to the Hub after a person has approved it."""
 
+from pathlib import Path
 from typing import Any, cast
 
 from prefect import get_run_logger
@@ -12,6 +13,7 @@ from pydantic import Field
 
 from flows.products import parts_of_release
 from flows.running.checked_flow import ended, flow
+from flows.running.settings_file import read
 from schemas.errors import CurateError
 from tasks.publish.steps import describe_release, push_release
 
@@ -46,15 +48,20 @@ def publish(
     per_config: bool = False,
     preview: bool = False,
     accept_embedded: list[str] | None = None,
+    config: str | None = None,
 ) -> dict[str, str] | State[Any]:
-    """Runs as a deployment: suspends until the form is submitted, then starts again and does what it says."""
+    """Runs as a deployment: suspends until the form is submitted, then starts again and does what it says.
+
+    The stand-ins that are accepted are those of `accept_embedded`, or else those of the settings file `config`.
+    """
     what = (release, repo, public, per_config, preview)
     try:
-        text = "" if read_flow_run_input(_ANSWER) else describe_release(*what, parts_of_release, accept_embedded or [])
+        accepted: list[str] = accept_embedded or (read(Path(config)) if config else {}).get("accept_embedded", [])
+        text = "" if read_flow_run_input(_ANSWER) else describe_release(*what, parts_of_release, accepted)
         answer = suspend_flow_run(wait_for_input=form(text), timeout=HOURS_TO_DECIDE * 3600, key=_KEY)
         if not answer.approve:
             return Cancelled(name="NotApproved", message=f"{answer.approved_by} did not approve")
         get_run_logger().info("%r approved manifest %s for %s", answer.approved_by, answer.manifest.strip(), repo)
-        return push_release(*what, answer.manifest.strip(), parts_of_release, accept_embedded or [])
+        return push_release(*what, answer.manifest.strip(), parts_of_release, accepted)
     except CurateError as error:
         return cast(State[Any], ended(error))

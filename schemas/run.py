@@ -1,7 +1,7 @@
 """Run records: one report per stage, in the store's `runs` folder; prices of services; planted problems caught."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pydantic import Field, computed_field
 
@@ -22,8 +22,22 @@ WORKED_ON = {
 }
 """Stage -> the count that rows per second are computed from; measuring stages use the number of measured items."""
 
-LATER_CAUSES = {"service_down": 1, "budget_reached": 2, "waiting_for_batch": 3}
+GIVEN_UP = "given_up_after_refusals"
+"""Failure of a call that is not made, because its service refused those before it."""
+LATER_CAUSES = {"service_down": 1, GIVEN_UP: 1, "budget_reached": 2, "waiting_for_batch": 3}
 """Failures that follow from others, or only wait for a later run, in the order in which they are named."""
+REFUSALS = {
+    "http_401": "the key is refused",
+    "http_402": "the account is out of money",
+    "http_403": "the key may not do this",
+    "http_404": "no such model or address",
+    "key_refused": "the key is refused",
+    "not_signed_in": "the credentials are refused",
+    "permission_denied": "the credentials may not do this",
+    "quota_used_up": "the quota is used up",
+    "unauthenticated": "the credentials are refused",
+}
+"""Failures that are the same for every item, whatever it holds -> what they mean."""
 
 
 class Use(Row):
@@ -215,6 +229,17 @@ class Prices(Row):
         """US dollars of one unit; None when the file has no price."""
         price = self.unit_prices.get(service)
         return None if price is None else price.usd_per_thousand / 1000
+
+    def doubts(self, services: Iterable[str]) -> list[str]:
+        """A line for each of these services whose price was not read from the vendor's page."""
+        known = {**self.token_prices, **self.unit_prices}
+        found = ((name, known[name]) for name in sorted(set(services)) if name in known)
+        return [
+            f"the price of {name} is not confirmed: {price.source or 'no source'}, {price.date or 'no date'}; check it "
+            "against the vendor's page, and give a corrected copy as --prices FILE"
+            for name, price in found
+            if not price.confirmed
+        ]
 
 
 class PlantedScore(Row):

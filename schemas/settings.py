@@ -1,8 +1,8 @@
-"""The settings of a run: folders, policy, providers, budget, sizes."""
+"""The settings of a run: folders, policy, providers, budget, sizes. They are also the keys of `curate.yaml`."""
 
 import os
 from datetime import date
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,17 @@ from schemas.row import Row
 
 THREADS: Literal["threads"] = "threads"
 """The task runner that runs in this process."""
+PLACE, NAME_OR_PLACE = "place", "name or place"
+"""Marks of settings that are paths, or names that may be: in `curate.yaml`, relative to the folder of that file."""
+Place = Annotated[str | None, PLACE]
+Variable = Literal[
+    "CURATE_CALLS_AT_ONCE", "CURATE_CLIP_COMPILE", "CURATE_CLIP_DEVICES", "CURATE_CLIP_MODEL", "CURATE_CLIP_PRECISION",
+    "CURATE_CLIP_PRETRAINED", "CURATE_DIFFUSERS_CALL", "CURATE_DIFFUSERS_WEIGHTS", "CURATE_GEMINI_BASE_URL",
+    "CURATE_GEMINI_IMAGE_MODEL", "CURATE_GEMINI_MODEL", "CURATE_OCR_WEIGHTS", "CURATE_OPENAI_IMAGE_MODEL",
+    "CURATE_OPENAI_MODEL", "CURATE_OPENAI_MODERATION_MODEL", "CURATE_OPENNSFW2_WEIGHTS", "CURATE_TIMEOUT_SECONDS",
+    "CURATE_VISION_ENDPOINT", "CURATE_YUNET_WEIGHTS", "OPENAI_BASE_URL",
+]  # fmt: skip
+"""Variables of the environment that providers read and that are no secret."""
 
 
 def _cores() -> int:
@@ -90,9 +101,9 @@ class BenchSettings(Row):
 class EvaluateSettings(Row):
     """Models that answer the benchmark, and the judge that compares their answers (docs/judge.md)."""
 
-    models: str | None = None
+    models: Place = None
     """Models file (YAML), or answers made elsewhere: a file (docs/judge_calls.md) or a folder of them."""
-    judge: str | None = None
+    judge: Annotated[str | None, NAME_OR_PLACE] = None
     """Models file (YAML) with the judge as its only entry, or embedded: a stand-in that needs no network."""
     protocol: Literal["visionarena", "wildvision", "visit"] = "visionarena"
     """Prompts and orders of the judge: visionarena (both orders), wildvision (baseline first, once) or visit (captions
@@ -103,7 +114,7 @@ class EvaluateSettings(Row):
     """Written benchmark that is used instead of the drawn one (docs/written_bench.md)."""
     baseline: str | None = None
     """Model that every other one is compared with; under visit also reference, and by default every two models."""
-    submission: str | None = None
+    submission: Place = None
     """File of a model's answers to a written benchmark, which are judged against others' (docs/submissions.md)."""
     submitted_as: str | None = None
     """Name on the board of the model whose answers these are."""
@@ -111,7 +122,7 @@ class EvaluateSettings(Row):
     """Number of battles of a submission with the reference."""
     elo_order: Literal["given", "shuffled"] = "shuffled"
     """Order of the battles in sequential Elo on a board of submissions: by item, or shuffled by the seed."""
-    bench_release: str | None = None
+    bench_release: Place = None
     """Folder of a release whose benchmark is used; by default the store's."""
     hidden: bool = False
     """Use the hidden split; only for models with `own: true` in their file."""
@@ -126,7 +137,7 @@ class EvaluateSettings(Row):
 class GenerateSettings(Row):
     """A benchmark made on demand (docs/generated_bench.md)."""
 
-    capability: str = "basic"
+    capability: Annotated[str, NAME_OR_PLACE] = "basic"
     """A shipped capability, or a YAML file."""
     name: str = Field(default="generated", pattern=r"^[a-z][a-z0-9_-]{0,40}$")
     """Name of the benchmark."""
@@ -147,33 +158,36 @@ class WrittenSettings(Row):
 
     name: str = ""
     """Name of the benchmark; sampled is the drawn one."""
-    writer: str = "embedded"
+    writer: Annotated[str, NAME_OR_PLACE] = "embedded"
     """Models file (YAML) with the writer as its only entry, or embedded: a stand-in."""
     hidden: bool = False
     """Write for hidden items, too; only a writer with `own: true` in its file."""
 
 
 class Settings(Row):
-    """Settings of one run; every key can be given on the command line, in prefect.yaml or in the UI."""
+    """Settings of one run; every key can be given in curate.yaml, on the command line, in prefect.yaml or in the UI."""
 
-    store: str
+    config: str | None = None
+    """Settings file (YAML), whose values hold where none is given; by default curate.yaml beside the store or here."""
+    store: Annotated[str, PLACE] = ""
     """Folder of all tables and releases, local or s3://."""
-    logs: str | None = None
+    logs: Place = None
     """Folder of raw arena logs, or of a published dataset."""
     format: str | None = None
     """Format of the logs, such as arena-logs or lmsys-chat, or one of another package; by default detected from file
     names and columns."""
-    images: str | None = None
+    images: Place = None
     """Folder of the server's images; by default LOGS/serve_images."""
-    presets: str | None = None
+    presets: Place = None
     """Folder of the arena's own example images, with presets.json; by default LOGS/presets or beside LOGS."""
-    known_hashes: list[str] = []
+    known_hashes: Annotated[list[str], PLACE] = []
     """File with hashes of known images, which are quarantined and never opened."""
     since: date | None = None
-    """First day of log files, YYYY-MM-DD."""
+    """First day, YYYY-MM-DD in UTC: log files are read by the day in their names, and what is in a store is chosen by
+    the day on which it was logged."""
     until: date | None = None
-    """Last day of log files, YYYY-MM-DD."""
-    policy: str = "public_release"
+    """Last day, YYYY-MM-DD; it is included."""
+    policy: Annotated[str, NAME_OR_PLACE] = "public_release"
     """Name of a shipped policy, or a YAML file (docs/policies.md)."""
     accept_drift: bool = False
     """Release although a rule drops a different share than in earlier runs; after a review."""
@@ -181,12 +195,21 @@ class Settings(Row):
     """Largest share of items for which a chosen provider may fail; above it the release is held. 1 releases anyway."""
     release: str | None = None
     """Version of the release, such as 1.2.0; by default the last day of its data, such as 2024.9.18."""
+    models: Literal["embedded", "self_hosted", "vendors"] = "embedded"
+    """All models in one word: embedded (in every install), self_hosted (weights in folders, and a server with chat
+    completions) or vendors (Google Vision, OpenAI or Gemini, and OpenCLIP). `curate doctor` says what they need."""
     providers: dict[str, str] = {}
-    """Provider of a capability, such as nsfw=opennsfw2 or nsfw=my_package.module:Class; every other capability has its
-    embedded one. See `curate doctor`."""
+    """Provider of a single capability, such as nsfw=opennsfw2 or nsfw=my_package.module:Class; every other one has that
+    of `models`. See `curate doctor`."""
+    environment: dict[Variable, str] = {}
+    """Variables that providers read, such as CURATE_OPENAI_MODEL, CURATE_YUNET_WEIGHTS or CURATE_CLIP_DEVICES
+    (docs/providers.md); those of the process win. Secrets are not among them: keys are exported, never written."""
+    accept_embedded: list[str] = []
+    """Publish although this capability was measured by an embedded stand-in, such as faces. Each is in the store's
+    record and in the commit, and what it was measured to find is in the card."""
     budget_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Budget for paid services in US dollars; items over budget are left for a later run."""
-    prices: str | None = None
+    prices: Place = None
     """Price file (YAML); by default the shipped one, which you should check."""
     batch: bool = False
     """Call language models through their vendor's batch API: slow, at half the price."""
@@ -236,7 +259,9 @@ class Settings(Row):
     """Leave out voters whose votes contradict those of others."""
 
     @model_validator(mode="after")
-    def _window(self) -> Self:
+    def _places_and_window(self) -> Self:
+        if "store" not in self.model_fields_set and self.config is None:
+            raise BadInput("--store is not given: name the folder of all tables and releases")
         if self.since and self.until and self.until < self.since:
             raise BadInput(f"--until {self.until} is before --since {self.since}; give the earlier day as --since")
         return self

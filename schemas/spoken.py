@@ -12,14 +12,13 @@ SETTINGS = {
     "budget": "budget_usd",
     "provider": "providers",
     "slice": "slices",
-    "style": "style_preset",
 }
 """Option -> setting or parameter, where the setting is not the option with underscores."""
 OPTIONS = (
     "accept-drift", "accept-embedded", "baseline", "batch", "bench-release", "batch-hours", "bootstraps", "budget",
-    "cluster", "format", "hidden", "images", "judge",
+    "cluster", "config", "format", "hidden", "images", "judge",
     "judge-version", "known-hashes", "logs", "models", "policy", "presets", "prices", "protocol", "provider", "public",
-    "release", "repo", "sample", "seed", "since", "slice", "store", "style", "table",
+    "release", "repo", "sample", "seed", "since", "slice", "store", "table",
     "until", "with-answers", "workers",
 )  # fmt: skip
 """Options that are settings or parameters of a flow, too."""

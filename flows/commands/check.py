@@ -1,17 +1,11 @@
-"""`curate verify`, `curate diff` and `curate doctor`: check a release, compare two, list what can run here."""
+"""`curate verify` and `curate diff`: check a release, compare two."""
 
-import importlib.util
 import json
-import os
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import JsonOption, takes
-from schemas.errors import CurateError
-from schemas.settings import Settings
+from flows.commands.options import JsonOption
 
 if TYPE_CHECKING:
     from schemas.publication import ReleaseDiff, RowChange
@@ -96,50 +90,3 @@ def _print(found: "ReleaseDiff", first: "dict[str, list[RowChange]]") -> None:
         if more:
             print(f"  … {more:,} more; all with --json")
     print(f"suggested version bump: {found.bump}" + (f", {found.next_version}" if found.next_version else ""))
-
-
-@takes("store", "providers", store="")
-def doctor(settings: Settings) -> None:
-    """List what is installed, which providers can run, and how to get what is missing. Downloads nothing.
-
-    With --store, check every byte of its tables instead: name those whose files were damaged or lost since they were
-    written, and what reads a store that this version does not; exit 1 for any.
-    """
-    if settings.store:
-        _check_store(settings.store)
-        return
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    from tasks.providers import PROVIDERS, Providers
-
-    chosen = Providers(settings.providers).names
-    for package in ("arena-curation", "prefect", "polars", "pyarrow", "datasets", "onnxruntime", "torch"):
-        print(f"{package:<16} {_version(package)}")
-    print()
-    for capability, among in PROVIDERS.items():
-        own = [chosen[capability]] if capability in chosen else []
-        for name in dict.fromkeys([*among, *own]):
-            try:
-                found = Providers({capability: name})[capability]
-                print(f"ready    {capability:<16} {name:<14} {found.version}")
-            except CurateError as error:
-                print(f"missing  {capability:<16} {name:<14} {error}")
-
-
-def _check_store(root: str) -> None:
-    from tasks.storage.layout import why_not_read
-    from tasks.storage.tables import Store
-
-    store = Store.existing(root, any_layout=True)
-    lines = [*filter(None, [why_not_read(store)]), *store.damage()]
-    for line in lines:
-        print(line)
-    if lines:
-        raise typer.Exit(1)
-    print(f"store {root!r} is whole")
-
-
-def _version(package: str) -> str:
-    try:
-        return installed_version(package)
-    except PackageNotFoundError:
-        return "not installed" if importlib.util.find_spec(package) is None else "unknown"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @takes(
     "store", "logs", "format", "images", "presets", "since", "until", "providers", "prices", "with_answers",
     "evaluate.models", "evaluate.judge", "evaluate.baseline", "evaluate.protocol", "evaluate.sample",
-    *ASKED_BENCH,
+    *ASKED_BENCH, shared=Settings.model_fields.keys() - {"evaluate"},
 )  # fmt: skip
 def estimate(
     settings: Settings,
@@ -36,20 +36,26 @@ def estimate(
     """
     chosen = settings.evaluate
     if writer or chosen.hidden:
-        _print(_of_writing(settings, writer), as_json)
+        print_estimates(_of_writing(settings, writer), settings, as_json)
         return
     of_judge = chosen.models or chosen.judge
     if chosen.bench and not of_judge:
         raise BadInput("--bench needs --models FILE, the models that would answer it, --judge FILE or --writer FILE")
     settings = with_bench(settings)
-    _print(_of_judge(settings) if of_judge or chosen.sample else _estimates(settings), as_json)
+    print_estimates(_of_judge(settings) if of_judge or chosen.sample else _estimates(settings), settings, as_json)
 
 
-def _print(found: list[Estimate], as_json: bool) -> None:
+def print_estimates(found: list[Estimate], settings: Settings, as_json: bool = False, err: bool = False) -> None:
+    """Print a line for each service, and on stderr which prices are not confirmed."""
+    from tasks.runtime.prices import load_prices
+
     for row in found:
-        print(row.model_dump_json() if as_json else in_words(row))
-    if not as_json:
-        _print_total(found)
+        said = row.model_dump_json() if as_json else _in_words(row)
+        print(f"curate: {said}" if err else said, file=sys.stderr if err else sys.stdout)
+    if not as_json and not found:
+        print("no paid service is chosen, or nothing is left to ask it; it would cost nothing")
+    for line in load_prices(settings.prices).doubts(row.service for row in found):
+        print(f"curate: {line}", file=sys.stderr)
 
 
 def _of_writing(settings: Settings, writer: str | None) -> list[Estimate]:
@@ -150,27 +156,41 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
         estimate_topic_names,
     )
     from tasks.signals.registry import image_signals
-    from tasks.signals.steps import conversations_to_describe, texts_of, vote_reasons
+    from tasks.signals.steps import (
+        OF_ORIGINALS,
+        conversations_to_describe,
+        image_texts,
+        shown_on,
+        texts_of,
+        vote_reasons,
+    )
+    from tasks.storage.queries.kept import logged_on
     from tasks.topics.cluster import members_min
 
     providers, prices, count = Providers(settings.providers), load_prices(settings.prices), tokens_in()
-    images, originals = _sizes(source), _sizes(source, "images")
-    conversations = conversations_to_describe(source, known)
+    logged = logged_on(source.read("conversations"), settings.since, settings.until)
+    shown = shown_on(source, settings)
+    images, redacted = _sizes(source), _sizes(source, "redacted_images")
+    originals = {each: size for each, size in _sizes(source, "images").items() if shown is None or each in shown}
+    conversations = logged_on(conversations_to_describe(source, known), settings.since, settings.until)
     documents = conversations["document_id"].n_unique()
-    shipped = [*image_signals(Providers())]  # the others are measured on originals alone
-    only_chosen = [name for name in image_signals(providers) if name not in shipped]
-    texts = texts_of(source.read("conversations"))
-    texts[MeasuredOn.MESSAGES] |= vote_reasons(source) | (texts_on_bench(known) if settings.with_answers else {})
+    of_images = [*image_signals(providers)]
+    texts = texts_of(logged)
+    texts[MeasuredOn.MESSAGES] |= vote_reasons(source, settings)
+    texts[MeasuredOn.MESSAGES] |= texts_on_bench(known) if settings.with_answers else {}
+    texts[MeasuredOn.MESSAGES] |= image_texts(known, providers, shown) if source is known else {}
     return [
-        *estimate_images(known, images, providers, prices, count, shipped),
+        *estimate_images(known, originals, providers, prices, count, of_images),
+        *estimate_images(
+            known, redacted, providers, prices, count, [name for name in of_images if name not in OF_ORIGINALS]
+        ),
         *estimate_texts(known, texts, providers, prices, count),
-        *estimate_images(known, originals, providers, prices, count, only_chosen),
         *estimate_documents(known, conversations, images, providers, prices, count),
         *estimate_topic_names(documents // members_min(documents, settings.topics), providers, prices, count),
     ]
 
 
-def in_words(row: Estimate) -> str:
+def _in_words(row: Estimate) -> str:
     """One line: service, calls, tokens, money."""
     amount = f"{row.units:,} units" if row.units else f"{row.input_tokens:,} + {row.output_tokens:,} tokens"
     if row.usd is None or row.usd_most is None:
@@ -189,10 +209,3 @@ def _dollars(usd: float) -> str:
     if usd >= 0.0001:
         return f"${usd:.4f}"
     return "less than $0.0001" if usd else "$0"
-
-
-def _print_total(found: list[Estimate]) -> None:
-    if not found:
-        print("no paid service is chosen for images, messages or tags; the run would cost nothing")
-    print("curate: prices change; check them against the vendor's page and correct a copy (--prices)", file=sys.stderr)
-    print("curate: moderation of text inside images is not counted", file=sys.stderr)

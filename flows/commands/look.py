@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import JsonOption, StoreOption, takes
+from flows.commands.options import JsonOption, takes
 from schemas.errors import BadInput
 from schemas.policy import SemanticImages
 from schemas.settings import Settings
@@ -103,7 +103,9 @@ def _in_words(row: dict[str, Any]) -> str:
     return f"{row['relation']:<11} {row['distance']:>6}  {one_line(row['a'])}  {one_line(row['b'])}"
 
 
+@takes("store", others=False)
 def explain(
+    settings: Settings,
     item: Annotated[
         str,
         typer.Argument(
@@ -112,7 +114,6 @@ def explain(
             "address of `curate view`, or LOGFILE:LINE.",
         ),
     ],
-    store: StoreOption,
     as_json: JsonOption = False,
 ) -> None:
     """Why an item was kept or dropped, in at most five lines; --json has every signal used."""
@@ -121,13 +122,17 @@ def explain(
     from tasks.storage.tables import Store
     from tasks.takedown.scope import known_as, taken_down
 
-    of_store = Store.existing(store, any_layout=True)
+    of_store = Store.existing(settings.store, any_layout=True)
     account = explain_item(of_store, item) or explain_item(of_store, _named_in_the_explorer(of_store, item))
     if account is None:
         names = known_as(of_store, item)
         account = next(filter(None, (explain_item(of_store, name) for name in names)), None)
         if account is None:
-            gone = "was taken down from this store" if taken_down(of_store, names) else f"is not in store {store!r}"
+            gone = (
+                "was taken down from this store"
+                if taken_down(of_store, names)
+                else f"is not in store {settings.store!r}"
+            )
             raise BadInput(f"{item!r} {gone}; give an ID that `curate takedown` takes, or LOGFILE:LINE")
     if as_json:
         print(json_text(account))

@@ -3,14 +3,16 @@
     @takes("logs", "store", "policy", required=("logs",))
     def run(settings: Settings, as_json: JsonOption = False) -> None:
 
-is the command `run --logs --store --policy --set --json`: `--set KEY=VALUE` gives any other key of the model.
+is the command `run --logs --store --policy --set --config --json`: `--set KEY=VALUE` gives any other key of the model,
+and the settings file those that the command line does not give.
 """
 
 import inspect
 import math
+import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from copy import deepcopy
 from datetime import date, datetime
 from typing import Annotated, Any, TypeVar
@@ -19,6 +21,8 @@ import typer
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from flows.running import settings_file
+from flows.running.settings_file import field_of, keys_of
 from schemas.errors import BadInput, known_values
 from schemas.publication import Compat
 from schemas.row import Row
@@ -32,46 +36,79 @@ _NAMES = {key: option for option, key in SETTINGS.items()} | {
     "evaluate.submitted_as": "model",
 }  # fmt: skip
 """Key -> option, where the option is not the key's last word with hyphens."""
-_METAVARS = {"providers": "CAPABILITY=NAME", "anchor_model": "MODEL=RATING", "since": "DAY", "until": "DAY"}
+_METAVARS = {
+    "providers": "CAPABILITY=NAME", "config": "FILE", "accept_embedded": "NAME", "anchor_model": "MODEL=RATING",
+    "since": "DAY", "until": "DAY",
+}  # fmt: skip
 _KNOWN: dict[str, Iterable[str]] = {"policy": SHIPPED}
 """Key -> values that the help lists and the shell completes; others are allowed, too."""
 
 
 def takes(
-    *keys: str, row: type[Row] = Settings, required: Iterable[str] = (), **defaults: Any
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorator: a command whose options are these keys of a model, `--set`, and the function's other parameters.
+    *keys: str, row: type[Row] = Settings, required: Iterable[str] = (), shared: Container[str] | None = None,
+    others: bool = True, **defaults: Any,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:  # fmt: skip
+    """Decorator: a command whose options are these keys of a model, `--set`, `--config`, and the function's parameters.
 
     The function is called with the model first. `defaults` replace the model's for this command, also of keys that are
-    no option of it. A key in a section is `topics.engine`.
+    no option of it, and the settings file's unless they are keys of a section, such as `topics.engine`. `shared` are
+    the keys that the settings file may give: by default all, and none for another model. Without `others` there is
+    no `--set`.
     """
     fields = {key: field_of(key, row) for key in keys}
-    needed = {*required, *(key for key, field in fields.items() if field.is_required() and key not in defaults)}
+    needed = {*required, *(key for key, field in fields.items() if field.is_required() or key == "store")} - {*defaults}
     shown = {key: defaults.get(key, _default(field)) for key, field in fields.items()}
+    of_file = shared if shared is not None else row.model_fields if row is Settings else ()
 
     def decorated(function: Callable[..., None]) -> Callable[..., None]:
-        def command(**given: Any) -> None:
-            values: dict[str, Any] = {}
-            for key, value in deepcopy(defaults).items():
-                _put(values, key, value)
+        def command(ctx: typer.Context, **given: Any) -> None:
+            stated: dict[str, Any] = {}
             for text in given.pop("others", None) or ():
-                _put(values, *_set(text, row))
+                _put(stated, *_set(text, row))
             for key in keys:
-                value = given.pop(_name(key), None)
-                if value not in (None, (), [], shown[key]):
+                value, source = given.pop(_name(key), None), ctx.get_parameter_source(_name(key))
+                if source is not None and source.name == "COMMANDLINE":
                     for name, parsed in _parsed(key, value).items():
-                        _put(values, name, parsed)
+                        _put(stated, name, parsed)
+            values = _of_file(row, of_file, given.pop("config", None), stated.get("store"))
+            for key, value in deepcopy(defaults).items():
+                if "." not in key or not _holds(values, key):
+                    _put(values, key, value)
+            values = settings_file.merged(values, stated)
+            if missing := sorted(key for key in needed if not _holds(values, key)):
+                raise BadInput(f"Missing option '{option_name(missing[0])}': give it, or `{missing[0]}` in curate.yaml")
             function(_made(row, values, keys), **given)
 
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-        options = [_as_parameter(key, row, shown[key], key in needed) for key in keys]
-        parameters = [*options, _others(row), *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own)]
+        options = [_as_parameter(key, row, shown[key]) for key in keys]
+        options += ([_others(row)] if others else []) + ([_CONFIG] if of_file else [])
+        parameters = [_CONTEXT, *options, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own)]
         command.__name__, command.__doc__ = function.__name__, function.__doc__
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {each.name: each.annotation for each in parameters}
         return command
 
     return decorated
+
+
+def _of_file(row: type[Row], keys: Container[str], config: str | None, store: str | None) -> dict[str, Any]:
+    """Values of the settings file that a command may take; a file that nobody named is named on stderr."""
+    path = settings_file.found(config, store) if keys else None
+    if path is None:
+        return {}
+    if config is None:
+        print(f"curate: settings of {str(path)!r}", file=sys.stderr)
+    values = settings_file.read(path)
+    if row is Settings:
+        values["config"] = str(path)
+    else:
+        values = settings_file.with_models(values)
+    return {key: value for key, value in values.items() if key in keys}
+
+
+def _holds(values: Mapping[str, Any], key: str) -> bool:
+    section, _, name = key.rpartition(".")
+    return name in (values.get(section, {}) if section else values)
 
 
 def option(key: str, row: type[Row] = Settings, on: bool = False) -> Any:
@@ -93,26 +130,6 @@ def option(key: str, row: type[Row] = Settings, on: bool = False) -> Any:
 def option_name(key: str) -> str:
     """The option of a key, such as `--known-hashes`."""
     return "--" + _NAMES.get(key, key.rpartition(".")[2]).replace("_", "-")
-
-
-def field_of(key: str, row: type[Row] = Settings) -> FieldInfo:
-    """The field of a key such as `seed` or `topics.engine`."""
-    section, _, name = key.rpartition(".")
-    inner = row.model_fields[section].annotation if section else row
-    assert isinstance(inner, type) and issubclass(inner, Row)
-    return inner.model_fields[name]
-
-
-def keys_of(row: type[Row] = Settings) -> list[str]:
-    """Every key, those of sections as `topics.engine`."""
-    found = []
-    for name, field in row.model_fields.items():
-        inner = field.annotation
-        if isinstance(inner, type) and issubclass(inner, Row):
-            found += [f"{name}.{key}" for key in keys_of(inner)]
-        else:
-            found.append(name)
-    return found
 
 
 def anchor_of(text: str) -> tuple[str, float]:
@@ -137,11 +154,9 @@ def day_of(name: str, text: str | date | None) -> date | None:
         raise BadInput(f"--{name} {text!r} is not a day; write YYYY-MM-DD") from None
 
 
-def _as_parameter(key: str, row: type[Row], default: Any, required: bool) -> inspect.Parameter:
+def _as_parameter(key: str, row: type[Row], default: Any) -> inspect.Parameter:
     kind: Any = _kind(field_of(key, row))
-    if required:
-        default = inspect.Parameter.empty
-    elif default in (None, "", [], {}):
+    if default in (None, "", [], {}):
         kind, default = kind | None, None
     annotation: Any = Annotated[kind, option(key, row, default is True)]
     return inspect.Parameter(_name(key), inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -208,10 +223,13 @@ def _parsed(key: str, value: Any) -> dict[str, Any]:
     return {key: day_of(key, value) if key in ("since", "until") else value}
 
 
-def _made(row: type[Made], values: Mapping[str, Any], keys: Iterable[str]) -> Made:
-    """The model. Raises BadInput for its first bad value; a key without an option in `keys` is `--set KEY`."""
+def _made(row: type[Made], values: dict[str, Any], keys: Iterable[str]) -> Made:
+    """The model, with the providers that its `models` stands for. Raises BadInput for its first bad value.
+
+    A key without an option in `keys` is `--set KEY`.
+    """
     try:
-        return row(**values)
+        return row(**(settings_file.with_models(values) if row is Settings else values))
     except ValidationError as error:
         problem = error.errors()[0]
         place = [str(part) for part in problem["loc"]]
@@ -235,6 +253,9 @@ CompatOption = Annotated[
     Compat | None, typer.Option("--compat", help="Also write the release with the columns of this published dataset.")
 ]
 
-# Options of commands that are not made by `takes`.
-StoreOption = Annotated[str, option("store")]
+# Options of commands that are not made by `takes`, and those that `takes` adds.
 BootstrapsOption = Annotated[int, option("bootstraps")]
+_CONTEXT = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+_CONFIG = inspect.Parameter(
+    "config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option("config")]
+)

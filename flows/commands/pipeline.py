@@ -21,7 +21,7 @@ _PAID = ("budget_usd", "prices", "batch")
 _RELEASED = ("accept_drift", "release", "bootstraps", "anchor_model", "with_answers", "judge_version")
 
 
-@takes(*_LOGS, "policy", "providers", *_PAID, "seed", "workers", *_RELEASED, required=["logs"])
+@takes(*_LOGS, "policy", "models", "providers", *_PAID, "seed", "workers", *_RELEASED, required=["logs"])
 def run(settings: Settings, compat: CompatOption = None) -> None:
     """Run the whole pipeline: raw logs to a release. With --compat it also writes STORE/exports/VERSION-visionarena."""
     reports = curate_all(settings)
@@ -29,7 +29,7 @@ def run(settings: Settings, compat: CompatOption = None) -> None:
     print_result(settings, reports)
 
 
-@takes(*_LOGS, "providers", "workers", required=["logs"])
+@takes(*_LOGS, "models", "providers", "workers", required=["logs"])
 def ingest(settings: Settings) -> None:
     """Read logs or a published dataset into conversations, battles, images and rejects.
 
@@ -40,9 +40,9 @@ def ingest(settings: Settings) -> None:
     print_stages(run_flows(settings, _flow("flows.ingest", "ingest")))
 
 
-@takes("store", "policy", "providers", *_PAID, "workers")
+@takes("store", "since", "until", "policy", "models", "providers", *_PAID, "workers")
 def measure(settings: Settings) -> None:
-    """Measure missing signals: of all items and, after `decide`, of kept items."""
+    """Measure missing signals: of all items and, after `decide`, of kept items; or those of some days."""
     run_stages(settings, ("flows.measure", "measure"))
 
 

@@ -11,7 +11,9 @@ from typing import Annotated
 
 import typer
 
+from flows.commands.options import takes
 from schemas.errors import BadInput
+from schemas.settings import Settings
 
 SITE_ROWS = 1_000
 """Items of a published explorer: each is a file, and the Hub is slow with repositories of very many files."""
@@ -19,7 +21,9 @@ RepoOption = Annotated[str, typer.Option("--repo", help="ORG/NAME of the dataset
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
+@takes("accept_embedded", store="", others=False)
 def publish(
+    settings: Settings,
     release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")],
     repo: RepoOption,
     dry_run: Annotated[
@@ -35,15 +39,6 @@ def publish(
     preview: Annotated[
         bool, typer.Option("--preview", help="To a branch preview-VERSION, without a tag; repeatable.")
     ] = False,
-    accept_embedded: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--accept-embedded",
-            metavar="NAME",
-            help="Publish although this capability was measured by an embedded stand-in, such as faces; repeatable. "
-            "Each is in the store's record and in the commit, and what it was measured to find is in the card.",
-        ),
-    ] = None,
     with_explorer: Annotated[
         bool,
         typer.Option(
@@ -67,17 +62,16 @@ def publish(
 
     if with_explorer and per_config:
         raise BadInput("--with-explorer shows all configurations on one page; leave --repo-per-config out")
+    accepted = settings.accept_embedded
     api = None if dry_run else hub_api()  # a missing token is reported before the long verification
     with fetched_of_store(release) as (folder, store), _site_folder(with_explorer) as site:
-        plan = plan_upload(
-            folder, repo, parts_of_release, public, per_config, preview, store, dry_run, accept_embedded or ()
-        )
+        plan = plan_upload(folder, repo, parts_of_release, public, per_config, preview, store, dry_run, accepted)
         if site is not None:
             _write_site(folder, plan.version, site)
             plan = with_site(plan, site)
         if api is None:
             _print([*plan_lines(plan), "nothing was sent: this was a dry run"])
-            require_allowed(folder, read_manifest(folder), public, accept_embedded or ())
+            require_allowed(folder, read_manifest(folder), public, accepted)
             return
         quiet_client()
         check_hub(api, folder, plan, store, site)

@@ -53,9 +53,7 @@ NamedOption = Annotated[
 ]
 
 
-@takes(
-    "store", "anchor_model", "cluster", "style_preset", "bootstraps", "since", "until", "seed", "providers", store=""
-)
+@takes("store", "anchor_model", "cluster", "bootstraps", "since", "until", "seed", "providers", store="")
 def rate(
     settings: Settings,
     battles: BattlesArgument = None,

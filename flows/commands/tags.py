@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import JsonOption, StoreOption, takes
+from flows.commands.options import JsonOption, takes
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput
 from schemas.row import Row
@@ -162,8 +162,9 @@ def _kept(settings: Settings) -> "pl.DataFrame":
     return with_labels(store, kept, versions).join(features, on="conversation_id", maintain_order="left")
 
 
+@takes("store", others=False)
 def show_topics(
-    store: StoreOption,
+    settings: Settings,
     first: Annotated[int, typer.Option("--first", min=1, help="Topics to list, the largest first.")] = 30,
     as_json: JsonOption = False,
 ) -> None:
@@ -171,9 +172,9 @@ def show_topics(
     from tasks.storage.queries.bench import topic_sizes
     from tasks.storage.tables import Store
 
-    topics = topic_sizes(Store.existing(store))
+    topics = topic_sizes(Store.existing(settings.store))
     if topics.is_empty():
-        raise BadInput(f"store {store!r} has no topics; `curate sample` finds them")
+        raise BadInput(f"store {settings.store!r} has no topics; `curate sample` finds them")
     rows = topics.to_dicts()
     print_rows("topics", rows if as_json else rows[:first], as_json)
     if len(rows) > first and not as_json:

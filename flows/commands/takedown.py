@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import StoreOption
+from flows.commands.options import takes
 from flows.commands.publish import YesOption
 from schemas.errors import BadInput, StoreUnwell
+from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from tasks.storage.tables import Store
 
 
+@takes("store", others=False)
 def takedown(
-    store: StoreOption,
+    settings: Settings,
     ids: Annotated[
         list[str] | None,
         typer.Argument(
@@ -58,6 +60,7 @@ def takedown(
     from tasks.storage.tables import Store
     from tasks.takedown.take_down import take_down
 
+    store = settings.store
     if [*(ids or []), *(user or [])].count("-") > 1:
         raise BadInput("standard input can be read once: give - for ids or for --user, and run it again for the other")
     of_store, asked, addresses = Store.existing(store, any_layout=True), _given(ids or []), _given(user or [])

@@ -23,11 +23,12 @@ from prefect.states import Running
 
 from flows.before_work import checked
 from flows.running.checked_flow import ended
+from flows.running.settings_file import in_force
 from flows.running.task_runners import shards_by
 from schemas.errors import CurateError, StoreBusy
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.runtime.budget import one_ledger
+from tasks.runtime.budget import in_run, one_ledger
 from tasks.runtime.progress import WATCHERS
 from tasks.storage.lock import remove_leftovers, writing
 from tasks.storage.reviews import take_in_journal
@@ -45,19 +46,22 @@ def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[
     """Decorator: lock the store while the flow runs. Raises StoreBusy when another process writes to it.
 
     The run of a deployment waits for that process instead. The flow yields the report of each stage that ends, which is
-    then recorded and shown. Only the outermost flow checks the settings, starts the ledger (all stages share one
-    budget), opens the run record, gives an error its state and tags the runs of inner flows as its own.
+    then recorded and shown. Only the outermost flow reads the settings file, checks the settings, starts the ledger
+    (all stages share one budget), opens the run record, gives an error its state and tags the runs of inner flows as
+    its own.
     """
 
     @wraps(stage)
     def held(settings: Settings) -> list[StageReport]:
-        with one_ledger(settings.budget_usd, settings.prices) as outermost:
-            try:
-                return work(settings, outermost)
-            except CurateError as error:
-                if not outermost:
-                    raise
-                return cast(list[StageReport], ended(error))
+        inner = in_run()
+        try:
+            settings = settings if inner else in_force(settings)
+            with one_ledger(settings.budget_usd, settings.prices):
+                return work(settings, not inner)
+        except CurateError as error:
+            if inner:
+                raise
+            return cast(list[StageReport], ended(error))
 
     def work(settings: Settings, outermost: bool) -> list[StageReport]:
         with (

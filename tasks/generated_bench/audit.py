@@ -16,7 +16,7 @@ from tasks.generated_bench.kept_items import kept_items
 from tasks.providers.ask_items import Work, ask_each, store_results
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
-from tasks.providers.chat_cost import Count, chat_cost
+from tasks.providers.cost import Count, chat_cost
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store
 

@@ -1,7 +1,8 @@
 """Calls and cost of making a benchmark, before anything is sent."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 
+from schemas.asked_model import ANSWER_TOKENS_MAX
 from schemas.benches.generated import Capability, Level
 from schemas.policy import GeneratedRule
 from schemas.run import Estimate, Prices
@@ -11,15 +12,12 @@ from tasks.generated_bench.descriptions import DESCRIPTION_ATTEMPTS
 from tasks.generated_bench.making import TOLD
 from tasks.generated_bench.questions import QUESTION_ATTEMPTS
 from tasks.providers import Providers
+from tasks.providers.cost import Count, ExpectedUse, Size, estimate_row
 
-ANSWER_TOKENS_MAX = 4096
-"""Longest answer of a language model (`tasks/providers/production/language_model.py`; a test holds them equal)."""
-IMAGE_SIDE = 1024
-"""Side in pixels of the images that are expected."""
+_SHOWN = (1024, 1024)
+"""Size in pixels of the images that are expected."""
 PROMPT_TOKENS, ANSWER_TOKENS = 300, 120
 """Expected lengths of a prompt file and of an answer; descriptions are counted with all the words of their level."""
-
-Count = Callable[[str], int]
 
 
 def estimate_making(
@@ -35,40 +33,23 @@ def estimate_making(
     descriptions, checks = cells * len(each_level), cells * sum(level.checks for level in each_level)
     words = cells * sum(level.words_max for level in each_level)
     about = count(capability.model_dump_json()) + PROMPT_TOKENS
-    images, images_most = descriptions, descriptions * (1 + rule.redraws_max)
-    found = []
-    for name in sorted(providers.paid(("author", "pictures", "viewer"))):
-        service = str(providers[name].service)
-        if name == "pictures":
-            found.append(_images(service, images, images_most, prices, count(TOLD)))
-        elif name == "author":
-            calls = 1 + 4 * descriptions
-            most = ASPECT_ROUNDS + (2 * DESCRIPTION_ATTEMPTS + 2 * QUESTION_ATTEMPTS) * descriptions
-            found.append(_texts(service, name, descriptions, (calls, most), calls * about + 3 * words, 0, prices))
-        else:
-            calls, most = checks, checks * (1 + rule.redraws_max)
-            found.append(_texts(service, name, images, (calls, most), calls * PROMPT_TOKENS, calls, prices))
-    return found
+    redraws, written, asked_most = 1 + rule.redraws_max, 1 + 4 * descriptions, ASPECT_ROUNDS
+    asked_most += 2 * (DESCRIPTION_ATTEMPTS + QUESTION_ATTEMPTS) * descriptions
+    expected = {
+        "author": (descriptions, _answers(written, written * about + 3 * words), asked_most / written),
+        "pictures": (descriptions, ExpectedUse(descriptions, descriptions, descriptions * count(TOLD)), redraws),
+        "viewer": (
+            descriptions,
+            _answers(checks, checks * PROMPT_TOKENS, [_SHOWN] * checks),
+            redraws,
+        ),
+    }
+    return [
+        estimate_row(str(providers[name].service), name, items, use, prices, most=most)
+        for name in sorted(providers.paid(expected))
+        for items, use, most in [expected[name]]
+    ]
 
 
-def _texts(
-    service: str, name: str, items: int, calls: tuple[int, int], tokens: int, images: int, prices: Prices
-) -> Estimate:
-    price = prices.tokens(service)
-    expected, most = calls
-    shown = images * price.image_tokens(IMAGE_SIDE, IMAGE_SIDE) if price else 0
-    output, input_tokens = expected * ANSWER_TOKENS, tokens + shown
-    return Estimate(
-        service=service, mode="one by one", signals=name, items=items, calls=expected, input_tokens=input_tokens,
-        output_tokens=output, usd=price.usd(input_tokens, output) if price else None,
-        usd_most=price.usd(input_tokens * most / expected, most * ANSWER_TOKENS_MAX) if price else None,
-    )  # fmt: skip
-
-
-def _images(service: str, images: int, most: int, prices: Prices, tokens: int) -> Estimate:
-    usd = prices.unit_usd(service)
-    return Estimate(
-        service=service, mode="one by one", signals="pictures", items=images, calls=images, units=images,
-        input_tokens=images * tokens, usd=None if usd is None else usd * images,
-        usd_most=None if usd is None else usd * most,
-    )  # fmt: skip
+def _answers(calls: int, input_tokens: int, images: Sequence[Size] = ()) -> ExpectedUse:
+    return ExpectedUse(calls, 0, input_tokens, images, calls * ANSWER_TOKENS, calls * ANSWER_TOKENS_MAX)

@@ -11,7 +11,7 @@ from tasks.judging.pairs import pairs_of_battles, pairs_with_baseline
 from tasks.judging.protocols import VISIT, VOTE, AnswerPair, Protocol, protocol
 from tasks.judging.shown_battles import ShownBattle
 from tasks.judging.sources import bench_of, item_pairs, judge_of, models_of, protocol_of, versions_of
-from tasks.providers.chat_cost import Count, Sent, chat_cost
+from tasks.providers.cost import Count, Sent, chat_cost
 from tasks.storage.tables import Store
 
 _ANSWER_TOKENS = 150

@@ -7,16 +7,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.run import Estimate, Prices
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Document, TopicEvidence
-from tasks.providers.upload import encoded_size
+from tasks.providers.upload import encoded_size, sent_size
 
 Count = Callable[[str], int]
 """Tokens of a text."""
 Size = tuple[int, int]
 """Width and height in pixels."""
+Sent = tuple[str, Sequence[tuple[str, bytes]]]
+"""Text of a call, and its images as (png or jpeg, encoded)."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,14 @@ class ExpectedUse:
     """Expected tokens of all answers."""
     output_tokens_most: int = 0
     """Tokens of all answers if each had the maximum length."""
+
+    def plus(self, other: "ExpectedUse") -> "ExpectedUse":
+        """The sum of both."""
+        return ExpectedUse(
+            self.calls + other.calls, self.units + other.units, self.input_tokens + other.input_tokens,
+            [*self.image_sizes, *other.image_sizes], self.output_tokens + other.output_tokens,
+            self.output_tokens_most + other.output_tokens_most,
+        )  # fmt: skip
 
 
 class Billed(Protocol):
@@ -76,14 +87,17 @@ def expected_use(provider: Any, items: Sequence[ItemSize], count: Count) -> Expe
 
 
 def estimate_row(
-    service: str, what: str, items: int, use: ExpectedUse, prices: Prices, mode: str = "one by one"
+    service: str, what: str, items: int, use: ExpectedUse, prices: Prices, mode: str = "one by one", most: float = 1.0
 ) -> Estimate:
-    """One row; `mode` is `one by one` or `batch`. Its money is None when the price file lacks a price that it needs."""
+    """One row; `mode` is `one by one` or `batch`, and `most` how many times the expected calls may be made.
+
+    Its money is None when the price file lacks a price that it needs.
+    """
     price, unit_usd = prices.tokens(service), prices.unit_usd(service)
     input_tokens = use.input_tokens + (sum(price.image_tokens(*size) for size in use.image_sizes) if price else 0)
     lacking = (
         (use.units and unit_usd is None)
-        or (input_tokens + use.output_tokens_most and price is None)
+        or (use.output_tokens_most and price is None)
         or (price is None and unit_usd is None)
     )
 
@@ -93,11 +107,37 @@ def estimate_row(
         share = price.batch_share if price and mode == "batch" else 1.0
         return use.units * (unit_usd or 0.0) + (share * price.usd(input_tokens, output_tokens) if price else 0.0)
 
+    expected, dearest = usd(use.output_tokens), usd(use.output_tokens_most)
     return Estimate(
         service=service, mode=mode, signals=what, items=items, calls=use.calls, units=use.units,
         input_tokens=input_tokens, output_tokens=use.output_tokens,
-        usd=usd(use.output_tokens), usd_most=usd(use.output_tokens_most),
+        usd=expected, usd_most=dearest and dearest * most,
     )  # fmt: skip
+
+
+def chat_cost(
+    asked: AskedModel,
+    what: str,
+    calls: Sequence[Sent],
+    answer_tokens: int,
+    prices: Prices,
+    count: Count,
+    more_tokens: int = 0,
+) -> list[Estimate]:
+    """Two rows; a server of one's own has one, because its batches would not be cheaper.
+
+    `answer_tokens` is the expected length of an answer; the most is the model's `answer_tokens_max`.
+    `more_tokens` are input of the calls that is not known as text yet.
+    """
+    use = ExpectedUse(
+        calls=len(calls),
+        input_tokens=more_tokens + sum(count(text) for text, _ in calls),
+        image_sizes=[sent_size(*encoded_size(encoded)) for _, images in calls for _, encoded in images],
+        output_tokens=len(calls) * min(answer_tokens, asked.answer_tokens_max),
+        output_tokens_most=len(calls) * asked.answer_tokens_max,
+    )
+    modes = ("one by one",) if asked.self_hosted else ("one by one", "batch")
+    return [estimate_row(asked.service, what, len(calls), use, prices, mode) for mode in modes]
 
 
 def size_of(item: str | DecodedImage | Document | TopicEvidence) -> ItemSize:

@@ -7,6 +7,9 @@ from contextlib import AbstractContextManager, contextmanager
 from schemas.run import Prices, Use
 from tasks.runtime.prices import load_prices
 
+REFUSALS_MAX = 10
+"""Refusals in a row, for one reason, after which a run calls a service no more."""
+
 
 class Bill(AbstractContextManager["Bill"]):
     """The cost of one running call. Closed without `settle`, it counts as its reserved price, unconfirmed."""
@@ -48,7 +51,18 @@ class Ledger:
         self.budget_usd = budget_usd
         self._use: dict[str, Use] = {}
         self._reserved_usd, self._running = 0.0, 0
+        self._refused: dict[str, tuple[str, int]] = {}
         self._changed = threading.Condition()
+
+    def heard(self, service: str, refusal: str | None) -> None:
+        """A call of a service ended: with this refusal, or otherwise."""
+        with self._changed:
+            before, count = self._refused.get(service, (refusal, 0))
+            self._refused[service] = (refusal or "", count + 1 if refusal and refusal == before else bool(refusal))
+
+    def given_up(self, service: str) -> bool:
+        """Whether the service refused the run's last calls for one reason, so that no other is made."""
+        return self._refused.get(service, ("", 0))[1] >= REFUSALS_MAX
 
     def reserve(self, service: str, most_usd: float | None, *, wait: bool = True) -> Bill | None:
         """A bill for a call that costs at most `most_usd`; None when it exceeds the budget.
@@ -115,17 +129,21 @@ def start_ledger(budget_usd: float | None = None, prices: str | None = None) -> 
     return _current
 
 
+def in_run() -> bool:
+    """Whether a run is under way in this process."""
+    return bool(_depth)
+
+
 @contextmanager
-def one_ledger(budget_usd: float | None, prices: str | None) -> Iterator[bool]:
-    """One ledger for a run and all its stages. Yields whether this is the outermost call."""
+def one_ledger(budget_usd: float | None, prices: str | None) -> Iterator[None]:
+    """One ledger for a run and all its stages."""
     global _depth
     with _guard:
-        outermost = not _depth
-        if outermost:
+        if not _depth:
             start_ledger(budget_usd, prices)
         _depth += 1
     try:
-        yield outermost
+        yield
     finally:
         with _guard:
             _depth -= 1

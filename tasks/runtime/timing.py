@@ -18,7 +18,10 @@ _BYTES_A_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 def timed(step: Callable[Parameters, StageReport]) -> Callable[Parameters, StageReport]:
-    """Decorates a step: its report gets seconds, peak memory and the use of paid services."""
+    """Decorates a step: its report gets seconds, peak memory and the use of paid services.
+
+    A note says once a run which of their prices are not confirmed.
+    """
 
     @functools.wraps(step)
     def measured(*args: Parameters.args, **kwargs: Parameters.kwargs) -> StageReport:
@@ -26,7 +29,9 @@ def timed(step: Callable[Parameters, StageReport]) -> Callable[Parameters, Stage
         report = step(*args, **kwargs)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _BYTES_A_UNIT / 1e6
         seconds = round(time.monotonic() - started, 2)
-        measures = {"seconds": seconds, "peak_memory_mb": round(peak), "use": ledger().since(before)}
+        use = ledger().since(before)
+        notes = [*report.notes, *ledger().prices.doubts(use.keys() - before.keys())]
+        measures = {"seconds": seconds, "peak_memory_mb": round(peak), "use": use, "notes": notes}
         return report.model_copy(update=measures)
 
     return measured

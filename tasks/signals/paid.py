@@ -4,12 +4,12 @@ Items with a stored answer are never sent again, even after a killed run. An est
 sends and spends nothing.
 """
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
-from typing import Generic, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import polars as pl
 
@@ -18,7 +18,7 @@ from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
 from tasks.providers import Providers
 from tasks.providers.capabilities import RemoteModel
-from tasks.providers.cost import Count, ItemSize, Size, estimate_row, expected_use
+from tasks.providers.cost import Count, ExpectedUse, ItemSize, Size, estimate_row, expected_use
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import Advance, progress, silent
 from tasks.runtime.timing import Measured
@@ -62,7 +62,7 @@ def measure_overnight(
     with ExitStack() as stack:
         for signal, model, content_ids, load in work:
             nights.append(stack.enter_context(model.together(store, hours)))
-            ask = partial(_collect, signal, load)
+            ask = functools.partial(_collect, signal, load)
             with progress(f"{signal.name}: questions", len(content_ids)) as advance:
                 for count in map_as_done(ask, list(cut(content_ids, BATCH)), workers):
                     advance(count)
@@ -95,7 +95,7 @@ def estimate_images(
     for names in asked.values():
         wanted = {each for name in names for each in missing(known, signal_of(name, providers), images)}
         items = [ItemSize(images=(images[each],)) for each in sorted(wanted)]
-        use = expected_use(provider := providers[names[0]], items, count)
+        use = _as_measured(provider := providers[names[0]], items, count)
         use = replace(use, units=use.units * len(names))
         found.append(estimate_row(provider.service, ", ".join(names), len(items), use, prices))
     return found
@@ -110,9 +110,15 @@ def estimate_texts(
     for name in (name for name in kinds if name in paid):
         sent = {text_id: text for text_id, text in texts[SIGNAL_ENTRIES[name].on].items() if text.strip()}
         items = [ItemSize(sent[each]) for each in missing(known, kinds[name], sent)]
-        use = expected_use(providers[name], items, count)
+        use = _as_measured(providers[name], items, count)
         found.append(estimate_row(providers[name].service, name, len(items), use, prices))
     return found
+
+
+def _as_measured(provider: Any, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
+    """Use by items that are measured in batches: a request never holds items of two."""
+    each = (expected_use(provider, items[start : start + BATCH], count) for start in range(0, len(items), BATCH))
+    return functools.reduce(ExpectedUse.plus, each, ExpectedUse(0))
 
 
 def estimate_documents(

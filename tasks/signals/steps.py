@@ -1,6 +1,6 @@
 """Prefect tasks that measure signals of images, texts and documents."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,6 +8,7 @@ import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.signals import MeasuredOn
@@ -22,7 +23,7 @@ from tasks.signals.registry import Signal, chosen_signals, image_signals, signal
 from tasks.signals.run import ImageItems, Measurer, TextItems, measure_items, missing
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.images import StoredImages
-from tasks.storage.queries.kept import kept_conversations
+from tasks.storage.queries.kept import kept_conversations, logged_on
 from tasks.storage.queries.released import conversations_as_released
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
@@ -47,7 +48,9 @@ def catch_up_images(settings: Settings, providers: Providers) -> StageReport:
     """Measure image signals that stored images lack: a new signal, another provider, or an earlier failure."""
     store = Store.open(settings.store)
     items = ImageItems(store, StoredImages(store).part_of)
-    done = _measure_missing(settings, store, providers, items, image_signals(providers), items.part_of)
+    shown = shown_on(store, settings)
+    wanted = items.part_of if shown is None else items.part_of.keys() & shown
+    done = _measure_missing(settings, store, providers, items, image_signals(providers), wanted)
     return report("catch_up_images", done)
 
 
@@ -56,10 +59,10 @@ def catch_up_images(settings: Settings, providers: Providers) -> StageReport:
 def measure_texts(settings: Settings, providers: Providers, stage: str, kept_only: bool) -> StageReport:
     """Measure text signals: screening ones on all conversations, or descriptive ones on those the policy keeps."""
     store = Store.open(settings.store)
-    texts = texts_of(conversations := _conversations(store, kept_only))
-    texts[MeasuredOn.MESSAGES] |= vote_reasons(store)
+    texts = texts_of(conversations := _conversations(store, settings, kept_only))
+    texts[MeasuredOn.MESSAGES] |= vote_reasons(store, settings)
     if not kept_only:
-        texts[MeasuredOn.MESSAGES] |= _image_texts(store, providers)
+        texts[MeasuredOn.MESSAGES] |= image_texts(store, providers, shown_on(store, settings))
     done = _measure_texts(store, settings, providers, texts, screens=not kept_only)
     if kept_only:
         done.add(_measure_shown_code(store, settings, providers, conversations["image_ids"].explode()))
@@ -78,7 +81,7 @@ def measure_redacted(settings: Settings, providers: Providers) -> StageReport:
     signals = {name: signal for name, signal in image_signals(providers).items() if name not in OF_ORIGINALS}
     total = _measure_missing(settings, store, providers, items, signals, stored)
     texts = texts_of(redacted)
-    texts[MeasuredOn.MESSAGES] |= _image_texts(store, providers)
+    texts[MeasuredOn.MESSAGES] |= image_texts(store, providers)
     total.add(_measure_texts(store, settings, providers, texts, screens=True))
     return report("measure_redacted", total)
 
@@ -148,7 +151,7 @@ def _measure_missing(
 def measure_documents(settings: Settings, providers: Providers) -> StageReport:
     """Measure document signals of the conversations that the policy keeps."""
     store = Store.open(settings.store)
-    kept = _conversations(store, kept_only=True)
+    kept = _conversations(store, settings, kept_only=True)
     signals = chosen_signals(providers, MeasuredOn.DOCUMENTS, screens=False)
     return report("measure_documents", _measure_documents(settings, store, providers, kept, signals))
 
@@ -211,17 +214,33 @@ def conversations_to_describe(source: Store, known: Store) -> pl.DataFrame:
     return conversations.filter(~pl.col("conversation_id").is_in(dropped.implode()))
 
 
-def _conversations(store: Store, kept_only: bool) -> pl.DataFrame:
-    return kept_conversations(store, "kept_by_screening") if kept_only else store.read("conversations")
+def _conversations(store: Store, settings: Settings, kept_only: bool) -> pl.DataFrame:
+    rows = kept_conversations(store, "kept_by_screening") if kept_only else store.read("conversations")
+    return logged_on(rows, settings.since, settings.until)
 
 
-def vote_reasons(store: Store) -> dict[str, str]:
+def shown_on(store: Store, settings: Settings) -> set[str] | None:
+    """Images of the conversations of some days; None for all. Raises BadInput when these days have no conversation."""
+    if not (settings.since or settings.until):
+        return None
+    rows = logged_on(store.read("conversations", ["day", "image_ids"]), settings.since, settings.until)
+    if rows.is_empty():
+        raise BadInput(
+            f"store {settings.store!r} has no conversation from --since {settings.since or 'the first day'} to "
+            f"--until {settings.until or 'the last day'}; give days of its logs"
+        )
+    return set(rows["image_ids"].explode().drop_nulls())
+
+
+def vote_reasons(store: Store, settings: Settings) -> dict[str, str]:
     """Text id -> what a voter wrote about a vote; it is screened like any message."""
-    slices = store.read_slices("battles", ["vote_reason_id", "vote_reason"])
-    return dict(row for rows in slices for row in rows.drop_nulls().iter_rows())
+    slices = store.read_slices("battles", ["vote_reason_id", "vote_reason", "day"])
+    days = (logged_on(rows, settings.since, settings.until).drop("day").drop_nulls() for rows in slices)
+    return dict(row for rows in days for row in rows.iter_rows())
 
 
-def _image_texts(store: Store, providers: Providers) -> dict[str, str]:
-    """Text id -> text recognised in images."""
-    read = signal_values(store, "image_text", signal_of("image_text", providers).version, ["text"])["text"]
+def image_texts(store: Store, providers: Providers, shown: Collection[str] | None = None) -> dict[str, str]:
+    """Text id -> text recognised in images, in all or in those that are `shown`."""
+    version = signal_of("image_text", providers).version
+    read = signal_values(store, "image_text", version, ["text"], shown)["text"]
     return {text_id(text): text for text in read if text}

@@ -20,7 +20,7 @@ from tasks.providers.ask_items import Work, ask_each, store_results
 from tasks.providers.batch_run import BatchRun
 from tasks.providers.capabilities import BatchQueue, ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
-from tasks.providers.chat_cost import Count, Sent, chat_cost
+from tasks.providers.cost import Count, Sent, chat_cost
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store

@@ -9,7 +9,7 @@ import yaml
 from prefect.client.schemas.schedules import CronSchedule
 from pydantic import ValidationError
 
-from flows.before_work import check_before_work, check_places
+from flows.before_work import check_before_work
 from flows.publish import form
 from schemas.errors import BadInput, CurateError
 from schemas.settings import Settings
@@ -70,12 +70,9 @@ def test_every_deployment_has_a_pool_and_those_that_write_run_one_at_a_time():
     assert all(each["concurrency_limit"]["limit"] == 1 for each in DEPLOYED if each["name"] != "publish")
 
 
-@pytest.mark.parametrize("missing", [["CURATE_LOGS"], ["CURATE_STORE"], ["CURATE_LOGS", "CURATE_STORE"]])
-def test_a_deployment_without_a_folder_is_refused_in_one_line_that_names_it(monkeypatch, missing):
-    for name in ("CURATE_LOGS", "CURATE_STORE"):
-        monkeypatch.delenv(name, raising=False) if name in missing else monkeypatch.setenv(name, "somewhere")
-    with pytest.raises(SystemExit, match=rf"^prefect deploy: {' and '.join(missing)} not set; [^\n]*$"):
-        check_places()
+def test_all_deployments_read_one_settings_file_and_so_cannot_differ():
+    read = [each["parameters"].get("settings", each["parameters"]) for each in DEPLOYED]
+    assert read == [{"config": "{{ file.config }}"}] * len(DEPLOYED)
 
 
 def test_schedules_are_in_a_time_zone_that_exists_and_prefect_refuses_one_that_does_not():

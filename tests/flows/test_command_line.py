@@ -58,7 +58,7 @@ def here(tmp_path) -> Path:
         ("run --logs", ["'--logs' requires an argument"]),
         ("run --logs a", ["Missing option '--store'"]),
         ("run --logs a --store b --workers -1", ["'--workers'"]),
-        ("rate a.csv --set interval=exact", ["--set interval", "'bootstrap' or 'sandwich'"]),
+        ("rate a.csv --set interval=exact", ["--set interval: ", "'bootstrap' or 'sandwich'"]),
         ("verify a b", ["extra argument"]),
         ("run --logs {here}/nowhere --store {here}/store", ["nowhere", "does not exist"]),
         ("run --logs {here}/empty --store {here}/store", ["holds no log file", "conv.json"]),

@@ -53,6 +53,7 @@ def place(tmp_path_factory) -> Path:
     planted = chat("planted", f"Write to {MAILBOX}.", "I did.") | {"ip": ADDRESS}
     broken = f'{{"ip": "{ADDRESS}", "text": "{MAILBOX}"'.encode()
     write(folder / "logs", "vision-tmp-2024-05-30-conv.json", planted, broken)
+    (folder / "curate.yaml").write_text("logs: logs\nstore: store\n")
     return folder
 
 
@@ -71,8 +72,7 @@ def environment(client, place, hub) -> dict[str, str]:
         | hugging_face
         | {
             "PREFECT_API_URL": PREFECT_API_URL.value(),
-            "CURATE_LOGS": str(place / "logs"),
-            "CURATE_STORE": str(place / "store"),
+            "CURATE_CONFIG": str(place / "curate.yaml"),
             "CURATE_USER_KEY": "a key for the store of this test",
             "PREFECT_LOGGING_LEVEL": "INFO",
         }
@@ -109,10 +109,11 @@ def _state(client: SyncPrefectClient, run: UUID) -> str:
     return client.read_flow_run(run).state_name or ""
 
 
-def test_without_its_folders_nothing_is_deployed_and_one_line_says_so(environment):
-    done = _deploy({name: value for name, value in environment.items() if name != "CURATE_STORE"})
+def test_without_its_folders_nothing_is_deployed_and_one_line_says_so(environment, tmp_path):
+    (tmp_path / "half.yaml").write_text("logs: logs\n")
+    done = _deploy(environment | {"CURATE_CONFIG": str(tmp_path / "half.yaml")})
     assert done.returncode != 0
-    assert "prefect deploy: CURATE_STORE not set" in done.stderr and "Traceback" not in done.stderr + done.stdout
+    assert "half.yaml': store must be given" in done.stderr and "Traceback" not in done.stderr + done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -161,8 +162,9 @@ def operated(client, environment, place, hub, releasable) -> Operated:
         answer = {"approve": ANSWERS[repo], "approved_by": "A. Person", "manifest": sealed}
         resume_flow_run(run, run_input=answer)
     hub.fail("GET", "org/refused", 401, times=1_000)
-    draw = {"seed": 7, "bench": {"size": 2}, "release": "refreshed"}
-    refreshed = _ordered(client, "refresh-bench/refresh-bench", **draw).id
+    with (place / "curate.yaml").open("a") as file:  # and nothing is deployed again
+        file.write("seed: 7\nbench: {size: 2}\n")
+    refreshed = _ordered(client, "refresh-bench/refresh-bench", release="refreshed").id
     no_days = _ordered(client, BACKFILL, **backwards).id
     printed.append(_work(environment))
     return Operated(nightly, backfill, no_days, refreshed, published, printed, unasked)
@@ -201,7 +203,7 @@ def test_runs_of_stages_are_named_by_stage_and_day_and_tagged_as_the_night(clien
     assert all(run.name.endswith(day) and {"curation", "nightly"} <= set(run.tags) for run in stages)
 
 
-def test_a_refreshed_benchmark_is_released_and_nothing_is_read_or_measured_for_it(client, operated, place):
+def test_a_run_uses_the_changed_settings_file_without_a_new_deploy_and_only_draws_a_benchmark(client, operated, place):
     assert _state(client, operated.refreshed) == "Completed", operated.printed[1]
     drawn = ["topics", "bench", "bench_failures"]
     assert _stages(client, operated.refreshed) == [*drawn, "check_providers", "drift", "rate", "report", "release"]

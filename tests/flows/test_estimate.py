@@ -2,6 +2,7 @@
 
 import json
 import sys
+from datetime import timedelta
 
 import pytest
 
@@ -15,6 +16,7 @@ from tasks.signals.registry import signal_of
 from tasks.storage.run_record import latest_run_record
 from tests.asked_bench import benched, models_file
 from tests.builders import NOON, conversation, decision, drawn_image, image, store_with
+from tests.counting_server import CountingServer
 from tests.http_server import HttpServer, Reply
 from tests.visit_bench import visit_bench
 
@@ -117,7 +119,7 @@ def test_moderation_is_counted_in_pieces_of_text_and_in_images(curate, store):
     chosen = ("--provider", "moderation=openai", "--provider", "image_moderation=openai")
     code, out, err = curate("estimate", "--store", store.root, "--json", *chosen)
     assert code == 0, err
-    texts, images = (json.loads(line) for line in out.splitlines())
+    images, texts = (json.loads(line) for line in out.splitlines())
     assert (texts["signals"], texts["items"], texts["calls"], texts["units"]) == ("moderation", 5, 1, 5)
     assert (images["signals"], images["items"], images["calls"], images["units"]) == (
         "image_moderation",
@@ -169,6 +171,39 @@ def test_objects_that_vision_would_name_are_counted_with_the_writing(curate, tmp
     row = json.loads(out.splitlines()[-1])
     assert (row["service"], row["signals"], row["items"], row["units"]) == ("google_vision", "objects", 2, 2)
     assert "objects" not in curate(*asked)[1]
+
+
+def test_an_estimate_is_what_the_server_then_counts(prefect_server, curate, tmp_path, monkeypatch):
+    from flows.measure import measure
+
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    server = CountingServer()
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+    shown = [drawn_image(n, size) for n, size in enumerate([(64, 64), (900, 700), (2400, 600)])]
+    words = "What does this one say, and why does it matter to people who read it slowly? "
+    chats = [
+        conversation(f"c{n}", f"{n} {words * (n + 1)}", f"{n} answers. " * 9 * n, image_ids=[s.image_id])
+        for n, s in ((n, shown[n % 3]) for n in range(40))
+    ]
+    store = store_with(tmp_path, conversations=chats, images=map(image, shown), decisions=map(decision, chats))
+    names = ("categories", "criteria", "taxonomy", "moderation")
+    asked = [word for name in names for word in ("--provider", f"{name}=openai")]
+    code, out, err = curate("estimate", "--store", store.root, "--json", *asked)
+    assert code == 0, err
+    rows = [row for row in map(json.loads, out.splitlines()) if row["mode"] == "one by one"]
+    said = {
+        name: sum(row[name] for row in rows if row["signals"] != "moderation")
+        for name in rows[0]
+        if name.endswith(("calls", "tokens"))
+    }
+    (moderated,) = (row for row in rows if row["signals"] == "moderation")
+    said |= {"moderation_calls": moderated["calls"], "moderation_units": moderated["units"]}
+    try:
+        measure(Settings(store=store.root, providers=dict.fromkeys(names, "openai")))
+        counted = server.counted()
+    finally:
+        server.close()
+    assert {name: pytest.approx(count, rel=0.1 if "calls" in name else 0.15) for name, count in counted.items()} == said
 
 
 ACME = """
@@ -269,3 +304,27 @@ def test_a_budget_holds_a_provider_of_another_package_that_says_what_it_sends(ac
     assert [each.flagged_probability for each in words.moderate(["two words"])] == [0]
     assert ledger().use()["acme"] == Use(calls=1, units=2, usd_unconfirmed=1)
     start_ledger()
+
+
+def test_one_days_failures_are_estimated_and_measured_again_and_no_other_days(
+    prefect_server, http_server, curate, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{http_server.url}/v1")
+    http_server.answer(Reply(answered(json.dumps(dict.fromkeys(Categories.model_fields, False)))))
+    days = [NOON.date() - timedelta(days=n) for n in range(3)]
+    shown = [drawn_image(n) for n in range(3)]
+    chats = [
+        conversation(f"c{n}", f"Question {n}?", "Answer.", image_ids=[s.image_id]).model_copy(update={"day": day})
+        for n, (s, day) in enumerate(zip(shown, days, strict=True))
+    ]
+    store = store_with(tmp_path, conversations=chats, images=map(image, shown), decisions=map(decision, chats))
+    window = ("--since", days[1], "--until", days[1])
+    assert {row["items"] for row in _rows(curate, store, *window)} == {1}
+    code, _, err = curate("measure", "--store", store.root, *ASK, *window)
+    assert code == 0, err
+    assert store.read("signals/categories")["content_id"].to_list() == [chats[1].document_id]
+    assert store.read("signals/nsfw")["content_id"].to_list() == [shown[1].image_id]
+    assert len(http_server.requests) == 1
+    code, _, err = curate("measure", "--store", store.root, *ASK, "--since", "2001-01-01", "--until", "2001-01-02")
+    assert code == 2 and "has no conversation from --since 2001-01-01 to --until 2001-01-02" in err

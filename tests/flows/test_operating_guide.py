@@ -24,7 +24,14 @@ from tests.tasks.ingest.logs import chat, write
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
 ELSEWHERE = {
+    "curate decide": "tests/flows/test_nights.py",
+    "curate measure --since DAY --until DAY": "tests/flows/test_estimate.py",
+    "curate release": "tests/flows/test_nights.py",
     "curate estimate": "tests/flows/test_estimate.py",
+    "curate bench generate": "tests/flows/test_settings_file.py",
+    "curate doctor": "tests/flows/test_settings_file.py",
+    "curate init": "tests/flows/test_settings_file.py",
+    "curate rate": "tests/flows/test_commands.py",
     "curate arena": "tests/tasks/arena/test_served.py",
     "curate explain": "tests/tasks/storage/test_layout.py",
     "curate doctor --store": "tests/tasks/storage/test_layout.py",
@@ -186,7 +193,7 @@ def test_every_command_inside_a_sentence_is_run_by_a_test():
 def test_the_guide_is_followed_from_a_fresh_clone_to_a_release_and_a_scheduled_night(
     clone, environment, terminals, tmp_path
 ):
-    install, exports, start, database, deploy, backfill, automation = [
+    install, exports, settings, start, database, deploy, backfill, automation = [
         block
         for language, block in re.findall(r"^```(\w*)\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)
         if not language
@@ -203,6 +210,9 @@ def test_the_guide_is_followed_from_a_fresh_clone_to_a_release_and_a_scheduled_n
     for terminal in terminals:
         for line in (install + exports).splitlines():
             terminal.type(line)
+    for line in settings.splitlines():
+        assert "Traceback" not in (printed := typed.type(line))
+    assert "\nready" in printed
     server, pool, worker = start.splitlines()
     served.leave_running(server)
     _until(lambda: _listens(port), 120)

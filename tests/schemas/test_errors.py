@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.commands.options import keys_of
+from flows.running.settings_file import keys_of
 from schemas.errors import BadInput, known_values
 from schemas.settings import EvaluateSettings, Settings
 from schemas.spoken import OPTIONS, on_command_line, spoken
@@ -53,7 +53,7 @@ def test_one_error_in_three_interfaces(monkeypatch):
     ("text", "said"),
     [
         ("give --provider categories=openai", 'give providers={"categories": "openai"}'),
-        ("add --set task_runner=dask or ray", "add task_runner=dask or ray"),
+        ("add --set task_runner=dask", "add task_runner=dask"),
         ("add --set topics.engine=umap, --set bench.size: 3", "add topics.engine=umap, bench.size: 3"),
         ("--budget: no price; give --prices FILE", "budget_usd: no price; give prices=FILE"),
         ("make one with `curate run --logs DIR`", "make one with `curate run --logs DIR`"),
@@ -90,5 +90,5 @@ def test_every_option_in_an_error_of_a_task_or_flow_has_words_for_all_interfaces
     assert {"generate.general", "task_runner_address"} <= found <= set(keys_of())
     texts = [text.replace("--set ", "") for text in texts]
     named = {option for text in texts for option in re.findall(r"--([a-z][a-z-]*[a-z])", text)}
-    assert {"since", "images", "accept-drift"} <= named
+    assert {"since", "images"} <= named
     assert named - set(OPTIONS) - OF_COMMANDS_ALONE == set()

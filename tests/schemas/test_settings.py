@@ -14,7 +14,7 @@ def test_a_store_is_all_that_must_be_given():
     assert settings.policy == "public_release"
     assert settings.workers >= 1
     assert settings.providers == {}
-    with pytest.raises(ValidationError, match="store"):
+    with pytest.raises(BadInput, match="store is not given"):
         Settings()
 
 

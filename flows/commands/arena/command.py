@@ -15,7 +15,10 @@ from schemas.asked_model import ArenaSettings
 from schemas.errors import BadInput
 
 
-@takes("logs", "presets", "policy", "providers", "known_hashes", "seed", row=ArenaSettings)
+@takes(
+    "logs", "presets", "policy", "providers", "known_hashes", "seed", row=ArenaSettings,
+    shared=("policy", "known_hashes"),
+)  # fmt: skip
 def arena(
     settings: ArenaSettings,
     demo: Annotated[

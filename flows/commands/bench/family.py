@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.bench import demo_items, generated, written
-from flows.commands.options import JsonOption, StoreOption, takes
+from flows.commands.options import JsonOption, takes
 from flows.commands.pipeline import run_stages
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput
@@ -35,12 +35,13 @@ def family() -> typer.Typer:
     return bench
 
 
-def show(store: StoreOption, as_json: JsonOption = False) -> None:
+@takes("store", others=False)
+def show(settings: Settings, as_json: JsonOption = False) -> None:
     """Prompts after each filter, prompts drawn per topic, how well they represent the arena, and the hidden split."""
     from tasks.storage.queries.bench import bench_tables
     from tasks.storage.tables import Store
 
-    for name, rows in bench_tables(Store.existing(store)).items():
+    for name, rows in bench_tables(Store.existing(settings.store)).items():
         print_rows(name, rows.to_dicts(), as_json, titled=True)
 
 
@@ -106,12 +107,13 @@ def check(
         raise typer.Exit(1)
 
 
-def failures(store: StoreOption, as_json: JsonOption = False) -> None:
+@takes("store", others=False)
+def failures(settings: Settings, as_json: JsonOption = False) -> None:
     """Prompts that several people voted both bad: error rates by model and type."""
     from tasks.storage.queries.bench import failure_tables
     from tasks.storage.tables import Store
 
-    for name, rows in failure_tables(Store.existing(store)).items():
+    for name, rows in failure_tables(Store.existing(settings.store)).items():
         print_rows(name, rows.to_dicts(), as_json, titled=True)
 
 

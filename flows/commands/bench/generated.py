@@ -16,7 +16,6 @@ from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
-    from schemas.run import Estimate
     from tasks.generated_bench.examiners import Examined
 
 SLICES = ("overall", "level", "aspect", "type")
@@ -56,7 +55,7 @@ def generate(
 
 
 def _print_estimate(settings: Settings) -> None:
-    from flows.commands.estimate import tokens_in
+    from flows.commands.estimate import print_estimates, tokens_in
     from schemas.policy import GeneratedRule
     from tasks.generated_bench.aspects import levels, load_capability
     from tasks.generated_bench.cost import estimate_making
@@ -68,12 +67,13 @@ def _print_estimate(settings: Settings) -> None:
     rule = load_policy(settings.policy).generated or GeneratedRule()
     prices, capability = load_prices(settings.prices), load_capability(wanted.capability)
     found = estimate_making(wanted, capability, levels(), rule, providers, prices, tokens_in())
-    _print_costs(found)
+    print_estimates(found, settings)
     print("curate: images are screened by the chosen providers, too; that is not counted here", file=sys.stderr)
 
 
+@takes("store", others=False)
 def accuracy(
-    store: opt.StoreOption,
+    settings: Settings,
     bench: Annotated[
         list[str],
         typer.Option("--bench", help="Name of the benchmark; give two of one capability to see both side by side."),
@@ -105,9 +105,9 @@ def accuracy(
         raise BadInput(f"--svg {str(svg)!r}: give --table ranks with it, and a name that ends in .svg")
     if len(bench) > 2:
         raise BadInput(f"--bench is given {len(bench)} times; two benchmarks can be side by side")
-    marked = _marked(store, bench[0], answer_version or ())
+    marked = _marked(settings.store, bench[0], answer_version or ())
     if len(bench) == 2:
-        _print_side_by_side(marked, _marked(store, bench[1], answer_version or ()), chosen, table, as_json)
+        _print_side_by_side(marked, _marked(settings.store, bench[1], answer_version or ()), chosen, table, as_json)
         return
     found = marked.examined
     rows = rows_of(found.items, found.answers, chosen, found.author)
@@ -191,7 +191,7 @@ def audit(
 
 
 def _print_audit_estimate(settings: Settings) -> None:
-    from flows.commands.estimate import tokens_in
+    from flows.commands.estimate import print_estimates, tokens_in
     from schemas.benches.generated_results import AuditMode
     from tasks.generated_bench.audit import estimate_audit
     from tasks.judging.sources import to_ask
@@ -201,16 +201,8 @@ def _print_audit_estimate(settings: Settings) -> None:
     chosen, opened = settings.evaluate, Store.existing(settings.store)
     modes = [AuditMode(mode) for mode in chosen.audit_modes]
     prices = load_prices(settings.prices)
-    _print_costs(estimate_audit(opened, chosen.generated or "", to_ask(settings), modes, prices, tokens_in()))
-
-
-def _print_costs(found: "list[Estimate]") -> None:
-    from flows.commands.estimate import in_words
-
-    for row in found:
-        print(in_words(row))
-    if not found:
-        print("no paid service is chosen, or nothing is left to ask; it would cost nothing")
+    found = estimate_audit(opened, chosen.generated or "", to_ask(settings), modes, prices, tokens_in())
+    print_estimates(found, settings)
 
 
 @dataclass(frozen=True)

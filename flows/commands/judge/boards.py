@@ -85,7 +85,7 @@ class _View:
 
 
 @takes(
-    "store", "evaluate.bench", "evaluate.baseline", "judge_version", "providers", "style_preset", "bootstraps", "seed",
+    "store", "evaluate.bench", "evaluate.baseline", "judge_version", "providers", "bootstraps", "seed",
     store="",
 )  # fmt: skip
 def board(

@@ -158,7 +158,7 @@ def _say_read(handed: "Submission") -> None:
 
 
 def _say_cost(settings: Settings, plan: "Plan") -> None:
-    from flows.commands.estimate import in_words, tokens_in
+    from flows.commands.estimate import print_estimates, tokens_in
     from tasks.judging.estimate import estimate_judging
     from tasks.judging.sources import protocol_of, to_ask
     from tasks.runtime.prices import load_prices
@@ -167,8 +167,7 @@ def _say_cost(settings: Settings, plan: "Plan") -> None:
     for judge in to_ask(settings):
         how, prices = protocol_of(settings.evaluate), load_prices(settings.prices)
         rows = estimate_judging(Store(settings.store), plan.wanted, judge, how, prices, tokens_in())
-        for row in rows:
-            print(f"curate: {in_words(row)}", file=sys.stderr)
+        print_estimates(rows, settings, err=True)
 
 
 def _write_lines(settings: Settings, plan: "Plan", path: Path) -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _KINDS = ", ".join(KINDS)
 _DRAWN = ("store", "sample", "per_pair", "bench", "tuples", "language", "slice", "providers", "seed")
+_SHARED = ("store", "providers")
+"""Settings that `curate.yaml` gives."""
 KindArgument = Annotated[str, typer.Argument(help=f"What is asked: {_KINDS}.")]
 ReviewerOption = Annotated[str, typer.Option("--reviewer", help="Who gave the verdicts that name nobody.")]
 
@@ -37,7 +39,7 @@ def family() -> typer.Typer:
     return review
 
 
-@takes(*_DRAWN, "hidden", row=Draws, hidden=False)
+@takes(*_DRAWN, "hidden", row=Draws, shared=_SHARED, hidden=False)
 def out(
     wanted: Draws,
     kind: KindArgument,
@@ -66,7 +68,7 @@ def out(
     print(f"curate: {written.items:,} items and {written.images:,} images; {asked}", file=sys.stderr)
 
 
-@takes("store", "bench", "providers", row=Draws)
+@takes("store", "bench", "providers", row=Draws, shared=_SHARED)
 def take(
     wanted: Draws,
     kind: KindArgument,
@@ -133,7 +135,7 @@ def _in_words(given: "Sequence[Review]", queues: "Sequence[ReviewQueue]") -> str
     return f"{len(given):,} verdicts{counted} of {people} reviewer{'s' * (people != 1)} on {items:,} items"
 
 
-@takes("store", "bench", "providers", "seed", row=Draws)
+@takes("store", "bench", "providers", "seed", row=Draws, shared=_SHARED)
 def results(
     wanted: Draws,
     kind: Annotated[
@@ -180,7 +182,7 @@ def results(
         said.print_figures(figures_of(opened), KINDS[kind].queues if kind else (), as_json)
 
 
-@takes(*_DRAWN, row=Draws)
+@takes(*_DRAWN, row=Draws, shared=_SHARED)
 def serve_pages(
     wanted: Draws,
     kinds: Annotated[

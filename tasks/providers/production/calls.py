@@ -12,7 +12,8 @@ from typing import TypeVar
 
 import tenacity
 
-from tasks.runtime.budget import Bill, ledger
+from schemas.run import GIVEN_UP, REFUSALS
+from tasks.runtime.budget import Bill, in_run, ledger
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -47,7 +48,8 @@ class Service:
     """Retries, rate limit and circuit breaker of one service.
 
     After `failures_until_down` failed calls in a row the service counts as down: calls then fail at once instead of
-    each going through all its retries.
+    each going through all its retries. A service that refuses the calls of a run, as with a wrong key, is given up for
+    that run (`Ledger.given_up`).
     """
 
     attempts = 5
@@ -96,11 +98,15 @@ class Service:
             result = retrying(work)
         except CallFailed as failure:
             self._count(failed=failure.may_pass)
+            if failure.reason != GIVEN_UP:
+                ledger().heard(self.name, _refusal(failure, self.longest_seconds))
             raise
         self._count(failed=False)
+        ledger().heard(self.name, None)
         return result
 
     def _paid(self, most_usd: float | None, work: Callable[[Bill], Result]) -> Result:
+        self._check_refusals()  # this call may have waited for others
         bill = ledger().reserve(self.name, most_usd)
         if bill is None:
             raise CallFailed("budget_reached")
@@ -119,7 +125,8 @@ class Service:
         return max(asked, tenacity.wait_random_exponential(self.first_seconds, self.longest_seconds)(state))
 
     def _attempts_now(self) -> int:
-        """Attempts allowed for the next call. Raises CallFailed while the service counts as down."""
+        """Attempts allowed for the next call. Raises CallFailed while the service counts as down, or is given up."""
+        self._check_refusals()
         with self._changed:
             if self._failed < self.failures_until_down:
                 return self.attempts
@@ -128,6 +135,10 @@ class Service:
                 raise CallFailed("service_down", may_pass=True, unbilled=True)
             self._ask_from = now + self.asked_every_seconds
             return 1
+
+    def _check_refusals(self) -> None:
+        if in_run() and ledger().given_up(self.name):
+            raise CallFailed(GIVEN_UP, unbilled=True)
 
     def _count(self, *, failed: bool) -> None:
         with self._changed:
@@ -188,6 +199,8 @@ class Pace:
             if failure is None:
                 more = 1 / self.calls_at_once if self._was_limited else 1.0
                 self.calls_at_once = min(self._calls_max, self.calls_at_once + more)
+            elif _refusal(failure, self._longest_seconds):
+                self.calls_at_once = 1.0  # the next will most likely be refused, too
             elif failure.reason in SLOWER:
                 self._was_limited = True
                 self.calls_at_once = max(1.0, self.calls_at_once / 2)
@@ -210,6 +223,12 @@ def in_batches(
         size += size_of(item)
     if batch:
         yield batch
+
+
+def _refusal(failure: CallFailed, longest_seconds: float) -> str | None:
+    """The reason, if other calls will fail for it, too: a limit that is lifted in an hour is such a one."""
+    lasting = failure.reason in REFUSALS or (failure.may_pass and failure.wait_seconds > longest_seconds)
+    return failure.reason if lasting else None
 
 
 def http_failure(status: int, wait_seconds: float) -> CallFailed:

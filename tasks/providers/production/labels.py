@@ -22,7 +22,7 @@ from tasks.prompts import (
     untrusted,
 )
 from tasks.providers.capabilities import Document, Failed, TopicEvidence
-from tasks.providers.cost import Count, ExpectedUse, ItemSize, Size
+from tasks.providers.cost import Count, ExpectedUse, ItemSize
 from tasks.providers.production.calls import CALLS_AT_ONCE
 from tasks.providers.production.language_model import HostedModel, Question, expected_answers
 from tasks.providers.upload import SIDE_MAX, sent_size
@@ -77,17 +77,14 @@ class LanguageModelTagger(Generic[Labels]):
 
     def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
         """Every question about every document, but those whose answer is known without images."""
-        prompts = [count(item.text[:PROMPT_CHARACTERS]) for item in items]
-        shown = [[sent_size(*size) for size in item.images[:IMAGES_MAX]] for item in items]
-        calls, tokens, sizes = 0, 0, list[Size]()
+        use = ExpectedUse(0)
         for each in self.asked:
-            instructions = count(each.prompt.text)
-            for prompt, images in zip(prompts, shown, strict=True):
-                if images or each.without_images is None:
-                    calls += 1
-                    tokens += instructions + (0 if each.sees is Sees.IMAGES else prompt)
-                    sizes += [] if each.sees is Sees.PROMPT else images
-        return expected_answers(calls, tokens, sizes)
+            about = [item for item in items if item.images or each.without_images is None]
+            texts = ["" if each.sees is Sees.IMAGES else item.text[:PROMPT_CHARACTERS] for item in about]
+            shown = [size for item in about for size in item.images[:IMAGES_MAX] if each.sees is not Sees.PROMPT]
+            sizes = [sent_size(*size) for size in shown]
+            use = use.plus(expected_answers(count, each.prompt.text, each.answer, texts, sizes))
+        return use
 
     def _joined(self, answers: Sequence[Answers | Failed]) -> Labels | Failed:
         """The labels of one document. One failed answer fails the document: a missing label is neither no nor null."""
@@ -179,7 +176,8 @@ class TopicNames:
 
     def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
         """One question a topic, about words and prompts of the greatest length."""
-        return expected_answers(len(items), len(items) * (count(self._instructions) + TOPIC_TOKENS))
+        use = expected_answers(count, self._instructions, TopicName, [""] * len(items))
+        return use.plus(ExpectedUse(0, input_tokens=len(items) * TOPIC_TOKENS))
 
     def _name(self, topic: TopicEvidence) -> str | Failed:
         answer = self._model.ask(Question(self._instructions, untrusted(_evidence(topic))), TopicName)

@@ -7,7 +7,7 @@ model is named by variables of the environment, for a capability, or by an entry
 import json
 import os
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, TypeVar
@@ -16,9 +16,10 @@ from schemas.asked_model import ANSWER_TOKENS_MAX as ANSWER_TOKENS_MAX
 from schemas.errors import BadInput, MissingProvider
 from schemas.row import Row
 from tasks.images.decode import ImageRejected, decode_stored
+from tasks.prompts import untrusted
 from tasks.providers.capabilities import ChatMessage, Failed, Reply, ReplyShape, ReplyState
 from tasks.providers.chat import Endpoint
-from tasks.providers.cost import ExpectedUse, Size
+from tasks.providers.cost import Count, ExpectedUse, Size
 from tasks.providers.production.batches.api import Request
 from tasks.providers.production.batches.queue import Batched
 from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, Service, waiting_seconds
@@ -29,8 +30,6 @@ TIMEOUT, TIMEOUT_SECONDS = "CURATE_TIMEOUT_SECONDS", 90.0
 """Environment variable and default: seconds of silence after which a call times out."""
 CALLS, CALLS_MAX = "CURATE_CALLS_AT_ONCE", 32
 """Environment variable and default of the maximum number of concurrent calls."""
-ANSWER_TOKENS = 80
-"""Expected tokens of an answer without thinking."""
 CHARACTERS_MAX = 400_000
 """A longer text is cut and counts as truncated, whatever the server says about it."""
 
@@ -171,10 +170,23 @@ class HostedModel(Batched):
         """The body of the same call, as the vendor's JSON."""
 
 
-def expected_answers(calls: int, input_tokens: int, image_sizes: Sequence[Size] = ()) -> ExpectedUse:
-    """Use by so many questions with short answers."""
-    most = calls * ANSWER_TOKENS_MAX
-    return ExpectedUse(calls, 0, input_tokens, image_sizes, calls * ANSWER_TOKENS, most)
+def expected_answers(
+    count: Count, instructions: str, answer: type[Row], materials: Sequence[str], image_sizes: Sequence[Size] = ()
+) -> ExpectedUse:
+    """Use by one question about each material, as it is sent: instructions, fence and the answer's schema with it."""
+    shape, calls = shape_of(answer).schema, len(materials)
+    told = calls * (count(instructions) + count(json.dumps(shape))) + sum(count(untrusted(each)) for each in materials)
+    said = count(json.dumps({name: _common(kind) for name, kind in shape["properties"].items()}))
+    return ExpectedUse(calls, 0, told, image_sizes, calls * said, calls * ANSWER_TOKENS_MAX)
+
+
+def _common(kind: Mapping[str, Any]) -> Any:
+    """An answer of middle length to one field of a schema."""
+    kinds = kind.get("anyOf", [kind])
+    among = sorted((each for one in kinds for each in one.get("enum", ())), key=lambda each: len(str(each)))
+    if among:
+        return among[len(among) // 2]
+    return False if any(one.get("type") == "boolean" for one in kinds) else "Some Words"
 
 
 def named_by_environment(

@@ -56,7 +56,7 @@ class ModelModeration:
     def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
         """One question a piece."""
         pieces = [piece for item in items for piece in pieces_of(item.text, WINDOW_CHARACTERS, OVERLAP)]
-        return expected_answers(len(pieces), len(pieces) * count(self._instructions) + sum(map(count, pieces)))
+        return expected_answers(count, self._instructions, Harms, pieces)
 
     def _ask(self, piece: str) -> Harms | Failed:
         return self._model.ask(Question(self._instructions, untrusted(piece)), Harms)

@@ -39,7 +39,7 @@ class ModelRefusals:
     def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
         """One question an answer."""
         sent = [item.text[:OPENING_CHARACTERS] for item in items if item.text.strip()]
-        return expected_answers(len(sent), len(sent) * count(self._instructions) + sum(map(count, sent)))
+        return expected_answers(count, self._instructions, Refusing, sent)
 
     def _ask(self, text: str) -> bool | Failed:
         if not text.strip():

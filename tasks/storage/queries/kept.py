@@ -1,6 +1,7 @@
 """Conversations that the decisions keep, which of them are unsafe, and whether the decisions are up to date."""
 
 import json
+from datetime import date
 
 import polars as pl
 
@@ -21,6 +22,15 @@ def kept_conversations(store: Store, by: str = "keep") -> pl.DataFrame:
     decided = store.read("decisions", ["item_kind", "item_id", by, "preset_dataset"])
     kept = decided.filter(by, item_kind="conversation").select("preset_dataset", conversation_id="item_id")
     return conversations_as_released(store).join(kept, on="conversation_id", maintain_order="left")
+
+
+def logged_on(rows: pl.DataFrame, since: date | None, until: date | None) -> pl.DataFrame:
+    """Rows whose `day` lies from `since` to `until`, both included; all rows without a window."""
+    return (
+        rows
+        if (since, until) == (None, None)
+        else rows.filter(pl.col("day").is_between(since or date.min, until or date.max))
+    )
 
 
 def unsafe_documents(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.Series:

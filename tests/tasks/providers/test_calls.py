@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("openai", reason="production extra")
+from schemas.run import GIVEN_UP
 from tasks.providers.production.calls import CallFailed, Pace, Service
 from tasks.providers.production.labels import TopicName
 from tasks.providers.production.language_model import Question
 from tasks.providers.production.openai.client import rate_limit, span_seconds
 from tasks.providers.production.openai.model import openai_model
+from tasks.runtime.budget import one_ledger
 from tasks.runtime.parallel import map_ordered
 
 
@@ -51,6 +53,20 @@ def _outcome(service, work):
         return service.again(work)
     except CallFailed as failure:
         return failure.reason
+
+
+@pytest.mark.parametrize(
+    "refusal", [CallFailed("http_401"), CallFailed("quota_used_up"), passing(wait_seconds=3600), CallFailed("http_400")]
+)
+def test_ten_refusals_in_a_row_end_a_service_for_the_run_and_a_bad_item_does_not(service, refusal):
+    work = Flaky(*[refusal] * 60)
+    with one_ledger(None, None):
+        outcomes = list(map_ordered(lambda _: _outcome(service, work), range(55), 8))
+    ended = refusal.reason != "http_400"
+    assert len(work.calls) == (10 if ended else 55)
+    assert outcomes.count(GIVEN_UP) == (45 if ended else 0)
+    with one_ledger(None, None):
+        assert _outcome(service, work) == refusal.reason, "the next run asks again"
 
 
 def test_a_service_that_is_down_is_asked_now_and_then_and_by_every_call_when_it_answers_again(service, monkeypatch):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import BadInput
 from schemas.run import TokenPrice, Use
-from tasks.runtime.budget import Ledger, ledger, one_ledger, start_ledger
+from tasks.runtime.budget import Ledger, in_run, ledger, one_ledger, start_ledger
 from tasks.runtime.prices import load_prices
 
 
@@ -85,12 +85,11 @@ def test_a_price_file_that_cannot_be_used_is_one_clear_line(tmp_path, text, word
 
 
 def test_stages_of_one_run_share_a_budget_and_the_next_run_has_its_own():
-    with one_ledger(1.0, None) as outermost:
-        assert outermost
-        with one_ledger(1.0, None) as inner:
-            assert not inner
+    with one_ledger(1.0, None):
+        with one_ledger(1.0, None):
             _spend(0.75)
-        assert ledger().reserve("s", 0.5) is None
+        assert in_run() and ledger().reserve("s", 0.5) is None
+    assert not in_run()
     with one_ledger(1.0, None):
         assert ledger().use() == {}
 

@@ -184,6 +184,8 @@ def gemini_failures() -> Iterator[None]:
     except errors.APIError as error:
         if error.code == 400 and any(word in str(error.details).lower() for word in _FORMAT_WORDS):
             raise CallFailed(FORMAT_REFUSED, unbilled=True) from None
+        if "API_KEY_INVALID" in str(error.details):  # a wrong key is a 400 here
+            raise CallFailed("key_refused", unbilled=True) from None
         raise http_failure(error.code, _retry_after_seconds(error)) from None
     except (ValueError, KeyError):  # a body that is not JSON, or not shaped like an answer
         raise CallFailed("malformed_answer") from None

@@ -1,0 +1,128 @@
+"""`curate doctor`: what is installed, what is in force and where it comes from, and whether a run can start."""
+
+import importlib.util
+import os
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flows.commands.options import takes
+from flows.running.settings_file import keys_of, read
+from schemas.errors import CurateError
+from schemas.run import REFUSALS
+from schemas.settings import Settings
+
+AskOption = Annotated[
+    bool, typer.Option("--ask", help="Also make one cheap call to each chosen paid service, of less than a cent.")
+]
+
+
+@takes("store", "models", "providers", store="")
+def doctor(settings: Settings, ask: AskOption = False) -> None:
+    """Say what is in force and where it comes from, which models can run, and how to get what is missing.
+
+    The last line is a verdict, and exit 1 says that something is missing. Downloads nothing. With --store, check every
+    byte of its tables instead: name those whose files were damaged or lost since they were written, and what reads a
+    store that this version does not.
+    """
+    if settings.store:
+        _check_store(settings.store)
+        return
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    for package in ("arena-curation", "prefect", "polars", "pyarrow", "datasets", "onnxruntime", "torch"):
+        print(f"{package:<16} {_version(package)}")
+    of_file = read(Path(settings.config)) if settings.config else {}
+    print("\nin force")
+    for key, value, origin in _in_force(settings, of_file):
+        print(f"  {key:<24} {value!s:<32} {origin}")
+    print("  every other setting has its default; `curate init` writes all of them with their meaning\n")
+    wrong = [*_models(settings), *_unusable(settings.model_copy(update={"store": of_file.get("store", "")}))]
+    if ask and not wrong:
+        wrong = list(_silent(settings))
+    if wrong:
+        print("not ready:", *wrong, sep="\n  ")
+        raise typer.Exit(1)
+    print("ready" + (": every chosen model is here" if not ask else ": every chosen model is here and answers"))
+
+
+def _in_force(settings: Settings, of_file: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
+    """(key, value, where it comes from) of every setting that is not left at its default."""
+    given, file = settings.model_dump(mode="json", exclude_unset=True), str(settings.config)
+    for key in keys_of():
+        section, _, name = key.rpartition(".")
+        inside, in_file = (given.get(section, {}), of_file.get(section, {})) if section else (given, of_file)
+        value = inside.get(name)
+        if key == "store" or key == "config" or name not in inside:
+            continue
+        if not isinstance(value, dict):
+            yield key, value, file if name in in_file and str(in_file[name]) == str(value) else "an option"
+        for each, chosen in value.items() if isinstance(value, dict) else ():
+            by_file, by_set = in_file.get(name, {}).get(each) == chosen, settings.models != "embedded"
+            yield f"{key}.{each}", chosen, file if by_file else f"models: {settings.models}" if by_set else "an option"
+    if store := of_file.get("store"):
+        yield "store", store, file
+
+
+def _models(settings: Settings) -> Iterator[str]:
+    """Print providers, those that are chosen or, where none is, all; yields how to get what is missing, each once."""
+    from tasks.providers import PROVIDERS, Providers
+
+    chosen, wrong = Providers(settings.providers).names, dict[str, list[str]]()
+    for capability, among in PROVIDERS.items():
+        names = [chosen[capability]] if capability in chosen else []
+        for name in dict.fromkeys([*names, *(() if settings.providers or settings.config else among)]):
+            try:
+                print(f"ready    {capability:<16} {name:<14} {Providers({capability: name})[capability].version}")
+            except CurateError as error:
+                print(f"missing  {capability:<16} {name:<14} {error}")
+                if name in names:
+                    wrong.setdefault(str(error), []).append(capability)
+    yield from (f"{', '.join(capabilities)}: {how}" for how, capabilities in wrong.items())
+
+
+def _unusable(settings: Settings) -> Iterator[str]:
+    """The first setting that a run would refuse."""
+    from flows.before_work import check_settings
+    from schemas.errors import MissingProvider
+
+    try:
+        check_settings(settings)
+    except MissingProvider:
+        return  # is told with the others
+    except CurateError as error:
+        yield str(error)
+
+
+def _silent(settings: Settings) -> Iterator[str]:
+    """Ask each paid service; yields those that do not answer."""
+    from flows.running.first_calls import first_answers
+    from tasks.providers import Providers
+
+    for service, why in first_answers(Providers(settings.providers)):
+        print(f"{'silent ' if why else 'answers'}  {service}  {why}".rstrip())
+        if why:
+            yield f"{service}: {REFUSALS.get(why, why)}"
+
+
+def _check_store(root: str) -> None:
+    from tasks.storage.layout import why_not_read
+    from tasks.storage.tables import Store
+
+    store = Store.existing(root, any_layout=True)
+    lines = [*filter(None, [why_not_read(store)]), *store.damage()]
+    for line in lines:
+        print(line)
+    if lines:
+        raise typer.Exit(1)
+    print(f"store {root!r} is whole")
+
+
+def _version(package: str) -> str:
+    try:
+        return installed_version(package)
+    except PackageNotFoundError:
+        return "not installed" if importlib.util.find_spec(package) is None else "unknown"

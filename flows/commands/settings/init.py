@@ -1,0 +1,126 @@
+"""`curate init`: a commented settings file, with the models that this machine can run."""
+
+import os
+import shutil
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import typer
+import yaml
+from pydantic.fields import FieldInfo
+
+from flows.commands.options import option
+from flows.running.settings_file import NAME, OF_ONE_RUN, VERSION, section_of
+from schemas.errors import BadInput, CurateError
+from schemas.row import Row
+from schemas.settings import Settings, Variable
+
+_WIDTH = 116
+_HEAD = f"""\
+# Settings of every `curate` command in this folder and of every deployment. Options of a command win over this file;
+# what stands behind # is the default. Paths are relative to this file. Secrets do not belong here: export
+# OPENAI_API_KEY, GEMINI_API_KEY, GOOGLE_APPLICATION_CREDENTIALS, HF_TOKEN and CURATE_USER_KEY in the environment.
+# `curate doctor` says what is in force.
+version: {VERSION}
+"""
+_SLOW = "without a GPU, OpenCLIP takes seconds an image; take the line out to use it all the same"
+
+
+def init(
+    models: Annotated[
+        Literal["embedded", "self_hosted", "vendors"] | None,
+        typer.Option("--models", help="Whose models.", show_default="what keys and weights are found for"),
+    ] = None,
+    logs: Annotated[str, option("logs")] = "logs",
+    store: Annotated[str, option("store")] = "store",
+    config: Annotated[str, typer.Option("--config", metavar="FILE", help="File to write.")] = NAME,
+) -> None:
+    """Write a commented settings file: places, policy, models, budget, topics, benchmark and all else that can be set.
+
+    What is found here decides what it proposes: a GPU, weights in folders, a server, keys of vendors.
+    """
+    path = Path(config)
+    if path.exists():
+        raise BadInput(f"{config!r} is there already; edit it, or give another --config FILE")
+    folder = path.absolute().parent
+    places = {"logs": _from(folder, logs), "store": _from(folder, store)}
+    chosen = models or _found()
+    instead = {} if chosen == "embedded" else _not_here(chosen, whole=models is None)
+    environment = {name: value for name in get_args(Variable) if (value := os.environ.get(name))}
+    values = places | {"models": chosen, "providers": dict(instead), "environment": environment}
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join([_HEAD, *_lines(Settings, values, instead)]), encoding="utf-8")
+    print(
+        f"{config}: models {chosen}" + "".join(f"\n  {name}: embedded, because {why}" for name, why in instead.items())
+    )
+    print("next: curate doctor (what is in force, and what is missing), then curate run")
+
+
+def _from(folder: Path, place: str) -> str:
+    """A path as it is named from the folder of the file."""
+    return place if "://" in place or Path(place).is_absolute() else os.path.relpath(place, folder)
+
+
+def _found() -> str:
+    """The models that this machine is set up for, by keys, weights and servers in the environment."""
+    if any(map(os.environ.get, ("GEMINI_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "CURATE_VISION_ENDPOINT"))):
+        return "vendors"
+    weights = any(name.endswith("_WEIGHTS") and os.environ.get(name) for name in get_args(Variable))
+    own = weights or os.environ.get("OPENAI_BASE_URL")
+    return "self_hosted" if own else "vendors" if os.environ.get("OPENAI_API_KEY") else "embedded"
+
+
+def _not_here(models: str, whole: bool) -> dict[str, str]:
+    """Capability -> why its model is not proposed: no GPU for OpenCLIP and, with `whole`, what lacks here."""
+    from tasks.providers import Providers
+    from tasks.providers.model_sets import model_set
+
+    lacking, gpu = dict[str, str](), shutil.which("nvidia-smi")
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    for capability, name in model_set(models).items():
+        if name == "open_clip" and not gpu:
+            lacking[capability] = _SLOW
+        elif whole:
+            try:
+                Providers({capability: name})[capability]
+            except CurateError as error:
+                lacking[capability] = str(error)
+    return lacking
+
+
+def _lines(row: type[Row], values: Mapping[str, Any], notes: Mapping[str, str], indent: str = "") -> Iterator[str]:
+    """A comment and a line for each key; those that are not in `values` are comments, too."""
+    for name, field in row.model_fields.items():
+        if name in OF_ONE_RUN and not indent:
+            continue
+        yield from textwrap.wrap(_told(field), _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
+        if inner := section_of(field):
+            yield from (f"{indent}{name}:", *_lines(inner, {}, {}, f"{indent}  "))
+        elif isinstance(value := values.get(name), dict) and value:
+            noted = (f"  # {' '.join(notes[key].split())}" if key in notes else "" for key in value)
+            yield f"{indent}{name}:"
+            yield from (f"{indent}  {key}: {_yaml('embedded' if key in notes else value[key])}{note}"
+                        for key, note in zip(value, noted, strict=True))  # fmt: skip
+        elif value:
+            yield f"{indent}{name}: {_yaml(value)}"
+        else:
+            yield f"{indent}# {name}: {_yaml(field.get_default(call_default_factory=True))}"
+        yield ""
+
+
+def _told(field: FieldInfo) -> str:
+    """Docstring and limits of a field."""
+    ends = {end: getattr(each, end) for each in field.metadata for end in ("ge", "le") if hasattr(each, end)}
+    limits = " ".join(f"{word} {ends[end]:g}" for end, word in (("ge", "From"), ("le", "to")) if end in ends)
+    return " ".join((field.description or "").split()) + (f" {limits[0].upper()}{limits[1:]}." if limits else "")
+
+
+def _yaml(value: Any) -> str:
+    plain = value.value if hasattr(value, "value") else value
+    return (
+        str(yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True, width=10_000))
+        .removesuffix("...\n")
+        .strip()
+    )

@@ -1,0 +1,207 @@
+"""The settings file, `curate.yaml`: its keys are the fields of `Settings`, and hold where a run gives none.
+
+Commands read it when they start, and so does every run of a deployment: a changed file needs no new deploy. Paths are
+relative to its folder. Secrets are refused; keys of services are variables of the environment.
+"""
+
+import os
+import re
+import typing
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from schemas.errors import BadInput, CurateError, why_unreadable
+from schemas.row import Row
+from schemas.settings import NAME_OR_PLACE, PLACE, Settings
+
+NAME, VERSION = "curate.yaml", 1
+"""Name of the file, and the value of its key `version`: raised when a key means something else."""
+OF_ONE_RUN = ("config", "accept_drift", "release", "since", "until")
+"""Keys that no file may hold, because they are about one run: an alarm that is always accepted is none."""
+_SECRET_NAME = re.compile(r"(?:^|_)(?:api_?)?(?:key|token|secret|password|passwd|credentials?)s?$", re.I)
+_SECRET_VALUE = re.compile(
+    r"(?:sk-|hf_|gh[pousr]_|xox[abprs]-)[\w-]{16,}|AKIA[A-Z0-9]{16}|AIza[\w-]{30,}|\w+://[^/\s:]*:[^/\s@]+@.*"
+)
+"""Keys of vendors by their first letters, and addresses with a password."""
+_SET_HERE: dict[str, str] = {}
+"""Variables of the environment that a settings file set in this process."""
+
+
+def found(config: str | None, store: str | None) -> Path | None:
+    """The file that is named, or else `curate.yaml` beside the store or in the current folder, if there is one."""
+    if config is not None:
+        return Path(config)
+    beside = [Path(store).absolute().parent / NAME] if store and "://" not in store else []
+    return next((path for path in [*beside, Path(NAME)] if path.is_file()), None)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The values of a settings file, paths from its folder. Raises BadInput for the first error; no secret is shown."""
+    where = f"settings file {str(path)!r}"
+    try:
+        text = path.read_text(encoding="utf-8")
+        twice = next(_repeated(yaml.compose(text, yaml.SafeLoader)), None)
+        values = yaml.safe_load(text) or {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{where} cannot be read ({why_unreadable(error)}); `curate init` writes one") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise BadInput(f"{where} is not YAML" + (f" (line {mark.line + 1})" if mark else "")) from None
+    if twice:
+        raise BadInput(f"{where}: {twice!r} stands twice; a file is about one store, and gives each key once")
+    if not isinstance(values, dict):
+        raise BadInput(f"{where}: give KEY: VALUE lines, as `curate init` writes them")
+    if (version := values.pop("version", VERSION)) != VERSION:
+        raise BadInput(
+            f"{where} is of version {version!r}, and this program reads {VERSION}: use the version that wrote it"
+        )
+    _check_keys(where, values)
+    placed = _placed(values, path.absolute().parent, Settings)
+    try:
+        Settings(**{"store": "", **placed})
+    except ValidationError as error:
+        problem = error.errors(include_input=False)[0]
+        raise BadInput(f"{where}: {'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
+    return placed
+
+
+def in_force(settings: Settings) -> Settings:
+    """The settings of a run: what is given, else what its file says; and the providers that `models` stands for."""
+    values = settings.model_dump(exclude_unset=True)
+    if settings.config is not None:
+        values = merged(read(Path(settings.config)), values)
+        if not values.get("store"):
+            raise BadInput(f"settings file {settings.config!r} names no store, and none is given; add the key store")
+    return Settings(**with_models(values))
+
+
+def deployed() -> dict[str, str]:
+    """A build step of prefect.yaml: the path of the file that every deployment will read whenever it runs.
+
+    CURATE_CONFIG names it, or else it is `curate.yaml` here. Ends `prefect deploy` with one line when it is unusable.
+    """
+    path = Path(os.environ.get("CURATE_CONFIG") or NAME)
+    try:
+        missing = [key for key in ("logs", "store") if not read(path).get(key)]
+        if missing:
+            raise BadInput(f"settings file {str(path)!r}: {' and '.join(missing)} must be given for a deployment")
+    except CurateError as error:
+        raise SystemExit(f"prefect deploy: {error}; deploy again when it is right (docs/operating.md)") from None
+    return {"config": str(path.resolve())}
+
+
+def with_models(values: dict[str, Any]) -> dict[str, Any]:
+    """The values with a provider for each capability that `models` chooses, and with the environment set up."""
+    for name, value in values.get("environment", {}).items():
+        if os.environ.get(name, "") in ("", _SET_HERE.get(name)):
+            os.environ[name] = _SET_HERE[name] = value
+    if values.get("models", "embedded") == "embedded":
+        return values
+    from tasks.providers.model_sets import model_set
+
+    return {**values, "providers": model_set(values["models"], "generate" in values) | values.get("providers", {})}
+
+
+def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, where `over` wins key by key, also inside sections."""
+    both = {**under, **over}
+    return both | {
+        key: merged(under[key], over[key])
+        for key in under.keys() & over.keys()
+        if isinstance(under[key], Mapping) and isinstance(over[key], Mapping)
+    }
+
+
+def keys_of(row: type[Row] = Settings) -> list[str]:
+    """Every key, those of sections as `topics.engine`."""
+    sections = {name: section_of(field) for name, field in row.model_fields.items()}
+    return [
+        key
+        for name, inner in sections.items()
+        for key in ([f"{name}.{each}" for each in keys_of(inner)] if inner else [name])
+    ]
+
+
+def field_of(key: str, row: type[Row] = Settings) -> FieldInfo:
+    """The field of a key such as `seed` or `topics.engine`."""
+    section, _, name = key.rpartition(".")
+    inner = section_of(row.model_fields[section]) if section else row
+    assert inner is not None
+    return inner.model_fields[name]
+
+
+def section_of(field: FieldInfo) -> type[Row] | None:
+    """The model of a section; None for a field that is a value."""
+    inner = field.annotation
+    return inner if isinstance(inner, type) and issubclass(inner, Row) else None
+
+
+def _check_keys(where: str, values: Mapping[str, Any]) -> None:
+    """Raises BadInput for a key that is none, is about one run, or looks like a secret."""
+    known = [key for key in keys_of() if key not in OF_ONE_RUN]
+    sections = {key.partition(".")[0] for key in known if "." in key}
+    for key, value in _flat(values, sections):
+        section, _, name = key.rpartition(".")
+        by_name = section != "providers" and _SECRET_NAME.search(name)
+        if by_name or (isinstance(value, str) and _SECRET_VALUE.fullmatch(value)):
+            variable = name.upper() if by_name else "it"
+            raise BadInput(f"{where}: {key} holds a secret, and files are copied; take it out, and export {variable}")
+        if key in OF_ONE_RUN:
+            raise BadInput(f"{where}: {key} is about one run; give --{key.replace('_', '-')} to that run")
+        whole = next((each for each in known if key == each or key.startswith(f"{each}.")), None)
+        if whole is None:
+            if key in sections:
+                raise BadInput(f"{where}: {key} has keys of its own; give them below it, further in")
+            near = get_close_matches(key, [*known, *sections], n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else "`curate init` writes every key"
+            raise BadInput(f"{where}: unknown key {key!r}; {hint}")
+
+
+def _flat(values: Mapping[Any, Any], sections: typing.Container[str], section: str = "") -> Iterator[tuple[str, Any]]:
+    """(key, value) of everything in a file, `topics.engine` and `providers.nsfw` in dotted form."""
+    for name, value in values.items():
+        key = f"{section}{name}"
+        if isinstance(value, dict) and value:
+            yield from _flat(value, sections, f"{key}.")
+        elif not (key in sections and value in (None, {})):
+            yield key, value
+
+
+def _placed(values: Mapping[str, Any], folder: Path, row: type[Row]) -> dict[str, Any]:
+    """The values with paths from the folder of the file; an empty section is left out."""
+    placed = dict[str, Any]()
+    for name, value in values.items():
+        field = row.model_fields[name]
+        if inner := section_of(field):
+            placed |= {name: _placed(value, folder, inner)} if value else {}
+        else:
+            several = isinstance(value, list)
+            each = [_place(one, folder, field.metadata) for one in (value if several else [value])]
+            placed[name] = each if several else each[0]
+    if isinstance(variables := placed.get("environment"), dict):
+        of_folders = {name: value for name, value in variables.items() if str(name).endswith("_WEIGHTS")}
+        placed["environment"] = variables | {name: _place(value, folder, [PLACE]) for name, value in of_folders.items()}
+    return placed
+
+
+def _place(value: Any, folder: Path, marks: typing.Sequence[Any]) -> Any:
+    is_path = isinstance(value, str) and value and "://" not in value
+    if is_path and (PLACE in marks or (NAME_OR_PLACE in marks and (folder / value).exists())):
+        return str(folder / Path(value).expanduser())
+    return value
+
+
+def _repeated(node: Any) -> Iterator[str]:
+    """Keys that stand twice in one mapping of a YAML document; of two, PyYAML would silently take the last."""
+    if isinstance(node, yaml.MappingNode):
+        names = [key.value for key, _ in node.value]
+        yield from (name for name in names if names.count(name) > 1)
+    for child in node.value if isinstance(node, yaml.CollectionNode) else ():
+        for each in child if isinstance(child, tuple) else (child,):
+            yield from _repeated(each)
