@@ -21,8 +21,9 @@ _PNG_EFFORT = 3
 _JPEG_QUALITY, _PRESET_QUALITY = 88, 90
 _EARLY_EVERY, _BOTH_EVERY = 4, 9
 """Every fourth image is of the early eras and every ninth of all eras; the others are of the last era."""
-_PRESETS_OF_TWENTY = (3, 10, 17)
-"""Numbers of the images, modulo 20, that are presets: 15 %, as in VisionArena-Chat (arXiv 2412.08687, section 3.1)."""
+_PRESETS_OF_TWENTY = (10, 13, 18)
+"""Numbers of the images, modulo 20, that are presets: 15 %, as in VisionArena-Chat (arXiv 2412.08687, section 3.1).
+None is among the first ten, so that a tiny arena has only ordinary images."""
 
 
 class ImageFolder:

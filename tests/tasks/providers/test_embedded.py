@@ -49,6 +49,8 @@ PROMISES = {
     "moderation": Promise("moderate", "texts", Moderation),
     "language": Promise("identify", "texts", Language),
     "tokens": Promise("count_tokens", "texts", int),
+    "refusal": Promise("refuses", "texts", bool),
+    "named_entities": Promise("count_entities", "texts", (int, type(None))),
     "categories": Promise("tag", "documents", Categories),
     "criteria": Promise("tag", "documents", Criteria),
     "taxonomy": Promise("tag", "documents", Taxonomy),
