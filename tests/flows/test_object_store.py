@@ -115,7 +115,9 @@ def test_a_conversation_is_forgotten_in_the_bucket_though_it_was_lost_midway(run
     assert asked in _conversations()
     forget = ("takedown", "--yes", asked, "--store", STORE)
     with _cut_off_at(b"PUT /arena/store/tables/conversations"):
-        assert "cannot be reached (nothing answers at its address); what was stored stays" in refused(*forget)
+        code, _, err = curate(*forget)
+    assert (code, err.count("\n")) == (2, 1), err
+    assert "cannot be reached (nothing answers at its address); what was stored stays" in err
     assert "its hold ends by itself 10 minutes after it" in refused("release", "--store", STORE)
     s3_client(os.environ).delete_object(Bucket=BUCKET, Key="store/writing.lock")  # ten minutes later
     assert "a takedown was interrupted" in refused("release", "--store", STORE)

@@ -16,7 +16,7 @@ from tasks.storage.tables import Store
 from tests.builders import image_bytes
 from tests.tasks.ingest.logs import DAY, chat, image_name, vote, write
 
-IMAGES = 6
+IMAGES = 20
 WORDS = ("Was zeigt das Bild?", "Count the stripes of it.", "Mail me at ann@example.org", "Translate the sign, please.")
 
 
@@ -24,7 +24,7 @@ WORDS = ("Was zeigt das Bild?", "Count the stripes of it.", "Mail me at ann@exam
 def small_shards():
     """Two shards of images, some of texts, and one key for all stores."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tasks.ingest.take_in.FILES_A_SHARD", 4)
+        patch.setattr("tasks.ingest.take_in.FILES_A_SHARD", 16)
         patch.setattr(run, "TEXTS_A_PART", run.BATCH)
         patch.setenv("CURATE_USER_KEY", "one key for all stores of this test")
         yield
