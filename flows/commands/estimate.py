@@ -174,6 +174,7 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     originals = {each: size for each, size in _sizes(source, "images").items() if shown is None or each in shown}
     conversations = logged_on(conversations_to_describe(source, known), settings.since, settings.until)
     documents = conversations["document_id"].n_unique()
+    topics = known.read("topics", ["topic"])["topic"].n_unique() or documents // members_min(documents, settings.topics)
     of_images = [*image_signals(providers)]
     texts = texts_of(logged)
     texts[MeasuredOn.MESSAGES] |= vote_reasons(source, settings)
@@ -186,7 +187,7 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
         ),
         *estimate_texts(known, texts, providers, prices, count),
         *estimate_documents(known, conversations, images, providers, prices, count),
-        *estimate_topic_names(documents // members_min(documents, settings.topics), providers, prices, count),
+        *estimate_topic_names(topics, providers, prices, count),
     ]
 
 

@@ -31,6 +31,9 @@ from tasks.storage.tables import Store
 OF_ORIGINALS = frozenset({"nsfw", "image_hash", "image_moderation"})
 """Image signals that are not measured on redacted images, because rules and duplicate search use the originals."""
 
+DECIDED_MIN = 100
+"""Decisions from which a share of kept conversations is taken for later ones."""
+
 TextsOn = Mapping[MeasuredOn, Mapping[str, str]]
 """Kind of text -> text id -> text."""
 
@@ -207,11 +210,20 @@ def texts_of(conversations: pl.DataFrame) -> dict[MeasuredOn, dict[str, str]]:
 
 
 def conversations_to_describe(source: Store, known: Store) -> pl.DataFrame:
-    """Conversations of `source` that `known` has not dropped: kept ones as released, undecided ones as logged."""
+    """Conversations of `source` that `known` has not dropped: kept ones as released, undecided ones as logged.
+
+    Of the undecided ones, as large a share as was kept so far, by content id, once DECIDED_MIN have a decision.
+    """
     decisions = known.read("decisions", ["item_kind", "item_id", "kept_by_screening"]).filter(item_kind="conversation")
     dropped = decisions.filter(~pl.col("kept_by_screening"))["item_id"]
     conversations = conversations_as_released(source)
-    return conversations.filter(~pl.col("conversation_id").is_in(dropped.implode()))
+    conversations = conversations.filter(~pl.col("conversation_id").is_in(dropped.implode()))
+    if decisions.height < DECIDED_MIN:
+        return conversations
+    new = conversations.filter(~pl.col("conversation_id").is_in(decisions["item_id"].implode()))
+    kept = round(new.height * (1 - dropped.len() / decisions.height))
+    gone = new.sort("document_id", "conversation_id")["conversation_id"][kept:]
+    return conversations.filter(~pl.col("conversation_id").is_in(gone.implode()))
 
 
 def _conversations(store: Store, settings: Settings, kept_only: bool) -> pl.DataFrame:

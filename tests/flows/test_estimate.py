@@ -328,3 +328,11 @@ def test_one_days_failures_are_estimated_and_measured_again_and_no_other_days(
     assert len(http_server.requests) == 1
     code, _, err = curate("measure", "--store", store.root, *ASK, "--since", "2001-01-01", "--until", "2001-01-02")
     assert code == 2 and "has no conversation from --since 2001-01-01 to --until 2001-01-02" in err
+
+
+def test_of_new_conversations_the_share_that_was_kept_so_far_is_counted(curate, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    chats = [conversation(f"c{n}", f"Question {n}?", "Answer.") for n in range(220)]
+    decided = [decision(chat, *["pii_text"][: n % 4 == 0]) for n, chat in enumerate(chats[:120])]
+    store = store_with(tmp_path, conversations=chats, decisions=decided)
+    assert {row["items"] for row in _rows(curate, store)} == {90 + 75}
