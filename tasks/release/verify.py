@@ -13,7 +13,7 @@ from schemas.run import Funnel
 from tasks.bench.contamination.alike import ALIKE_OVERLAP
 from tasks.bench.contamination.prompt_index import PromptIndex, joined_words
 from tasks.release.build import MANIFEST, seal, wrong_files
-from tasks.release.card_checks import wrong_numbers, wrong_sections, wrong_sentences
+from tasks.release.checks.card_checks import wrong_numbers, wrong_sections, wrong_sentences
 from tasks.release.checks.pages import odd_pages
 from tasks.release.contents import ImageContents, ImageLists, forbidden_data, wrong_rows
 from tasks.release.core_parts import CORE_PARTS

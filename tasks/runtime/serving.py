@@ -1,4 +1,4 @@
-"""What every server of pages keeps out: other sites' requests, and those that come too slowly or are too long."""
+"""Refusals of every server of pages: other sites' requests, and those that come too slowly or are too long."""
 
 import asyncio
 import socket

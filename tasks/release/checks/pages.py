@@ -1,4 +1,4 @@
-"""What a browser may find in the report and its figures: the elements that this program writes, and nothing that acts.
+"""Elements that a browser may find in the report and its figures: those that this program writes, and none that acts.
 
 The report is read as strictly as it is written: every tag in its plain form, closed in order, no other `<`. So another
 parser finds the same elements. Figures are XML.
@@ -19,7 +19,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _VOID = {"meta", "img"}
 _TEXT = r"[^\"<>]*"
 _STYLES = re.compile(r"url\s*\(|@|\\|<|expression|javascript", re.IGNORECASE)
-"""What styles load or run things with; `url(#…)` of figures names a part of the same file."""
+"""Parts of a style that load or run something; `url(#…)` of figures names a part of the same file."""
 _PAGE: dict[str, dict[str, str]] = {
     **{tag: {} for tag in ("head", "title", "style", "body", "h1", "h2", "b", "nav", "figure", "summary")},
     **{tag: {} for tag in ("table", "thead", "tbody", "tr")},

@@ -9,7 +9,7 @@ from schemas.benches.judging import STAND_IN
 from schemas.benches.written import WrittenBy
 from schemas.policy import Policy
 from tasks.providers.embedded.image_embedding import ImageNetClasses
-from tasks.release.card_checks import wrong_sections
+from tasks.release.checks.card_checks import wrong_sections
 from tasks.release.dataset_card import card_sections
 from tasks.release.registered import OpenRelease, Unsealed
 from tasks.storage.content_id import text_id

@@ -1,0 +1,11 @@
+"""Verdicts and takedowns that were acknowledged outlive SIGKILL; `tests.killed_often` kills fifty times."""
+
+import pytest
+
+from tests.killed_often import KINDS, killed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_acknowledged_is_lost_by_a_kill(store, kind):
+    times, acknowledged, lost = killed(kind, store, times=1, seed=1, seconds_max=0.3)
+    assert acknowledged >= times and lost == set()
