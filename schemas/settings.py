@@ -184,6 +184,8 @@ class Settings(Row):
     providers: dict[str, str] = {}
     """Provider of a capability, such as nsfw=opennsfw2 or nsfw=my_package.module:Class; every other capability has its
     embedded one. See `curate doctor`."""
+    prompts: str | None = None
+    """Folder of prompts that take the place of ours, file by file (docs/prompts.md); their hash is in the versions."""
     budget_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Budget for paid services in US dollars; items over budget are left for a later run."""
     prices: str | None = None

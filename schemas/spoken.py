@@ -20,8 +20,8 @@ SETTINGS = {
 OPTIONS = (
     "accept-drift", "accept-embedded", "baseline", "batch", "bench-release", "batch-hours", "bootstraps", "budget",
     "cluster", "exclude-outliers", "format", "hidden", "images", "interval", "judge",
-    "judge-version", "known-hashes", "logs", "models", "policy", "presets", "prices", "protocol", "provider", "public",
-    "release", "repo", "sample", "seed", "since", "slice", "store", "style", "table", "task-runner",
+    "judge-version", "known-hashes", "logs", "models", "policy", "presets", "prices", "prompts", "protocol", "provider",
+    "public", "release", "repo", "sample", "seed", "since", "slice", "store", "style", "table", "task-runner",
     "until", "with-answers", "with-reference", "workers",
 )  # fmt: skip
 """Options that are settings or parameters of a flow, too."""

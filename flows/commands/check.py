@@ -98,7 +98,7 @@ def _print(found: "ReleaseDiff", first: "dict[str, list[RowChange]]") -> None:
     print(f"suggested version bump: {found.bump}" + (f", {found.next_version}" if found.next_version else ""))
 
 
-@takes("store", "providers", store="")
+@takes("store", "providers", "prompts", store="")
 def doctor(settings: Settings) -> None:
     """List what is installed, which providers can run, and how to get what is missing. Downloads nothing.
 
@@ -109,12 +109,15 @@ def doctor(settings: Settings) -> None:
         _check_store(settings.store)
         return
     os.environ["HF_HUB_OFFLINE"] = "1"
+    from tasks.prompts.texts import replaced_hashes
     from tasks.providers import PROVIDERS, Providers
 
     chosen = Providers(settings.providers).names
     for package in ("arena-curation", "prefect", "polars", "pyarrow", "datasets", "onnxruntime", "torch"):
         print(f"{package:<16} {_version(package)}")
     print()
+    for name, text_hash in replaced_hashes().items():
+        print(f"replaced prompt {name:<24} {text_hash}")
     for capability, among in PROVIDERS.items():
         own = [chosen[capability]] if capability in chosen else []
         for name in dict.fromkeys([*among, *own]):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @takes(
-    "store", "logs", "format", "images", "presets", "since", "until", "providers", "prices", "with_answers",
+    "store", "logs", "format", "images", "presets", "since", "until", "providers", "prompts", "prices", "with_answers",
     "evaluate.models", "evaluate.judge", "evaluate.baseline", "evaluate.protocol", "evaluate.with_reference",
     "evaluate.sample", *ASKED_BENCH,
 )  # fmt: skip
@@ -46,10 +46,18 @@ def estimate(
 
 
 def _print(found: list[Estimate], as_json: bool) -> None:
-    for row in found:
-        print(row.model_dump_json() if as_json else in_words(row))
+    if found:
+        print_costs(found, as_json)
     if not as_json:
         _print_total(found)
+
+
+def print_costs(found: list[Estimate], as_json: bool = False) -> None:
+    """Print one row a line; without any, that nothing would be paid."""
+    for row in found:
+        print(row.model_dump_json() if as_json else in_words(row))
+    if not found and not as_json:
+        print("no paid service is chosen, or nothing is left to ask; it would cost nothing")
 
 
 def _of_writing(settings: Settings, writer: str | None) -> list[Estimate]:

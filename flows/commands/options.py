@@ -25,6 +25,7 @@ from schemas.row import Row
 from schemas.settings import Settings
 from schemas.spoken import SETTINGS
 from tasks.policy import SHIPPED
+from tasks.prompts.texts import replaced_prompts
 
 Made = TypeVar("Made", bound=Row)
 _NAMES = {key: option for option, key in SETTINGS.items()} | {
@@ -61,7 +62,9 @@ def takes(
                 if value not in (None, (), [], shown[key]):
                     for name, parsed in _parsed(key, value).items():
                         _put(values, name, parsed)
-            function(_made(row, values, keys), **given)
+            settings = _made(row, values, keys)
+            with replaced_prompts(getattr(settings, "prompts", None)):
+                function(settings, **given)
 
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
         options = [_as_parameter(key, row, shown[key], key in needed) for key in keys]

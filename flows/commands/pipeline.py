@@ -20,7 +20,9 @@ _PAID = ("budget_usd", "prices", "batch")
 _RELEASED = ("accept_drift", "release", "bootstraps", "anchor_model", "with_answers", "judge_version")
 
 
-@takes(*_LOGS, "policy", "providers", *_PAID, "seed", "workers", "task_runner", *_RELEASED, required=["logs"])
+@takes(
+    *_LOGS, "policy", "providers", "prompts", *_PAID, "seed", "workers", "task_runner", *_RELEASED, required=["logs"]
+)
 def run(settings: Settings, compat: CompatOption = None) -> None:
     """Run the whole pipeline: raw logs to a release. With --compat it also writes STORE/exports/VERSION-visionarena."""
     reports = curate_all(settings)
@@ -39,7 +41,7 @@ def ingest(settings: Settings) -> None:
     print_stages(run_flows(settings, _flow("flows.ingest", "ingest")))
 
 
-@takes("store", "policy", "providers", *_PAID, "workers", "task_runner")
+@takes("store", "policy", "providers", "prompts", *_PAID, "workers", "task_runner")
 def measure(settings: Settings) -> None:
     """Measure missing signals: of all items and, after `decide`, of kept items."""
     run_stages(settings, ("flows.measure", "measure"))
@@ -50,7 +52,7 @@ DecideDryRunOption = Annotated[
 ]
 
 
-@takes("store", "policy", "providers")
+@takes("store", "policy", "providers", "prompts")
 def decide(settings: Settings, dry_run: DecideDryRunOption = False, as_json: JsonOption = False) -> None:
     """Apply a policy to the stored signals. Nothing is measured again."""
     if as_json and not dry_run:
@@ -61,13 +63,13 @@ def decide(settings: Settings, dry_run: DecideDryRunOption = False, as_json: Jso
         run_stages(settings, ("flows.decide", "decide"))
 
 
-@takes("store", "providers", "seed")
+@takes("store", "providers", "prompts", "seed")
 def sample(settings: Settings) -> None:
     """Find the topics of kept prompts and draw the benchmark."""
     run_stages(settings, ("flows.sample", "sample"))
 
 
-@takes("store", "providers", "seed", *_RELEASED)
+@takes("store", "providers", "prompts", "seed", *_RELEASED)
 def release(settings: Settings, compat: CompatOption = None) -> None:
     """Write a release from the tables. With --compat it also writes STORE/exports/VERSION-visionarena."""
     export_released(settings, run_stages(settings, ("flows.release", "release")), compat)

@@ -54,7 +54,7 @@ NamedOption = Annotated[
 _METHOD = ("anchor_model", "interval", "cluster", "both_bad", "style_preset", "exclude_outlier_judges", "bootstraps")
 
 
-@takes("store", *_METHOD, "since", "until", "seed", "providers", store="")
+@takes("store", *_METHOD, "since", "until", "seed", "providers", "prompts", store="")
 def rate(
     settings: Settings,
     battles: BattlesArgument = None,

@@ -13,7 +13,7 @@ from tasks.storage.queries.funnel import funnel
 from tasks.storage.tables import Store
 
 _FOLDER = "runs"
-_PLACES = {"store", "logs", "images", "presets", "known_hashes", "prices", "task_runner_address"}
+_PLACES = {"store", "logs", "images", "presets", "known_hashes", "prices", "prompts", "task_runner_address"}
 _PLACES_TO_EVALUATE = {"models", "judge", "bench_release", "submission"}
 """Settings that are left out because they are paths or addresses."""
 _LEFT_OUT: dict[str, Any] = {**dict.fromkeys(_PLACES, True), "evaluate": _PLACES_TO_EVALUATE}

@@ -1,10 +1,12 @@
 """`curate judge answer` and `compare` from the command line: asked once, in one line where something is wrong."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from tests.asked_bench import PUBLIC, benched, completed, models_file
+from tasks.storage.run_record import run_records
+from tests.asked_bench import PUBLIC, benched, completed, last_text, models_file
 from tests.http_server import HttpServer, Reply
 
 pytest.importorskip("openai", reason="production extra")
@@ -40,6 +42,23 @@ def test_models_answer_a_judge_compares_and_a_second_run_makes_no_call(curate, s
     assert (code, len(server.requests) - before) == (0, 0)
     assert "the embedded judge is a stand-in" in err
     assert store.height("verdicts") == 3 * PUBLIC
+
+
+def test_a_judge_is_told_the_prompts_of_a_folder_which_are_another_version_of_it(curate, server, tmp_path):
+    store, folder = benched(tmp_path, answers={"a": "One.", "b": "Two."}), tmp_path / "paper" / "judges"
+    folder.mkdir(parents=True)
+    ours = Path("tasks/prompts/judges/user.md").read_text()
+    (folder / "user.md").write_text("AS THE PAPER SAYS\n" + ours)
+    judge = models_file(tmp_path, server.url, "judge")
+    compare = ("judge", "compare", "--store", store.root, "--judge", judge, "--baseline", "a")
+    for prompts, calls in (((), 2 * PUBLIC), (("--prompts", folder.parent), 2 * PUBLIC), ((), 0)):
+        before = len(server.requests)
+        code, _, err = curate(*compare, *prompts)
+        assert (code, len(server.requests) - before) == (0, calls), err
+        told = [last_text(each).startswith("AS THE PAPER SAYS") for each in server.requests[before:]]
+        assert told == [bool(prompts)] * calls
+    assert store.read("verdicts")["judge_version"].n_unique() == 2
+    assert str(tmp_path) not in "".join(json.dumps(record) for record in run_records(store))
 
 
 def test_what_is_wrong_is_one_line_and_status_2(curate, tmp_path):

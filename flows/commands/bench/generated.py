@@ -16,7 +16,6 @@ from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
-    from schemas.run import Estimate
     from tasks.generated_bench.examiners import Examined
 
 SLICES = ("overall", "level", "aspect", "type")
@@ -27,7 +26,18 @@ CapabilityArgument = Annotated[
 ]
 
 
-_MADE = ("store", "generate.name", "policy", "providers", "known_hashes", "budget_usd", "prices", "seed", "workers")
+_MADE = (
+    "store",
+    "generate.name",
+    "policy",
+    "providers",
+    "prompts",
+    "known_hashes",
+    "budget_usd",
+    "prices",
+    "seed",
+    "workers",
+)
 
 
 @takes(*_MADE, required=["generate.name"], policy="generated")
@@ -56,7 +66,7 @@ def generate(
 
 
 def _print_estimate(settings: Settings) -> None:
-    from flows.commands.estimate import tokens_in
+    from flows.commands.estimate import print_costs, tokens_in
     from schemas.policy import GeneratedRule
     from tasks.generated_bench.aspects import levels, load_capability
     from tasks.generated_bench.cost import estimate_making
@@ -68,7 +78,7 @@ def _print_estimate(settings: Settings) -> None:
     rule = load_policy(settings.policy).generated or GeneratedRule()
     prices, capability = load_prices(settings.prices), load_capability(wanted.capability)
     found = estimate_making(wanted, capability, levels(), rule, providers, prices, tokens_in())
-    _print_costs(found)
+    print_costs(found)
     print("curate: images are screened by the chosen providers, too; that is not counted here", file=sys.stderr)
 
 
@@ -191,7 +201,7 @@ def audit(
 
 
 def _print_audit_estimate(settings: Settings) -> None:
-    from flows.commands.estimate import tokens_in
+    from flows.commands.estimate import print_costs, tokens_in
     from schemas.benches.generated_results import AuditMode
     from tasks.generated_bench.audit import estimate_audit
     from tasks.judging.sources import to_ask
@@ -201,16 +211,7 @@ def _print_audit_estimate(settings: Settings) -> None:
     chosen, opened = settings.evaluate, Store.existing(settings.store)
     modes = [AuditMode(mode) for mode in chosen.audit_modes]
     prices = load_prices(settings.prices)
-    _print_costs(estimate_audit(opened, chosen.generated or "", to_ask(settings), modes, prices, tokens_in()))
-
-
-def _print_costs(found: "list[Estimate]") -> None:
-    from flows.commands.estimate import in_words
-
-    for row in found:
-        print(in_words(row))
-    if not found:
-        print("no paid service is chosen, or nothing is left to ask; it would cost nothing")
+    print_costs(estimate_audit(opened, chosen.generated or "", to_ask(settings), modes, prices, tokens_in()))
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,17 @@ def _print_kept(settings: Settings, bench: str, rows: int, counts: dict[str, int
     print(f"in {rows} = kept {kept} + dropped {counts['items'] - kept} + rejected {rows - counts['items']}")
 
 
-_WRITTEN = ("store", "written.name", "written.writer", "written.hidden", "budget_usd", "prices", "batch", "providers")
+_WRITTEN = (
+    "store",
+    "written.name",
+    "written.writer",
+    "written.hidden",
+    "budget_usd",
+    "prices",
+    "batch",
+    "providers",
+    "prompts",
+)
 
 
 @opt.takes(*_WRITTEN, required=["written.name"])

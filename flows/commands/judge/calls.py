@@ -29,7 +29,7 @@ def answer(settings: Settings) -> None:
 
 @takes(
     "store", "evaluate.baseline", "evaluate.judge", "evaluate.protocol", "evaluate.with_reference", "evaluate.models",
-    *ASKED_BENCH, *PAID, **EMBEDDED,
+    *ASKED_BENCH, "prompts", *PAID, **EMBEDDED,
 )  # fmt: skip
 def compare(settings: Settings) -> None:
     """Ask a judge which answer is better, each model's or the baseline's. Verdicts that are there are not asked for.

@@ -155,7 +155,9 @@ class NearestPlace:
             tree: [(value, _any_of([form])) for value, form in words[tree]] for tree in ("question", "image")
         }
         domains = f"classes-{self._classes.pop('version')}-min{DOMAIN_PROBABILITY_MIN}"
-        self.version = f"taxonomy{taxonomy_file().version}+words-{words['version']}+{domains}+{self._question.version}"
+        self.version = (
+            f"taxonomy{taxonomy_file(shipped=True).version}+words-{words['version']}+{domains}+{self._question.version}"
+        )
 
     @cached_property
     def _members(self) -> Vectors:
