@@ -99,6 +99,8 @@ class EvaluateSettings(Row):
     instead of images, both orders)."""
     with_reference: bool = False
     """Under visit: show the judge the verified reference, too."""
+    captions: Literal["instruction", "generic"] = "instruction"
+    """Under visit: captions written for the instruction, or generic ones that came with the items."""
     bench: str | None = None
     """Written benchmark that is used instead of the drawn one (docs/written_bench.md)."""
     baseline: str | None = None
