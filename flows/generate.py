@@ -11,7 +11,14 @@ from schemas.benches.generated_results import AuditMode
 from schemas.policy import GeneratedRule
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.generated_bench.steps import ask_again, check_images, draw_images, write_questions, write_texts
+from tasks.generated_bench.steps import (
+    ask_again,
+    check_images,
+    draw_images,
+    sort_errors,
+    write_questions,
+    write_texts,
+)
 from tasks.ingest.steps import take_in_drawings, take_in_items
 from tasks.judging.sources import to_ask
 from tasks.policy.policy_file import load_policy
@@ -42,6 +49,9 @@ def generate(settings: Settings) -> Iterator[StageReport]:
 @flow(name="audit")
 @one_writer
 def audit(settings: Settings) -> Iterator[StageReport]:
-    """Ask the items of a benchmark again: without image, with the description, with every key at one letter."""
+    """Ask the items of a benchmark again in other ways, or with a judge sort the wrong answers to them."""
     modes = [AuditMode(mode) for mode in settings.evaluate.audit_modes]
-    yield ask_again(settings, to_ask(settings), modes)
+    if settings.evaluate.judge:
+        yield sort_errors(settings, to_ask(settings), datetime.now(UTC))
+    else:
+        yield ask_again(settings, to_ask(settings), modes)

@@ -349,6 +349,8 @@ class Manifest(Row):
     """Capability -> provider."""
     signal_versions: dict[str, str]
     """Signal -> version."""
+    prompts: dict[str, str] = {}
+    """Prompt that took the place of ours -> first 8 hex digits of the SHA-256 of its text."""
     unmeasured: dict[str, Unmeasured] = {}
     """Signal of a chosen provider -> what could not be measured; signals with all values are left out."""
     policy: dict[str, Any]

@@ -110,6 +110,8 @@ class EvaluateSettings(Row):
     instead of images, both orders)."""
     with_reference: bool = False
     """Under visit: show the judge the verified reference, too."""
+    captions: Literal["instruction", "generic"] = "instruction"
+    """Under visit: captions written for the instruction, or generic ones that came with the items."""
     bench: str | None = None
     """Written benchmark that is used instead of the drawn one (docs/written_bench.md)."""
     baseline: str | None = None
@@ -207,6 +209,8 @@ class Settings(Row):
     accept_embedded: list[str] = []
     """Publish although this capability was measured by an embedded stand-in, such as faces. Each is in the store's
     record and in the commit, and what it was measured to find is in the card."""
+    prompts: str | None = None
+    """Folder of prompts that take the place of ours, file by file (docs/prompts.md); their hash is in the versions."""
     budget_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Budget for paid services in US dollars; items over budget are left for a later run."""
     prices: Place = None

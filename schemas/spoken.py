@@ -17,8 +17,8 @@ SETTINGS = {
 OPTIONS = (
     "accept-drift", "accept-embedded", "baseline", "batch", "bench-release", "batch-hours", "bootstraps", "budget",
     "cluster", "config", "format", "hidden", "images", "judge",
-    "judge-version", "known-hashes", "logs", "models", "policy", "presets", "prices", "protocol", "provider", "public",
-    "release", "repo", "sample", "seed", "since", "slice", "store", "table",
+    "judge-version", "known-hashes", "logs", "models", "policy", "presets", "prices", "prompts", "protocol", "provider",
+    "public", "release", "repo", "sample", "seed", "since", "slice", "store", "table",
     "until", "with-answers", "workers",
 )  # fmt: skip
 """Options that are settings or parameters of a flow, too."""

@@ -104,6 +104,9 @@ TABLES: dict[str, Table] = {
     "captions": Table(
         Caption, ("item_id", "place", "written_at"), {"item_id": Held.CONVERSATION}, {"document_id": Held.CONTENT}
     ),
+    "generic_captions": Table(
+        Caption, ("item_id", "place", "written_at"), {"item_id": Held.CONVERSATION}, {"document_id": Held.CONTENT}
+    ),
     "references": Table(
         Reference, ("item_id", "written_at"), {"item_id": Held.CONVERSATION}, {"document_id": Held.CONTENT}
     ),

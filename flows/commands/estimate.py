@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @takes(
-    "store", "logs", "format", "images", "presets", "since", "until", "providers", "prices", "with_answers",
+    "store", "logs", "format", "images", "presets", "since", "until", "providers", "prompts", "prices", "with_answers",
     "evaluate.models", "evaluate.judge", "evaluate.baseline", "evaluate.protocol", "evaluate.sample",
     *ASKED_BENCH, shared=Settings.model_fields.keys() - {"evaluate"},
 )  # fmt: skip

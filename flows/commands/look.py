@@ -24,7 +24,7 @@ SemanticOption = Annotated[
 ]
 
 
-@takes("providers", store="")
+@takes("providers", "prompts", store="")
 def inspect(
     settings: Settings,
     files: Annotated[list[Path], typer.Argument(help="Images, or JSONL files whose lines have a `text`.")],

@@ -29,6 +29,7 @@ from schemas.row import Row
 from schemas.settings import Settings
 from schemas.spoken import SETTINGS
 from tasks.policy import SHIPPED
+from tasks.prompts.texts import replaced_prompts
 
 Made = TypeVar("Made", bound=Row)
 _NAMES = {key: option for option, key in SETTINGS.items()} | {
@@ -77,7 +78,9 @@ def takes(
             values = settings_file.merged(values, stated)
             if missing := sorted(key for key in needed if not _holds(values, key)):
                 raise BadInput(f"Missing option '{option_name(missing[0])}': give it, or `{missing[0]}` in curate.yaml")
-            function(_made(row, values, keys), **given)
+            settings = _made(row, values, keys)
+            with replaced_prompts(getattr(settings, "prompts", None)):
+                function(settings, **given)
 
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
         options = [_as_parameter(key, row, shown[key]) for key in keys]

@@ -21,7 +21,7 @@ _PAID = ("budget_usd", "prices", "batch")
 _RELEASED = ("accept_drift", "release", "bootstraps", "anchor_model", "with_answers", "judge_version")
 
 
-@takes(*_LOGS, "policy", "models", "providers", *_PAID, "seed", "workers", *_RELEASED, required=["logs"])
+@takes(*_LOGS, "policy", "models", "providers", "prompts", *_PAID, "seed", "workers", *_RELEASED, required=["logs"])
 def run(settings: Settings, compat: CompatOption = None) -> None:
     """Run the whole pipeline: raw logs to a release. With --compat it also writes STORE/exports/VERSION-visionarena."""
     reports = curate_all(settings)
@@ -40,7 +40,7 @@ def ingest(settings: Settings) -> None:
     print_stages(run_flows(settings, _flow("flows.ingest", "ingest")))
 
 
-@takes("store", "since", "until", "policy", "models", "providers", *_PAID, "workers")
+@takes("store", "since", "until", "policy", "models", "providers", "prompts", *_PAID, "workers")
 def measure(settings: Settings) -> None:
     """Measure missing signals: of all items and, after `decide`, of kept items; or those of some days."""
     run_stages(settings, ("flows.measure", "measure"))
@@ -51,7 +51,7 @@ DecideDryRunOption = Annotated[
 ]
 
 
-@takes("store", "policy", "providers")
+@takes("store", "policy", "providers", "prompts")
 def decide(settings: Settings, dry_run: DecideDryRunOption = False, as_json: JsonOption = False) -> None:
     """Apply a policy to the stored signals. Nothing is measured again."""
     if as_json and not dry_run:
@@ -62,13 +62,13 @@ def decide(settings: Settings, dry_run: DecideDryRunOption = False, as_json: Jso
         run_stages(settings, ("flows.decide", "decide"))
 
 
-@takes("store", "providers", "seed")
+@takes("store", "providers", "prompts", "seed")
 def sample(settings: Settings) -> None:
     """Find the topics of kept prompts and draw the benchmark."""
     run_stages(settings, ("flows.sample", "sample"))
 
 
-@takes("store", "providers", "seed", *_RELEASED)
+@takes("store", "providers", "prompts", "seed", *_RELEASED)
 def release(settings: Settings, compat: CompatOption = None) -> None:
     """Write a release from the tables. With --compat it also writes STORE/exports/VERSION-visionarena."""
     export_released(settings, run_stages(settings, ("flows.release", "release")), compat)

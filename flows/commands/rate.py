@@ -53,7 +53,7 @@ NamedOption = Annotated[
 ]
 
 
-@takes("store", "anchor_model", "cluster", "bootstraps", "since", "until", "seed", "providers", store="")
+@takes("store", "anchor_model", "cluster", "bootstraps", "since", "until", "seed", "providers", "prompts", store="")
 def rate(
     settings: Settings,
     battles: BattlesArgument = None,

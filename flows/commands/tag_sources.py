@@ -1,29 +1,46 @@
-"""Loads the two sides of `curate tags evaluate`: from providers or label files."""
+"""The two sides of `curate tags evaluate`: from label files, or asked of providers and models, with their cost."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
 from schemas.errors import BadInput, known_values
+from schemas.run import Estimate, Prices
 from schemas.settings import Settings
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
-from tasks.providers import PROVIDERS, Providers
+from tasks.judging.sources import read_models
+from tasks.prompts.texts import replaced_prompts
+from tasks.providers import PROVIDERS, Providers, by_model
+from tasks.providers.capabilities import Document
+from tasks.providers.cost import Count
 from tasks.review.tags import reviewed_tags
-from tasks.runtime.timing import Measured
-from tasks.signals.documents import Documents
+from tasks.signals.documents import Documents, stored_documents
 from tasks.signals.loose_files import read_documents, read_tag_labels
+from tasks.signals.paid import estimate_tags
+from tasks.signals.registry import signal_of
+from tasks.signals.run import missing
 from tasks.signals.tag_evaluation import Labels, Spoken, drawn, labels_of_signal, spoken_in_store, spoken_of
 from tasks.storage.lock import writing
 from tasks.storage.queries.released import conversations_as_released
 from tasks.storage.tables import Store
 
 _FILES = (".csv", ".jsonl", ".ndjson")
+_MODELS = (".yaml", ".yml")
 REVIEWS = "reviews"
 """Names the labels that people gave in `curate review serve`."""
+
+
+class AskedSide(NamedTuple):
+    """A side whose labels come from a provider, or from the model of a models file."""
+
+    told: str
+    """Name, with that of the folder of prompts."""
+    providers: Providers
 
 
 @dataclass
@@ -37,34 +54,100 @@ class Sides:
     """Items without an answer, by `provider: reason`."""
 
 
-def both_sides(
-    tagger: str, reference: str, signal: str, items: Path | None, sample: int, settings: Settings, now: datetime
-) -> Sides:
-    """Load both sides. Raises BadInput for sides, a signal or documents that cannot be used."""
+@dataclass(frozen=True)
+class TagSides:
+    """Tagger and reference, before anybody is asked."""
+
+    signal: str
+    labels: list[Spoken | None]
+    """Labels of tagger and of reference from files; None where it is asked."""
+    asked: list[AskedSide | None]
+    """Taggers that are asked; None where the labels are those of a file."""
+    settings: Settings
+    documents: Sequence[Document] = ()
+    """Documents of a file."""
+    kept: pl.DataFrame | None = None
+    """Kept conversations of a store; None without one."""
+    wanted: Sequence[str] = ()
+    """Stored documents that are compared."""
+
+    def costs(self, prices: Prices, count: Count) -> list[Estimate]:
+        """The cost of what paid taggers have not answered yet."""
+        paid = [each for each in self.asked if each and each.providers.paid([self.signal])]
+        return [
+            estimate_tags(each.told, self._lacking(each), self.signal, each.providers, prices, count) for each in paid
+        ]
+
+    def _lacking(self, asked: AskedSide) -> Sequence[Document]:
+        if self.kept is None:
+            return self.documents
+        store = Store.existing(self.settings.store)
+        lacking = missing(store, signal_of(self.signal, asked.providers), self.wanted)
+        return stored_documents(store, self.kept, self.signal, asked.providers).load(lacking)
+
+    def sides(self, now: datetime) -> Sides:
+        """Ask, and put the labels of both together."""
+        failures = dict[str, int]()
+        tagger, reference = (
+            self._said(asked, failures, now) if asked else labels or {}
+            for labels, asked in zip(self.labels, self.asked, strict=True)
+        )
+        return Sides(tagger, reference, self._prompts(), failures)
+
+    def _said(self, asked: AskedSide, failures: dict[str, int], now: datetime) -> Spoken:
+        if self.kept is None:
+            said, done = spoken_of(self.documents, self.signal, asked.providers)
+        else:
+            with writing(self.settings.store) as held:
+                said, done = spoken_in_store(
+                    held, self.kept, self.signal, asked.providers, self.wanted, workers=self.settings.workers, now=now
+                )
+        failures |= {f"{asked.told}: {reason}": count for (_, reason), count in sorted(done.failures.items())}
+        return said
+
+    def _prompts(self) -> dict[str, str]:
+        documents = self.documents
+        if self.kept is not None:
+            store = Store.existing(self.settings.store)
+            texts = store.empty("signals/image_text"), store.empty("signals/image_layout")
+            documents = Documents(self.kept, *texts, None).load(self.wanted)
+        return {document.document_id: document.prompt for document in documents}
+
+
+def sides_to_compare(
+    names: Sequence[str], prompts: Sequence[str], signal: str, items: Path | None, sample: int, settings: Settings
+) -> TagSides:
+    """Tagger and reference, with none, one or two folders of prompts.
+
+    Raises BadInput for sides, a signal or documents that cannot be used.
+    """
     known = [name for name, entry in SIGNAL_ENTRIES.items() if entry.on is MeasuredOn.DOCUMENTS]
     if signal not in known:
         raise BadInput(f"--signal {known_values(signal, known)}")
-    store = settings.store
-    if store and items:
+    if settings.store and items:
         raise BadInput("give --store or --documents, not both")
-    from_files = {
-        name: read_tag_labels(Path(name), labels_of_signal(signal), signal == "taxonomy")
-        for name in (tagger, reference)
-        if Path(name).suffix in _FILES
-    }
-    if REVIEWS in (tagger, reference):
-        from_files[REVIEWS] = _reviewed(store, signal)
-    asked = {name: _chosen(signal, name) for name in (tagger, reference) if name not in from_files}
-    if asked and not (store or items):
-        raise BadInput("a provider needs documents; give --store DIR or --documents FILE")
+    if len(prompts) > 2:
+        raise BadInput(f"--prompts is given {len(prompts)} times; give one folder, or one for each side")
+    folders = [*prompts, *prompts, None, None][:2] if len(prompts) < 2 else prompts
+    labels = [_labels(name, signal, settings.store) for name in names]
+    told = zip(names, folders, labels, strict=True)
+    asked = [_asked(signal, name, folder) if said is None else None for name, folder, said in told]
+    chosen = TagSides(signal, labels, asked, settings)
     if items:
-        said, prompts, failures = _of_items(items, signal, asked)
-    elif store:
-        said, prompts, failures = _of_store(signal, asked, list(from_files.values()), sample, settings, now)
-    else:
-        said, prompts, failures = {}, {}, {}
-    both = {**from_files, **said}
-    return Sides(both[tagger], both[reference], prompts, failures)
+        looks = any(each.providers[signal].looks_at_images for each in asked if each)
+        return replace(chosen, documents=read_documents(items, Providers(), looks))
+    if settings.store:
+        return _of_store(chosen, sample)
+    if any(asked):
+        raise BadInput("a provider needs documents; give --store DIR or --documents FILE")
+    return chosen
+
+
+def _labels(name: str, signal: str, store: str) -> Spoken | None:
+    """Labels of a file, or of people's reviews; None for a side that is asked."""
+    if Path(name).suffix in _FILES:
+        return read_tag_labels(Path(name), labels_of_signal(signal), signal == "taxonomy")
+    return _reviewed(store, signal) if name == REVIEWS else None
 
 
 def _reviewed(store: str, signal: str) -> Spoken:
@@ -76,49 +159,35 @@ def _reviewed(store: str, signal: str) -> Spoken:
     return found
 
 
-def _chosen(signal: str, name: str) -> Providers:
-    if name not in PROVIDERS[signal] and ":" not in name:
-        raise BadInput(
-            f"{signal}: unknown provider {known_values(name, PROVIDERS[signal])} Labels are in a .csv or .jsonl file."
-        )
-    return Providers({signal: name})
+def _asked(signal: str, name: str, prompts: str | None) -> AskedSide:
+    told = f"{name} with {prompts}" if prompts else name
+    with replaced_prompts(prompts):  # a tagger reads its prompts when it is made
+        if Path(name).suffix in _MODELS:
+            models = read_models(Path(name))
+            if len(models) > 1:
+                raise BadInput(f"models file {name!r} names {len(models)} models; give one with one entry")
+            return AskedSide(told, by_model(signal, models[0]))
+        if name not in PROVIDERS[signal] and ":" not in name:
+            raise BadInput(
+                f"{signal}: unknown provider {known_values(name, PROVIDERS[signal])} Labels are in a .csv or .jsonl "
+                "file, models in a .yaml file."
+            )
+        providers = Providers({signal: name})
+        providers[signal]
+        return AskedSide(told, providers)
 
 
-def _of_items(
-    items: Path, signal: str, asked: dict[str, Providers]
-) -> tuple[dict[str, Spoken], dict[str, str], dict[str, int]]:
-    looks = any(providers[signal].looks_at_images for providers in asked.values())
-    documents = read_documents(items, Providers(), looks)
-    said: dict[str, Spoken] = {}
-    failures: dict[str, int] = {}
-    for name, providers in asked.items():
-        said[name], done = spoken_of(documents, signal, providers)
-        failures |= _failures(name, done)
-    return said, {document.document_id: document.prompt for document in documents}, failures
-
-
-def _of_store(
-    signal: str, asked: dict[str, Providers], labels: Sequence[Spoken], sample: int, settings: Settings, now: datetime
-) -> tuple[dict[str, Spoken], dict[str, str], dict[str, int]]:
-    store = Store.existing(settings.store)
+def _of_store(chosen: TagSides, sample: int) -> TagSides:
+    """The comparison on kept documents of the store: those that a file labels, else a sample."""
+    store = Store.existing(chosen.settings.store)
     ids = store.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="conversation")["item_id"]
     kept = conversations_as_released(store).filter(pl.col("conversation_id").is_in(ids.implode()))
-    documents = kept["document_id"].unique().to_list()
+    documents, labels = kept["document_id"].unique().to_list(), [each for each in chosen.labels if each is not None]
     labelled = set().union(*labels)
-    wanted = [each for each in documents if each in labelled] if labels else drawn(documents, sample, settings.seed)
+    seed = chosen.settings.seed
+    wanted = [each for each in documents if each in labelled] if labels else drawn(documents, sample, seed)
     if not wanted:
         raise BadInput(
-            f"store {settings.store!r} keeps no document to compare; ids of labels are document ids (`curate explain`)"
+            f"store {store.root!r} keeps no document to compare; ids of labels are document ids (`curate explain`)"
         )
-    said: dict[str, Spoken] = {}
-    failures: dict[str, int] = {}
-    with writing(settings.store) as held:
-        for name, providers in asked.items():
-            said[name], done = spoken_in_store(held, kept, signal, providers, wanted, workers=settings.workers, now=now)
-            failures |= _failures(name, done)
-    loaded = Documents(kept, store.empty("signals/image_text"), store.empty("signals/image_layout"), None).load(wanted)
-    return said, {document.document_id: document.prompt for document in loaded}, failures
-
-
-def _failures(name: str, done: Measured) -> dict[str, int]:
-    return {f"{name}: {reason}": count for (_, reason), count in sorted(done.failures.items())}
+    return replace(chosen, kept=kept, wanted=wanted)

@@ -42,10 +42,16 @@ def topics_family() -> typer.Typer:
 @takes("store", "budget_usd", "prices", "seed", store="")
 def evaluate(
     settings: Settings,
-    tagger: Annotated[str, typer.Argument(help="Provider of the signal, or a file of labels (CSV, JSONL).")],
-    reference: Annotated[
-        str, typer.Argument(help="Another provider, a file of human labels, or reviews (of `curate review serve`).")
+    tagger: Annotated[
+        str, typer.Argument(help="Provider of the signal, models file (YAML) with one entry, or labels (CSV, JSONL).")
     ],
+    reference: Annotated[
+        str, typer.Argument(help="Another of these, the labels of people, or reviews (of `curate review serve`).")
+    ],
+    prompts: Annotated[
+        list[str] | None,
+        typer.Option("--prompts", help="Folder of prompts that take the place of ours; given twice, one a side."),
+    ] = None,
     signal: Annotated[str, typer.Option("--signal", help="categories, criteria or taxonomy.")] = "categories",
     documents: Annotated[
         Path | None,
@@ -53,19 +59,31 @@ def evaluate(
     ] = None,
     sample: Annotated[int, typer.Option("--sample", min=1, help="Documents of a store that two taggers see.")] = 200,
     first: Annotated[int, typer.Option("--first", min=0, help="Disagreements listed for each label.")] = 5,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only estimate calls and US dollars; send and write nothing.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Accuracy, precision, recall, F1 and Cohen's kappa of a tagger against another or against human labels.
 
-    On documents that a store keeps, or on those of a file. Missing tags of stored documents are requested from the
-    provider and stored, as in any run.
+    On documents that a store keeps, or on those of a file. The cost of what is missing is printed first; then it is
+    requested and, for stored documents, stored, as in any run.
     """
-    from flows.commands.tag_sources import both_sides
+    from flows.commands.estimate import print_estimates, tokens_in
+    from flows.commands.tag_sources import sides_to_compare
     from tasks.runtime.budget import one_ledger
+    from tasks.runtime.prices import load_prices
     from tasks.signals.tag_evaluation import agreements, disagreements, labels_of_signal
 
+    compared = sides_to_compare((tagger, reference), prompts or (), signal, documents, sample, settings)
+    costs = compared.costs(load_prices(settings.prices), tokens_in())
+    if dry_run:
+        print_estimates(costs, settings, as_json)
+        return
+    if costs:
+        print_estimates(costs, settings, err=True)
     with one_ledger(settings.budget_usd, settings.prices):
-        sides = both_sides(tagger, reference, signal, documents, sample, settings, datetime.now(UTC))
+        sides = compared.sides(datetime.now(UTC))
     tags = [tag for tag in labels_of_signal(signal) if any(tag in said for said in sides.reference.values())]
     rows = agreements(sides.tagger, sides.reference, tags, seed=settings.seed)
     if not any(row.items for row in rows):
@@ -106,7 +124,7 @@ def _in_words(share: Share) -> str:
     return "-" if share.value is None else f"{share.value:.3f} [{share.ci95_low:.3f}, {share.ci95_high:.3f}]"
 
 
-@takes("store", "providers")
+@takes("store", "providers", "prompts")
 def show(settings: Settings, as_json: JsonOption = False) -> None:
     """Share of kept conversations with each tag, criterion and taxonomy category, and overlaps of tags."""
     from tasks.storage.queries.conversation_features import (

@@ -28,6 +28,7 @@ from flows.running.task_runners import shards_by
 from schemas.errors import CurateError, StoreBusy
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.prompts.texts import replaced_prompts
 from tasks.runtime.budget import in_run, one_ledger
 from tasks.runtime.progress import WATCHERS
 from tasks.storage.lock import remove_leftovers, writing
@@ -65,6 +66,7 @@ def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[
 
     def work(settings: Settings, outermost: bool) -> list[StageReport]:
         with (
+            replaced_prompts(settings.prompts),
             checked(settings) if outermost else nullcontext(),
             _locked(settings.store) as store,
             storage_errors(store),

@@ -21,7 +21,7 @@ class Capability(Row):
 
 
 class Level(Row):
-    """Limits of a description of one difficulty."""
+    """Limits of a description of one difficulty, and of a question about it."""
 
     objects_min: int = Field(ge=1)
     """Fewest kinds of thing."""
@@ -43,6 +43,12 @@ class Level(Row):
     """Most words of a description."""
     checks: int = Field(ge=1, le=40)
     """Questions that an image of this level is checked with."""
+    question: str = Field(min_length=3)
+    """What a question of this level asks for, in words for the author."""
+    asked_min: int = Field(ge=0)
+    """Fewest elements of the description that a question and its right option name."""
+    asked_max: int = Field(ge=1)
+    """Most of them."""
 
 
 class ElementType(StrEnum):

@@ -149,6 +149,57 @@ class AuditRow(Row):
     """wrote_items for the model of the author."""
 
 
+class DiversityRow(Row):
+    """Likeness of the first general and fine aspects of a benchmark."""
+
+    general: int
+    """General aspects, n."""
+    fine: int
+    """Fine aspects of each, m."""
+    aspects: int
+    """Aspects in all."""
+    mean_cosine: float | None
+    """Mean cosine of all pairs of names with introductions: lower is more diverse; null for one aspect."""
+
+
+class AlignmentRow(Row):
+    """Distribution of the alignment scores of checked images."""
+
+    slice: str
+    """overall, level:<name>, or type:<type of element>, whose scores are of its check questions alone."""
+    images: int
+    """Checked images; those that were drawn again count each time."""
+    mean: float | None
+    """Mean score, 0 to 1; null without images."""
+    under_half: float | None
+    """Share of images with a score under 0.5."""
+    from_half: float | None
+    """Share from 0.5 to under 0.8."""
+    from_80: float | None
+    """Share from 0.8 to under 1."""
+    whole: float | None
+    """Share with every question right."""
+
+
+class ErrorRow(Row):
+    """Wrong answers of one model by what they are errors of, in one slice."""
+
+    slice: str
+    """overall, or level:<name>."""
+    model: str
+    """The model."""
+    wrong: int
+    """Wrong answers of the slice."""
+    by: str
+    """Who sorted them: people, the name of a model, or description: asked again with the description instead."""
+    comprehension: int
+    """Errors of seeing: the image or the question was misread."""
+    reasoning: int
+    """Errors of concluding from what was rightly seen."""
+    unsorted: int
+    """Wrong answers that were not sorted, or as neither."""
+
+
 class ReviewRow(Row):
     """How often a majority of raters finds that things fit."""
 

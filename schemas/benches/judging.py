@@ -277,3 +277,20 @@ class SubmissionRating(Row):
     """Share of points against the reference that both Bradley-Terry ratings imply; null for the reference itself."""
     flags: list[str]
     """Why a row may mislead: few_battles (under 100), low_coverage (under 0.95), and those of `curate rate`."""
+
+
+class CaptionsCompared(Row):
+    """A player's battles under one judge, with captions for the instruction and with generic ones."""
+
+    model: str | None
+    """The player; null for the row about all battles."""
+    judge_version: str
+    """The judge's version, the same for both."""
+    battles: int
+    """Battles with a verdict in both orders under both."""
+    same_outcome: float
+    """Share of them with the same winner, or a tie under both, 0 to 1."""
+    won: float | None
+    """Share that the player won with captions for the instruction, a tie as half, 0 to 1; null for all battles."""
+    won_generic: float | None
+    """The same with generic captions."""

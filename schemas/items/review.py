@@ -31,6 +31,8 @@ class QueueName(StrEnum):
     """Whether the reference of a written item is correct."""
     GENERATED = "generated"
     """Whether description and question of a generated item fit."""
+    WRONG_ANSWERS = "wrong_answers"
+    """What a model's wrong answer to a generated item is an error of."""
     PREFERENCES = "preferences"
     """Which of two answers to a written item is better."""
 
@@ -74,7 +76,8 @@ class Review(Row):
     item_id: str | None = None
     """What the verdict is about: a conversation, document or image, or a stretch of a text (TEXT_ID:START-END:TYPE)."""
     reviewer: str | None = None
-    """Name that the reviewer gave, or a rater's keyed hash; empty for a list that was filled in without one."""
+    """Name that the reviewer gave, or a rater's keyed hash; empty for a list that was filled in without one; in
+    `wrong_answers` also the version of a model that sorted, after `model `."""
     reviewed_at: datetime | None = None
     """When it was given (UTC). Of one reviewer's verdicts on one item the last one counts."""
 

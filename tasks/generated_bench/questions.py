@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from schemas.benches.generated import (
     Alignment,
     Capability,
+    CheckQuestion,
     ElementType,
     GeneratedAspect,
     GeneratedDescription,
     GeneratedQuestion,
+    Level,
 )
 from schemas.benches.generated_results import WrittenQuestion
 from tasks.generated_bench.alignment import THINGS, FailedElement, failed_elements
+from tasks.generated_bench.aspects import levels
 from tasks.generated_bench.wordings import content_words, same, words_of
 from tasks.providers.capabilities import Author, Failed, QuestionWanted
 from tasks.storage.content_id import combined_id
@@ -57,11 +60,12 @@ def write_question(
     failed = failed_elements(description.checks, alignment.answers)
     not_shown = tuple(each.element for each in failed)
     chance = f"{seed} {description.description_id} question {attempt}"
-    wanted = QuestionWanted(capability, aspect, description.level, description.description, not_shown, chance)
+    level = levels()[description.level]
+    wanted = QuestionWanted(capability, aspect, description.level, level, description.description, not_shown, chance)
     reply = author.question(wanted)
     if isinstance(reply, Failed):
         return reply
-    problem = question_problem(reply, failed)
+    problem = question_problem(reply, failed) or level_problem(reply, description.checks, level)
     if not problem:
         shown = shuffled([reply.right, *reply.wrong], chance)
         answer = author.solve(description.description, reply.question, shown)
@@ -98,6 +102,32 @@ def question_problem(reply: WrittenQuestion, failed: Sequence[FailedElement]) ->
     if about := next((each for each in failed if rests_on(reply.question, reply.right, each)), None):
         return f"about {about.element}, which the image does not show as described"
     return ""
+
+
+def level_problem(reply: WrittenQuestion, checks: Sequence[CheckQuestion], level: Level) -> str:
+    """Why a question is not of its level; empty for one that is."""
+    asked = elements_asked(f"{reply.question} {reply.right}", checks)
+    if level.asked_min <= asked <= level.asked_max:
+        return ""
+    return f"about {asked} elements, of {level.asked_min} to {level.asked_max}"
+
+
+def elements_asked(text: str, checks: Sequence[CheckQuestion]) -> int:
+    """Number of a description's elements that a question with its right option names.
+
+    An element depends on no other one: a thing, or the surroundings; these also count by their value, such as beach.
+    Words for everything name every thing.
+    """
+    said = content_words(text)
+    found = set[frozenset[str]]()
+    for check in checks:
+        element, value = content_words(check.element), content_words(check.answer) - content_words("yes no")
+        every = check.type in THINGS and bool(said & _EVERYTHING)
+        if check.parent is None and (
+            every or element <= said or (check.type not in THINGS and value and value <= said)
+        ):
+            found.add(element)
+    return len(found)
 
 
 def rests_on(question: str, right: str, failed: FailedElement) -> bool:

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from datetime import datetime
 
 import numpy as np
-import numpy.typing as npt
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
@@ -16,6 +16,8 @@ from schemas.settings import Settings
 from tasks.generated_bench import audit, making
 from tasks.generated_bench.bench_state import BenchState, read_bench
 from tasks.generated_bench.items import key_counts
+from tasks.generated_bench.results.errors import sort_by_model
+from tasks.generated_bench.results.figures import mean_cosine
 from tasks.providers import Providers
 from tasks.providers.ask_items import Work
 from tasks.runtime.timing import timed
@@ -77,6 +79,16 @@ def ask_again(settings: Settings, models: Sequence[AskedModel], modes: Collectio
     return work.report("audit")
 
 
+@task(cache_policy=NO_CACHE)
+@timed
+def sort_errors(settings: Settings, models: Sequence[AskedModel], now: datetime) -> StageReport:
+    """Ask models what the wrong answers to a benchmark are errors of. Writes `reviews`."""
+    store, work = Store.open(settings.store), Work()
+    for asked in models:
+        sort_by_model(store, settings.evaluate.generated or "", asked, work, now)
+    return work.report("errors")
+
+
 def _opened(settings: Settings) -> tuple[Store, BenchState]:
     store = Store.open(settings.store)
     return store, read_bench(store, settings.generate.name)
@@ -103,17 +115,8 @@ def _diversity(made: BenchState, providers: Providers) -> str:
     if not made.progress:
         return "no descriptions yet"
     vectors = np.asarray(providers["text_embedding"].embed_texts([e.description.description for e in made.progress]))
-    found = [value for places in cells.values() if (value := _mean_cosine(vectors[places])) is not None]
+    found = [value for places in cells.values() if (value := mean_cosine(vectors[places])) is not None]
     words = "with" if made.bench.graph else "without"
     if not found:
         return "one description for each aspect and level: no diversity to measure"
     return f"mean cosine of descriptions of one aspect and level, {words} the graph of words: {np.mean(found):.3f}"
-
-
-def _mean_cosine(vectors: npt.NDArray[np.float32]) -> float | None:
-    """Mean cosine of all pairs of unit vectors (n, dimension): lower is more diverse. None for fewer than two."""
-    count = len(vectors)
-    if count < 2:
-        return None
-    total = float(np.square(vectors.sum(axis=0, dtype=np.float64)).sum())
-    return (total - count) / (count * (count - 1))

@@ -29,12 +29,15 @@ class Items:
         return f"{ITEMS_DRAW}{self.bench}"
 
 
-def items_of(store: Store, bench: str, *, hidden: bool, needs_reference: bool) -> Items:
-    """The items with captions, and with `needs_reference` also a reference; hidden ones only with `hidden`.
+def items_of(store: Store, bench: str, *, hidden: bool, needs_reference: bool, generic: bool = False) -> Items:
+    """The items with captions and with `needs_reference` also a reference; hidden ones only with `hidden`.
+
+    `generic`: with captions that were not written for the instruction.
 
     Raises BadInput when there is none.
     """
-    known, judged, left_out = items_for_judging(store, bench), dict[str, ItemForJudging](), dict[str, int]()
+    known = items_for_judging(store, bench, not_given=True, generic=generic)
+    judged, left_out = dict[str, ItemForJudging](), dict[str, int]()
     if not known:
         names = {*store.read("bench_items", ["bench"])["bench"], SAMPLED}
         raise BadInput(f"--bench {known_values(bench, names)} None of its items is kept, or it has none")

@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
 from schemas.benches.judging import Label
@@ -24,6 +24,7 @@ from tasks.judging.labels import (
 )
 from tasks.judging.questions import Images
 from tasks.prompts import load_prompt, untrusted
+from tasks.prompts.texts import filled
 from tasks.providers.capabilities import ChatMessage, ReplyShape
 
 PROTOCOLS = ("visionarena", "wildvision", "visit")
@@ -118,7 +119,6 @@ class Protocol:
         return self.table.rpartition("_")[2]
 
 
-@cache
 def protocol(name: str) -> Protocol:
     """The protocol `name`: one of `PROTOCOLS`, `VISIT`, or `VOTE`. Raises BadInput for an unknown one."""
     if name in VISIT:
@@ -150,8 +150,8 @@ def _arena_hard(name: str, both_orders: bool) -> Protocol:
 def _arena_hard_prompt(system: str, user: str, pair: AnswerPair) -> JudgePrompt:
     """Answers, and the question, with marks of the prompt are fenced."""
     (question, asked_marks), (first, marks), (second, more_marks) = map(_fenced, (pair.prompt, pair.first, pair.second))
-    text = _filled(user, {"question_1": question, "answer_1": first, "answer_2": second})
-    start = user.index("{question_1}")  # it stands before the answers
+    texts = {"question_1": question, "answer_1": first, "answer_2": second}
+    text, start = filled(user, texts), len(filled(user.partition("{question_1}")[0], texts))
     places = () if asked_marks else tuple(start + place for place in pair.places)
     return JudgePrompt(
         [ChatMessage("system", system), ChatMessage("user", text, pair.images(), places)], marks + more_marks
@@ -234,14 +234,10 @@ def _vote() -> Protocol:
 def _vote_prompt(template: str, pair: AnswerPair) -> JudgePrompt:
     """Double brackets in the material are spaced out. Images stand at their places where the prompt is as it was."""
     material = {"prompt": pair.prompt, "left": pair.first, "right": pair.second}
-    text = _filled(template, {name: untrusted(_VOTE_OPENS.sub("[ ", said)) for name, said in material.items()})
+    text = filled(template, {name: untrusted(_VOTE_OPENS.sub("[ ", said)) for name, said in material.items()})
     start = text.find(f"]\n{pair.prompt}\n[")
     places = tuple(start + 2 + place for place in pair.places) if start >= 0 else ()
     return JudgePrompt([ChatMessage("user", text, pair.images(), places)])
-
-
-def _filled(template: str, texts: Mapping[str, str]) -> str:
-    return re.sub(r"\{(\w+)\}", lambda name: texts[name[1]], template)
 
 
 def _version(name: str, *told: str) -> str:

@@ -88,7 +88,8 @@ def versions_of(chosen: EvaluateSettings, bench: Bench) -> dict[str, str] | None
 
 def items_chosen(store: Store, chosen: EvaluateSettings) -> Items:
     """The written items that the chosen judge may see. Raises BadInput."""
-    return items_of(store, chosen.bench or SAMPLED, hidden=chosen.hidden, needs_reference=chosen.with_reference)
+    captions = {"needs_reference": chosen.with_reference, "generic": chosen.captions == "generic"}
+    return items_of(store, chosen.bench or SAMPLED, hidden=chosen.hidden, **captions)
 
 
 def answers_on(store: Store, items: Items, chosen: EvaluateSettings, but: str | None = None) -> AnswersByModel:

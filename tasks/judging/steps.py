@@ -115,6 +115,8 @@ def _judge_items(store: Store, settings: Settings, items: Items, pairs: Sequence
     judge = model_judge(asked, how) if asked else nearness_judge(how, Providers()["text_embedding"])
     report = _judge(store, settings, pairs, how, judge)
     counts = report.counts | {f"items_{why}": count for why, count in items.left_out.items()}
+    if not_given := sum(not item.image_ids for item in items.judged.values()):
+        counts["items_images_not_given"] = not_given
     counts |= order_counts(store, pairs, how, judge.version)
     return report.model_copy(update={"counts": dict(sorted(counts.items()))})
 

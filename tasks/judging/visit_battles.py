@@ -23,14 +23,14 @@ def shown_id(item: ItemForJudging, with_reference: bool) -> str:
     return combined_id("shown", [item.instruction, *item.captions, item.reference or "" if with_reference else ""])
 
 
-def visit_verdicts(store: Store, bench: str, judge_version: str | None = None) -> pl.DataFrame:
+def visit_verdicts(store: Store, bench: str, judge_version: str | None = None, generic: bool = False) -> pl.DataFrame:
     """The verdicts on one benchmark's items by one judge version, which may be left out where there is only one.
 
-    Only those on the captions and references that the items have now.
+    Only those on the captions and references that the items have now; `generic`: on generic captions.
 
     Raises BadInput without verdicts, for an unknown version, and for several: a board never mixes judges.
     """
-    items = items_for_judging(store, bench)
+    items = items_for_judging(store, bench, not_given=True, generic=generic)
     current = [shown_id(item, with_reference) for item in items for with_reference in (False, True)]
     found = store.read("verdicts", _COLUMNS).filter(
         pl.col("protocol").is_in(VISIT), pl.col("shown").is_in(current), draw=f"{ITEMS_DRAW}{bench}"

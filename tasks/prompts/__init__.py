@@ -4,38 +4,26 @@
 `labels/<name>.md` a whole set of labels. `judges/*.md` are the published prompts of judges, without the line break at
 their end: Arena-Hard's (https://github.com/lmarena/arena-hard-auto, config/judge_config.yaml, Apache-2.0), which
 VisionArena uses, and WildVision-Bench's (https://github.com/WildVision-AI/WildVision-Bench, MIT): the same texts, but
-for one letter of the follow-up.
+for one letter of the follow-up. A folder of the user's may take their place file by file (`texts.py`, docs/prompts.md).
 """
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+
+import yaml
 
 from schemas.tags import Sees, Taxonomy, sees
-from tasks.runtime.yaml_files import read_yaml
+from tasks.prompts.texts import TAXONOMY, TaxonomyFile, filled, shipped_text, short_hash, text_of_prompt
 
 BETWEEN = " / "
 """Separator of category and subcategory."""
 
 
-@dataclass(frozen=True)
-class TaxonomyFile:
-    """The whole file; a value is `Category` or `Category / Subcategory`."""
-
-    version: str
-    """Version of the file."""
-    question: dict[str, str]
-    """Question category or subcategory -> meaning."""
-    image: dict[str, str]
-    """Image domain or subdomain -> meaning."""
-
-
-@cache
-def taxonomy_file() -> TaxonomyFile:
-    """The shipped taxonomy."""
-    return TaxonomyFile(**read_yaml(Path(__file__).with_name("taxonomy.yaml")))
+def taxonomy_file(shipped: bool = False) -> TaxonomyFile:
+    """The taxonomy that holds; `shipped`: ours, whatever takes its place."""
+    text = shipped_text(TAXONOMY) if shipped else text_of_prompt(TAXONOMY)
+    return TaxonomyFile.model_validate(yaml.safe_load(text))
 
 
 def placed(question: str | None, image: str | None) -> Taxonomy:
@@ -61,18 +49,16 @@ class Prompt:
     """Name and the first 8 hex digits of the text's SHA-256: any change gives another version."""
 
 
-@cache
 def load_prompt(name: str) -> Prompt:
     """The prompt in `<name>.md`."""
-    return _prompt(name, _read(name))
+    return _prompt(name, text_of_prompt(name))
 
 
-@cache
 def tags_prompt(name: str, tags: Sequence[str]) -> Prompt:
     """The prompt that asks for these tags in one question, grouped by the input that each is decided from."""
-    parts = [_read("labelling") + "Each label is `true`, `false` or `null`. Labels are independent.\n"]
+    parts = [text_of_prompt("labelling") + "Each label is `true`, `false` or `null`. Labels are independent.\n"]
     for inputs, opening in _SECTIONS.items():
-        of_inputs = [_read(f"tags/{tag}") for tag in tags if sees(tag) is inputs]
+        of_inputs = [text_of_prompt(f"tags/{tag}") for tag in tags if sees(tag) is inputs]
         if of_inputs:
             parts.append(f"{opening}\n\n{''.join(of_inputs)}")
     keys = ", ".join(f"`{tag}`" for tag in tags)
@@ -80,26 +66,23 @@ def tags_prompt(name: str, tags: Sequence[str]) -> Prompt:
     return _prompt(name, "\n".join(parts))
 
 
-@cache
 def criteria_prompt() -> Prompt:
     """The prompt that asks for the seven criteria."""
-    return _prompt("criteria", _read("labelling") + _read("labels/criteria"))
+    return _prompt("criteria", text_of_prompt("labelling") + text_of_prompt("labels/criteria"))
 
 
-@cache
 def failure_types_prompt() -> Prompt:
     """The prompt that asks why models fail a prompt."""
-    return _prompt("failure_types", _read("labelling") + _read("labels/failure_types"))
+    return _prompt("failure_types", text_of_prompt("labelling") + text_of_prompt("labels/failure_types"))
 
 
-@cache
 def taxonomy_prompt() -> Prompt:
     """The prompt that asks for a taxonomy category; its values come from `taxonomy.yaml`."""
     known = taxonomy_file()
     trees = {"question": known.question, "image": known.image}
     listed = {name: "\n".join(f"  * `{value}`: {text}" for value, text in tree.items()) for name, tree in trees.items()}
-    body = _read("labels/taxonomy").format(**listed)
-    return _prompt(f"taxonomy{known.version}", _read("labelling") + body)
+    body = filled(text_of_prompt("labels/taxonomy"), listed)
+    return _prompt(f"taxonomy{known.version}", text_of_prompt("labelling") + body)
 
 
 def untrusted(text: str) -> str:
@@ -111,9 +94,5 @@ def untrusted(text: str) -> str:
     return f"[material {mark}]\n{text}\n[end of material {mark}]"
 
 
-def _read(name: str) -> str:
-    return (Path(__file__).parent / f"{name}.md").read_bytes().decode("utf-8")
-
-
 def _prompt(name: str, text: str) -> Prompt:
-    return Prompt(text, f"{name}-{hashlib.sha256(text.encode('utf-8')).hexdigest()[:8]}")
+    return Prompt(text, f"{name}-{short_hash(text)}")

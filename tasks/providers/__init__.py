@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from schemas.asked_model import AskedModel
 from schemas.errors import BadInput, MissingProvider, known_values
 from tasks.providers.capabilities import MAKERS as MAKERS
 from tasks.providers.capabilities import PROTOCOLS
+from tasks.providers.chat import chat_model
 from tasks.providers.foreign import Foreign, foreign, lacks
 from tasks.runtime.yaml_files import read_yaml
 
@@ -92,9 +94,9 @@ def _once_per_process(path: str, load: Callable[[], Any]) -> Any:
     return _MODELS[key]
 
 
-def _own(capability: str, name: str, path: str) -> Any:
+def _own(capability: str, name: str, path: str, *asked: Any) -> Any:
     """A provider of this package: each step of the path is called with the result of the previous one."""
-    made: list[Any] = []
+    made = list(asked)
     try:
         for step in path.split(" -> "):
             module, _, attribute = step.partition(":")
@@ -117,6 +119,20 @@ def _foreign_for(capability: str, name: str) -> Foreign:
             "docs/providers.md"
         )
     return provider
+
+
+def by_model(capability: str, asked: AskedModel) -> Providers:
+    """The embedded providers, but the model of a models file for this capability.
+
+    Raises BadInput when no provider of the capability asks models of its vendor, and as `chat_model` does.
+    """
+    providers = Providers({capability: asked.vendor})
+    path = PROVIDERS[capability][asked.vendor]
+    asking = path.partition(" -> ")[2]
+    if not asking:
+        raise BadInput(f"model {asked.name!r}: {capability} is not asked of vendor {asked.vendor}; give another entry")
+    providers._loaded[path] = _own(capability, asked.vendor, asking, chat_model(asked))
+    return providers
 
 
 def token_count(text: str) -> int:

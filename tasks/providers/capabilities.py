@@ -310,6 +310,7 @@ class QuestionWanted:
     capability: Capability
     aspect: GeneratedAspect
     level_name: str
+    level: Level
     description: str
     failed: tuple[str, ...]
     """Elements that the image does not show as described, and which it must not ask about."""

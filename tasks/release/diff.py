@@ -186,6 +186,7 @@ def _rules(old: Manifest, new: Manifest) -> Iterator[str]:
         "banned_users",
         "software",
         "signal_versions",
+        "prompts",
         "providers",
         "settings",
         "judge",

@@ -16,6 +16,7 @@ from schemas.policy import Policy, policy_hash, released_policy
 from schemas.release import CONFIGS, Manifest
 from schemas.run import Funnel, StageReport
 from schemas.settings import Settings
+from tasks.prompts.texts import replaced_hashes
 from tasks.providers import EMBEDDED, EMBEDDED_RECALL, MAKERS, Providers
 from tasks.release.build import checked_version, place_release, released_files, staging_folder, write_manifest
 from tasks.release.contents import ImageLists
@@ -166,6 +167,7 @@ def _manifest(
         embedded_recall={name: EMBEDDED_RECALL[name] for name in stand_ins},
         providers={c: name for c, name in providers.names.items() if c not in MAKERS},
         signal_versions=dict(sorted(versions.items())),
+        prompts=replaced_hashes(),
         unmeasured=unmeasured(store, versions, {c: name for c, name in providers.names.items() if name != EMBEDDED}),
         policy=shown.model_dump(mode="json"),
         banned_users=len(policy.banned_users),

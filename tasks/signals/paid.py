@@ -17,8 +17,9 @@ from schemas.run import Estimate, Prices
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
 from tasks.providers import Providers
-from tasks.providers.capabilities import RemoteModel
+from tasks.providers.capabilities import Document, RemoteModel
 from tasks.providers.cost import Count, ExpectedUse, ItemSize, Size, estimate_row, expected_use
+from tasks.providers.upload import encoded_size
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import Advance, progress, silent
 from tasks.runtime.timing import Measured
@@ -144,6 +145,15 @@ def estimate_documents(
         modes = ("one by one", "batch") if hasattr(signal.model, "together") else ("one by one",)
         found += [estimate_row(providers[name].service, name, len(items), use, prices, mode) for mode in modes]
     return found
+
+
+def estimate_tags(
+    told: str, documents: Sequence[Document], signal: str, providers: Providers, prices: Prices, count: Count
+) -> Estimate:
+    """Cost of one signal of loaded documents at the chosen service, by single calls; `told` says whose."""
+    items = [ItemSize(each.prompt, tuple(encoded_size(image) for _, image in each.images)) for each in documents]
+    use, service = expected_use(providers[signal], items, count), providers[signal].service
+    return estimate_row(service, f"{signal} by {told}", len(items), use, prices)
 
 
 def estimate_topic_names(topics_most: int, providers: Providers, prices: Prices, count: Count) -> list[Estimate]:

@@ -22,6 +22,7 @@ _PLACES = {
     "presets",
     "known_hashes",
     "prices",
+    "prompts",
     "task_runner_address",
 }
 _PLACES_TO_EVALUATE = {"models", "judge", "bench_release", "submission"}

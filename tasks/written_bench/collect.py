@@ -146,22 +146,25 @@ def store_texts(store: Store, items: Sequence[FileItem], bench: str, now: dateti
     forms = store.read("conversations", ["conversation_id", "document_id"])
     documents: dict[str, str] = dict(forms.filter(pl.col("conversation_id").is_in(ids)).iter_rows())
     taken = [(each, own) for each, own in zip(items, ids, strict=True) if own in documents and not each.problem]
-    captions = [row for item, own in taken for row in _captions(item, own, documents[own], now)]
+    captions = [row for item, own in taken for row in _captions(item.captions, own, documents[own], now)]
+    generic = [row for item, own in taken for row in _captions(item.generic, own, documents[own], now)]
     references = [_reference(item, own, documents[own], now) for item, own in taken if item.reference]
     checks = [_check(item, own) for item, own in taken if item.found and item.reference]
     gone = ~pl.col("item_id").is_in(forms["conversation_id"].implode())
     ours = pl.col("item_id").is_in(ids)
     _replace(store, "bench_items", gone, [])
     _replace(store, "captions", gone | (ours & (pl.col("version") == PEOPLE)), captions)
+    _replace(store, "generic_captions", gone | ours, generic)
     _replace(store, "references", gone | (ours & pl.col("version").is_in([PEOPLE, PUBLISHED])), references)
     published = gone | (ours & (pl.col("reviewer") == PUBLISHED))
     of_items = pl.col("queue") == QueueName.WRITTEN.value
     _replace(store, "reviews", of_items & published, [review_of_check(check, now) for check in checks])
-    return {"items": len(taken), "captions": len(captions), "references": len(references), "checked": len(checks)}
+    written = {"captions": len(captions), "references": len(references), "checked": len(checks)}
+    return {"items": len(taken), **written, **({"generic captions": len(generic)} if generic else {})}
 
 
-def _captions(item: FileItem, own: str, document_id: str, now: datetime) -> Iterator[Caption]:
-    for place, text in enumerate(item.captions):
+def _captions(told: Sequence[str], own: str, document_id: str, now: datetime) -> Iterator[Caption]:
+    for place, text in enumerate(told):
         if text:
             yield Caption(
                 item_id=own, document_id=document_id, place=place, text=text, written_by=WrittenBy.PEOPLE,

@@ -24,6 +24,7 @@ _NAMES = {
     "instruction": ("instruction",),
     "images": ("images", "image"),
     "captions": ("captions", "caption", "images_dense_captions", "image_dense_captions"),
+    "generic": ("generic_captions", "images_blip2_captions", "image_blip2_captions"),
     "reference": ("reference",),
     "licences": ("licences", "licence", "licenses", "license"),
     "authors": ("authors", "author"),
@@ -59,6 +60,8 @@ class FileItem:
     """File names."""
     captions: list[str]
     """One for each image, empty where it has none yet; no element without any."""
+    generic: list[str]
+    """The same, of captions that were not written for the instruction."""
     reference: str
     """Empty without one."""
     drafted: bool
@@ -124,7 +127,8 @@ def _item(row: Mapping[str, Any], columns: Mapping[str, str | None], families: F
     own, draft = _text(of["reference"]), _text(row.get(_DRAFT))
     item = FileItem(
         key=_text(of["key"]), family=family.name if family else "", instruction=_text(of["instruction"]),
-        images=names, captions=captions, reference=own or draft, drafted=not own and bool(draft),
+        images=names, captions=captions, generic=_captions(of["generic"], len(names)),
+        reference=own or draft, drafted=not own and bool(draft),
         licences=_padded(_listed(of["licences"]) or _said(metadata, "License"), len(names)),
         authors=_padded(_listed(of["authors"]) or _said(metadata, "Author"), len(names)),
         origin=_text(of["origin"]) or "".join(_said(metadata, "source")), found=_found(row), content=content,
@@ -140,7 +144,7 @@ def _problem(item: FileItem) -> str:
         return "no instruction"
     if not item.images or not all(item.images):
         return "no image"
-    if item.captions and len(item.captions) != len(item.images):
+    if any(told and len(told) != len(item.images) for told in (item.captions, item.generic)):
         return "captions unlike images in number"
     return ""
 

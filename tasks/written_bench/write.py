@@ -16,6 +16,7 @@ from schemas.benches.written import Caption, Reference, Split, WrittenBy
 from schemas.row import Row
 from schemas.run import Estimate, Prices
 from tasks.prompts import load_prompt, untrusted
+from tasks.prompts.texts import filled, text_of_prompt
 from tasks.providers.ask_items import Work, ask_each, store_results
 from tasks.providers.batch_run import BatchRun
 from tasks.providers.capabilities import BatchQueue, ChatMessage, ChatModel, Failed
@@ -139,18 +140,16 @@ def _is_insufficient(said: str) -> bool:
 def caption_message(gap: Gap) -> str:
     """The message that goes with one picture."""
     values = {"place": str(gap.place + 1), "pictures": str(len(gap.item.image_ids))}
-    return _filled(_CAPTION, values | {"instruction": untrusted(gap.item.instruction)})
+    return filled(text_of_prompt(_CAPTION), values | {"instruction": untrusted(gap.item.instruction)})
 
 
 def reference_message(item: ItemForJudging) -> str:
     """The message for a reference: captions, numbered if there are several, and the instruction."""
     numbered = enumerate(map(untrusted, item.captions), 1)
     captions = [f"Picture {n}:\n{text}" if len(item.captions) > 1 else text for n, text in numbered]
-    return _filled(_REFERENCE, {"captions": "\n\n".join(captions), "instruction": untrusted(item.instruction)})
-
-
-def _filled(prompt: str, values: dict[str, str]) -> str:
-    return re.sub(r"\{(\w+)\}", lambda name: values[name[1]], load_prompt(prompt).text)
+    return filled(
+        text_of_prompt(_REFERENCE), {"captions": "\n\n".join(captions), "instruction": untrusted(item.instruction)}
+    )
 
 
 def _said(model: ChatModel, text: str, images: tuple[tuple[str, bytes], ...]) -> str | Failed:

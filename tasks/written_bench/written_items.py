@@ -4,7 +4,7 @@ A caption or reference holds for one form of an item: for others, such as a reda
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -17,6 +17,8 @@ from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.tables import Store
 
 _FORM = ["item_id", "document_id"]
+_NOT_GIVEN, _MISSING = "image_unusable", "image_missing"
+"""Reason of the rule that drops items whose pictures cannot be used, and the problem of a picture that is not there."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class ItemForJudging:
     reference: str | None
     """The reference written from exactly these captions; None when there is none."""
     image_ids: tuple[str, ...]
-    """Content ids of its images, in order."""
+    """Content ids of its images, in order; empty where none was given."""
     split: Split
     """Whether its captions and its reference may be released."""
     document_id: str
@@ -48,15 +50,39 @@ def item_images(store: Store, bench: str) -> dict[str, tuple[str, str]]:
     return {image_id: stored[image_id] for image_id in sorted(shown & stored.keys())}
 
 
-def items_for_judging(store: Store, bench: str) -> list[ItemForJudging]:
-    """The items of a benchmark that the policy keeps, by id; empty when the store has no such benchmark."""
+def items_for_judging(
+    store: Store, bench: str, *, not_given: bool = False, generic: bool = False
+) -> list[ItemForJudging]:
+    """The items of a benchmark that the policy keeps, by id; empty when the store has no such benchmark.
+
+    `not_given`: also those that are dropped for nothing but pictures that were not given, for a judge that reads
+    captions; no release has them. `generic`: with captions that were not written for the instruction.
+    """
     members = item_members(store, bench)
     if members.is_empty():
         return []
-    kept = kept_conversations(store).rename({"conversation_id": "item_id"})
-    rows = kept.join(members.select("item_id", "family", "split"), on="item_id").sort("item_id")
+    kept = kept_conversations(store).with_columns(captioned=pl.col("image_ids").list.len().cast(pl.Int64))
+    if not_given:
+        kept = pl.concat([kept, _items_not_given(store)], how="diagonal")
+    rows = kept.rename({"conversation_id": "item_id"}).join(members, on="item_id").sort("item_id")
     captions, references = current_captions(store, rows), current_references(store, rows)
-    return [_item(row, captions.get(row["item_id"], []), references) for row in rows.iter_rows(named=True)]
+    items = [_item(row, captions.get(row["item_id"], []), references) for row in rows.iter_rows(named=True)]
+    if not generic:
+        return items
+    others = current_captions(store, rows, "generic_captions")
+    return [replace(item, captions=others.get(item.item_id, [])) for item in items]
+
+
+def _items_not_given(store: Store) -> pl.DataFrame:
+    """Items without any of their pictures that no other rule drops, as kept conversations, with `captioned`."""
+    decided = store.read("decisions", ["item_kind", "item_id", "keep", "reasons"]).filter(item_kind="conversation")
+    only = decided.filter(~pl.col("keep"), pl.col("reasons").list.eval(pl.element() == _NOT_GIVEN).list.all())
+    missing = pl.col("image_problems").list.unique() == pl.lit([_MISSING])
+    ids = only["item_id"].implode()
+    found = store.read("conversations").filter(pl.col("conversation_id").is_in(ids), missing)
+    asked = store.read("bench_items", ["item_id", "images"]).unique("item_id")
+    counts = asked.select(conversation_id="item_id", captioned=pl.col("images").cast(pl.Int64))
+    return found.filter(pl.col("image_ids").list.len() == 0).join(counts, on="conversation_id")
 
 
 def _item(row: dict[str, object], captions: list[str], references: dict[str, tuple[str, str]]) -> ItemForJudging:
@@ -122,18 +148,18 @@ NO_CAPTIONS = captions_id([])
 """Hash of a reference that a person wrote without captions: it never becomes stale."""
 
 
-def current_captions(store: Store, items: pl.DataFrame) -> dict[str, list[str]]:
-    """Item -> its captions in order, for items (item_id, document_id, image_ids) with one for every image."""
-    counts = dict(items.select("item_id", pl.col("image_ids").list.len()).iter_rows())
-    found = captions_by_place(store, items)
+def current_captions(store: Store, items: pl.DataFrame, table: str = "captions") -> dict[str, list[str]]:
+    """Item -> its captions in order, for items (item_id, document_id, captioned) with one for every image."""
+    counts = dict(items.select("item_id", "captioned").iter_rows())
+    found = captions_by_place(store, items, table)
     whole = {item_id: placed for item_id, placed in found.items() if sorted(placed) == list(range(counts[item_id]))}
     return {item_id: [placed[place] for place in sorted(placed)] for item_id, placed in whole.items()}
 
 
-def captions_by_place(store: Store, items: pl.DataFrame) -> dict[str, dict[int, str]]:
+def captions_by_place(store: Store, items: pl.DataFrame, table: str = "captions") -> dict[str, dict[int, str]]:
     """Item -> place of an image -> its caption, for items (item_id, document_id) with any."""
     found: dict[str, dict[int, str]] = {}
-    rows = current(store, "captions", items, ["item_id", "place"])
+    rows = current(store, table, items, ["item_id", "place"])
     for item_id, place, text in rows.select("item_id", "place", "text").iter_rows():
         found.setdefault(item_id, {})[place] = text
     return found
@@ -173,7 +199,7 @@ def hidden_texts(store: Store) -> pl.DataFrame:
     splits = pl.concat([item_members(store, bench) for bench in benches])
     hidden = splits.filter(split=Split.HIDDEN.value)["item_id"]
     open_ones = splits.filter(~pl.col("item_id").is_in(hidden.implode()))["item_id"]
-    texts = [store.read(table, ["item_id", "text"]) for table in ("captions", "references")]
+    texts = [store.read(table, ["item_id", "text"]) for table in ("captions", "generic_captions", "references")]
     every = pl.concat(texts).with_columns(is_open=pl.col("item_id").is_in(open_ones.implode()))
     return every.filter(~pl.col("is_open")).drop("is_open").unique(maintain_order=True)
 

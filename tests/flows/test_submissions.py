@@ -50,7 +50,7 @@ def submit(server, tmp_path, curate):
 
     def submit(rows, *options, model="new"):
         file = tmp_path / "answers.csv"
-        file.write_text("item_id,instruction,instruction_category,new prediction\n" + "\n".join(rows))
+        file.write_text("item_id,instruction,instruction_category,new_output\n" + "\n".join(rows))
         before = len(server.requests)
         ran = curate(
             "judge", "submit", file, "--store", store.root, "--model", model, "--bench", "b", "--judge", judge, *options

@@ -2,13 +2,16 @@
 
 import hashlib
 import json
+import shutil
 
 import pytest
 
 from schemas.items.decision import Decision
 from schemas.tags import TAGS
 from tasks.storage.tables import frame_of
+from tests.asked_bench import completed, models_file
 from tests.builders import conversation, decision, store_with
+from tests.http_server import HttpServer, Reply
 
 PROMPTS = {
     "c0": "Describe this image.",
@@ -68,6 +71,48 @@ def test_what_was_asked_for_an_evaluation_is_not_asked_again(curate, store, ids,
     assert store.parts("signals/categories") == parts
 
 
+@pytest.fixture
+def server(monkeypatch):
+    """A model that finds text only under the paper's prompt, or as the large model."""
+    pytest.importorskip("openai", reason="production extra")
+
+    def answer(request):
+        sees = "AS PRINTED" in json.dumps(request["messages"][0]) or request["model"] == "large"
+        return completed(json.dumps({**NO, "ocr": sees}))
+
+    server = HttpServer()
+    server.answer(Reply(answer))
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize("two", ["prompts", "models"])
+def test_two_sets_of_prompts_or_two_models_are_compared_after_their_cost_and_asked_once(
+    two, curate, store, server, tmp_path
+):
+    for name in ("ours", "paper"):
+        (tmp_path / name / "tags").mkdir(parents=True)
+    shutil.copy("tasks/prompts/tags/ocr.md", tmp_path / "ours/tags")
+    (tmp_path / "paper/tags/ocr.md").write_text("* `ocr`: AS PRINTED.\n")
+    sets = ["--prompts", tmp_path / "ours", "--prompts", tmp_path / "paper"]
+    of_models = [models_file(tmp_path, server.url, name, model=name) for name in ("small", "large")]
+    command = ["tags", "evaluate", *(["openai", "openai", *sets] if two == "prompts" else of_models)]
+    command += ["--store", store.root, "--json"]
+    code, out, err = curate(*command, "--dry-run")
+    assert (code, server.requests, store.parts("signals/categories")) == (0, [], []), err
+    assert [(row["calls"], row["items"], row["input_tokens"] > 100) for row in _json(out)] == [(4, 4, True)] * 2
+    for calls in (8, 0):
+        before = len(server.requests)
+        code, out, err = curate(*command, "--first", "0")
+        assert (code, len(server.requests) - before) == (0, calls), err
+        assert len([line for line in err.splitlines() if f"{calls // 2} calls" in line]) == 2
+        accuracy = {row["tag"]: row["accuracy"]["value"] for row in _json(out)}
+        assert accuracy == {tag: float(tag != "ocr") for tag in TAGS}
+    assert len({request["messages"][0]["content"] for request in server.requests}) == (2 if two == "prompts" else 1)
+
+
 def test_loose_prompts_with_images_need_no_store(curate, tmp_path):
     import PIL.Image
 
@@ -95,6 +140,9 @@ def test_two_files_of_labels_need_no_documents(curate, tmp_path):
     [
         (("embedded", "nope", "--documents", "x.jsonl"), "unknown provider 'nope'"),
         (("embedded", "embedded"), "--store DIR or --documents FILE"),
+        (("none.yaml", "embedded", "--documents", "x.jsonl"), "cannot be read"),
+        (("embedded", "embedded", "--prompts", "none"), "--prompts 'none' is no folder"),
+        (("embedded", "embedded", *["--prompts", "."] * 3, "--documents", "x.jsonl"), "one for each side"),
         (("embedded", "embedded", "--documents", "missing.jsonl"), "does not exist"),
         (("missing.csv", "embedded", "--documents", "x.jsonl"), "does not exist"),
         (("embedded", "embedded", "--store", "missing"), "is not a store"),

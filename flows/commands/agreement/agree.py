@@ -46,7 +46,7 @@ def agree(settings: Settings, files: FilesArgument, as_json: JsonOption = False)
 
 
 @takes(
-    "store", "evaluate.sample", "evaluate.judge", *PAID, "providers", "bootstraps", "seed",
+    "store", "evaluate.sample", "evaluate.judge", "prompts", *PAID, "providers", "bootstraps", "seed",
     bootstraps=ROUNDS, **EMBEDDED,
 )  # fmt: skip
 def votes(settings: Settings, as_json: JsonOption = False) -> None:

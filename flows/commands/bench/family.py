@@ -45,7 +45,7 @@ def show(settings: Settings, as_json: JsonOption = False) -> None:
         print_rows(name, rows.to_dicts(), as_json, titled=True)
 
 
-@takes("store", "providers", "seed")
+@takes("store", "providers", "prompts", "seed")
 def refresh(settings: Settings, as_json: JsonOption = False) -> None:
     """Draw both splits again and list the hidden prompts that enter or retire, with reasons.
 

@@ -26,7 +26,18 @@ CapabilityArgument = Annotated[
 ]
 
 
-_MADE = ("store", "generate.name", "policy", "providers", "known_hashes", "budget_usd", "prices", "seed", "workers")
+_MADE = (
+    "store",
+    "generate.name",
+    "policy",
+    "providers",
+    "prompts",
+    "known_hashes",
+    "budget_usd",
+    "prices",
+    "seed",
+    "workers",
+)
 
 
 @takes(*_MADE, required=["generate.name"], policy="generated")
@@ -83,7 +94,12 @@ def accuracy(
         typer.Option("--slice", help="overall, level, aspect or type; repeatable.", show_default="overall and level"),
     ] = None,
     table: Annotated[
-        Literal["accuracy", "ranks"], typer.Option("--table", help="accuracy, or ranks for a heat map.")
+        Literal["accuracy", "ranks", "errors", "alignment", "diversity"],
+        typer.Option(
+            "--table",
+            help="accuracy; ranks for a heat map; errors, what wrong answers are errors of; alignment, how scores of "
+            "images are distributed; diversity of the first n general and m fine aspects.",
+        ),
     ] = "accuracy",
     answer_version: Annotated[
         list[str] | None,
@@ -105,6 +121,9 @@ def accuracy(
         raise BadInput(f"--svg {str(svg)!r}: give --table ranks with it, and a name that ends in .svg")
     if len(bench) > 2:
         raise BadInput(f"--bench is given {len(bench)} times; two benchmarks can be side by side")
+    if table in ("errors", "alignment", "diversity") and len(bench) == 1:
+        _print_of_making(settings.store, bench[0], table, as_json)
+        return
     marked = _marked(settings.store, bench[0], answer_version or ())
     if len(bench) == 2:
         _print_side_by_side(marked, _marked(settings.store, bench[1], answer_version or ()), chosen, table, as_json)
@@ -123,6 +142,28 @@ def accuracy(
     notes += [f"left out: {reason} {count:,}" for reason, count in marked.dropped.items()]
     for note in [*notes, *marked.notes]:
         print(f"curate: {one_line(note)}", file=sys.stderr)
+
+
+def _print_of_making(store: str, bench: str, table: str, as_json: bool) -> None:
+    from tasks.generated_bench.bench_state import read_bench
+    from tasks.generated_bench.results.errors import error_rows
+    from tasks.generated_bench.results.figures import alignment_rows, diversity_rows
+    from tasks.providers import Providers
+    from tasks.storage.tables import Store
+
+    opened = Store.existing(store)
+    made = read_bench(opened, bench)
+    if table == "alignment":
+        print_rows(table, alignment_rows(made), as_json, titled=True)
+    elif table == "diversity":
+        print_rows(table, diversity_rows(made, Providers()["text_embedding"]), as_json, titled=True)
+    elif rows := error_rows(opened, bench):
+        print_rows(table, rows, as_json, titled=True)
+    else:
+        raise BadInput(
+            f"--bench {bench!r}: nobody has sorted a wrong answer; `curate bench audit --judge FILE` asks a model, and "
+            "`curate review out wrong_answers` people"
+        )
 
 
 def _write_heat_map(ranks: list[dict[str, object]], svg: Path) -> None:
@@ -153,8 +194,8 @@ def _print_side_by_side(one: "_Marked", other: "_Marked", slices: list[str], tab
 
 
 @takes(
-    "store", "evaluate.generated", "evaluate.models", "budget_usd", "prices",
-    required=["evaluate.generated", "evaluate.models"],
+    "store", "evaluate.generated", "evaluate.models", "evaluate.judge", "prompts", "budget_usd", "prices",
+    required=["evaluate.generated"],
 )  # fmt: skip
 def audit(
     settings: Settings,
@@ -169,17 +210,25 @@ def audit(
 ) -> None:
     """Ask models again without the image, with the description instead, and with every key at A or at the end.
 
+    With --judge, ask that model what the wrong answers of all models are errors of: comprehension or reasoning.
     `--set evaluate.audit_modes=blind,all_a` asks in some of these ways only.
     """
     from schemas.benches.generated_results import AuditAnswer
     from tasks.generated_bench.audit import audit_rows
     from tasks.generated_bench.kept_items import found_blind
+    from tasks.judging.sources import EMBEDDED_JUDGE
     from tasks.storage.tables import Store
 
+    chosen = settings.evaluate
+    if (chosen.models is None) == (chosen.judge is None) or chosen.judge == EMBEDDED_JUDGE:
+        raise BadInput("give --models FILE, whom to ask again, or --judge FILE, a model that sorts wrong answers")
     if dry_run:
         _print_audit_estimate(settings)
         return
     run_stages(settings, ("flows.generate", "audit"))
+    if chosen.judge:
+        _print_of_making(settings.store, chosen.generated or "", "errors", as_json)
+        return
     marked = _marked(settings.store, settings.evaluate.generated or "", answer_version or ())
     opened = Store.existing(settings.store)
     answers = [AuditAnswer.model_validate(row) for row in opened.read("audit_answers").to_dicts()]
@@ -194,6 +243,7 @@ def _print_audit_estimate(settings: Settings) -> None:
     from flows.commands.estimate import print_estimates, tokens_in
     from schemas.benches.generated_results import AuditMode
     from tasks.generated_bench.audit import estimate_audit
+    from tasks.generated_bench.results.errors import estimate_sorting
     from tasks.judging.sources import to_ask
     from tasks.runtime.prices import load_prices
     from tasks.storage.tables import Store
@@ -201,8 +251,12 @@ def _print_audit_estimate(settings: Settings) -> None:
     chosen, opened = settings.evaluate, Store.existing(settings.store)
     modes = [AuditMode(mode) for mode in chosen.audit_modes]
     prices = load_prices(settings.prices)
-    found = estimate_audit(opened, chosen.generated or "", to_ask(settings), modes, prices, tokens_in())
-    print_estimates(found, settings)
+    bench, models = chosen.generated or "", to_ask(settings)
+    if chosen.judge:
+        sorting = [row for each in models for row in estimate_sorting(opened, bench, each, prices, tokens_in())]
+        print_estimates(sorting, settings)
+        return
+    print_estimates(estimate_audit(opened, bench, models, modes, prices, tokens_in()), settings)
 
 
 @dataclass(frozen=True)

@@ -106,15 +106,28 @@ def _flow(name: str) -> Callable[[], Any]:
 def _print_kept(settings: Settings, bench: str, rows: int, counts: dict[str, int]) -> None:
     """Print the reasons for dropped items, and how many are kept."""
     from tasks.written_bench.findings import kept_and_dropped
+    from tasks.written_bench.written_items import items_for_judging
 
     kept, dropped = kept_and_dropped(_store(settings), bench)
     for reason, number in dropped.items():
         print(f"  dropped  {number:>8,}  {reason}")
     print(", ".join(f"{name} {number:,}" for name, number in counts.items() if name != "items"))
+    if others := len(items_for_judging(_store(settings), bench, not_given=True)) - kept:
+        print(f"  not given {others:>8,}  no picture, nothing else against them: judged by captions, never released")
     print(f"in {rows} = kept {kept} + dropped {counts['items'] - kept} + rejected {rows - counts['items']}")
 
 
-_WRITTEN = ("store", "written.name", "written.writer", "written.hidden", "budget_usd", "prices", "batch", "providers")
+_WRITTEN = (
+    "store",
+    "written.name",
+    "written.writer",
+    "written.hidden",
+    "budget_usd",
+    "prices",
+    "batch",
+    "providers",
+    "prompts",
+)
 
 
 @opt.takes(*_WRITTEN, required=["written.name"])

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _BOARDS = ("board", "style_control")
 _TABLES = (*_BOARDS, "parsed", "bias", "style_coefficients")
+_CAPTIONS = "captions"
 
 FilesArgument = Annotated[
     list[Path] | None,
@@ -44,7 +45,8 @@ TableOption = Annotated[
     str,
     typer.Option(
         "--table",
-        help="board, parsed (what the judgement texts hold), bias (of the judge), style_control or style_coefficients.",
+        help="board, parsed (what the judgement texts hold), bias (of the judge), style_control or style_coefficients; "
+        "with --bench board, or captions (the judge with those for the instruction and with generic ones).",
     ),
 ]
 NoVerdictOption = Annotated[
@@ -111,7 +113,7 @@ def board(
     """
     view = _View(table, slices or [], agreement, renames, as_json)
     if settings.evaluate.bench is not None:
-        _print_written(settings, files, as_json)
+        _print_written(settings, files, view)
         return
     _check(files, settings, view, {"--draw": draw, "--answer-version": answer_version})
     if files and files[0].suffix == ".csv":
@@ -190,16 +192,26 @@ def _of_files(settings: Settings, files: list[Path], answers: list[Path], view: 
     return judged_in_files(files, settings.evaluate.baseline, answers, whole=view.table != "parsed")
 
 
-def _print_written(settings: Settings, files: list[Path] | None, as_json: bool) -> None:
-    """Print the board of a written benchmark."""
+def _print_written(settings: Settings, files: list[Path] | None, view: _View) -> None:
+    """Print the board of a written benchmark, or the judge with both sets of captions."""
     from flows.commands.judge.submit import print_board
+    from tasks.judging.boards.caption_boards import captions_compared
     from tasks.judging.boards.submission_boards import stored_board
     from tasks.storage.tables import Store
 
     if not settings.store or files:
         raise BadInput("--bench names a written benchmark of a store; give --store DIR and no files")
-    bench, method = settings.evaluate.bench or "", RatingMethod(seed=settings.seed)
-    print_board(stored_board(Store.existing(settings.store), bench, settings.judge_version, method, True), as_json)
+    if view.table not in ("board", _CAPTIONS):
+        raise BadInput(f"--table {known_values(view.table, ('board', _CAPTIONS))} The others have no written benchmark")
+    bench, method, store = (
+        settings.evaluate.bench or "",
+        RatingMethod(seed=settings.seed),
+        Store.existing(settings.store),
+    )
+    if view.table == _CAPTIONS:
+        print_rows(_CAPTIONS, captions_compared(store, bench, settings.judge_version), view.as_json)
+        return
+    print_board(stored_board(store, bench, settings.judge_version, method, True), view.as_json)
 
 
 def _check(files: list[Path] | None, settings: Settings, view: _View, of_stores: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ def answer(settings: Settings) -> None:
 
 @takes(
     "store", "evaluate.baseline", "evaluate.judge", "evaluate.protocol", "evaluate.models", *ASKED_BENCH,
-    *PAID, **EMBEDDED,
+    "prompts", *PAID, **EMBEDDED,
 )  # fmt: skip
 def compare(settings: Settings) -> None:
     """Ask a judge which answer is better, each model's or the baseline's. Verdicts that are there are not asked for.

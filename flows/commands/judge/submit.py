@@ -40,7 +40,7 @@ _DEFAULTS = EMBEDDED | {"evaluate.bench": SAMPLED, "evaluate.protocol": VISIT}
 
 @takes(
     "store", "evaluate.submitted_as", "evaluate.bench", "evaluate.judge", "evaluate.hidden",
-    *PAID, "seed", "cluster", required=["evaluate.submitted_as"],
+    "prompts", *PAID, "seed", "cluster", required=["evaluate.submitted_as"],
     **_DEFAULTS,
 )  # fmt: skip
 def submit(

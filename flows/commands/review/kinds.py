@@ -57,6 +57,12 @@ def _generated(wanted: Draws) -> "list[ReviewQueue]":
     return [GeneratedQueue(wanted.bench, wanted.guided)]
 
 
+def _wrong_answers(wanted: Draws) -> "list[ReviewQueue]":
+    from tasks.review.wrong_answers import WrongAnswersQueue
+
+    return [WrongAnswersQueue(wanted.bench, wanted.sample, wanted.seed)]
+
+
 def _battles(wanted: Draws) -> "list[ReviewQueue]":
     from tasks.review.battles import BattlesQueue
 
@@ -97,6 +103,9 @@ KINDS = {
     "failures": Kind(("failures",), _failures, "`curate sample` or `curate run` applies them"),
     "items": Kind(("written",), _items, "`curate decide --policy authored` drops what is incorrect or harmful"),
     "generated": Kind(("generated",), _generated, "what most raters find unfit is left out from now on"),
+    "wrong_answers": Kind(
+        ("wrong_answers",), _wrong_answers, "`curate bench accuracy --bench NAME --table errors` counts them"
+    ),
     "battles": Kind(("sheet",), _battles, "`curate review results battles` gives the agreement"),
     "preferences": Kind(("preferences",), _preferences, "`curate review results preferences` makes battles of them"),
 }

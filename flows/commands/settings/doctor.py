@@ -21,7 +21,7 @@ AskOption = Annotated[
 ]
 
 
-@takes("store", "models", "providers", store="")
+@takes("store", "models", "providers", "prompts", store="")
 def doctor(settings: Settings, ask: AskOption = False) -> None:
     """Say what is in force and where it comes from, which models can run, and how to get what is missing.
 
@@ -33,8 +33,12 @@ def doctor(settings: Settings, ask: AskOption = False) -> None:
         _check_store(settings.store)
         return
     os.environ["HF_HUB_OFFLINE"] = "1"
+    from tasks.prompts.texts import replaced_hashes
+
     for package in ("arena-curation", "prefect", "polars", "pyarrow", "datasets", "onnxruntime", "torch"):
         print(f"{package:<16} {_version(package)}")
+    for name, text_hash in replaced_hashes().items():
+        print(f"replaced prompt {name:<24} {text_hash}")
     of_file = read(Path(settings.config)) if settings.config else {}
     print("\nin force")
     for key, value, origin in _in_force(settings, of_file):

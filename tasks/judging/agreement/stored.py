@@ -25,7 +25,7 @@ class Stored(NamedTuple):
 
 def stored(store: Store, bench: str, with_answers: bool) -> Stored:
     """Raises BadInput for an unknown benchmark and, with answers, for a model that has them in two versions."""
-    items = {item.item_id: item for item in items_for_judging(store, bench)}
+    items = {item.item_id: item for item in items_for_judging(store, bench, not_given=True)}
     if not items:
         known = {*store.read("bench_items", ["bench"])["bench"]}
         raise BadInput(f"--bench {known_values(bench, known)} It has no kept item")

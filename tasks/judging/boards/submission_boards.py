@@ -42,7 +42,7 @@ def stored_board(
 
 def _could_be_judged(store: Store, bench: str, verdicts: pl.DataFrame) -> list[ItemForJudging]:
     """The items that coverage is a share of: hidden ones only where some of them are judged."""
-    judged, items = set(verdicts["question_id"]), items_for_judging(store, bench)
+    judged, items = set(verdicts["question_id"]), items_for_judging(store, bench, not_given=True)
     needs_reference = verdicts["protocol"][0] == "visit-reference"
     hidden = any(item.split is Split.HIDDEN for item in items if item.item_id in judged)
     able = [item for item in items if item.captions and (item.reference or not needs_reference)]

@@ -15,7 +15,7 @@ from tasks.judging.visit_battles import REFERENCE
 
 _ITEM, _FAMILY = ("item_id", "question_id", "item"), ("family", "instruction_category")
 _TEXT = ("prediction", "output", "answer", "text")
-"""Names of columns; the first one present is used. Of VisIT-Bench's sheets also `MODEL prediction`."""
+"""Names of columns; the first one present is used. Of VisIT-Bench's sheets also `MODEL prediction`, `MODEL_output`."""
 _SUFFIXES = (".csv", ".jsonl", ".parquet")
 _NAME_CHARACTERS_MAX = 100
 
@@ -121,7 +121,7 @@ def _rows(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
     columns = list(dict.fromkeys(name for row in rows for name in row))
     text = next((name for name in _TEXT if name in columns), None)
     if text is None:
-        named = [name for name in columns if name.lower().endswith(" prediction")]
+        named = [name for name in columns if name.lower().endswith((" prediction", "_output"))]
         if len(named) != 1:
             raise BadInput(
                 f"{str(path)!r}: none of its columns ({', '.join(columns)[:200]}) is the answer; name it prediction"

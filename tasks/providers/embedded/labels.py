@@ -182,7 +182,8 @@ class NearestPlace:
             tree: [(value, _any_of([form])) for value, form in words[tree]] for tree in ("question", "image")
         }
         domains = f"classes-{self._classes.pop('version')}-min{DOMAIN_PROBABILITY_MIN}+kinds-{KINDS_VERSION}"
-        self.version = f"taxonomy{taxonomy_file().version}+words-{words['version']}+{domains}+{self._question.version}"
+        tree = taxonomy_file(shipped=True).version
+        self.version = f"taxonomy{tree}+words-{words['version']}+{domains}+{self._question.version}"
 
     @cached_property
     def _members(self) -> Vectors:

@@ -19,6 +19,8 @@ from tasks.providers.production.language_model import HostedModel, Question
 from tasks.providers.upload import SIDE_MAX
 
 Answer = TypeVar("Answer", bound=Row)
+_OF_QUESTIONS = {"question", "asked_min", "asked_max"}
+"""Limits of a level that questions have."""
 PROMPTS = ("aspects", "description", "checks", "question", "solve")
 
 
@@ -47,7 +49,7 @@ class ModelAuthor:
         told = {
             "capability": wanted.capability.model_dump(),
             "aspect": wanted.aspect.model_dump(include={"general", "name", "introduction", "guideline"}),
-            "difficulty": {"name": wanted.level_name, **wanted.level.model_dump(exclude={"checks"})},
+            "difficulty": {"name": wanted.level_name, **wanted.level.model_dump(exclude={"checks", *_OF_QUESTIONS})},
             "words_to_avoid": list(wanted.kept_out),
             "variant": wanted.seed,
         }
@@ -62,7 +64,7 @@ class ModelAuthor:
         told = {
             "capability": wanted.capability.model_dump(),
             "aspect": wanted.aspect.model_dump(include={"general", "name", "introduction"}),
-            "difficulty": wanted.level_name,
+            "difficulty": {"name": wanted.level_name, **wanted.level.model_dump(include=_OF_QUESTIONS)},
             "description": wanted.description,
             "elements_not_shown": list(wanted.failed),
             "variant": wanted.seed,

@@ -146,6 +146,21 @@ def test_ranks_are_drawn_as_a_heat_map(store, curate, tmp_path):
     assert curate(*asked, drawn)[0] == curate(*asked, tmp_path / "ranks.png", "--table", "ranks")[0] == 2
 
 
+def test_scores_and_aspects_of_a_benchmark_are_printed_as_the_paper_does(store, curate):
+    asked = ("bench", "accuracy", "--store", store.root, "--bench", "scenes", "--json", "--table")
+    rows = {row["slice"]: row for row in map(json.loads, curate(*asked, "alignment")[1].splitlines())}
+    ours = store.read("generated_descriptions").filter(bench="scenes")
+    scores = store.read("alignments").join(ours, on="description_id", how="semi")
+    own = scores["score"]
+    shares = [rows["overall"][name] for name in ("under_half", "from_half", "from_80", "whole")]
+    assert (rows["overall"]["images"], sum(shares)) == (len(own), pytest.approx(1.0))
+    assert rows["overall"]["whole"] == pytest.approx((own == 1).mean()) and rows["type:color"]["mean"] > 0.5
+    assert sum(rows[f"level:{level}"]["images"] for level in ("easy", "medium", "hard")) == len(own)
+    grid = [json.loads(line) for line in curate(*asked, "diversity")[1].splitlines()]
+    assert [(row["general"], row["fine"], row["aspects"]) for row in grid] == [(1, 1, 1), (1, 2, 2)]
+    assert grid[0]["mean_cosine"] is None and 0 < grid[1]["mean_cosine"] < 1
+
+
 def test_an_audit_says_before_what_it_would_cost(store, curate, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     models, prices = tmp_path / "models.yaml", tmp_path / "prices.yaml"

@@ -11,11 +11,14 @@ from schemas.benches.generated import DrawingState, GeneratedImage, GeneratedOut
 from schemas.benches.generated_results import Solved, WrittenAspect, WrittenQuestion
 from schemas.errors import BadInput
 from schemas.policy import GeneratedRule
+from tasks.generated_bench import making
 from tasks.generated_bench.alignment import failed_elements
-from tasks.generated_bench.aspects import fitting, load_capability, write_aspects
+from tasks.generated_bench.aspects import fitting, levels, load_capability, write_aspects
 from tasks.generated_bench.bench_state import read_bench
 from tasks.generated_bench.making import begin_bench
-from tasks.generated_bench.questions import question_problem
+from tasks.generated_bench.questions import elements_asked, question_problem
+from tasks.generated_bench.steps import write_texts
+from tasks.generated_bench.wordings import LETTERS
 from tasks.ingest.steps import take_in_items
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
@@ -103,6 +106,27 @@ def test_items_become_conversations_of_one_question_with_their_image(settings, m
         assert row["image_ids"] == [item.image_id]
         assert [turn["content"] for turn in row["turns"]] == [item.prompt]
         assert f"{item.key}. {item.options['ABCD'.index(item.key)]}" in item.prompt
+
+
+def test_a_question_asks_for_as_much_as_its_level_says(made):
+    checks = {each.description.description_id: each.description.checks for each in made.progress}
+    said = {item.item_id: f"{item.question} {item.options[LETTERS.index(item.key)]}" for item in made.items}
+    asked = {item.item_id: elements_asked(said[item.item_id], checks[item.description_id]) for item in made.items}
+    limits = {name: range(level.asked_min, level.asked_max + 1) for name, level in levels().items()}
+    assert {item.level for item in made.items} == {"easy", "medium", "hard"}
+    assert [item.question for item in made.items if asked[item.item_id] not in limits[item.level]] == []
+
+
+def test_a_benchmark_that_was_begun_goes_on_when_its_capability_is_worded_anew(tmp_path, monkeypatch):
+    settings = settings_for(tmp_path / "store", general=1, fine=1, per_aspect=1, levels=["easy"])
+    write_texts.fn(settings, Providers())
+    shipped = making.load_capability("spatial")
+    monkeypatch.setattr(making, "load_capability", lambda _: shipped.model_copy(update={"goal": "Another goal here."}))
+    before = read_bench(Store(settings.store), NAME).bench
+    write_texts.fn(settings, Providers())
+    assert read_bench(Store(settings.store), NAME).bench == before
+    with pytest.raises(BadInput, match="was begun with other per aspect"):
+        write_texts.fn(settings_for(tmp_path / "store", general=1, fine=1, per_aspect=2, levels=["easy"]), Providers())
 
 
 def test_no_question_rests_on_an_element_that_the_image_does_not_show(made):

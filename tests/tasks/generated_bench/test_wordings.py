@@ -7,7 +7,7 @@ from schemas.benches.generated_results import WrittenDescription, WrittenQuestio
 from tasks.generated_bench.alignment import FailedElement, check_answers, failed_elements
 from tasks.generated_bench.aspects import levels
 from tasks.generated_bench.descriptions import WordGraph, description_problem, sound_checks, things_asked_about
-from tasks.generated_bench.questions import question_problem
+from tasks.generated_bench.questions import elements_asked, level_problem, question_problem
 from tasks.generated_bench.steps import write_texts
 from tasks.providers import Providers
 from tasks.providers.embedded.scenes.author import SceneAuthor
@@ -29,6 +29,33 @@ from tests.generated_bench import settings_for
 def test_questions_without_one_right_option_are_rejected(right, wrong, problem):
     reply = WrittenQuestion(kind="k", question="What colour is it?", right=right, wrong=wrong)
     assert question_problem(reply, []).startswith(problem) and bool(question_problem(reply, [])) == bool(problem)
+
+
+CHECKS = [
+    CheckQuestion(question="?", element=element, type=type_, choices=[], answer=answer, parent=parent)
+    for element, type_, answer, parent in (
+        ("ball", "object", "yes", None), ("colour of the balls", "color", "red", 0), ("box", "object", "yes", None),
+        ("setting of the scene", "location", "beach", None), ("light of the scene", "other", "sunset", None),
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "right", "elements", "of_levels"),
+    [
+        ("What colour are the balls?", "red", 1, {"easy", "medium"}),
+        ("Where are the balls seen from the boxes?", "on the left", 2, {"medium", "hard"}),
+        ("How many things are there in all?", "five", 2, {"medium", "hard"}),
+        ("Where is the scene set?", "beach", 1, {"easy", "medium"}),
+        ("Where and when is it?", "a beach at sunset", 2, {"medium", "hard"}),
+        ("Which of the balls and boxes at the beach is red?", "the balls", 3, {"hard"}),
+        ("What is it?", "a lamp", 0, {"easy", "medium"}),
+    ],
+)
+def test_a_question_is_of_the_levels_that_ask_for_so_many_elements(question, right, elements, of_levels):
+    assert elements_asked(f"{question} {right}", CHECKS) == elements
+    reply = WrittenQuestion(kind="k", question=question, right=right, wrong=["b", "c", "d"])
+    assert {name for name, level in levels().items() if not level_problem(reply, CHECKS, level)} == of_levels
 
 
 FAILED = {

@@ -8,10 +8,12 @@ import pytest
 
 from schemas.errors import CurateError
 from tasks.judging.visit_battles import visit_battles, visit_verdicts
+from tasks.written_bench.written_items import items_for_judging
 from tests.asked_bench import completed, evaluating, last_text, models_file, said_by
-from tests.builders import NOON, VERSIONS
+from tests.builders import NOON, VERSIONS, conversation, decision, drawn_image, store_with
 from tests.http_server import HttpServer, Reply
-from tests.visit_bench import HIDDEN, visit_bench
+from tests.visit_bench import HIDDEN, stored_answer, visit_bench
+from tests.written import caption, written_item
 
 pytest.importorskip("openai", reason="production extra")
 from tasks.judging.steps import collect_verdicts
@@ -83,6 +85,55 @@ def test_more_wins_in_two_orders_win_and_no_verdict_is_paid_twice_until_the_capt
     assert ["A mug." in last_text(each) for each in requests] == [True] * 2  # its reference is stale now
     assert visit_battles(visit_verdicts(compare.store, "b")).filter(question_id="i1").height == 1
     assert report.counts["items_hidden"] == 1
+
+
+def test_items_whose_pictures_were_not_given_are_judged_by_captions_and_by_nothing_else(server, tmp_path):
+    lost, given = ["image_missing"], [drawn_image(1).image_id]
+    asked = {
+        "sound": (lost, [], ["image_unusable"], 2), "wrong": (lost, [], ["image_unusable", "incorrect_item"], 2),
+        "broken": (["image_truncated"], [], ["image_unusable"], 2), "short": (lost, [], ["image_unusable"], 3),
+        "partly": (lost, given, ["image_unusable"], 2),
+    }  # fmt: skip
+    chats = {
+        name: conversation(name, f"What is {name}?", "", image_problems=problems, image_ids=ids)
+        for name, (problems, ids, _, _) in asked.items()
+    }
+    store = store_with(
+        tmp_path / "store",
+        conversations=list(chats.values()),
+        decisions=[decision(chats[name], *reasons) for name, (_, _, reasons, _) in asked.items()],
+        bench_items=[
+            written_item(chats[name], split="validation", images=images) for name, (_, _, _, images) in asked.items()
+        ],
+        captions=[caption(chat, f"A cup, {place}.", place) for chat in chats.values() for place in range(2)],
+        answers=[stored_answer(chat, model, f"{model} says.") for chat in chats.values() for model in ("x", "y")],
+    )
+    judge = models_file(tmp_path, server.url, "judge")
+    report = collect_verdicts.fn(evaluating(store, judge=judge, protocol="visit", bench="b"), VERSIONS)
+    assert set(store.read("verdicts")["question_id"]) == {"sound"} and len(server.requests) == 2
+    assert (report.counts["items_images_not_given"], report.counts["items_no_caption"]) == (1, 1)
+    assert visit_battles(visit_verdicts(store, "b")).height == 1
+    assert items_for_judging(store, "b") == []  # what a release, raters and models with eyes are given
+
+
+def test_one_judge_with_generic_captions_is_shown_beside_those_for_the_instruction(judged, server, curate):
+    compare, root = judged(items=3), ("--bench", "b", "--table", "captions", "--json")
+    server.answer(Reply(said_by(_by_words)))
+    compare(baseline="x")
+    assert "no verdicts on benchmark 'b'" in curate("judge", "board", "--store", compare.store.root, *root)[2]
+    captions = compare.store.read("captions").filter(pl.col("item_id") != HIDDEN)
+    generic = captions.with_columns(text=pl.lit("a photo of a thing"), document_id="document_id")
+    compare.store.append("generic_captions", generic)
+    server.answer(Reply(said_by(lambda text: _json("A") if "i1" in text else _by_words(text))))
+    _, requests = compare(baseline="x", captions="generic")
+    assert len(requests) == 12 and all("a photo of a thing" in last_text(each) for each in requests)
+    code, out, err = curate("judge", "board", "--store", compare.store.root, *root)
+    assert code == 0, err
+    rows = {row["model"]: row for row in map(json.loads, out.splitlines())}
+    shares = {name: (row["battles"], row["won"], row["won_generic"]) for name, row in rows.items()}
+    assert rows[None]["same_outcome"] == pytest.approx(5 / 6)  # with generic captions `i1` is a tie
+    assert shares["y"] == (3, 1.0, pytest.approx(5 / 6))
+    assert list(rows) == [None, "reference", "x", "y"]
 
 
 def test_the_form_with_reference_is_another_judge_and_shows_it(judged):

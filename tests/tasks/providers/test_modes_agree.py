@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from flows.commands.tag_sources import both_sides
+from flows.commands.tag_sources import sides_to_compare
 from schemas.settings import Settings
 from schemas.tags import TAGS
 from tasks.signals.tag_evaluation import agreements
@@ -26,7 +26,8 @@ def sides(vendor, http_server, reply, tmp_path):
     items = tmp_path / "items.jsonl"
     items.write_text("".join(json.dumps({"id": n, "prompt": prompt}) + "\n" for n, prompt in enumerate(PROMPTS)))
     name = {"OPENAI_API_KEY": "openai", "GEMINI_API_KEY": "gemini"}[vendor.key]
-    return both_sides(name, f"{name}_each_tag", "categories", items, 10, Settings(store=""), datetime.now(UTC))
+    names = (name, f"{name}_each_tag")
+    return sides_to_compare(names, (), "categories", items, 10, Settings(store="")).sides(datetime.now(UTC))
 
 
 def test_the_agreement_of_both_modes_is_measured(sides):

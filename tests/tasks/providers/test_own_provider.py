@@ -118,8 +118,11 @@ def test_one_class_for_two_capabilities_must_fulfil_both(package):
 def test_doctor_names_it_and_a_missing_one_ends_a_run_before_any_work(package, curate, monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_OFFLINE", "")  # which `doctor` overrules; restored afterwards
     monkeypatch.setattr("tasks.providers.PROVIDERS", {"image_embedding": PROVIDERS["image_embedding"]})
-    code, out, _ = curate("doctor", "--provider", f"image_embedding={NAME}")
+    (tmp_path / "theirs/tags").mkdir(parents=True)
+    (tmp_path / "theirs/tags/ocr.md").write_text("* `ocr`: it says something.\n")
+    code, out, _ = curate("doctor", "--provider", f"image_embedding={NAME}", "--prompts", tmp_path / "theirs")
     assert code == 0
+    assert re.search(r"replaced prompt tags/ocr +[0-9a-f]{8}\n", out) and "tags/humor" not in out
     assert re.search(rf"ready +image_embedding +{NAME} ", out)
     store = store_with(tmp_path, conversations=[conversation("c1", "Question?", "Answer.")])
     code, _, err = curate("measure", "--store", store.root, "--provider", "image_embedding=no_such_package:Class")

@@ -132,13 +132,15 @@ def test_an_author_and_a_viewer_are_asked_over_the_sdks(vendor, http_server):
     wanted = DescriptionWanted(CAPABILITY, ASPECT, "easy", levels()["easy"], ("ball",), "1")
     assert author.describe(wanted).topic_word == "cup"
     assert author.checks("A red cup.", 3).checks[0].type == "object"
-    question = author.question(QuestionWanted(CAPABILITY, ASPECT, "easy", "A red cup.", ("size of the cup",), "1"))
+    about = ("A red cup.", ("size of the cup",), "1")
+    question = author.question(QuestionWanted(CAPABILITY, ASPECT, "easy", levels()["easy"], *about))
     assert question.wrong == asked["wrong"]
     assert author.solve("A red cup.", question.question, ["blue", "red"]).answer == "red"
     assert viewer.look(("png", PNG), "Is there a cup?", ["yes", "no"]) == "yes"
     assert viewer.look(("png", PNG), "Is there a cup?", ()) == Failed("malformed_answer")
     sent = [json.dumps(request) for request in http_server.requests]
     assert "SECRET-INTRODUCTION" in sent[1] and "size of the cup" in sent[3]
+    assert levels()["easy"].question in sent[3], "an author is told what a question of the level asks for"
     assert base64.b64encode(PNG).decode()[:40] in sent[5]
     assert not any(base64.b64encode(PNG).decode()[:40] in each for each in sent[:5]), "an author never sees an image"
     assert "A red cup." not in sent[5], "a viewer never sees the description"

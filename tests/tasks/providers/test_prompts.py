@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 
 import tasks.prompts
 from schemas.tags import TAGS, Criteria
+from tasks.judging.protocols import PROTOCOLS, VISIT, VOTE, protocol
 from tasks.prompts import criteria_prompt, load_prompt, tags_prompt, taxonomy_file, taxonomy_prompt, untrusted
+from tasks.prompts.texts import replaced_prompts
+from tasks.providers import Providers
+from tasks.written_bench.write import _CAPTION, _REFERENCE
 
 FILES = sorted(Path(tasks.prompts.__file__).parent.glob("*.md"))
 
@@ -49,6 +53,70 @@ def test_criteria_and_taxonomy_prompts_define_every_value():
     known = taxonomy_file()
     values = [*known.question, *known.image]
     assert [value for value in values if f"* `{value}`: " not in taxonomy_prompt().text] == []
+
+
+def _versions(monkeypatch):
+    """Versions of all that models are asked, by what they are asked for."""
+    for name in ("OPENAI_API_KEY", "CURATE_OPENAI_MODEL"):
+        monkeypatch.setenv(name, "m-1")
+    vendors = {"moderation": "openai_chat", "categories": "openai_each_tag"}
+    uses = ["criteria", "taxonomy", "failure_types", "topic_names", "author", "viewer", "moderation", "categories"]
+    made = {use: Providers({use: vendors.get(use, "openai")})[use].version for use in uses}
+    made |= {tag: tags_prompt(tag, (tag,)).version for tag in TAGS}
+    made |= {name: protocol(name).version for name in (*PROTOCOLS, *VISIT, VOTE)}
+    return made | {name: load_prompt(name).version for name in (_CAPTION, _REFERENCE)}
+
+
+def _all_of_ours(folder, change):
+    ours = Path(tasks.prompts.__file__).parent
+    for file in [*ours.rglob("*.md"), ours / "taxonomy.yaml"]:
+        (folder / file.relative_to(ours)).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file.relative_to(ours)).write_text(change(file))
+    return str(folder)
+
+
+def test_every_prompt_is_replaced_by_its_file_and_the_same_words_keep_the_version(tmp_path, monkeypatch):
+    pytest.importorskip("openai", reason="production extra")
+    before = _versions(monkeypatch)
+    with replaced_prompts(_all_of_ours(tmp_path / "same", lambda file: file.read_text())):
+        assert _versions(monkeypatch) == before
+    for name, changed in (("labelling", TAGS), ("judges/vote", [VOTE]), ("bench/question", ["author"])):
+        (tmp_path / name / name).parent.mkdir(parents=True)
+        (tmp_path / name / f"{name}.md").write_text(load_prompt(name).text + "\nIndeed.\n")
+        with replaced_prompts(str(tmp_path / name)):
+            now = _versions(monkeypatch)
+        others = {"criteria", "taxonomy", "failure_types", "categories"} if name == "labelling" else set()
+        assert {each for each in now if now[each] != before[each]} == {*changed, *others}
+    with replaced_prompts(_all_of_ours(tmp_path / "all", lambda file: file.read_text() + "\n# Indeed.\n")):
+        now = _versions(monkeypatch)
+        assert [each for each in before if now[each] == before[each]] == []
+    assert _versions(monkeypatch) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("tags/orc.md", "* `ocr`: x", "no prompt is named 'tags/orc'"),
+        ("tags/orc.md", "* `ocr`: x", "Did you mean tags/ocr?"),
+        ("README.md", "About.", "no prompt is named 'README'"),
+        ("tags/ocr.md", " \n", "'tags/ocr' is empty"),
+        ("tags/ocr.md", "Does it need reading?", "'tags/ocr' lacks `ocr`"),
+        ("judges/user.md", "{question_1} {answer_1}", "'judges/user' lacks {answer_2}"),
+        ("judges/system.md", "[[A >> B]] [[A > B]] [[B > A]] [[B >> A]]", "'judges/system' lacks [[A=B]]"),
+        ("written/caption.md", "{place} {pictures} {instruction} {image}", "nothing fills: 'image'"),
+        ("taxonomy.yaml", "version: 2\nquestion: {}", "--prompts"),
+        ("labelling.md", b"\xff", "'labelling' cannot be read"),
+        ("none", None, "is no folder"),
+        (".hidden", "x", "holds no file"),
+    ],
+)
+def test_a_folder_that_cannot_be_used_is_one_line_and_status_2(curate, tmp_path, name, text, told):
+    if text is not None:
+        (tmp_path / "p" / name).parent.mkdir(parents=True)
+        (tmp_path / "p" / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    code, out, err = curate("doctor", "--prompts", tmp_path / "p")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert told in err
 
 
 @given(st.text())

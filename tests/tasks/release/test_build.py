@@ -1,5 +1,6 @@
 """A release appears whole, under its version, and never changes afterwards."""
 
+import hashlib
 import json
 import shutil
 import tempfile
@@ -16,6 +17,7 @@ from schemas.policy import policy_hash
 from schemas.release import Manifest
 from schemas.settings import Settings
 from schemas.tables import SIGNALS
+from tasks.prompts.texts import replaced_prompts
 from tasks.providers import MAKERS, OPTIONAL, PROVIDERS
 from tasks.release.build import checked_version, place_release, released_files
 from tasks.release.steps import build_release
@@ -43,6 +45,15 @@ def test_the_same_content_again_is_the_release_that_exists(own_store):
     assert (again.result, again.counts["new"]) == ("releases/first", 0)
     assert contents(Path(own_store.at("releases/first"))) == before
     assert _releases(own_store) == ["first"]
+
+
+def test_the_manifest_names_prompts_that_took_the_place_of_ours_and_no_folder(own_store, tmp_path):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs/topic_name.md").write_text("Name `name`.")
+    with replaced_prompts(str(tmp_path / "theirs")):
+        made = Path(own_store.at(make_release(own_store, release="theirs").result))
+    assert manifest_of(made)["prompts"] == {"topic_name": hashlib.sha256(b"Name `name`.").hexdigest()[:8]}
+    assert not any(str(tmp_path).encode() in content for content in contents(made).values())
 
 
 def test_what_changed_after_the_decisions_is_not_released_by_them(own_store):

@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from schemas.asked_model import AskedModel
+from schemas.settings import EvaluateSettings
+from tasks.judging.answers import ask_models
+from tasks.judging.sources import bench_of
 from tasks.storage.tables import Store
-from tests.generated_bench import decided, settings_for
+from tests.generated_bench import NAME, decided, settings_for
 from tests.reviewed_store import held_store
 from tests.small_store import small_store
 from tests.visit_bench import visit_bench
@@ -36,7 +40,19 @@ def made(looked, tmp_path_factory) -> Callable[[str], Store]:
     def generated(folder: Path) -> Store:
         return decided(settings_for(folder / "store", general=1, fine=1, levels=["easy"]))
 
-    makers = {"battles": voted, "items": written, "preferences": written, "generated": generated}
+    def wrong(folder: Path) -> Store:
+        store = decided(settings_for(folder / "store", general=1, fine=1, levels=["easy"]))
+        blind = AskedModel(name="blind", vendor="embedded", model="blind")
+        ask_models(store, bench_of(store, EvaluateSettings(generated=NAME)), [blind])
+        return store
+
+    makers = {
+        "wrong_answers": wrong,
+        "battles": voted,
+        "items": written,
+        "preferences": written,
+        "generated": generated,
+    }
     makers |= {"failures": small_store} | dict.fromkeys(("held", "tags", "alarms"), hostile)
 
     def of_kind(kind: str) -> Store:

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.privacy_unseen import labels
 from flows.commands.review.kinds import OF_EVERY_STORE, figures_of, queues_of
-from flows.commands.tag_sources import both_sides
+from flows.commands.tag_sources import sides_to_compare
 from schemas.errors import BadInput
 from schemas.items.review import Draws, Review
 from schemas.settings import Settings
@@ -155,14 +155,18 @@ def test_reviewed_tags_are_a_reference_for_any_tagger(store, tmp_path):
     labels = tmp_path / "labels.csv"
     documents = reviews_of(store).sort("verdict")["item_id"].to_list()
     labels.write_text("id,ocr,humor\n" + "".join(f"{each},true,false\n" for each in documents))
-    sides = both_sides(str(labels), "reviews", "categories", None, 9, Settings(store=store.root), NOON)
+    sides = sides_to_compare((str(labels), "reviews"), (), "categories", None, 9, Settings(store=store.root)).sides(
+        NOON
+    )
     assert sides.reference[first["item_id"]]["ocr"] is True and sides.reference[first["item_id"]]["diagram"] is False
     add_reviews(store, [Review(**first | {"reviewer": "Bob", "verdict": "humor"})])
-    sides = both_sides(str(labels), "reviews", "categories", None, 9, Settings(store=store.root), NOON)
+    sides = sides_to_compare((str(labels), "reviews"), (), "categories", None, 9, Settings(store=store.root)).sides(
+        NOON
+    )
     assert sides.reference[first["item_id"]]["ocr"] is None and sides.reference[first["item_id"]]["humor"] is True
     for signal, of, told in (("categories", "", "people reviewed, in"), ("criteria", store.root, "categories only")):
         with pytest.raises(BadInput, match=told):
-            both_sides("embedded", "reviews", signal, None, 9, Settings(store=of), NOON)
+            sides_to_compare(("embedded", "reviews"), (), signal, None, 9, Settings(store=of))
 
 
 def test_experts_see_no_model_and_no_vote_and_their_verdicts_are_about_the_battles_own_sides(asking, curate):

@@ -112,18 +112,16 @@ def test_a_line_and_a_file_are_enough_for_both_modes(monkeypatch):
     pytest.importorskip("openai", reason="production extra")
     from tasks.prompts import tags_prompt
 
-    tags_prompt.cache_clear()
     wider: Any = create_model("Categories", __base__=Categories, __module__="x", selfie=(FromImages, ...))
     assert issubclass(wider, Row)
     monkeypatch.setattr(schemas.tags, "Categories", wider)
-    read = tasks.prompts._read
+    read = tasks.prompts.text_of_prompt
     monkeypatch.setattr(
         tasks.prompts,
-        "_read",
+        "text_of_prompt",
         lambda name: "* `selfie`: taken by the person shown.\n" if "selfie" in name else read(name),
     )
     assert schemas.tags.sees("selfie") is Sees.IMAGES
     together = tags_prompt("categories", tuple(wider.model_fields))
     assert "* `selfie`: taken by the person shown." in together.text
     assert together.text.index("pictures alone") < together.text.index("`selfie`:")
-    tags_prompt.cache_clear()

@@ -27,6 +27,17 @@ def test_names_that_no_file_can_have_reject_their_row_and_other_signs_are_read(t
     assert [item.instruction for item in items[3:]] == ["How many\u2028in all?", "half \ufffd"]
 
 
+def test_generic_captions_are_read_beside_those_for_the_instruction(tmp_path):
+    rows = [
+        {"captions": ["two cups"], "generic_captions": ["a table"]},
+        {"generic_captions": json.dumps(["a wall", None, None])},
+        {"generic_captions": ["one", "two"]},
+    ]
+    items = _items(tmp_path, enumerate(rows))
+    assert [(item.captions, item.generic) for item in items[:2]] == [(["two cups"], ["a table"]), ([], ["a wall"])]
+    assert items[2].problem == "captions unlike images in number"
+
+
 def test_the_split_of_an_item_is_the_same_under_another_name(tmp_path):
     store, splits = Store.open(str(tmp_path / "store")), []
     for bench, image in (("a", "1.png"), ("b", "copy.png")):

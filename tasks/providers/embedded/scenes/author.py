@@ -46,7 +46,7 @@ NOT_UNDERSTOOD = "not_in_the_grammar"
 class SceneAuthor:
     """The stand-in of an author."""
 
-    version = "scene-author-1"
+    version = "scene-author-2"
     calls_at_once = 1
 
     def aspects(self, wanted: AspectsWanted) -> WrittenAspects | Failed:
@@ -92,8 +92,10 @@ class SceneAuthor:
         ]
         if not able:
             return Failed("no_question_left")
-        fitting = [each for each in able if each.kind == _kind_of(wanted.aspect.general)]
-        chosen = rng.choice(fitting or able)
+        lowest, highest = wanted.level.asked_min, wanted.level.asked_max
+        of_level = [each for each in able if lowest <= len(each.elements) <= highest] or able
+        fitting = [each for each in of_level if each.kind == _kind_of(wanted.aspect.general)]
+        chosen = rng.choice(fitting or of_level)
         return WrittenQuestion(kind=chosen.kind, question=chosen.question, right=chosen.right, wrong=list(chosen.wrong))
 
     def solve(self, description: str, question: str, options: Sequence[str]) -> Solved | Failed:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import combinations, permutations, product
 from random import Random
 
 from schemas.benches.generated import CheckQuestion, ElementType
@@ -26,6 +26,10 @@ from tasks.drawing.scene import (
 _NUMBERS = [number.lower() for number in NUMBERS]
 SETTING, LIGHT = "setting of the scene", "light of the scene"
 """Elements that are not of one thing."""
+_PAIRED = {
+    "colour": "What colour are the {}, and what colour are the {}?",
+    "number": "How many {} and how many {} are there?",
+}
 _LIGHT_ASKED = "Where and at what time of day is the scene set?"
 
 
@@ -39,6 +43,11 @@ class SceneQuestion:
     wrong: tuple[str, ...]
     about: frozenset[str]
     """Elements of the check that the answer rests on."""
+
+    @property
+    def elements(self) -> frozenset[str]:
+        """Things, setting and light among them, without attributes."""
+        return self.about & {*KINDS, SETTING, LIGHT}
 
 
 def checks_of(scene: Scene, light: bool) -> list[CheckQuestion]:
@@ -77,6 +86,7 @@ def questions_of(scene: Scene, light: bool, rng: Random) -> list[SceneQuestion]:
             asked = f"Where are the {plural(first.kind)} seen from the {plural(second.kind)}?"
             about = _about("place", first, second)
             found.append(_question("relation", asked, where, RELATIONS, about, rng))
+    found += [each for pair in combinations(scene.groups, 2) for each in _of_pair(*pair, rng)]
     if len(scene.groups) > 1:
         found += _of_numbers(scene, rng)
     if scene.setting != PLAIN:
@@ -85,6 +95,22 @@ def questions_of(scene: Scene, light: bool, rng: Random) -> list[SceneQuestion]:
     if light:
         found.append(_of_light(scene, rng))
     return found
+
+
+def _of_pair(first: Group, second: Group, rng: Random) -> Iterator[SceneQuestion]:
+    """Colours, or numbers, of two things at once: each wrong option has one of them wrong, or both."""
+    for kind, among in (("colour", list(COLOURS)), ("number", _NUMBERS)):
+        right = _both(first, second, kind)
+        others = [rng.choice([each for each in among if each != value]) for value in right]
+        pairs = list(product(*zip(right, others, strict=True)))
+        asked = _PAIRED[kind].format(plural(first.kind), plural(second.kind))
+        said = [" and ".join(pair) for pair in pairs]
+        yield SceneQuestion(kind, asked, said[0], tuple(said[1:]), frozenset(_about(kind, first, second)))
+
+
+def _both(first: Group, second: Group, kind: str) -> tuple[str, str]:
+    one, other = (each.colour if kind == "colour" else _word(each.number) for each in (first, second))
+    return one, other
 
 
 def _of_light(scene: Scene, rng: Random) -> SceneQuestion:
@@ -153,6 +179,8 @@ _FORMS: tuple[tuple[str, Callable[[Scene, Sequence[str]], str | None]], ...] = (
     (r"Are there any (\w+)\?", lambda scene, words: "yes" if _named(scene, words[0]) else "no"),
     (r"How many more (\w+) than (\w+) are there\?", lambda scene, words: _difference(scene, words)),
     (r"How many things are there in all\?", lambda scene, _: str(sum(group.number for group in scene.groups))),
+    (_PAIRED["colour"][:-1].format(*[r"(\w+)"] * 2) + r"\?", lambda scene, words: _pair(scene, words, "colour")),
+    (_PAIRED["number"][:-1].format(*[r"(\w+)"] * 2) + r"\?", lambda scene, words: _pair(scene, words, "number")),
     (r"How many (\w+) are there\?", lambda scene, words: _number(scene, words[0])),
     (r"What colour are the (\w+)\?", lambda scene, words: _of(scene, words[0], "colour")),
     (r"Are the (\w+) small or large\?", lambda scene, words: _of(scene, words[0], "size")),
@@ -193,6 +221,11 @@ def _number(scene: Scene, noun: str) -> str | None:
 def _difference(scene: Scene, nouns: Sequence[str]) -> str | None:
     first, second = (_named(scene, noun) for noun in nouns)
     return _word(first.number - second.number) if first and second else None
+
+
+def _pair(scene: Scene, nouns: Sequence[str], kind: str) -> str | None:
+    first, second = (_named(scene, noun) for noun in nouns)
+    return " and ".join(_both(first, second, kind)) if first and second else None
 
 
 def _relation(scene: Scene, nouns: Sequence[str]) -> str | None:

@@ -1,0 +1,73 @@
+"""Figures of how a benchmark was made: diversity of its aspects, and how alignment scores of images are distributed."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.benches.generated import Alignment, GeneratedAspect
+from schemas.benches.generated_results import AlignmentRow, DiversityRow
+from tasks.generated_bench.bench_state import BenchState
+from tasks.providers.capabilities import TextEmbedder
+
+
+def mean_cosine(vectors: npt.NDArray[np.float32]) -> float | None:
+    """Mean cosine of all pairs of unit vectors (n, dimension): lower is more diverse. None for fewer than two."""
+    count = len(vectors)
+    if count < 2:
+        return None
+    total = float(np.square(vectors.sum(axis=0, dtype=np.float64)).sum())
+    return (total - count) / (count * (count - 1))
+
+
+def diversity_rows(made: BenchState, embedder: TextEmbedder) -> list[DiversityRow]:
+    """Diversity of the first n general aspects with the first m fine ones of each, for every n and m.
+
+    As in AutoBench-V's Table 1; there every n and m was asked for anew, here they are parts of one benchmark.
+    """
+    groups = dict[str, list[GeneratedAspect]]()
+    for aspect in made.aspects.values():
+        groups.setdefault(aspect.general, []).append(aspect)
+    texts = {each.aspect: f"{each.name}. {each.introduction}" for each in made.aspects.values()}
+    vectors = dict(zip(texts, np.asarray(embedder.embed_texts(list(texts.values()))), strict=True))
+    rows = []
+    for general, fine in product(range(1, made.bench.general + 1), range(1, made.bench.fine + 1)):
+        chosen = [each.aspect for group in list(groups.values())[:general] for each in group[:fine]]
+        found = mean_cosine(np.stack([vectors[number] for number in chosen])) if chosen else None
+        rows.append(DiversityRow(general=general, fine=fine, aspects=len(chosen), mean_cosine=found))
+    return rows
+
+
+def alignment_rows(made: BenchState) -> list[AlignmentRow]:
+    """Distribution of the scores of all checked images, over all, by level and by type of element."""
+    found = [(each.description.level, a) for each in made.progress for a in each.alignments.values()]
+    rows = [_scores("overall", [alignment.score for _, alignment in found])]
+    rows += [_scores(f"level:{level}", [a.score for own, a in found if own == level]) for level in made.bench.levels]
+    by_type = dict[str, list[float]]()
+    for name, share in (each for _, alignment in found for each in _by_type(alignment)):
+        by_type.setdefault(name, []).append(share)
+    return rows + [_scores(f"type:{name}", shares) for name, shares in sorted(by_type.items())]
+
+
+def _by_type(alignment: Alignment) -> Iterator[tuple[str, float]]:
+    """(type of element, share of its check questions that were right) of one image."""
+    for name in dict.fromkeys(each.type for each in alignment.answers):
+        right = [each.right for each in alignment.answers if each.type == name]
+        yield name, sum(right) / len(right)
+
+
+def _scores(name: str, scores: Sequence[float]) -> AlignmentRow:
+    values = np.asarray(scores, np.float64)
+    shares = {
+        "under_half": values < 0.5,
+        "from_half": (values >= 0.5) & (values < 0.8),
+        "from_80": (values >= 0.8) & (values < 1),
+        "whole": values == 1,
+    }
+    return AlignmentRow(
+        slice=name,
+        images=len(values),
+        mean=float(values.mean()) if len(values) else None,
+        **{each: float(within.mean()) if len(values) else None for each, within in shares.items()},
+    )
