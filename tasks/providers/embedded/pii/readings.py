@@ -27,7 +27,7 @@ class Reading(NamedTuple):
     steps: tuple[Normalised, ...]
     """Changes that led to it, the first of them of the text as it was written."""
     sure: bool
-    """Only what has a strict form counts: numbers may have been joined that do not belong together."""
+    """Whether a match must have a strict form: numbers may have been joined that do not belong together."""
 
     def original(self, span: PiiSpan) -> PiiSpan:
         """The span with its offsets in the text as it was written."""
@@ -48,7 +48,7 @@ def readings(text: str) -> list[Reading]:
     reading = unmarked if decoded is plain else _without_marks(_unescaped(decoded))
     known = [plain, unmarked, reading]
     for undone in _HIDDEN if _TELLING.search(reading.text) else ():
-        reading = reading.then(replaced(reading.text, undone(reading.text)), sure=True)
+        reading = _unescaped(reading.then(replaced(reading.text, undone(reading.text)), sure=True))
         known.append(reading)
     return [plain, *(after for before, after in pairwise(known) if after is not before)]
 
@@ -79,7 +79,7 @@ _MARKS = re.compile(
     rf"|(?P<cell>{_CELL})"
     rf"|(?P<pair></[A-Za-z][^<>\n]{{0,20}}>\s{{0,2}}<[A-Za-z][^<>@\n]{{0,300}}>)"
     rf"|(?P<tag>{_TAG})"
-    r"|(?P<blank>\\[,;:!> ]|\\q?quad\b|(?<=[^\s~])~(?=[^\s~])"
+    r"|(?P<blank>(?<=[\w,.:])(?:[ ]{2,4}|\t)(?=[^\W\d_])|\\[,;:!> ]|\\q?quad\b|(?<=[^\s~])~(?=[^\s~])"
     r"|[^\S\n]?[\u00b7\u2022\u2219\u2027\u30fb\u25aa\u25cf][^\S\n]?(?=\S))",
     re.S,
 )
@@ -181,7 +181,7 @@ def _signs(words: str) -> str:
     return "".join(_SAID.get(word.lower(), word) for word in re.findall(r"\w+", words))
 
 
-_ONE = r"(?!(?P=sign))(?:[^\W_](?:[.@:+-](?!(?P=sign))[^\W_])?|[.@:_+-])"
+_ONE = r"(?!(?P=sign))(?:[^\W_](?:[.@:+-](?!(?P=sign))[^\W_])?|[.@:_+。-])"
 _SPACED = re.compile(
     rf"(?<!\w)[^\W_+]?[+@]?(?<=[\w+@])(?P<sign>[ ._/*-])(?P=sign){{0,2}}(?:{_ONE}(?P=sign){{1,3}}){{5,80}}[^\W_](?!\w)"
 )

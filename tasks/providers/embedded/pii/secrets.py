@@ -30,7 +30,7 @@ class SecretRule(NamedTuple):
     """Group of the secret; 0 means the first that is not empty."""
     entropy: float
     harmless: tuple[tuple[str, re.Pattern[str]], ...]
-    """What is looked at (secret, match, line), and what makes it no secret."""
+    """Part that is looked at (secret, match, line), and a form with which it is no secret."""
     stop_words: tuple[str, ...]
 
 
@@ -130,7 +130,7 @@ _FORMS = (
     (
         KEY, "private", False,
         r"(?P<data>-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:[^-]{60,16000}-----END[^\n-]{0,50}-----"
-        r"|(?:[A-Za-z-]{4,20}: [^\n]{0,80}\n)*(?:\s|\\n)*[A-Za-z0-9+/=]{40}[A-Za-z0-9+/=\s\\]*)"
+        r"|(?:[A-Za-z-]{4,20}: [^\n]{0,80}\n)*[\s\\n*>|\[]*[A-Za-z0-9+/=]{40}[A-Za-z0-9+/=\s\\]*)"
         r"|PuTTY-User-Key-File-\d:[\s\S]{40,16000}?Private-MAC: [0-9a-f]+)",
     ),
     (

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from schemas.signals import PiiSpan
+from tasks.providers.embedded.pii.introduced import introduced, titled
 from tasks.providers.embedded.pii.names import NameFinder
 from tasks.providers.embedded.pii.numbers import SHAPED
-from tasks.providers.embedded.pii.patterns import introduced, matches, titled
+from tasks.providers.embedded.pii.patterns import matches
 from tasks.providers.embedded.pii.readings import readings
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.privacy_spellings import HALVES, found, messages
 from tasks.policy.redact_text import Placeholders, Span, redact_text
+from tasks.providers.embedded.pii.introduced import introduced
 from tasks.providers.embedded.pii.patterns import find_patterns
 
 WORK_SEED = 11
@@ -113,3 +114,22 @@ def test_a_private_key_is_taken_out_whole():
 )  # fmt: skip
 def test_code_about_secrets_holds_none(text):
     assert list(find_patterns(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("person", "Меня зовут Иван Петров, помогите.", "Иван Петров"),
+        ("person", "제 이름은 김민준입니다.", "김민준"),
+        ("person", "Tôi tên là Nguyễn Văn Hùng.", "Nguyễn Văn Hùng"),
+        ("person", "请给王建国写一封信。", "王建国"),
+        ("person", "अमित वर्मा को लिखो", "अमित वर्मा"),
+        ("person", "اكتب رسالة إلى يوسف الخطيب", "يوسف الخطيب"),
+        ("person", "Lütfen Emre Şahin için yaz", "Emre Şahin"),
+        ("address", "Мой адрес: г. Казань, ул. Гагарина, д. 43, кв. 7.", "г. Казань, ул. Гагарина, д. 43, кв. 7"),
+        ("address", "주소: 서울특별시 강남구 세종대로 46, 2호", "서울특별시 강남구 세종대로 46, 2호"),
+        ("address", "Adres: Bağdat Caddesi No: 49, 49230 Bursa", "Bağdat Caddesi No: 49, 49230 Bursa"),
+    ],
+)
+def test_names_and_addresses_that_no_model_reads_are_found_by_their_form(kind, text, value):
+    assert (kind, value) in [(span.type, text[span.start : span.end]) for span in introduced(text)]
