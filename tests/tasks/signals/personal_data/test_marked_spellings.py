@@ -109,8 +109,9 @@ def test_a_private_key_is_taken_out_whole():
         "password = getpass('Password: ')", "password: str = 'example'", "api_key = os.environ['API_KEY_NAME']",
         "token=<your-token>&key=value", "Bearer authentication is a basic requirement.", "curl -u $USER:$PASS host",
         "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----", "MAC ff:ff:ff:ff:ff:ff",
-        "np.array([12.345678, 98.765432])", 
-        "x = 1239810624*6**(1/3)*249", "return x + 1\n\n@f.register(float)", "The mnemonic words for the planets are easy to keep and to say",
+        "np.array([12.345678, 98.765432])",
+        "x = 1239810624*6**(1/3)*249", "return x + 1\n\n@f.register(float)",
+        "The mnemonic words for the planets are easy to keep and to say",
     ],
 )  # fmt: skip
 def test_code_about_secrets_holds_none(text):
