@@ -154,7 +154,8 @@ class PiiSpan(Row):
 
     type: str
     """email, phone, card, iban, ip, national_id, passport, person, address, url_credentials, api_key;
-    exercise_name for a name that an exercise or a list of options makes up."""
+    exercise_name for a name that an exercise or a list of options makes up. ip is a hardware address too, address a
+    place given by its coordinates, api_key every key, token, password or private key."""
     start: Int32
     """First character, counted in Unicode code points."""
     end: Int32

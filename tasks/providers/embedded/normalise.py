@@ -4,6 +4,7 @@ import html
 import re
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Iterable
 from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -64,8 +65,7 @@ def normalised(text: str) -> Normalised:
 
     Format characters go; HTML entities, percent and backslash escapes, and dots in brackets become what they stand for.
     """
-    pieces: list[str] = []
-    spans: list[tuple[int, int]] = []
+    parts: list[tuple[int, int, str]] = []
     end = 0
     for sign in _SIGN.finditer(text):
         found = _CHANGED.match(text, sign.start()) if sign.start() >= end else None
@@ -73,13 +73,24 @@ def normalised(text: str) -> Normalised:
         if found is None or plain is None or plain == found.group():
             continue
         start, mark = found.start(), not plain and unicodedata.category(text[sign.start()])[0] == "M"
-        if mark and spans and start == end:  # belongs to the character before, which is replaced already
-            spans[-1] = (spans[-1][0], found.end())
+        if mark and parts and start == end:  # belongs to the character before, which is replaced already
+            parts[-1] = (parts[-1][0], found.end(), parts[-1][2])
         else:
             before = start > end and (mark or (found.lastgroup in _FOR and text[start - 1] == " "))
-            pieces += (text[end : start - before], text[start - 1] if before and mark else plain)
-            spans.append((start - before, found.end()))
+            parts.append((start - before, found.end(), text[start - 1] if before and mark else plain))
         end = found.end()
+    return replaced(text, parts)
+
+
+def replaced(text: str, parts: Iterable[tuple[int, int, str]]) -> Normalised:
+    """The text with something else from each start to each end, in order and without overlaps."""
+    pieces: list[str] = []
+    spans: list[tuple[int, int]] = []
+    end = 0
+    for start, stop, plain in parts:
+        pieces += (text[end:start], plain)
+        spans.append((start, stop))
+        end = stop
     edges = list(accumulate(map(len, pieces)))
     originals = [start for start, _ in spans], [end for _, end in spans]
     return Normalised("".join([*pieces, text[end:]]), edges[::2], edges[1::2], *originals)

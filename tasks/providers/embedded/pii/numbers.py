@@ -1,4 +1,4 @@
-"""Patterns and checks of identity numbers, account numbers and telephone numbers; check digits by python-stdnum.
+"""Patterns and checks of account numbers and telephone numbers; check digits by python-stdnum.
 
 A telephone number is accepted if it carries a mark of telephones (+, 00, area code in brackets, extension), if it is
 valid and grouped as in some country, or if a word beside it names it and its length is possible (ITU-T E.164).
@@ -13,13 +13,6 @@ import stdnum.iban
 import stdnum.isbn
 import stdnum.luhn
 import stdnum.numdb
-from stdnum.be import ssn as belgium
-from stdnum.br import cpf as brazil
-from stdnum.cl import rut as chile
-from stdnum.cn import ric as china
-from stdnum.es import nif as spain
-from stdnum.fi import hetu as finland
-from stdnum.fr import nir as france
 
 CERTAIN, LIKELY = 1.0, 0.8
 NAMED, MARKED, SHAPED = 0.9, 0.8, 0.6
@@ -67,85 +60,7 @@ def ibans(separator: str) -> str:
     return "|".join(each)
 
 
-def cpf(text: str) -> bool:
-    """Brazil's CPF; a single repeated digit passes the checksum but is not valid."""
-    return len(set(digits_of(text))) > 1 and bool(brazil.is_valid(digits_of(text)))
-
-
-def resident_id(text: str) -> bool:
-    """China's identity number by its check digit alone: the list of places that python-stdnum has is not complete."""
-    number = ascii_digits(text).upper()
-    return bool(china.calc_check_digit(number) == number[-1])
-
-
-def personnummer(text: str) -> bool:
-    """Sweden's personal number or coordination number (day + 60), which python-stdnum does not accept."""
-    number = digits_of(text)[-10:]
-    return 1 <= int(number[2:4]) <= 12 and 1 <= int(number[4:6]) % 60 <= 31 and luhn(number)
-
-
-FORMS: tuple[tuple[str, Check | None], ...] = (
-    (r"(?<![\w-])(?!000|666)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])", None),  # United States, SSN and ITIN
-    (r"(?<![\w-])(?!BG|GB|NK|KN|TN|NT|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D]\b", None),
-    (r"(?<![\w.-])\d{3}\.\d{3}\.\d{3}-\d{2}(?![\w-])", cpf),
-    (  # Spain, but no article's number in a DOI such as 10.1137/…
-        r"(?<!\b10\.1[0-8]\d\d/)\b(?:\d{8}|\d{2}\.\d{3}\.\d{3}|[XYZ][ -]?\d{7})[ -]?[A-HJ-NP-TV-Z]\b",
-        lambda text: spain.is_valid(ascii_digits(text).replace(".", "")),
-    ),
-    (r"(?<![\w.-])[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dXx]\b", resident_id),
-    (
-        r"(?<![\w.-])[12] ?\d{2} ?(?:0[1-9]|1[0-2]) ?\d{2} ?\d{3} ?\d{3} ?\d{2}(?![\w-])",
-        lambda text: france.is_valid(digits_of(text)),
-    ),
-    (r"\b[A-Z]{6}\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z]\b", None),  # Italy, codice fiscale
-    (r"\b[A-Z]{3}[ABCFGHLJPT][A-Z]\d{4}[A-Z]\b", None),  # India, PAN
-    (r"(?<![\w-])\d{6}-[1-4]\d{6}(?![\w-])", None),  # South Korea
-    (r"(?<![\w-])(?:19|20)?\d{6}[-+]\d{4}(?![\w-])", personnummer),
-    (r"(?<![\w.-])\d{2}\.\d{2}\.\d{2}-\d{3}\.\d{2}(?![\w-])", lambda text: belgium.is_valid(digits_of(text))),
-    (
-        r"(?<![\w-])[0-3]\d[01]\d{3}[-+A-F]\d{3}[0-9A-Y](?![\w-])",
-        lambda text: finland.is_valid(ascii_digits(text), allow_temporary=True),
-    ),
-    (r"(?<![\w.-])\d{1,2}\.\d{3}\.\d{3}-[\dkK](?![\w-])", lambda text: chile.is_valid(ascii_digits(text))),
-    (r"\b[A-Z]{4}\d{6}[HMX][A-Z]{5}[0-9A-Z]\d\b", None),  # Mexico, CURP
-)
-"""Pattern, and the check that a match must pass, if any."""
-
-_OVER = r"[ \t]{0,3}\r?\n[ \t]{0,8}"
-SSN_BROKEN = rf"(?<![\w-])(?!000|666)\d{{3}}-(?:{_OVER}\d{{2}}-|\d{{2}}-{_OVER})\d{{4}}(?![\w-])"
-"""An SSN over two lines."""
-
-_NUMBER = r"(?:[ -]?(?:number|no\.?|nr\.?|nummer|num[ée]ro|n[°º]))?"
-NAMES = (
-    rf"ssn|social security{_NUMBER}|social insurance{_NUMBER}|national (?:id(?:entity)?|insurance){_NUMBER}"
-    rf"|tax (?:id|file{_NUMBER})|itin|tfn|nino|aadhaar{_NUMBER}|nhs{_NUMBER}"
-    r"|(?<!gst )(?<!vat )(?<!company )id (?:card )?(?:number|no\.?)"
-    rf"|identity (?:card )?number|driv(?:er|ing)'?s?'? licen[cs]e{_NUMBER}|ppsn?|medicare{_NUMBER}|pan(?: card)?"
-    rf"|(?-i:SIN)|dni|nie|nif|curp|rfc(?=\W{1, 6}[A-Z]{3})|nss|cpf|rut|c[eé]dula|codice fiscale|c\.f\.|pesel|nip"
-    rf"|bsn|burgerservicenummer|rijksregisternummer|num[ée]ro (?:de )?(?:s[ée]curit[ée] sociale|s[ée]cu|national)|nir"
-    rf"|steuer[- ]?(?:id(?:entifikationsnummer)?|nummer|nr\.?){_NUMBER}|idnr\.?|personalausweis{_NUMBER}"
-    rf"|sozialversicherungs(?:nummer|nr\.?)|ahv{_NUMBER}|person(?:nummer|nr|al number)|f[øo]dselsnummer"
-    r"|cpr(?:[ -]n(?:umme)?r\.?)?|henkil[öo]tunnus|rodn[ée] [čc][íi]slo|(?-i:CNP)|tc kimlik(?: no)?"
-)
-NAMES_UNSPACED = r"身份证号码|身份证号|身份证|身分證字號|マイナンバー|個人番号|주민등록번호|आधार(?: नंबर)?|رقم الهوية"
-_LINK = (
-    r"(?:\W{0,6}(?<!\w)(?:card|number|no|nr|is|was|ist|lautet|est(?: le)?|es(?: el)?|[eéè]|is het|to|jest|är|er|on)"
-    r"(?!\w))"
-)
-_PART = r"(?:[0-9A-Z]{0,17}\d[0-9A-Z]{0,17}|(?-i:[A-Z]{1,4}))"
-NAMED_ID = (
-    rf"(?i)(?:(?<!\w)(?:{NAMES})(?!\w)|(?:{NAMES_UNSPACED})[は是为:：]{{0,2}}){_LINK}{{0,2}}\W{{0,6}}"
-    rf"(?P<data>{_PART}(?:[ ./-]?{_PART}){{0,8}})(?![{LETTERS}])"
-)
-"""A number after a word for identity number, in many languages."""
-
-
-def named(text: str) -> float | None:
-    """LIKELY for a match of NAMED_ID with 6 to 18 letters and digits and enough digits (4 or 5), else None."""
-    size, digits = len(re.sub(r"[\W_]", "", text)), len(digits_of(text))
-    return LIKELY if 6 <= size <= 18 and digits >= 5 - (size > 12) else None
-
-
+OVER_A_LINE = r"[ \t]{0,3}\r?\n[ \t]{0,8}"
 _GAP = r"[^\S\n]?[-./]?[^\S\n]?"
 _EXTENSION = r"(?:[^\S\n]{0,2}(?:x|ext\.?|extension)[^\S\n]?\d{1,6})?"
 _END = r"(?![\w@=]|[-./]\d|[/-][A-Za-z]{0,12}\d)"
@@ -164,7 +79,7 @@ PHONE = re.compile(
 PHONE_BROKEN = re.compile(
     beside_characters(
         r"(?<![\w.@/=+-])(?<!\d[ \t])(?:\+\d(?:[ .()-]{0,2}\d){2,11}|\(?\d{3}\)?[ .-]{1,2}\d{3}|\(?\d{3}\)?)"
-        rf"[ .-]{{0,2}}{_OVER}\d(?:[ .-]?\d){{1,10}}(?![ \t]?\d){_END}"
+        rf"[ .-]{{0,2}}{OVER_A_LINE}\d(?:[ .-]?\d){{1,10}}(?![ \t]?\d){_END}"
     )
 )
 """A telephone number over two lines, with + and country, or as in the United States."""
@@ -293,6 +208,11 @@ def _shaped(text: str, number: str) -> bool:
     if len(groups) <= 2:
         return len(number) >= 9 and not text.endswith("000") and any(_valid(text, region) for region in ("US", "IN"))
     return any(_valid(text, region) for region in (*_WITHOUT_TRUNK, "GB", "DE", "FR"))
+
+
+def is_abroad(text: str) -> bool:
+    """Whether the text is a valid telephone number that begins with + and the code of its country."""
+    return text.startswith("+") and _valid(text, "US")
 
 
 def _valid(text: str, region: str) -> bool:

@@ -1,17 +1,15 @@
-"""Finds personal data by regular expressions: formatted data with checksums, and names introduced by a phrase.
-
-Names and addresses in other scripts are matched here because the model (names.py) reads Latin script only.
-"""
+"""Finds personal data by regular expressions: formatted data with checksums."""
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from schemas.signals import PiiSpan
-from tasks.providers.embedded.normalise import normalised
-from tasks.providers.embedded.pii import numbers
+from tasks.providers.embedded.pii import identities, numbers
 from tasks.providers.embedded.pii.numbers import CERTAIN, LIKELY, digits_of, iban, luhn
+from tasks.providers.embedded.pii.readings import Reading, readings
+from tasks.providers.embedded.pii.secrets import secrets
 
 Confidence = Callable[[re.Match[str]], float | None]
 
@@ -32,7 +30,7 @@ def _form(form: str) -> re.Pattern[str]:
 
 
 def _called(match: re.Match[str]) -> float | None:
-    return numbers.named(match["data"])
+    return identities.named(match["data"])
 
 
 def _always(confidence: float) -> Confidence:
@@ -104,6 +102,11 @@ def _ip(match: re.Match[str]) -> float | None:
     return None if inside else found
 
 
+def _mac(match: re.Match[str]) -> float | None:
+    """Certainty of a hardware address; None for what all machines share, such as the address of all."""
+    return CERTAIN if len(set(re.sub(r"\W", "", match.group().lower()))) > 2 else None
+
+
 _INSIDE = tuple(
     map(
         ipaddress.ip_network,
@@ -113,8 +116,9 @@ _INSIDE = tuple(
 """Networks whose addresses every household and company gives to its own machines (RFC 1918, 3927, 4193, 4291)."""
 _OF_A_DEVICE = b"\xff\xfe"
 """Bytes 11 and 12 of an IPv6 address that holds the hardware address of its machine, which is unique (RFC 4291)."""
-_EMAIL = r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,7}\.[^\W\d_][\w-]{1,62}"
-"""The last label begins with a letter: `deploy@1.2.3.4` is a machine, `lodash@4.17.21` a version."""
+_EMAIL = r"(?!')[\w.!#$%&'+/?^~-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,7}\.[^\W\d_][\w-]{1,62}"
+"""The last label begins with a letter: `deploy@1.2.3.4` is a machine, `lodash@4.17.21` a version.
+No user has a mark of markdown, LaTeX or a setting (`*`, `{`, `=`) in its name, so that these stay beside it."""
 _NO_TOP_LEVEL = re.compile(
     r"\.(?:shape|reshape|transpose|conj|sum|mean|weight|bias|grad|detach|numpy|values|png|jpe?g|gif|svg|webp|txt|csv|json"
     r"|html|css|[jt]sx?|java|xml|ya?ml|toml|exe|dll)\Z"
@@ -171,11 +175,25 @@ _CARD_NAMED = (
     r"(?i)\b(?:card|cc|visa|mastercard|amex|maestro)(?: (?:number|no\.?|nr\.?|details))?[\s:#=-]{1,4}(?:is |was )?"
     rf"(?P<data>\d{_CARD_DIGIT}{{11,18}})(?![\w-])"
 )
-_PASSPORT = (
-    r"(?i)(?:\b(?:passport|reisepass|passeport|pasaporte|passaport[eo]|paspoort|paszport|pass)[- ]{0,2}"
-    r"(?:number|nummer|num[eé]ro|no\.?|nr\.?|n[°º.]|#)?\W{0,6}(?:(?:is|ist|lautet|est|es|é|to)\W+)?|护照号?码?\W?|パスポート(?:番号)?[は:：]?)"
-    r"(?P<data>(?=[A-Z]{0,3}\d|[A-Z0-9]{9}\b)(?=[A-Z]{0,9}\d)[A-Z0-9]{6,10})\b"
+_MAC = (
+    r"(?<![\w:-])(?:(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}|(?=[\d-]{0,15}[A-Fa-f])(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2}"
+    r"|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![\w:-]|\.\w)"
 )
+_DECIMAL = r"-?\d{1,3}\.\d"
+_HALF = (
+    r"(?:\d{1,3}[°º][^\S\n]?\d{1,2}(?:\.\d{2,5})?[^\S\n]?['′’](?:[^\S\n]?\d{1,2}(?:\.\d{1,5})?[^\S\n]?[\"″”]|'')?"
+    r"|\d{1,3}\.\d{4,9}[°º])[^\S\n]?"
+)
+_PLACE = (
+    rf"{_HALF}[NSns][^\w\n]{{0,5}}{_HALF}[EWOewo]\b|\b[NS][^\S\n]?{_HALF}[^\w\n]{{0,5}}[EWO][^\S\n]?{_HALF}"
+    rf"|(?i:\blat(?:itude)?\W{{1,4}}{_DECIMAL}\d{{3,12}}\W{{1,6}}(?:lon|lng|long)(?:gitude|itude)?\W{{1,4}}{_DECIMAL}\d{{3,12}})"
+    rf"|(?i:(?:\b(?:gps|coord\w*|koordinat\w*|lat\W{{0,2}}lon\w?|location|maps?|home|house|live|wohne)\b.{{0,20}}?|geo:|[/?&](?:q|ll|query|center)=|/@))"
+    rf"(?P<data>{_DECIMAL}\d{{3,12}}[,;/+]?\s{{0,3}}{_DECIMAL}\d{{3,12}})(?!\d|\.\d|,\s?-?\d)"
+    r"|\b[23456789CFGHJMPQRVWX]{8}\+[23456789CFGHJMPQRVWX]{2,3}\b"
+)
+"""A place to ten metres: degrees with minutes, four decimals behind a word for places, or an Open Location Code."""
+_PAIR = r"(?<![\w.,(\[{=*/+-])(?<!\d, )-?\d{2}\.\d{5,7}, ?-?\d{2,3}\.\d{5,7}(?![\w)\]}*/]|\.\d|,? -?\d)"
+"""Two numbers with as many decimals as telephones give places; in brackets they are mathematics."""
 
 _DIGIT = re.compile(r"\d")
 _DIGITS = re.compile(r"\d(?:\D{0,8}\d){5}")
@@ -195,10 +213,16 @@ PATTERNS = (
     Pattern("card", _form(_CARD_BROKEN), _card_broken, _BROKEN),
     Pattern("card", _form(_CARD_NAMED), _always(LIKELY), _DIGITS),
     Pattern("ip", _form(f"{_IPV4}|{_IPV6}"), _ip, re.compile(r"\d ?\.|:[0-9a-fA-F]{0,4}:")),
-    *(Pattern("national_id", _form(form), _checked(check), _DIGIT) for form, check in numbers.FORMS),
-    Pattern("national_id", _form(numbers.SSN_BROKEN), _always(LIKELY), _BROKEN),
-    Pattern("national_id", _form(numbers.NAMED_ID), _called, _DIGIT),
-    Pattern("passport", _form(_PASSPORT), _always(LIKELY), _DIGIT),
+    Pattern(
+        "ip", re.compile(_MAC), _mac, re.compile(r"[0-9A-Fa-f]{2}[:-][0-9A-Fa-f]{2}[:-]|[0-9a-f]{4}\.[0-9a-f]{4}\.")
+    ),
+    Pattern("address", re.compile(_PLACE), _always(LIKELY), re.compile(r"\d[°º.+]|[CFGHJMPQRVWX]\+")),
+    Pattern("address", re.compile(_PAIR), _always(LIKELY), re.compile(r"\.\d{5}")),
+    *(Pattern("national_id", _form(form), _checked(check), _DIGIT) for form, check in identities.FORMS),
+    Pattern("national_id", _form(identities.SSN_BROKEN), _always(LIKELY), _BROKEN),
+    Pattern("national_id", _form(identities.NAMED_ID), _called, _DIGIT),
+    Pattern("passport", _form(identities.PASSPORT), _always(LIKELY), _DIGIT),
+    Pattern("passport", re.compile(identities.MACHINE_READABLE), _always(CERTAIN), re.compile("<<")),
     Pattern("phone", numbers.PHONE_BROKEN, numbers.broken_confidence, _BROKEN),
     Pattern("phone", numbers.PHONE, numbers.phone_confidence, _DIGITS),
 )
@@ -206,13 +230,48 @@ PATTERNS = (
 
 
 def find_patterns(text: str) -> Iterator[PiiSpan]:
-    """All matches in the normalised text, with their place in the text as written; see `patterns_in`."""
-    plain = normalised(text)
-    return map(plain.original, patterns_in(plain.text))
+    """All matches in every reading of a text, with their place in it as written; see `matches`."""
+    return iter(matches(readings(text)))
+
+
+def matches(known: Sequence[Reading]) -> list[PiiSpan]:
+    """Matches in the readings of a text, with their place in it as written, in order of precedence.
+
+    A match of a later reading that is longer than one of the first comes before it, so that nothing of it is left.
+    """
+    found = [list(map(reading.original, _allowed(reading))) for reading in known]
+    later = dict.fromkeys(span for spans in found[1:] for span in spans if span not in found[0])
+    wider = [span for span in later if any(_within(other, span) for other in found[0])]
+    return [*wider, *found[0], *(span for span in later if span not in wider)]
+
+
+def _allowed(reading: Reading) -> Iterator[PiiSpan]:
+    spans = patterns_in(reading.text)
+    return (span for span in spans if _strict(span, reading.text)) if reading.sure else spans
+
+
+def _within(span: PiiSpan, other: PiiSpan) -> bool:
+    return other.start <= span.start and span.end <= other.end and span.end - span.start < other.end - other.start
+
+
+_CARD_ALONE = re.compile(
+    r"(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6(?:011|5\d\d))(?:([ -])\d{4}\1\d{4}\1\d{4}|\d{12})|3[47]\d\d([ -]?)\d{6}\2\d{5}"
+)
+"""Groups of the four large brands."""
+
+
+def _strict(span: PiiSpan, text: str) -> bool:
+    """Whether a match has a form that numbers which stand beside each other by chance have not."""
+    shown = text[span.start : span.end]
+    if span.type == "card":
+        alone = not re.search(r"\d[ -]?\Z", text[max(0, span.start - 2) : span.start])
+        return alone and not re.match(r"[ -]?\d", text[span.end :]) and bool(_CARD_ALONE.fullmatch(shown))
+    return span.type != "phone" or span.confidence == numbers.NAMED or numbers.is_abroad(shown)
 
 
 def patterns_in(text: str) -> Iterator[PiiSpan]:
     """All matches in a text that is normalised already, in the order of the patterns; they may overlap."""
+    yield from secrets(text)
     hinted: dict[re.Pattern[str] | None, bool] = {None: True}
     for kind, form, confidence, hint in PATTERNS:
         if hint not in hinted:
@@ -220,68 +279,5 @@ def patterns_in(text: str) -> Iterator[PiiSpan]:
         for match in form.finditer(text) if hinted[hint] else ():
             sure = confidence(match)
             if sure is not None:
-                part = "data" if "data" in form.groupindex else 0
+                part = "data" if match.groupdict().get("data") else 0
                 yield PiiSpan(type=kind, start=match.start(part), end=match.end(part), confidence=sure)
-
-
-INTRODUCED = 0.7
-"""Confidence of a name that a phrase or a title introduces."""
-
-_WORD = r"(?=[^\W\d_a-z])[^\W\d_]+(?:[-'’][^\W\d_]+)*"
-_PARTICLE = r"(?:van|von|de|del|della|di|da|dos|den|der|la|le|el|al|bin|ibn|zu|ten|ter)"
-_LATIN_NAME = rf"(?P<data>{_WORD}(?:[ ](?:{_PARTICLE}(?=[ ])|[^\W\d_a-z]\.(?=[ ])|{_WORD})){{1,4}})"
-_INTRODUCED = (
-    r"(?<!\w)(?i:my (?:full )?name is|i am called|mein name ist|ich hei(?:ß|ss)e|je m['’]appelle|mon nom est|me llamo"
-    r"|mi nombre es|mi chiamo|il mio nome è|meu nome é|me chamo|mijn naam is|ik heet|ik ben|nazywam się|jestem"
-    r"|jag heter|mitt namn är|jeg heter|jeg hedder|t\.a\.v\.|t\.n\.v\.|z\. ?hd\.|kontoinhaber(?:in)?:?|intestato a)[ ]"
-)
-_TITLED = re.compile(
-    r"(?<!\w)(?:Mr|Mrs|Ms|Dr|Prof|Herrn?|Frau|Madame|Mme|Monsieur|Señora?|Sra?|Signora?|Pan[ia]|Mevrouw)\.? "
-    rf"(?P<data>{_WORD}(?:[ ]{_WORD}){{0,2}})"
-)
-_KANJI = r"[\u4e00-\u9fff々]"
-_CHINESE = (
-    r"(?:我叫|我的名字[是叫]|姓名[::是]|联系人[::是]?|收件人[::是]?)\s?"
-    rf"(?P<data>{_KANJI}{{2,4}}?)(?=[,。、,.\s;;!!的]|\Z)"
-)
-_KANA = r"[\u4e00-\u9fff々\u3041-\u3093\u30a1-\u30fc]"
-_JAPANESE = (
-    r"(?:名前は|氏名[::は]|名前[::])\s?"
-    rf"(?P<data>{_KANA}{{1,6}}?[ \u3000]?{_KANA}{{1,6}}?)(?=です|と申|といい|[。、,\n]|\Z)"
-)
-_HONOURED = (
-    rf"(?<!{_KANJI})(?!皆|客|母|父|兄|姉|娘|奥|患者|神|仏)"
-    rf"(?P<data>{_KANJI}{{2,3}}(?:[ \u3000]?{_KANJI}{{1,3}})?)(?:様|さん)"
-)
-_HINDI = r"मेरा नाम (?P<data>[\u0900-\u097f’']+(?: [\u0900-\u097f’']+){0,3}?)(?= है)"
-_ARABIC = r"(?:اسمي|إسمي|أنا اسمي|الاسم:) (?P<data>(?!هو )[\u0621-\u064a]+(?: (?!و)[\u0621-\u064a]+){1,2})"
-_NAMES = tuple(
-    re.compile(form) for form in (_INTRODUCED + _LATIN_NAME, _CHINESE, _JAPANESE, _HONOURED, _HINDI, _ARABIC)
-)
-
-_TEXT = r"[\u4e00-\u9fff々\u3041-\u3093\u30a1-\u30fcA-Za-z]"
-_NUMERAL = r"[0-90-9一二三四五六七八九十]"
-_ADDRESSES = tuple(
-    re.compile(form)
-    for form in (
-        rf"(?:北海道|東京都|京都府|大阪府|{_KANJI}{{2,3}}県){_TEXT}{{1,24}}{_NUMERAL}{{1,4}}(?:丁目|番|-|-|の)"
-        rf"(?:{_NUMERAL}|丁目|番地?|号|-|-|の){{0,12}}(?:[ \u3000]?{_TEXT}{{2,16}}\d{{1,4}}(?:号室)?)?",
-        rf"{_KANJI}{{2,8}}(?:省|自治区|市|县|区){_TEXT}{{1,30}}?(?:路|街|巷|大道|胡同|弄|村)[0-9A-Za-z]{{1,5}}"
-        r"(?:号楼?|座|弄|室|栋|幢|单元|楼){1,2}(?:\d{1,5}(?:室|号)?)?(?:[ ]?\d{6}(?!\d))?",
-    )
-)
-
-
-def introduced(text: str) -> Iterator[PiiSpan]:
-    """East Asian addresses, then names after an introducing phrase."""
-    for kind, forms in (("address", _ADDRESSES), ("person", _NAMES)):
-        for form in forms:
-            part = "data" if "data" in form.groupindex else 0
-            for match in form.finditer(text):
-                yield PiiSpan(type=kind, start=match.start(part), end=match.end(part), confidence=INTRODUCED)
-
-
-def titled(text: str) -> Iterator[PiiSpan]:
-    """Names after a title. Use after addresses, because `Dr` may also be a drive, followed by a town."""
-    for match in _TITLED.finditer(text):
-        yield PiiSpan(type="person", start=match.start("data"), end=match.end("data"), confidence=INTRODUCED)

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from schemas.signals import PiiSpan
-from tasks.providers.embedded.normalise import normalised
+from tasks.providers.embedded.pii.introduced import introduced, titled
 from tasks.providers.embedded.pii.names import NameFinder
 from tasks.providers.embedded.pii.numbers import SHAPED
-from tasks.providers.embedded.pii.patterns import introduced, patterns_in, titled
+from tasks.providers.embedded.pii.patterns import matches
+from tasks.providers.embedded.pii.readings import readings
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Unpaired surrogates, which UTF-8 cannot encode; they are replaced by U+FFFD."""
@@ -17,7 +18,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class PatternsAndNames:
     """Finds personal data in the whole text, whatever its length."""
 
-    version = f"patterns-16+{NameFinder.version}"
+    version = f"patterns-17+{NameFinder.version}"
 
     @cached_property
     def _names(self) -> NameFinder:
@@ -29,12 +30,13 @@ class PatternsAndNames:
 
     def _find(self, text: str) -> list[PiiSpan]:
         """Spans by precedence: certain patterns, then names and addresses, then numbers that only look like a phone."""
-        plain = normalised(text)
-        formed = list(patterns_in(plain.text))
+        known = readings(text)
+        unmarked = [reading for reading in known if not reading.sure][-1]
+        formed = matches(known)
         sure = [span for span in formed if span.confidence > SHAPED]
-        names = [*introduced(plain.text), *self._names.find_names(plain.text), *titled(plain.text)]
-        spans = [*sure, *names, *(span for span in formed if span.confidence <= SHAPED)]
-        return without_overlaps(map(plain.original, spans))
+        said = unmarked.text
+        names = [*introduced(said), *self._names.find_names(said), *titled(said)]
+        return without_overlaps([*sure, *map(unmarked.original, names), *(s for s in formed if s.confidence <= SHAPED)])
 
 
 def without_overlaps(spans: Iterable[PiiSpan]) -> list[PiiSpan]:

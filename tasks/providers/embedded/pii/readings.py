@@ -1,0 +1,223 @@
+"""Readings of one text: without its escapes, without marks, and with data undone that somebody hid.
+
+Each reading is made from the one before, so that two ways of hiding are undone too, and maps every place back to the
+text as it was written.
+"""
+
+import base64
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import pairwise
+from typing import NamedTuple
+
+from schemas.signals import PiiSpan
+from tasks.providers.embedded.normalise import Normalised, normalised, replaced
+
+ESCAPES_MAX = 3
+"""Most levels of escapes that are undone."""
+Parts = Iterable[tuple[int, int, str]]
+
+
+class Reading(NamedTuple):
+    """A text as it may be read."""
+
+    text: str
+    steps: tuple[Normalised, ...]
+    """Changes that led to it, the first of them of the text as it was written."""
+    sure: bool
+    """Whether a match must have a strict form: numbers may have been joined that do not belong together."""
+
+    def original(self, span: PiiSpan) -> PiiSpan:
+        """The span with its offsets in the text as it was written."""
+        for step in reversed(self.steps):
+            span = step.original(span)
+        return span
+
+    def then(self, changed: Normalised, sure: bool) -> "Reading":
+        """The reading after one more change; itself where nothing changed."""
+        return Reading(changed.text, (*self.steps, changed), sure) if changed.starts else self
+
+
+def readings(text: str) -> list[Reading]:
+    """The text without escapes, the text without marks (the same object where there are none), and further readings."""
+    plain = _unescaped(Reading(text, (), sure=False))
+    unmarked = _without_marks(plain)
+    decoded = plain.then(replaced(plain.text, _decoded(plain.text)), sure=True)
+    reading = unmarked if decoded is plain else _without_marks(_unescaped(decoded))
+    known = [plain, unmarked, reading]
+    for undone in _HIDDEN if _TELLING.search(reading.text) else ():
+        reading = _unescaped(reading.then(replaced(reading.text, undone(reading.text)), sure=True))
+        known.append(reading)
+    return [plain, *(after for before, after in pairwise(known) if after is not before)]
+
+
+def _without_marks(reading: Reading) -> Reading:
+    return reading.then(replaced(reading.text, _changes(reading.text, _marks(reading.text))), reading.sure)
+
+
+def _unescaped(reading: Reading) -> Reading:
+    for _ in range(ESCAPES_MAX):
+        if (after := reading.then(normalised(reading.text), reading.sure)) is reading:
+            break
+        reading = after
+    return reading
+
+
+_TELLING = re.compile(
+    r"\d|@|(?i:\bdot\b)|[A-Za-z0-9+/]{16}|[\u2070-\u2089\u2460-\u2473\u24ea]|(?i:\b(?:one|two|five|nine)\b)"
+)
+"""Without any of these there is nothing that somebody could have hidden."""
+
+_TAG = r"</?[A-Za-z][A-Za-z0-9:-]{0,20}(?:\s[^<>@\n]{0,300})?/?>"
+_CELL = r"</?(?:td|th|tr|li|ul|ol|p|div|br|table|h\d)\b[^<>@\n]{0,300}>"
+_COMMANDS = r"text[a-z]{0,6}|math[a-z]{1,4}|mbox|hbox|emph|underline|verb|url|num|uline"
+_MARKS = re.compile(
+    r"(?P<removed><!--.{0,500}?-->|\*{2,4}(?!\()|(?<![\w)*])\*(?=\S)|(?<=\S)\*(?![\w(*])|_{2,4}|(?<!\w)_(?=\S)"
+    r"|(?<=\S)_(?!\w)|~~|==|`{1,3}"
+    r"|[\"']\s{0,3}\+\s{0,3}[\"']|\\(?=[_&%#@$.+(){}*-]))"
+    rf"|(?P<cell>{_CELL})"
+    rf"|(?P<pair></[A-Za-z][^<>\n]{{0,20}}>\s{{0,2}}<[A-Za-z][^<>@\n]{{0,300}}>)"
+    rf"|(?P<tag>{_TAG})"
+    r"|(?P<blank>(?<=[\w,.:])(?:[ ]{2,4}|\t)(?=[^\W\d_])|\\[,;:!> ]|\\q?quad\b|(?<=[^\s~])~(?=[^\s~])"
+    r"|[^\S\n]?[\u00b7\u2022\u2219\u2027\u30fb\u25aa\u25cf][^\S\n]?(?=\S))",
+    re.S,
+)
+_ENCLOSED = re.compile(
+    rf"(?P<open>!?\[)(?P<shown>[^\[\]\n]{{1,200}})(?P<close>\]\([^()\s]{{1,500}}(?:[^\S\n]\"[^\"\n]{{0,200}}\")?\))"
+    rf"|(?P<command>\\(?:{_COMMANDS})\{{)(?P<inner>[^{{}}\n]{{1,200}})(?P<end>\}})"
+)
+_INSTEAD = {"cell": "\n", "pair": " ", "blank": " "}
+
+
+def _marks(text: str) -> Iterator[tuple[int, int, str]]:
+    """Marks of markdown, HTML and LaTeX; what parts cells and list items becomes the end of a line."""
+    enclosing: list[tuple[int, int, str]] = []
+    for found in _ENCLOSED.finditer(text) if "](" in text or "\\" in text else ():
+        names = ("open", "close") if found["open"] else ("command", "end")
+        enclosing += [(*found.span(name), "") for name in names]
+    yield from enclosing
+    for found in _MARKS.finditer(text):
+        start, end = found.span()
+        if not any(first < end and start < last for first, last, _ in enclosing):
+            yield start, end, _INSTEAD.get(found.lastgroup or "", "")
+
+
+_BASE64 = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/]{12,4000}={0,2}(?![A-Za-z0-9+/=_-])")
+
+
+def _decoded(text: str) -> Parts:
+    """Base64 of a printable text."""
+    for found in _BASE64.finditer(text):
+        with suppress(ValueError):
+            plain = base64.b64decode(found.group() + "=" * (-len(found.group()) % 4)).decode()
+            if plain.replace("\n", "").isprintable() or not plain.isascii():
+                yield *found.span(), plain
+
+
+_LATIN = "aeopcxyisjhdlABEHKMOPCTXYISJaeopuvikABEZHIKMNOPTYX"
+_LOOKS = dict(zip("аеорсхуіѕјһԁӏАВЕНКМОРСТХУІЅЈαεορυνικΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", _LATIN, strict=True))
+"""Letters of Cyrillic and Greek that look like Latin ones (Unicode TR 39)."""
+_MIXED = re.compile(r"(?<!\S)(?=\S{0,60}[A-Za-z0-9@])\S{0,60}[\u0370-\u04ff]\S{0,60}")
+_AMONG_FIGURES = re.compile(r"(?<![A-Za-z])[+(]?[\dOoIl|](?:[ ./,()_|-]{0,3}[\dOoIl]){6,30}(?![A-Za-z])")
+_AS_FIGURE = str.maketrans("OoIl", "0011")
+_RAISED = re.compile(r"[\u2070\u2074-\u2079\u00b9\u00b2\u00b3\u2080-\u2089\u2460-\u2468\u24ea]")
+
+
+def _look_alikes(text: str) -> Parts:
+    """Letters of other scripts in words that have Latin ones, letters among digits, and digits raised or in circles."""
+    found = [(*each.span(), "".join(_LOOKS.get(char, char) for char in each.group())) for each in _MIXED.finditer(text)]
+    for each in _AMONG_FIGURES.finditer(text):
+        if 2 * sum(map(str.isdigit, each.group())) >= sum(map(str.isalnum, each.group())):
+            found.append((*each.span(), each.group().translate(_AS_FIGURE)))
+    found += [(*each.span(), str(unicodedata.digit(each.group()))) for each in _RAISED.finditer(text)]
+    return _changes(text, found)
+
+
+def _changes(text: str, parts: Parts) -> Parts:
+    """Parts that change something, in order, without those that overlap an earlier one."""
+    reached = 0
+    for start, end, plain in sorted(parts):
+        if start >= reached and text[start:end] != plain:
+            yield start, end, plain
+            reached = end
+
+
+_SAID = {
+    word: str(value)
+    for language in (
+        "zero one two three four five six seven eight nine",
+        "null eins zwei drei vier fünf sechs sieben acht neun",
+        "zéro un deux trois quatre cinq six sept huit neuf",
+        "cero uno dos tres cuatro cinco seis siete ocho nueve",
+    )
+    for value, word in enumerate(language.split())
+} | {"oh": "0", "plus": "+", "dash": "-", "hyphen": "-", "minus": "-", "underscore": "_"}
+_WORD = f"(?:{'|'.join(_SAID)})"
+_COUNTED = re.compile(rf"(?i)(?<!\w)(?:{_WORD}|\d{{1,4}})(?:[\s,./|_-]{{1,5}}(?:{_WORD}|\d{{1,4}})){{6,40}}(?!\w)")
+_TOP_LEVEL = "com|org|net|edu|gov|info|io|ai|app|dev|de|fr|es|it|nl|uk|us|eu|ch|at|se|pl|ru|jp"
+_ENDING = re.compile(rf"(?i)\sdot\s(?:{_TOP_LEVEL})(?!\w)|@[\w.-]{{1,60}}\.[a-z]")
+_SAID_SIGN = re.compile(
+    rf"(?i)[^\S\n]{{1,2}}{_WORD}(?:[^\S\n]{{1,2}}{_WORD}){{0,8}}(?!\w)(?:[^\S\n]{{1,2}}(?!at\b|dot\b)(?=[\w@]))?"
+)
+SPELT_CHARACTERS_MAX = 100
+"""How far before its last part a spelt-out e-mail address is looked for."""
+
+
+def _in_words(text: str) -> Parts:
+    """Numbers and e-mail addresses that are spelt out in words."""
+    found = []
+    for each in _COUNTED.finditer(text):
+        plain = _signs(each.group())
+        if sum(map(str.isdigit, plain)) >= 7 and any(map(str.isalpha, each.group())):
+            found.append((*each.span(), plain))
+    for each in _ENDING.finditer(text):
+        start = max(0, each.start() - SPELT_CHARACTERS_MAX)
+        found += [(*sign.span(), _signs(sign.group())) for sign in _SAID_SIGN.finditer(text, start, each.end())]
+    return _changes(text, found)
+
+
+def _signs(words: str) -> str:
+    return "".join(_SAID.get(word.lower(), word) for word in re.findall(r"\w+", words))
+
+
+_ONE = r"(?!(?P=sign))(?:[^\W_](?:[.@:+-](?!(?P=sign))[^\W_])?|[.@:_+。-])"
+_SPACED = re.compile(
+    rf"(?<!\w)[^\W_+]?[+@]?(?<=[\w+@])(?P<sign>[ ._/*-])(?P=sign){{0,2}}(?:{_ONE}(?P=sign){{1,3}}){{5,80}}[^\W_](?!\w)"
+)
+
+
+def _spaced(text: str) -> Parts:
+    """Characters one by one with the same sign between them: `l e n a @ e x a m p l e . c o m`."""
+    return ((*found.span(), found.group().replace(found["sign"], "")) for found in _SPACED.finditer(text))
+
+
+_GAP = (
+    r"(?:(?<!\b10\.\d{4})\s{0,3}[|/,;_\[\]()]{1,2}[^\S\n]{0,3}|[^\S\n]{2,9}|\t"
+    r"|[^\S\n]{0,3}\n(?!\s{0,8}(?:[*+-]|\d{1,3}[.)])\s)[>\s]{0,8})"
+)
+_BETWEEN = re.compile(
+    rf"(?<=[0-9]){_GAP}(?=[0-9(+A-Z])|(?<=[A-Z)]){_GAP}(?=[0-9])"
+    r"|(?P<mail>(?<=@)[^\S\n]{0,3}\n[>\s]{0,8})"
+)
+
+
+def _joined(text: str) -> Parts:
+    """Groups of digits with more between them than a blank: cells, lines, commas. List items are not joined."""
+    return ((*found.span(), "" if found["mail"] else " ") for found in _BETWEEN.finditer(text))
+
+
+_BACKWARDS = re.compile(
+    r"(?<!\S)(?:moc|gro|ten|ude|vog|oi|ed|rf|ku[.\]\[]{1,3}oc)[.\]\[]{1,3}\S{1,60}@\S{1,60}"
+    r"|(?<![\d-])\d{4}(?:[ -]\d{4}){3}(?![\d-])|(?<![\d-])\d{5} \d{6} \d{4}(?![\d-])"
+)
+
+
+def _backwards(text: str) -> Parts:
+    """E-mail addresses and cards' numbers from their end to their beginning."""
+    return ((*found.span(), found.group()[::-1]) for found in _BACKWARDS.finditer(text))
+
+
+_HIDDEN: tuple[Callable[[str], Parts], ...] = (_look_alikes, _in_words, _spaced, _joined, _backwards)
+"""Ways of hiding, in the order in which they are undone."""
