@@ -28,7 +28,7 @@ from tasks.prompts import load_prompt, untrusted
 from tasks.providers.ask_items import Work, ask_each, store_results
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed, ReplyShape
 from tasks.providers.chat import chat_model
-from tasks.providers.chat_cost import Count, chat_cost
+from tasks.providers.cost import Count, chat_cost
 from tasks.storage.content_id import combined_id
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.reviews import last_findings, reviews_of
