@@ -22,7 +22,7 @@ NAMED = (
     ("libtiff", rb"LIBTIFF, Version (\d[\d.]+\d)"),
     ("zlib", rb" inflate (1\.[\d.]+\d) Copyright"),
     ("freetype", rb"FreeType (\d[\d.]+\d)"),
-    ("openssl", rb"OpenSSL (\d\.\d+\.\d+[a-z]?) +\d"),
+    ("openssl", rb"OpenSSL (\d\.\d+\.\d+[a-z]?) +(?:FIPS +)?\d"),
     ("ffmpeg", rb"FFmpeg version n?(\d[\d.]+\d)"),
     ("expat", rb"expat_(\d[\d.]+\d)"),
     ("curl", rb"libcurl/(\d[\d.]+\d)"),
