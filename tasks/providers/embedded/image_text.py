@@ -31,7 +31,7 @@ CONFIDENCE_MIN = 0.5
 UNSURE, UNSURE_LINES = 0.8, 2
 """Below this mean confidence, of at least so many lines, the image may be mirrored: then it is 0.7, else above 0.9."""
 FAINT = 64
-"""Levels of 255 between dark and light below which contrast is stretched."""
+"""Levels of 255 between dark and light below which contrast is stretched if nothing is read."""
 _STANDING = 1.5
 """Height of a line over its width above which it stands on its end."""
 _Line = tuple[str, float, np.ndarray]
@@ -55,12 +55,9 @@ class RapidOcr:
 
     def _read(self, image: DecodedImage) -> ImageText:
         with self._engine() as engine:
-            lines = [
-                (text, np.add(corners, (left, top)))
-                for left, top, piece in _pieces(_stretched(image))
-                for text, confidence, corners in _surest_lines(engine, piece)
-                if confidence >= CONFIDENCE_MIN
-            ]
+            lines = _lines_of_pieces(engine, image.rgb)
+            if not lines and np.ptp(np.asarray(image.pil.convert("L"))) < FAINT:
+                lines = _lines_of_pieces(engine, np.asarray(PIL.ImageOps.autocontrast(image.pil)))
         fraction = min(1.0, sum(_area(corners) for _, corners in lines) / (image.width * image.height))
         ends = accumulate(len(line) + 1 for line, _ in lines)  # the newline between two lines belongs to neither
         boxes = [
@@ -112,10 +109,14 @@ def _pieces(rgb: Pixels) -> Iterator[tuple[int, int, Pixels]]:
             yield left, top, rgb[top : top + step, left : left + step]
 
 
-def _stretched(image: DecodedImage) -> Pixels:
-    """The pixels, with full contrast where all are nearly alike."""
-    levels = np.ptp(np.asarray(image.pil.convert("L")))
-    return np.asarray(PIL.ImageOps.autocontrast(image.pil)) if levels < FAINT else image.rgb
+def _lines_of_pieces(engine: Any, rgb: Pixels) -> list[tuple[str, np.ndarray]]:
+    """Text of all lines of an image, and their corners."""
+    return [
+        (text, np.add(corners, (left, top)))
+        for left, top, piece in _pieces(rgb)
+        for text, confidence, corners in _surest_lines(engine, piece)
+        if confidence >= CONFIDENCE_MIN
+    ]
 
 
 def _surest_lines(engine: Any, rgb: Pixels) -> list[_Line]:
