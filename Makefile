@@ -1,7 +1,7 @@
 # Two commands are all a newcomer needs: `make demo` and `make test`. Each installs what it uses.
 
 SHELL := /bin/bash
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin
 # uv checks the hashes of every package that constraints.txt names, and takes less than half of pip's CPU time. Where it
 # cannot fetch the packages, pip, with its own settings, installs the same files; it checks hashes of requirements only.
@@ -46,14 +46,15 @@ check: .venv/full ## Format, lint, strict types, import contracts, generated doc
 docs: .venv/core ## Write the generated page of all policy keys, docs/policies.md
 	$(BIN)/python -m tasks.policy.reference >docs/policies.md
 
-audit: .venv/full ## Look up known vulnerabilities of every pinned package; needs api.osv.dev
+audit: .venv/full ## Known vulnerabilities of every pinned package (needs api.osv.dev), and the C libraries inside wheels
 	@$(BIN)/pip-audit -r constraints.txt --disable-pip --no-deps --strict -s osv --progress-spinner off 2>.venv/audit.log \
 		&& tail -n 1 .venv/audit.log || { grep -E '^Found [0-9]+ known' .venv/audit.log \
 		|| echo "nothing was looked up: $$(tail -n 1 .venv/audit.log | cut -c 1-300)"; exit 1; } >&2
+	@$(BIN)/python -m tests.carried_libraries
 
 lock: .venv/core ## Write constraints.txt anew: kept where pyproject.toml allows it; UPGRADE=--upgrade takes the newest
 	@rm -rf .venv/lock && mkdir .venv/lock && cp constraints.txt .venv/lock/all.txt
-	@printf '%s\n' cython setuptools uv wheel >.venv/lock/tools.in && echo '$(WEIGHTS)' >.venv/lock/weights.in
+	@printf '%s\n' cython setuptools uv wheel whenever >.venv/lock/tools.in && echo '$(WEIGHTS)' >.venv/lock/weights.in
 	@$(COMPILE) $(UPGRADE) pyproject.toml .venv/lock/tools.in --all-extras -o .venv/lock/all.txt >/dev/null
 	@$(COMPILE) pyproject.toml .venv/lock/tools.in -c .venv/lock/all.txt >.venv/lock/core.txt
 	@$(COMPILE) --no-deps .venv/lock/weights.in >>.venv/lock/core.txt
@@ -68,8 +69,8 @@ clean: ## Remove the virtual environment and the demo
 	rm -rf .venv demo
 
 .venv/core: pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
-		|| { echo "Python 3.11 is needed; found $$($(PYTHON) --version). Set PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+		|| { echo "Python 3.11 to 3.13 is needed; found $$($(PYTHON) --version). Set PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@echo "installing the core (about 2 GB, a minute or two) …"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@sed -n '/^uv==/,/[^\]$$/p' constraints.txt >.venv/uv.txt; $(PIP) --require-hashes -r .venv/uv.txt || true # pip does without

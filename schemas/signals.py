@@ -119,7 +119,7 @@ class Objects(Row):
 
 
 class TextBox(Row):
-    """Position of one line or word of an image's text."""
+    """Position of one line, word or code of an image's text."""
 
     box: list[Int32]
     """x, y, width, height in pixels of the stored image."""
@@ -130,16 +130,16 @@ class TextBox(Row):
 
 
 class ImageText(Row):
-    """Text read in an image (OCR)."""
+    """Text read in an image (OCR), and what its QR and bar codes hold."""
 
     text: str
-    """All lines, top to bottom, joined by newlines; empty when there are none."""
+    """All lines, top to bottom, then the text of each code, joined by newlines; empty when there are none."""
     line_count: Int32
-    """Number of lines."""
+    """Number of lines; codes have none."""
     area_fraction: Float32
     """Share of the image's area covered by text boxes."""
     boxes: list[TextBox]
-    """An axis-aligned box for every line or word of `text`."""
+    """An axis-aligned box for every line, word or code of `text`."""
 
 
 class Embedding(Row):

@@ -15,7 +15,10 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+
+from tests import carried_libraries
 
 ROOT = Path(__file__).parents[1]
 PINS = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)\n", re.M)
@@ -184,3 +187,26 @@ def test_the_arena_is_built_on_gradio_6():
     """Gradio allows no Pillow above 12; where a pin forbids that, 3.18 of 2023 resolves without an error."""
     assert pinned()["gradio"].partition(".")[0] == distribution("gradio").version.partition(".")[0] == "6"
     assert int(pinned()["pillow"].partition(".")[0]) < 13
+
+
+def test_no_library_that_reads_strangers_bytes_is_known_to_be_old(tmp_path):
+    found = set(carried_libraries.carried(carried_libraries.READ_BYTES_OF_STRANGERS))
+    assert {"libjpeg-turbo", "libpng", "libwebp", "freetype"} <= {each.library for each in found}
+    assert [each for each in found if each.is_old] == []
+    beta = tmp_path / "libturbojpeg.so.0.3.0"
+    beta.write_bytes(b"\x7fELF\0libjpeg-turbo version 2.1.92 (build 20230527)\0OpenSSL 1.1.1k  25 Mar 2021\0")
+    old = carried_libraries.libraries_in("jpegtran", [beta])
+    assert {(each.library, each.version) for each in old if each.is_old} == {
+        ("libjpeg-turbo", "2.1.92"), ("openssl", "1.1.1k"),
+    }  # fmt: skip
+
+
+def test_the_pythons_that_are_declared_are_those_that_the_pins_are_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = {each.rpartition(" ")[2] for each in project["classifiers"] if "Python ::" in each}
+    assert (
+        named
+        == {"3.11", "3.12", "3.13"}
+        == {f"3.{n}" for n in range(20) if f"3.{n}" in SpecifierSet(project["requires-python"])}
+    )
+    assert "jpegtran-cffi-wheels" not in pinned() and "whenever" in pinned("core")  # Prefect wants it from 3.13 on

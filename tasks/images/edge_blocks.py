@@ -6,15 +6,13 @@ in the header is raised.
 """
 
 import io
-from collections import defaultdict
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.fft
-from jpegtran.lib import Transformation, ffi, jpegtran_op, lib
 from PIL.JpegImagePlugin import JpegImageFile
+
+from tasks.images.coefficients import Recoded
 
 Levels = npt.NDArray[np.int16]
 """Quantized coefficients of blocks: (blocks, 8, 8), vertical frequency before horizontal."""
@@ -26,55 +24,26 @@ _STEPS_OFF_MAX = 0.75
 """How far a coefficient of a last block may be from a repeated edge, in steps; an encoder that rounds is 0.5 off."""
 _STEP_MAX, _ROUNDING = 40, 4
 """Larger steps count as 40, so that a coarse table hides nothing; rounding inside encoders is up to 4 more levels."""
-_FILTER = "int(short *, tjregion, tjregion, int, int, tjtransform *)"
 _FREQUENCIES = scipy.fft.dct(np.eye(_BLOCK), norm="ortho", axis=0)
 """(frequency, sample)."""
 
 
-class EdgeBlocks(Transformation):  # type: ignore[misc]
-    """The lossless transform that changes nothing. It keeps the coefficients of the last blocks on its way."""
-
-    def __init__(self, content: bytes) -> None:
-        super().__init__(content)
-        self._lowest: dict[int, Levels] = {}
-        self._rightmost: dict[int, list[Levels]] = defaultdict(list)
-        self._filter = ffi.callback(_FILTER, _kept_in(self._lowest, self._rightmost), error=-1)
-
-    @jpegtran_op  # type: ignore[untyped-decorator]
-    def coded(self) -> Any:
-        """The JPEG as one scan. libjpeg-turbo raises for damage of which decoders only warn."""
-        options = ffi.new("tjtransform *", {"options": lib.TJXOPT_CROP})
-        pointers = ffi.sizeof("tjtransform") // ffi.sizeof("void *")
-        ffi.cast("void **", options)[pointers - 1] = self._filter  # customFilter, the last field of TurboJPEG's struct
-        return options
-
-    def hold_the_image_alone(self, coded: bytes) -> bool:
-        """Whether beyond the edge of the `coded` JPEG each component repeats its last row and column."""
-        image = JpegImageFile(io.BytesIO(coded))
-        widest, highest = (max(layer[at] for layer in image.layer) for at in (1, 2))
-        for component, (_, wide, high, table) in enumerate(image.layer):
-            steps = np.array(image.quantization[table]).reshape(_BLOCK, _BLOCK)
-            below, right = self._lowest[component], np.stack(self._rightmost[component]).mT
-            if not (
-                _repeats(below, steps, _free(image.height, high, highest))
-                and _repeats(right, steps.T, _free(image.width, wide, widest))
-            ):
-                return False
-        return True
+def holds_the_image_alone(recoded: Recoded) -> bool:
+    """Whether beyond the edge of a JPEG each component repeats its last row and column."""
+    image = JpegImageFile(io.BytesIO(recoded.coded))
+    widest, highest = (max(layer[at] for layer in image.layer) for at in (1, 2))
+    for (_, wide, high, table), below, right in zip(image.layer, recoded.lowest, recoded.rightmost, strict=True):
+        steps = np.array(image.quantization[table]).reshape(_BLOCK, _BLOCK)
+        if not (
+            _repeats(_levels(below), steps, _free(image.height, high, highest))
+            and _repeats(_levels(right).mT, steps.T, _free(image.width, wide, widest))
+        ):
+            return False
+    return True
 
 
-def _kept_in(lowest: dict[int, Levels], rightmost: dict[int, list[Levels]]) -> Callable[..., int]:
-    """TurboJPEG's custom filter. It is called with every row of blocks of every component, from the top."""
-
-    def keep(coefficients: Any, row: Any, plane: Any, component: int, *_: Any) -> int:
-        held = ffi.buffer(coefficients, 2 * row.w * row.h)
-        blocks = np.frombuffer(held, np.int16).reshape(-1, _BLOCK, _BLOCK)
-        rightmost[component].append(blocks[-1].copy())
-        if row.y + row.h == plane.h:
-            lowest[component] = blocks.copy()
-        return 0
-
-    return keep
+def _levels(coefficients: bytes) -> Levels:
+    return np.frombuffer(coefficients, np.int16).reshape(-1, _BLOCK, _BLOCK)
 
 
 def _free(pixels: int, share: int, share_max: int) -> int:

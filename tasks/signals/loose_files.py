@@ -13,6 +13,7 @@ from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document, Failed
 from tasks.runtime.untrusted import one_line
+from tasks.signals.models import image_text
 from tasks.signals.registry import Item, Signal, image_signals, text_signals
 from tasks.signals.rules.image_layout import image_layout
 from tasks.signals.tag_evaluation import Said
@@ -138,7 +139,7 @@ def document_of(
 ) -> Document:
     """A document from decoded images. Measures text (slow; only with `read_text`), layout and embeddings."""
     layouts = [image_layout(image) for image in images]
-    read = providers["image_text"].read(images) if images and read_text else []
+    read = image_text(providers["image_text"], images) if images and read_text else []
     return Document(
         document_id=item,
         prompt=prompt,

@@ -19,9 +19,11 @@ from schemas.signals import (
     Objects,
     PiiSpan,
     Refusal,
+    TextBox,
     TextPii,
     Tokens,
 )
+from tasks.images.codes import codes_in
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import (
     Document,
@@ -69,9 +71,17 @@ def _faces(image: DecodedImage, found: list[Face]) -> Faces:
     )
 
 
-def image_text(model: TextReader, images: _Images) -> Sequence[ImageText | Failed]:
-    """Text read in each image."""
-    return model.read(images)
+def image_text(model: TextReader, images: _Images) -> list[ImageText | Failed]:
+    """Text read in each image, and below it what its QR and bar codes hold."""
+    return _each(images, model.read(images), _with_codes)
+
+
+def _with_codes(image: DecodedImage, read: ImageText) -> ImageText:
+    text, boxes = read.text, list(read.boxes)
+    for code in codes_in(image):
+        text = f"{text}\n{code.text}" if text else code.text
+        boxes.append(TextBox(box=code.box, start=len(text) - len(code.text), end=len(text)))
+    return read.model_copy(update={"text": text, "boxes": boxes})
 
 
 def objects(model: ObjectFinder, images: _Images) -> list[Objects | Failed]:

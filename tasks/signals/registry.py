@@ -50,7 +50,7 @@ REGISTRY: dict[str, ByRule | ByModel] = {
     "faces": ByModel(models.faces_of_images),
     "image_hash": ByRule(image_hashes, "3"),
     "image_layout": ByRule(image_layout.image_layout, image_layout.VERSION),
-    "image_text": ByModel(models.image_text, "2"),
+    "image_text": ByModel(models.image_text, "3"),
     "image_embedding": ByModel(models.image_embedding),
     "image_moderation": ByModel(models.image_moderation),
     "objects": ByModel(models.objects),

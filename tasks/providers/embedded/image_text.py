@@ -1,4 +1,8 @@
-"""OCR by RapidOCR (PP-OCR weights in the wheel), at a size that is fast on photographs."""
+"""OCR by RapidOCR (PP-OCR weights in the wheel), at a size that is fast on photographs.
+
+RapidOCR itself turns lines that stand on their head. An image whose lines stand upright on their ends, or are read as
+nonsense, is read once more, turned by a quarter or mirrored, and the surer reading is kept.
+"""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,6 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
+import PIL.ImageOps
 
 from schemas.signals import ImageText, TextBox
 from tasks.images.decode import DecodedImage, Pixels
@@ -21,10 +26,22 @@ PIECE, SLENDER = 2000, 100
 ones to this length, and of the width nothing would be left."""
 
 
+CONFIDENCE_MIN = 0.5
+"""Lines with less are not text."""
+UNSURE, UNSURE_LINES = 0.8, 2
+"""Below this mean confidence, of at least so many lines, the image may be mirrored: then it is 0.7, else above 0.9."""
+FAINT = 64
+"""Levels of 255 between dark and light below which contrast is stretched if nothing is read."""
+_STANDING = 1.5
+"""Height of a line over its width above which it stands on its end."""
+_Line = tuple[str, float, np.ndarray]
+"""Text, confidence and corners, float64 (4, 2) in pixels."""
+
+
 class RapidOcr:
     """Reads all lines, top to bottom, and the share of the image that they cover."""
 
-    version = f"rapidocr-3.10.0-max{SIDE}"
+    version = f"rapidocr-3.10.0-max{SIDE}-turned"
 
     def __init__(self, weights: Mapping[str, str] | None = None) -> None:
         """`weights`: RapidOCR's parameters that name other weight files."""
@@ -38,7 +55,9 @@ class RapidOcr:
 
     def _read(self, image: DecodedImage) -> ImageText:
         with self._engine() as engine:
-            lines = [line for left, top, piece in _pieces(image.rgb) for line in _lines(engine, left, top, piece)]
+            lines = _lines_of_pieces(engine, image.rgb)
+            if not lines and np.ptp(np.asarray(image.pil.convert("L"))) < FAINT:
+                lines = _lines_of_pieces(engine, np.asarray(PIL.ImageOps.autocontrast(image.pil)))
         fraction = min(1.0, sum(_area(corners) for _, corners in lines) / (image.width * image.height))
         ends = accumulate(len(line) + 1 for line, _ in lines)  # the newline between two lines belongs to neither
         boxes = [
@@ -72,6 +91,7 @@ def _new_engine(weights: Mapping[str, str]) -> Any:
             "EngineConfig.onnxruntime.intra_op_num_threads": 1,
             "EngineConfig.onnxruntime.inter_op_num_threads": 1,
             "Global.log_level": "error",
+            "Global.text_score": 0,  # lines that cannot be read tell that the image is mirrored
             **weights,
         }
     )
@@ -89,14 +109,43 @@ def _pieces(rgb: Pixels) -> Iterator[tuple[int, int, Pixels]]:
             yield left, top, rgb[top : top + step, left : left + step]
 
 
-def _lines(engine: Any, left: int, top: int, rgb: Pixels) -> list[tuple[str, np.ndarray]]:
-    """Text lines of a piece and their corners, float64 (n, 2) in image pixels."""
+def _lines_of_pieces(engine: Any, rgb: Pixels) -> list[tuple[str, np.ndarray]]:
+    """Text of all lines of an image, and their corners."""
+    return [
+        (text, np.add(corners, (left, top)))
+        for left, top, piece in _pieces(rgb)
+        for text, confidence, corners in _surest_lines(engine, piece)
+        if confidence >= CONFIDENCE_MIN
+    ]
+
+
+def _surest_lines(engine: Any, rgb: Pixels) -> list[_Line]:
+    """Lines of a piece as it is, or turned by a quarter or mirrored where that is read better."""
+    upright = _lines(engine, rgb)
+    readings = [upright]
+    if sum(_stands(at) for *_, at in upright) > len(upright) / 2:
+        turned = _lines(engine, np.rot90(rgb))
+        readings.append(
+            [(text, sure, np.stack([rgb.shape[1] - at[:, 1], at[:, 0]], axis=1)) for text, sure, at in turned]
+        )
+    elif len(upright) >= UNSURE_LINES and np.mean([sure for _, sure, _ in upright]) < UNSURE:
+        mirrored = _lines(engine, rgb[:, ::-1])
+        readings.append([(text, sure, at * (-1, 1) + (rgb.shape[1], 0)) for text, sure, at in mirrored])
+    return max(readings, key=lambda lines: sum(len(text) * (sure - CONFIDENCE_MIN) for text, sure, _ in lines))
+
+
+def _stands(corners: np.ndarray) -> bool:
+    wide, high = np.ptp(corners, axis=0)
+    return bool(high > _STANDING * wide)
+
+
+def _lines(engine: Any, rgb: Pixels) -> list[_Line]:
+    """Text lines of a piece, also those that are hardly read."""
     found = engine(np.ascontiguousarray(rgb[:, :, ::-1]))
     if found.txts is None or found.boxes is None:
         return []
-    return [
-        (line, np.add(box, (left, top), dtype=np.float64)) for line, box in zip(found.txts, found.boxes, strict=True)
-    ]
+    corners = (np.asarray(box, np.float64) for box in found.boxes)
+    return list(zip(found.txts, map(float, found.scores), corners, strict=True))
 
 
 def _around(corners: np.ndarray) -> list[int]:

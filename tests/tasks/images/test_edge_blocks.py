@@ -3,6 +3,8 @@
 import io
 import re
 import string
+from collections.abc import Callable
+from functools import partial
 
 import cv2
 import numpy as np
@@ -10,7 +12,7 @@ import PIL.Image
 import PIL.ImageDraw
 import PIL.ImageFont
 import pytest
-from jpegtran.lib import Transformation
+from PIL.JpegImagePlugin import JpegImageFile
 
 from tasks.images.decode import open_image
 from tasks.images.rebuild import is_pixels_alone
@@ -41,16 +43,21 @@ def _photo(rng: np.random.Generator, size: tuple[int, int]) -> PIL.Image.Image:
     return PIL.Image.fromarray(np.clip(smooth + rng.normal(0, 8, smooth.shape), 0, 255).astype(np.uint8))
 
 
-def _encoded(rng: np.random.Generator, drawn: PIL.Image.Image, quality: int) -> bytes:
-    """A JPEG by one of the encoders that are installed, in one of its kinds."""
+def _encoder(rng: np.random.Generator, quality: int) -> Callable[[PIL.Image.Image], bytes]:
+    """One of the encoders that are installed, with one of its kinds of JPEG."""
     if rng.random() < 0.3:
         sampling = [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, _OPENCV[str(rng.choice(list(_OPENCV)))]]
-        return cv2.imencode(".jpg", np.asarray(drawn), [cv2.IMWRITE_JPEG_QUALITY, quality, *sampling])[1].tobytes()
+        options = [cv2.IMWRITE_JPEG_QUALITY, quality, *sampling]
+        return lambda drawn: cv2.imencode(".jpg", np.asarray(drawn), options)[1].tobytes()
     kinds = [{}, {"progressive": True}, {"optimize": True}, {"restart_marker_blocks": 3}]
     mode, options = rng.choice(["RGB", "RGB", "RGB", "L", "CMYK"]), kinds[rng.integers(4)]
     subsampling = 0 if mode == "CMYK" else int(rng.integers(3))
+    return lambda drawn: _saved(drawn.convert(str(mode)), quality=quality, subsampling=subsampling, **options)
+
+
+def _saved(drawn: PIL.Image.Image, **options) -> bytes:
     sink = io.BytesIO()
-    drawn.convert(str(mode)).save(sink, "JPEG", quality=quality, subsampling=subsampling, **options)
+    drawn.save(sink, "JPEG", **options)
     return sink.getvalue()
 
 
@@ -64,8 +71,14 @@ def _resized(content: bytes, width: int, height: int) -> bytes:
     return content[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + content[at + 4 :]
 
 
-def _cropped(content: bytes, width: int, height: int) -> bytes:
-    return bytes(Transformation(content).crop(0, 0, width, height))
+def _cropped(encode: Callable[[PIL.Image.Image], bytes], drawn: PIL.Image.Image, width: int, height: int) -> bytes:
+    """What a lossless crop makes of the encoded drawing: its units of blocks, as one scan, of another size."""
+    layers = JpegImageFile(io.BytesIO(encode(drawn))).layer
+    unit = [8 if len(layers) == 1 else 8 * max(layer[at] for layer in layers) for at in (1, 2)]
+    right, low = (
+        min(whole, -(-side // by) * by) for side, by, whole in zip((width, height), unit, drawn.size, strict=True)
+    )
+    return _resized(open_image(encode(drawn.crop((0, 0, right, low)))).encoded, width, height)
 
 
 def _cut_off(content: bytes, width: int, height: int) -> int:
@@ -80,9 +93,10 @@ def _cut_off(content: bytes, width: int, height: int) -> int:
 def test_nothing_that_a_lossless_crop_cut_off_is_stored(seed):
     rng, found = np.random.default_rng(seed), 0
     for _ in range(12):
-        whole = _encoded(rng, _text(rng, contrast=rng.uniform(0.3, 1)), int(rng.integers(60, 101)))
+        drawn, encode = _text(rng, contrast=rng.uniform(0.3, 1)), _encoder(rng, int(rng.integers(60, 101)))
+        whole = encode(drawn)
         width, height = (side - int(rng.integers(16)) for side in SIZE)
-        cut = _cropped(whole, width, height)
+        cut = _cropped(encode, drawn, width, height)
         stored = open_image(cut)
         assert np.array_equal(stored.rgb, np.asarray(PIL.Image.open(io.BytesIO(cut)).convert("RGB")))
         assert is_pixels_alone(stored.encoded)
@@ -95,11 +109,9 @@ def test_nothing_that_a_lossless_crop_cut_off_is_stored(seed):
 @pytest.mark.parametrize("lines", range(1, 16))
 def test_a_line_of_text_that_was_cut_off_is_not_legible_when_the_header_is_set_back(lines):
     rng = np.random.default_rng(lines)
-    sink = io.BytesIO()
-    _text(rng).save(sink, "JPEG", quality=90)
-    width, height = SIZE
-    cut = _resized(open_image(sink.getvalue()).encoded, width, height - lines)
-    hidden = _grey(sink.getvalue())[height - lines :]
+    whole, (width, height) = _saved(_text(rng), quality=90), SIZE
+    cut = _resized(open_image(whole).encoded, width, height - lines)
+    hidden = _grey(whole)[height - lines :]
 
     def shown(content):
         """Correlation of the rows below the edge with those that were cut off."""
@@ -114,11 +126,10 @@ def test_a_line_of_text_that_was_cut_off_is_not_legible_when_the_header_is_set_b
 
 
 def test_blocks_that_lie_wholly_outside_are_flat():
-    sink = io.BytesIO()
-    _text(np.random.default_rng(0), (64, 64)).save(sink, "JPEG")  # 4:2:0: two rows of blocks a unit, grey colours
-    cut = _resized(sink.getvalue(), 56, 56)
+    drawn = _text(np.random.default_rng(0), (64, 64))  # 4:2:0: two rows of blocks a unit, grey colours
+    cut = _resized(_saved(drawn), 56, 56)
     assert _grey(_resized(cut, 64, 64))[56:].std() > LEGIBLE
-    stored = open_image(_cropped(sink.getvalue(), 56, 56))
+    stored = open_image(_cropped(_saved, drawn, 56, 56))
     assert stored.format == "jpeg"
     outside = _grey(_resized(stored.encoded, 64, 64))
     for block in (*np.split(outside[56:, :56], 7, axis=1), *np.split(outside[:56, 56:], 7)):
@@ -126,10 +137,9 @@ def test_blocks_that_lie_wholly_outside_are_flat():
 
 
 def test_a_coarse_table_does_not_let_anything_pass():
-    sink = io.BytesIO()
-    _text(np.random.default_rng(3)).save(sink, "JPEG", qtables=[[255] * 64], subsampling=0)
-    assert _cut_off(sink.getvalue(), *SIZE[:1], SIZE[1] - 4) >= LEGIBLE
-    assert not is_pixels_alone(_cropped(sink.getvalue(), SIZE[0], SIZE[1] - 4))
+    drawn, coarse = _text(np.random.default_rng(3)), partial(_saved, qtables=[[255] * 64], subsampling=0)
+    assert _cut_off(coarse(drawn), SIZE[0], SIZE[1] - 4) >= LEGIBLE
+    assert not is_pixels_alone(_cropped(coarse, drawn, SIZE[0], SIZE[1] - 4))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -138,7 +148,7 @@ def test_an_ordinary_jpeg_of_any_size_stays_the_jpeg_it_is(seed, drawing):
     rng = np.random.default_rng(seed)
     for _ in range(12):
         size = int(rng.integers(1, 120)), int(rng.integers(1, 120))
-        content = _encoded(rng, drawing(rng, size), int(rng.integers(75, 101)))
+        content = _encoder(rng, int(rng.integers(75, 101)))(drawing(rng, size))
         stored = open_image(content)
         assert stored.format == "jpeg" and is_pixels_alone(stored.encoded)
         assert np.array_equal(stored.rgb, np.asarray(PIL.Image.open(io.BytesIO(content)).convert("RGB")))

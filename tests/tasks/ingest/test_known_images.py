@@ -4,6 +4,7 @@ import hashlib
 import io
 
 import numpy as np
+import PIL.Image
 import polars as pl
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from schemas.errors import BadInput
 from schemas.tables import TABLES
 from tasks.drawing.photographs import photographs, view
 from tasks.images.decode import open_image
-from tasks.images.hashes import pdq_digits
+from tasks.images.hashes import image_hashes, pdq_digits
 from tasks.ingest import known_images
 from tasks.ingest.image_files import logged_name
 from tasks.ingest.known_images import file_digests, load_known_hashes
@@ -78,10 +79,24 @@ def test_a_file_that_is_listed_by_its_bytes_is_not_decoded(logs, tmp_path, listi
     assert rejected(ingested(logs, tmp_path / "store", **listing(f"{kind} {digest}"))) == {(DAY, 1): "known_hash"}
 
 
-def test_a_copy_that_looks_the_same_is_known_by_pdq(logs, tmp_path, listing):
-    photograph, sink = view(photographs("scenes")[0]).image, io.BytesIO()
-    photograph.resize((300, 200)).save(sink, "JPEG", quality=70)
-    (logs / "serve_images" / f"{BAD}.png").write_bytes(sink.getvalue())
+TURN = PIL.Image.Transpose
+COPIES = {
+    "smaller": lambda image: image.resize((300, 200)),
+    "cropped by 1 %": lambda image: image.crop((6, 4, image.width - 6, image.height - 4)),
+    **{turn.name: lambda image, turn=turn: image.transpose(turn) for turn in TURN},
+}
+
+
+def jpeg(image) -> bytes:
+    sink = io.BytesIO()
+    image.save(sink, "JPEG", quality=70)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("copy", COPIES)
+def test_a_copy_is_known_by_pdq_also_turned_and_mirrored(logs, tmp_path, listing, copy):
+    photograph = view(photographs("scenes")[0]).image
+    (logs / "serve_images" / f"{BAD}.png").write_bytes(jpeg(COPIES[copy](photograph)))
     line = f"pdq {pdq_digits(np.asarray(photograph))}"
     assert rejected(ingested(logs, tmp_path / "store", **listing(line))) == {(DAY, 1): "known_hash"}
 
@@ -142,6 +157,22 @@ def test_an_image_that_a_server_flags_after_it_was_taken_in_is_removed_under_eve
         assert OPENED.image_id not in cells(store)
     assert looked == []
     assert [part for part in (tmp_path / "store").rglob("*.parquet") if BYTES[BAD][40:200] in part.read_bytes()] == []
+
+
+def test_a_late_flag_removes_copies_that_are_mirrored_or_turned_and_nothing_else(logs, tmp_path):
+    scene, other = (view(each).image for each in photographs("scenes")[:2])
+    shown = {BAD: scene, image_name("copy"): COPIES["TRANSPOSE"](scene), GOOD: other}
+    for name, image in shown.items():
+        (logs / "serve_images" / f"{name}.png").write_bytes(jpeg(image))
+    write(logs, DAY, *(chat(str(number), images=[name]) for number, name in enumerate(shown)))
+    store = ingested(logs, tmp_path / "store")
+    opened = [open_image(jpeg(image)) for image in shown.values()]
+    hashes = {each.image_id: image_hashes(each).model_dump() for each in opened}
+    store.append("signals/image_hash", facts_frame("image_hash", hashes))
+    write(logs, "vision-csam-2024-06-21-conv.json", chat("later", images=[BAD]))
+    ingested(logs, tmp_path / "store")
+    assert store.read("images")["image_id"].to_list() == [opened[2].image_id]
+    assert store.read("conversations")["conversation_id"].to_list() == [conv_id("2")]
 
 
 def test_images_that_came_while_no_list_was_given_are_checked_when_it_is_given_again(logs, tmp_path, listing):

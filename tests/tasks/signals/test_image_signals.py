@@ -3,6 +3,7 @@
 import numpy as np
 import PIL.Image
 import PIL.ImageDraw
+import PIL.ImageOps
 import pytest
 import skimage.data
 
@@ -54,6 +55,30 @@ def test_text_is_read_where_there_is_some(measured):
     assert page.line_count >= 1
     assert 0 < page.area_fraction < 1
     assert (smooth.text, smooth.line_count, smooth.area_fraction) == ("", 0, 0.0)
+
+
+SHOWN = {
+    "a quarter": lambda page: page.transpose(PIL.Image.Transpose.ROTATE_90),
+    "three quarters": lambda page: page.transpose(PIL.Image.Transpose.ROTATE_270),
+    "mirrored": PIL.ImageOps.mirror,
+    "upside down in a mirror": PIL.ImageOps.flip,
+    "faint": lambda page: page.point(lambda level: 255 - (255 - level) // 20),
+}
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+def test_text_is_read_and_located_however_the_image_is_turned(embedded, shown):
+    page = PIL.Image.new("RGB", (640, 400), "white")
+    lines = ["Jane Doe, 12 High Street", "jane.doe@example.com", "All rooms are on the left"]
+    for number, line in enumerate(lines):
+        PIL.ImageDraw.Draw(page).text((20, 30 + 60 * number), line, fill="black", font_size=32)
+    image = of(SHOWN[shown](page))
+    (read,) = signal_of("image_text", embedded).values([image])
+    assert "jane.doe@example.com" in read.text and "High Street" in read.text
+    left, top, wide, high = next(each.box for each in read.boxes if "@" in read.text[each.start : each.end])
+    darkest = int(image.rgb.min()) + 8
+    assert (image.rgb[top : top + high, left : left + wide] <= darkest).sum() > 2_000
+    assert np.median(image.rgb[top : top + high, left : left + wide]) > darkest, "not the whole page"
 
 
 def test_layout_tells_a_page_from_a_photograph(measured):

@@ -12,7 +12,7 @@ EMBEDDED = {
     "faces": "1+centerface-deface1.5.0-6of10-640-1280-pieces8of10-twice",
     "image_hash": "3",
     "image_layout": "1",
-    "image_text": "2+rapidocr-3.10.0-max640",
+    "image_text": "3+rapidocr-3.10.0-max640-turned",
     "image_embedding": "1+efficientnet-lite0-57934424",
     "text_pii": "3+patterns-17+11+rampart-1.4.0-int8",
     "moderation": "1+alt-profanity-check-1.9.1-window100",
@@ -75,5 +75,5 @@ def test_versions_of_chosen_models_stay(monkeypatch, signal, provider):
 
 
 def test_a_version_is_the_signal_s_own_and_then_the_provider_s(counting):
-    own = dict.fromkeys(REGISTRY.keys() & PROVIDERS.keys(), "1") | {"image_text": "2", "text_pii": "3"}
+    own = dict.fromkeys(REGISTRY.keys() & PROVIDERS.keys(), "1") | {"image_text": "3", "text_pii": "3"}
     assert {name: signal_of(name, counting).version for name in own} == {n: f"{v}+v1" for n, v in own.items()}
