@@ -122,6 +122,8 @@ class CardSection(NamedTuple):
     """Path of what it is about."""
     text: Callable[[Path, int], str]
     """(folder, prompts of `bench`) -> Markdown with an empty line at its end; empty without the files."""
+    since_layout: int = 0
+    """Releases of an earlier layout (`Manifest.layout`) may lack it."""
 
 
 class ShownSection(NamedTuple):

@@ -66,7 +66,7 @@ def verify_release(folder: Path, parts: PartsOf, store: Store | None = None) -> 
             f"{c}: its rows do not show the images that they showed when the release was sealed" for c in others
         ]
         problems += [*wrong_numbers(folder, manifest, cells), *wrong_sentences(folder, manifest)]
-        problems += wrong_sections(folder, manifest.counts["bench"], made_of)
+        problems += wrong_sections(folder, manifest.counts["bench"], made_of, manifest.layout)
     return problems
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from html import unescape
 from pathlib import Path
 
 from schemas.release import Manifest
@@ -19,6 +20,7 @@ from tasks.release.dataset_card import (
 )
 from tasks.release.failing import unmeasured_line
 from tasks.release.registered import ReleasePart
+from tasks.release.shards import LAYOUT
 from tasks.runtime.untrusted import markdown_text
 
 _MAY_BE_UNKNOWN = (7, 8)
@@ -70,7 +72,7 @@ def wrong_sentences(folder: Path, manifest: Manifest) -> Iterator[str]:
     yield from (
         f"{CARD}: {what} is not what the manifest says"
         for what, line in expected.items()
-        if " ".join(line.split()) not in flowing
+        if unescape(" ".join(line.split())) not in unescape(flowing)
     )
     if flowing.count(notice) != len(stand_ins) or not all(each in flowing for each in [*stand_ins, *figures]):
         yield f"{CARD}: which stand-ins it was built with is not what the manifest says"
@@ -85,15 +87,16 @@ def wrong_sentences(folder: Path, manifest: Manifest) -> Iterator[str]:
         yield f"{CARD}: its front matter does not name the configurations, their files and the licence of the release"
 
 
-def wrong_sections(release: Path, prompts: int, parts: Sequence[ReleasePart]) -> Iterator[str]:
+def wrong_sections(release: Path, prompts: int, parts: Sequence[ReleasePart], layout: int = LAYOUT) -> Iterator[str]:
     """A problem for each section of the card whose rows or facts are not those of the files, or that no part has.
 
-    `prompts`: those of `bench`.
+    `prompts`: those of `bench`. `layout`: that of the release, which may be too old to have a section.
     """
     expected, card = card_sections(release, prompts, parts), (release / CARD).read_text(encoding="utf-8")
     sections = [part.section for part in parts if part.section]
     for section in sections:
-        if _facts(_section(expected, section.title)) != _facts(_section(card, section.title)):
+        too_old = layout < section.since_layout and section.title not in card
+        if not too_old and _facts(_section(expected, section.title)) != _facts(_section(card, section.title)):
             yield f"{CARD}: its section about {section.about} is not what {section.files} says"
     known = {*_HEADING.findall(TEMPLATE.read_text(encoding="utf-8")), *(section.title for section in sections)}
     for title in dict.fromkeys(_HEADING.findall(card)):
@@ -108,7 +111,7 @@ def _section(card: str, title: str) -> str:
 
 
 def _facts(section: str) -> list[str]:
-    """The rows of the tables, and every number and piece of code of the sentences; wording may change."""
-    lines = section.splitlines()
+    """The rows of the tables, and every number and piece of code of the sentences; wording and escapes may change."""
+    lines = unescape(section).splitlines()
     rows = [line for line in lines if line.startswith("| ")]
     return [*rows, *_FACT.findall(" ".join(line for line in lines if not line.startswith("|")))]

@@ -9,6 +9,9 @@ import pytest
 
 from flows.products import problems_of
 from schemas.policy import Linkage, policy_hash
+from tasks.release.card_figures import JOINABLE, ROW_FIGURES
+from tasks.release.checks.card_checks import wrong_sections
+from tasks.release.shards import LAYOUT
 from tests.small_store import POLICY, USER, make_release, small_store
 from tests.tampered_release import BATTLE, CHAT, card_says, change_row
 
@@ -81,3 +84,12 @@ def test_a_policy_makes_times_coarse_and_takes_people_out_and_the_release_is_who
 def test_a_row_that_tells_more_than_its_policy_says_is_found(own_coarse, change, told):
     change_row(own_coarse, CHAT, **change)
     assert any(told in problem for problem in problems_of(own_coarse))
+
+
+def test_the_card_of_an_earlier_layout_may_lack_what_was_not_counted_then(release, tmp_path):
+    own = Path(shutil.copytree(release, tmp_path / "release"))
+    card = (own / "README.md").read_text(encoding="utf-8")
+    (own / "README.md").write_text(card.replace(JOINABLE, "What could be joined"), encoding="utf-8")
+    told = {layout: [*wrong_sections(own, 1, ROW_FIGURES, layout)] for layout in (5, LAYOUT)}
+    about_it = [line for line in told[LAYOUT] if "what a stranger could join" in line]
+    assert len(about_it) == 1 and about_it[0] not in told[5]
