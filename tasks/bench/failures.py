@@ -41,7 +41,8 @@ _OF_SUBCATEGORY = {
 }
 _OF_CATEGORY = {"Recognition": FailureType.VISUAL_RECOGNITION, "Descriptive": FailureType.VISUAL_RECOGNITION}
 _NOBODY = pl.DataFrame(schema={"document_id": pl.String, "failure_type": pl.String})
-_EXPERT = ("Health and Medicine", "Tech and Engineering", "Science", "Business", "Humanities and Social Science")
+_NO_EXPERTISE = "Art and Design"
+"""The subdomain of Expert images that takes no knowledge of a field to ask about."""
 
 
 def kept_battles(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
@@ -127,9 +128,10 @@ def _rule() -> pl.Expr:
     Hallucinations cannot be told from words and tags of a prompt.
     """
     analytical = pl.col("question_category").is_in(["Analytical", "Instructive"])
+    expert = (pl.col("image_domain") == "Expert") & (pl.col("image_subdomain").fill_null("") != _NO_EXPERTISE)
     return pl.coalesce(
         pl.when(pl.col("prompt").str.contains(_WHERE)).then(pl.lit(FailureType.SPATIAL_IMAGINATION.value)),
-        pl.when(pl.col("image_subdomain").is_in(_EXPERT) & analytical & ~pl.col("homework").fill_null(False)).then(
+        pl.when(expert & analytical & ~pl.col("homework").fill_null(False)).then(
             pl.lit(FailureType.EXPERT_DOMAIN_KNOWLEDGE.value)
         ),
         _named("question_subcategory", _OF_SUBCATEGORY),

@@ -60,8 +60,9 @@ def write_report(folder: Path, content: Content, about: Mapping[str, Any]) -> No
 
     Sections are in the order of the groups of `sections.yaml`.
     """
-    for name in ("figures", "tables"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("figures", "tables") if content.parts else ():
+        (folder / name).mkdir(exist_ok=True)
     for each in content.parts:
         (folder / "figures" / f"{each.key}.svg").write_text(each.figure, encoding="utf-8")
         texts = pl.selectors.string().map_elements(csv_cell, return_dtype=pl.String)

@@ -23,7 +23,8 @@ def is_from_elsewhere(
     """Whether a request names another host, or a page of another site sent it; a link from there may be followed.
 
     `known`: whether a value of Host is this server's. `proxied`: a proxy may have changed Host, so that a browser's own
-    word counts beside its Origin.
+    word counts beside its Origin. Forms of pages that tell nobody their address come with the Origin `null`; then the
+    browser's word must be there.
     """
     given: dict[str, list[str]] = {}
     for name, value in headers:
@@ -35,6 +36,8 @@ def is_from_elsewhere(
     followed = site == "none" or given.get("sec-fetch-mode", [""])[-1] == "navigate"
     if site != "same-origin" and not (followed and method in ("GET", "HEAD")):
         return True
+    if origins == ["null"] and "sec-fetch-site" in given:
+        return False
     return bool(origins) and not (_netloc(origins[0]) == hosts[0] or (proxied and site == "same-origin"))
 
 

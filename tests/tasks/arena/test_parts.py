@@ -211,7 +211,7 @@ def test_a_releases_boards_are_read_and_another_folder_is_an_error(tmp_path):
     with pytest.raises(BadInput, match="--board"):
         ReleaseBoard(tmp_path)
     rows = {"slice": ["overall", "language:en"], "rank": [1, 1], "model": ["a", "a"], "rating": [1000.2, 990.0]}
-    rows |= {"ci95_low": [990.0, None], "ci95_high": [1010.0, 1020.0], "battles": [7, 3]}
+    rows |= {"ci95_low": [990.0, None], "ci95_high": [1010.0, 1020.0], "battles": [7, 3], "flags": [[], []]}
     (tmp_path / "leaderboard").mkdir()
     pl.DataFrame(rows).write_parquet(tmp_path / "leaderboard" / "overall.parquet")
     board = ReleaseBoard(tmp_path)

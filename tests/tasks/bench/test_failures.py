@@ -41,7 +41,7 @@ LABELS = {
     FailureType.VISUAL_RECOGNITION: {"question_category": "Recognition", "question_subcategory": "Text Recognition"},
     FailureType.VISUAL_REASONING: {"question_category": "Analytical", "question_subcategory": "Mathematical Reasoning"},
     FailureType.CONTEXTUAL_UNDERSTANDING: {"question_subcategory": "Meme Comprehension"},
-    FailureType.EXPERT_DOMAIN_KNOWLEDGE: {"question_category": "Analytical", "image_subdomain": "Health and Medicine"},
+    FailureType.EXPERT_DOMAIN_KNOWLEDGE: {"question_category": "Analytical", "image_domain": "Expert"},
 }
 
 

@@ -81,7 +81,7 @@ def test_specificity_is_controlled_beside_length_and_markdown(store):
     assert flags == {name: ["constant"] for name in ("tokens", "headers", "list_items")} | {"bold": [], "entities": []}
 
 
-@pytest.mark.parametrize(("signal", "battles"), [("tokens", 4), ("markdown", 4), ("named_entities", 6)])
+@pytest.mark.parametrize(("signal", "battles"), [("tokens", 4), ("markdown", 4), ("named_entities", 5)])
 def test_style_control_needs_length_and_markdown_of_both_answers_and_names_where_they_are_counted(
     store, signal, battles
 ):

@@ -4,7 +4,7 @@ import pytest
 
 from flows.products import parts_of_release
 from schemas.errors import BadInput, ReleaseConflict
-from schemas.policy import Policy
+from schemas.policy import Policy, policy_hash
 from tasks.policy.policy_file import load_policy
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
@@ -12,7 +12,7 @@ from tasks.publish.push import Push, publish_release
 from tasks.publish.steps import push_release
 from tests.builders import NOON
 from tests.small_store import manifest_of
-from tests.tampered_release import write_manifest
+from tests.tampered_release import reseal, write_manifest
 from tests.tasks.publish.conftest import REPO
 
 
@@ -56,8 +56,14 @@ def test_a_token_with_letters_that_no_token_has_is_one_clear_line(hub, publish, 
 
 
 def _under(release, **changes):
-    """Write the manifest as a policy with these changes would have left it."""
-    write_manifest(release, policy=manifest_of(release)["policy"] | changes)
+    """Write card and manifest as a policy with these changes would have left them."""
+    manifest = manifest_of(release)
+    policy = manifest["policy"] | changes
+    name = policy_hash(Policy.model_validate(policy))
+    card = release / "README.md"
+    card.write_text(card.read_text(encoding="utf-8").replace(manifest["policy_hash"], name), encoding="utf-8")
+    write_manifest(release, policy=policy, policy_hash=name)
+    reseal(release)
 
 
 def test_a_release_under_a_policy_that_is_not_for_everybody_is_published_privately_only(hub, release):

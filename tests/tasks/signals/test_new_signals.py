@@ -40,7 +40,7 @@ def _followed(copy: Path) -> None:
     (signals / "rules" / "question_marks.py").write_text(module)
     _put(copy / "schemas" / "signals.py", {"class Refusal(Row)": f"{value}\n\n", '    "service_text":': measured})
     imported = "    question_marks,\n"
-    _put(signals / "registry.py", {"    refusal,\n": imported, '    "service_text":': registered})
+    _put(signals / "registry.py", {"    service_text,\n": imported, '    "service_text":': registered})
 
 
 def _put(file: Path, before: dict[str, str]) -> None:
