@@ -1,6 +1,7 @@
 """Models of a models file: those asked for answers or verdicts, those that an arena serves; tasks of an arena."""
 
 import hashlib
+from datetime import date
 from typing import Literal, Self
 from urllib.parse import urlsplit
 
@@ -104,6 +105,12 @@ class ArenaModel(Row):
     """Whether the model reads images."""
     open: bool = False
     """Whether its weights are open; rules of a policy may tell such models from others (`models`, `open_models`)."""
+    provider: str | None = None
+    """Who made the model; like `licence` and `since` for the certificate of a release (`models` of a policy)."""
+    licence: str | None = None
+    """Licence of its weights, or proprietary."""
+    since: date | None = None
+    """Day when the model was published."""
     weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     """How often the model is drawn for battles, relative to others; 0 for never."""
     anonymous_only: bool = False

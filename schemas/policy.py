@@ -1,7 +1,7 @@
 """A policy: which signals drop, redact, tag or hold an item, and what a missing signal means."""
 
 import hashlib
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from ipaddress import ip_address
 from itertools import combinations
@@ -259,6 +259,19 @@ class Linkage(Row):
     boards leave out no outlier judges."""
 
 
+class ModelFacts(Row):
+    """Facts about a model, for the tables of who was given what. Null where nobody said."""
+
+    provider: str | None = None
+    """Who made it."""
+    licence: str | None = None
+    """Licence of its weights, or proprietary."""
+    open: bool | None = None
+    """Whether its weights are open."""
+    since: date | None = None
+    """Day when it was published; null for a model that never was."""
+
+
 class Policy(Row):
     """The rules that a release is made with."""
 
@@ -297,6 +310,9 @@ class Policy(Row):
     open_models: list[str] = []
     """Models with open weights, for rules about `models`; matches the name before and after renaming. All others count
     as proprietary. A file may name an arena's models file instead: its models with `open: true`."""
+    models: dict[str, ModelFacts] = {}
+    """Facts about models under their released names. They decide nothing: the certificate counts battles by them. A
+    file may name another YAML file with this mapping, or an arena's models file, instead."""
     banned_users: list[str] = []
     """Keyed user hashes whose conversations are not released. They stay in the store."""
 
@@ -331,7 +347,7 @@ def policy_hash(policy: Policy) -> str:
     """12 hex digits that change whenever the policy would decide differently."""
     added_later: dict[str, Any] = {"generated": None, "linkage": Linkage(), "open_models": []}
     unset = (key for key, value in added_later.items() if getattr(policy, key) == value)
-    left_out: dict[str, Any] = dict.fromkeys(("about", "drift", "licence", "contact", *unset), True)
+    left_out: dict[str, Any] = dict.fromkeys(("about", "drift", "licence", "contact", "models", *unset), True)
     if not any(rule.models for rule in policy.rules):  # as before rules could tell models
         left_out["rules"] = {"__all__": {"models"}}
     return hashlib.sha256(policy.model_dump_json(exclude=left_out).encode()).hexdigest()[:12]

@@ -1,8 +1,10 @@
 """`curate rate`: rating tables from any battle table, or the rating stage of a store."""
 
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +14,7 @@ from flows.commands.options import JsonOption, takes
 from flows.commands.pipeline import run_stages
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput, known_values
+from schemas.policy import ModelFacts
 from schemas.rating import Rating
 from schemas.row import Row
 from schemas.settings import Settings
@@ -37,7 +40,8 @@ TableOption = Annotated[
     typer.Option(
         "--table",
         help="ratings, style_control, style_coefficients, rank_changes, pair_records, pair_cards, win_rates, "
-        "vote_shares, vote_statistics, length_differences, elo_ratings or outlier_judges.",
+        "vote_shares, vote_statistics, length_differences, elo_ratings, outlier_judges, exposure, model_lives, "
+        "months or best_of.",
     ),
 ]
 SlicesOption = Annotated[
@@ -53,7 +57,19 @@ NamedOption = Annotated[
 ]
 
 
-@takes("store", "anchor_model", "cluster", "bootstraps", "since", "until", "seed", "providers", "prompts", store="")
+@takes(
+    "store",
+    "policy",
+    "anchor_model",
+    "cluster",
+    "bootstraps",
+    "since",
+    "until",
+    "seed",
+    "providers",
+    "prompts",
+    store="",
+)
 def rate(
     settings: Settings,
     battles: BattlesArgument = None,
@@ -93,14 +109,16 @@ class _View:
 def _battles(battles: str | None, settings: Settings, named: bool) -> "pl.DataFrame":
     """The battles of a file, folder or release, or without one the kept battles of the store."""
     if battles is not None:
-        from tasks.leaderboard.battle_files import read_battles
+        from tasks.leaderboard.battle_files import read_battles, with_prompts
         from tasks.release.fetched import fetched, is_remote
 
         if is_remote(battles):
             with fetched(battles, "battle") as folder:
-                return read_battles(folder / "battle", named)
+                return with_prompts(read_battles(folder / "battle", named), folder)
         table = Path(battles)
-        return read_battles(table / "battle" if (table / "manifest.json").is_file() else table, named)
+        if not (table / "manifest.json").is_file():
+            return read_battles(table, named)
+        return with_prompts(read_battles(table / "battle", named), table)
     from tasks.leaderboard.steps import rated_battles
     from tasks.providers import Providers
     from tasks.signals.steps import signal_versions
@@ -109,16 +127,35 @@ def _battles(battles: str | None, settings: Settings, named: bool) -> "pl.DataFr
     return rated_battles(Store.existing(settings.store), signal_versions(Providers(settings.providers)), named)
 
 
+def _model_facts(battles: str | None, settings: Settings) -> dict[str, ModelFacts]:
+    """Facts about models: of --policy if it is given, else of the policy that a release or a store was made with."""
+    from tasks.policy.policy_file import load_policy
+    from tasks.storage.queries.released import decided_policy
+    from tasks.storage.tables import Store
+
+    if "policy" in settings.model_fields_set:
+        return load_policy(settings.policy).models
+    if battles is None:
+        policy = decided_policy(Store.existing(settings.store))
+        return policy.models if policy else {}
+    manifest = Path(battles) / "manifest.json"
+    shown = json.loads(manifest.read_bytes())["policy"] if manifest.is_file() else {}
+    return {name: ModelFacts(**facts) for name, facts in shown.get("models", {}).items()}
+
+
 def _rate_table(battles: str | None, settings: Settings, view: _View) -> None:
-    from tasks.leaderboard.rating_tables import TABLES, RatingTables, method_of, within
+    from tasks.leaderboard.rating_tables import FAIRNESS, TABLES, RatingTables, method_of, within
 
     if view.table not in TABLES:
         raise BadInput(f"--table {known_values(view.table, TABLES)}")
     chosen = within(_battles(battles, settings, view.named), settings.since, settings.until)
     outliers = settings.exclude_outlier_judges
-    tables = RatingTables(chosen, method_of(settings), view.slices, view.reference, outliers)
+    facts = _model_facts(battles, settings)
+    tables = RatingTables(chosen, method_of(settings), view.slices, view.reference, outliers, facts=facts)
     if tables.rated.is_empty():
         raise BadInput(f"{str(battles or settings.store)!r} holds no battle between two different models")
+    if view.table in FAIRNESS:
+        _note_unknown(facts, {*tables.rated["model_a"], *tables.rated["model_b"]})
     if tables.same_model:
         print(f"curate: note: {tables.same_model:,} battles of a model with itself are left out", file=sys.stderr)
     if view.named and "named" in chosen.columns:
@@ -130,6 +167,16 @@ def _rate_table(battles: str | None, settings: Settings, view: _View) -> None:
         print_rows(view.table, _stable(rows) if is_stable else rows, view.as_json)
     else:
         _print_agreement(tables, view)
+
+
+def _note_unknown(facts: dict[str, ModelFacts], models: set[str]) -> None:
+    unknown = sorted(facts.keys() - models)
+    if unknown:
+        near = {name: get_close_matches(name, models, n=1) for name in unknown}
+        told = (
+            f"{one_line(name)!r}" + (f" (near {one_line(found[0])!r})" if found else "") for name, found in near.items()
+        )
+        print(f"curate: note: the policy has facts about models without votes: {', '.join(told)}", file=sys.stderr)
 
 
 def _note_unmeasured(battles: int) -> None:

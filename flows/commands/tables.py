@@ -15,6 +15,7 @@ from tasks.runtime.untrusted import json_text, one_line
 _FILE_WIDTH = 160
 """Columns where the output is no terminal."""
 _DIGITS = {"score": 2, "win_rate": 1, "reward": 1, "mean_tokens": 0, "rating": 1, "rating_style": 1, "evidence": 1}
+_DIGITS |= {"rating_late": 1, "moved": 1, "moved_by_chance": 1, "votes_a_model": 1, "expected_maximum": 1, "bias": 1}
 _DIGITS |= {"left_density": 5, "right_density": 5, "elo": 1, "seconds": 1}
 """Decimals of a column; others have three."""
 

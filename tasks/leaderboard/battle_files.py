@@ -68,6 +68,20 @@ def read_battles(path: Path, named: bool = False) -> pl.DataFrame:
     return kept.filter(pl.col("weight") > 0) if "weight" in columns else kept
 
 
+def with_prompts(battles: pl.DataFrame, release: Path) -> pl.DataFrame:
+    """The battles of a release with a column `prompt`, which is equal for the same user messages and images."""
+    asked = pl.element().struct.field("content").filter(pl.element().struct.field("role") == "user")
+    text = pl.col("conversation_a").list.eval(asked).list.join("\n\n")
+    shown = pl.col("images").list.eval(pl.element().struct.field("path")).list.join(" ")
+    columns = ["question_id", *(f"conversation_a.list.element.{name}" for name in ("role", "content"))]
+    found = [
+        rows.select("question_id", prompt=pl.concat_str(text, pl.lit("\0"), shown).hash())
+        for path in sorted((release / "battle").rglob("*.parquet"))
+        for rows in read_parquet_groups(path, [*columns, "images.list.element.path"])
+    ]
+    return battles.join(pl.concat(found), on="question_id", how="left", maintain_order="left") if found else battles
+
+
 def _numbers(column: pl.Series, name: str, least: float, most: float) -> pl.Series:
     """float64 numbers from `least` to `most`. Raises BadInput when one is missing or none of them."""
     found = column.cast(pl.Float64, strict=False)

@@ -1,7 +1,7 @@
 """All rating tables of a set of battles, each computed on first use."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from typing import Self
@@ -9,9 +9,11 @@ from typing import Self
 import polars as pl
 
 from schemas.errors import BadInput, known_values
+from schemas.policy import ModelFacts
 from schemas.rating import OutlierJudge, PairRecord, RankChange, Rating, RatingMethod, StyleCoefficient, VoteShare
 from schemas.row import Row
 from schemas.settings import Settings
+from tasks.leaderboard.fairness import best_of, exposure, model_lives, months
 from tasks.leaderboard.leaderboard import OVERALL, leaderboard, rate_slice, slice_boards, slice_masks
 from tasks.leaderboard.records import (
     elo_ratings,
@@ -48,6 +50,8 @@ class RatingTables:
     """Whether votes of outlier judges are left out."""
     board: Sequence[Rating] | None = None
     """The board of all `battles`, if it is known."""
+    facts: Mapping[str, ModelFacts] = field(default_factory=dict)
+    """Model -> facts about it, for `FAIRNESS`."""
 
     @cached_property
     def outliers(self) -> list[OutlierJudge]:
@@ -131,8 +135,8 @@ class RatingTables:
         ]
 
     def _rows(self, table: str) -> Sequence[Row]:
-        if table == "outlier_judges" and self.slices:
-            raise BadInput("--table outlier_judges compares all votes of a voter; leave --slice out")
+        if table in ("outlier_judges", *FAIRNESS) and self.slices:
+            raise BadInput(f"--table {table} is about all votes; leave --slice out")
         if table in _OF_ALL:
             return TABLES[table](self)
         models = {*self.valid["model_a"], *self.valid["model_b"]}
@@ -179,9 +183,15 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
         row for seed in (None, of.method.seed) for row in elo_ratings(votes(of.rated), seed, of.method.elo_k)
     ],
     "outlier_judges": lambda of: of.outliers,
+    "exposure": lambda of: exposure(of.rated, of.facts),
+    "model_lives": lambda of: model_lives(of.rated, of.overall, of.method, of.facts),
+    "months": lambda of: months(of.rated),
+    "best_of": lambda of: best_of(of.overall, of.facts),
 }
 """Table name -> function that computes its rows."""
-_OF_ALL = ("ratings", "vote_shares", "outlier_judges")
+FAIRNESS = ("exposure", "model_lives", "months", "best_of")
+"""Tables of who was given what, for all votes. They are printed, not stored."""
+_OF_ALL = ("ratings", "vote_shares", "outlier_judges", *FAIRNESS)
 """Tables that are computed for all slices at once, or for none."""
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from schemas.asked_model import ArenaModel
 from schemas.errors import BadPolicy, known_values, why_unreadable
-from schemas.policy import COMPARISONS, Action, Extension, Over, Policy, Rule, Scope
+from schemas.policy import COMPARISONS, Action, Extension, ModelFacts, Over, Policy, Rule, Scope
 from schemas.row import Row
 from schemas.tables import SIGNALS
 from tasks.policy import SHIPPED
@@ -44,6 +44,8 @@ def _load(name_or_file: str, extending: tuple[Path, ...]) -> Policy:
         if isinstance(content, dict) and isinstance(listed := content.get("open_models"), str):
             models = read_models_list(path.parent / listed, ArenaModel, "docs/arena.md", {})
             content["open_models"] = [model.name for model in models if model.open]
+        if isinstance(content, dict) and isinstance(listed := content.get("models"), str):
+            content["models"] = _model_facts(path.parent / listed)
         policy = Policy.model_validate(content)
     except (OSError, UnicodeDecodeError) as error:
         raise BadPolicy(f"policy {name_or_file!r} cannot be read ({why_unreadable(error)})") from None
@@ -126,6 +128,15 @@ class _UniqueKeys(SafeLoader):
                     problem=f"{key.value!r} is given twice", problem_mark=key.start_mark
                 )
         return super().construct_mapping(node, deep)
+
+
+def _model_facts(path: Path) -> Any:
+    """The mapping in a file: model -> its facts. An arena's models file, which has a list `models`, has them, too."""
+    content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)  # noqa: S506 - a SafeLoader
+    if not (isinstance(content, dict) and isinstance(content.get("models"), list)):
+        return content
+    models = read_models_list(path, ArenaModel, "docs/arena.md", {})
+    return {model.name: model.model_dump(include={*ModelFacts.model_fields}) for model in models}
 
 
 def _find(name_or_file: str, extending: tuple[Path, ...]) -> Path:

@@ -35,6 +35,7 @@ _FILE = re.compile(
         [
             *table_paths(),
             *map(re.escape, [*RUNNERS, CARD, MANIFEST]),
+            r"leaderboard/certificate\.(?:json|html)",
             r"report/index\.html|report/(?:figures/[\w-]+\.svg|tables/[\w-]+\.csv)",
         ]
     )

@@ -89,8 +89,8 @@ class Unsealed(NamedTuple):
     policy: Policy
     """The policy that made the decisions."""
     policy_hash: str
-    with_answers: bool
-    """Whether texts of answers and verdicts may leave the store."""
+    settings: Mapping[str, Any]
+    """The manifest's."""
 
 
 class Stated(NamedTuple):

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Collection, Iterator, Sequence
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 from fsspec.implementations.local import LocalFileSystem
@@ -127,7 +127,7 @@ def seal_release(
     store, staging = Store.open(settings.store), built.staging
     gone, decided = funnel(store), _policy_hash(store)
     policy = Policy.model_validate_json(store.read_bytes(f"policies/{decided}.json") or b"{}")
-    unsealed = Unsealed(store, staging, built.counts, versions, policy, decided, settings.with_answers)
+    unsealed = Unsealed(store, staging, built.counts, versions, policy, decided, _relevant(settings))
     made_of = [*CORE_PARTS, *parts]
     told = [part.write(unsealed) for part in made_of]
     stand_ins = [*providers.stand_ins, *(name for each in told for name in each.stand_ins)]
@@ -140,6 +140,10 @@ def seal_release(
     write_manifest(manifest.model_copy(update={"files": released_files(staging)}), staging)
     version, new = place_release(store, staging, manifest.version, settings.release is not None)
     return StageReport(stage="release", counts=manifest.counts | {"new": int(new)}, result=f"releases/{version}")
+
+
+def _relevant(settings: Settings) -> dict[str, Any]:
+    return settings.model_dump(mode="json", include=_RELEVANT)
 
 
 def _policy_hash(store: Store) -> str:
@@ -172,7 +176,7 @@ def _manifest(
         policy=shown.model_dump(mode="json"),
         banned_users=len(policy.banned_users),
         policy_hash=policy_hash(shown),
-        settings=settings.model_dump(mode="json", include=_RELEVANT),
+        settings=_relevant(settings),
         topics_fit=topics_fit(store),
         first_day=str(of_days[0]),
         last_day=str(of_days[-1]),

@@ -56,7 +56,7 @@ def write_judge_files(unsealed: Unsealed) -> Stated:
         "agreement": agreement,
         "cards": store.read("judge_cards"),
     }
-    if unsealed.with_answers:
+    if unsealed.settings[WITH_ANSWERS]:
         frames |= _texts(store, unsealed.policy_hash)
     for name, frame in frames.items():
         write_table(unsealed.folder, TABLES[name], frame)

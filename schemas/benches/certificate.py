@@ -1,0 +1,103 @@
+"""The certificate of a release: how far its leaderboard can be trusted, in one file."""
+
+from datetime import date
+
+from pydantic import Field
+
+from schemas.benches.fairness import ArenaMonth, BestOf, Exposure, ModelLife
+from schemas.row import Row
+
+
+class Apart(Row):
+    """How well intervals tell models apart on the overall board."""
+
+    interval: str
+    """Method of the 95 % intervals."""
+    half_width: float | None
+    """Median half width of the intervals, in rating points; null when all are open."""
+    neighbours: int
+    """Pairs of neighbours on the board with finite intervals."""
+    neighbours_apart: int
+    """Those whose intervals do not overlap."""
+    pairs_apart: float | None
+    """Share of all pairs of such models whose intervals do not overlap, 0 to 1; null for fewer than two."""
+
+
+class OffTheBoard(Row):
+    """A model that fought anonymously in the logs and has no vote in the release."""
+
+    model: str
+    """The model, under its released name."""
+    battles: int
+    """Its anonymous battles on record."""
+    first_day: date
+    """UTC day of the first one."""
+    last_day: date
+    """UTC day of the last one."""
+
+
+class FilterEffect(Row):
+    """The overall board against a board of fewer votes, or of the same votes under style control."""
+
+    board: str
+    """Name of the slice: exclude_ties, exclude_refusal, exclude_preset or style_control."""
+    battles: int
+    """Votes that it is computed from."""
+    spearman: float | None
+    """Rank correlation of the ratings with the overall board's; null when it cannot be computed."""
+    first: str
+    """The model at its top."""
+    same_first: bool
+    """Whether that is the model at the top of the overall board."""
+    moved_models: int
+    """Models with another rank than on the overall board."""
+    moved_places: int
+    """Most places that a model moves."""
+
+
+class Coverage(Row):
+    """Boards of one kind of slice."""
+
+    kind: str
+    """category, language, question, image or month."""
+    boards: int
+    """Slices with a vote."""
+    ranked: int
+    """Those that rank two models or more."""
+    small: int
+    """Those with fewer than 100 votes."""
+    smallest: str
+    """The slice with the fewest votes."""
+    smallest_votes: int
+    """Its votes."""
+
+
+class Certificate(Row):
+    """What the votes of a release allow to say about its models. `verify` computes all but `off_the_board` again."""
+
+    layout: int = 1
+    """Version of this file."""
+    votes: int
+    """Votes that the overall board is computed from."""
+    models: int
+    """Models on it."""
+    voters: int | None
+    """Different voters; null where the release names none."""
+    apart: Apart
+    """How well intervals tell models apart."""
+    filters: list[FilterEffect]
+    """What each filter changes."""
+    coverage: list[Coverage]
+    """Which slices have boards."""
+    exposure: list[Exposure]
+    """Who was given how many votes."""
+    largest_to_smallest: float | None
+    """Appearances of the model with the most, divided by those of the model with the fewest."""
+    lives: list[ModelLife]
+    """Which models came and left, and how ratings move when early votes are left out."""
+    off_the_board: list[OffTheBoard] = Field(default_factory=list)
+    """Models that fought and are not on the board: withdrawn, renamed, excluded by the policy, or private variants."""
+    months: list[ArenaMonth]
+    """The comparison graph and the prompts of each month."""
+    best_of: list[BestOf]
+    """How much the best of each provider's models owes to luck."""

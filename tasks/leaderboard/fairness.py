@@ -1,0 +1,181 @@
+"""Tables of who was given what: votes by provider, licence and weights, models that came and left, months, best of N.
+
+Only votes count that the board is computed from. Facts about models come from the policy (`models`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+from scipy.special import ndtr
+
+from schemas.benches.fairness import ArenaMonth, BestOf, Exposure, ModelLife
+from schemas.policy import ModelFacts
+from schemas.rating import Rating, RatingMethod
+from tasks.leaderboard.intervals import NORMAL95
+from tasks.leaderboard.leaderboard import OVERALL, rate_slice
+from tasks.leaderboard.votes import votes
+
+LEFT_DAYS = 30
+"""Days without a vote after which a model counts as gone."""
+PROMPT = "prompt"
+"""Column that is equal for equal prompts."""
+_UNKNOWN = "unknown"
+_GRID = 4001
+"""Points of the integral over the highest of several normal draws."""
+_DEVIATIONS = 8.0
+Facts = Mapping[str, ModelFacts]
+
+
+def exposure(battles: pl.DataFrame, facts: Facts) -> list[Exposure]:
+    """Votes of each model, provider, licence and kind of weights, most first. `battles` come from `rateable`."""
+    sides = _sides(battles).group_by("model").agg(appearances=pl.len()).sort("model")
+    total, rows = sides["appearances"].sum(), list[Exposure]()
+    for by, named in _groups(sides["model"], facts).items():
+        grouped = sides.with_columns(group=named).group_by("group").agg(pl.col("appearances").sum(), models=pl.len())
+        for group, appearances, models in grouped.sort("appearances", "group", descending=[True, False]).iter_rows():
+            shared = {"share": appearances / total, "votes_a_model": appearances / models}
+            rows.append(Exposure(by=by, group=group, models=models, appearances=appearances, **shared))
+    return rows
+
+
+def _groups(models: pl.Series, facts: Facts) -> dict[str, pl.Series]:
+    """What models have in common -> the group of each model."""
+    known = [facts.get(model, ModelFacts()) for model in models]
+    weights = {True: "open", False: "closed", None: _UNKNOWN}
+    groups = {
+        "provider": [each.provider or _UNKNOWN for each in known],
+        "licence": [each.licence or _UNKNOWN for each in known],
+        "weights": [weights[each.open] for each in known],
+    }
+    told = {by: pl.Series(names) for by, names in groups.items() if {*names} != {_UNKNOWN}}
+    return {"model": models, **told}
+
+
+def _sides(battles: pl.DataFrame) -> pl.DataFrame:
+    """model, and tstamp and prompt where battles have them, of both sides of every battle."""
+    more = [name for name in ("tstamp", PROMPT) if name in battles.columns]
+    return pl.concat(battles.select(pl.col(side).alias("model"), *more) for side in ("model_a", "model_b"))
+
+
+def model_lives(battles: pl.DataFrame, board: Sequence[Rating], method: RatingMethod, facts: Facts) -> list[ModelLife]:
+    """One row for each model, best first. `battles` come from `rateable`, `board` is what they give."""
+    timed = "tstamp" in battles.columns and battles["tstamp"].null_count() < battles.height
+    day = pl.col("tstamp").dt.date() if timed else pl.lit(None, pl.Date)
+    spans = {
+        model: span
+        for model, *span in _sides(battles)
+        .group_by("model")
+        .agg(votes=pl.len(), first=day.min() if timed else day, last=day.max() if timed else day)
+        .iter_rows()
+    }
+    last = battles["tstamp"].dt.date().max() if timed else None
+    late = {row.model: row for row in _later(battles, board, method)} if timed else {}
+    rows = []
+    for row in board:
+        count, began, ended = spans[row.model]
+        rated, later = _finite(row), _finite(late.get(row.model))
+        rows.append(
+            ModelLife(
+                model=row.model,
+                provider=facts.get(row.model, ModelFacts()).provider,
+                votes=count,
+                first_day=began,
+                last_day=ended,
+                left=None if last is None or ended is None else (last - ended).days >= LEFT_DAYS,
+                rating=rated,
+                rating_late=later,
+                moved=None if rated is None or later is None else later - rated,
+                moved_by_chance=None if rated is None or later is None else _by_chance(row, late[row.model]),
+            )
+        )
+    return rows
+
+
+def _later(battles: pl.DataFrame, board: Sequence[Rating], method: RatingMethod) -> list[Rating]:
+    """The board of the later half of the votes, on the scale of `board`."""
+    dated = battles.drop_nulls("tstamp").sort("tstamp", maintain_order=True)
+    half = dated.tail(dated.height - dated.height // 2)
+    return rate_slice(votes(half, method.cluster), OVERALL, method, {row.model: row.rating for row in board})
+
+
+def _finite(row: Rating | None) -> float | None:
+    return None if row is None or "unbounded" in row.flags or "separate_group" in row.flags else row.rating
+
+
+def _half_width(row: Rating) -> float:
+    return 0.0 if row.ci95_low is None or row.ci95_high is None else (row.ci95_high - row.ci95_low) / 2
+
+
+def _by_chance(whole: Rating, later: Rating) -> float:
+    """Half width of the 95 % interval of the difference: the later votes are a part of all votes (Hausman 1978)."""
+    return float(np.sqrt(max(_half_width(later) ** 2 - _half_width(whole) ** 2, 0.0)))
+
+
+def months(battles: pl.DataFrame) -> list[ArenaMonth]:
+    """One row for each month with a vote; none without times."""
+    if "tstamp" not in battles.columns:
+        return []
+    dated = battles.drop_nulls("tstamp").with_columns(month=pl.col("tstamp").dt.strftime("%Y-%m"))
+    spans = (
+        _sides(dated).group_by("model").agg(pl.col("tstamp").min().alias("first"), pl.col("tstamp").max().alias("last"))
+    )
+    spans = spans.with_columns(pl.col("first", "last").dt.strftime("%Y-%m"))
+    names = sorted(dated["month"].unique())
+    seen, rows = set[object](), list[ArenaMonth]()
+    for month in names:
+        own, so_far = dated.filter(month=month), dated.filter(pl.col("month") <= month)
+        asked = {*own[PROMPT].drop_nulls()} if PROMPT in own.columns else None
+        rows.append(
+            ArenaMonth(
+                month=month,
+                votes=own.height,
+                models=_sides(own)["model"].n_unique(),
+                came=spans.filter(first=month).height,
+                left=spans.filter(last=month).height if month != names[-1] else 0,
+                groups=_components(own),
+                groups_so_far=_components(so_far),
+                prompts=None if asked is None else len(asked),
+                seen_before=len(asked & seen) / len(asked) if asked and rows else None,
+            )
+        )
+        seen |= asked or set()
+    return rows
+
+
+def _components(battles: pl.DataFrame) -> int:
+    """Number of groups of models that no battle connects."""
+    met = battles.select("model_a", "model_b").unique()
+    names = pl.Enum(sorted({*met["model_a"], *met["model_b"]}))
+    ends = [met[side].cast(names).to_physical().to_numpy() for side in ("model_a", "model_b")]
+    size = len(names.categories)
+    graph = csr_array((np.ones(met.height), (ends[0], ends[1])), shape=(size, size))
+    return int(connected_components(graph, directed=False)[0])
+
+
+def best_of(board: Sequence[Rating], facts: Facts) -> list[BestOf]:
+    """One row for each provider with two or more models on the board, the largest bias first."""
+    rows = list(_best_of(board, facts))
+    return sorted(rows, key=lambda row: (-row.bias, row.provider))
+
+
+def _best_of(board: Sequence[Rating], facts: Facts) -> Iterator[BestOf]:
+    told = {row.model: facts[row.model].provider for row in board if row.model in facts and _half_width(row) > 0}
+    for provider in sorted({name for name in told.values() if name is not None}):
+        own = [row for row in board if told.get(row.model) == provider and _finite(row) is not None]
+        if len(own) > 1:
+            best = max(own, key=lambda row: (row.rating, row.model))
+            most = _expected_maximum([row.rating for row in own], [_half_width(row) / NORMAL95 for row in own])
+            shown = {"best": best.model, "rating": best.rating, "bias": most - best.rating}
+            yield BestOf(provider=provider, models=len(own), expected_maximum=most, **shown)
+
+
+def _expected_maximum(means: Sequence[float], deviations: Sequence[float]) -> float:
+    """Mean of the highest of independent normal draws: high end minus the integral of their distribution function."""
+    mean, deviation = np.array(means), np.array(deviations)
+    low, high = (mean - _DEVIATIONS * deviation).max(), (mean + _DEVIATIONS * deviation).max()
+    grid = np.linspace(low, high, _GRID)
+    chance = ndtr((grid[:, None] - mean) / deviation).prod(axis=1)
+    return float(high - np.trapezoid(chance, grid))

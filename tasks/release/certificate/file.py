@@ -1,0 +1,189 @@
+"""The certificate among the files of a release: written, checked, and told in the card."""
+
+import json
+import math
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import polars as pl
+from markupsafe import Markup
+from pydantic import ValidationError
+
+from schemas.benches.certificate import Certificate, OffTheBoard
+from schemas.errors import BadInput
+from schemas.items.conversation import UNDATED_BEFORE
+from schemas.policy import Policy
+from tasks.look import LOOK
+from tasks.release.registered import CardSection, OpenRelease, ReleasePart, Stated, Unsealed
+from tasks.runtime.untrusted import markdown_text, one_line
+from tasks.storage.queries.released import battles_as_released
+from tasks.storage.tables import Store
+
+CERTIFICATE, PAGE = "leaderboard/certificate.json", "leaderboard/certificate.html"
+_TEMPLATE = Path(__file__).with_name("page.html")
+_TOLERANCE = 1e-3
+"""Machines add up in different order."""
+_TITLE = "## How far the leaderboard can be trusted"
+_SHOWN = 5
+"""Models and providers that the card names; the page has all."""
+
+
+def _write(unsealed: Unsealed) -> Stated:
+    from tasks.release.certificate.numbers import certificate_of, rounded  # imported late: the explorer needs no scipy
+
+    gone = _off_the_board(unsealed.store, unsealed.folder)
+    made = certificate_of(unsealed.folder, unsealed.settings, unsealed.policy.models, gone)
+    if made is not None:
+        values = rounded(made.model_dump(mode="json"))
+        text = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        (unsealed.folder / CERTIFICATE).write_text(text, encoding="utf-8")
+        (unsealed.folder / PAGE).write_text(_page(Certificate.model_validate(values)), encoding="utf-8")
+    return Stated()
+
+
+def _off_the_board(store: Store, folder: Path) -> list[OffTheBoard]:
+    """Models of anonymous battles in the store that no released vote is on."""
+    battles = battles_as_released(store).filter("anonymous", pl.col("tstamp") >= UNDATED_BEFORE)
+    sides = pl.concat(battles.select(pl.col(side).alias("model"), "tstamp") for side in ("model_a", "model_b"))
+    released = pl.concat(
+        pl.read_parquet(path, columns=["model_a", "model_b"]) for path in sorted((folder / "battle").rglob("*.parquet"))
+    )
+    known = pl.concat([released["model_a"], released["model_b"]]).unique()
+    day = pl.col("tstamp").dt.date()
+    gone = sides.filter(~pl.col("model").is_in(known.implode())).group_by("model")
+    found = gone.agg(battles=pl.len(), first_day=day.min(), last_day=day.max()).sort("model")
+    return [OffTheBoard(**row) for row in found.iter_rows(named=True)]
+
+
+def _page(certificate: Certificate) -> str:
+    """The page, which holds no more than the JSON file."""
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment.filters |= {"cell": _cell, "line": one_line}
+    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
+    style = Markup(LOOK.read_text("utf-8"))  # noqa: S704 - a file of ours
+    return template.render(told=certificate, style=style) + "\n"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.3f}" if abs(value) < 1 else f"{value:,.1f}"
+    if isinstance(value, date):
+        return value.isoformat()
+    return f"{value:,}" if isinstance(value, int) else one_line(str(value))
+
+
+def _wrong(release: OpenRelease) -> Iterator[str]:
+    """Problems: a certificate that is missing, says other numbers than the battles give, or has another page."""
+    from tasks.release.certificate.numbers import certificate_of, rounded
+
+    folder, manifest = release.folder, release.manifest
+    try:
+        told = Certificate.model_validate_json((folder / CERTIFICATE).read_bytes())
+    except FileNotFoundError:
+        told = None
+    except ValidationError as error:
+        yield f"{CERTIFICATE}: cannot be read ({error.errors()[0]['msg']})"
+        return
+    if told is None and manifest.layout < SINCE_LAYOUT:
+        return
+    facts = Policy.model_validate(manifest.policy).models
+    try:
+        right = certificate_of(folder, manifest.settings, facts, told.off_the_board if told else [])
+    except (BadInput, ValidationError) as error:
+        yield f"{CERTIFICATE}: the votes of battle cannot be rated as the manifest says ({str(error).splitlines()[0]})"
+        return
+    if told is None or right is None:
+        if (told is None) != (right is None):
+            yield f"{CERTIFICATE}: {'missing' if told is None else 'there, and the release has no votes'}"
+        return
+    yield from _unlike(told.model_dump(mode="json"), rounded(right.model_dump(mode="json")))
+    on_board = {row.model for row in told.lives} & {row.model for row in told.off_the_board}
+    yield from (f"{CERTIFICATE}: {name!r} is on the board and off it" for name in sorted(on_board))
+    if not (folder / PAGE).is_file() or (folder / PAGE).read_text(encoding="utf-8") != _page(told):
+        yield f"{PAGE}: not the page of {Path(CERTIFICATE).name}"
+
+
+def _unlike(told: dict[str, Any], right: dict[str, Any]) -> Iterator[str]:
+    for name, value in right.items():
+        if not _same(told[name], value):
+            yield f"{CERTIFICATE}: {name} is not what the votes of battle give"
+
+
+def _same(told: Any, right: Any) -> bool:
+    if isinstance(told, dict) and isinstance(right, dict):
+        return told.keys() == right.keys() and all(_same(told[name], right[name]) for name in right)
+    if isinstance(told, list) and isinstance(right, list):
+        return len(told) == len(right) and all(map(_same, told, right))
+    if isinstance(told, float) or isinstance(right, float):
+        return (
+            told is not None and right is not None and math.isclose(told, right, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
+        )
+    return bool(told == right)
+
+
+def _card(folder: Path, _: int) -> str:
+    if not (folder / CERTIFICATE).is_file():
+        return ""
+    told = Certificate.model_validate_json((folder / CERTIFICATE).read_bytes())
+    lines = [f"* {line}" for line in _sentences(told)]
+    return f"""{_TITLE}
+
+All numbers are in `{CERTIFICATE}`, and to read in `{PAGE}`. `curate verify` computes them again from the votes.
+
+{chr(10).join(lines)}
+
+"""
+
+
+def _sentences(told: Certificate) -> Iterator[str]:
+    apart = told.apart
+    voters = "" if told.voters is None else f" by {told.voters:,} people"
+    yield f"{told.votes:,} votes{voters} on {told.models:,} models."
+    yield f"{apart.neighbours_apart:,} of {apart.neighbours:,} pairs of neighbours have intervals that do not overlap."
+    if told.largest_to_smallest is not None:
+        yield f"The most voted model has {told.largest_to_smallest:,.1f} times as many votes as the least voted one."
+    for by in ("provider", "weights"):
+        rows = [row for row in told.exposure if row.by == by][:_SHOWN]
+        if rows:
+            yield f"Votes by {by}: {', '.join(f'{_name(row.group)} {row.share:.1%}' for row in rows)}."
+    if left := [row for row in told.lives if row.left]:
+        yield f"{len(left):,} models on the board have had no vote for 30 days: {_few(row.model for row in left)}."
+    if gone := told.off_the_board:
+        yield f"{len(gone):,} models fought anonymously and are not on the board: {_few(row.model for row in gone)}."
+    if split := [month.month for month in told.months if month.groups > 1]:
+        yield f"In {len(split):,} of {len(told.months):,} months the votes do not connect all models: {_few(split)}."
+    if told.best_of:
+        most = told.best_of[0]
+        yield (
+            f"Choosing the best of {most.models:,} models of {_name(most.provider)} adds {most.bias:,.1f} points "
+            "on average; no other provider gains more by it."
+        )
+    for effect in told.filters:
+        same = "the same model is first" if effect.same_first else f"{_name(effect.first)} is first"
+        yield f"`{effect.board}`: {same}, and {effect.moved_models:,} models have another rank."
+
+
+def _name(text: str) -> str:
+    return markdown_text(text, characters_max=80)
+
+
+def _few(names: Any) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - _SHOWN:,} more" if len(listed) > _SHOWN else ""
+    return ", ".join(map(_name, listed[:_SHOWN])) + more
+
+
+SINCE_LAYOUT = 7
+CERTIFICATE_PART = ReleasePart(
+    write=_write,
+    wrong=_wrong,
+    section=CardSection(_TITLE, "how far the leaderboard can be trusted", CERTIFICATE, _card, SINCE_LAYOUT),
+)
+"""The part of every release with votes."""

@@ -1,0 +1,132 @@
+"""Computes the numbers of a certificate from the battles and boards of a release."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.stats import spearmanr
+
+from schemas.benches.certificate import Apart, Certificate, Coverage, FilterEffect, OffTheBoard
+from schemas.policy import ModelFacts
+from schemas.rating import Rating, RatingMethod
+from tasks.leaderboard.battle_files import read_battles, with_prompts
+from tasks.leaderboard.fairness import best_of, exposure, model_lives, months
+from tasks.leaderboard.leaderboard import FEW_BATTLES, OVERALL
+from tasks.leaderboard.rating_tables import RatingTables
+from tasks.storage.parquet import read_parquet_groups
+from tasks.storage.queries.board_order import best_first
+from tasks.storage.tables import frame_of
+
+_DIGITS = 4
+
+
+def certificate_of(
+    folder: Path,
+    settings: Mapping[str, Any],
+    facts: Mapping[str, ModelFacts],
+    off_the_board: Sequence[OffTheBoard],
+) -> Certificate | None:
+    """The certificate of the release in `folder`; None without votes. `settings`: those of its manifest."""
+    method = RatingMethod(**{name: settings[name] for name in RatingMethod.model_fields if name in settings})
+    battles = with_prompts(read_battles(folder / "battle"), folder)
+    if battles.is_empty():
+        return None
+    tables = RatingTables(battles, method, exclude_outliers=bool(settings.get("exclude_outlier_judges")))
+    rated, board = tables.rated, tables.overall
+    if rated.is_empty():
+        return None
+    boards, shares = _boards(folder), exposure(rated, facts)
+    given = [row.appearances for row in shares if row.by == "model"]
+    return Certificate(
+        votes=rated.height,
+        models=len(board),
+        voters=_voters(rated),
+        apart=_apart(board, method),
+        filters=list(_filters(boards)),
+        coverage=list(_coverage(boards)),
+        exposure=shares,
+        largest_to_smallest=max(given) / min(given),
+        lives=model_lives(rated, board, method, facts),
+        off_the_board=list(off_the_board),
+        months=months(rated),
+        best_of=best_of(board, facts),
+    )
+
+
+def rounded(value: Any) -> Any:
+    """Values of a JSON file with fewer digits, which another machine computes alike."""
+    if isinstance(value, float):
+        return round(value, _DIGITS)
+    if isinstance(value, dict):
+        return {name: rounded(each) for name, each in value.items()}
+    return [rounded(each) for each in value] if isinstance(value, list) else value
+
+
+def _boards(folder: Path) -> pl.DataFrame:
+    """All boards of votes in a release."""
+    files = sorted((folder / "leaderboard").glob("*.parquet"))
+    groups = [group for path in files for group in read_parquet_groups(path)]
+    known = [group for group in groups if {*Rating.model_fields} == {*group.columns}]
+    return pl.concat([frame_of(Rating, []), *known])
+
+
+def _voters(battles: pl.DataFrame) -> int | None:
+    known = battles["judge"].drop_nulls() if "judge" in battles.columns else pl.Series([])
+    return known.n_unique() or None
+
+
+def _apart(board: Sequence[Rating], method: RatingMethod) -> Apart:
+    ends = [(row.ci95_low, row.ci95_high) for row in board if row.rank is not None]
+    known = [(low, high) for low, high in ends if low is not None and high is not None]
+    low, high = np.array(known, np.float64).reshape(-1, 2).T
+    apart = low[:, None] > high[None, :]
+    pairs = len(known) * (len(known) - 1) // 2
+    return Apart(
+        interval=str(method.interval.value),
+        half_width=float(np.median(high - low) / 2) if known else None,
+        neighbours=max(len(known) - 1, 0),
+        neighbours_apart=sum(above[0] > below[1] for above, below in pairwise(known)),
+        pairs_apart=float(apart.sum() / pairs) if pairs else None,
+    )
+
+
+def _filters(boards: pl.DataFrame) -> Iterator[FilterEffect]:
+    whole = best_first(boards.filter(slice=OVERALL)).drop_nulls("rank")
+    for name in ("exclude_ties", "exclude_refusal", "exclude_preset", "style_control"):
+        board = best_first(boards.filter(slice=name))
+        both = whole.join(board.drop_nulls("rank"), on="model", maintain_order="left", suffix="_here")
+        if both.height < 2:
+            continue
+        moved = (both["rank"] - both["rank_here"]).abs()
+        varies = both["rating"].n_unique() > 1 and both["rating_here"].n_unique() > 1
+        yield FilterEffect(
+            board=name,
+            battles=int(board["battles"].sum()) // 2,
+            spearman=float(spearmanr(both["rating"], both["rating_here"]).statistic) if varies else None,
+            first=board["model"][0],
+            same_first=board["model"][0] == whole["model"][0],
+            moved_models=moved.filter(moved > 0).len(),
+            moved_places=max(moved),
+        )
+
+
+def _coverage(boards: pl.DataFrame) -> Iterator[Coverage]:
+    sizes = (
+        boards.filter(pl.col("slice").str.contains(":", literal=True))
+        .group_by("slice")
+        .agg(votes=pl.col("battles").sum() // 2, ranked=pl.col("rank").count() > 1)
+        .with_columns(kind=pl.col("slice").str.split(":").list.first())
+        .sort("votes", "slice")
+    )
+    for (kind,), own in sizes.group_by("kind", maintain_order=True):
+        yield Coverage(
+            kind=str(kind),
+            boards=own.height,
+            ranked=int(own["ranked"].sum()),
+            small=own.filter(pl.col("votes") < FEW_BATTLES).height,
+            smallest=own["slice"][0].partition(":")[2],
+            smallest_votes=int(own["votes"][0]),
+        )
