@@ -24,6 +24,7 @@ from schemas.benches.generated import (
     GeneratedOutcome,
     GeneratedQuestion,
 )
+from schemas.benches.fairness import ArenaMonth, BestOf, Exposure, ModelLife
 from schemas.benches.generated_results import AuditAnswer
 from schemas.benches.judge_release import JudgeAgreement, JudgeCard, ScreenedText
 from schemas.benches.judging import Answer, JudgeRating, Verdict
@@ -170,6 +171,10 @@ TABLES: dict[str, Table] = {
     "length_differences": Table(LengthDifference, ("slice", "low"), _NO_IDS, derived=True),
     "elo_ratings": Table(EloRating, ("order", "model"), _NO_IDS, derived=True),
     "outlier_judges": Table(OutlierJudge, ("judge",), {"judge": Held.USER}, derived=True),
+    "exposure": Table(Exposure, ("by", "group"), _NO_IDS, derived=True),
+    "model_lives": Table(ModelLife, ("model",), _NO_IDS, derived=True),
+    "months": Table(ArenaMonth, ("month",), _NO_IDS, derived=True),
+    "best_of": Table(BestOf, ("provider",), _NO_IDS, derived=True),
 }
 
 SIGNAL_ENTRIES: dict[str, SignalEntry] = BUILT_IN_SIGNALS | installed_signals(BUILT_IN_SIGNALS)

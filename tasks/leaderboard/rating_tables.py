@@ -190,7 +190,7 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
 }
 """Table name -> function that computes its rows."""
 FAIRNESS = ("exposure", "model_lives", "months", "best_of")
-"""Tables of who was given what, for all votes. They are printed, not stored."""
+"""Tables of who was given what, for all votes."""
 _OF_ALL = ("ratings", "vote_shares", "outlier_judges", *FAIRNESS)
 """Tables that are computed for all slices at once, or for none."""
 

@@ -13,11 +13,10 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.tables import TABLES as STORED
 from tasks.leaderboard.agreement import bench_agreement
-from tasks.leaderboard.battle_files import read_battles
+from tasks.leaderboard.battle_files import read_battles, with_prompts
 from tasks.leaderboard.leaderboard import CATEGORY
 from tasks.leaderboard.rating_tables import (
     ALL_SLICES,
-    FAIRNESS,
     PAIR_CARDS,
     TABLES,
     VOTE_STATISTICS,
@@ -33,7 +32,7 @@ from tasks.storage.queries.conversation_features import (
     english_name,
     with_labels,
 )
-from tasks.storage.queries.released import battles_as_released, conversations_as_released
+from tasks.storage.queries.released import battles_as_released, conversations_as_released, decided_policy
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store, frame_of
 
@@ -50,16 +49,21 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
     otherwise those of all kept battles.
     """
     store = Store.open(settings.store)
-    every = rated_battles(store, versions, named=True) if release is None else read_battles(release / "battle", True)
+    if release is None:
+        every = rated_battles(store, versions, named=True)
+    else:
+        every = with_prompts(read_battles(release / "battle", True), release)
+    policy = decided_policy(store)
     whole = RatingTables(
         every.filter(~pl.col("named")).drop("named"),
         method_of(settings),
         reference=settings.anchor_model,
         exclude_outliers=settings.exclude_outlier_judges,
+        facts=policy.models if policy else {},
     )
     tables = replace(whole, slices=(ALL_SLICES,))
     store.replace(VOTE_STATISTICS, frame_of(VoteStatistics, replace(whole, battles=every).rows(VOTE_STATISTICS)))
-    for name in TABLES.keys() - {"style_control", PAIR_CARDS, VOTE_STATISTICS, *FAIRNESS}:
+    for name in TABLES.keys() - {"style_control", PAIR_CARDS, VOTE_STATISTICS}:
         rows = (tables if name in _BY_SLICE else whole).rows(name)
         rows = [*rows, *tables.styled[0]] if name == "ratings" else rows
         store.replace(name, frame_of(STORED[name].row, rows))

@@ -32,10 +32,17 @@ def battle_parts(store: Store, pairs: pl.DataFrame) -> list[Part | None]:
     ratings = store.read("ratings")
     boards = [_board(ratings.filter(slice=key), key) for key in _BOARDS]
     votes = _made(store, {"vote_shares": _votes})
-    return [*boards, _ranks(ratings), *votes, *_pairs(pairs), *_styles(store, ratings)]
+    return [
+        *boards,
+        _ranks(ratings),
+        *_made(store, {"exposure": _exposure, "model_lives": _lives}),
+        *votes,
+        *_pairs(pairs),
+        *_styles(store, ratings),
+    ]
 
 
-def _made(store: Store, makers: Mapping[str, Callable[[pl.DataFrame], Part]]) -> list[Part | None]:
+def _made(store: Store, makers: Mapping[str, Callable[[pl.DataFrame], Part | None]]) -> list[Part | None]:
     tables = {name: store.read(name) for name in makers}
     return [None if tables[name].is_empty() else make(tables[name]) for name, make in makers.items()]
 
@@ -76,6 +83,35 @@ def _ranks(ratings: pl.DataFrame) -> Part | None:
     thin = [place for place, name in enumerate(names) if votes.get(name, 0) < FEW_VOTES]
     figure = matrix(shown, titles, _values(shown, names, places), low_is_dark=True, thin=thin)
     return part("ranks", wide, figure)
+
+
+def _exposure(table: pl.DataFrame) -> Part:
+    given = table.sort("by", "appearances", "group", descending=[False, True, False])
+    shown = given.filter(pl.int_range(pl.len()).over("by") < MODELS_MAX // 2)
+    counts = {
+        f"{by}: {one_line(group, 40)}": count for by, group, count in shown["by", "group", "appearances"].iter_rows()
+    }
+    models = given.filter(by="model")["appearances"]
+    return part(
+        "exposure",
+        given.with_columns(pl.col(pl.Float64).round(3)),
+        bars(counts, "sides of votes"),
+        ratio=models[0] / models[-1],
+    )
+
+
+def _lives(table: pl.DataFrame) -> Part | None:
+    told = table.drop_nulls("moved").sort("rating", "model", descending=[True, False]).head(MODELS_MAX)
+    if told.is_empty():
+        return None
+    chance = pl.col("moved_by_chance")
+    ends = told.with_columns(low=pl.col("moved") - chance, high=pl.col("moved") + chance)
+    figure = intervals(ends["model"], ends, ("moved", "low", "high"), "rating points, with the 95 % interval")
+    named = pl.col("left").replace_strict({True: "yes", False: "no"}, return_dtype=pl.String)
+    shown = table.sort("rating", "model", descending=[True, False], nulls_last=True).with_columns(
+        named, pl.col(pl.Float64).round(1)
+    )
+    return part("model_lives", shown.drop("provider", "rating_late"), figure)
 
 
 def _slice_title(name: str) -> str:
