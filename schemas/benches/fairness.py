@@ -1,7 +1,6 @@
 """Who was given how many votes, which models came and left, and what that does to ratings."""
 
 from datetime import date
-from typing import Literal
 
 from schemas.row import Row
 
@@ -9,8 +8,8 @@ from schemas.row import Row
 class Exposure(Row):
     """Votes of one group of models (Singh et al., "The Leaderboard Illusion", arXiv 2504.20879, sec. 4)."""
 
-    by: Literal["model", "provider", "licence", "weights"]
-    """What the group has in common."""
+    by: str
+    """What the group has in common: model, provider, licence or weights."""
     group: str
     """Its name; unknown where the facts about a model do not tell. Weights are open or closed."""
     models: int

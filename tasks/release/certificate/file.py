@@ -26,7 +26,7 @@ CERTIFICATE, PAGE = "leaderboard/certificate.json", "leaderboard/certificate.htm
 _TEMPLATE = Path(__file__).with_name("page.html")
 _TOLERANCE = 1e-3
 """Machines add up in different order."""
-_TITLE = "## How far the leaderboard can be trusted"
+TITLE = "## How far the leaderboard can be trusted"
 _SHOWN = 5
 """Models and providers that the card names; the page has all."""
 
@@ -133,7 +133,7 @@ def _card(folder: Path, _: int) -> str:
         return ""
     told = Certificate.model_validate_json((folder / CERTIFICATE).read_bytes())
     lines = [f"* {line}" for line in _sentences(told)]
-    return f"""{_TITLE}
+    return f"""{TITLE}
 
 All numbers are in `{CERTIFICATE}`, and to read in `{PAGE}`. `curate verify` computes them again from the votes.
 
@@ -184,6 +184,6 @@ SINCE_LAYOUT = 7
 CERTIFICATE_PART = ReleasePart(
     write=_write,
     wrong=_wrong,
-    section=CardSection(_TITLE, "how far the leaderboard can be trusted", CERTIFICATE, _card, SINCE_LAYOUT),
+    section=CardSection(TITLE, "how far the leaderboard can be trusted", CERTIFICATE, _card, SINCE_LAYOUT),
 )
 """The part of every release with votes."""

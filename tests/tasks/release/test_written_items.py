@@ -36,7 +36,7 @@ def staged(tmp_path):
 
 def _written(staged):
     store, staging = staged
-    WRITTEN_ITEMS.write(Unsealed(store, staging, {}, VERSIONS, NOTHING_DROPPED, "", with_answers=False))
+    WRITTEN_ITEMS.write(Unsealed(store, staging, {}, VERSIONS, NOTHING_DROPPED, "", {}))
     rows = pl.read_parquet(staging / ITEMS)
     assert rows.height == 4
     return rows
