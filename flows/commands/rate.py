@@ -37,7 +37,8 @@ TableOption = Annotated[
     typer.Option(
         "--table",
         help="ratings, style_control, style_coefficients, rank_changes, pair_records, pair_cards, win_rates, "
-        "vote_shares, vote_statistics, length_differences, elo_ratings or outlier_judges.",
+        "vote_shares, vote_statistics, length_differences, elo_ratings, outlier_judges or fragility (how few votes "
+        "change the order).",
     ),
 ]
 SlicesOption = Annotated[

@@ -9,9 +9,19 @@ from typing import Self
 import polars as pl
 
 from schemas.errors import BadInput, known_values
-from schemas.rating import OutlierJudge, PairRecord, RankChange, Rating, RatingMethod, StyleCoefficient, VoteShare
+from schemas.rating import (
+    Fragility,
+    OutlierJudge,
+    PairRecord,
+    RankChange,
+    Rating,
+    RatingMethod,
+    StyleCoefficient,
+    VoteShare,
+)
 from schemas.row import Row
 from schemas.settings import Settings
+from tasks.leaderboard.fragility import fragility, styled_fragility
 from tasks.leaderboard.leaderboard import OVERALL, leaderboard, rate_slice, slice_boards, slice_masks
 from tasks.leaderboard.records import (
     elo_ratings,
@@ -117,6 +127,13 @@ class RatingTables:
         """Vote shares of the chosen slices, by default of every slice."""
         return vote_shares(self.valid, self._chosen(self.valid) if self.slices else slice_masks(self.valid))
 
+    @cached_property
+    def fragility(self) -> list[Fragility]:
+        """How few votes change the boards of the chosen slices; with overall, also the one under style control."""
+        chosen = self._chosen(self.rated)
+        plain = [r for name, mask in chosen.items() for r in fragility(self.rated.filter(mask), name, self.method)]
+        return [*plain, *styled_fragility(self.measured, self.method)] if OVERALL in chosen else plain
+
     def rows(self, table: str) -> Sequence[Row]:
         """Rows of one of `TABLES` for the chosen slices; those that may have flags say so when named votes are in.
 
@@ -179,9 +196,10 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
         row for seed in (None, of.method.seed) for row in elo_ratings(votes(of.rated), seed, of.method.elo_k)
     ],
     "outlier_judges": lambda of: of.outliers,
+    "fragility": lambda of: of.fragility,
 }
 """Table name -> function that computes its rows."""
-_OF_ALL = ("ratings", "vote_shares", "outlier_judges")
+_OF_ALL = ("ratings", "vote_shares", "outlier_judges", "fragility")
 """Tables that are computed for all slices at once, or for none."""
 
 
