@@ -37,6 +37,7 @@ from schemas.items.review import Review
 from schemas.items.topic import FittedDocument, KeptTopicName, TopicChange, TopicMember, TopicMerge
 from schemas.rating import (
     EloRating,
+    Fragility,
     LengthDifference,
     OutlierJudge,
     PairRecord,
@@ -169,6 +170,13 @@ TABLES: dict[str, Table] = {
     "vote_statistics": Table(VoteStatistics, ("slice",), _NO_IDS, derived=True),
     "length_differences": Table(LengthDifference, ("slice", "low"), _NO_IDS, derived=True),
     "elo_ratings": Table(EloRating, ("order", "model"), _NO_IDS, derived=True),
+    "fragility": Table(
+        Fragility,
+        ("slice", "contest", "place", "change"),
+        _NO_IDS,
+        {"needed_ids": Held.CONVERSATION},
+        derived=True,
+    ),
     "outlier_judges": Table(OutlierJudge, ("judge",), {"judge": Held.USER}, derived=True),
 }
 

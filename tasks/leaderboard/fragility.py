@@ -1,11 +1,11 @@
-"""How few votes change a board: for first place and each pair of neighbours, the fewest whose removal or reversal
-changes their order.
+"""How few votes change a board: the fewest that change first place, and the order of each pair of neighbours.
 
-The votes with the most influence are taken (`influence.py`), the fit is repeated, their influence is computed again
-there, and so on until the choice stays. A number is told only where the fit of exactly the remaining votes has the
-other order. It is an upper bound: a cleverer choice may need fewer.
+Votes are removed, or reversed. Those with the most influence are taken (`influence.py`), the fit is repeated, their
+influence is computed again there, and so on until the choice stays. A number is told only where the fit of exactly the
+remaining votes has the other order. It is an upper bound: a cleverer choice may need fewer.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -81,14 +81,42 @@ def styled_fragility(
     return _rows(battles, slice_name, method, sides_drawn) if measured_covariates(battles) and battles.height else []
 
 
+def lead_after(battles: pl.DataFrame, row: Fragility, method: RatingMethod, *, sides_drawn: bool = True) -> float:
+    """Log-odds by which the model of a row leads its rival on the board of the votes that its change leaves.
+
+    `battles`: those of the board, with ids. Infinite where a rating is not finite.
+    """
+    named = battles[_IDS].is_in(row.needed_ids)
+    winner = pl.col("winner").replace({"model_a": "model_b", "model_b": "model_a"})
+    rest = (
+        battles.filter(~named)
+        if row.change == "removed"
+        else battles.with_columns(
+            pl.when(named).then(winner).otherwise("winner").alias("winner"),
+            *(
+                [pl.when(named).then(1 - pl.col("score")).otherwise("score").alias("score")]
+                if "score" in battles.columns
+                else []
+            ),
+        )
+    )
+    board = _board(rest, method, sides_drawn if row.slice == STYLE_CONTROL else None)
+    finite = {board.cast.models[n]: float(board.at[n]) for n in board.order()}
+    return finite.get(row.model or "", np.inf) - finite.get(row.rival or "", -np.inf)
+
+
+def _board(battles: pl.DataFrame, method: RatingMethod, sides_drawn: bool | None) -> _Board:
+    cast = votes(battles, method.cluster)
+    ballots = Ballots.of(cast) if sides_drawn is None else Ballots.styled(_styled(battles, cast, method, sides_drawn))
+    return _Board(battles, method, cast, ballots, *ballots.refit(np.zeros(len(ballots.most))), sides_drawn)
+
+
 def _rows(battles: pl.DataFrame, name: str, method: RatingMethod, sides_drawn: bool | None) -> list[Fragility]:
     about: dict[str, Any] = {"slice": name, "unit": method.cluster or "vote", "of": battles.height}
     if battles.height < FEW_BATTLES:
         return [Fragility(contest=FIRST_PLACE, flags=["few_battles"], **about)]
-    cast = votes(battles, method.cluster)
-    ballots = Ballots.of(cast) if sides_drawn is None else Ballots.styled(_styled(battles, cast, method, sides_drawn))
-    board = _Board(battles, method, cast, ballots, *ballots.refit(np.zeros(len(ballots.most))), sides_drawn)
-    about["of"] = int(ballots.most.sum())
+    board = _board(battles, method, sides_drawn)
+    about["of"] = int(board.ballots.most.sum())
     return [Fragility(**about, **values) for values in (*_first_place(board), *_neighbours(board))]
 
 
@@ -100,7 +128,7 @@ def _styled(battles: pl.DataFrame, cast: Votes, method: RatingMethod, sides_draw
 def _first_place(board: _Board) -> Iterator[dict[str, Any]]:
     """First place: the rival that needs the fewest votes to be first."""
     order, models, group = board.order(), board.cast.models, board.known.group
-    leader = max(np.flatnonzero(group == 0), key=lambda n: board.at[n], default=0)
+    leader = max(np.flatnonzero(group == 0).tolist(), key=lambda n: float(board.at[n]), default=0)
     if len(order) < 2 or leader != order[0]:
         yield {"contest": FIRST_PLACE, "place": 1, "model": models[leader], "flags": ["unbounded"]}
         return
@@ -114,7 +142,7 @@ def _first_place(board: _Board) -> Iterator[dict[str, Any]]:
 
 def _neighbours(board: _Board) -> Iterator[dict[str, Any]]:
     order = board.order()
-    for place, contest in enumerate(zip(order, order[1:], strict=False), 1):
+    for place, contest in enumerate(itertools.pairwise(order), 1):
         for turned in (False, True):
             ballots = replace(board.ballots, turned=turned)
             yield _values(board, NEIGHBOURS, place, ballots, contest, _proved(board, ballots, contest))
@@ -135,7 +163,9 @@ def _values(
         "difference": SCALE * float(board.at[first] - board.at[second]),
         "needed": needed,
         "needed_fraction": None if needed is None else needed / ballots.most.sum(),
-        "needed_ids": [] if ids is None or changed is None else ids[ballots.votes_of(changed)].drop_nulls().unique(maintain_order=True).to_list(),
+        "needed_ids": []
+        if ids is None or changed is None
+        else ids[ballots.votes_of(changed)].drop_nulls().unique(maintain_order=True).to_list(),
         "flags": ["not_found"] if needed is None else [],
     }
 

@@ -8,7 +8,7 @@ one pair with one score and weight have the same influence, so they are one kind
 """
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -51,7 +51,7 @@ class Ballots:
         keys = [name for name in (*_KIND, "cluster") if name in table.columns]
         rows = table.group_by(keys, maintain_order=True).agg("vote").sort(keys).with_row_index("row")
         times = rows["vote"].list.len().cast(pl.Float64).to_numpy()
-        arrays = {name: rows[name].to_numpy() for name in keys}
+        arrays: dict[str, Any] = {name: rows[name].to_numpy() for name in keys}
         cast = replace(votes, **arrays, times=times, swapped=np.zeros(len(times), bool))
         if votes.cluster is None:
             return cls(cast, np.arange(len(times)), times, np.ones(len(times)), rows["vote"])
@@ -83,10 +83,10 @@ class Ballots:
         """
         won, games = self.masses(changed)
         cast, models = self.cast, len(self.cast.models)
-        sums = [np.asarray(np.bincount(cast.pair, each, len(cast.pairs)), np.float64) for each in (won, games)]
-        known = structure(cast.pairs, *sums, models)
+        score, count = (np.asarray(np.bincount(cast.pair, mass, len(cast.pairs)), np.float64) for mass in (won, games))
+        known = structure(cast.pairs, score, count, models)
         if self.style is None:
-            return log_strengths(cast.pairs, *sums, models, start, known), known
+            return log_strengths(cast.pairs, score, count, models, start, known), known
         score = np.divide(won, games, out=np.zeros(len(won)), where=games > 0)
         return fit(replace(self.style, cast=replace(cast, score=score), weight=games), start), known
 

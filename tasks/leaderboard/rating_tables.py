@@ -32,7 +32,7 @@ from tasks.leaderboard.records import (
     win_rates,
     without_outliers,
 )
-from tasks.leaderboard.style_control import PARTIAL, measured_covariates, rank_changes, style_board
+from tasks.leaderboard.style_control import PARTIAL, STYLE_CONTROL, measured_covariates, rank_changes, style_board
 from tasks.leaderboard.vote_statistics import length_differences, vote_statistics
 from tasks.leaderboard.votes import Mask, rateable, votes
 
@@ -40,6 +40,7 @@ ALL_SLICES = "all"
 NAMED_VOTES = "named_votes"
 """Flag of boards with votes on models whose names were shown."""
 PAIR_CARDS = "pair_cards"
+FRAGILITY = "fragility"
 VOTE_STATISTICS = "vote_statistics"
 _NONE = pl.Series([False])
 
@@ -134,6 +135,12 @@ class RatingTables:
         plain = [r for name, mask in chosen.items() for r in fragility(self.rated.filter(mask), name, self.method)]
         return [*plain, *styled_fragility(self.measured, self.method)] if OVERALL in chosen else plain
 
+    def votes_of(self, slice_name: str) -> pl.DataFrame:
+        """The battles of one board: of a slice, or under style control."""
+        if slice_name == STYLE_CONTROL:
+            return self.measured
+        return self.rated.filter(pl.Series(slice_masks(self.rated)[slice_name]))
+
     def rows(self, table: str) -> Sequence[Row]:
         """Rows of one of `TABLES` for the chosen slices; those that may have flags say so when named votes are in.
 
@@ -196,10 +203,10 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
         row for seed in (None, of.method.seed) for row in elo_ratings(votes(of.rated), seed, of.method.elo_k)
     ],
     "outlier_judges": lambda of: of.outliers,
-    "fragility": lambda of: of.fragility,
+    FRAGILITY: lambda of: of.fragility,
 }
 """Table name -> function that computes its rows."""
-_OF_ALL = ("ratings", "vote_shares", "outlier_judges", "fragility")
+_OF_ALL = ("ratings", "vote_shares", "outlier_judges", FRAGILITY)
 """Tables that are computed for all slices at once, or for none."""
 
 

@@ -17,6 +17,7 @@ from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.leaderboard import CATEGORY
 from tasks.leaderboard.rating_tables import (
     ALL_SLICES,
+    FRAGILITY,
     PAIR_CARDS,
     TABLES,
     VOTE_STATISTICS,
@@ -130,5 +131,5 @@ def rated_battles(store: Store, versions: Versions, named: bool = False) -> pl.D
 
 
 _MORE = ("code", "multi_turn")
-_BY_SLICE = ("ratings", "vote_shares", "style_coefficients", "rank_changes")
+_BY_SLICE = ("ratings", "vote_shares", "style_coefficients", "rank_changes", FRAGILITY)
 _LANGUAGE = pl.col("language").map_elements(english_name, return_dtype=pl.String).replace("unknown", None)

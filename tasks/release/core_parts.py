@@ -14,6 +14,7 @@ import polars as pl
 from schemas.release import CONFIGS, KEYS, MapPoint
 from schemas.row import arrow_schema
 from tasks.release.card_figures import ROW_FIGURES
+from tasks.release.checks.fragile import FRAGILE
 from tasks.release.declared import READ_ERRORS, sound_groups
 from tasks.release.registered import (
     RUNNERS,
@@ -178,6 +179,7 @@ def _write_runners(unsealed: Unsealed) -> Stated:
 
 CORE_PARTS = (
     ReleasePart(("leaderboard",), _write_boards, wrong_boards),
+    FRAGILE,
     ReleasePart(("topics",), wrong=wrong_points, changed=moved_points),  # `MapFile` writes it with the shards
     ReleasePart(write=_write_runners),
     *ROW_FIGURES,
