@@ -19,6 +19,7 @@ from tasks.release.registered import (
     write_table,
 )
 from tasks.runtime.untrusted import markdown_text
+from tasks.storage.queries.board_order import contests
 from tasks.storage.tables import frame_of
 
 FRAGILITY = "leaderboard/integrity/fragility"
@@ -49,35 +50,19 @@ def _wrong(release: OpenRelease) -> Iterator[str]:
     yield from (f"{path_in_release(FRAGILITY)}: {problem}" for problem in unlike_fragility(release, told))
 
 
-def paired(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row a contest of each board, in order, with what both changes need; only contests of which something is told.
-
-    Columns beside those of the contest: removed, removed_fraction, reversed, reversed_fraction. First place has two
-    rows where the changes need different rivals.
-    """
-    told = rows.drop_nulls("rival")
-    about = ["slice", "contest", "place", "model", "rival", "difference", "of", "unit"]
-    first = pl.col("contest") != "first_place"
-    wide = told.group_by(about, maintain_order=True).agg(
-        pl.col(column).filter(change=change).first().alias(f"{change}{column.removeprefix('needed')}")
-        for change in ("removed", "reversed")
-        for column in ("needed", "needed_fraction")
-    )
-    return wide.sort("slice", first, "place", maintain_order=True)
-
-
 def _section(release: Path, _: int) -> str:
     rows = read_released(release, FRAGILITY)
-    overall = paired(rows.filter(slice="overall")) if rows is not None else pl.DataFrame()
-    if overall.is_empty():
+    overall = contests(rows.filter(slice="overall")) if rows is not None else pl.DataFrame()
+    if rows is None or overall.is_empty():
         return ""
     lines = [_line(row) for row in overall.head(_SHOWN_MAX).iter_rows(named=True)]
-    skipped = rows.filter(pl.col("flags").list.contains("few_battles")).height if rows is not None else 0
+    skipped = rows.filter(pl.col("flags").list.contains("few_battles")).height
     return f"""{TITLE}
 
 The fewest of {overall["of"][0]:,} votes found after whose removal or reversal the second model is ahead of the first,
 proved by rating the remaining votes. Somebody cleverer may need fewer. `{FRAGILITY}` has
-all neighbours, the other boards, and the ids of these votes; {skipped:,} boards with under 100 votes are not searched.
+all neighbours, the other boards, and the ids of these votes.
+Boards not searched, because they have under 100 votes: {skipped:,}.
 
 | place | model | next | points apart | removed | reversed |
 |--:|---|---|--:|--:|--:|
