@@ -305,6 +305,32 @@ class Fragility(Row):
     named_votes."""
 
 
+class PlannedVotes(Row):
+    """Votes that a board still needs. They are printed, not stored; an arena takes them as its sampling weights."""
+
+    slice: str
+    """Which battles."""
+    goal: str
+    """separate: two neighbours are separated at 95 %, in four of five cases; board: every model of the overall board
+    has 100 battles in this language or category."""
+    place: Int32 | None = None
+    """Place of the model by rating, from 1, among those of finite rating."""
+    model: str | None = None
+    """The model with the higher rating; null in the sum of a language or category."""
+    rival: str | None = None
+    """Its neighbour; null likewise."""
+    difference: float | None = None
+    """Rating points between them now."""
+    deviation: float | None = None
+    """Standard deviation of the difference now, in rating points."""
+    now: int
+    """Votes on this pair so far, or all of the language or category."""
+    votes: int | None
+    """Votes still needed; null where both ratings are equal, so that no number separates them."""
+    flags: list[str] = Field(default_factory=list)
+    """separated: already at 95 %; too_close: more votes are needed than the board has; named_votes."""
+
+
 class Agreement(Row):
     """Agreement of a leaderboard with a reference leaderboard, on the models that both rate."""
 

@@ -37,8 +37,8 @@ TableOption = Annotated[
     typer.Option(
         "--table",
         help="ratings, style_control, style_coefficients, rank_changes, pair_records, pair_cards, win_rates, "
-        "vote_shares, vote_statistics, length_differences, elo_ratings, outlier_judges or fragility (how few votes "
-        "change the order).",
+        "vote_shares, vote_statistics, length_differences, elo_ratings, outlier_judges, fragility (how few votes "
+        "change the order) or plan (how many more votes separate neighbours, on which pairs).",
     ),
 ]
 SlicesOption = Annotated[
@@ -111,14 +111,14 @@ def _battles(battles: str | None, settings: Settings, named: bool) -> "pl.DataFr
 
 
 def _rate_table(battles: str | None, settings: Settings, view: _View) -> None:
-    from tasks.leaderboard.rating_tables import FRAGILITY, TABLES, RatingTables, method_of, within
+    from tasks.leaderboard.rating_tables import FRAGILITY, PLAN, TABLES, RatingTables, method_of, within
 
     if view.table not in TABLES:
         raise BadInput(f"--table {known_values(view.table, TABLES)}")
     chosen = within(_battles(battles, settings, view.named), settings.since, settings.until)
     outliers = settings.exclude_outlier_judges
     tables = RatingTables(chosen, method_of(settings), view.slices, view.reference, outliers)
-    if tables.rated.is_empty() and view.table != FRAGILITY:
+    if tables.rated.is_empty() and view.table not in (FRAGILITY, PLAN):
         raise BadInput(f"{str(battles or settings.store)!r} holds no battle between two different models")
     if tables.same_model:
         print(f"curate: note: {tables.same_model:,} battles of a model with itself are left out", file=sys.stderr)

@@ -15,7 +15,8 @@ from tasks.runtime.untrusted import json_text, one_line
 _FILE_WIDTH = 160
 """Columns where the output is no terminal."""
 _DIGITS = {"score": 2, "win_rate": 1, "reward": 1, "mean_tokens": 0, "rating": 1, "rating_style": 1, "evidence": 1}
-_DIGITS |= {"left_density": 5, "right_density": 5, "elo": 1, "seconds": 1, "difference": 1, "needed_fraction": 5}
+_DIGITS |= {"left_density": 5, "right_density": 5, "elo": 1, "seconds": 1, "difference": 1}
+_DIGITS |= {"needed_fraction": 5, "deviation": 1}
 """Decimals of a column; others have three."""
 
 

@@ -53,7 +53,7 @@ class _Board(NamedTuple):
     at: Vector
     known: Structure
     sides_drawn: bool | None
-    """As for `style_differences`; None for the plain board."""
+    """Argument of `style_differences`; None for the plain board."""
 
     def finite(self) -> Mask:
         return np.asarray(self.known.core & (self.known.group == 0))

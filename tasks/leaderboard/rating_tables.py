@@ -13,6 +13,7 @@ from schemas.rating import (
     Fragility,
     OutlierJudge,
     PairRecord,
+    PlannedVotes,
     RankChange,
     Rating,
     RatingMethod,
@@ -33,6 +34,7 @@ from tasks.leaderboard.records import (
     without_outliers,
 )
 from tasks.leaderboard.style_control import PARTIAL, STYLE_CONTROL, measured_covariates, rank_changes, style_board
+from tasks.leaderboard.vote_plan import boards_wanted, separations
 from tasks.leaderboard.vote_statistics import length_differences, vote_statistics
 from tasks.leaderboard.votes import Mask, rateable, votes
 
@@ -40,7 +42,7 @@ ALL_SLICES = "all"
 NAMED_VOTES = "named_votes"
 """Flag of boards with votes on models whose names were shown."""
 PAIR_CARDS = "pair_cards"
-FRAGILITY = "fragility"
+FRAGILITY, PLAN = "fragility", "plan"
 VOTE_STATISTICS = "vote_statistics"
 _NONE = pl.Series([False])
 
@@ -135,6 +137,13 @@ class RatingTables:
         plain = [r for name, mask in chosen.items() for r in fragility(self.rated.filter(mask), name, self.method)]
         return [*plain, *styled_fragility(self.measured, self.method)] if OVERALL in chosen else plain
 
+    @property
+    def plan(self) -> list[PlannedVotes]:
+        """Votes that the chosen slices still need; by default overall, and in sum each language and category."""
+        known, chosen = slice_masks(self.rated), self._chosen(self.rated)
+        rows = [row for name, mask in chosen.items() for row in separations(self.rated.filter(mask), name)]
+        return [*rows, *boards_wanted(self.rated, chosen if self.slices else known, in_all=not self.slices)]
+
     def votes_of(self, slice_name: str) -> pl.DataFrame:
         """The battles of one board: of a slice, or under style control."""
         if slice_name == STYLE_CONTROL:
@@ -204,9 +213,10 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
     ],
     "outlier_judges": lambda of: of.outliers,
     FRAGILITY: lambda of: of.fragility,
+    PLAN: lambda of: of.plan,
 }
 """Table name -> function that computes its rows."""
-_OF_ALL = ("ratings", "vote_shares", "outlier_judges", FRAGILITY)
+_OF_ALL = ("ratings", "vote_shares", "outlier_judges", FRAGILITY, PLAN)
 """Tables that are computed for all slices at once, or for none."""
 
 

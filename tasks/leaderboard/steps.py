@@ -19,6 +19,7 @@ from tasks.leaderboard.rating_tables import (
     ALL_SLICES,
     FRAGILITY,
     PAIR_CARDS,
+    PLAN,
     TABLES,
     VOTE_STATISTICS,
     RatingTables,
@@ -59,7 +60,7 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
     )
     tables = replace(whole, slices=(ALL_SLICES,))
     store.replace(VOTE_STATISTICS, frame_of(VoteStatistics, replace(whole, battles=every).rows(VOTE_STATISTICS)))
-    for name in TABLES.keys() - {"style_control", PAIR_CARDS, VOTE_STATISTICS}:
+    for name in TABLES.keys() - {"style_control", PAIR_CARDS, VOTE_STATISTICS, PLAN}:
         rows = (tables if name in _BY_SLICE else whole).rows(name)
         rows = [*rows, *tables.styled[0]] if name == "ratings" else rows
         store.replace(name, frame_of(STORED[name].row, rows))
