@@ -4,7 +4,6 @@ import csv
 import json
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -16,9 +15,9 @@ from tasks.leaderboard.fragility import fragility, styled_fragility
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.style_control import style_board
 from tasks.leaderboard.votes import rateable, votes
+from tests.places import PUBLISHED
 from tests.tasks.leaderboard.battle_tables import beats, drawn, games
 
-PUBLISHED = Path(__file__).parents[2] / "published"
 METHOD = RatingMethod()
 
 
