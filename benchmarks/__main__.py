@@ -12,6 +12,7 @@ MODULES = [
     "near_prompts",
     "rate",
     "rate_coverage",
+    "fragility",
     "release",
     "release_memory",
     "release_versions",

@@ -151,6 +151,9 @@ class ArenaSettings(Row):
     """Images in one message."""
     narrow: bool = False
     """Draw pairs more often whose next vote narrows the board's intervals most."""
+    plan: str | None = None
+    """File with the votes that the board needs, as `curate rate --table plan --json` prints them; half of the battles
+    are drawn in proportion to them."""
     log_addresses: bool = False
     """Log network addresses as they are, instead of keyed hashes."""
     proxies: int = Field(default=0, ge=0)

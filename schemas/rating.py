@@ -271,6 +271,66 @@ class OutlierJudge(Row):
     """Largest product of 1 / (2 p) over the votes; above 20 the voter is an outlier."""
 
 
+class Fragility(Row):
+    """How few votes change the order of two models on one board: the fewest that were found, proved by a new fit."""
+
+    slice: str
+    """Which battles: as in the ratings, style_control included."""
+    contest: str
+    """first_place: the leader and the model that takes its place with the fewest votes; neighbours: two models that
+    follow each other by rating."""
+    change: str | None = None
+    """removed or reversed: what happens to the votes; null where nothing can be told, see flags."""
+    place: Int32 | None = None
+    """Place of the model by rating, from 1, among those of finite rating."""
+    model: str | None = None
+    """The model that leads."""
+    rival: str | None = None
+    """The model that is ahead afterwards."""
+    difference: float | None = None
+    """Rating points by which the model leads."""
+    needed: int | None = None
+    """Fewest votes found (or prompts or voters, see unit) after whose change the rival leads; null when none were."""
+    needed_fraction: float | None = None
+    """Their share of `of`, 0 to 1."""
+    of: int
+    """All votes of the board, or all prompts or voters."""
+    unit: str
+    """vote, or the column whose votes are changed together: question_id, judge or user."""
+    needed_ids: list[str] = Field(default_factory=list)
+    """Ids of the battles of these votes, in the order of the battles; empty where battles have no id."""
+    flags: list[str] = Field(default_factory=list)
+    """few_battles: under 100 votes, not searched; unbounded: the leader has no finite rating, or fewer than two models
+    have one; not_found: no change was found after which both ratings are finite and the order is the other one;
+    named_votes."""
+
+
+class PlannedVotes(Row):
+    """Votes that a board still needs. They are printed, not stored; an arena takes them as its sampling weights."""
+
+    slice: str
+    """Which battles."""
+    goal: str
+    """separate: two neighbours are separated at 95 %, in four of five cases; board: every model of the overall board
+    has 100 battles in this language or category."""
+    place: Int32 | None = None
+    """Place of the model by rating, from 1, among those of finite rating."""
+    model: str | None = None
+    """The model with the higher rating; null in the sum of a language or category."""
+    rival: str | None = None
+    """Its neighbour; null likewise."""
+    difference: float | None = None
+    """Rating points between them now."""
+    deviation: float | None = None
+    """Standard deviation of the difference now, in rating points."""
+    now: int
+    """Votes on this pair so far, or all of the language or category."""
+    votes: int | None
+    """Votes still needed; null where both ratings are equal, so that no number separates them."""
+    flags: list[str] = Field(default_factory=list)
+    """separated: already at 95 %; too_close: more votes are needed than the board has; named_votes."""
+
+
 class Agreement(Row):
     """Agreement of a leaderboard with a reference leaderboard, on the models that both rate."""
 

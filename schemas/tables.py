@@ -13,6 +13,7 @@ from schemas.benches.bench import (
     HiddenChange,
     HiddenItem,
 )
+from schemas.benches.fairness import ArenaMonth, BestOf, Exposure, ModelLife
 from schemas.benches.generated import (
     Alignment,
     Drawing,
@@ -24,7 +25,6 @@ from schemas.benches.generated import (
     GeneratedOutcome,
     GeneratedQuestion,
 )
-from schemas.benches.fairness import ArenaMonth, BestOf, Exposure, ModelLife
 from schemas.benches.generated_results import AuditAnswer
 from schemas.benches.judge_release import JudgeAgreement, JudgeCard, ScreenedText
 from schemas.benches.judging import Answer, JudgeRating, Verdict
@@ -38,6 +38,7 @@ from schemas.items.review import Review
 from schemas.items.topic import FittedDocument, KeptTopicName, TopicChange, TopicMember, TopicMerge
 from schemas.rating import (
     EloRating,
+    Fragility,
     LengthDifference,
     OutlierJudge,
     PairRecord,
@@ -170,6 +171,13 @@ TABLES: dict[str, Table] = {
     "vote_statistics": Table(VoteStatistics, ("slice",), _NO_IDS, derived=True),
     "length_differences": Table(LengthDifference, ("slice", "low"), _NO_IDS, derived=True),
     "elo_ratings": Table(EloRating, ("order", "model"), _NO_IDS, derived=True),
+    "fragility": Table(
+        Fragility,
+        ("slice", "contest", "place", "change"),
+        _NO_IDS,
+        {"needed_ids": Held.CONVERSATION},
+        derived=True,
+    ),
     "outlier_judges": Table(OutlierJudge, ("judge",), {"judge": Held.USER}, derived=True),
     "exposure": Table(Exposure, ("by", "group"), _NO_IDS, derived=True),
     "model_lives": Table(ModelLife, ("model",), _NO_IDS, derived=True),

@@ -40,8 +40,9 @@ TableOption = Annotated[
     typer.Option(
         "--table",
         help="ratings, style_control, style_coefficients, rank_changes, pair_records, pair_cards, win_rates, "
-        "vote_shares, vote_statistics, length_differences, elo_ratings, outlier_judges, exposure, model_lives, "
-        "months or best_of.",
+        "vote_shares, vote_statistics, length_differences, elo_ratings, outlier_judges, fragility (how few votes "
+        "change the order), plan (how many more votes separate neighbours, on which pairs), or who was given what: "
+        "exposure, model_lives, months, best_of.",
     ),
 ]
 SlicesOption = Annotated[
@@ -144,7 +145,7 @@ def _model_facts(battles: str | None, settings: Settings) -> dict[str, ModelFact
 
 
 def _rate_table(battles: str | None, settings: Settings, view: _View) -> None:
-    from tasks.leaderboard.rating_tables import FAIRNESS, TABLES, RatingTables, method_of, within
+    from tasks.leaderboard.rating_tables import FAIRNESS, FRAGILITY, PLAN, TABLES, RatingTables, method_of, within
 
     if view.table not in TABLES:
         raise BadInput(f"--table {known_values(view.table, TABLES)}")
@@ -152,7 +153,7 @@ def _rate_table(battles: str | None, settings: Settings, view: _View) -> None:
     outliers = settings.exclude_outlier_judges
     facts = _model_facts(battles, settings)
     tables = RatingTables(chosen, method_of(settings), view.slices, view.reference, outliers, facts=facts)
-    if tables.rated.is_empty():
+    if tables.rated.is_empty() and view.table not in (FRAGILITY, PLAN):
         raise BadInput(f"{str(battles or settings.store)!r} holds no battle between two different models")
     if view.table in FAIRNESS:
         _note_unknown(facts, {*tables.rated["model_a"], *tables.rated["model_b"]})

@@ -186,7 +186,7 @@ class Arena:
         available = self.pool.available()
         if mode is Mode.BATTLE:
             battles = Counter(frozenset(vote[:2]) for vote in self.cast) if self._narrowing else None
-            drawn = draw_pair(for_prompt(available, with_image), self._rng, battles)
+            drawn = draw_pair(for_prompt(available, with_image), self._rng, battles, self.pool.plan)
             if drawn is None:
                 no_vision = with_image and not any(model.vision for model in self.pool.models)
                 raise Refused("The models of this arena read no images." if no_vision else FEW_MODELS)

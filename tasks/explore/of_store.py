@@ -26,8 +26,9 @@ from tasks.storage.tables import Store
 
 _TABLES = (
     "conversations", "battles", "decisions", "topics", "bench", "images", "quarantine", "takedowns", "ratings",
-    "rejects", "signals/text_pii", "signals/nsfw", "signals/faces", "signals/image_text", "signals/image_moderation",
-    "signals/language", "signals/categories", "bench_items", "generated_items", "judge_ratings", "judge_agreement",
+    "fragility", "rejects", "signals/text_pii", "signals/nsfw", "signals/faces", "signals/image_text",
+    "signals/image_moderation", "signals/language", "signals/categories", "bench_items", "generated_items",
+    "judge_ratings", "judge_agreement",
 )  # fmt: skip
 """Tables whose parts are compared before every request."""
 _NOT_MEASURED = "not measured yet"
@@ -198,6 +199,10 @@ class OfStore:
     def boards(self) -> pl.DataFrame:
         """The table `ratings`."""
         return self._tables.read("ratings")
+
+    def fragility(self) -> pl.DataFrame:
+        """The table `fragility`."""
+        return self._tables.read("fragility")
 
     def judged(self) -> tuple[pl.DataFrame, dict[str, Any]]:
         """The tables `judge_ratings` and `judge_agreement`, which has one row."""

@@ -26,7 +26,7 @@ from tasks.explore.summaries import (
 )
 from tasks.look import LOOK
 from tasks.runtime.untrusted import one_line
-from tasks.storage.queries.board_order import RANK_RULE
+from tasks.storage.queries.board_order import RANK_RULE, contests
 
 _STATIC = Path(__file__).with_name("static")
 _EXPORTED = ("explore.css", "explore.js", "static.js", "map.js", "icon.svg", "deck.gl-9.1.15.min.js", "deck.gl-LICENSE")
@@ -148,6 +148,7 @@ class Pages:
         return self._page(
             "boards.html", "Leaderboards", groups=grouped(every), slice=name, board=rows, models=models, pairs=votes,
             rank_rule=RANK_RULE, query=Query(), judged=judged_board(verdicts, name), judge=rests_on,
+            contests=contests(self._source.fragility().filter(slice=name)).to_dicts(),
         )  # fmt: skip
 
     def dropped(self) -> str:

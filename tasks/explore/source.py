@@ -163,6 +163,9 @@ class Source(Protocol):
     def boards(self) -> pl.DataFrame:
         """Rows of `schemas.rating.Rating`."""
 
+    def fragility(self) -> pl.DataFrame:
+        """The table `fragility`; empty without one."""
+
     def judged(self) -> tuple[pl.DataFrame, dict[str, Any]]:
         """Rows of `JudgeRating`, and what they rest on (`JudgeAgreement`); both may be empty."""
 

@@ -10,10 +10,21 @@ import polars as pl
 
 from schemas.errors import BadInput, known_values
 from schemas.policy import ModelFacts
-from schemas.rating import OutlierJudge, PairRecord, RankChange, Rating, RatingMethod, StyleCoefficient, VoteShare
+from schemas.rating import (
+    Fragility,
+    OutlierJudge,
+    PairRecord,
+    PlannedVotes,
+    RankChange,
+    Rating,
+    RatingMethod,
+    StyleCoefficient,
+    VoteShare,
+)
 from schemas.row import Row
 from schemas.settings import Settings
 from tasks.leaderboard.fairness import best_of, exposure, model_lives, months
+from tasks.leaderboard.fragility import fragility, styled_fragility
 from tasks.leaderboard.leaderboard import OVERALL, leaderboard, rate_slice, slice_boards, slice_masks
 from tasks.leaderboard.records import (
     elo_ratings,
@@ -24,7 +35,8 @@ from tasks.leaderboard.records import (
     win_rates,
     without_outliers,
 )
-from tasks.leaderboard.style_control import PARTIAL, measured_covariates, rank_changes, style_board
+from tasks.leaderboard.style_control import PARTIAL, STYLE_CONTROL, measured_covariates, rank_changes, style_board
+from tasks.leaderboard.vote_plan import boards_wanted, separations
 from tasks.leaderboard.vote_statistics import length_differences, vote_statistics
 from tasks.leaderboard.votes import Mask, rateable, votes
 
@@ -32,6 +44,7 @@ ALL_SLICES = "all"
 NAMED_VOTES = "named_votes"
 """Flag of boards with votes on models whose names were shown."""
 PAIR_CARDS = "pair_cards"
+FRAGILITY, PLAN = "fragility", "plan"
 VOTE_STATISTICS = "vote_statistics"
 _NONE = pl.Series([False])
 
@@ -121,6 +134,26 @@ class RatingTables:
         """Vote shares of the chosen slices, by default of every slice."""
         return vote_shares(self.valid, self._chosen(self.valid) if self.slices else slice_masks(self.valid))
 
+    @cached_property
+    def fragility(self) -> list[Fragility]:
+        """How few votes change the boards of the chosen slices; with overall, also the one under style control."""
+        chosen = self._chosen(self.rated)
+        plain = [r for name, mask in chosen.items() for r in fragility(self.rated.filter(mask), name, self.method)]
+        return [*plain, *styled_fragility(self.measured, self.method)] if OVERALL in chosen else plain
+
+    @property
+    def plan(self) -> list[PlannedVotes]:
+        """Votes that the chosen slices still need; by default overall, and in sum each language and category."""
+        known, chosen = slice_masks(self.rated), self._chosen(self.rated)
+        rows = [row for name, mask in chosen.items() for row in separations(self.rated.filter(mask), name)]
+        return [*rows, *boards_wanted(self.rated, chosen if self.slices else known, in_all=not self.slices)]
+
+    def votes_of(self, slice_name: str) -> pl.DataFrame:
+        """The battles of one board: of a slice, or under style control."""
+        if slice_name == STYLE_CONTROL:
+            return self.measured
+        return self.rated.filter(pl.Series(slice_masks(self.rated)[slice_name]))
+
     def rows(self, table: str) -> Sequence[Row]:
         """Rows of one of `TABLES` for the chosen slices; those that may have flags say so when named votes are in.
 
@@ -183,6 +216,8 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
         row for seed in (None, of.method.seed) for row in elo_ratings(votes(of.rated), seed, of.method.elo_k)
     ],
     "outlier_judges": lambda of: of.outliers,
+    FRAGILITY: lambda of: of.fragility,
+    PLAN: lambda of: of.plan,
     "exposure": lambda of: exposure(of.rated, of.facts),
     "model_lives": lambda of: model_lives(of.rated, of.overall, of.method, of.facts),
     "months": lambda of: months(of.rated),
@@ -191,7 +226,7 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
 """Table name -> function that computes its rows."""
 FAIRNESS = ("exposure", "model_lives", "months", "best_of")
 """Tables of who was given what, for all votes."""
-_OF_ALL = ("ratings", "vote_shares", "outlier_judges", *FAIRNESS)
+_OF_ALL = ("ratings", "vote_shares", "outlier_judges", FRAGILITY, PLAN, *FAIRNESS)
 """Tables that are computed for all slices at once, or for none."""
 
 

@@ -17,7 +17,9 @@ from tasks.leaderboard.battle_files import read_battles, with_prompts
 from tasks.leaderboard.leaderboard import CATEGORY
 from tasks.leaderboard.rating_tables import (
     ALL_SLICES,
+    FRAGILITY,
     PAIR_CARDS,
+    PLAN,
     TABLES,
     VOTE_STATISTICS,
     RatingTables,
@@ -63,7 +65,7 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
     )
     tables = replace(whole, slices=(ALL_SLICES,))
     store.replace(VOTE_STATISTICS, frame_of(VoteStatistics, replace(whole, battles=every).rows(VOTE_STATISTICS)))
-    for name in TABLES.keys() - {"style_control", PAIR_CARDS, VOTE_STATISTICS}:
+    for name in TABLES.keys() - {"style_control", PAIR_CARDS, VOTE_STATISTICS, PLAN}:
         rows = (tables if name in _BY_SLICE else whole).rows(name)
         rows = [*rows, *tables.styled[0]] if name == "ratings" else rows
         store.replace(name, frame_of(STORED[name].row, rows))
@@ -135,5 +137,5 @@ def rated_battles(store: Store, versions: Versions, named: bool = False) -> pl.D
 
 
 _MORE = ("code", "multi_turn")
-_BY_SLICE = ("ratings", "vote_shares", "style_coefficients", "rank_changes")
+_BY_SLICE = ("ratings", "vote_shares", "style_coefficients", "rank_changes", FRAGILITY)
 _LANGUAGE = pl.col("language").map_elements(english_name, return_dtype=pl.String).replace("unknown", None)

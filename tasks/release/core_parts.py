@@ -15,6 +15,7 @@ from schemas.release import CONFIGS, KEYS, MapPoint
 from schemas.row import arrow_schema
 from tasks.release.card_figures import ROW_FIGURES
 from tasks.release.certificate.file import CERTIFICATE_PART
+from tasks.release.checks.fragile import FRAGILE
 from tasks.release.declared import READ_ERRORS, sound_groups
 from tasks.release.registered import (
     RUNNERS,
@@ -180,6 +181,7 @@ def _write_runners(unsealed: Unsealed) -> Stated:
 CORE_PARTS = (
     ReleasePart(("leaderboard",), _write_boards, wrong_boards),
     CERTIFICATE_PART,
+    FRAGILE,
     ReleasePart(("topics",), wrong=wrong_points, changed=moved_points),  # `MapFile` writes it with the shards
     ReleasePart(write=_write_runners),
     *ROW_FIGURES,

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from schemas.benches.judge_release import JUDGE_FILES
 from schemas.policy import Policy
-from schemas.rating import Rating
+from schemas.rating import Fragility, Rating
 from schemas.release import CONFIGS, Manifest, MapPoint, ReleasedColumn, ReleasedGenerated, ReleasedItem
 from schemas.row import Row, arrow_schema
 from tasks.runtime.untrusted import csv_cell
@@ -42,6 +42,7 @@ class ReleasedTable(NamedTuple):
 RELEASED_TABLES = {
     **{config: ReleasedTable(rf"{config}/data/train-\d{{5}}-of-\d{{5}}", row) for config, row in CONFIGS.items()},
     "leaderboard": ReleasedTable("leaderboard/[a-z_]+", Rating, csv_digits=2),
+    "leaderboard/integrity/fragility": ReleasedTable("leaderboard/integrity/fragility", Fragility),
     "topics": ReleasedTable("topics/map", MapPoint),
     **{
         f"{JUDGE_FOLDER}/{name}": ReleasedTable(f"{JUDGE_FOLDER}/{name}", row, None if name in _TEXTS else 4)

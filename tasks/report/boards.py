@@ -7,10 +7,19 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tasks.report.figures import bars, densities, line_chart, matrix, rating_intervals, shares, sunburst
+from tasks.report.figures import (
+    bars,
+    densities,
+    line_chart,
+    matrix,
+    paired_bars,
+    rating_intervals,
+    shares,
+    sunburst,
+)
 from tasks.report.page import SECTIONS, Part, part
 from tasks.runtime.untrusted import one_line
-from tasks.storage.queries.board_order import APART, RANK_RULE, best_first
+from tasks.storage.queries.board_order import APART, RANK_RULE, best_first, contests
 from tasks.storage.tables import Store
 
 MODELS_MAX = 40
@@ -36,6 +45,8 @@ def battle_parts(store: Store, pairs: pl.DataFrame) -> list[Part | None]:
         *boards,
         _ranks(ratings),
         *_made(store, {"exposure": _exposure, "model_lives": _lives}),
+        _fragility(store.read("fragility")),
+        _ranks(ratings),
         *votes,
         *_pairs(pairs),
         *_styles(store, ratings),
@@ -60,6 +71,19 @@ def _board(ratings: pl.DataFrame, key: str) -> Part | None:
         return made
     names = ", ".join(one_line(name, 60) for name in others)
     return replace(made, about=f"{made.about} {SECTIONS['leaderboard_overall']['apart']} {names}.")
+
+
+def _fragility(table: pl.DataFrame) -> Part | None:
+    """The fewest votes that change first place and neighbours, of all boards; the figure is of the overall board."""
+    told = contests(table)
+    shown = told.filter(slice="overall", contest="neighbours").head(MODELS_MAX)
+    if shown.is_empty():
+        return None
+    names = [f"{one_line(a, 24)} / {one_line(b, 24)}" for a, b in shown.select("model", "rival").iter_rows()]
+    needed = {change: shown[change].cast(pl.Float64).fill_null(0.0).to_list() for change in ("removed", "reversed")}
+    unit = "votes" if shown["unit"][0] == "vote" else f"votes, by {shown['unit'][0]}"
+    rounded = told.with_columns(pl.col("difference").round(1), pl.col("^.*_fraction$").round(5))
+    return part("fragility", rounded, paired_bars(names, needed, unit), votes=f"{shown['of'][0]:,}")
 
 
 def _ranks(ratings: pl.DataFrame) -> Part | None:

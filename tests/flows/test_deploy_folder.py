@@ -122,7 +122,9 @@ def test_the_explorer_is_behind_the_login_and_behind_its_own_token(tmp_path):
     (tmp_path / "Caddyfile").write_text(file, "utf-8")
     (unit,) = (unit for unit in UNITS if "explorer" in unit.name)
     (view,) = _commands(unit)
-    view = view.replace("/srv/curate/.venv/bin", str(BIN)).replace("/srv/curation/store", small_store(tmp_path / "store").root)
+    view = view.replace("/srv/curate/.venv/bin", str(BIN)).replace(
+        "/srv/curation/store", small_store(tmp_path / "store").root
+    )
     proxy = ["caddy", "run", "--config", "Caddyfile", "--adapter", "caddyfile"]
     there = f"http://127.0.0.1:{ports['8443']}"
     told = {

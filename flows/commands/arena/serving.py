@@ -189,6 +189,7 @@ def _arena(
 ) -> "Arena":
     from tasks.arena.entrance import Visitors, key_of
     from tasks.arena.logs import LogFolder
+    from tasks.arena.pool import read_plan
     from tasks.arena.rounds import Arena
 
     folder = LogFolder(chosen.logs)
@@ -210,6 +211,8 @@ def _arena(
         narrowing=chosen.settings.narrow,
         rng=Random(chosen.settings.seed),  # noqa: S311 - draws pairs
     )
+    if chosen.settings.plan:
+        made.pool.plan = read_plan(Path(chosen.settings.plan), served)
     made.read_votes(folder.records())
     return made
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tasks.judging.boards.judged_verdicts import Judged
 
 _BOARDS = ("board", "style_control")
-_TABLES = (*_BOARDS, "parsed", "bias", "style_coefficients")
+_TABLES = (*_BOARDS, "parsed", "bias", "style_coefficients", "fragility")
 _CAPTIONS = "captions"
 
 FilesArgument = Annotated[
@@ -45,8 +45,9 @@ TableOption = Annotated[
     str,
     typer.Option(
         "--table",
-        help="board, parsed (what the judgement texts hold), bias (of the judge), style_control or style_coefficients; "
-        "with --bench board, or captions (the judge with those for the instruction and with generic ones).",
+        help="board, parsed (what the judgement texts hold), bias (of the judge), style_control, style_coefficients or "
+        "fragility (how few prompts change the order); with --bench board, or captions (the judge with those for the "
+        "instruction and with generic ones).",
     ),
 ]
 NoVerdictOption = Annotated[
@@ -162,7 +163,7 @@ def _rows(
     judged: "Judged", method: BoardMethod, table: str, slices: Sequence[str], style: StylePreset
 ) -> Sequence[Row]:
     """The rows of one of `_TABLES`."""
-    from tasks.judging.boards.judge_board import judge_boards
+    from tasks.judging.boards.judge_board import judge_boards, judge_fragility
 
     if table == "parsed":
         return judged.parsed
@@ -171,6 +172,8 @@ def _rows(
     rows = judge_boards(judged.verdicts, method, judged.judge, judged.tokens, slices, judged.prompts)
     if table == "board":
         return rows
+    if table == "fragility":
+        return judge_fragility(judged.verdicts, method, list(dict.fromkeys(row.slice for row in rows)))
     board, coefficients = _style_controlled(rows, judged, method, style)
     return coefficients if table == "style_coefficients" else board
 

@@ -14,9 +14,10 @@ import polars as pl
 
 from schemas.benches.judging import BoardMethod, JudgeBias, JudgeRating, NoVerdict, Orders, Resampled
 from schemas.errors import BadInput, known_values
-from schemas.rating import Rating
+from schemas.rating import Cluster, Fragility, Rating, RatingMethod
 from schemas.row import Row
 from tasks.leaderboard.bradley_terry import SCALE
+from tasks.leaderboard.fragility import fragility
 from tasks.leaderboard.intervals import draws, quantiles95
 from tasks.leaderboard.leaderboard import OVERALL
 from tasks.leaderboard.votes import Matrix, Numbers, Vector, Votes, rateable, votes
@@ -99,6 +100,16 @@ def judge_boards(
         chosen = told if name == OVERALL else told.filter(pl.col(name))
         rows += _board(chosen, name, method, judge, tokens, (prompts or {}).get(name, 0))
     return rows
+
+
+def judge_fragility(verdicts: pl.DataFrame, method: BoardMethod, slices: Sequence[str]) -> list[Fragility]:
+    """How few prompts change the order of the boards of slices: the votes of a prompt are removed or reversed together.
+
+    `verdicts` as for `judge_boards`.
+    """
+    told, by_prompt = outcomes(verdicts, method.baseline), RatingMethod(cluster=Cluster.QUESTION)
+    parts = ((name, told if name == OVERALL else told.filter(pl.col(name))) for name in slices)
+    return [row for name, chosen in parts for row in fragility(battles_of(chosen, method), name, by_prompt)]
 
 
 def as_ratings(board: Sequence[Row]) -> list[Rating]:

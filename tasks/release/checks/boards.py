@@ -1,6 +1,6 @@
 """Boards of a release, computed again from its votes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -8,8 +8,9 @@ from polars.testing import assert_frame_equal
 from pydantic import ValidationError
 
 from schemas.errors import BadInput
-from schemas.rating import Rating, RatingMethod
+from schemas.rating import Fragility, Rating, RatingMethod
 from tasks.leaderboard.battle_files import read_battles
+from tasks.leaderboard.fragility import lead_after
 from tasks.leaderboard.rating_tables import ALL_SLICES, RatingTables
 from tasks.release.registered import OpenRelease
 from tasks.storage.parquet import read_parquet_groups
@@ -25,11 +26,8 @@ def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterato
 
     `boards`: name of a file -> the slices that it has.
     """
-    settings = release.manifest.settings
     try:
-        method = RatingMethod(**{name: settings[name] for name in RatingMethod.model_fields if name in settings})
-        outliers = bool(settings.get("exclude_outlier_judges"))
-        tables = RatingTables(read_battles(release.folder / "battle"), method, (ALL_SLICES,), exclude_outliers=outliers)
+        tables = released_tables(release)
         rated = frame_of(Rating, [*tables.rows("ratings"), *tables.styled[0]])
     except (BadInput, ValidationError) as error:
         yield f"leaderboard: the votes of battle cannot be rated as the manifest says ({str(error).splitlines()[0]})"
@@ -44,16 +42,49 @@ def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterato
             yield f"{path}: not what the votes of battle give: {', '.join(map(repr, wrong[:_NAMED_MAX]))}{more}"
 
 
+def released_tables(release: OpenRelease) -> RatingTables:
+    """The rating tables of the votes of `battle`, for all slices, with the settings of the manifest.
+
+    Raises BadInput and ValidationError where they cannot be rated so.
+    """
+    settings = release.manifest.settings
+    method = RatingMethod(**{name: settings[name] for name in RatingMethod.model_fields if name in settings})
+    outliers = bool(settings.get("exclude_outlier_judges"))
+    return RatingTables(read_battles(release.folder / "battle"), method, (ALL_SLICES,), exclude_outliers=outliers)
+
+
 def _slices(board: Path) -> dict[str, pl.DataFrame]:
     rows = pl.concat(read_parquet_groups(board)) if board.is_file() else frame_of(Rating, [])
     return {str(key): of_slice for (key,), of_slice in rows.partition_by("slice", as_dict=True).items()}
 
 
-def _same(told: pl.DataFrame | None, right: pl.DataFrame | None) -> bool:
+def unlike_fragility(release: OpenRelease, told: pl.DataFrame) -> Iterator[str]:
+    """Problems of `told`, rows of fragility: other numbers than the votes of `battle` give, or votes that prove none.
+
+    Votes may differ, as equal ones do; then the board is rated without them.
+    """
+    try:
+        tables = released_tables(release)
+        right = frame_of(Fragility, tables.fragility)
+    except (BadInput, ValidationError) as error:
+        yield f"the votes of battle cannot be rated as the manifest says ({str(error).splitlines()[0]})"
+        return
+    numbers, keys = pl.all().exclude("needed_ids"), ("slice", "contest", "place", "change")
+    if not _same(told.select(numbers), right.select(numbers), keys):
+        yield "not what the votes of battle give"
+        return
+    others = told.join(right, on=[*keys, "needed_ids"], how="anti", nulls_equal=True)
+    for row in (Fragility(**each) for each in others.iter_rows(named=True)):
+        short = row.unit == "vote" and len(row.needed_ids) != row.needed
+        if short or lead_after(tables.votes_of(row.slice), row, tables.method) >= 0:
+            yield f"its votes do not put {row.rival!r} before {row.model!r} in {row.slice!r}"
+
+
+def _same(told: pl.DataFrame | None, right: pl.DataFrame | None, keys: Sequence[str] = ("model",)) -> bool:
     if told is None or right is None:
         return False
     try:
-        assert_frame_equal(told.sort("model"), right.sort("model"), check_exact=False, abs_tol=RATING_DIFFERENCE_MAX)
+        assert_frame_equal(told.sort(keys), right.sort(keys), check_exact=False, abs_tol=RATING_DIFFERENCE_MAX)
     except AssertionError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""The order of models on every board: by rank, then by rating.
+"""The order of models on every board, by rank, then by rating; and what changes it.
 
 A model's interval may be so wide that it has a better rank than one with a higher rating. Boards are read by rank, so
 rank comes first everywhere: in tables, cards, reports and pages.
@@ -30,3 +30,24 @@ def best_first(board: pl.DataFrame, value: str = "rating", within: Sequence[str]
 def place_on_board(flags: Sequence[str], rank: int | None, value: float | None, model: str) -> tuple[object, ...]:
     """Sort key of one row in the order of `best_first`."""
     return APART in flags, rank is None, rank or 0, value is None, -(value or 0.0), model
+
+
+def contests(fragility: pl.DataFrame) -> pl.DataFrame:
+    """One row a contest of each board of which something is told, in order, overall first, with what both changes need.
+
+    Columns: slice, contest, place, model, rival, difference, of, unit, removed, removed_fraction, reversed and
+    reversed_fraction. First place has two rows where the changes need different rivals.
+    """
+    about = ["slice", "contest", "place", "model", "rival", "difference", "of", "unit"]
+    wide = (
+        fragility.drop_nulls("rival")
+        .group_by(about, maintain_order=True)
+        .agg(
+            pl.col(column).filter(change=change).first().alias(f"{change}{column.removeprefix('needed')}")
+            for change in ("removed", "reversed")
+            for column in ("needed", "needed_fraction")
+        )
+    )
+    return wide.sort(
+        pl.col("slice") != "overall", "slice", pl.col("contest") != "first_place", "place", maintain_order=True
+    )

@@ -1,5 +1,6 @@
 """Pairs, pool, visitors, hidden names, the models file, the boards."""
 
+import json
 from collections import Counter
 from random import Random
 
@@ -15,7 +16,7 @@ from tasks.arena.logs import Cast
 from tasks.arena.look import harmless
 from tasks.arena.models_file import check_arena_keys, read_arena_models
 from tasks.arena.names import HIDDEN, holds_name, names_of, without_names
-from tasks.arena.pool import FIRST_SECONDS, Pool, draw_pair, for_prompt
+from tasks.arena.pool import FIRST_SECONDS, Pool, draw_pair, for_prompt, read_plan
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.votes import rateable, votes
 from tasks.storage.keyed_ids import Pseudonyms
@@ -39,6 +40,27 @@ def test_pairs_follow_the_weights_sides_are_shuffled_and_narrowing_prefers_pairs
     narrow = Counter(frozenset(each.name for each in draw_pair(equal, rng, known)) for _ in range(1_000))
     assert narrow[frozenset("ac")] > 950
     assert draw_pair(equal[:1], rng) is None
+
+
+def test_half_of_the_battles_follow_a_plan_and_the_others_the_weights(tmp_path):
+    rows = [
+        {"goal": "separate", "model": "a", "rival": "b", "votes": 300, "flags": []},
+        {"goal": "separate", "model": "b", "rival": "c", "votes": 100, "flags": []},
+        {"goal": "separate", "model": "c", "rival": "a", "votes": 9_999_999, "flags": ["too_close"]},
+        {"goal": "separate", "model": "a", "rival": "unserved", "votes": 50, "flags": []},
+        {"goal": "board", "model": None, "rival": None, "votes": 400, "flags": []},
+    ]
+    (tmp_path / "plan.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    models, rng = [model(name) for name in "abc"], Random(0)
+    plan = read_plan(tmp_path / "plan.jsonl", models)
+    assert plan == {frozenset("ab"): 300, frozenset("bc"): 100}
+    drawn = Counter(frozenset(each.name for each in draw_pair(models, rng, plan=plan)) for _ in range(12_000))
+    shares = {"ab": 0.5 * 3 / 4 + 0.5 / 3, "bc": 0.5 / 4 + 0.5 / 3, "ac": 0.5 / 3}
+    assert all(abs(drawn[frozenset(pair)] / 12_000 - share) < 0.02 for pair, share in shares.items())
+    for content in ('{"model": "a"}\n', json.dumps(rows[3])):
+        (tmp_path / "plan.jsonl").write_text(content)
+        with pytest.raises(BadInput, match=r"is not what|asks for no vote on two of a, b, c"):
+            read_plan(tmp_path / "plan.jsonl", models)
 
 
 def test_an_image_draws_vision_models_and_a_text_draws_text_models():

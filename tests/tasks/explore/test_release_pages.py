@@ -10,10 +10,14 @@ import pytest
 
 from schemas.errors import BadInput
 from schemas.publication import Bump, ReleaseDiff, RowChange
+from schemas.rating import Fragility
 from tasks.explore.listing import item_key
 from tasks.explore.of_release import OfRelease
 from tasks.explore.pages import ASSETS, DECK, Comparison
 from tasks.explore.static_pages import export_pages
+from tasks.release.checks.fragile import FRAGILITY
+from tasks.release.registered import write_table
+from tasks.storage.tables import frame_of
 from tests.looked_store import client, strict
 from tests.small_store import HOSTILE_MODEL, manifest_of
 from tests.tampered_release import CHAT, rewrite
@@ -62,6 +66,18 @@ def test_pages_of_a_release_need_no_token_and_are_strict(of_release):
         strict(answer.text)
     assert visitor.get("/dropped").status_code == 404
     assert visitor.get("/", headers={"host": "evil.test"}).status_code == 403
+
+
+def test_boards_say_how_few_votes_change_them(own_release, small_release):
+    names = {"model": HOSTILE_MODEL, "rival": "b", "difference": 12.34, "of": 900, "unit": "vote", "place": 1}
+    needed = {"needed": 33, "needed_fraction": 33 / 900, "flags": []}
+    kinds = [("removed", needed), ("reversed", {"needed": None, "needed_fraction": None, "flags": ["not_found"]})]
+    rows = [Fragility(slice="overall", contest="neighbours", change=kind, **names, **told) for kind, told in kinds]
+    assert "How few votes" not in client(OfRelease(small_release, "r", lambda: False)).get("/boards?slice=overall").text
+    write_table(own_release, FRAGILITY, frame_of(Fragility, rows))
+    page = client(OfRelease(own_release, "r", lambda: False)).get("/boards?slice=overall").text
+    assert "The fewest of 900 votes found" in page and "33 (3.67 %)" in page and HOSTILE_MODEL not in page
+    assert '<td class="n">12.3</td>' in page and '<td class="n">–</td>' in page
 
 
 def test_boards_show_every_model_with_its_interval_and_who_beats_whom(of_release):

@@ -6,7 +6,7 @@ from itertools import cycle
 import polars as pl
 import pytest
 
-from schemas.rating import Rating, RatingMethod
+from schemas.rating import Fragility, Rating, RatingMethod
 from tasks.leaderboard.rating_tables import RatingTables
 from tasks.report.boards import battle_parts, vote_parts
 from tests.builders import store_with
@@ -47,6 +47,29 @@ def test_slices_with_few_votes_are_grey_and_every_slice_has_its_number_of_votes(
     assert sum(label.endswith((">overall (500)</text>", ">code (100)</text>")) for label in labels) == 2
     grey = [label for label in labels if "#8a929c" in label]
     assert [re.sub("<[^>]*>", "", label) for label in grey] == ["ocr (99)", "1", "2"]  # its name and both ranks
+
+
+def test_a_section_says_how_few_votes_change_places_overall_board_first(tmp_path):
+    about = {
+        "model": "a",
+        "rival": "b",
+        "difference": 12.34,
+        "of": 900,
+        "unit": "vote",
+        "place": 1,
+        "contest": "neighbours",
+    }
+    rows = [
+        Fragility(slice=name, change=change, needed=needed, needed_fraction=needed / 900, **about)
+        for name, change, needed in (
+            ("category:ocr", "removed", 7), ("category:ocr", "reversed", 4), ("overall", "removed", 33),
+            ("overall", "reversed", 21),
+        )
+    ]  # fmt: skip
+    found = {part.key: part for part in battle_parts(store_with(tmp_path, fragility=rows), pl.DataFrame()) if part}
+    section = found["fragility"]
+    assert section.table.select("slice", "removed", "reversed").rows() == [("overall", 33, 21), ("category:ocr", 7, 4)]
+    assert ">a / b<" in section.figure and ">33<" in section.figure and "of 900," in section.about
 
 
 CLASSES = (("Analytical", "Data Analysis", "Expert"), ("Recognition", "<script>", "Objects"))

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.benches.judging import BoardMethod, NoVerdict, Orders, Resampled
 from schemas.errors import BadInput
-from tasks.judging.boards.judge_board import judge_bias, judge_boards, outcomes
+from tasks.judging.boards.judge_board import judge_bias, judge_boards, judge_fragility, outcomes
 from tasks.leaderboard.agreement import agreement
 from tasks.leaderboard.battle_files import read_board
 from tasks.leaderboard.bradley_terry import log_strengths
@@ -155,6 +155,16 @@ def test_slices_have_boards_of_their_own():
     assert scores == {"overall": pytest.approx(200 / 3), "topic:maps": 50}
     with pytest.raises(BadInput, match=r"slice 'topic:map'. Known: overall, topic:maps"):
         board(frame, slices=("topic:map",))
+
+
+def test_the_fewest_prompts_whose_verdicts_go_change_the_order_of_two_models():
+    frame = pl.concat([verdicts("a", ["B>A"] * 70 + ["A>B"] * 50), verdicts("b", ["A>B"] * 55 + ["B>A"] * 65)])
+    rows = judge_fragility(frame, BoardMethod(baseline="base"), ["overall"])
+    told = next(r for r in rows if (r.model, r.rival, r.change, r.contest) == ("a", "b", "removed", "neighbours"))
+    assert (told.unit, told.of) == ("question_id", 120) and len(told.needed_ids) == told.needed
+    assert set(told.needed_ids) <= {f"q{n}" for n in range(55)}, "a won and b lost, or one of it"
+    left = board(frame.filter(~pl.col("question_id").is_in(told.needed_ids)))
+    assert left["b"].score > left["a"].score and board(frame)["a"].score > board(frame)["b"].score
 
 
 def test_verdicts_that_flip_with_the_order_and_the_first_seats_share_are_counted():

@@ -1,0 +1,255 @@
+"""How few votes change a board: the fewest that change first place, and the order of each pair of neighbours.
+
+Votes are removed, or reversed. Those with the most influence are taken (`influence.py`), the fit is repeated, their
+influence is computed again there, and so on until the choice stays. A number is told only where the fit of exactly the
+remaining votes has the other order. It is an upper bound: a cleverer choice may need fewer.
+"""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from schemas.rating import Fragility, RatingMethod
+from tasks.leaderboard.bradley_terry import SCALE, Structure
+from tasks.leaderboard.influence import Ballots, Contest
+from tasks.leaderboard.leaderboard import FEW_BATTLES
+from tasks.leaderboard.style_control import (
+    STYLE_CONTROL,
+    StyledVotes,
+    fit,
+    measured_covariates,
+    style_differences,
+    styled,
+)
+from tasks.leaderboard.votes import Mask, Numbers, Vector, Votes, votes
+from tasks.runtime.blas_threads import one_blas_thread
+
+FIRST_PLACE, NEIGHBOURS = "first_place", "neighbours"
+_ROUNDS = 6
+"""Most times that the influence is computed anew for one contest."""
+_PROOFS = 4
+"""Most searches for one contest under style control."""
+_MARGIN = 1e-7
+"""Log-odds by which the order must be the other one; the error of the fit is smaller."""
+_RIVALS = 3
+"""Models that are tried as the next first: those that need the fewest votes to first order."""
+_DIGITS = 9
+"""Influences that differ only beyond are equal, so that every machine names the same votes."""
+_IDS = "question_id"
+
+
+class _Board(NamedTuple):
+    """A board as it is, and what it is computed from."""
+
+    battles: pl.DataFrame
+    method: RatingMethod
+    cast: Votes
+    """One row a battle."""
+    ballots: Ballots
+    at: Vector
+    known: Structure
+    sides_drawn: bool | None
+    """Argument of `style_differences`; None for the plain board."""
+
+    def finite(self) -> Mask:
+        return np.asarray(self.known.core & (self.known.group == 0))
+
+    def order(self) -> list[int]:
+        """Models with a finite rating, best first."""
+        return sorted(np.flatnonzero(self.finite()).tolist(), key=lambda n: (-self.at[n], self.cast.models[n]))
+
+
+@one_blas_thread()
+def fragility(battles: pl.DataFrame, slice_name: str, method: RatingMethod) -> list[Fragility]:
+    """Rows of the board of one slice, from its `rateable` battles: first place, then neighbours from the top.
+
+    Neighbours follow each other by rating. With `method.cluster` whole prompts or voters are changed. A slice with less
+    than 100 votes, and one without two models of finite rating, has one row, whose flags say so.
+    """
+    return _rows(battles, slice_name, method, None)
+
+
+@one_blas_thread()
+def styled_fragility(
+    battles: pl.DataFrame, method: RatingMethod, slice_name: str = STYLE_CONTROL, *, sides_drawn: bool = True
+) -> list[Fragility]:
+    """`fragility` of the board under style control; no rows for battles without style covariates."""
+    return _rows(battles, slice_name, method, sides_drawn) if measured_covariates(battles) and battles.height else []
+
+
+def lead_after(battles: pl.DataFrame, row: Fragility, method: RatingMethod, *, sides_drawn: bool = True) -> float:
+    """Log-odds by which the model of a row leads its rival on the board of the votes that its change leaves.
+
+    `battles`: those of the board, with ids. Infinite where a rating is not finite.
+    """
+    named = battles[_IDS].is_in(row.needed_ids)
+    winner = pl.col("winner").replace({"model_a": "model_b", "model_b": "model_a"})
+    rest = (
+        battles.filter(~named)
+        if row.change == "removed"
+        else battles.with_columns(
+            pl.when(named).then(winner).otherwise("winner").alias("winner"),
+            *(
+                [pl.when(named).then(1 - pl.col("score")).otherwise("score").alias("score")]
+                if "score" in battles.columns
+                else []
+            ),
+        )
+    )
+    board = _board(rest, method, sides_drawn if row.slice == STYLE_CONTROL else None)
+    finite = {board.cast.models[n]: float(board.at[n]) for n in board.order()}
+    return finite.get(row.model or "", np.inf) - finite.get(row.rival or "", -np.inf)
+
+
+def _board(battles: pl.DataFrame, method: RatingMethod, sides_drawn: bool | None) -> _Board:
+    cast = votes(battles, method.cluster)
+    ballots = Ballots.of(cast) if sides_drawn is None else Ballots.styled(_styled(battles, cast, method, sides_drawn))
+    return _Board(battles, method, cast, ballots, *ballots.refit(np.zeros(len(ballots.most))), sides_drawn)
+
+
+def _rows(battles: pl.DataFrame, name: str, method: RatingMethod, sides_drawn: bool | None) -> list[Fragility]:
+    about: dict[str, Any] = {"slice": name, "unit": method.cluster or "vote", "of": battles.height}
+    if battles.height < FEW_BATTLES:
+        return [Fragility(contest=FIRST_PLACE, flags=["few_battles"], **about)]
+    board = _board(battles, method, sides_drawn)
+    about["of"] = int(board.ballots.most.sum())
+    return [Fragility(**about, **values) for values in (*_first_place(board), *_neighbours(board))]
+
+
+def _styled(battles: pl.DataFrame, cast: Votes, method: RatingMethod, sides_drawn: bool) -> StyledVotes:
+    style = style_differences(battles, measured_covariates(battles), sides_drawn=sides_drawn)
+    return styled(cast, style, method.style_preset)
+
+
+def _first_place(board: _Board) -> Iterator[dict[str, Any]]:
+    """First place: the rival that needs the fewest votes to be first."""
+    order, models, group = board.order(), board.cast.models, board.known.group
+    leader = max(np.flatnonzero(group == 0).tolist(), key=lambda n: float(board.at[n]), default=0)
+    if len(order) < 2 or leader != order[0]:
+        yield {"contest": FIRST_PLACE, "place": 1, "model": models[leader], "flags": ["unbounded"]}
+        return
+    for turned in (False, True):
+        ballots = replace(board.ballots, turned=turned)
+        contests = sorted(((leader, n) for n in order[1:]), key=lambda each: _estimate(board, ballots, each))
+        found = [(_proved(board, ballots, each), each) for each in contests[:_RIVALS]]
+        changed, contest = min(found, key=lambda each: np.inf if each[0] is None else each[0].sum())
+        yield _values(board, FIRST_PLACE, 1, ballots, contest, changed)
+
+
+def _neighbours(board: _Board) -> Iterator[dict[str, Any]]:
+    order = board.order()
+    for place, contest in enumerate(itertools.pairwise(order), 1):
+        for turned in (False, True):
+            ballots = replace(board.ballots, turned=turned)
+            yield _values(board, NEIGHBOURS, place, ballots, contest, _proved(board, ballots, contest))
+
+
+def _values(
+    board: _Board, what: str, place: int, ballots: Ballots, contest: Contest, changed: Vector | None
+) -> dict[str, Any]:
+    models, (first, second) = board.cast.models, contest
+    needed = None if changed is None else int(changed.sum())
+    ids = board.battles[_IDS] if _IDS in board.battles.columns and changed is not None else None
+    return {
+        "contest": what,
+        "change": "reversed" if ballots.turned else "removed",
+        "place": place,
+        "model": models[first],
+        "rival": models[second],
+        "difference": SCALE * float(board.at[first] - board.at[second]),
+        "needed": needed,
+        "needed_fraction": None if needed is None else needed / ballots.most.sum(),
+        "needed_ids": []
+        if ids is None or changed is None
+        else ids[ballots.votes_of(changed)].drop_nulls().unique(maintain_order=True).to_list(),
+        "flags": ["not_found"] if needed is None else [],
+    }
+
+
+def _estimate(board: _Board, ballots: Ballots, contest: Contest) -> float:
+    """Changes that the contest needs to first order; infinite where all together are too few."""
+    gains = ballots.gains(np.zeros(len(ballots.most)), board.at, board.finite(), contest)
+    return float(_taken(gains, ballots.most, board.at[contest[0]] - board.at[contest[1]])[1])
+
+
+def _ranked(gains: Vector) -> Numbers:
+    """Units that take something off the lead, those that take most first."""
+    rounded = np.round(gains / max(gains.max(initial=0), 1e-300), _DIGITS)
+    return np.argsort(-rounded, kind="stable")[: np.count_nonzero(rounded > 0)]
+
+
+def _taken(gains: Vector, most: Vector, lead: float) -> tuple[Numbers, float]:
+    """The units in the order in which they are taken, and how many changes take off `lead`; infinite if all do not."""
+    order = _ranked(gains)
+    total = np.cumsum(gains[order] * most[order])
+    last = int(np.searchsorted(total, lead))
+    if last == len(order):
+        return order, np.inf
+    before = total[last - 1] if last else 0.0
+    return order, float(most[order[:last]].sum() + np.ceil((lead - before) / gains[order[last]]))
+
+
+def _changes(order: Numbers, most: Vector, count: float) -> Vector:
+    """(units,): the first `count` changes in an order of units."""
+    changed = np.zeros(len(most))
+    before = np.cumsum(most[order]) - most[order]
+    changed[order] = np.clip(count - before, 0, most[order])
+    return changed
+
+
+def _proved(board: _Board, ballots: Ballots, contest: Contest) -> Vector | None:
+    """The fewest changes (units,) found with which the board of exactly the remaining votes has the other order.
+
+    Under style control the covariates of the remaining votes are standardised anew, which shifts the lead a little; the
+    search is then repeated for a lead that is larger by as much.
+    """
+    beyond = 0.0
+    for _ in range(_PROOFS):
+        changed = _fewest(board, ballots, contest, beyond)
+        if changed is None or ballots.turned or board.sides_drawn is None:
+            return changed  # the last refit was on exactly these votes
+        left = np.ones(board.battles.height, bool)
+        left[ballots.votes_of(changed)] = False
+        cast, names = board.cast.only(left), [board.cast.models[model] for model in contest]
+        at = fit(_styled(board.battles.filter(left), cast, board.method, board.sides_drawn))
+        lead = float(at[cast.models.index(names[0])] - at[cast.models.index(names[1])])
+        if lead < -_MARGIN:
+            return changed
+        beyond += lead + 2 * _MARGIN
+    return None
+
+
+def _fewest(board: _Board, ballots: Ballots, contest: Contest, beyond: float = 0.0) -> Vector | None:
+    """The fewest changes (units,) found after which the second model leads by `beyond` log-odds; None without any."""
+    changed, at, known = np.zeros(len(ballots.most)), board.at, board.known
+    best: Vector | None = None
+    order = np.zeros(0, np.int64)
+    for _ in range(_ROUNDS):
+        finite = np.asarray(known.core & (known.group == 0))
+        if not finite[[*contest]].all():
+            break
+        gains = ballots.gains(changed, at, finite, contest)
+        lead = float(at[contest[0]] - at[contest[1]]) + beyond + float(gains @ changed)
+        order, count = _taken(gains, ballots.most, lead + 2 * _MARGIN)
+        before, changed = changed, _changes(order, ballots.most, min(count, ballots.most[order].sum() // 2))
+        if np.array_equal(before, changed):
+            break
+        at, known = ballots.refit(changed, at)
+        if _is_other(at, known, contest, beyond) and (best is None or changed.sum() < best.sum()):
+            best = changed
+    while best is not None and best.sum() > 1:
+        changed = _changes(order, ballots.most, best.sum() - 1)
+        if not _is_other(*ballots.refit(changed, at), contest, beyond):
+            break
+        best = changed
+    return best
+
+
+def _is_other(at: Vector, known: Structure, contest: Contest, beyond: float) -> bool:
+    """Whether the second model leads, by more than `beyond` log-odds, and both ratings are finite."""
+    together = known.core[[*contest]].all() and (known.group[[*contest]] == 0).all()
+    return bool(together and at[contest[0]] - at[contest[1]] < -beyond - _MARGIN)
