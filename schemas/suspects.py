@@ -33,7 +33,7 @@ class Suspect(Row):
     group_voters: Int32 | None
     """Suspected voters of that group; null without one."""
     group_shares: str | None
-    """What they share: hour, prompt, reason, or the model, in more battles than the arena draws; null without a group."""
+    """What they share: hour, prompt, reason, or the model, more often than it is drawn; null without a group."""
     p_value: float
     """Corrected for the number of voters and of groups (Holm); at most 0.05."""
 

@@ -49,6 +49,7 @@ from schemas.rating import (
 )
 from schemas.row import Held, Row, Table
 from schemas.signals import BUILT_IN_SIGNALS, SignalEntry, SignalKey
+from schemas.suspects import Suspect, VoteCheck
 
 _NO_IDS: dict[str, Held] = {}
 """For figures, and for what a benchmark's author wrote before there was an item."""
@@ -170,6 +171,8 @@ TABLES: dict[str, Table] = {
     "length_differences": Table(LengthDifference, ("slice", "low"), _NO_IDS, derived=True),
     "elo_ratings": Table(EloRating, ("order", "model"), _NO_IDS, derived=True),
     "outlier_judges": Table(OutlierJudge, ("judge",), {"judge": Held.USER}, derived=True),
+    "suspects": Table(Suspect, ("judge",), {"judge": Held.USER}, derived=True),
+    "vote_checks": Table(VoteCheck, ("check",), _NO_IDS, derived=True),
 }
 
 SIGNAL_ENTRIES: dict[str, SignalEntry] = BUILT_IN_SIGNALS | installed_signals(BUILT_IN_SIGNALS)

@@ -37,7 +37,7 @@ TableOption = Annotated[
     typer.Option(
         "--table",
         help="ratings, style_control, style_coefficients, rank_changes, pair_records, pair_cards, win_rates, "
-        "vote_shares, vote_statistics, length_differences, elo_ratings or outlier_judges.",
+        "vote_shares, vote_statistics, length_differences, elo_ratings, outlier_judges, suspects or vote_checks.",
     ),
 ]
 SlicesOption = Annotated[
@@ -90,39 +90,44 @@ class _View:
     named: bool = False
 
 
-def _battles(battles: str | None, settings: Settings, named: bool) -> "pl.DataFrame":
+def _battles(battles: str | None, settings: Settings, view: _View) -> "pl.DataFrame":
     """The battles of a file, folder or release, or without one the kept battles of the store."""
     if battles is not None:
         from tasks.leaderboard.battle_files import read_battles
         from tasks.release.fetched import fetched, is_remote
 
+        prompts = view.table in ("suspects", "vote_checks") or bool(view.slices) or settings.exclude_suspects
         if is_remote(battles):
             with fetched(battles, "battle") as folder:
-                return read_battles(folder / "battle", named)
+                return read_battles(folder / "battle", view.named, prompts)
         table = Path(battles)
-        return read_battles(table / "battle" if (table / "manifest.json").is_file() else table, named)
+        return read_battles(table / "battle" if (table / "manifest.json").is_file() else table, view.named, prompts)
     from tasks.leaderboard.steps import rated_battles
     from tasks.providers import Providers
     from tasks.signals.steps import signal_versions
     from tasks.storage.tables import Store
 
-    return rated_battles(Store.existing(settings.store), signal_versions(Providers(settings.providers)), named)
+    return rated_battles(Store.existing(settings.store), signal_versions(Providers(settings.providers)), view.named)
 
 
 def _rate_table(battles: str | None, settings: Settings, view: _View) -> None:
     from tasks.leaderboard.rating_tables import TABLES, RatingTables, method_of, within
+    from tasks.leaderboard.suspects.named import lacking
 
     if view.table not in TABLES:
         raise BadInput(f"--table {known_values(view.table, TABLES)}")
-    chosen = within(_battles(battles, settings, view.named), settings.since, settings.until)
+    chosen = within(_battles(battles, settings, view), settings.since, settings.until)
     outliers = settings.exclude_outlier_judges
-    tables = RatingTables(chosen, method_of(settings), view.slices, view.reference, outliers)
+    tables = RatingTables(chosen, method_of(settings), view.slices, view.reference, outliers, settings.exclude_suspects)
     if tables.rated.is_empty():
         raise BadInput(f"{str(battles or settings.store)!r} holds no battle between two different models")
     if tables.same_model:
         print(f"curate: note: {tables.same_model:,} battles of a model with itself are left out", file=sys.stderr)
     if view.named and "named" in chosen.columns:
         print(f"curate: note: {chosen['named'].sum():,} votes are on models whose names were shown", file=sys.stderr)
+    if view.table == "suspects":
+        for note in lacking(tables.battles):
+            print(f"curate: note: {note}", file=sys.stderr)
     if "style" in view.table or view.table == "rank_changes":
         _note_unmeasured(tables.rated.height - tables.measured.height)
     if view.agreement is None:

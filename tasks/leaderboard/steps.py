@@ -23,6 +23,7 @@ from tasks.leaderboard.rating_tables import (
     RatingTables,
     method_of,
 )
+from tasks.leaderboard.suspects.prompts import said
 from tasks.leaderboard.votes import votes
 from tasks.runtime.timing import timed
 from tasks.storage.queries.conversation_features import (
@@ -49,12 +50,15 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
     otherwise those of all kept battles.
     """
     store = Store.open(settings.store)
-    every = rated_battles(store, versions, named=True) if release is None else read_battles(release / "battle", True)
+    every = (
+        rated_battles(store, versions, named=True) if release is None else read_battles(release / "battle", True, True)
+    )
     whole = RatingTables(
         every.filter(~pl.col("named")).drop("named"),
         method_of(settings),
         reference=settings.anchor_model,
         exclude_outliers=settings.exclude_outlier_judges,
+        exclude_suspects=settings.exclude_suspects,
     )
     tables = replace(whole, slices=(ALL_SLICES,))
     store.replace(VOTE_STATISTICS, frame_of(VoteStatistics, replace(whole, battles=every).rows(VOTE_STATISTICS)))
@@ -68,6 +72,7 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
         "battles": tables.battles.height,
         "boards": len({row.slice for row in tables.ratings}) + bool(tables.styled[0]),
         "outlier_judges": len(whole.outliers),
+        "suspects": len(whole.suspects),
     }
     return StageReport(stage="rate", counts=counts)
 
@@ -106,12 +111,14 @@ def rated_battles(store: Store, versions: Versions, named: bool = False) -> pl.D
         pl.col("conversation_id").is_in(pl.concat([battles["conversation_a"], battles["conversation_b"]]).implode())
     )
     known = conversation_features(store, sides, versions)
+    openings = sides.select("conversation_id", prompt=pl.col("turns").list.first().struct.field("content"))
     prompt = known.select(
         "conversation_id",
         "language",
         "context_tokens",
         *(pl.col(name).alias(CATEGORY + name) for name in (*CATEGORIES, *_MORE)),
     ).join(presets, on="conversation_id", how="left")
+    prompt = prompt.join(openings, on="conversation_id", how="left")
     prompt = prompt.join(with_labels(store, sides, versions).select("conversation_id", *TAXONOMY), on="conversation_id")
     joined = battles.join(prompt, left_on="conversation_a", right_on="conversation_id", maintain_order="left")
     for side in ("a", "b"):
@@ -121,7 +128,9 @@ def rated_battles(store: Store, versions: Versions, named: bool = False) -> pl.D
             pl.col("refusal").alias(f"refusal_{side}"),
         )
         joined = joined.join(answers, on=f"conversation_{side}", maintain_order="left")
-    return joined.with_columns(
+    words = said(joined["prompt"], joined["vote_reason"])
+    return joined.drop("prompt", "vote_reason").with_columns(
+        *words,
         question_id="battle_id",
         language=_LANGUAGE,
         refusal=pl.col("refusal_a") | pl.col("refusal_b"),

@@ -17,6 +17,7 @@ from tasks.release.card_figures import ROW_FIGURES
 from tasks.release.declared import READ_ERRORS, sound_groups
 from tasks.release.registered import (
     RUNNERS,
+    VOTE_CHECKS,
     OpenRelease,
     ReleasePart,
     Stated,
@@ -31,7 +32,9 @@ from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
 from tasks.storage.queries.board_order import best_first
 
 BOARDS = {
-    "overall": pl.col("slice").is_in(["overall", "exclude_ties", "exclude_refusal", "exclude_preset"]),
+    "overall": pl.col("slice").is_in(
+        ["overall", "exclude_ties", "exclude_refusal", "exclude_preset", "without_suspects"]
+    ),
     "by_category": pl.col("slice").str.starts_with("category:"),
     "by_language": pl.col("slice").str.starts_with("language:"),
     "by_question": pl.col("slice").str.starts_with("question:"),
@@ -64,7 +67,8 @@ def wrong_boards(release: OpenRelease) -> Iterator[str]:
     """Problems of boards that cannot be read, differ from their CSV file, or are not what the votes give."""
     from tasks.release.checks.boards import unlike_votes  # imported late: the explorer needs no scipy
 
-    paths = sorted((release.folder / "leaderboard").glob("*.parquet"))
+    checks = release.folder / path_in_release(VOTE_CHECKS)
+    paths = [*sorted((release.folder / "leaderboard").glob("*.parquet")), *([checks] if checks.is_file() else [])]
     problems = [problem for path in paths for problem in wrong_board(release.folder, path)]
     yield from problems or unlike_votes(release, BOARDS)
 
@@ -165,6 +169,7 @@ def _rows(folder: Path) -> Iterator[pl.DataFrame]:
 
 def _write_boards(unsealed: Unsealed) -> Stated:
     write_leaderboards(unsealed.store.read("ratings"), unsealed.folder)
+    write_table(unsealed.folder, VOTE_CHECKS, unsealed.store.read("vote_checks"))
     return Stated()
 
 
@@ -177,7 +182,7 @@ def _write_runners(unsealed: Unsealed) -> Stated:
 
 
 CORE_PARTS = (
-    ReleasePart(("leaderboard",), _write_boards, wrong_boards),
+    ReleasePart(("leaderboard", VOTE_CHECKS), _write_boards, wrong_boards),
     ReleasePart(("topics",), wrong=wrong_points, changed=moved_points),  # `MapFile` writes it with the shards
     ReleasePart(write=_write_runners),
     *ROW_FIGURES,

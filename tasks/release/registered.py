@@ -18,6 +18,7 @@ from schemas.policy import Policy
 from schemas.rating import Rating
 from schemas.release import CONFIGS, Manifest, MapPoint, ReleasedColumn, ReleasedGenerated, ReleasedItem
 from schemas.row import Row, arrow_schema
+from schemas.suspects import VoteCheck
 from tasks.runtime.untrusted import csv_cell
 from tasks.runtime.yaml_files import read_yaml
 from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
@@ -25,6 +26,7 @@ from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
 JUDGE_FOLDER = "leaderboard/judge"
+VOTE_CHECKS = "integrity/vote_checks"
 _TEXTS = ("answers", "verdicts")
 _ELEMENT = re.compile(r"\blist<\w+:")
 
@@ -42,6 +44,7 @@ class ReleasedTable(NamedTuple):
 RELEASED_TABLES = {
     **{config: ReleasedTable(rf"{config}/data/train-\d{{5}}-of-\d{{5}}", row) for config, row in CONFIGS.items()},
     "leaderboard": ReleasedTable("leaderboard/[a-z_]+", Rating, csv_digits=2),
+    VOTE_CHECKS: ReleasedTable(VOTE_CHECKS, VoteCheck, csv_digits=2),
     "topics": ReleasedTable("topics/map", MapPoint),
     **{
         f"{JUDGE_FOLDER}/{name}": ReleasedTable(f"{JUDGE_FOLDER}/{name}", row, None if name in _TEXTS else 4)

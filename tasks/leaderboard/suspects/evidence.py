@@ -98,28 +98,30 @@ def focused(sides: pl.DataFrame, models: int) -> pl.DataFrame:
 def shared(sides: pl.DataFrame, keys: pl.Series, models: int, rigged_min: float) -> pl.DataFrame:
     """Groups of voters whose votes have a key in common and pull one model: columns key, model, p, voter.
 
-    `keys` (votes): what they may share; null for nothing. One row for each member: a voter who voted for the model
-    within the key. A key counts when at least the share `rigged_min` of these votes is rigged, if rigged ones are all
-    for the model and others follow the history; so few members are there by chance. p is corrected for all keys and
-    models (Bonferroni).
+    `keys` (votes): what they may share; null for nothing. p is that of all votes on the model within a key, corrected
+    for all keys and models (Bonferroni). One row for each member: a voter who voted for the model within the key, and
+    is rigging with a probability of `rigged_min`. That is by Bayes' rule from these votes, and from the share of the
+    key's votes that is rigged if rigged ones are all for the model and others follow the history.
     """
     of_key = sides.with_columns(key=keys.gather(sides["row"])).drop_nulls("key")
     total = of_key["key"].n_unique() * models
-    rigged = (pl.col("wins") - pl.col("chance")) / (1 - pl.col("chance")) / pl.col("wins")
+    evidence = _mean_evidence([pl.col(f"taste_{n}").sum() for n in _TILTED])
+    wins, chance = (pl.col("won") == 1).mean(), pl.col("chance").mean()
     found = (
         of_key.group_by("key", "model")
         .agg(
-            evidence=_mean_evidence([pl.col(f"taste_{n}").sum() for n in _TILTED]),
+            evidence=evidence,
             voters=pl.col("voter").n_unique(),
             votes=pl.len(),
-            wins=(pl.col("won") == 1).mean(),
-            chance=pl.col("chance").mean(),
+            rigged=((wins - chance) / (1 - chance)).clip(0, 1 - 1e-6),
         )
-        .filter((pl.col("voters") > 1) & (pl.col("votes") >= VOTES_MIN) & (rigged >= rigged_min))
-        .select("key", "model", p=(total * (-pl.col("evidence")).exp()).clip(upper_bound=1.0))
+        .filter((pl.col("voters") > 1) & (pl.col("votes") >= VOTES_MIN))
+        .select("key", "model", "rigged", p=(total * (-pl.col("evidence")).exp()).clip(upper_bound=1.0))
     )
-    members = of_key.filter(pl.col("won") == 1).select("key", "model", "voter").unique()
-    return found.join(members, on=["key", "model"]).sort("p", "key", "model", "voter")
+    own = of_key.group_by("key", "model", "voter").agg(own=evidence, won=(pl.col("won") == 1).any()).filter("won")
+    odds = pl.col("own").exp() * pl.col("rigged") / (1 - pl.col("rigged"))
+    members = found.join(own, on=["key", "model"]).filter(odds >= rigged_min / (1 - rigged_min))
+    return members.select("key", "model", "p", "voter").sort("p", "key", "model", "voter")
 
 
 def more_often(marked: Mask, known: Mask, voters: Numbers, count: int, trusted: Mask) -> Vector:

@@ -1,5 +1,6 @@
 """Battles -> suspects: the voters whose evidence holds after correction for the number of voters and groups."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -25,8 +26,8 @@ LEVEL = 0.05
 DOUBTED, PASSES = 0.05, 4
 """Voters with a smaller p of their votes alone are left out of the history, in at most so many passes; only theirs is
 combined with how they voted."""
-RIGGED_MIN = 0.9
-"""At most a tenth of the votes by which the members of a group are named are there by chance."""
+RIGGED_MIN = 0.98
+"""Least probability that a member of a group is rigging, by the own votes within it."""
 WORDS_A_MINUTE, WORDS_A_TOKEN, SECONDS_MIN = 1000, 0.75, 3.0
 """Nobody reads two answers faster; answers of few or uncounted tokens take the least time."""
 SHARED = {"hour": "hour", "focus": "model", "prompt_words": "prompt", "reason_words": "reason"}
@@ -55,7 +56,7 @@ def suspects(battles: pl.DataFrame) -> list[Suspect]:
     Columns that are used where they are there: judge (without it nobody is named), tstamp (without it votes are taken
     in the order of the table), tokens_a and tokens_b, asks_identity, prompt_words and reason_words.
     """
-    if "judge" not in battles.columns or battles.height == battles["judge"].null_count():
+    if "judge" not in battles.columns or battles["judge"].drop_nulls().n_unique() < 2:
         return []
     ordered = battles.sort("tstamp", maintain_order=True) if "tstamp" in battles.columns else battles
     return _rows(ordered, tested(ordered))
@@ -92,6 +93,23 @@ def fast_votes(battles: pl.DataFrame) -> pl.Series:
     gap = pl.col("tstamp").diff().over("judge", order_by="tstamp").dt.total_milliseconds() / 1000
     fast = pl.when(pl.col("judge").is_not_null()).then(gap < seconds.clip(lower_bound=SECONDS_MIN))
     return battles.select(fast=fast).to_series()
+
+
+def lacking(battles: pl.DataFrame) -> Iterator[str]:
+    """What cannot be told of suspects, one line each, because of what the battles lack."""
+    voters = battles["judge"].drop_nulls() if "judge" in battles.columns else pl.Series([], dtype=pl.String)
+    if voters.n_unique() < 2:
+        few = "names one voter" if len(voters) else "names no voters (column judge)"
+        yield f"the table {few}: nobody can be compared with others, and nobody is suspected"
+        return
+    if voters.unique_counts().max() < VOTES_MIN:  # type: ignore[operator]
+        yield f"no voter has {VOTES_MIN} votes: voters are tested in groups only"
+    if "tstamp" not in battles.columns:
+        yield "the table has no times (column tstamp): fast votes and votes of the same hour are not known"
+    if "asks_identity" not in battles.columns:
+        yield "the table has no prompts: what voters ask is not known"
+    if len({*battles["model_a"], *battles["model_b"]}) < 3:
+        yield "the table has two models: who favours one cannot be told from who only votes on it"
 
 
 def _tested(names: list[str], cast: Votes, voters: Numbers, doubted: Mask) -> Tested:

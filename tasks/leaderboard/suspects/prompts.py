@@ -1,4 +1,4 @@
-"""What a prompt or a reason says of its writer: the words it is made of, and whether it asks which model answers."""
+"""What prompts and reasons say of their writers: the words they are made of, and whether they ask who answers."""
 
 from pathlib import Path
 
@@ -12,14 +12,22 @@ WORDS_MIN = 3
 
 
 def words_of(text: pl.Expr) -> pl.Expr:
-    """The different words of a text in alphabetical order; null for fewer than `WORDS_MIN`.
+    """A hash of the different words of a text, uint64; null for fewer than `WORDS_MIN`.
 
     Texts that differ in order, case, numbers and punctuation alone are equal.
     """
     words = text.str.to_lowercase().str.extract_all(r"\p{L}+").list.unique().list.sort()
-    return pl.when(words.list.len() >= WORDS_MIN).then(words.list.join(" "))
+    return pl.when(words.list.len() >= WORDS_MIN).then(words.list.join(" ").hash())
 
 
 def asks_identity(text: pl.Expr) -> pl.Expr:
     """Whether a text asks which model answers, in one of the languages of `prompts.yaml`."""
     return text.str.contains("(?i)" + "|".join(_ASKS))
+
+
+def said(prompt: pl.Series | None, reason: pl.Series | None) -> list[pl.Series]:
+    """Columns that `suspects` uses: prompt_words and asks_identity of prompts, reason_words of reasons; no text."""
+    columns = [] if prompt is None else [words_of(pl.lit(prompt)).alias("prompt_words")]
+    columns += [] if prompt is None else [asks_identity(pl.lit(prompt)).alias("asks_identity")]
+    columns += [] if reason is None else [words_of(pl.lit(reason)).alias("reason_words")]
+    return [pl.select(column).to_series() for column in columns]

@@ -1,6 +1,7 @@
 """Boards of a release, computed again from its votes."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -9,15 +10,19 @@ from pydantic import ValidationError
 
 from schemas.errors import BadInput
 from schemas.rating import Rating, RatingMethod
+from schemas.suspects import VoteCheck
 from tasks.leaderboard.battle_files import read_battles
-from tasks.leaderboard.rating_tables import ALL_SLICES, RatingTables
-from tasks.release.registered import OpenRelease
+from tasks.leaderboard.rating_tables import ALL_SLICES, VOTE_CHECKS, WITHOUT_SUSPECTS, RatingTables
+from tasks.release.registered import VOTE_CHECKS as CHECKS
+from tasks.release.registered import OpenRelease, path_in_release, read_released
 from tasks.storage.parquet import read_parquet_groups
 from tasks.storage.tables import frame_of
 
 RATING_DIFFERENCE_MAX = 1e-4
 """Machines add up in different order; no board prints more than two digits."""
 _NAMED_MAX = 3
+SUSPECTS_SINCE = 7
+"""Releases of an earlier layout have no board without suspects, and no checks of votes."""
 
 
 def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterator[str]:
@@ -28,12 +33,22 @@ def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterato
     settings = release.manifest.settings
     try:
         method = RatingMethod(**{name: settings[name] for name in RatingMethod.model_fields if name in settings})
-        outliers = bool(settings.get("exclude_outlier_judges"))
-        tables = RatingTables(read_battles(release.folder / "battle"), method, (ALL_SLICES,), exclude_outliers=outliers)
+        tables = RatingTables(
+            read_battles(release.folder / "battle", prompts=True),
+            method,
+            (ALL_SLICES,),
+            exclude_outliers=bool(settings.get("exclude_outlier_judges")),
+            exclude_suspects=bool(settings.get("exclude_suspects")),
+        )
         rated = frame_of(Rating, [*tables.rows("ratings"), *tables.styled[0]])
+        checks = frame_of(VoteCheck, replace(tables, slices=()).rows(VOTE_CHECKS))
     except (BadInput, ValidationError) as error:
         yield f"leaderboard: the votes of battle cannot be rated as the manifest says ({str(error).splitlines()[0]})"
         return
+    if release.manifest.layout < SUSPECTS_SINCE:
+        rated = rated.filter(pl.col("slice") != WITHOUT_SUSPECTS)
+    elif not _same(read_released(release.folder, CHECKS), checks, key="check"):
+        yield f"{path_in_release(CHECKS)}: not what the votes of battle give"
     for name, chosen in boards.items():
         path = f"leaderboard/{name}.parquet"
         told = _slices(release.folder / path)
@@ -49,11 +64,11 @@ def _slices(board: Path) -> dict[str, pl.DataFrame]:
     return {str(key): of_slice for (key,), of_slice in rows.partition_by("slice", as_dict=True).items()}
 
 
-def _same(told: pl.DataFrame | None, right: pl.DataFrame | None) -> bool:
+def _same(told: pl.DataFrame | None, right: pl.DataFrame | None, key: str = "model") -> bool:
     if told is None or right is None:
         return False
     try:
-        assert_frame_equal(told.sort("model"), right.sort("model"), check_exact=False, abs_tol=RATING_DIFFERENCE_MAX)
+        assert_frame_equal(told.sort(key), right.sort(key), check_exact=False, abs_tol=RATING_DIFFERENCE_MAX)
     except AssertionError:
         return False
     return True
