@@ -34,6 +34,7 @@ from schemas.items.decision import Decision, NearPrompt, RuleParity
 from schemas.items.image import Image, ImageFile, NearImage, Preset, RedactedImage, SearchedImage, SemanticImage
 from schemas.items.reject import Quarantined, Reject, Tombstone
 from schemas.items.review import Review
+from schemas.items.suspects import Suspect, VoteCheck
 from schemas.items.topic import FittedDocument, KeptTopicName, TopicChange, TopicMember, TopicMerge
 from schemas.rating import (
     EloRating,
@@ -49,7 +50,6 @@ from schemas.rating import (
 )
 from schemas.row import Held, Row, Table
 from schemas.signals import BUILT_IN_SIGNALS, SignalEntry, SignalKey
-from schemas.suspects import Suspect, VoteCheck
 
 _NO_IDS: dict[str, Held] = {}
 """For figures, and for what a benchmark's author wrote before there was an item."""

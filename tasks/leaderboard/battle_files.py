@@ -15,7 +15,7 @@ from schemas.errors import BadInput, known_values
 from schemas.rating import Rating
 from schemas.tags import Taxonomy
 from tasks.leaderboard.leaderboard import CATEGORY
-from tasks.leaderboard.suspects.prompts import said
+from tasks.leaderboard.suspects.prompts import wording
 from tasks.runtime.yaml_files import read_yaml
 from tasks.storage.parquet import read_parquet_groups, read_parquet_schema
 
@@ -40,7 +40,7 @@ def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.D
     float64 `<covariate>_a`, `<covariate>_b`, rounds (user messages), context_tokens (theirs), weight and score. `score`
     is 1 where model_a won and 0 where it lost; soft preferences from 1.0 to 2.0, as AlpacaEval's, become scores from 1
     to 0. Battles with visible names (`anony` is false) are left out; with `named` they stay, and a column tells
-    them. With `prompts`, what prompts and reasons say for the search of suspects (`suspects.prompts.said`); their
+    them. With `prompts`, what prompts and reasons say for the search of suspects (`suspects.prompts.wording`); their
     texts are not kept. Raises BadInput for a file that is not such a table.
     """
     raw = read_table(path, _SOURCES if prompts else _SOURCES - _SAID)
@@ -65,7 +65,7 @@ def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.D
     made += [_flag(found).alias(name) for name, found in dict(_flags(raw, columns)).items()]
     counted = _counted(raw)
     made += [_count(found, name).alias(name) for name, found in [*_style(counted), *_lengths(counted, columns)]]
-    made += said(columns.get("prompt"), columns.get("vote_reason")) if prompts else []
+    made += wording(columns.get("prompt"), columns.get("vote_reason")) if prompts else []
     found = pl.DataFrame(made)
     shown = ~_flag(columns["anony"]).fill_null(True) if "anony" in columns else None
     kept = found if shown is None else found.with_columns(named=shown) if named else found.filter(~shown)

@@ -9,10 +9,10 @@ from typing import Self
 import polars as pl
 
 from schemas.errors import BadInput, known_values
+from schemas.items.suspects import Suspect
 from schemas.rating import OutlierJudge, PairRecord, RankChange, Rating, RatingMethod, StyleCoefficient, VoteShare
 from schemas.row import Row
 from schemas.settings import Settings
-from schemas.suspects import Suspect
 from tasks.leaderboard.leaderboard import OVERALL, leaderboard, rate_slice, slice_boards, slice_masks
 from tasks.leaderboard.records import (
     elo_ratings,

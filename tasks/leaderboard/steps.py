@@ -23,7 +23,7 @@ from tasks.leaderboard.rating_tables import (
     RatingTables,
     method_of,
 )
-from tasks.leaderboard.suspects.prompts import said
+from tasks.leaderboard.suspects.prompts import wording
 from tasks.leaderboard.votes import votes
 from tasks.runtime.timing import timed
 from tasks.storage.queries.conversation_features import (
@@ -128,7 +128,7 @@ def rated_battles(store: Store, versions: Versions, named: bool = False) -> pl.D
             pl.col("refusal").alias(f"refusal_{side}"),
         )
         joined = joined.join(answers, on=f"conversation_{side}", maintain_order="left")
-    words = said(joined["prompt"], joined["vote_reason"])
+    words = wording(joined["prompt"], joined["vote_reason"])
     return joined.drop("prompt", "vote_reason").with_columns(
         *words,
         question_id="battle_id",

@@ -14,11 +14,11 @@ import polars as pl
 import pyarrow as pa
 
 from schemas.benches.judge_release import JUDGE_FILES
+from schemas.items.suspects import VoteCheck
 from schemas.policy import Policy
 from schemas.rating import Rating
 from schemas.release import CONFIGS, Manifest, MapPoint, ReleasedColumn, ReleasedGenerated, ReleasedItem
 from schemas.row import Row, arrow_schema
-from schemas.suspects import VoteCheck
 from tasks.runtime.untrusted import csv_cell
 from tasks.runtime.yaml_files import read_yaml
 from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups

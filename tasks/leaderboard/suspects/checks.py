@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from schemas.items.suspects import Suspect, VoteCheck
 from schemas.rating import BothBad, RatingMethod
-from schemas.suspects import Suspect, VoteCheck
 from tasks.leaderboard.suspects.named import fast_votes
 from tasks.leaderboard.votes import rateable, repeats_counted_once
 

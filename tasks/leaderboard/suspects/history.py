@@ -1,4 +1,4 @@
-"""What all others' votes predict of each vote, and how much more likely it is if the voter favours a side."""
+"""Chances of each vote by all others' votes, and how much more likely it is if the voter favours a side."""
 
 from typing import NamedTuple
 

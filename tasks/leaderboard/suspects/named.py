@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from schemas.suspects import Suspect
+from schemas.items.suspects import Suspect
 from tasks.leaderboard.suspects.evidence import (
     VOTES_MIN,
     fisher,
@@ -96,7 +96,7 @@ def fast_votes(battles: pl.DataFrame) -> pl.Series:
 
 
 def lacking(battles: pl.DataFrame) -> Iterator[str]:
-    """What cannot be told of suspects, one line each, because of what the battles lack."""
+    """Gaps of the battles and what therefore cannot be told of suspects, one line each."""
     voters = battles["judge"].drop_nulls() if "judge" in battles.columns else pl.Series([], dtype=pl.String)
     if voters.n_unique() < 2:
         few = "names one voter" if len(voters) else "names no voters (column judge)"

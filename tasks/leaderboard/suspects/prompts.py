@@ -1,4 +1,4 @@
-"""What prompts and reasons say of their writers: the words they are made of, and whether they ask who answers."""
+"""Words that prompts and reasons are made of, and prompts that ask which model answers."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ WORDS_MIN = 3
 """Texts of fewer different words are like many others."""
 
 
-def words_of(text: pl.Expr) -> pl.Expr:
+def sorted_words(text: pl.Expr) -> pl.Expr:
     """A hash of the different words of a text, uint64; null for fewer than `WORDS_MIN`.
 
     Texts that differ in order, case, numbers and punctuation alone are equal.
@@ -25,9 +25,9 @@ def asks_identity(text: pl.Expr) -> pl.Expr:
     return text.str.contains("(?i)" + "|".join(_ASKS))
 
 
-def said(prompt: pl.Series | None, reason: pl.Series | None) -> list[pl.Series]:
+def wording(prompt: pl.Series | None, reason: pl.Series | None) -> list[pl.Series]:
     """Columns that `suspects` uses: prompt_words and asks_identity of prompts, reason_words of reasons; no text."""
-    columns = [] if prompt is None else [words_of(pl.lit(prompt)).alias("prompt_words")]
+    columns = [] if prompt is None else [sorted_words(pl.lit(prompt)).alias("prompt_words")]
     columns += [] if prompt is None else [asks_identity(pl.lit(prompt)).alias("asks_identity")]
-    columns += [] if reason is None else [words_of(pl.lit(reason)).alias("reason_words")]
+    columns += [] if reason is None else [sorted_words(pl.lit(reason)).alias("reason_words")]
     return [pl.select(column).to_series() for column in columns]

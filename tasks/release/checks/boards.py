@@ -9,8 +9,8 @@ from polars.testing import assert_frame_equal
 from pydantic import ValidationError
 
 from schemas.errors import BadInput
+from schemas.items.suspects import VoteCheck
 from schemas.rating import Rating, RatingMethod
-from schemas.suspects import VoteCheck
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.rating_tables import ALL_SLICES, VOTE_CHECKS, WITHOUT_SUSPECTS, RatingTables
 from tasks.release.registered import VOTE_CHECKS as CHECKS

@@ -12,7 +12,7 @@ import pytest
 from tasks.leaderboard.suspects.evidence import holm
 from tasks.leaderboard.suspects.history import TASTE, TILTS, history
 from tasks.leaderboard.suspects.named import fast_votes, suspects
-from tasks.leaderboard.suspects.prompts import asks_identity, words_of
+from tasks.leaderboard.suspects.prompts import asks_identity, sorted_words
 from tasks.leaderboard.votes import rateable, repeats_counted_once, votes
 from tests.tasks.leaderboard.battle_tables import beats, drawn, games
 
@@ -126,7 +126,7 @@ def test_prompts_that_ask_which_model_answers_are_known(prompt, asks):
 
 def test_texts_of_the_same_words_are_equal_and_short_ones_are_not_compared():
     texts = pl.DataFrame({"text": ["Left is better, 9 of 10!", "better is LEFT of", "of course", None]})
-    told = texts.select(words_of(pl.col("text"))).to_series()
+    told = texts.select(sorted_words(pl.col("text"))).to_series()
     assert told[0] == told[1] is not None and told[2:].to_list() == [None, None]
 
 

@@ -20,11 +20,11 @@ from schemas.items.decision import NearPrompt
 from schemas.items.image import NearImage, RedactedImage, SearchedImage, SemanticImage
 from schemas.items.reject import Removed
 from schemas.items.review import Review
+from schemas.items.suspects import Suspect
 from schemas.items.topic import FittedDocument, KeptTopicName, TopicMember
 from schemas.policy import policy_hash
 from schemas.rating import OutlierJudge
 from schemas.row import Row
-from schemas.suspects import Suspect
 from schemas.tables import TABLES
 from tasks.images.decode import open_image
 from tasks.storage.content_id import text_id
