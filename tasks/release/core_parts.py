@@ -14,10 +14,10 @@ import polars as pl
 from schemas.release import CONFIGS, KEYS, MapPoint
 from schemas.row import arrow_schema
 from tasks.release.card_figures import ROW_FIGURES
+from tasks.release.checks.vote_checks import CHECKED_VOTES
 from tasks.release.declared import READ_ERRORS, sound_groups
 from tasks.release.registered import (
     RUNNERS,
-    VOTE_CHECKS,
     OpenRelease,
     ReleasePart,
     Stated,
@@ -67,8 +67,7 @@ def wrong_boards(release: OpenRelease) -> Iterator[str]:
     """Problems of boards that cannot be read, differ from their CSV file, or are not what the votes give."""
     from tasks.release.checks.boards import unlike_votes  # imported late: the explorer needs no scipy
 
-    checks = release.folder / path_in_release(VOTE_CHECKS)
-    paths = [*sorted((release.folder / "leaderboard").glob("*.parquet")), *([checks] if checks.is_file() else [])]
+    paths = sorted((release.folder / "leaderboard").glob("*.parquet"))
     problems = [problem for path in paths for problem in wrong_board(release.folder, path)]
     yield from problems or unlike_votes(release, BOARDS)
 
@@ -169,7 +168,6 @@ def _rows(folder: Path) -> Iterator[pl.DataFrame]:
 
 def _write_boards(unsealed: Unsealed) -> Stated:
     write_leaderboards(unsealed.store.read("ratings"), unsealed.folder)
-    write_table(unsealed.folder, VOTE_CHECKS, unsealed.store.read("vote_checks"))
     return Stated()
 
 
@@ -182,7 +180,8 @@ def _write_runners(unsealed: Unsealed) -> Stated:
 
 
 CORE_PARTS = (
-    ReleasePart(("leaderboard", VOTE_CHECKS), _write_boards, wrong_boards),
+    ReleasePart(("leaderboard",), _write_boards, wrong_boards),
+    CHECKED_VOTES,
     ReleasePart(("topics",), wrong=wrong_points, changed=moved_points),  # `MapFile` writes it with the shards
     ReleasePart(write=_write_runners),
     *ROW_FIGURES,

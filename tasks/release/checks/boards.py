@@ -1,7 +1,6 @@
 """Boards of a release, computed again from its votes."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -9,12 +8,10 @@ from polars.testing import assert_frame_equal
 from pydantic import ValidationError
 
 from schemas.errors import BadInput
-from schemas.items.suspects import VoteCheck
 from schemas.rating import Rating, RatingMethod
 from tasks.leaderboard.battle_files import read_battles
-from tasks.leaderboard.rating_tables import ALL_SLICES, VOTE_CHECKS, WITHOUT_SUSPECTS, RatingTables
-from tasks.release.registered import VOTE_CHECKS as CHECKS
-from tasks.release.registered import OpenRelease, path_in_release, read_released
+from tasks.leaderboard.rating_tables import ALL_SLICES, WITHOUT_SUSPECTS, RatingTables
+from tasks.release.registered import OpenRelease
 from tasks.storage.parquet import read_parquet_groups
 from tasks.storage.tables import frame_of
 
@@ -30,25 +27,14 @@ def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterato
 
     `boards`: name of a file -> the slices that it has.
     """
-    settings = release.manifest.settings
     try:
-        method = RatingMethod(**{name: settings[name] for name in RatingMethod.model_fields if name in settings})
-        tables = RatingTables(
-            read_battles(release.folder / "battle", prompts=True),
-            method,
-            (ALL_SLICES,),
-            exclude_outliers=bool(settings.get("exclude_outlier_judges")),
-            exclude_suspects=bool(settings.get("exclude_suspects")),
-        )
+        tables = released_tables(release)
         rated = frame_of(Rating, [*tables.rows("ratings"), *tables.styled[0]])
-        checks = frame_of(VoteCheck, replace(tables, slices=()).rows(VOTE_CHECKS))
     except (BadInput, ValidationError) as error:
         yield f"leaderboard: the votes of battle cannot be rated as the manifest says ({str(error).splitlines()[0]})"
         return
     if release.manifest.layout < SUSPECTS_SINCE:
         rated = rated.filter(pl.col("slice") != WITHOUT_SUSPECTS)
-    elif not _same(read_released(release.folder, CHECKS), checks, key="check"):
-        yield f"{path_in_release(CHECKS)}: not what the votes of battle give"
     for name, chosen in boards.items():
         path = f"leaderboard/{name}.parquet"
         told = _slices(release.folder / path)
@@ -59,16 +45,31 @@ def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterato
             yield f"{path}: not what the votes of battle give: {', '.join(map(repr, wrong[:_NAMED_MAX]))}{more}"
 
 
+def released_tables(release: OpenRelease) -> RatingTables:
+    """The rating tables of the votes of `battle`, for all slices, with the settings of the manifest.
+
+    Raises BadInput and ValidationError where they cannot be rated so.
+    """
+    settings = release.manifest.settings
+    return RatingTables(
+        read_battles(release.folder / "battle", prompts=True),
+        RatingMethod(**{name: settings[name] for name in RatingMethod.model_fields if name in settings}),
+        (ALL_SLICES,),
+        exclude_outliers=bool(settings.get("exclude_outlier_judges")),
+        exclude_suspects=bool(settings.get("exclude_suspects")),
+    )
+
+
 def _slices(board: Path) -> dict[str, pl.DataFrame]:
     rows = pl.concat(read_parquet_groups(board)) if board.is_file() else frame_of(Rating, [])
     return {str(key): of_slice for (key,), of_slice in rows.partition_by("slice", as_dict=True).items()}
 
 
-def _same(told: pl.DataFrame | None, right: pl.DataFrame | None, key: str = "model") -> bool:
+def _same(told: pl.DataFrame | None, right: pl.DataFrame | None) -> bool:
     if told is None or right is None:
         return False
     try:
-        assert_frame_equal(told.sort(key), right.sort(key), check_exact=False, abs_tol=RATING_DIFFERENCE_MAX)
+        assert_frame_equal(told.sort("model"), right.sort("model"), check_exact=False, abs_tol=RATING_DIFFERENCE_MAX)
     except AssertionError:
         return False
     return True
