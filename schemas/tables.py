@@ -35,6 +35,7 @@ from schemas.items.decision import Decision, NearPrompt, RuleParity
 from schemas.items.image import Image, ImageFile, NearImage, Preset, RedactedImage, SearchedImage, SemanticImage
 from schemas.items.reject import Quarantined, Reject, Tombstone
 from schemas.items.review import Review
+from schemas.items.suspects import Suspect, VoteCheck
 from schemas.items.topic import FittedDocument, KeptTopicName, TopicChange, TopicMember, TopicMerge
 from schemas.rating import (
     EloRating,
@@ -183,6 +184,8 @@ TABLES: dict[str, Table] = {
     "model_lives": Table(ModelLife, ("model",), _NO_IDS, derived=True),
     "months": Table(ArenaMonth, ("month",), _NO_IDS, derived=True),
     "best_of": Table(BestOf, ("provider",), _NO_IDS, derived=True),
+    "suspects": Table(Suspect, ("judge",), {"judge": Held.USER}, derived=True),
+    "vote_checks": Table(VoteCheck, ("check",), _NO_IDS, derived=True),
 }
 
 SIGNAL_ENTRIES: dict[str, SignalEntry] = BUILT_IN_SIGNALS | installed_signals(BUILT_IN_SIGNALS)

@@ -40,9 +40,9 @@ TableOption = Annotated[
     typer.Option(
         "--table",
         help="ratings, style_control, style_coefficients, rank_changes, pair_records, pair_cards, win_rates, "
-        "vote_shares, vote_statistics, length_differences, elo_ratings, outlier_judges, fragility (how few votes "
-        "change the order), plan (how many more votes separate neighbours, on which pairs), or who was given what: "
-        "exposure, model_lives, months, best_of.",
+        "vote_shares, vote_statistics, length_differences, elo_ratings, outlier_judges, suspects (voters who pull one "
+        "model), vote_checks, fragility (how few votes change the order), plan (how many more votes separate "
+        "neighbours, on which pairs), or who was given what: exposure, model_lives, months, best_of.",
     ),
 ]
 SlicesOption = Annotated[
@@ -107,25 +107,26 @@ class _View:
     named: bool = False
 
 
-def _battles(battles: str | None, settings: Settings, named: bool) -> "pl.DataFrame":
+def _battles(battles: str | None, settings: Settings, view: _View) -> "pl.DataFrame":
     """The battles of a file, folder or release, or without one the kept battles of the store."""
     if battles is not None:
         from tasks.leaderboard.battle_files import read_battles, with_prompts
         from tasks.release.fetched import fetched, is_remote
 
+        prompts = view.table in ("suspects", "vote_checks") or bool(view.slices) or settings.exclude_suspects
         if is_remote(battles):
             with fetched(battles, "battle") as folder:
-                return with_prompts(read_battles(folder / "battle", named), folder)
+                return with_prompts(read_battles(folder / "battle", view.named, prompts), folder)
         table = Path(battles)
         if not (table / "manifest.json").is_file():
-            return read_battles(table, named)
-        return with_prompts(read_battles(table / "battle", named), table)
+            return read_battles(table, view.named, prompts)
+        return with_prompts(read_battles(table / "battle", view.named, prompts), table)
     from tasks.leaderboard.steps import rated_battles
     from tasks.providers import Providers
     from tasks.signals.steps import signal_versions
     from tasks.storage.tables import Store
 
-    return rated_battles(Store.existing(settings.store), signal_versions(Providers(settings.providers)), named)
+    return rated_battles(Store.existing(settings.store), signal_versions(Providers(settings.providers)), view.named)
 
 
 def _model_facts(battles: str | None, settings: Settings) -> dict[str, ModelFacts]:
@@ -146,13 +147,16 @@ def _model_facts(battles: str | None, settings: Settings) -> dict[str, ModelFact
 
 def _rate_table(battles: str | None, settings: Settings, view: _View) -> None:
     from tasks.leaderboard.rating_tables import FAIRNESS, FRAGILITY, PLAN, TABLES, RatingTables, method_of, within
+    from tasks.leaderboard.suspects.named import lacking
 
     if view.table not in TABLES:
         raise BadInput(f"--table {known_values(view.table, TABLES)}")
-    chosen = within(_battles(battles, settings, view.named), settings.since, settings.until)
+    chosen = within(_battles(battles, settings, view), settings.since, settings.until)
     outliers = settings.exclude_outlier_judges
     facts = _model_facts(battles, settings)
-    tables = RatingTables(chosen, method_of(settings), view.slices, view.reference, outliers, facts=facts)
+    tables = RatingTables(
+        chosen, method_of(settings), view.slices, view.reference, outliers, settings.exclude_suspects, facts=facts
+    )
     if tables.rated.is_empty() and view.table not in (FRAGILITY, PLAN):
         raise BadInput(f"{str(battles or settings.store)!r} holds no battle between two different models")
     if view.table in FAIRNESS:
@@ -161,6 +165,9 @@ def _rate_table(battles: str | None, settings: Settings, view: _View) -> None:
         print(f"curate: note: {tables.same_model:,} battles of a model with itself are left out", file=sys.stderr)
     if view.named and "named" in chosen.columns:
         print(f"curate: note: {chosen['named'].sum():,} votes are on models whose names were shown", file=sys.stderr)
+    if view.table == "suspects":
+        for note in lacking(tables.battles):
+            print(f"curate: note: {note}", file=sys.stderr)
     if "style" in view.table or view.table == "rank_changes":
         _note_unmeasured(tables.rated.height - tables.measured.height)
     if view.agreement is None:

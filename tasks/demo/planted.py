@@ -141,8 +141,21 @@ def _look_alikes_survive(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
     return len(facts), missed
 
 
+def _only_riggers_named(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
+    """Every rigging voter is a suspect for the right model, and nobody else is. Counts nothing before the suspects."""
+    named = evidence.suspects()
+    if named is None:
+        return 0, []
+    planted = {evidence.battle(fact).get("judge"): fact for fact in facts}
+    missed = [_fact_id(fact) for judge, fact in planted.items() if named.get(str(judge)) != fact["model"]]
+    return len(facts), [*missed, *sorted(f"{judge} (honest)" for judge in named.keys() - planted.keys())]
+
+
 def _order_recovered(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
-    """No pair of models has the wrong order with separate intervals. Counts nothing before models were rated."""
+    """No pair of models has the wrong order with separate intervals. Counts nothing before models were rated.
+
+    The board is that without suspects, if there are any: rigged votes do bend the other.
+    """
     ratings, planted, missed = evidence.ratings(), 0, []
     for strengths in (fact["models"] for fact in facts):
         ordered = sorted((model for model in strengths if model in ratings), key=strengths.__getitem__)
@@ -224,6 +237,7 @@ EXPECTATIONS: dict[str, Judge] = {
     **dict.fromkeys(("crosses_midnight", "stringified_record", "few_shot_offset"), _each(_one_conversation)),
     "text_only": _each(_without_image),
     "failure": _each(_failure_typed),
+    "rigged_votes": _only_riggers_named,
     "model_strengths": _order_recovered,
 }
 """Planted kind -> the check that it was handled correctly."""

@@ -133,9 +133,15 @@ class Evidence:
         return sum(part.filter(where).height for part in self._store.read_parts("conversations", columns))
 
     def ratings(self) -> dict[str, Fact]:
-        """Model -> its row of the overall leaderboard; empty before models were rated."""
-        rows = self._store.read("ratings").filter(pl.col("slice") == "overall")
+        """Model -> its row of the board without suspects, or without any the overall one; empty before ratings."""
+        rows = self._store.read("ratings").filter(pl.col("slice").is_in(["overall", "without_suspects"])).sort("slice")
         return {row["model"]: row for row in rows.iter_rows(named=True)}
+
+    def suspects(self) -> dict[str, str] | None:
+        """Voter -> the model that the votes pull; None before models were rated."""
+        if self._store.read("ratings").is_empty():
+            return None
+        return dict(self._store.read("suspects").select("judge", "model").iter_rows())
 
     def places(self, fact: Fact) -> Sequence[Place]:
         """(file, line number) of a planted line, from its number or the hash of its bytes."""

@@ -15,6 +15,7 @@ from schemas.errors import BadInput, known_values
 from schemas.rating import Rating
 from schemas.tags import Taxonomy
 from tasks.leaderboard.leaderboard import CATEGORY
+from tasks.leaderboard.suspects.prompts import wording
 from tasks.runtime.yaml_files import read_yaml
 from tasks.storage.parquet import read_parquet_groups, read_parquet_schema
 
@@ -26,11 +27,12 @@ _SOURCES |= {*NAMES["one_hot"], *NAMES["categories"], *NAMES["context_tokens"], 
 _OFFSETS = ("ci_lower_offset", "ci_upper_offset")
 """Ends of an interval as differences from the rating, as papers print them."""
 _SOURCES |= {name.format(side) for names in _STYLE.values() for name in names for side in ("a", "b")}
+_SAID = {*NAMES["battle"]["prompt"], *NAMES["battle"]["vote_reason"]}
 TAXONOMY = tuple(Taxonomy.model_fields)
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
-def read_battles(path: Path, named: bool = False) -> pl.DataFrame:
+def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.DataFrame:
     """The battles of a file, or of every Parquet file below a folder, one row each.
 
     Columns: model_a, model_b and winner as text, and if the table has them judge, question_id, user, language (null for
@@ -38,9 +40,10 @@ def read_battles(path: Path, named: bool = False) -> pl.DataFrame:
     float64 `<covariate>_a`, `<covariate>_b`, rounds (user messages), context_tokens (theirs), weight and score. `score`
     is 1 where model_a won and 0 where it lost; soft preferences from 1.0 to 2.0, as AlpacaEval's, become scores from 1
     to 0. Battles with visible names (`anony` is false) are left out; with `named` they stay, and a column tells
-    them. Raises BadInput for a file that is not such a table.
+    them. With `prompts`, what prompts and reasons say for the search of suspects (`suspects.prompts.wording`); their
+    texts are not kept. Raises BadInput for a file that is not such a table.
     """
-    raw = read_table(path, _SOURCES)
+    raw = read_table(path, _SOURCES if prompts else _SOURCES - _SAID)
     if "winner" not in raw.columns and set(NAMES["one_hot"]) <= set(raw.columns):
         one_hot = (pl.when(pl.col(c).cast(pl.Int8) == 1).then(pl.lit(w)) for c, w in NAMES["one_hot"].items())
         raw = raw.with_columns(winner=pl.coalesce(one_hot))
@@ -62,6 +65,7 @@ def read_battles(path: Path, named: bool = False) -> pl.DataFrame:
     made += [_flag(found).alias(name) for name, found in dict(_flags(raw, columns)).items()]
     counted = _counted(raw)
     made += [_count(found, name).alias(name) for name, found in [*_style(counted), *_lengths(counted, columns)]]
+    made += wording(columns.get("prompt"), columns.get("vote_reason")) if prompts else []
     found = pl.DataFrame(made)
     shown = ~_flag(columns["anony"]).fill_null(True) if "anony" in columns else None
     kept = found if shown is None else found.with_columns(named=shown) if named else found.filter(~shown)
@@ -241,12 +245,18 @@ def read_table(path: Path, wanted: Set[str]) -> pl.DataFrame:
     if path.is_file() and path.suffix not in _READERS:
         raise BadInput(f"{str(path)!r}: unknown kind of table; give one of {', '.join(_READERS)}")
     try:
-        return pl.concat([_READERS[file.suffix](file, wanted) for file in files], how="vertical_relaxed")
+        return pl.concat([_opened(_READERS[file.suffix](file, wanted)) for file in files], how="vertical_relaxed")
     except BadInput:
         raise
     except Exception as error:  # each library raises its own errors for a broken file
         reason = " ".join(str(error).split())[:200]
         raise BadInput(f"{str(path)!r} cannot be read as a table ({type(error).__name__}: {reason})") from None
+
+
+def _opened(table: pl.DataFrame) -> pl.DataFrame:
+    """The table with the text of its first message in place of a conversation."""
+    opening = pl.col("conversation_a").list.first().struct.field("content").cast(pl.String, strict=False)
+    return table.with_columns(conversation_a=opening) if "conversation_a" in table.columns else table
 
 
 def _parquet(path: Path, wanted: Set[str]) -> pl.DataFrame:

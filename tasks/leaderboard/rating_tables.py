@@ -9,6 +9,7 @@ from typing import Self
 import polars as pl
 
 from schemas.errors import BadInput, known_values
+from schemas.items.suspects import Suspect
 from schemas.policy import ModelFacts
 from schemas.rating import (
     Fragility,
@@ -36,9 +37,11 @@ from tasks.leaderboard.records import (
     without_outliers,
 )
 from tasks.leaderboard.style_control import PARTIAL, STYLE_CONTROL, measured_covariates, rank_changes, style_board
+from tasks.leaderboard.suspects.checks import vote_checks
+from tasks.leaderboard.suspects.named import suspects
 from tasks.leaderboard.vote_plan import boards_wanted, separations
 from tasks.leaderboard.vote_statistics import length_differences, vote_statistics
-from tasks.leaderboard.votes import Mask, rateable, votes
+from tasks.leaderboard.votes import Mask, rateable, repeats_counted_once, votes
 
 ALL_SLICES = "all"
 NAMED_VOTES = "named_votes"
@@ -46,7 +49,10 @@ NAMED_VOTES = "named_votes"
 PAIR_CARDS = "pair_cards"
 FRAGILITY, PLAN = "fragility", "plan"
 VOTE_STATISTICS = "vote_statistics"
-_NONE = pl.Series([False])
+SUSPECTS, VOTE_CHECKS = "suspects", "vote_checks"
+WITHOUT_SUSPECTS = "without_suspects"
+"""Slice of all votes but those of suspects; among all slices it is there when there are any."""
+_NONE, _ONE = pl.Series([False]), pl.Series([1.0])
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,8 @@ class RatingTables:
     """Model that win rates are computed against."""
     exclude_outliers: bool = False
     """Whether votes of outlier judges are left out."""
+    exclude_suspects: bool = False
+    """Whether votes of suspects are left out."""
     board: Sequence[Rating] | None = None
     """The board of all `battles`, if it is known."""
     facts: Mapping[str, ModelFacts] = field(default_factory=dict)
@@ -74,6 +82,11 @@ class RatingTables:
         battles = rateable(self.battles)
         return outlier_judges(votes(battles), battles["judge"])
 
+    @cached_property
+    def suspects(self) -> list[Suspect]:
+        """Voters whose votes pull one model; none where the table names no voters."""
+        return suspects(rateable(self.battles))
+
     @property
     def same_model(self) -> int:
         """Number of battles of a model with itself, which are left out."""
@@ -83,7 +96,9 @@ class RatingTables:
     def valid(self) -> pl.DataFrame:
         """Battles between different models, without excluded outliers; both-bad votes included."""
         battles = rateable(self.battles)
-        return without_outliers(battles, self.outliers) if self.exclude_outliers else battles
+        battles = without_outliers(battles, self.outliers) if self.exclude_outliers else battles
+        battles = battles.filter(self._unsuspected(battles)) if self.exclude_suspects else battles
+        return repeats_counted_once(battles, self.method.pair_votes_max)
 
     @cached_property
     def rated(self) -> pl.DataFrame:
@@ -157,18 +172,27 @@ class RatingTables:
     def rows(self, table: str) -> Sequence[Row]:
         """Rows of one of `TABLES` for the chosen slices; those that may have flags say so when named votes are in.
 
-        Raises BadInput for a slice without battles, a reference without battles, and slices of `outlier_judges`.
+        Raises BadInput for a slice without battles, a reference without battles, and slices of tables about voters.
         """
-        found = self._rows(table)
-        if not self.battles.get_column("named", default=_NONE).any():
-            return found
+        found, rules = self._rows(table), self._rules
         return [
-            row.model_copy(update={"flags": [*row.flags, NAMED_VOTES]}) if hasattr(row, "flags") else row
+            row.model_copy(update={"flags": [*row.flags, *rules]}) if rules and hasattr(row, "flags") else row
             for row in found
         ]
 
+    @property
+    def _rules(self) -> list[str]:
+        """Flags of all boards: votes that are on them, or not in full, by a rule."""
+        rules = {
+            NAMED_VOTES: self.battles.get_column("named", default=_NONE).any(),
+            "repeats_count_once": self.method.pair_votes_max
+            and self.valid.get_column("weight", default=_ONE).min() != 1,
+            "suspects_excluded": self.exclude_suspects and bool(self.suspects),
+        }
+        return [name for name, holds in rules.items() if holds]
+
     def _rows(self, table: str) -> Sequence[Row]:
-        if table in ("outlier_judges", *FAIRNESS) and self.slices:
+        if table in (*_OF_VOTERS, *FAIRNESS) and self.slices:
             raise BadInput(f"--table {table} is about all votes; leave --slice out")
         if table in _OF_ALL:
             return TABLES[table](self)
@@ -186,15 +210,24 @@ class RatingTables:
         battles = self.valid.filter(pl.Series(mask))
         cast = votes(rateable(battles, self.method.both_bad), self.method.cluster)
         board = rate_slice(cast, name, self.method, self._level)
-        return replace(self, battles=battles, slices=(), exclude_outliers=False, board=board)
+        method = self.method.model_copy(update={"pair_votes_max": None})  # the weights say so already
+        alone = replace(self, battles=battles, method=method, slices=(), board=board)
+        return replace(alone, exclude_outliers=False, exclude_suspects=False)
 
     def _chosen(self, battles: pl.DataFrame) -> dict[str, Mask]:
         """Slice name -> bool (battles,), of the chosen slices."""
         known = slice_masks(battles)
+        if WITHOUT_SUSPECTS in self.slices or (ALL_SLICES in self.slices and self.suspects):
+            known[WITHOUT_SUSPECTS] = self._unsuspected(battles).to_numpy()
         unknown = [name for name in self.slices if name not in (*known, ALL_SLICES, OVERALL)]
         if unknown:
             raise BadInput(f"no battles in slice {known_values(unknown[0], known)}")
         return known if ALL_SLICES in self.slices else {n: known[n] for n in self.slices or (OVERALL,) if n in known}
+
+    def _unsuspected(self, battles: pl.DataFrame) -> pl.Series:
+        """Whether a vote, bool (battles,), is of nobody among the suspects."""
+        judges = battles.get_column("judge", default=pl.repeat(None, battles.height, dtype=pl.String, eager=True))
+        return ~judges.is_in([row.judge for row in self.suspects]).fill_null(False)
 
     @property
     def _level(self) -> dict[str, float]:
@@ -216,6 +249,8 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
         row for seed in (None, of.method.seed) for row in elo_ratings(votes(of.rated), seed, of.method.elo_k)
     ],
     "outlier_judges": lambda of: of.outliers,
+    SUSPECTS: lambda of: of.suspects,
+    VOTE_CHECKS: lambda of: vote_checks(of.battles, of.suspects, of.method, of.exclude_suspects),
     FRAGILITY: lambda of: of.fragility,
     PLAN: lambda of: of.plan,
     "exposure": lambda of: exposure(of.rated, of.facts),
@@ -224,9 +259,10 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
     "best_of": lambda of: best_of(of.overall, of.facts),
 }
 """Table name -> function that computes its rows."""
+_OF_VOTERS = ("outlier_judges", SUSPECTS, VOTE_CHECKS)
 FAIRNESS = ("exposure", "model_lives", "months", "best_of")
 """Tables of who was given what, for all votes."""
-_OF_ALL = ("ratings", "vote_shares", "outlier_judges", FRAGILITY, PLAN, *FAIRNESS)
+_OF_ALL = ("ratings", "vote_shares", *_OF_VOTERS, FRAGILITY, PLAN, *FAIRNESS)
 """Tables that are computed for all slices at once, or for none."""
 
 

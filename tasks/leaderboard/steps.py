@@ -25,6 +25,7 @@ from tasks.leaderboard.rating_tables import (
     RatingTables,
     method_of,
 )
+from tasks.leaderboard.suspects.prompts import wording
 from tasks.leaderboard.votes import votes
 from tasks.runtime.timing import timed
 from tasks.storage.queries.conversation_features import (
@@ -54,7 +55,7 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
     if release is None:
         every = rated_battles(store, versions, named=True)
     else:
-        every = with_prompts(read_battles(release / "battle", True), release)
+        every = with_prompts(read_battles(release / "battle", True, True), release)
     policy = decided_policy(store)
     whole = RatingTables(
         every.filter(~pl.col("named")).drop("named"),
@@ -62,6 +63,7 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
         reference=settings.anchor_model,
         exclude_outliers=settings.exclude_outlier_judges,
         facts=policy.models if policy else {},
+        exclude_suspects=settings.exclude_suspects,
     )
     tables = replace(whole, slices=(ALL_SLICES,))
     store.replace(VOTE_STATISTICS, frame_of(VoteStatistics, replace(whole, battles=every).rows(VOTE_STATISTICS)))
@@ -75,6 +77,7 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
         "battles": tables.battles.height,
         "boards": len({row.slice for row in tables.ratings}) + bool(tables.styled[0]),
         "outlier_judges": len(whole.outliers),
+        "suspects": len(whole.suspects),
     }
     return StageReport(stage="rate", counts=counts)
 
@@ -113,12 +116,14 @@ def rated_battles(store: Store, versions: Versions, named: bool = False) -> pl.D
         pl.col("conversation_id").is_in(pl.concat([battles["conversation_a"], battles["conversation_b"]]).implode())
     )
     known = conversation_features(store, sides, versions)
+    openings = sides.select("conversation_id", prompt=pl.col("turns").list.first().struct.field("content"))
     prompt = known.select(
         "conversation_id",
         "language",
         "context_tokens",
         *(pl.col(name).alias(CATEGORY + name) for name in (*CATEGORIES, *_MORE)),
     ).join(presets, on="conversation_id", how="left")
+    prompt = prompt.join(openings, on="conversation_id", how="left")
     prompt = prompt.join(with_labels(store, sides, versions).select("conversation_id", *TAXONOMY), on="conversation_id")
     joined = battles.join(prompt, left_on="conversation_a", right_on="conversation_id", maintain_order="left")
     for side in ("a", "b"):
@@ -128,7 +133,9 @@ def rated_battles(store: Store, versions: Versions, named: bool = False) -> pl.D
             pl.col("refusal").alias(f"refusal_{side}"),
         )
         joined = joined.join(answers, on=f"conversation_{side}", maintain_order="left")
-    return joined.with_columns(
+    words = wording(joined["prompt"], joined["vote_reason"])
+    return joined.drop("prompt", "vote_reason").with_columns(
+        *words,
         question_id="battle_id",
         language=_LANGUAGE,
         refusal=pl.col("refusal_a") | pl.col("refusal_b"),

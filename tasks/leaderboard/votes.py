@@ -97,6 +97,21 @@ def rateable(
     return different.filter(pl.col("winner") != "tie_bothbad") if both_bad is BothBad.EXCLUDE else different
 
 
+def repeats_counted_once(battles: pl.DataFrame, pair_votes_max: int | None) -> pl.DataFrame:
+    """Battles with a weight, if need be, by which a voter's votes on a pair beyond the limit count as one together.
+
+    The earliest votes count in full: by tstamp, or in the order of the table. Votes without a voter are not limited.
+    """
+    if pair_votes_max is None or "judge" not in battles.columns:
+        return battles
+    pair = ("judge", pl.min_horizontal(*_SIDES), pl.max_horizontal(*_SIDES))
+    order = "tstamp" if "tstamp" in battles.columns else pl.int_range(pl.len())
+    number = pl.int_range(pl.len()).over(*pair, order_by=order)
+    share = pl.when(number < pair_votes_max).then(1.0).otherwise(1 / (pl.len().over(*pair) - pair_votes_max))
+    share = pl.when(pl.col("judge").is_null()).then(1.0).otherwise(share)
+    return battles.with_columns(weight=share * (pl.col("weight") if "weight" in battles.columns else 1.0))
+
+
 def votes(battles: pl.DataFrame, cluster: str | None = None) -> Votes:
     """One vote per row of `rateable` battles, in order; `cluster` is the column that says which votes belong together.
 

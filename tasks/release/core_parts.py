@@ -16,6 +16,7 @@ from schemas.row import arrow_schema
 from tasks.release.card_figures import ROW_FIGURES
 from tasks.release.certificate.file import CERTIFICATE_PART
 from tasks.release.checks.fragile import FRAGILE
+from tasks.release.checks.vote_checks import CHECKED_VOTES
 from tasks.release.declared import READ_ERRORS, sound_groups
 from tasks.release.registered import (
     RUNNERS,
@@ -33,7 +34,9 @@ from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
 from tasks.storage.queries.board_order import best_first
 
 BOARDS = {
-    "overall": pl.col("slice").is_in(["overall", "exclude_ties", "exclude_refusal", "exclude_preset"]),
+    "overall": pl.col("slice").is_in(
+        ["overall", "exclude_ties", "exclude_refusal", "exclude_preset", "without_suspects"]
+    ),
     "by_category": pl.col("slice").str.starts_with("category:"),
     "by_language": pl.col("slice").str.starts_with("language:"),
     "by_question": pl.col("slice").str.starts_with("question:"),
@@ -180,8 +183,9 @@ def _write_runners(unsealed: Unsealed) -> Stated:
 
 CORE_PARTS = (
     ReleasePart(("leaderboard",), _write_boards, wrong_boards),
-    CERTIFICATE_PART,
+    CHECKED_VOTES,
     FRAGILE,
+    CERTIFICATE_PART,
     ReleasePart(("topics",), wrong=wrong_points, changed=moved_points),  # `MapFile` writes it with the shards
     ReleasePart(write=_write_runners),
     *ROW_FIGURES,

@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from schemas.benches.judge_release import JUDGE_FILES
+from schemas.items.suspects import VoteCheck
 from schemas.policy import Policy
 from schemas.rating import Fragility, Rating
 from schemas.release import CONFIGS, Manifest, MapPoint, ReleasedColumn, ReleasedGenerated, ReleasedItem
@@ -25,6 +26,7 @@ from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
 JUDGE_FOLDER = "leaderboard/judge"
+VOTE_CHECKS = "leaderboard/integrity/vote_checks"
 _TEXTS = ("answers", "verdicts")
 _ELEMENT = re.compile(r"\blist<\w+:")
 
@@ -37,12 +39,15 @@ class ReleasedTable(NamedTuple):
     row: type[Row]
     csv_digits: int | None = None
     """Digits after the point in the CSV file for people that is beside it; None where there is no such file."""
+    since_layout: int = 0
+    """Releases of an earlier layout (`Manifest.layout`) lack it."""
 
 
 RELEASED_TABLES = {
     **{config: ReleasedTable(rf"{config}/data/train-\d{{5}}-of-\d{{5}}", row) for config, row in CONFIGS.items()},
     "leaderboard": ReleasedTable("leaderboard/[a-z_]+", Rating, csv_digits=2),
     "leaderboard/integrity/fragility": ReleasedTable("leaderboard/integrity/fragility", Fragility),
+    VOTE_CHECKS: ReleasedTable(VOTE_CHECKS, VoteCheck, csv_digits=2, since_layout=7),
     "topics": ReleasedTable("topics/map", MapPoint),
     **{
         f"{JUDGE_FOLDER}/{name}": ReleasedTable(f"{JUDGE_FOLDER}/{name}", row, None if name in _TEXTS else 4)

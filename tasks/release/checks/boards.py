@@ -11,7 +11,7 @@ from schemas.errors import BadInput
 from schemas.rating import Fragility, Rating, RatingMethod
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.fragility import lead_after
-from tasks.leaderboard.rating_tables import ALL_SLICES, RatingTables
+from tasks.leaderboard.rating_tables import ALL_SLICES, WITHOUT_SUSPECTS, RatingTables
 from tasks.release.registered import OpenRelease
 from tasks.storage.parquet import read_parquet_groups
 from tasks.storage.tables import frame_of
@@ -19,6 +19,8 @@ from tasks.storage.tables import frame_of
 RATING_DIFFERENCE_MAX = 1e-4
 """Machines add up in different order; no board prints more than two digits."""
 _NAMED_MAX = 3
+SUSPECTS_SINCE = 7
+"""Releases of an earlier layout have no board without suspects, and no checks of votes."""
 
 
 def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterator[str]:
@@ -32,6 +34,8 @@ def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterato
     except (BadInput, ValidationError) as error:
         yield f"leaderboard: the votes of battle cannot be rated as the manifest says ({str(error).splitlines()[0]})"
         return
+    if release.manifest.layout < SUSPECTS_SINCE:
+        rated = rated.filter(pl.col("slice") != WITHOUT_SUSPECTS)
     for name, chosen in boards.items():
         path = f"leaderboard/{name}.parquet"
         told = _slices(release.folder / path)
@@ -48,9 +52,13 @@ def released_tables(release: OpenRelease) -> RatingTables:
     Raises BadInput and ValidationError where they cannot be rated so.
     """
     settings = release.manifest.settings
-    method = RatingMethod(**{name: settings[name] for name in RatingMethod.model_fields if name in settings})
-    outliers = bool(settings.get("exclude_outlier_judges"))
-    return RatingTables(read_battles(release.folder / "battle"), method, (ALL_SLICES,), exclude_outliers=outliers)
+    return RatingTables(
+        read_battles(release.folder / "battle", prompts=True),
+        RatingMethod(**{name: settings[name] for name in RatingMethod.model_fields if name in settings}),
+        (ALL_SLICES,),
+        exclude_outliers=bool(settings.get("exclude_outlier_judges")),
+        exclude_suspects=bool(settings.get("exclude_suspects")),
+    )
 
 
 def _slices(board: Path) -> dict[str, pl.DataFrame]:

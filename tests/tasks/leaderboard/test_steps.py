@@ -64,7 +64,8 @@ def test_every_table_of_the_stage_is_written(store):
     assert report.counts["battles"] == 6
     written = {name: store.read(name) for name in STORED if name in TABLES}
     assert set(written) == set(TABLES) - {"style_control", "pair_cards", "plan"}
-    assert all(frame.height for name, frame in written.items() if name not in ("outlier_judges", "best_of"))
+    empty = ("outlier_judges", "best_of", "suspects")
+    assert all(frame.height for name, frame in written.items() if name not in empty)
 
 
 def test_boards_hold_the_battles_of_their_slice(store):
@@ -95,7 +96,7 @@ def test_style_control_needs_length_and_markdown_of_both_answers_and_names_where
 def test_a_store_without_battles_has_empty_boards(tmp_path):
     empty = store_with(tmp_path)
     report = rated(empty)
-    assert report.counts == {"battles": 0, "boards": 0, "outlier_judges": 0}
+    assert report.counts == {"battles": 0, "boards": 0, "outlier_judges": 0, "suspects": 0}
     assert empty.read("ratings").is_empty() and empty.read("vote_shares").is_empty()
 
 

@@ -37,7 +37,7 @@ def _rating(name, model="m", value=1000.0):
 def boards(tmp_path_factory):
     folder = tmp_path_factory.mktemp("boards")
     slices = {
-        "overall": ["overall", "exclude_ties", "exclude_refusal", "exclude_preset"],
+        "overall": ["overall", "exclude_ties", "exclude_refusal", "exclude_preset", "without_suspects"],
         "by_category": ["category:ocr", "category:code"],
         "by_language": ["language:en"],
         "by_question": ["question:Analytical", "question:Analytical / Data Analysis"],

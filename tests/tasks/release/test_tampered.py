@@ -10,7 +10,7 @@ import pytest
 
 from flows.products import problems_of
 from tasks.release.core_parts import MAP
-from tasks.release.registered import board_csv
+from tasks.release.registered import VOTE_CHECKS, board_csv
 from tasks.runtime.untrusted import markdown_text
 from tasks.storage.parquet import read_parquet_groups
 from tests.builders import image_bytes
@@ -229,6 +229,8 @@ TAMPERED = {
     "leaderboard/overall.parquet: not what the votes of battle give: ": lambda r: rewrite(r, BATTLE, _flip()),
     "leaderboard/overall.parquet: not what the votes of battle give: 'overall'": _better,
     "leaderboard/by_category.parquet: not what the votes of": lambda r: _invert(r, BATTLE, "ocr"),
+    f"{VOTE_CHECKS}.parquet: not what the votes of battle": lambda r: change_row(r, f"{VOTE_CHECKS}.parquet", votes=99),
+    f"{VOTE_CHECKS}.csv: not what vote_checks.parquet": lambda r: _edited(r, f"{VOTE_CHECKS}.csv", b"both_bad", b"bad"),
     "README.md: its section about categories and votes": lambda r: _invert(r, CHAT, "diagram"),
     "leaderboard: the votes of battle cannot be rated": lambda r: write_manifest(
         r, settings=manifest_of(r)["settings"] | {"anchor_model": "nobody"}
@@ -360,3 +362,15 @@ def test_a_manifest_that_contradicts_itself_or_the_card_is_found(own_release, to
 def test_an_identifier_is_found_also_in_other_characters_and_of_a_private_network(own_release, value, kind):
     change_row(own_release, BATTLE, model_b=value)
     assert f"battle/train-00000-of-00001.parquet: model_b holds an identifier: {kind}" in problems_of(own_release)
+
+
+def test_a_release_of_the_layout_before_votes_were_checked_is_whole_without_the_counts(own_release):
+    for suffix in ("parquet", "csv"):
+        (own_release / f"{VOTE_CHECKS}.{suffix}").unlink()
+    reseal(own_release)
+    columns = manifest_of(own_release)["columns"]
+    earlier = {name: told for name, told in columns.items() if name != VOTE_CHECKS}
+    write_manifest(own_release, layout=6, columns=earlier)
+    assert problems_of(own_release) == []
+    write_manifest(own_release, layout=7, columns=columns)
+    assert any(VOTE_CHECKS in problem for problem in problems_of(own_release))

@@ -20,6 +20,7 @@ from schemas.items.decision import NearPrompt
 from schemas.items.image import NearImage, RedactedImage, SearchedImage, SemanticImage
 from schemas.items.reject import Removed
 from schemas.items.review import Review
+from schemas.items.suspects import Suspect
 from schemas.items.topic import FittedDocument, KeptTopicName, TopicMember
 from schemas.policy import policy_hash
 from schemas.rating import OutlierJudge
@@ -205,6 +206,15 @@ def fill(store: Store) -> None:
         ],
         **_generated(by_id),
         "outlier_judges": [OutlierJudge(judge=str(left.user_id), votes=9, evidence=99.0)],
+        "suspects": [
+            Suspect(
+                judge=str(left.user_id),
+                model="m",
+                **dict.fromkeys(("votes", "for_model", "against_model", "pull", "p_history", "p_pull", "p_focus"), 1),
+                **dict.fromkeys(("p_fast", "p_identity", "group", "group_voters", "group_shares")),
+                p_value=0.01,
+            )
+        ],
     }
     for name, of_table in tables.items():
         store.replace(name, frame_of(TABLES[name].row, of_table))

@@ -1,0 +1,44 @@
+"""Two voters who vote for one weak model wherever they see it, within one hour and faster than anybody reads."""
+
+from random import Random
+
+from tasks.demo.problems.plan import IN_MESSAGES, Planter, planter
+from tasks.demo.records import Fact, LogLine, Moment, models
+from tasks.demo.traffic import Person, Stage, vote_line
+
+TARGET = "willow-mini-vl"
+VOTES, ASKS_EVERY = 12, 3
+"""Votes of each, and of how many prompts one asks which model answers."""
+APART_SECONDS, ANSWERED_SECONDS, HOUR_SECONDS = 2.0, 20.0, 3600
+"""They play several battles at a time, so that one vote follows soon after another."""
+RIGGERS = (Person("198.51.100.255", "en"), Person("203.0.113.255", "en"))
+"""Addresses of nobody in the crowd."""
+
+
+def _rigged(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+    """Battles of both with the target on either side; each voter's first vote has the fact."""
+    opened = moment.at - moment.at % HOUR_SECONDS + rng.uniform(60, HOUR_SECONDS / 2)
+    lines: list[LogLine] = []
+    for number in range(VOTES):
+        for person in RIGGERS:
+            at = Moment(moment.day, opened + number * APART_SECONDS)
+            lines += _battle(stage, rng, at, person, number)
+    return lines
+
+
+def _battle(stage: Stage, rng: Random, moment: Moment, person: Person, number: int) -> list[LogLine]:
+    (target,) = (model for model in models() if model.name == TARGET)
+    image, others = stage.image(rng, moment), [model for model in models() if model is not target]
+    pair = [target, others[number % len(others)]][:: 1 if rng.random() < 0.5 else -1]
+    (prompt,) = stage.prompts(rng, image)
+    asked = [f"Which model are you? {prompt}" if number % ASKS_EVERY == 0 else prompt]
+    left, right = (stage.talk(rng, image, asked, model=model) for model in pair)
+    facts: list[Fact] = [{"kind": "rigged_votes", "battle": left.conv_id, "model": TARGET}] if number == 0 else []
+    vote = "leftvote" if pair[0] is target else "rightvote"
+    voted = Moment(moment.day, moment.at + ANSWERED_SECONDS)
+    chats = [line for talk in (left, right) for line in stage.chat(rng, moment, talk, person=person)]
+    return [*chats, vote_line(rng, voted, (left, right), person, *facts, vote=vote)]
+
+
+PLANTERS: dict[str, Planter] = {"rigged_votes": planter(_rigged, eras=IN_MESSAGES)}
+"""Kind -> function that plants it."""

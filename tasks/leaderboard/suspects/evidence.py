@@ -1,0 +1,153 @@
+"""Evidence that voters pull a model: tests of one voter's votes, and of what several voters share."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from scipy.sparse import csr_array
+from scipy.special import logsumexp
+from scipy.stats import binom, chi2
+
+from tasks.leaderboard.suspects.history import CARELESS, TILTS, History
+from tasks.leaderboard.votes import Mask, Matrix, Numbers, Vector
+
+VOTES_MIN = 5
+"""Voters with fewer votes are tested in groups only."""
+_NULLS, _TILTED = {"taste": 0.0, "habit": -np.log(CARELESS)}, range(len(TILTS))
+"""Kind of honest voter -> what is added to the evidence against him, because such voters are rare."""
+
+
+def _mean_evidence(sums: Sequence[pl.Expr]) -> pl.Expr:
+    """Log of the mean of exp(sums)."""
+    level = pl.max_horizontal(sums)
+    return level + pl.mean_horizontal([(each - level).exp() for each in sums]).log()
+
+
+def sided(history: History) -> pl.DataFrame:
+    """Two rows a vote of a named voter, one for each side, in order of the votes.
+
+    Columns: row (of the votes), voter, model (number), won (score of the side), chance (of its win), and for each of
+    the `TILTS` taste_N and habit_N, the gains for the side.
+    """
+    cast, named = history.cast, np.flatnonzero(history.voters >= 0)
+    outcome = np.where(cast.score == 0.5, 0.5, cast.score > 0.5)
+    sides = [
+        pl.DataFrame(
+            {
+                "row": named,
+                "voter": history.voters[named],
+                "model": cast.pairs[cast.pair[named], side],
+                "won": (1 - outcome if side else outcome)[named],
+                "chance": history.chances[2 * side][named],
+                **{f"{null}_{n}": history.gains[n, side, k][named] for k, null in enumerate(_NULLS) for n in _TILTED},
+            }
+        )
+        for side in (0, 1)
+    ]
+    return pl.concat(sides).sort("row", maintain_order=True)
+
+
+def sequential(sides: pl.DataFrame, models: int) -> pl.DataFrame:
+    """Each voter's evidence on each model that he met, vote by vote: columns voter, model, p.
+
+    p bounds the chance that the evidence is ever as large, at any vote, for any of `models` (Ville 1939; Bonferroni).
+    """
+    running = {name: pl.col(name).cum_sum().over("voter", "model") for name in sides.columns if name[-2] == "_"}
+    least = pl.min_horizontal(
+        [_mean_evidence([pl.col(f"{null}_{n}") for n in _TILTED]) + more for null, more in _NULLS.items()]
+    )
+    summed = sides.select("voter", "model", **running).select("voter", "model", evidence=least)
+    top = summed.group_by("voter", "model").agg(pl.col("evidence").max())
+    return top.select("voter", "model", p=(models * (-pl.col("evidence")).exp()).clip(upper_bound=1.0))
+
+
+def omnipresent(history: History, voters: int) -> Matrix:
+    """Values of p, float64 (voters, models), of all votes of a voter, if each is for the side that moves a model up."""
+    cast, named = history.cast, history.voters >= 0
+    toward, place = np.sign(history.reach), (history.voters[named], cast.pair[named])
+    evidence = np.empty((len(TILTS), len(_NULLS), voters, len(cast.models)))
+    for of_null, gains in zip(
+        evidence.reshape(-1, *evidence.shape[2:]),
+        history.gains.swapaxes(1, 2).reshape(-1, 2, len(cast.pair)),
+        strict=True,
+    ):
+        up, down = gains[:, named]
+        either, more = (
+            csr_array((each, place), (voters, len(cast.pairs))) for each in ((up + down) / 2, (up - down) / 2)
+        )
+        of_null[:] = either @ np.abs(toward) + more @ toward
+    rare = np.array([*_NULLS.values()])[:, None, None]
+    mean = (logsumexp(evidence, axis=0) - np.log(len(TILTS)) + rare).min(axis=0)
+    return np.asarray(np.minimum(1.0, len(cast.models) * np.exp(-mean)))
+
+
+def focused(sides: pl.DataFrame, models: int) -> pl.DataFrame:
+    """How much a voter's votes are on one model, which the arena draws: columns voter, model, p.
+
+    p is that of as many of his votes on the model, given its share of all votes, corrected for `models`: who votes only
+    where he sees his model has more.
+    """
+    share = pl.col("own").sum().over("model") / pl.col("own").sum() * 2
+    counted = sides.group_by("voter", "model").agg(own=pl.len())
+    counted = counted.with_columns(votes=pl.col("own").sum().over("voter") // 2, share=share)
+    own, votes, shares = (counted[name].to_numpy() for name in ("own", "votes", "share"))
+    p = np.minimum(1.0, models * binom.sf(own - 1, votes, np.minimum(1.0, shares)))
+    return counted.select("voter", "model", p=pl.Series(p))
+
+
+def shared(sides: pl.DataFrame, keys: pl.Series, models: int, rigged_min: float) -> pl.DataFrame:
+    """Groups of voters whose votes have a key in common and pull one model: columns key, model, p, voter.
+
+    `keys` (votes): what they may share; null for nothing. p is that of all votes on the model within a key, corrected
+    for all keys and models (Bonferroni). One row for each member: a voter who voted for the model within the key, and
+    is rigging with a probability of `rigged_min`. That is by Bayes' rule from these votes, and from the share of the
+    key's votes that is rigged if rigged ones are all for the model and others follow the history.
+    """
+    of_key = sides.with_columns(key=keys.gather(sides["row"])).drop_nulls("key")
+    total = of_key["key"].n_unique() * models
+    evidence = _mean_evidence([pl.col(f"taste_{n}").sum() for n in _TILTED])
+    wins, chance = (pl.col("won") == 1).mean(), pl.col("chance").mean()
+    found = (
+        of_key.group_by("key", "model")
+        .agg(
+            evidence=evidence,
+            voters=pl.col("voter").n_unique(),
+            votes=pl.len(),
+            rigged=((wins - chance) / (1 - chance)).clip(0, 1 - 1e-6),
+        )
+        .filter((pl.col("voters") > 1) & (pl.col("votes") >= VOTES_MIN))
+        .select("key", "model", "rigged", p=(total * (-pl.col("evidence")).exp()).clip(upper_bound=1.0))
+    )
+    own = of_key.group_by("key", "model", "voter").agg(own=evidence, won=(pl.col("won") == 1).any()).filter("won")
+    odds = pl.col("own").exp() * pl.col("rigged") / (1 - pl.col("rigged"))
+    members = found.join(own, on=["key", "model"]).filter(odds >= rigged_min / (1 - rigged_min))
+    return members.select("key", "model", "p", "voter").sort("p", "key", "model", "voter")
+
+
+def more_often(marked: Mask, known: Mask, voters: Numbers, count: int, trusted: Mask) -> Vector:
+    """Values of p, float64 (voters,), of as many marked votes, at the rate of all other trusted voters; 1 without any.
+
+    `marked` and `known` are (rows,): whether the vote has the mark, and whether that can be told.
+    """
+    named = known & (voters >= 0)
+    own, total = (np.bincount(voters[rows], minlength=count) for rows in (named & marked, named))
+    other = trusted[voters] & named
+    found, among = (np.bincount(voters[rows], minlength=count).sum() for rows in (other & marked, other))
+    kept = np.where(trusted, 1, 0)
+    rate = (found - kept * own + 0.5) / (among - kept * total + 1)
+    return np.asarray(np.where(own > 0, binom.sf(own - 1, total, np.clip(rate, 1e-3, 1.0)), 1.0))
+
+
+def fisher(p_values: Sequence[Vector]) -> Vector:
+    """One p-value of independent ones (Fisher 1932)."""
+    statistic = -2 * np.sum([np.log(np.maximum(p, 1e-300)) for p in p_values], axis=0)
+    return np.asarray(chi2.sf(statistic, 2 * len(p_values)))
+
+
+def holm(p_values: Vector) -> Vector:
+    """p-values corrected for their number, so that one true hypothesis among all falls with at most that chance."""
+    order = np.argsort(p_values, kind="stable")
+    stepped = np.maximum.accumulate(p_values[order] * np.arange(len(order), 0, -1))
+    corrected = np.empty(len(order))
+    corrected[order] = np.minimum(1.0, stepped)
+    return corrected

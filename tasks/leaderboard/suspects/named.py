@@ -1,0 +1,202 @@
+"""Battles -> suspects: the voters whose evidence holds after correction for the number of voters and groups."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from schemas.items.suspects import Suspect
+from tasks.leaderboard.suspects.evidence import (
+    VOTES_MIN,
+    fisher,
+    focused,
+    holm,
+    more_often,
+    omnipresent,
+    sequential,
+    shared,
+    sided,
+)
+from tasks.leaderboard.suspects.history import History, history
+from tasks.leaderboard.votes import Mask, Matrix, Numbers, Vector, Votes, votes
+
+LEVEL = 0.05
+"""Largest corrected p-value of a suspect."""
+DOUBTED, PASSES = 0.05, 4
+"""Voters with a smaller p of their votes alone are left out of the history, in at most so many passes; only theirs is
+combined with how they voted."""
+RIGGED_MIN = 0.98
+"""Least probability that a member of a group is rigging, by the own votes within it."""
+WORDS_A_MINUTE, WORDS_A_TOKEN, SECONDS_MIN = 1000, 0.75, 3.0
+"""Nobody reads two answers faster; answers of few or uncounted tokens take the least time."""
+SHARED = {"hour": "hour", "focus": "model", "prompt_words": "prompt", "reason_words": "reason"}
+"""Column -> what voters share who have the same value in it. Focus is the model that a voter has in more battles than
+the arena draws, at p of at most `FOCUS`."""
+FOCUS = 1e-3
+
+
+class Tested(NamedTuple):
+    """Evidence about each voter; all arrays are (voters,), or (voters, models)."""
+
+    names: list[str]
+    """Voters by their number."""
+    history: History
+    sides: pl.DataFrame
+    of_history: Matrix
+    of_pull: Matrix
+    of_focus: Matrix
+    alone: Vector
+    """p of the votes alone: twice the smaller of both tests; 1 with fewer than `VOTES_MIN` votes."""
+
+
+def suspects(battles: pl.DataFrame) -> list[Suspect]:
+    """Voters whose votes pull one model, from `rateable` battles alone; strongest evidence first.
+
+    Columns that are used where they are there: judge (without it nobody is named), tstamp (without it votes are taken
+    in the order of the table), tokens_a and tokens_b, asks_identity, prompt_words and reason_words.
+    """
+    if "judge" not in battles.columns or battles["judge"].drop_nulls().n_unique() < 2:
+        return []
+    ordered = battles.sort("tstamp", maintain_order=True) if "tstamp" in battles.columns else battles
+    return _rows(ordered, tested(ordered))
+
+
+def tested(battles: pl.DataFrame) -> Tested:
+    """Evidence about every voter of battles that are in the order of their votes.
+
+    Voters who look rigged are left out of the history, and all are tested again, until the same ones do: else a group
+    of them would vouch for each other.
+    """
+    names, cast = sorted(battles["judge"].drop_nulls().unique()), votes(battles)
+    voters = battles["judge"].cast(pl.Enum(names)).to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
+    doubted = np.zeros(len(names), bool)
+    for _ in range(PASSES):
+        found = _tested(names, cast, voters, doubted)
+        again = (found.alone <= DOUBTED) | (len(names) * found.of_focus.min(axis=1) <= DOUBTED)
+        if (doubted == again).all():
+            break
+        doubted = again
+    return found
+
+
+def fast_votes(battles: pl.DataFrame) -> pl.Series:
+    """Whether a vote, bool (battles,), came sooner after its voter's last one than both answers can be read.
+
+    Nobody reads 1,000 words a minute; 238 are usual (Brysbaert 2019, J. Memory and Language 109). Null for the first
+    vote of a voter, and without voters or times.
+    """
+    if not {"judge", "tstamp"} <= {*battles.columns}:
+        return pl.Series("fast", [None] * battles.height, dtype=pl.Boolean)
+    counted = [pl.col(name).fill_null(0) for name in ("tokens_a", "tokens_b") if name in battles.columns]
+    seconds = pl.sum_horizontal(counted or [pl.lit(0.0)]) * WORDS_A_TOKEN / WORDS_A_MINUTE * 60
+    gap = pl.col("tstamp").diff().over("judge", order_by="tstamp").dt.total_milliseconds() / 1000
+    fast = pl.when(pl.col("judge").is_not_null()).then(gap < seconds.clip(lower_bound=SECONDS_MIN))
+    return battles.select(fast=fast).to_series()
+
+
+def lacking(battles: pl.DataFrame) -> Iterator[str]:
+    """Gaps of the battles and what therefore cannot be told of suspects, one line each."""
+    voters = battles["judge"].drop_nulls() if "judge" in battles.columns else pl.Series([], dtype=pl.String)
+    if voters.n_unique() < 2:
+        few = "names one voter" if len(voters) else "names no voters (column judge)"
+        yield f"the table {few}: nobody can be compared with others, and nobody is suspected"
+        return
+    if voters.unique_counts().max() < VOTES_MIN:  # type: ignore[operator]
+        yield f"no voter has {VOTES_MIN} votes: voters are tested in groups only"
+    if "tstamp" not in battles.columns:
+        yield "the table has no times (column tstamp): fast votes and votes of the same hour are not known"
+    if "asks_identity" not in battles.columns:
+        yield "the table has no prompts: what voters ask is not known"
+    if len({*battles["model_a"], *battles["model_b"]}) < 3:
+        yield "the table has two models: who favours one cannot be told from who only votes on it"
+
+
+def _tested(names: list[str], cast: Votes, voters: Numbers, doubted: Mask) -> Tested:
+    known = history(cast, voters, doubted)
+    sides, shape = sided(known), (len(doubted), len(cast.models))
+    of_history = np.ones(shape)
+    met = sequential(sides, len(cast.models))
+    of_history[met["voter"], met["model"]] = met["p"]
+    of_pull = omnipresent(known, len(doubted))
+    few = np.bincount(voters[voters >= 0], minlength=len(doubted)) < VOTES_MIN
+    on_one = focused(sides, len(cast.models))
+    of_focus = np.ones(shape)
+    of_focus[on_one["voter"], on_one["model"]] = on_one["p"]
+    for each in (of_history, of_pull, of_focus):
+        each[few] = 1.0
+    alone = np.minimum(1.0, 2 * np.minimum(of_history.min(axis=1), of_pull.min(axis=1)))
+    return Tested(names, known, sides, of_history, of_pull, of_focus, alone)
+
+
+def _rows(battles: pl.DataFrame, found: Tested) -> list[Suspect]:
+    names, voters, trusted = found.names, found.history.voters, found.alone > DOUBTED
+    marks = {"fast": fast_votes(battles), "asks_identity": battles.get_column("asks_identity", default=None)}
+    manner = {
+        name: more_often(mark.fill_null(False).to_numpy(), mark.is_not_null().to_numpy(), voters, len(names), trusted)
+        for name, mark in marks.items()
+        if mark is not None and mark.null_count() < len(mark)
+    }
+    models = np.minimum(found.of_history, found.of_pull).argmin(axis=1)
+    focus = found.of_focus[np.arange(len(names)), models]
+    together = np.where(found.alone <= DOUBTED, fisher([found.alone, focus, *manner.values()]), found.alone)
+    corrected = np.where(found.alone <= DOUBTED, holm(together), 1.0)
+    groups = _groups(battles, found)
+    of_group = {int(voter): row for row in groups.iter_rows(named=True) for voter in row["voters"]}
+    rows = []
+    for voter in sorted({*np.flatnonzero(2 * corrected <= LEVEL).tolist(), *of_group}):
+        group = of_group.get(voter)
+        model = group["model"] if group else int(models[voter])
+        p_value = min(1.0, 2 * min(float(corrected[voter]), group["p"] if group else 1.0))
+        own = found.sides.filter(pl.col("voter") == voter)
+        on_model = own.filter(pl.col("model") == model)["won"]
+        rows.append(
+            Suspect(
+                judge=names[voter],
+                model=found.history.cast.models[model],
+                votes=own.height // 2,
+                for_model=int((on_model == 1).sum()),
+                against_model=int((on_model == 0).sum()),
+                pull=float(found.history.pulls[voter, model]),
+                p_history=float(found.of_history[voter, model]),
+                p_pull=float(found.of_pull[voter, model]),
+                p_focus=float(found.of_focus[voter, model]),
+                p_fast=float(manner["fast"][voter]) if "fast" in manner else None,
+                p_identity=float(manner["asks_identity"][voter]) if "asks_identity" in manner else None,
+                group=group["group"] if group else None,
+                group_voters=len(group["voters"]) if group else None,
+                group_shares=group["shares"] if group else None,
+                p_value=p_value,
+            )
+        )
+    return sorted(rows, key=lambda row: (row.p_value, -abs(row.pull), row.judge))
+
+
+def _groups(battles: pl.DataFrame, found: Tested) -> pl.DataFrame:
+    """Groups by falling evidence: columns group, model, p, shares, voters (list); a voter is in the first one only."""
+    voters, of_focus = found.history.voters, found.of_focus
+    focus = np.where(of_focus.min(axis=1) <= FOCUS, of_focus.argmin(axis=1), -1)[voters]
+    keyed = battles.with_columns(focus=pl.Series(np.where(voters >= 0, focus, -1)).replace(-1, None))
+    if "tstamp" in battles.columns:
+        keyed = keyed.with_columns(hour=pl.col("tstamp").dt.truncate("1h"))
+    kinds = [name for name in SHARED if name in keyed.columns]
+    models = len(found.history.cast.models)
+    tables = [
+        shared(found.sides, keyed[name], models, RIGGED_MIN).select(
+            "model",
+            "voter",
+            p=(pl.col("p") * len(kinds)).clip(upper_bound=1.0),
+            shares=pl.lit(SHARED[name]),
+            key=pl.col("key").cast(pl.String),
+        )
+        for name in kinds
+    ]
+    if not tables:
+        return pl.DataFrame(schema={"group": pl.Int32, "model": pl.Int64, "p": pl.Float64, "voters": pl.List(pl.Int64)})
+    members = pl.concat(tables).filter(2 * pl.col("p") <= LEVEL).sort("p", "shares", "key", maintain_order=True)
+    kept = members.unique("voter", keep="first", maintain_order=True)
+    return (
+        kept.group_by("shares", "key", "model", maintain_order=True)
+        .agg(pl.col("p").first(), voters=pl.col("voter").sort())
+        .with_row_index("group", 1)
+    )

@@ -1,0 +1,198 @@
+"""Suspects: who pulls one model is named, honest people of any taste or habit are not, and boards say what was done."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tasks.leaderboard.suspects.evidence import holm
+from tasks.leaderboard.suspects.history import TASTE, TILTS, history
+from tasks.leaderboard.suspects.named import fast_votes, suspects
+from tasks.leaderboard.suspects.prompts import asks_identity, sorted_words
+from tasks.leaderboard.votes import rateable, repeats_counted_once, votes
+from tests.tasks.leaderboard.battle_tables import beats, drawn, games
+
+PUBLISHED = Path(__file__).parents[2] / "published"
+START = datetime(2024, 9, 1, tzinfo=UTC)
+
+
+def at(minutes):
+    return [START + timedelta(minutes=m) for m in minutes]
+
+
+@pytest.fixture(scope="module")
+def honest():
+    """4,000 votes of 200 voters on eight models, five hours apart for each; one always votes left, one always ties."""
+    judges = [f"honest {n % 200}" for n in range(4000)]
+    battles = drawn(4000, 8, seed=1, judge=judges, tstamp=at(float(n) * 1.5 for n in range(4000)))
+    habit = pl.when(judge="honest 0").then(pl.lit("model_a")).when(judge="honest 1").then(pl.lit("tie"))
+    return battles.with_columns(winner=habit.otherwise("winner"))
+
+
+def rigged(voters, each, minutes, target="m1", rest=8):
+    """Votes for the target against each other model in turn, `each` of every voter, at these minutes in turn."""
+    others = [f"m{n}" for n in range(rest) if f"m{n}" != target]
+    rows = [beats(target, others[n % len(others)], 2)[n // voters % 2] for n in range(voters * each)]
+    names = [f"rigger {n % voters}" for n in range(voters * each)]
+    return games(*rows).with_columns(judge=pl.Series(names), tstamp=pl.Series(at(minutes)))
+
+
+def names(found):
+    return {row.judge for row in found}
+
+
+def test_a_voter_for_one_model_is_named_and_honest_ones_of_any_habit_are_not(honest):
+    found = suspects(rateable(pl.concat([honest, rigged(1, 20, [200.0 * n for n in range(20)])])))
+    assert [(row.judge, row.model, row.for_model, row.group) for row in found] == [("rigger 0", "m1", 20, None)]
+    assert found[0].p_value <= 0.05 and found[0].pull > 1 and found[0].p_focus < 1e-6
+    assert suspects(rateable(honest)) == []
+
+
+def test_votes_that_the_history_expects_or_a_taste_explains_name_nobody(honest):
+    for_best = rigged(1, 20, [200.0 * n for n in range(20)], target="m7")
+    loses_some = honest.filter(judge="honest 2").with_columns(judge=pl.lit("fan"))
+    fan = loses_some.with_columns(winner=pl.when(model_a="m3").then(pl.lit("model_a")).otherwise("winner"))
+    mixed = pl.concat([honest, for_best.with_columns(winner=pl.lit("tie")), fan])
+    assert suspects(rateable(mixed)) == []
+
+
+def test_voters_of_four_votes_are_named_together_when_they_come_in_one_hour_and_not_when_spread(honest):
+    together = suspects(rateable(pl.concat([honest, rigged(10, 4, [610 + n for n in range(40)])])))
+    assert names(together) == {f"rigger {n}" for n in range(10)}
+    assert {(row.group, row.group_voters, row.group_shares) for row in together} == {(1, 10, "hour")}
+    spread = suspects(rateable(pl.concat([honest, rigged(10, 4, [140.0 * n for n in range(40)])])))
+    assert spread == []
+
+
+def test_a_crowd_that_outvotes_the_history_of_its_model_is_named_all_the_same(honest):
+    crowd = rigged(60, 20, [5.0 * n for n in range(1200)])
+    found = suspects(rateable(pl.concat([honest, crowd])))
+    assert names(found) == {f"rigger {n}" for n in range(60)} and {row.model for row in found} == {"m1"}
+
+
+def test_no_honest_taste_gains_from_looking_after_every_vote():
+    cast = votes(rateable(drawn(600, 4, seed=3)))
+    known = history(cast, np.full(600, -1), np.zeros(1, bool))
+    for taste in (-1.0, 0.0, TASTE):
+        scores = np.array([1.0, 0.5, 0.0])[:, None]
+        weight = known.chances * np.exp(taste * scores)
+        for tilt in TILTS:
+            total = (known.chances * np.exp(tilt * scores)).sum(axis=0)
+            least = (known.chances * np.exp(TASTE * scores)).sum(axis=0)
+            gain = np.exp((tilt - TASTE) * scores) / total * least
+            assert ((weight * gain).sum(axis=0) / weight.sum(axis=0)).max() < 1 + 1e-9
+    own = np.where(cast.score == 0.5, 0.5, cast.score > 0.5)
+    row = int(np.flatnonzero(own == 1)[0])
+    odds = np.exp([TASTE, TASTE / 2, 0]) @ known.chances[:, row], np.exp([3.0, 1.5, 0]) @ known.chances[:, row]
+    assert known.gains[1, 0, 0, row] == pytest.approx(3 - TASTE + np.log(odds[0] / odds[1]))
+
+
+def test_holms_correction_is_that_of_the_textbook():
+    assert holm(np.array([0.01, 0.04, 0.03, 0.005])) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+def test_of_124_people_of_a_published_arena_two_are_named_one_of_them_for_106_of_110_votes_for_one_model():
+    table = pl.read_csv(PUBLISHED / "llmfao-votes.csv", infer_schema=False)
+    found = suspects(rateable(table.select("winner", model_a="left", model_b="right", judge="worker")))
+    first = found[0]
+    assert (first.judge, first.model, first.for_model, first.against_model) == ("15", "Weaver 12k", 106, 3)
+    assert names(found) == {"15", "70"}
+
+
+def test_a_vote_is_fast_when_nobody_could_have_read_both_answers():
+    table = games(*beats("A", "B", 4)).with_columns(
+        judge=pl.lit("j"), tstamp=pl.Series(at([0, 1, 1.5, 3])), tokens_a=pl.Series([10, 100, 2000, 2000]), tokens_b=10
+    )
+    assert fast_votes(table).to_list() == [None, False, True, True]
+    assert fast_votes(table.drop("tokens_a", "tokens_b")).to_list() == [None, False, False, False]
+    assert fast_votes(table.drop("tstamp")).null_count() == 4
+
+
+@pytest.mark.parametrize(
+    ("prompt", "asks"),
+    [
+        ("Which model are you? Describe this.", True), ("WHO ARE YOU", True), ("Are you GPT or Claude?", True),
+        ("Wer bist du?", True), ("你是谁", True), ("What are you seeing here?", False),
+        ("Which model of car is in the picture?", False), ("Who built the tower?", False),
+    ],
+)  # fmt: skip
+def test_prompts_that_ask_which_model_answers_are_known(prompt, asks):
+    assert pl.select(asks_identity(pl.lit(prompt))).item() is asks
+
+
+def test_texts_of_the_same_words_are_equal_and_short_ones_are_not_compared():
+    texts = pl.DataFrame({"text": ["Left is better, 9 of 10!", "better is LEFT of", "of course", None]})
+    told = texts.select(sorted_words(pl.col("text"))).to_series()
+    assert told[0] == told[1] is not None and told[2:].to_list() == [None, None]
+
+
+def test_votes_beyond_the_limit_on_a_pair_count_as_one_together_whichever_side_and_others_in_full():
+    table = games(*beats("A", "B", 6), *beats("A", "C", 2)).with_columns(judge=pl.lit("j"))
+    table = pl.concat([table, games(*beats("A", "B", 9)).with_columns(judge=pl.lit(None, pl.String))])
+    weights = repeats_counted_once(table, 2)["weight"]
+    assert weights[:6].to_list() == [1, 1, 0.25, 0.25, 0.25, 0.25] and weights[6:].to_list() == [1] * 11
+    assert repeats_counted_once(table, None) is table
+
+
+@pytest.fixture
+def curate(curate):
+    return partial(curate, "rate")
+
+
+def rows(out):
+    return [json.loads(line) for line in out.splitlines()]
+
+
+@pytest.fixture
+def attacked(tmp_path, honest):
+    pl.concat([honest, rigged(1, 40, [20.0 * n for n in range(40)])]).write_parquet(tmp_path / "v.parquet")
+    return tmp_path / "v.parquet"
+
+
+def test_the_board_without_suspects_is_a_slice_and_the_default_board_has_all_votes(curate, attacked):
+    code, out, err = curate(attacked, "--table", "suspects", "--json")
+    assert (code, [row["judge"] for row in rows(out)]) == (0, ["rigger 0"]) and "no prompts" in err
+    boards = {
+        name: {row["model"]: row for row in rows(curate(attacked, "--json", *options)[1])}
+        for name, options in {
+            "default": (), "slice": ("--slice", "without_suspects"), "rule": ("--set", "exclude_suspects=yes"),
+            "flags": ("--slice", "overall", "--set", "exclude_suspects=yes"),
+        }.items()
+    }  # fmt: skip
+    battles = {name: sum(row["battles"] for row in board.values()) // 2 for name, board in boards.items()}
+    assert battles == {"default": 4040, "slice": 4000, "rule": 4000, "flags": 4000}
+    assert boards["default"]["m1"]["rating"] > boards["slice"]["m1"]["rating"] + 3
+    assert boards["slice"]["m1"]["flags"] == [] and boards["flags"]["m1"]["flags"] == ["suspects_excluded"]
+
+
+def test_checks_count_votes_and_what_they_weigh_and_name_nobody(curate, attacked):
+    options = ("--set", "pair_votes_max=4", "--set", "exclude_suspects=yes")
+    code, out, _ = curate(attacked, "--table", "vote_checks", "--json", *options)
+    found = {row["check"]: row for row in rows(out)}
+    assert code == 0 and "rigger" not in out
+    assert (found["suspects"]["voters"], found["suspects"]["votes"], found["suspects"]["counted"]) == (1, 40, 0)
+    assert found["repeated"]["votes"] >= 7 and "prompts" in found["asks_identity"]["note"]
+    board = rows(curate(attacked, "--json", "--slice", "overall", "--set", "pair_votes_max=4")[1])
+    assert all(row["flags"] == ["repeats_count_once"] for row in board)
+
+
+@pytest.mark.parametrize(
+    ("without", "models", "note"),
+    [
+        (("judge",), 8, "names no voters"),
+        (("tstamp",), 8, "no times"),
+        ((), 2, "two models"),
+        (("others",), 8, "names one voter"),
+    ],
+)
+def test_a_table_that_cannot_tell_says_what_it_lacks(curate, tmp_path, honest, without, models, note):
+    table = honest.filter(pl.col("model_a").is_in(["m0", "m1"]), pl.col("model_b").is_in(["m0", "m1"]))
+    table = table if models == 2 else honest
+    table = table.filter(judge="honest 5") if "others" in without else table
+    table.drop(*without, strict=False).write_parquet(tmp_path / "v.parquet")
+    code, out, err = curate(tmp_path / "v.parquet", "--table", "suspects")
+    assert code == 0 and "suspects: no rows" in out and note in err
