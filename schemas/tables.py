@@ -25,6 +25,7 @@ from schemas.benches.generated import (
     GeneratedQuestion,
 )
 from schemas.benches.generated_results import AuditAnswer
+from schemas.benches.item_boards import ITEM_BOARDS
 from schemas.benches.judge_release import JudgeAgreement, JudgeCard, ScreenedText
 from schemas.benches.judging import Answer, JudgeRating, Verdict
 from schemas.benches.written import Caption, Reference, WrittenItem
@@ -153,6 +154,7 @@ TABLES: dict[str, Table] = {
     "judge_cards": Table(
         JudgeCard, ("question_id", "model_a", "model_b"), _NO_IDS, {"question_id": Held.CONVERSATION}, derived=True
     ),
+    **{name: Table(row, ("bench",), _NO_IDS, derived=True) for name, row in ITEM_BOARDS.items()},
     "screened_texts": Table(
         ScreenedText,
         ("question_id", "item_id"),

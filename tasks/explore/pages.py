@@ -148,6 +148,7 @@ class Pages:
         return self._page(
             "boards.html", "Leaderboards", groups=grouped(every), slice=name, board=rows, models=models, pairs=votes,
             rank_rule=RANK_RULE, query=Query(), judged=judged_board(verdicts, name), judge=rests_on,
+            item_boards=self._source.item_boards(),
         )  # fmt: skip
 
     def dropped(self) -> str:

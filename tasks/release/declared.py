@@ -13,12 +13,14 @@ from schemas.release import CONFIGS, Manifest, ReleasedColumn
 from schemas.row import arrow_schema
 from tasks.release.fetched import maker
 from tasks.release.identifiers import identifiers_in
-from tasks.release.registered import RELEASED_TABLES, released_columns, table_of
+from tasks.release.registered import BOARD_PATHS, RELEASED_TABLES, released_columns, table_of
 from tasks.release.shards import METADATA_KEY, feature_schema, features_of, shard_files, shard_schema
 from tasks.storage.parquet import read_parquet_schema
 
 READ_ERRORS = (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError)
 """Errors that readers raise for broken pages."""
+_ADDED = frozenset(BOARD_PATHS.values())
+"""Tables that earlier versions do not declare; a release that does not may not have them."""
 _METADATA = {b"ARROW:schema", METADATA_KEY}
 _MAGIC_BYTES, _FOOTER_BYTES = 4, 8
 
@@ -47,7 +49,8 @@ def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
 
     Raises BadInput when the manifest declares other columns than this version writes.
     """
-    own = declared_columns()
+    known = declared_columns()
+    own = {table: known[table] for table in known if table in manifest.columns or table not in _ADDED}
     if manifest.columns != own:
         raise BadInput(
             f"{str(folder)!r} cannot be verified by arena-curation {installed_version('arena-curation')}: it declares "

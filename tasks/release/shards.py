@@ -15,7 +15,7 @@ from tasks.images.decode import released_file
 from tasks.storage.parquet import parquet_writer, read_parquet_groups
 from tasks.storage.tables import Store
 
-LAYOUT = 6
+LAYOUT = 7
 """Version of the file layout, for the manifest; raised when the same rows give other bytes, or cards other sections."""
 SHARD_BYTES = 256 * 1024 * 1024
 ROW_GROUP_BYTES = 32 * 1024 * 1024

@@ -72,7 +72,7 @@ def _ranks(ratings: pl.DataFrame) -> Part | None:
     wide = pl.DataFrame({"model": order}).join(wide, on="model", how="left", maintain_order="left")
     places = {(model, name): rank for model, name, rank in table.iter_rows()}
     shown = order[:MODELS_MAX]
-    titles = [f"{one_line(_slice_title(name), 16)} ({votes.get(name, 0):,})" for name in names]
+    titles = [f"{one_line(_slice_title(name), 40)} ({votes.get(name, 0):,})" for name in names]
     thin = [place for place, name in enumerate(names) if votes.get(name, 0) < FEW_VOTES]
     figure = matrix(shown, titles, _values(shown, names, places), low_is_dark=True, thin=thin)
     return part("ranks", wide, figure)
@@ -138,13 +138,14 @@ def _styles(store: Store, ratings: pl.DataFrame) -> list[Part | None]:
         cells = {(name, of): value for of, name, value in told["slice", "covariate", "coefficient"].iter_rows()}
         if rows:
             of_categories = table.filter(pl.col("slice").is_in([*columns]))
-            found.append(part("style_by_category", of_categories, _by_category(rows, columns, cells, 2)))
+            drawn = heat_map(rows, columns, cells, digits=2, around_zero=True)
+            found.append(part("style_by_category", of_categories, drawn))
     if changes.height:
         shown = changes.sort("slice", "rank", "rating", descending=[False, False, True], nulls_last=True)
         models = shown.filter(slice="overall")["model"].head(MODELS_MAX).to_list()
         moved = {(model, of): change for of, model, change in shown["slice", "model", "rank_change"].iter_rows()}
         table = shown.with_columns(pl.col(pl.Float64).round(1))
-        found.append(part("rank_changes", table, _by_category(models, columns, moved, 0)))
+        found.append(part("rank_changes", table, heat_map(models, columns, moved, around_zero=True)))
     return found
 
 
@@ -156,13 +157,23 @@ def _categories(ratings: pl.DataFrame) -> dict[str, int]:
     return dict(ordered.iter_rows())
 
 
-def _by_category(
-    rows: Sequence[str], columns: Mapping[str, int], cells: Mapping[tuple[str, str], float | None], digits: int
+def heat_map(
+    rows: Sequence[str],
+    columns: Mapping[str, int],
+    cells: Mapping[tuple[str, str], float | None],
+    few: int = FEW_VOTES,
+    digits: int = 0,
+    around_zero: bool = False,
+    low_is_dark: bool = False,
 ) -> str:
-    """A heat map around zero with a column for each category; those with few votes are grey."""
-    titles = [f"{one_line(_slice_title(name), 20)} ({votes:,})" for name, votes in columns.items()]
-    thin = [place for place, votes in enumerate(columns.values()) if votes < FEW_VOTES]
-    return matrix(rows, titles, _values(rows, [*columns], cells), thin=thin, digits=digits, around_zero=True)
+    """A heat map with a column for each slice, which has its size; those of a size below `few` are grey.
+
+    `cells`: (row, slice) -> number.
+    """
+    titles = [f"{one_line(_slice_title(name), 40)} ({size:,})" for name, size in columns.items()]
+    thin = [place for place, size in enumerate(columns.values()) if size < few]
+    values = _values(rows, [*columns], cells)
+    return matrix(rows, titles, values, low_is_dark, thin=thin, digits=digits, around_zero=around_zero)
 
 
 def _bench_funnel(table: pl.DataFrame) -> Part:

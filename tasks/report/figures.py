@@ -204,7 +204,7 @@ def matrix(
 
     `around_zero`: two colours, one for each sign, as dark as the number is large.
     """
-    down, across = [shown_name(name, 22) for name in rows], [shown_name(name, 30) for name in columns]
+    down, across = [*map(shown_name, rows)], [*map(shown_name, columns)]
     left, below = EDGE + width_beside(down), EDGE + width_beside(across)
     size = _CELL_WIDTH * len(across), _CELL_HEIGHT * len(down)
     figure = new_figure(size[1] + below + EDGE, size[0] + left + 2 * EDGE)
