@@ -9,6 +9,7 @@ import polars as pl
 
 from tasks.report.figures import bars, densities, line_chart, matrix, rating_intervals, shares, sunburst
 from tasks.report.page import SECTIONS, Part, part
+from tasks.report.panels import Drawing
 from tasks.runtime.untrusted import one_line
 from tasks.storage.queries.board_order import APART, RANK_RULE, best_first
 from tasks.storage.tables import Store
@@ -165,7 +166,7 @@ def heat_map(
     digits: int = 0,
     around_zero: bool = False,
     low_is_dark: bool = False,
-) -> str:
+) -> Drawing:
     """A heat map with a column for each slice, which has its size; those of a size below `few` are grey.
 
     `cells`: (row, slice) -> number.
@@ -202,7 +203,7 @@ def _bench_agreement(table: pl.DataFrame) -> Part:
     return replace(made, about=" ".join([made.about, *caveats]))
 
 
-def intervals(names: Iterable[str], table: pl.DataFrame, columns: tuple[str, str, str], unit: str) -> str:
+def intervals(names: Iterable[str], table: pl.DataFrame, columns: tuple[str, str, str], unit: str) -> Drawing:
     """A figure of the columns point, low and high."""
     point, low, high = (table[name].to_list() for name in columns)
     return rating_intervals(list(names), point, low, high, unit)

@@ -104,7 +104,8 @@ def accuracy(
         typer.Option("--answer-version", help="Version of a model's answers, where it has several; repeatable."),
     ] = None,
     svg: Annotated[
-        Path | None, typer.Option("--svg", help="With --table ranks: also write a heat map of ranks to this file.")
+        Path | None,
+        typer.Option("--svg", help="With --table ranks: also write a heat map of ranks to this file, .svg or .pdf."),
     ] = None,
     as_json: opt.JsonOption = False,
 ) -> None:
@@ -117,8 +118,8 @@ def accuracy(
     chosen = [*(slices or ("overall", "level"))]
     if unknown := [name for name in chosen if name not in SLICES]:
         raise BadInput(f"--slice {known_values(unknown[0], SLICES)}")
-    if svg and (table != "ranks" or svg.suffix != ".svg"):
-        raise BadInput(f"--svg {str(svg)!r}: give --table ranks with it, and a name that ends in .svg")
+    if svg and (table != "ranks" or svg.suffix not in (".svg", ".pdf")):
+        raise BadInput(f"--svg {str(svg)!r}: give --table ranks with it, and a name that ends in .svg or .pdf")
     if len(bench) > 2:
         raise BadInput(f"--bench is given {len(bench)} times; two benchmarks can be side by side")
     if table in ("errors", "alignment", "diversity") and len(bench) == 1:
@@ -175,7 +176,8 @@ def _write_heat_map(ranks: list[dict[str, object]], svg: Path) -> None:
     slices = [str(row["slice"]) for row in ranks]
     models = [name for name in ranks[0] if name != "slice"]
     values = np.array([[row.get(model) for row in ranks] for model in models], np.float64)  # null becomes NaN
-    svg.write_text(matrix(models, slices, values, low_is_dark=True), encoding="utf-8")
+    drawn = matrix(models, slices, values, low_is_dark=True)
+    svg.write_bytes(drawn.pdf()[0] if svg.suffix == ".pdf" else drawn.encode())
     print(f"curate: heat map of ranks: {svg}", file=sys.stderr)
 
 
