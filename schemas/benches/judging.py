@@ -183,7 +183,8 @@ class JudgeRating(Row):
     coverage: float
     """Share of the expected comparisons that have a verdict, 0 to 1."""
     flags: list[str]
-    """low_coverage (under 0.95), only_wins, only_losses, same_vendor (as the judge): why a row may mislead."""
+    """low_coverage (under 0.95), only_wins, only_losses, same_vendor (as the judge), few_prompts (a slice of under 30):
+    why a row may mislead."""
 
 
 class ParsedJudgements(Row):

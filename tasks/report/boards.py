@@ -11,6 +11,7 @@ from tasks.report.figures import bars, densities, line_chart, matrix, rating_int
 from tasks.report.page import SECTIONS, Part, part
 from tasks.report.panels import Drawing
 from tasks.runtime.untrusted import one_line
+from tasks.storage.queries.bench import hard_prompts
 from tasks.storage.queries.board_order import APART, RANK_RULE, best_first
 from tasks.storage.tables import Store
 
@@ -25,7 +26,7 @@ _RATING = "Bradley-Terry rating with its 95 % interval"
 def bench_parts(store: Store) -> list[Part | None]:
     """Sections about the benchmark, in reading order; None without data."""
     makers = {"bench_funnel": _bench_funnel, "bench_measures": _bench_measures, "bench_agreement": _bench_agreement}
-    return _made(store, makers)
+    return [*_made(store, makers), failures_part(store)]
 
 
 def battle_parts(store: Store, pairs: pl.DataFrame) -> list[Part | None]:
@@ -175,6 +176,25 @@ def heat_map(
     thin = [place for place, size in enumerate(columns.values()) if size < few]
     values = _values(rows, [*columns], cells)
     return matrix(rows, titles, values, low_is_dark, thin=thin, digits=digits, around_zero=around_zero)
+
+
+_MARKS = {1.0: "X", 0.9: "R", 0.8: "loss", 0.6: "XO", 0.4: "tie", 0.3: "?", 0.1: "win", 0.0: "O"}
+"""Darkness of a cell -> mark of `hard_prompts`."""
+
+
+def failures_part(store: Store) -> Part | None:
+    """What every model did at the prompts that people saw fail; None without such prompts."""
+    found = hard_prompts(store)
+    if found.is_empty():
+        return None
+    darkness = {mark: shade for shade, mark in _MARKS.items()}
+    prompts = found.group_by("question_id", "failure_type").len().sort("len", "question_id", descending=[True, False])
+    titles = {name: f"{name} ({kind or 'undecided'})" for name, kind, _ in prompts.head(MODELS_MAX).iter_rows()}
+    cells = {(model, name): darkness[mark] for model, name, mark in found["model", "question_id", "mark"].iter_rows()}
+    models = sorted(set(found["model"]))[:MODELS_MAX]
+    figure = matrix(models, [*titles.values()], _values(models, [*titles], cells), marks=_MARKS)
+    wide = found.pivot("model", index=["question_id", "failure_type"], values="mark", sort_columns=True)
+    return part("hard_prompts", wide, figure, shown=len(titles), every=prompts.height)
 
 
 def _bench_funnel(table: pl.DataFrame) -> Part:

@@ -168,7 +168,7 @@ def topic_map(
     for number in by_size:
         here = topic == number
         if here.any():  # the sample may hold none of its documents
-            _name_above(axes, x[here], y[here], f"{shown_name(names[number], 26)} {number}", taken)
+            _name_above(axes, x[here], y[here], f"{shown_name(names[number])} {number}", taken)
     labels = [f"{shown_name(names[number])}  {number}" for number in largest]
     colours = [_TOPIC_COLOURS[number % len(_TOPIC_COLOURS)] for number in largest]
     below = panel(figure, EDGE + width_beside(labels), 2 * EDGE, _MAP_HEIGHT, BELOW)
@@ -200,10 +200,11 @@ def matrix(
     thin: Collection[int] = (),
     digits: int = 0,
     around_zero: bool = False,
+    marks: Mapping[float, str] | None = None,
 ) -> Drawing:
     """A heat map with numbers (`digits` after the point); NaN cells are empty, columns in `thin` are grey.
 
-    `around_zero`: two colours, one for each sign, as dark as the number is large.
+    `around_zero`: two colours, one for each sign, as dark as the number is large. `marks`: words in place of numbers.
     """
     down, across = [*map(shown_name, rows)], [*map(shown_name, columns)]
     left, below = EDGE + width_beside(down), EDGE + width_beside(across)
@@ -218,7 +219,7 @@ def matrix(
     for row, column in np.argwhere(np.isfinite(values)):
         ink, number = (
             "white" if darkness[row, column] > 0.55 else FADED if column in thin else INK,
-            f"{values[row, column]:.{digits}f}",
+            marks[values[row, column]] if marks else f"{values[row, column]:.{digits}f}",
         )
         axes.text(column + 0.5, row + 0.5, number, ha="center", va="center", fontsize=SMALL, color=ink)
     axes.set_ylim(len(down), 0)
