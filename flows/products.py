@@ -5,6 +5,7 @@ of them.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,13 +93,45 @@ def rate_judge(settings: Settings, versions: Versions, staging: Path) -> Iterato
         yield rate_judged(settings, versions, staging)
 
 
-def judge_stand_ins(store: Store) -> list[str]:
-    """`["judge"]` when the release has a board of the judge that ships with the install; otherwise empty."""
-    if not store.height("judge_agreement"):
-        return []
-    from tasks.judging.released_texts import embedded_judge
+def rate_items(settings: Settings) -> Iterator[StageReport]:
+    """Rate models on written benchmarks and on those made on demand; nothing without verdicts or items."""
+    store = Store.open(settings.store)
+    if store.height("verdicts") and (store.height("bench_items") or store.height("captions")):
+        from tasks.judging.steps import rate_written
 
-    return embedded_judge(store)
+        yield rate_written(settings, partial(_choices, store))
+    if store.height("generated_items"):
+        from tasks.generated_bench.steps import rate_generated
+
+        yield rate_generated(settings)
+
+
+def _choices(store: Store, bench: str) -> pl.DataFrame:
+    """Single choices of people between two answers to a written benchmark, as battles; no rows without any."""
+    from tasks.judging.agreement.stored import stored
+    from tasks.review.preferences import BATTLES, answer_pairs, preferred
+    from tasks.storage.keyed_ids import Pseudonyms, store_key
+    from tasks.storage.reviews import reviews_of
+    from tasks.written_bench.written_items import items_for_judging
+
+    if reviews_of(store).filter(queue="preferences").is_empty():
+        return pl.DataFrame(schema=BATTLES)
+    pairs = answer_pairs(items_for_judging(store, bench), stored(store, bench, True), True)
+    return preferred(store, pairs, Pseudonyms(store_key(store))).battles
+
+
+def judge_stand_ins(store: Store) -> list[str]:
+    """Names of the embedded judges whose boards the release has."""
+    found: list[str] = []
+    if store.height("judge_agreement"):
+        from tasks.judging.released_texts import embedded_judge
+
+        found += embedded_judge(store)
+    if store.height("written_board"):
+        from tasks.judging.boards.written_boards import stand_ins
+
+        found += stand_ins(store.read("written_board"))
+    return found
 
 
 def report_sections(store: Store) -> "Iterator[Part]":
@@ -116,6 +149,14 @@ def report_sections(store: Store) -> "Iterator[Part]":
         from tasks.written_bench.written_report import written_parts
 
         yield from written_parts(store)
+    if store.height("written_board") or store.height("written_metrics"):
+        from tasks.judging.boards.written_sections import written_board_parts
+
+        yield from written_board_parts(store)
+    if store.height("generated_alignment"):
+        from tasks.generated_bench.results.sections import generated_parts
+
+        yield from generated_parts(store)
 
 
 def parts_of_store(store: Store) -> "list[ReleasePart]":
@@ -133,8 +174,8 @@ def parts_of_release(release: "OpenRelease") -> "list[ReleasePart]":
     hidden = store is not None and any(store.height(table) for table in ("captions", "references"))
     return _parts(
         judge=judged or (folder / "leaderboard" / "judge").exists(),
-        written=hidden or (folder / "written").exists(),
-        made=(folder / "generated").exists(),
+        written=hidden or any((folder / name).exists() for name in ("written", "leaderboard/written")),
+        made=any((folder / name).exists() for name in ("generated", "leaderboard/generated")),
     )
 
 
@@ -145,13 +186,15 @@ def _parts(judge: bool, written: bool, made: bool) -> "list[ReleasePart]":
 
         parts.append(JUDGE_BOARD)
     if written:
+        from tasks.judging.boards.written_boards import WRITTEN_BOARDS
         from tasks.written_bench.written_file import WRITTEN_ITEMS
 
-        parts.append(WRITTEN_ITEMS)
+        parts += [WRITTEN_ITEMS, WRITTEN_BOARDS]
     if made:
         from tasks.generated_bench.generated_file import GENERATED_ITEMS
+        from tasks.generated_bench.results.boards import GENERATED_BOARDS
 
-        parts.append(GENERATED_ITEMS)
+        parts += [GENERATED_ITEMS, GENERATED_BOARDS]
     return parts
 
 

@@ -9,6 +9,7 @@ from schemas.benches.bench import (
     BenchItem,
     BenchMeasure,
     Failure,
+    FailureMark,
     FailureRate,
     HiddenChange,
     HiddenItem,
@@ -26,6 +27,7 @@ from schemas.benches.generated import (
     GeneratedQuestion,
 )
 from schemas.benches.generated_results import AuditAnswer
+from schemas.benches.item_boards import ITEM_BOARDS
 from schemas.benches.judge_release import JudgeAgreement, JudgeCard, ScreenedText
 from schemas.benches.judging import Answer, JudgeRating, Verdict
 from schemas.benches.written import Caption, Reference, WrittenItem
@@ -122,6 +124,12 @@ TABLES: dict[str, Table] = {
         derived=True,
         grown=True,
     ),
+    "failure_marks": Table(
+        FailureMark,
+        ("document_id", "model"),
+        {"document_id": Held.CONTENT, "conversation_id": Held.CONVERSATION},
+        derived=True,
+    ),
     "failure_rates": Table(FailureRate, ("failure_type", "model"), _NO_IDS, derived=True),
     "generated_benches": Table(GeneratedBench, ("bench",), _NO_IDS),
     "generated_aspects": Table(GeneratedAspect, ("bench", "aspect"), _NO_IDS),
@@ -156,6 +164,7 @@ TABLES: dict[str, Table] = {
     "judge_cards": Table(
         JudgeCard, ("question_id", "model_a", "model_b"), _NO_IDS, {"question_id": Held.CONVERSATION}, derived=True
     ),
+    **{name: Table(row, ("bench",), _NO_IDS, derived=True) for name, row in ITEM_BOARDS.items()},
     "screened_texts": Table(
         ScreenedText,
         ("question_id", "item_id"),

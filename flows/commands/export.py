@@ -1,20 +1,23 @@
 """`curate export`: a release as training data, or with the columns of a published dataset."""
 
+import sys
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from flows.commands.options import takes
+from schemas.errors import BadInput
 from schemas.publication import Compat, ExportKind, FileFormat, SftSelection, SftStyle
+from schemas.settings import Settings
 
 OutOption = Annotated[str, typer.Option("--out", help="New folder, or its s3://… address.")]
 
 
 def family() -> typer.Typer:
     """The subcommands of `curate export`."""
-    export = typer.Typer(no_args_is_help=True, help="A release in other formats.")
-    for command in (sft, dataset):
+    export = typer.Typer(no_args_is_help=True, help="A release in other formats, and figures for print.")
+    for command in (sft, dataset, figures):
         export.command()(command)
     return export
 
@@ -59,4 +62,41 @@ def dataset(
         print(
             "left out, without an image or votes on example images: "
             + ", ".join(f"{name} {rows:,}" for name, rows in left_out.items())
+        )
+
+
+@takes("store", "providers")
+def figures(settings: Settings, out: OutOption) -> None:
+    """Every figure of the report as SVG and PDF, with its table as CSV; of what the store would release now."""
+    from flows.products import item_ids, left_out_items, report_sections
+    from schemas.release import CONFIGS
+    from tasks.export.destination import destination
+    from tasks.providers import Providers
+    from tasks.release.gather import Gathered
+    from tasks.report.content import report_content
+    from tasks.report.page import write_figures
+    from tasks.signals.steps import signal_versions
+    from tasks.storage.queries.kept import is_decided
+    from tasks.storage.queries.tallies import Tallies
+    from tasks.storage.tables import Store
+
+    store, tallies = Store.existing(settings.store), Tallies()
+    if not is_decided(store):
+        raise BadInput(f"store {settings.store!r} has conversations or battles without a decision; run `curate decide`")
+    versions = signal_versions(Providers(settings.providers))
+    gathered = Gathered(store, versions, settings.bench, item_ids(store), left_out_items(store))
+    for config in CONFIGS:
+        for rows in gathered.rows(config):
+            tallies.add(config, rows)
+    with destination(out) as folder:
+        if folder.exists():
+            raise BadInput(f"{out!r} exists already; give a folder that does not")
+        folder.mkdir(parents=True)
+        parts = report_content(store, tallies, report_sections(store)).parts
+        boxes = write_figures(folder, parts)
+    print(f"{out}: {len(parts):,} figures, each as .svg, .pdf and .csv")
+    if boxes:
+        print(
+            f"curate: no font here has some characters, which are boxes in the PDF of {', '.join(boxes)}",
+            file=sys.stderr,
         )

@@ -154,6 +154,21 @@ class Failure(Row):
     """Whether it is in the set of the release, drawn evenly over types. Safety never is."""
 
 
+class FailureMark(Row):
+    """Votes on one model's answers to one prompt of the drawn failures."""
+
+    document_id: str
+    """Content id of the prompt together with its images, as in `failures`."""
+    conversation_id: str
+    """The prompt's conversation, as in `failures`."""
+    model: str
+    """The model."""
+    votes: Int32
+    """Kept votes on battles of its answers to this prompt."""
+    both_bad: Int32
+    """Those that say that both answers are bad."""
+
+
 class FailureRate(Row):
     """How often a model fails prompts of one type, among all kept votes on such prompts."""
 

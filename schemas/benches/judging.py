@@ -183,7 +183,8 @@ class JudgeRating(Row):
     coverage: float
     """Share of the expected comparisons that have a verdict, 0 to 1."""
     flags: list[str]
-    """low_coverage (under 0.95), only_wins, only_losses, same_vendor (as the judge): why a row may mislead."""
+    """low_coverage (under 0.95), only_wins, only_losses, same_vendor (as the judge), few_prompts (a slice of under 30):
+    why a row may mislead."""
 
 
 class ParsedJudgements(Row):
@@ -232,8 +233,8 @@ class JudgeBias(Row):
     """Labels and marks of the judge's prompt that answers held, and which were fenced; 0 for files of others."""
 
 
-class SubmissionRating(Row):
-    """One player on the board."""
+class WrittenRating(Row):
+    """One player on the board of a written benchmark."""
 
     slice: str
     """Which items: overall, or family:<name>."""
@@ -245,8 +246,6 @@ class SubmissionRating(Row):
     """Changes with everything that decides a verdict."""
     protocol: str
     """visit, or visit-reference where the judge sees the reference."""
-    made_at: str
-    """When the board was made, UTC."""
     model: str
     """The model; `reference` is the verified reference."""
     elo: float
@@ -277,6 +276,13 @@ class SubmissionRating(Row):
     """Share of points against the reference that both Bradley-Terry ratings imply; null for the reference itself."""
     flags: list[str]
     """Why a row may mislead: few_battles (under 100), low_coverage (under 0.95), and those of `curate rate`."""
+
+
+class SubmissionRating(WrittenRating):
+    """One player on a board that is kept in a dated file."""
+
+    made_at: str
+    """When the board was made, UTC."""
 
 
 class CaptionsCompared(Row):

@@ -174,3 +174,12 @@ def failure_rates(battles: pl.DataFrame, prompts: pl.DataFrame) -> pl.DataFrame:
     )
     rate = pl.col("both_bad") / pl.col("battles")
     return counted.with_columns(error_rate=rate).select(frame_schema(FailureRate).names())
+
+
+def failure_marks(battles: pl.DataFrame, failures: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `FailureMark`: every model that people voted on at a drawn failure. `battles` as for `failure_pool`."""
+    drawn = failures.filter("drawn").select("document_id", "conversation_id")
+    seen = battles.select("document_id", "winner", "model_a", "model_b").join(drawn, on="document_id")
+    sides = pl.concat(seen.select("document_id", "conversation_id", "winner", model=s) for s in ("model_a", "model_b"))
+    counts = {"votes": pl.len().cast(pl.Int32), "both_bad": BOTH_BAD.sum().cast(pl.Int32)}
+    return sides.group_by("document_id", "conversation_id", "model").agg(**counts)

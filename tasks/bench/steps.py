@@ -15,6 +15,7 @@ from tasks.bench.draw import by_topic, draw, hidden_changes, hidden_items, propo
 from tasks.bench.failures import (
     UNDECIDED,
     described_prompts,
+    failure_marks,
     failure_pool,
     failure_rates,
     failure_set,
@@ -91,7 +92,7 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
 @task(cache_policy=NO_CACHE)
 @timed
 def find_failures(settings: Settings, versions: Versions) -> StageReport:
-    """Write `failures`, prompts that several people voted both bad with a type each, and `failure_rates`."""
+    """Write `failures`, prompts that several people voted both bad, with types; votes there and rates, by model."""
     store, bench = Store.open(settings.store), settings.bench
     kept = kept_conversations(store)
     battles = kept_battles(store, kept)
@@ -100,6 +101,7 @@ def find_failures(settings: Settings, versions: Versions) -> StageReport:
     told = said_by_tagger(store, pool.join(prompts, on="document_id", how="left", maintain_order="left"), versions)
     failures = failure_set(typed(told, types_of_reviewers(store)), bench.failure_size, settings.seed)
     store.replace("failures", failures)
+    store.replace("failure_marks", failure_marks(battles, failures))
     store.replace("failure_rates", failure_rates(battles, prompts))
     by_type = failures["failure_type"].fill_null(UNDECIDED).value_counts(sort=True).rows()
     counts = {"pool": failures.height, "drawn": int(failures["drawn"].sum())}

@@ -14,7 +14,7 @@ from schemas.release import CONFIGS, KEYS
 from tasks.explore import listing
 from tasks.explore.release_listing import IMAGE_ID, release_rows
 from tasks.explore.source import Gone, Item, ItemImage, MessageStretch, Reason, Section, ShownMessage, ShownSide, Text
-from tasks.release.registered import ReleasePart, path_in_release
+from tasks.release.registered import BOARD_PATHS, ReleasePart, ShownBoard, path_in_release
 from tasks.storage.tables import frame_of
 
 _KINDS = {"chat": listing.CONVERSATION, "battle": listing.BATTLE, "bench": listing.PROMPT, "failures": listing.FAILURE}
@@ -215,6 +215,14 @@ class OfRelease:
         """The judge's board of the release, and what it rests on."""
         board, agreement = (self._tables.get(f"{_JUDGE}/{name}", pl.DataFrame()) for name in ("board", "agreement"))
         return board, next(agreement.iter_rows(named=True), {})
+
+    def item_boards(self) -> list[ShownBoard]:
+        """Boards of products, from those tables that can be read."""
+
+        def board_of(name: str) -> pl.DataFrame:
+            return self._tables.get(BOARD_PATHS[name], pl.DataFrame())
+
+        return [board for part in self._of_products for board in part.boards(board_of)]
 
     def reasons(self) -> list[Reason]:
         """Empty: a release holds nothing of what was dropped."""

@@ -8,12 +8,16 @@ from typing import Any
 
 import polars as pl
 
+from schemas.benches.item_boards import ITEM_BOARDS
 from tasks.explore.item_sections import has_masked, sections_of_item
 from tasks.explore.listing import BATTLE, CONVERSATION, SIDE, item_key
 from tasks.explore.masking import blurred_images, masked_parts, spans_found
 from tasks.explore.source import Box, Gone, Item, ItemImage, MessageStretch, Reason, ShownMessage, ShownSide
 from tasks.explore.store_listing import store_listing
 from tasks.explore.tolerant import TolerantTables, narrowed
+from tasks.generated_bench.results.boards import shown_accuracy
+from tasks.judging.boards.written_boards import shown_boards
+from tasks.release.registered import ShownBoard
 from tasks.runtime.untrusted import one_line
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import UNFINISHED
@@ -29,6 +33,7 @@ _TABLES = (
     "fragility", "rejects", "signals/text_pii", "signals/nsfw", "signals/faces", "signals/image_text",
     "signals/image_moderation", "signals/language", "signals/categories", "bench_items", "generated_items",
     "judge_ratings", "judge_agreement",
+    *ITEM_BOARDS,
 )  # fmt: skip
 """Tables whose parts are compared before every request."""
 _NOT_MEASURED = "not measured yet"
@@ -207,6 +212,10 @@ class OfStore:
     def judged(self) -> tuple[pl.DataFrame, dict[str, Any]]:
         """The tables `judge_ratings` and `judge_agreement`, which has one row."""
         return self._tables.read("judge_ratings"), next(self._tables.read("judge_agreement").iter_rows(named=True), {})
+
+    def item_boards(self) -> list[ShownBoard]:
+        """Boards of written benchmarks and of those made on demand, as the last release rated them."""
+        return [board for shown in (shown_boards, shown_accuracy) for board in shown(self._tables.read)]
 
     def reasons(self) -> list[Reason]:
         """Reasons for which lines were dropped or rejected, most frequent first."""

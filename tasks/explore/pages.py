@@ -1,5 +1,6 @@
 """Renders pages with Jinja2. Everything is escaped; no page has inline script or style, so a strict policy can hold."""
 
+import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,11 +8,13 @@ from typing import Any, Protocol
 
 import jinja2
 import polars as pl
+from markupsafe import Markup
 
 from schemas.publication import ReleaseDiff, RowChange
 from tasks.explore import topic_map
 from tasks.explore.facets import Query, find, matching
 from tasks.explore.listing import BATTLE, CONVERSATION, FACETS, FAILURE, PROMPT, SIDE, item_key
+from tasks.explore.masking import thumb
 from tasks.explore.source import MessageStretch, Source
 from tasks.explore.summaries import (
     MODELS_MAX,
@@ -149,6 +152,7 @@ class Pages:
             "boards.html", "Leaderboards", groups=grouped(every), slice=name, board=rows, models=models, pairs=votes,
             rank_rule=RANK_RULE, query=Query(), judged=judged_board(verdicts, name), judge=rests_on,
             contests=contests(self._source.fragility().filter(slice=name)).to_dicts(),
+            item_boards=self._source.item_boards(),
         )  # fmt: skip
 
     def dropped(self) -> str:
@@ -199,6 +203,21 @@ class Pages:
         every, some = self._source.listing.height if self._sample is not None else 0, self.listing.height
         note = f"A sample of {some:,} of {every:,} items, drawn evenly over topics." if every > some else ""
         return {"title": heading, "heading": heading, "tabs": tabs, "note": note, "footer": footer}
+
+
+def compared_topics_page(rows: Sequence[topic_map.ComparedTopic], sources: Sequence[Source]) -> str:
+    """One file with two releases' topics side by side, and thumbnails of both inside."""
+    titles = [source.title for source in sources]
+    shown = [(row, [_inline(row.images, sources[0]), _inline(row.other_images, sources[1])]) for row in rows]
+    style = Markup(LOOK.read_text("utf-8") + (_STATIC / "explore.css").read_text("utf-8"))  # noqa: S704 - files of ours
+    template = _ENVIRONMENT.get_template("compared_topics.html")
+    return template.render(rows=shown, titles=titles, style=style, rule=topic_map.MATCHED)
+
+
+def _inline(image_ids: Sequence[str], source: Source) -> list[str]:
+    """Thumbnails in base64."""
+    small = (thumb(content) for image_id in image_ids if (content := source.image(image_id)))
+    return [base64.b64encode(each).decode() for each in small if each]
 
 
 def _sides_left_out(listing: pl.DataFrame, query: Query) -> int:

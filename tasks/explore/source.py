@@ -5,6 +5,8 @@ from typing import Any, NamedTuple, Protocol
 
 import polars as pl
 
+from tasks.release.registered import ShownBoard
+
 
 class MessageStretch(NamedTuple):
     """A stretch of a message."""
@@ -168,6 +170,9 @@ class Source(Protocol):
 
     def judged(self) -> tuple[pl.DataFrame, dict[str, Any]]:
         """Rows of `JudgeRating`, and what they rest on (`JudgeAgreement`); both may be empty."""
+
+    def item_boards(self) -> list[ShownBoard]:
+        """Boards of written benchmarks and of those made on demand."""
 
     def reasons(self) -> list[Reason]:
         """Reasons for which lines were dropped or rejected, most frequent first; empty for a release."""

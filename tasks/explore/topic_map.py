@@ -6,13 +6,13 @@ so nothing in them is executed.
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from tasks.explore.listing import NO_TOPIC, OUTLIERS
+from tasks.explore.listing import BATTLE, CONVERSATION, NO_TOPIC, OUTLIERS
 from tasks.runtime.untrusted import one_line
 
 PIECE_ROWS = 256
@@ -103,3 +103,82 @@ def _base64(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> str:
 def _json(value: object) -> str:
     """JSON that is also safe inside a script element."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+
+
+PICTURES = 5
+"""Pictures of a topic beside another one."""
+MATCHED = (
+    "Two topics are matched where most of the rows of one of them that both releases hold are in the other one; topics "
+    "that are left, where they have the same name."
+)
+"""Rule by which topics of two releases are compared."""
+
+
+class ComparedTopic(NamedTuple):
+    """A topic of one release or of both; names are empty and shares 0 where a release has none."""
+
+    name: str
+    other: str
+    matched: str
+    """shared rows, name, or empty."""
+    rows: int
+    share: float
+    """Rows of the first release in it, among all that have a topic or are outliers, 0 to 1."""
+    other_rows: int
+    other_share: float
+    images: list[str]
+    other_images: list[str]
+
+
+def compared_topics(listing: pl.DataFrame, other: pl.DataFrame) -> list[ComparedTopic]:
+    """Topics of two releases side by side by `MATCHED`, those with the largest share first.
+
+    Conversations and battles count; outliers are left out of the topics and not of the whole. Empty without topics.
+    """
+    sides = [_topics_of(rows) for rows in (listing, other)]
+    counts = [dict(side.group_by("topic").len().sort("topic").iter_rows()) for side in sides]
+    wholes = [max(1, side.height) for side in sides]
+    pairs = _matches(*sides)
+    pairs |= {name: (name, "name") for name in counts[0] if name not in pairs and name in _left(counts[1], pairs)}
+    found = [(name, *pairs.get(name, ("", ""))) for name in counts[0] if name != NO_TOPIC]
+    found += [("", name, "") for name in _left(counts[1], pairs) if name != NO_TOPIC]
+    pictures = [dict(side.group_by("topic").agg(_PICTURES).iter_rows()) for side in sides]
+    rows = [
+        ComparedTopic(
+            one, two, how, counts[0].get(one, 0), counts[0].get(one, 0) / wholes[0], counts[1].get(two, 0),
+            counts[1].get(two, 0) / wholes[1], pictures[0].get(one, []), pictures[1].get(two, []),
+        )
+        for one, two, how in found
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: (-max(row.share, row.other_share), row.name, row.other))
+
+
+_PICTURES = pl.col("image_ids").list.first().drop_nulls().unique(maintain_order=True).head(PICTURES)
+
+
+def _topics_of(listing: pl.DataFrame) -> pl.DataFrame:
+    """key, topic and image_ids of rows that topics were found for."""
+    counted = listing.filter(pl.col("kind").cast(pl.String).is_in([CONVERSATION, BATTLE]), pl.col("x").is_not_null())
+    named = pl.when(pl.col("topic_id") > OUTLIERS).then(pl.col("topic").cast(pl.String)).otherwise(pl.lit(NO_TOPIC))
+    return counted.select("key", "image_ids", topic=named.fill_null(NO_TOPIC))
+
+
+def _left(counts: Mapping[str, int], pairs: Mapping[str, tuple[str, str]]) -> list[str]:
+    """Topics of the second release that no topic of the first one is matched to."""
+    return [name for name in counts if name not in {two for two, _ in pairs.values()}]
+
+
+def _matches(one: pl.DataFrame, two: pl.DataFrame) -> dict[str, tuple[str, str]]:
+    """Topic of the first release -> (that of the second one, how), by the rows that both hold."""
+    both = one.join(two, on="key", suffix="_other").filter(
+        pl.col("topic") != NO_TOPIC, pl.col("topic_other") != NO_TOPIC
+    )
+    counted = both.group_by("topic", "topic_other").len().with_columns(
+        of=pl.col("len").sum().over("topic"), of_other=pl.col("len").sum().over("topic_other")
+    )  # fmt: skip
+    most = counted.filter(2 * pl.col("len") > pl.min_horizontal("of", "of_other"))
+    found = dict[str, tuple[str, str]]()
+    for name, other, *_ in most.sort("len", "topic", "topic_other", descending=[True, False, False]).iter_rows():
+        if name not in found and other not in {taken for taken, _ in found.values()}:
+            found[name] = (other, "shared rows")
+    return found

@@ -10,19 +10,24 @@ from prefect.cache_policies import NO_CACHE
 
 from schemas.asked_model import AskedModel
 from schemas.benches.generated_results import AuditMode
+from schemas.benches.item_boards import ITEM_BOARDS
+from schemas.errors import BadInput
 from schemas.policy import GeneratedRule
+from schemas.row import Row
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.generated_bench import audit, making
 from tasks.generated_bench.bench_state import BenchState, read_bench
 from tasks.generated_bench.items import key_counts
 from tasks.generated_bench.results.errors import sort_by_model
+from tasks.generated_bench.results.examined import rows_for_release
 from tasks.generated_bench.results.figures import mean_cosine
 from tasks.providers import Providers
 from tasks.providers.ask_items import Work
 from tasks.runtime.timing import timed
+from tasks.runtime.untrusted import one_line
 from tasks.storage.keyed_ids import Tombstones, store_key
-from tasks.storage.tables import Store
+from tasks.storage.tables import Store, frame_of
 
 STAND_INS = "made with embedded stand-ins ({}): it shows that the way works, and ranks nothing in public"
 
@@ -87,6 +92,24 @@ def sort_errors(settings: Settings, models: Sequence[AskedModel], now: datetime)
     for asked in models:
         sort_by_model(store, settings.evaluate.generated or "", asked, work, now)
     return work.report("errors")
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def rate_generated(settings: Settings) -> StageReport:
+    """Write the tables of what a release says of finished benchmarks: accuracy, alignment of images, audit."""
+    store, notes = Store.open(settings.store), list[str]()
+    found: dict[str, list[Row]] = {name: [] for name in ITEM_BOARDS if name.startswith("generated_")}
+    benches = sorted(store.read("generated_items", ["bench"])["bench"].unique())
+    for bench in benches:
+        try:
+            for name, rows in rows_for_release(store, bench).items():
+                found[name] += rows
+        except BadInput as error:  # such as no item that is kept
+            notes.append(one_line(f"benchmark {bench!r}: {error}", 300))
+    for name, rows in found.items():
+        store.replace(name, frame_of(ITEM_BOARDS[name], rows))
+    return StageReport(stage="rate_generated", counts={"benchmarks": len(benches) - len(notes)}, notes=notes)
 
 
 def _opened(settings: Settings) -> tuple[Store, BenchState]:

@@ -15,7 +15,9 @@ from schemas.errors import BadInput
 from tasks.bench.draw import HIDDEN, draw_name, drawn_prompts
 from tasks.generated_bench.kept_items import kept_items
 from tasks.storage.content_id import ID_DIGITS, combined_id, text_id
+from tasks.storage.queries.bench import FAILURES
 from tasks.storage.queries.images import StoredImages
+from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
 
@@ -68,6 +70,20 @@ def bench_of_items(store: Store, name: str) -> Bench:
     """The kept items of a benchmark made on demand. Raises BadInput when there are none."""
     rows = kept_items(store, name).conversations.rename({"conversation_id": "question_id"})
     return _bench(store, f"{name}-{draw_name(rows, hidden=False)}", rows)
+
+
+def bench_of_failures(store: Store) -> Bench:
+    """The drawn prompts that people saw models fail, but for those of the hidden split. Raises BadInput without any."""
+    drawn = store.read("failures").filter("drawn").select("conversation_id", "document_id")
+    asked = drawn.join(store.read("hidden", ["document_id"]), on="document_id", how="anti")
+    rows = kept_conversations(store).join(asked, on=["conversation_id", "document_id"], how="semi")
+    if rows.is_empty():
+        raise BadInput(
+            f"--bench {FAILURES!r}: store {store.root!r} has no prompt that two people voted both bad; "
+            "`curate sample` finds them, and `--set bench.failure_judges_min=1` takes one person's word"
+        )
+    rows = rows.rename({"conversation_id": "question_id"})
+    return _bench(store, f"{FAILURES}-{draw_name(rows, hidden=False)}", rows)
 
 
 def _bench(store: Store, draw: str, rows: pl.DataFrame) -> Bench:

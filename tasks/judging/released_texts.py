@@ -1,16 +1,22 @@
 """The judge's board of the release that is being built: whose it is, ids of answers and verdicts, and their texts."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
 from schemas.benches.judging import STAND_IN
+from tasks.release.identifiers import identifiers
 from tasks.storage.content_id import combined_id, text_id
 from tasks.storage.tables import Store
 
 JUDGE = "judge"
 """Name of the embedded judge among the embedded stand-ins of a release."""
+ITEM_JUDGE = "item_judge"
+"""The same of the embedded judge of written items."""
+_ON_A_DISK = re.compile(r"[/\\~.]|[A-Za-z]:\\")
+"""Beginnings of paths of a server's models."""
 _ANSWER = ("question_id", "document_id", "model", "version")
 _VERDICT = ("question_id", "document_id", "model_a", "model_b", "answer_a", "answer_b", "judge_version")
 
@@ -24,6 +30,12 @@ def embedded_judge(store: Store) -> list[str]:
     """`[JUDGE]` when the release has a board of the judge that ships with the install; otherwise empty."""
     about = judged_by(store)
     return [JUDGE] if about and about["judge"] == STAND_IN else []
+
+
+def public_version(version: str) -> str:
+    """A judge's version as all may read it: one that names a path or an address is replaced by its hash."""
+    model = version.partition("-")[2]  # after the vendor
+    return f"judge-{text_id(version)[:12]}" if _ON_A_DISK.match(model) or identifiers(version) else version
 
 
 def answer_ids(answers: pl.DataFrame) -> list[str]:

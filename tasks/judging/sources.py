@@ -14,10 +14,11 @@ from tasks.judging.files.answer_shapes import is_models_file
 from tasks.judging.items import Items, item_questions, items_of, written_bench
 from tasks.judging.pairs import battles_between, pairs_of_items, players
 from tasks.judging.protocols import VISIT, AnswerPair, Protocol, protocol
-from tasks.judging.questions import Bench, bench_of_items, bench_of_release, bench_of_store
+from tasks.judging.questions import Bench, bench_of_failures, bench_of_items, bench_of_release, bench_of_store
 from tasks.providers.chat import chat_model
 from tasks.runtime.prices import check_prices, load_prices
 from tasks.runtime.yaml_files import read_models_list
+from tasks.storage.queries.bench import FAILURES
 from tasks.storage.tables import Store
 
 EMBEDDED_JUDGE = "embedded"
@@ -37,12 +38,19 @@ def bench_of(store: Store, chosen: EvaluateSettings) -> Bench:
     if chosen.bench is not None:
         if chosen.bench_release is not None:
             raise BadInput("--bench names a benchmark of the store; leave out --bench-release, or --bench")
+        if is_failure_pool(store, chosen.bench):
+            return bench_of_failures(store)
         return written_bench(store, chosen.bench)
     if chosen.bench_release is None:
         return bench_of_store(store, hidden=chosen.hidden)
     if chosen.hidden:
         raise BadInput("--hidden: a release has no hidden split; leave out --bench-release, or --hidden")
     return bench_of_release(Path(chosen.bench_release))
+
+
+def is_failure_pool(store: Store, bench: str) -> bool:
+    """Whether a name means the drawn failures: unless people wrote a benchmark of this name."""
+    return bench == FAILURES and bench not in store.read("bench_items", ["bench"])["bench"]
 
 
 def read_models(path: Path) -> list[AskedModel]:

@@ -1,19 +1,22 @@
 """The Prefect tasks of judging: answers of models, verdicts and votes of a judge, and boards of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from schemas.benches.item_boards import WrittenMetric
 from schemas.benches.judge_release import JudgeAgreement, JudgeCard
-from schemas.benches.judging import JudgeRating
+from schemas.benches.judging import JudgeRating, WrittenRating
 from schemas.benches.written import SAMPLED
 from schemas.errors import BadInput
 from schemas.rating import Rating
 from schemas.run import LATER_CAUSES, StageReport
 from schemas.settings import Settings
+from tasks.judging.agreement.reproduced import comparisons, every
+from tasks.judging.agreement.stored import said_of, stored
 from tasks.judging.answers import Called, answers_by_model, ask_models, take_in_answers
 from tasks.judging.ask import Judge, ask, judge_version, model_judge
 from tasks.judging.boards.released_board import (
@@ -23,7 +26,7 @@ from tasks.judging.boards.released_board import (
     judge_cards,
     released_board,
 )
-from tasks.judging.boards.submission_boards import keep_board, stored_board
+from tasks.judging.boards.submission_boards import board_for_release, judged_benches, keep_board, stored_board
 from tasks.judging.files.answer_files import read_answers
 from tasks.judging.items import Items
 from tasks.judging.pairs import pairs_of_battles, pairs_with_baseline
@@ -138,6 +141,39 @@ def rate_submissions(settings: Settings, version: str) -> StageReport:
         return StageReport(stage="board", notes=[str(error)])
     players = len({row.model for row in board})
     return StageReport(stage="board", counts={"players": players}, result=keep_board(store, board))
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def rate_written(settings: Settings, choices: Callable[[str], pl.DataFrame]) -> StageReport:
+    """Write `written_board` and `written_metrics`: what a release says of models on written benchmarks.
+
+    `choices`: benchmark -> what people chose between two answers, as battles; no rows where nobody did.
+    """
+    store, shuffled = Store.open(settings.store), settings.evaluate.elo_order == "shuffled"
+    board, metrics, notes = list[WrittenRating](), list[WrittenMetric](), list[str]()
+    for bench, versions in judged_benches(store).items():
+        try:
+            board += board_for_release(store, bench, versions, settings.judge_version, method_of(settings), shuffled)
+            metrics += _metrics(store, bench, choices(bench), settings)
+        except BadInput as error:  # such as two versions of a model's answers
+            notes.append(one_line(f"benchmark {bench!r}: {error}", 300))
+    store.replace("written_board", frame_of(WrittenRating, board))
+    store.replace("written_metrics", frame_of(WrittenMetric, metrics))
+    counts = {"benchmarks": len({row.bench for row in board}), "metrics": len({row.metric for row in metrics})}
+    return StageReport(stage="rate_written", counts=counts, notes=notes)
+
+
+def _metrics(store: Store, bench: str, choices: pl.DataFrame, settings: Settings) -> list[WrittenMetric]:
+    """How many choices of people each metric and judge reproduces."""
+    if choices.is_empty():
+        return []
+    rows, known = comparisons(choices, f"choices on {bench!r}", votes=None).rows, stored(store, bench, True)
+    said = dict(said_of(rows, known, Providers(settings.providers)["text_embedding"], settings.seed))
+    return [
+        WrittenMetric(**row.model_dump(), bench=bench)
+        for row in every(rows, said, settings.bootstraps, settings.seed)[0]
+    ]
 
 
 @task(cache_policy=NO_CACHE)

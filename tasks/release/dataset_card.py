@@ -15,7 +15,7 @@ from schemas.row import described_columns, inner_rows
 from schemas.run import Funnel
 from tasks.providers.embedded.texts import Cl100k
 from tasks.release.card_figures import MODELS, PEOPLE
-from tasks.release.failing import unmeasured_line
+from tasks.release.checks.failing import unmeasured_line
 from tasks.release.registered import ReleasePart
 from tasks.runtime.untrusted import markdown_text
 from tasks.storage.content_id import Distinct

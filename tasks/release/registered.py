@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import polars as pl
 import pyarrow as pa
 
+from schemas.benches.item_boards import ITEM_BOARDS
 from schemas.benches.judge_release import JUDGE_FILES
 from schemas.items.suspects import VoteCheck
 from schemas.policy import Policy
@@ -43,15 +44,20 @@ class ReleasedTable(NamedTuple):
     """Releases of an earlier layout (`Manifest.layout`) lack it."""
 
 
+BOARD_PATHS = {name: f"leaderboard/{name.replace('_', '/')}" for name in ITEM_BOARDS}
+"""Table of a store with a board of written or generated items -> its name and path in a release."""
 RELEASED_TABLES = {
     **{config: ReleasedTable(rf"{config}/data/train-\d{{5}}-of-\d{{5}}", row) for config, row in CONFIGS.items()},
     "leaderboard": ReleasedTable("leaderboard/[a-z_]+", Rating, csv_digits=2),
-    "leaderboard/integrity/fragility": ReleasedTable("leaderboard/integrity/fragility", Fragility),
+    "leaderboard/integrity/fragility": ReleasedTable("leaderboard/integrity/fragility", Fragility, since_layout=7),
     VOTE_CHECKS: ReleasedTable(VOTE_CHECKS, VoteCheck, csv_digits=2, since_layout=7),
     "topics": ReleasedTable("topics/map", MapPoint),
     **{
         f"{JUDGE_FOLDER}/{name}": ReleasedTable(f"{JUDGE_FOLDER}/{name}", row, None if name in _TEXTS else 4)
         for name, row in JUDGE_FILES.items()
+    },
+    **{
+        path: ReleasedTable(path, ITEM_BOARDS[name], csv_digits=4, since_layout=7) for name, path in BOARD_PATHS.items()
     },
     "written": ReleasedTable("written/items", ReleasedItem),
     "generated": ReleasedTable("generated/items", ReleasedGenerated),
@@ -144,6 +150,18 @@ class ShownSection(NamedTuple):
     """Whether the texts stand side by side."""
 
 
+class ShownBoard(NamedTuple):
+    """A board of written or generated items for card and explorer."""
+
+    title: str
+    about: str
+    """One or two sentences: what it rests on."""
+    rows: pl.DataFrame
+    """Texts, and numbers that are counts."""
+
+
+BoardOf = Callable[[str], pl.DataFrame]
+"""Name of a store's table -> its rows, of a store or of a release; none without the table."""
 RowsOf = Callable[[str], list[dict[str, Any]]]
 """Name of a table -> its rows about one prompt, or all rows of a table that names no prompts; none without the file."""
 
@@ -171,6 +189,8 @@ class ReleasePart:
     section: CardSection | None = None
     shown: Callable[[RowsOf], Iterator[ShownSection]] = _nothing
     """Sections of the explorer's page about one prompt of `bench`."""
+    boards: Callable[[BoardOf], Iterator[ShownBoard]] = _nothing
+    """Boards for the explorer's page of leaderboards, and for the card."""
 
 
 PartsOf = Callable[[OpenRelease], Sequence[ReleasePart]]

@@ -19,11 +19,11 @@ from schemas.settings import Settings
 from tasks.prompts.texts import replaced_hashes
 from tasks.providers import EMBEDDED, EMBEDDED_RECALL, MAKERS, Providers
 from tasks.release.build import checked_version, place_release, released_files, staging_folder, write_manifest
+from tasks.release.checks.failing import failing_lines, unmeasured
 from tasks.release.contents import ImageLists
 from tasks.release.core_parts import CORE_PARTS, MapFile
 from tasks.release.dataset_card import COMPARED, Statistics, card_sections, dataset_card
 from tasks.release.declared import declared_columns
-from tasks.release.failing import failing_lines, unmeasured
 from tasks.release.gather import Gathered
 from tasks.release.registered import ReleasePart, Unsealed
 from tasks.release.shards import LAYOUT, ReleasedImages, write_shards

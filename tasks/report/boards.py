@@ -18,7 +18,9 @@ from tasks.report.figures import (
     sunburst,
 )
 from tasks.report.page import SECTIONS, Part, part
+from tasks.report.panels import Drawing
 from tasks.runtime.untrusted import one_line
+from tasks.storage.queries.bench import hard_prompts
 from tasks.storage.queries.board_order import APART, RANK_RULE, best_first, contests
 from tasks.storage.tables import Store
 
@@ -33,7 +35,7 @@ _RATING = "Bradley-Terry rating with its 95 % interval"
 def bench_parts(store: Store) -> list[Part | None]:
     """Sections about the benchmark, in reading order; None without data."""
     makers = {"bench_funnel": _bench_funnel, "bench_measures": _bench_measures, "bench_agreement": _bench_agreement}
-    return _made(store, makers)
+    return [*_made(store, makers), failures_part(store)]
 
 
 def battle_parts(store: Store, pairs: pl.DataFrame) -> list[Part | None]:
@@ -103,7 +105,7 @@ def _ranks(ratings: pl.DataFrame) -> Part | None:
     wide = pl.DataFrame({"model": order}).join(wide, on="model", how="left", maintain_order="left")
     places = {(model, name): rank for model, name, rank in table.iter_rows()}
     shown = order[:MODELS_MAX]
-    titles = [f"{one_line(_slice_title(name), 16)} ({votes.get(name, 0):,})" for name in names]
+    titles = [f"{one_line(_slice_title(name), 40)} ({votes.get(name, 0):,})" for name in names]
     thin = [place for place, name in enumerate(names) if votes.get(name, 0) < FEW_VOTES]
     figure = matrix(shown, titles, _values(shown, names, places), low_is_dark=True, thin=thin)
     return part("ranks", wide, figure)
@@ -198,13 +200,14 @@ def _styles(store: Store, ratings: pl.DataFrame) -> list[Part | None]:
         cells = {(name, of): value for of, name, value in told["slice", "covariate", "coefficient"].iter_rows()}
         if rows:
             of_categories = table.filter(pl.col("slice").is_in([*columns]))
-            found.append(part("style_by_category", of_categories, _by_category(rows, columns, cells, 2)))
+            drawn = heat_map(rows, columns, cells, digits=2, around_zero=True)
+            found.append(part("style_by_category", of_categories, drawn))
     if changes.height:
         shown = changes.sort("slice", "rank", "rating", descending=[False, False, True], nulls_last=True)
         models = shown.filter(slice="overall")["model"].head(MODELS_MAX).to_list()
         moved = {(model, of): change for of, model, change in shown["slice", "model", "rank_change"].iter_rows()}
         table = shown.with_columns(pl.col(pl.Float64).round(1))
-        found.append(part("rank_changes", table, _by_category(models, columns, moved, 0)))
+        found.append(part("rank_changes", table, heat_map(models, columns, moved, around_zero=True)))
     return found
 
 
@@ -216,13 +219,42 @@ def _categories(ratings: pl.DataFrame) -> dict[str, int]:
     return dict(ordered.iter_rows())
 
 
-def _by_category(
-    rows: Sequence[str], columns: Mapping[str, int], cells: Mapping[tuple[str, str], float | None], digits: int
-) -> str:
-    """A heat map around zero with a column for each category; those with few votes are grey."""
-    titles = [f"{one_line(_slice_title(name), 20)} ({votes:,})" for name, votes in columns.items()]
-    thin = [place for place, votes in enumerate(columns.values()) if votes < FEW_VOTES]
-    return matrix(rows, titles, _values(rows, [*columns], cells), thin=thin, digits=digits, around_zero=True)
+def heat_map(
+    rows: Sequence[str],
+    columns: Mapping[str, int],
+    cells: Mapping[tuple[str, str], float | None],
+    few: int = FEW_VOTES,
+    digits: int = 0,
+    around_zero: bool = False,
+    low_is_dark: bool = False,
+) -> Drawing:
+    """A heat map with a column for each slice, which has its size; those of a size below `few` are grey.
+
+    `cells`: (row, slice) -> number.
+    """
+    titles = [f"{one_line(_slice_title(name), 40)} ({size:,})" for name, size in columns.items()]
+    thin = [place for place, size in enumerate(columns.values()) if size < few]
+    values = _values(rows, [*columns], cells)
+    return matrix(rows, titles, values, low_is_dark, thin=thin, digits=digits, around_zero=around_zero)
+
+
+_MARKS = {1.0: "X", 0.9: "R", 0.8: "loss", 0.6: "XO", 0.4: "tie", 0.3: "?", 0.1: "win", 0.0: "O"}
+"""Darkness of a cell -> mark of `hard_prompts`."""
+
+
+def failures_part(store: Store) -> Part | None:
+    """What every model did at the prompts that people saw fail; None without such prompts."""
+    found = hard_prompts(store)
+    if found.is_empty():
+        return None
+    darkness = {mark: shade for shade, mark in _MARKS.items()}
+    prompts = found.group_by("question_id", "failure_type").len().sort("len", "question_id", descending=[True, False])
+    titles = {name: f"{name} ({kind or 'undecided'})" for name, kind, _ in prompts.head(MODELS_MAX).iter_rows()}
+    cells = {(model, name): darkness[mark] for model, name, mark in found["model", "question_id", "mark"].iter_rows()}
+    models = sorted(set(found["model"]))[:MODELS_MAX]
+    figure = matrix(models, [*titles.values()], _values(models, [*titles], cells), marks=_MARKS)
+    wide = found.pivot("model", index=["question_id", "failure_type"], values="mark", sort_columns=True)
+    return part("hard_prompts", wide, figure, shown=len(titles), every=prompts.height)
 
 
 def _bench_funnel(table: pl.DataFrame) -> Part:
@@ -251,7 +283,7 @@ def _bench_agreement(table: pl.DataFrame) -> Part:
     return replace(made, about=" ".join([made.about, *caveats]))
 
 
-def intervals(names: Iterable[str], table: pl.DataFrame, columns: tuple[str, str, str], unit: str) -> str:
+def intervals(names: Iterable[str], table: pl.DataFrame, columns: tuple[str, str, str], unit: str) -> Drawing:
     """A figure of the columns point, low and high."""
     point, low, high = (table[name].to_list() for name in columns)
     return rating_intervals(list(names), point, low, high, unit)

@@ -1,4 +1,4 @@
-"""Figures as SVG text, drawn by matplotlib: the same bytes for the same data."""
+"""Figures as SVG and PDF, drawn by matplotlib: the same bytes for the same data."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
@@ -22,6 +22,7 @@ from tasks.report.panels import (
     SMALL,
     TEXT,
     WIDTH,
+    Drawing,
     bar_rows,
     draw_bars,
     fade,
@@ -50,7 +51,7 @@ _Floats = npt.NDArray[np.float32]
 
 
 @styled
-def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE, digits: int = 0) -> str:
+def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE, digits: int = 0) -> Drawing:
     """Horizontal bars, first on top; `digits` after the point of their values."""
     figure = new_figure(rows_height(len(counts)))
     bar_rows(figure, EDGE, [*map(shown_name, counts)], list(counts.values()), [colour] * len(counts), unit, digits)
@@ -58,7 +59,7 @@ def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE, digits: int
 
 
 @styled
-def paired_bars(names: Sequence[str], series: Mapping[str, Sequence[float]], unit: str, digits: int = 0) -> str:
+def paired_bars(names: Sequence[str], series: Mapping[str, Sequence[float]], unit: str, digits: int = 0) -> Drawing:
     """Horizontal bars of each series side by side, first on top; the rows of all series have the same names."""
     labels = [*map(shown_name, names)]
     figure = new_figure(rows_height(len(names)) + HEAD)
@@ -74,7 +75,7 @@ def paired_bars(names: Sequence[str], series: Mapping[str, Sequence[float]], uni
 
 
 @styled
-def daily_panels(when: Sequence[date], series: Mapping[str, Sequence[int]]) -> str:
+def daily_panels(when: Sequence[date], series: Mapping[str, Sequence[int]]) -> Drawing:
     """Counts per day, one panel per series."""
     figure = new_figure(len(series) * (_DAYS_HEIGHT + 3 * EDGE) + BELOW)
     for number, (name, counts) in enumerate(series.items()):
@@ -94,7 +95,7 @@ def daily_panels(when: Sequence[date], series: Mapping[str, Sequence[int]]) -> s
 
 
 @styled
-def rating_intervals(models: Sequence[str], rating: Sequence[float], low: _Bounds, high: _Bounds, unit: str) -> str:
+def rating_intervals(models: Sequence[str], rating: Sequence[float], low: _Bounds, high: _Bounds, unit: str) -> Drawing:
     """Ratings, or other numbers, as points with their 95 % intervals, first on top.
 
     An interval open on one side ends in an arrow at the edge; one open on both sides is not drawn.
@@ -123,7 +124,7 @@ def rating_intervals(models: Sequence[str], rating: Sequence[float], low: _Bound
 @styled
 def shares(
     names: Sequence[str], parts: Mapping[str, Sequence[float]], unit: str = "% of votes", thin: Collection[int] = ()
-) -> str:
+) -> Drawing:
     """Stacked horizontal bars; each of three parts has a fraction (0 to 1) per name. Rows in `thin` are faded."""
     labels = [*map(shown_name, names)]
     figure = new_figure(rows_height(len(names)) + 18)
@@ -146,7 +147,7 @@ def shares(
 @styled
 def topic_map(
     x: _Floats, y: _Floats, topic: npt.NDArray[np.int32], names: Mapping[int, str], sizes: Mapping[int, int]
-) -> str:
+) -> Drawing:
     """Documents as points, large topics named above theirs where there is room, and bars of the largest, by size.
 
     `names` and `sizes` are by topic number; sizes are documents.
@@ -167,7 +168,7 @@ def topic_map(
     for number in by_size:
         here = topic == number
         if here.any():  # the sample may hold none of its documents
-            _name_above(axes, x[here], y[here], f"{shown_name(names[number], 26)} {number}", taken)
+            _name_above(axes, x[here], y[here], f"{shown_name(names[number])} {number}", taken)
     labels = [f"{shown_name(names[number])}  {number}" for number in largest]
     colours = [_TOPIC_COLOURS[number % len(_TOPIC_COLOURS)] for number in largest]
     below = panel(figure, EDGE + width_beside(labels), 2 * EDGE, _MAP_HEIGHT, BELOW)
@@ -199,12 +200,13 @@ def matrix(
     thin: Collection[int] = (),
     digits: int = 0,
     around_zero: bool = False,
-) -> str:
+    marks: Mapping[float, str] | None = None,
+) -> Drawing:
     """A heat map with numbers (`digits` after the point); NaN cells are empty, columns in `thin` are grey.
 
-    `around_zero`: two colours, one for each sign, as dark as the number is large.
+    `around_zero`: two colours, one for each sign, as dark as the number is large. `marks`: words in place of numbers.
     """
-    down, across = [shown_name(name, 22) for name in rows], [shown_name(name, 30) for name in columns]
+    down, across = [*map(shown_name, rows)], [*map(shown_name, columns)]
     left, below = EDGE + width_beside(down), EDGE + width_beside(across)
     size = _CELL_WIDTH * len(across), _CELL_HEIGHT * len(down)
     figure = new_figure(size[1] + below + EDGE, size[0] + left + 2 * EDGE)
@@ -217,7 +219,7 @@ def matrix(
     for row, column in np.argwhere(np.isfinite(values)):
         ink, number = (
             "white" if darkness[row, column] > 0.55 else FADED if column in thin else INK,
-            f"{values[row, column]:.{digits}f}",
+            marks[values[row, column]] if marks else f"{values[row, column]:.{digits}f}",
         )
         axes.text(column + 0.5, row + 0.5, number, ha="center", va="center", fontsize=SMALL, color=ink)
     axes.set_ylim(len(down), 0)
@@ -230,7 +232,7 @@ def matrix(
 
 
 @styled
-def sunburst(counts: Mapping[tuple[str, str], float], inside: Mapping[str, float], thin: float) -> str:
+def sunburst(counts: Mapping[tuple[str, str], float], inside: Mapping[str, float], thin: float) -> Drawing:
     """Two rings: names with their counts, and the parts of each. Wedges below `thin` are grey.
 
     `counts` has (name, part) -> count; what they leave of the count `inside` of a name is blank in the outer ring.
@@ -278,7 +280,7 @@ def line_chart(
     unit: str,
     thin: Collection[int] = (),
     breaks: Sequence[int] = (),
-) -> str:
+) -> Drawing:
     """A value of each series at every name; names in `thin` are grey and their values are hollow.
 
     Neighbours are joined, except the names before and at each place of `breaks`.
@@ -302,7 +304,7 @@ def line_chart(
 
 
 @styled
-def densities(edges: Sequence[float], series: Mapping[str, Sequence[float]], unit: str, *, faded: bool) -> str:
+def densities(edges: Sequence[float], series: Mapping[str, Sequence[float]], unit: str, *, faded: bool) -> Drawing:
     """Histograms as outlines over the same bins, two colours; grey when `faded`."""
     figure = new_figure(_LINES_HEIGHT + BELOW + 24)
     axes = panel(figure, 66, 2 * EDGE, 24, BELOW)
@@ -318,7 +320,7 @@ def densities(edges: Sequence[float], series: Mapping[str, Sequence[float]], uni
 
 
 @styled
-def merges(tree: Sequence[tuple[int, int, float]], names: Sequence[str], most: int) -> str:
+def merges(tree: Sequence[tuple[int, int, float]], names: Sequence[str], most: int) -> Drawing:
     """A dendrogram. Row i of `tree` (two nodes and their distance) makes node len(names) + i, as in scipy.
 
     With more than `most` leaves only the last merges are drawn, and a leaf may represent several topics.

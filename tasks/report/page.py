@@ -1,7 +1,7 @@
 """Writes the report: index.html (one file that opens offline), figures as SVG, tables as CSV."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from schemas.run import Funnel
 from tasks.look import LOOK
+from tasks.report.panels import Drawing
 from tasks.runtime.untrusted import csv_cell, one_line
 
 ROWS_MAX, OPEN_ROWS_MAX = 200, 12
@@ -31,8 +32,8 @@ class Part:
     about: str
     """One or two sentences that explain the figure and the table."""
     table: pl.DataFrame
-    figure: str
-    """SVG text."""
+    figure: Drawing
+    """SVG text, which can be drawn as PDF."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Content:
     """Sections in reading order."""
 
 
-def part(key: str, table: pl.DataFrame, figure: str, **words: object) -> Part:
+def part(key: str, table: pl.DataFrame, figure: Drawing, **words: object) -> Part:
     """The section with the title and text of sections.yaml, where `{name}` stands for one of `words`."""
     about = SECTIONS[key]["about"].format(**words)
     return Part(key, SECTIONS[key]["title"], about, table, figure)
@@ -65,8 +66,7 @@ def write_report(folder: Path, content: Content, about: Mapping[str, Any]) -> No
         (folder / name).mkdir(exist_ok=True)
     for each in content.parts:
         (folder / "figures" / f"{each.key}.svg").write_text(each.figure, encoding="utf-8")
-        texts = pl.selectors.string().map_elements(csv_cell, return_dtype=pl.String)
-        each.table.with_columns(texts).write_csv(folder / "tables" / f"{each.key}.csv")
+        _write_table(each, folder / "tables")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     template = environment.from_string((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
     groups: dict[str, list[dict[str, Any]]] = {}
@@ -81,6 +81,26 @@ def write_report(folder: Path, content: Content, about: Mapping[str, Any]) -> No
         "style": Markup(style),  # noqa: S704 - files of ours
     }
     (folder / "index.html").write_text(template.render(**shown, **about), encoding="utf-8")
+
+
+def _write_table(section: Part, folder: Path) -> None:
+    texts = pl.selectors.string().map_elements(csv_cell, return_dtype=pl.String)
+    section.table.with_columns(texts).write_csv(folder / f"{section.key}.csv")
+
+
+def write_figures(folder: Path, parts: Sequence[Part]) -> list[str]:
+    """Write every figure as SVG and PDF with its table as CSV; returns the names of those with boxes for characters.
+
+    PDFs are in no release: what one holds beside its picture cannot be checked.
+    """
+    boxes = []
+    for each in parts:
+        printed, has_boxes = each.figure.pdf()
+        (folder / f"{each.key}.svg").write_text(each.figure, encoding="utf-8")
+        (folder / f"{each.key}.pdf").write_bytes(printed)
+        _write_table(each, folder)
+        boxes += [each.key] * has_boxes
+    return boxes
 
 
 def _shown(section: Part) -> dict[str, Any]:

@@ -28,6 +28,7 @@ EDGE, BELOW, HEAD, ROW = 6.0, 36.0, 18.0, 17.3
 """Margin of a figure, space below for an axis with its unit and above for a title, and height of a row."""
 INK, FADED = "#1c2733", "#8a929c"
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_MISSING = "Glyph .* missing from"
 _NO_DEJAVU = re.compile("[^\x20-\u052f\u2010-\u2122]")
 """Characters measured as wide as a W: mostly scripts that the font lacks."""
 _LOOK = mpl.rc_params_from_file(Path(__file__).with_name("figures.mplstyle"), use_default_template=False)
@@ -46,13 +47,30 @@ def panel(figure: Figure, left: float, right: float, top: float, below: float) -
     return figure.add_axes((left / width, below / height, wide, high))
 
 
-def svg_of(figure: Figure) -> str:
-    """The SVG text of a figure; the same bytes for the same figure."""
+class Drawing(str):
+    """The SVG text of a figure, which can be drawn as PDF, too; the same bytes for the same figure."""
+
+    figure: Figure
+
+    @styled
+    def pdf(self) -> tuple[bytes, bool]:
+        """(the figure for print with its fonts inside, whether a character is a box because no font here has it)."""
+        written = io.BytesIO()
+        with warnings.catch_warnings(record=True) as told:
+            warnings.filterwarnings("always", _MISSING)
+            self.figure.savefig(written, format="pdf", metadata=dict.fromkeys(("CreationDate", "Creator", "Producer")))
+        return written.getvalue(), any(re.match(_MISSING, str(each.message)) for each in told)
+
+
+def svg_of(figure: Figure) -> Drawing:
+    """A figure as SVG text."""
     text = io.StringIO()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from")  # the browser has other fonts
+        warnings.filterwarnings("ignore", _MISSING)  # the browser has other fonts
         figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    return text.getvalue()[text.getvalue().index("<svg") :]
+    drawn = Drawing(text.getvalue()[text.getvalue().index("<svg") :])
+    drawn.figure = figure
+    return drawn
 
 
 def bar_rows(

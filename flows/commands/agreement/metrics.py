@@ -1,7 +1,6 @@
 """`curate judge metrics`: how many majorities of people text metrics and judges reproduce."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,14 +9,11 @@ import typer
 from flows.commands.agreement.agree import ROUNDS
 from flows.commands.options import JsonOption, takes
 from flows.commands.tables import print_rows
-from schemas.errors import BadInput, known_values
+from schemas.errors import BadInput
 from schemas.settings import Settings
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from tasks.judging.agreement.stored import Stored
-    from tasks.leaderboard.votes import Vector
 
 VotesArgument = Annotated[
     Path,
@@ -53,11 +49,14 @@ def metrics(
     Answers, references and verdicts are those of --store on --bench, or those of files.
     """
     from tasks.judging.agreement.reproduced import every, read_comparisons
+    from tasks.judging.agreement.stored import said_of
+    from tasks.providers import Providers
 
     if not settings.store and not answers:
         raise BadInput("give --store DIR, or --answers FILE with the compared answers")
     compared, inputs = read_comparisons(votes, five), _inputs(settings, answers or [], references)
-    said = dict(_said(compared.rows, inputs, metric or [], settings))
+    embedder = Providers(settings.providers)["text_embedding"]
+    said = dict(said_of(compared.rows, inputs, embedder, settings.seed, metric or []))
     found, boards, nothing = every(compared.rows, said, settings.bootstraps, settings.seed)
     if not found:
         raise BadInput("no comparison has the answers of both models; items and models are named as in the votes")
@@ -85,23 +84,3 @@ def _inputs(settings: Settings, answers: list[Path], references: Path | None) ->
         wanted = {"question_id", "item_id", "item", "prompt", "reference", "text", "output"}
         found = found._replace(references=read_references(read_table(references, wanted), repr(str(references))))
     return found
-
-
-def _said(
-    rows: "pl.DataFrame", inputs: "Stored", chosen: list[str], settings: Settings
-) -> "Iterator[tuple[str, Vector]]":
-    from tasks.judging.agreement.metrics import text_metrics as every_metric
-    from tasks.judging.agreement.reproduced import judged, scored
-    from tasks.providers import Providers
-
-    embedder = Providers(settings.providers)["text_embedding"]
-    known = every_metric(inputs.references.values(), embedder, settings.seed)
-    names = {*known, *inputs.judges}
-    if unknown := [name for name in chosen if name not in names]:
-        raise BadInput(f"--metric {known_values(unknown[0], names)}")
-    for name, winners in inputs.judges.items():
-        if not chosen or name in chosen:
-            yield name, judged(winners, rows)
-    for name, metric in known.items():
-        if not chosen or name in chosen:
-            yield name, scored(metric, rows, inputs.answers, inputs.references)

@@ -109,7 +109,11 @@ def check(
 
 @takes("store", others=False)
 def failures(settings: Settings, as_json: JsonOption = False) -> None:
-    """Prompts that several people voted both bad: error rates by model and type."""
+    """Prompts that several people voted both bad: error rates by model and type, and what every model did at each.
+
+    X: all votes say both bad, O: none, XO: some. Of models asked with `curate judge answer --bench failures`: win, tie
+    or loss by a judge against the baseline, R refused, ? not judged.
+    """
     from tasks.storage.queries.bench import failure_tables
     from tasks.storage.tables import Store
 

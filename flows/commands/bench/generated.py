@@ -1,7 +1,6 @@
 """`curate bench generate` and what is done with such a benchmark."""
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,9 +15,8 @@ from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
-    from tasks.generated_bench.examiners import Examined
+    from tasks.generated_bench.results.examined import MarkedBench
 
-SLICES = ("overall", "level", "aspect", "type")
 NameOption = Annotated[str, typer.Option("--bench", help="Name of the benchmark.")]
 CapabilityArgument = Annotated[
     str,
@@ -106,27 +104,31 @@ def accuracy(
         typer.Option("--answer-version", help="Version of a model's answers, where it has several; repeatable."),
     ] = None,
     svg: Annotated[
-        Path | None, typer.Option("--svg", help="With --table ranks: also write a heat map of ranks to this file.")
+        Path | None,
+        typer.Option("--svg", help="With --table ranks: also write a heat map of ranks to this file, .svg or .pdf."),
     ] = None,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Accuracy of every model on the items that all of them answered, with intervals and coverage."""
     from tasks.generated_bench.accuracy import accuracy_rows as rows_of
     from tasks.generated_bench.accuracy import levels_that_do_not_fall, rank_table
+    from tasks.generated_bench.results.examined import SLICES, marked_bench
+    from tasks.storage.tables import Store
 
     chosen = [*(slices or ("overall", "level"))]
     if unknown := [name for name in chosen if name not in SLICES]:
         raise BadInput(f"--slice {known_values(unknown[0], SLICES)}")
-    if svg and (table != "ranks" or svg.suffix != ".svg"):
-        raise BadInput(f"--svg {str(svg)!r}: give --table ranks with it, and a name that ends in .svg")
+    if svg and (table != "ranks" or svg.suffix not in (".svg", ".pdf")):
+        raise BadInput(f"--svg {str(svg)!r}: give --table ranks with it, and a name that ends in .svg or .pdf")
     if len(bench) > 2:
         raise BadInput(f"--bench is given {len(bench)} times; two benchmarks can be side by side")
     if table in ("errors", "alignment", "diversity") and len(bench) == 1:
         _print_of_making(settings.store, bench[0], table, as_json)
         return
-    marked = _marked(settings.store, bench[0], answer_version or ())
-    if len(bench) == 2:
-        _print_side_by_side(marked, _marked(settings.store, bench[1], answer_version or ()), chosen, table, as_json)
+    opened = Store.existing(settings.store)
+    marked, *other = (marked_bench(opened, name, answer_version or ()) for name in bench)
+    if other:
+        _print_side_by_side(marked, other[0], chosen, table, as_json)
         return
     found = marked.examined
     rows = rows_of(found.items, found.answers, chosen, found.author)
@@ -140,7 +142,7 @@ def accuracy(
         print_rows("accuracy", rows, as_json, titled=True)
     notes = levels_that_do_not_fall(rows)
     notes += [f"left out: {reason} {count:,}" for reason, count in marked.dropped.items()]
-    for note in [*notes, *marked.notes]:
+    for note in [*notes, *_of_makers(marked)]:
         print(f"curate: {one_line(note)}", file=sys.stderr)
 
 
@@ -174,11 +176,12 @@ def _write_heat_map(ranks: list[dict[str, object]], svg: Path) -> None:
     slices = [str(row["slice"]) for row in ranks]
     models = [name for name in ranks[0] if name != "slice"]
     values = np.array([[row.get(model) for row in ranks] for model in models], np.float64)  # null becomes NaN
-    svg.write_text(matrix(models, slices, values, low_is_dark=True), encoding="utf-8")
+    drawn = matrix(models, slices, values, low_is_dark=True)
+    svg.write_bytes(drawn.pdf()[0] if svg.suffix == ".pdf" else drawn.encode())
     print(f"curate: heat map of ranks: {svg}", file=sys.stderr)
 
 
-def _print_side_by_side(one: "_Marked", other: "_Marked", slices: list[str], table: str, as_json: bool) -> None:
+def _print_side_by_side(one: "MarkedBench", other: "MarkedBench", slices: list[str], table: str, as_json: bool) -> None:
     from tasks.generated_bench.examiners import side_by_side
 
     if table != "accuracy":
@@ -189,7 +192,7 @@ def _print_side_by_side(one: "_Marked", other: "_Marked", slices: list[str], tab
     notes = [f"{each.bench} was written by {each.author}" for each in (one.examined, other.examined)]
     if one.examined.author == other.examined.author:
         notes.append("both have one author: what differs is chance, or how they were made")
-    for note in dict.fromkeys([*notes, *one.notes, *other.notes]):
+    for note in dict.fromkeys([*notes, *_of_makers(one), *_of_makers(other)]):
         print(f"curate: {one_line(note)}", file=sys.stderr)
 
 
@@ -213,9 +216,7 @@ def audit(
     With --judge, ask that model what the wrong answers of all models are errors of: comprehension or reasoning.
     `--set evaluate.audit_modes=blind,all_a` asks in some of these ways only.
     """
-    from schemas.benches.generated_results import AuditAnswer
-    from tasks.generated_bench.audit import audit_rows
-    from tasks.generated_bench.kept_items import found_blind
+    from tasks.generated_bench.results.examined import audited_rows, marked_bench
     from tasks.judging.sources import EMBEDDED_JUDGE
     from tasks.storage.tables import Store
 
@@ -229,13 +230,11 @@ def audit(
     if chosen.judge:
         _print_of_making(settings.store, chosen.generated or "", "errors", as_json)
         return
-    marked = _marked(settings.store, settings.evaluate.generated or "", answer_version or ())
     opened = Store.existing(settings.store)
-    answers = [AuditAnswer.model_validate(row) for row in opened.read("audit_answers").to_dicts()]
-    found, blind = marked.examined, found_blind(opened, 1)
-    rows = audit_rows(found.items, answers, found.answers, blind, answer_version or (), found.author)
-    print_rows("audit", rows, as_json, titled=True)
-    for note in marked.notes:
+    marked = marked_bench(opened, chosen.generated or "", answer_version or ())
+    rows = audited_rows(opened, marked, answer_version or ())
+    print_rows("audit", [row.model_dump(exclude={"bench"}) for row in rows], as_json, titled=True)
+    for note in _of_makers(marked):
         print(f"curate: {one_line(note)}", file=sys.stderr)
 
 
@@ -259,29 +258,8 @@ def _print_audit_estimate(settings: Settings) -> None:
     print_estimates(estimate_audit(opened, bench, models, modes, prices, tokens_in()), settings)
 
 
-@dataclass(frozen=True)
-class _Marked:
-    """A benchmark's kept items and the models' answers to them, with what is to be told beside."""
-
-    examined: "Examined"
-    dropped: dict[str, int]
-    notes: list[str]
-
-
-def _marked(store: str, bench: str, versions: "list[str] | tuple[str, ...]") -> _Marked:
-    from tasks.generated_bench.accuracy import mark
-    from tasks.generated_bench.bench_state import read_bench
-    from tasks.generated_bench.examiners import Examined
-    from tasks.generated_bench.kept_items import kept_items
+def _of_makers(marked: "MarkedBench") -> list[str]:
+    """A note where stand-ins made the benchmark."""
     from tasks.generated_bench.steps import STAND_INS
-    from tasks.storage.tables import Store
 
-    opened = Store.existing(store)
-    kept, made = kept_items(opened, bench), read_bench(opened, bench)
-    now = kept.conversations.select("document_id", question_id="conversation_id")
-    answers = opened.read("answers").join(now, on=["question_id", "document_id"], how="semi")
-    embedded = [each.partition("=")[0] for each in made.bench.providers if each.endswith("=embedded")]
-    author = made.progress[0].description.version if made.progress else ""
-    notes = [STAND_INS.format(", ".join(embedded))] if embedded else []
-    marked = mark(kept.items, answers, versions)
-    return _Marked(Examined(bench, made.bench.capability, author, kept.items, marked), kept.dropped, notes)
+    return [STAND_INS.format(", ".join(marked.embedded))] if marked.embedded else []

@@ -18,7 +18,7 @@ PAID = ("budget_usd", "prices", "batch")
 def answer(settings: Settings) -> None:
     """Ask models every prompt of the benchmark, with its images. What is answered already is not asked again.
 
-    --bench is a written benchmark of the store, or one made on demand.
+    --bench is a written benchmark of the store, one made on demand, or `failures`: prompts that people saw models fail.
     """
     from tasks.storage.tables import Store
 
@@ -44,15 +44,16 @@ def compare(settings: Settings) -> None:
 def with_bench(settings: Settings) -> Settings:
     """The settings with the benchmark as `bench` if it is a written one, as `generated` if it was made on demand."""
     from schemas.benches.written import SAMPLED
+    from tasks.storage.queries.bench import FAILURES
     from tasks.storage.tables import Store
 
     chosen = settings.evaluate
     if chosen.bench is None:
         return settings
-    if (
-        chosen.bench != SAMPLED
-        and chosen.bench not in Store.existing(settings.store).read("bench_items", ["bench"])["bench"]
-    ):
+    written = Store.existing(settings.store).read("bench_items", ["bench"])["bench"]
+    if chosen.bench == FAILURES and chosen.hidden:
+        raise BadInput("--hidden: no hidden prompt is asked of the failures; leave the option out")
+    if chosen.bench not in (SAMPLED, FAILURES, *written):
         return with_evaluate(settings, generated=chosen.bench, bench=None)
     if chosen.hidden:
         raise BadInput("--hidden: instructions and images of a written benchmark are public; leave the option out")
@@ -72,6 +73,6 @@ def _check_visit(chosen: EvaluateSettings) -> None:
         return
     if chosen.baseline is None:
         raise BadInput(f"--baseline: {chosen.protocol} compares with one model; name it, or choose --protocol visit")
-    if chosen.with_reference or chosen.bench is not None:
+    if chosen.with_reference or chosen.bench not in (None, "failures"):
         option = "--set evaluate.with_reference=yes" if chosen.with_reference else "--bench"
         raise BadInput(f"{option} belongs to --protocol visit; choose it, or leave {option} out")

@@ -42,9 +42,17 @@ def read_comparisons(path: Path, votes: int) -> Comparisons:
     Raises BadInput for a table without the columns, without a comparison, and for a rater who votes twice on one.
     """
     raw = read_table(path, {name for names in _COLUMNS.values() for name in names})
+    return comparisons(raw, repr(str(path)), votes)
+
+
+def comparisons(raw: pl.DataFrame, where: str, votes: int | None) -> Comparisons:
+    """The same of a table that is read; `votes` None: the number of votes that most comparisons have.
+
+    `where` names the table in errors.
+    """
     columns = {ours: next((name for name in names if name in raw.columns), None) for ours, names in _COLUMNS.items()}
     if lacking := [name for name in _COLUMNS if name != "rater" and columns[name] is None]:
-        raise BadInput(f"{str(path)!r} lacks {', '.join(lacking)}; its columns are {', '.join(raw.columns)}")
+        raise BadInput(f"{where} lacks {', '.join(lacking)}; its columns are {', '.join(raw.columns)}")
     told = raw.select(pl.col(source).cast(pl.String).alias(name) for name, source in columns.items() if source)
     told = told.drop_nulls("item").filter(pl.col("winner").is_not_null())
     turned = pl.col("model_a") > pl.col("model_b")
@@ -53,21 +61,23 @@ def read_comparisons(path: Path, votes: int) -> Comparisons:
         model_a=pl.min_horizontal("model_a", "model_b"),
         model_b=pl.max_horizontal("model_a", "model_b"),
     )
-    _check_once(cast, path)
+    _check_once(cast, where)
     decisive = cast.filter(pl.col("winner").is_in(["model_a", "model_b"]))
     counted = decisive.group_by(_PAIR).agg(votes=pl.len(), wins=pl.col("a_wins").sum()).sort(_PAIR)
+    if votes is None:
+        votes = int(counted["votes"].mode().max() or 0)  # type: ignore[arg-type]
     most = pl.max_horizontal("wins", pl.col("votes") - pl.col("wins"))
     chosen = counted.filter(votes=votes).filter(2 * most > votes)
     if chosen.is_empty():
         raise BadInput(
-            f"{str(path)!r}: none of its {counted.height:,} comparisons has {votes} votes for one side or the other; "
+            f"{where}: none of its {counted.height:,} comparisons has {votes} votes for one side or the other; "
             "give another number as --votes"
         )
     rows = chosen.select(*_PAIR, a_wins=2 * pl.col("wins") > votes, bin=pl.format("{}/{}", most, pl.lit(votes)))
     return Comparisons(rows, counted.height - chosen.height)
 
 
-def _check_once(cast: pl.DataFrame, path: Path) -> None:
+def _check_once(cast: pl.DataFrame, where: str) -> None:
     if "rater" not in cast.columns:
         return
     named = cast.drop_nulls("rater")
@@ -75,9 +85,7 @@ def _check_once(cast: pl.DataFrame, path: Path) -> None:
     if not twice.is_empty():
         row = twice.row(0, named=True)
         rater, item, one, other = (one_line(row[name], 60) for name in ("rater", *_PAIR))
-        raise BadInput(
-            f"{str(path)!r}: rater {rater!r} votes twice on {one!r} and {other!r} at item {item!r}; keep one"
-        )
+        raise BadInput(f"{where}: rater {rater!r} votes twice on {one!r} and {other!r} at item {item!r}; keep one")
 
 
 Answers = Mapping[tuple[str, str], str]

@@ -1,13 +1,16 @@
 """Knowledge of a store about a benchmark's comparisons: answers, references, and the winners that judges named."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 import polars as pl
 
 from schemas.errors import BadInput, known_values
-from tasks.judging.agreement.reproduced import Winners
+from tasks.judging.agreement.metrics import text_metrics
+from tasks.judging.agreement.reproduced import Winners, judged, scored
 from tasks.judging.visit_battles import ITEMS_DRAW, visit_battles, visit_verdicts
+from tasks.leaderboard.votes import Vector
+from tasks.providers.capabilities import TextEmbedder
 from tasks.storage.tables import Store
 from tasks.written_bench.written_items import ItemForJudging, items_for_judging
 
@@ -31,6 +34,25 @@ def stored(store: Store, bench: str, with_answers: bool) -> Stored:
         raise BadInput(f"--bench {known_values(bench, known)} It has no kept item")
     references = {name: item.reference for name, item in items.items() if item.reference}
     return Stored(_answers(store, items) if with_answers else {}, references, _judges(store, bench))
+
+
+def said_of(
+    rows: pl.DataFrame, known: Stored, embedder: TextEmbedder, seed: int, chosen: Collection[str] = ()
+) -> Iterator[tuple[str, Vector]]:
+    """(judge or metric, its winner of each comparison); `chosen`: of these alone. Raises BadInput for an unknown one.
+
+    `rows` are those of `Comparisons`.
+    """
+    measured = text_metrics(known.references.values(), embedder, seed)
+    names = {*measured, *known.judges}
+    if unknown := [name for name in chosen if name not in names]:
+        raise BadInput(f"metric {known_values(unknown[0], names)}")
+    for name, winners in known.judges.items():
+        if not chosen or name in chosen:
+            yield name, judged(winners, rows)
+    for name, metric in measured.items():
+        if not chosen or name in chosen:
+            yield name, scored(metric, rows, known.answers, known.references)
 
 
 def _answers(store: Store, items: Mapping[str, ItemForJudging]) -> dict[tuple[str, str], str]:

@@ -23,6 +23,8 @@ from tasks.leaderboard.leaderboard import OVERALL
 from tasks.leaderboard.votes import Matrix, Numbers, Vector, Votes, rateable, votes
 from tasks.storage.queries.board_order import place_on_board
 
+FEW_PROMPTS = 30
+"""Slices with fewer judged prompts are flagged."""
 COVERAGE_MIN = 0.95
 _OF_SEAT = {"A>>B": 2, "A>B": 1, "A=B": 0, "B>A": -1, "B>>A": -2}
 """Label -> outcome for the first seat."""
@@ -144,6 +146,7 @@ def _board(
         verdicts = counts.pop("verdicts", 0)
         coverage = 1.0 if model == method.baseline else verdicts / shown
         flags = _flags(of_model["score"], coverage) + ["same_vendor"] * same_vendor(judge, model)
+        flags += ["few_prompts"] * (name != OVERALL and each["question_id"].n_unique() < FEW_PROMPTS)
         about = {
             "slice": name,
             "judge": judge,

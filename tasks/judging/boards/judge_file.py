@@ -1,6 +1,5 @@
 """The judge's board of a release in `leaderboard/judge`: board, agreement and cards, and texts on request."""
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,10 @@ from schemas.benches.judging import STAND_IN
 from schemas.policy import Policy
 from schemas.release import Manifest
 from tasks.judging.boards.verdict_words import verdict_words
-from tasks.judging.released_texts import JUDGE, answer_ids, embedded_judge, released_judge_texts
+from tasks.judging.released_texts import JUDGE, answer_ids, embedded_judge, public_version, released_judge_texts
 from tasks.release.contents import forbidden_data, wrong_texts
 from tasks.release.core_parts import wrong_board
 from tasks.release.dataset_card import render_card
-from tasks.release.identifiers import identifiers
 from tasks.release.registered import (
     JUDGE_FOLDER,
     RELEASED_TABLES,
@@ -32,12 +30,9 @@ from tasks.release.registered import (
 )
 from tasks.release.shards import released_prompts
 from tasks.runtime.untrusted import markdown_text, one_line
-from tasks.storage.content_id import text_id
 from tasks.storage.queries.board_order import best_first
 from tasks.storage.tables import Store
 
-_ON_A_DISK = re.compile(r"[/\\~.]|[A-Za-z]:\\")
-"""Beginnings of paths of a server's models."""
 _WHOSE = ("judge", "judge_version", "protocol", "baseline", "draw")
 _BOARD = ("board", "agreement", "cards")
 WITH_ANSWERS = "with_answers"
@@ -48,7 +43,9 @@ TABLES = {name: f"{JUDGE_FOLDER}/{name}" for name in JUDGE_FILES}
 def write_judge_files(unsealed: Unsealed) -> Stated:
     """Write the files, if the release has a judge's board. Returns whose board it is."""
     store = unsealed.store
-    agreement = _named(store.read("judge_agreement"))
+    agreement = store.read("judge_agreement")
+    versions = [public_version(each) for each in agreement["judge_version"]]
+    agreement = agreement.with_columns(judge_version=pl.Series(versions, dtype=pl.String))
     if agreement.is_empty():
         return Stated()
     frames = {
@@ -62,17 +59,6 @@ def write_judge_files(unsealed: Unsealed) -> Stated:
         write_table(unsealed.folder, TABLES[name], frame)
     whose = dict(agreement.select(_WHOSE).row(0, named=True))
     return Stated(whose, embedded_judge(store))
-
-
-def _named(agreement: pl.DataFrame) -> pl.DataFrame:
-    """The judge's version as it may be read by all: one that names a path or an address is replaced by its hash."""
-    versions = [_public(each) for each in agreement["judge_version"]]
-    return agreement.with_columns(judge_version=pl.Series(versions, dtype=pl.String))
-
-
-def _public(version: str) -> str:
-    model = version.partition("-")[2]  # after the vendor
-    return f"judge-{text_id(version)[:12]}" if _ON_A_DISK.match(model) or identifiers(version) else version
 
 
 def _texts(store: Store, policy_hash: str) -> dict[str, pl.DataFrame]:

@@ -16,6 +16,7 @@ from tasks.judging.protocols import VISIT
 from tasks.judging.questions import prompts_of_draw
 from tasks.judging.visit_battles import ITEMS_DRAW
 from tasks.providers import Providers
+from tasks.storage.queries.bench import FAILURES
 from tasks.storage.queries.conversation_features import CATEGORIES, with_labels
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
@@ -97,6 +98,8 @@ def stored_verdicts(
     of_items = pl.col("protocol").is_in(VISIT)  # they have boards of their own
     every = store.read("verdicts", VERDICT_COLUMNS)
     verdicts = every.filter(~of_items)
+    if wanted.get("draw") is None:  # those on the failures are counted with the failures
+        verdicts = verdicts.filter(~pl.col("draw").str.starts_with(f"{FAILURES}-"))
     if verdicts.is_empty():
         written = sorted(draw.removeprefix(ITEMS_DRAW) for draw in every.filter(of_items)["draw"].unique())
         told = f"for its written benchmarks give --bench NAME ({', '.join(written)}), or " if written else ""

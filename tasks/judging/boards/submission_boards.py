@@ -12,12 +12,13 @@ import numpy as np
 import orjson
 import polars as pl
 
-from schemas.benches.judging import SubmissionRating
-from schemas.benches.written import Split
+from schemas.benches.judging import STAND_IN, SubmissionRating, WrittenRating
+from schemas.benches.written import SAMPLED, Split
 from schemas.errors import BadInput
 from schemas.rating import Rating, RatingMethod
 from tasks.judging.boards.judge_board import COVERAGE_MIN
-from tasks.judging.visit_battles import REFERENCE, one_answer_version, visit_battles, visit_verdicts
+from tasks.judging.released_texts import public_version
+from tasks.judging.visit_battles import ITEMS_DRAW, REFERENCE, one_answer_version, visit_battles, visit_verdicts
 from tasks.leaderboard.leaderboard import OVERALL, slice_boards
 from tasks.leaderboard.records import elo_ratings, expected_score
 from tasks.leaderboard.votes import Mask, Votes, votes
@@ -38,6 +39,35 @@ def stored_board(
     if not rows:
         raise BadInput(f"no battle on benchmark {bench!r} has verdicts in both orders yet; ask for the rest again")
     return rows
+
+
+def judged_benches(store: Store) -> dict[str, list[str]]:
+    """Written benchmark with verdicts -> its judge versions, the one with most verdicts first, then the newest.
+
+    The embedded judge comes last.
+    """
+    found = store.read("verdicts", ["draw", "judge", "judge_version"]).with_row_index("place")
+    found = found.filter(pl.col("draw").str.starts_with(ITEMS_DRAW))
+    counted = found.group_by("draw", "judge", "judge_version").agg(pl.len(), pl.col("place").max())
+    order = (pl.col("judge") == STAND_IN, -pl.col("len").cast(pl.Int64), -pl.col("place").cast(pl.Int64))
+    benches = {*store.read("bench_items", ["bench"])["bench"], SAMPLED}
+    return {
+        bench: versions
+        for bench in sorted(benches)
+        if (versions := counted.filter(draw=f"{ITEMS_DRAW}{bench}").sort(*order)["judge_version"].to_list())
+    }
+
+
+def board_for_release(
+    store: Store, bench: str, versions: list[str], judge_version: str | None, method: RatingMethod, shuffled: bool
+) -> list[WrittenRating]:
+    """The board by one of `judged_benches`: the wanted judge version where it has verdicts, or the first.
+
+    Raises BadInput as `stored_board` does.
+    """
+    board = stored_board(store, bench, judge_version if judge_version in versions else versions[0], method, shuffled)
+    rows = (row.model_dump(exclude={"made_at"}) for row in board)
+    return [WrittenRating(**row | {"judge_version": public_version(row["judge_version"])}) for row in rows]
 
 
 def _could_be_judged(store: Store, bench: str, verdicts: pl.DataFrame) -> list[ItemForJudging]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from schemas.release import Manifest
 from schemas.run import Funnel
 from tasks.release.build import CARD
+from tasks.release.checks.failing import unmeasured_line
 from tasks.release.dataset_card import (
     TEMPLATE,
     UNKNOWN,
@@ -18,7 +19,6 @@ from tasks.release.dataset_card import (
     funnel_line,
     split_card,
 )
-from tasks.release.failing import unmeasured_line
 from tasks.release.registered import ReleasePart
 from tasks.release.shards import LAYOUT
 from tasks.runtime.untrusted import markdown_text

@@ -6,15 +6,21 @@ from random import Random
 import polars as pl
 import pytest
 
-from schemas.benches.bench import FailureType
+from schemas.benches.bench import FailureType, HiddenItem
+from schemas.benches.judging import Answer, Verdict
+from schemas.errors import BadInput
 from schemas.policy import policy_hash
-from schemas.settings import Settings
+from schemas.settings import EvaluateSettings, Settings
 from tasks.bench.steps import find_failures
 from tasks.explore.listing import item_key
+from tasks.judging.sources import bench_of
 from tasks.providers import Providers
+from tasks.report.boards import failures_part
 from tasks.review.failures import FailuresQueue
 from tasks.signals.registry import signal_of
 from tasks.signals.steps import measure_failures
+from tasks.storage.queries.bench import hard_prompts
+from tasks.storage.tables import frame_of
 from tests.builders import (
     NOON,
     VERSIONS,
@@ -25,6 +31,7 @@ from tests.builders import (
     measure_clean,
     sides,
     store_with,
+    verdict,
 )
 from tests.failure_tagger import ASKED as ASKED_OF_TAGGER
 from tests.reviewed_store import reviewing, shown_of
@@ -194,3 +201,38 @@ def test_a_chosen_tagger_is_asked_once_about_the_pool_alone_and_says_null_where_
     assert types == {name: expected.get(kind, ("hallucination", tagger)) for name, kind in planted.items()}
     assert measure_failures.fn(settings, providers).model_calls == {"failure_types": PLANTED}  # those that failed
     find(store)
+
+
+def test_new_models_meet_the_drawn_failures_and_stand_beside_those_that_people_voted_on(arena):
+    store, _ = arena
+    found, _ = find(store, failure_size=18)
+    drawn, hidden = found.filter("drawn"), found.filter("drawn")["document_id"][0]
+    reserved = {"topic": 0, "first_month": "2024-09", "last_month": "2024-11", "drawn": False}
+    store.replace("hidden", frame_of(HiddenItem, [HiddenItem(document_id=hidden, **reserved)]))
+    bench = bench_of(store, EvaluateSettings(bench="failures"))
+    asked = {each.question_id: each.document_id for each in bench.questions}
+    assert set(asked.values()) == set(drawn["document_id"]) - {hidden} and bench.draw.startswith("failures-")
+    (name, document), (other, second) = list(asked.items())[:2]
+    about = {"model": "new", "version": "1", "tokens": 1, "text": "Hm."}
+    answers = [
+        Answer(question_id=name, document_id=document, state="complete", **about),
+        Answer(question_id=other, document_id=second, state="refused", **about),
+    ]
+    won = verdict(question_id=name, document_id=document, model_b="new", draw=bench.draw, label="B>A")
+    store.replace("answers", frame_of(Answer, answers))
+    store.replace("verdicts", frame_of(Verdict, [won]))
+    marks = hard_prompts(store)
+    new = dict(marks.filter(model="new")["question_id", "mark"].iter_rows())
+    assert new == {name: "win", other: "R"}
+    voted = marks.filter(question_id=name).filter(pl.col("votes") > 0)
+    failed = found.row(by_predicate=pl.col("conversation_id") == name, named=True)["models"]
+    assert set(voted.filter(pl.col("mark").str.starts_with("X"))["model"]) == set(failed)
+    shown = failures_part(store)
+    assert ">win<" in shown.figure and ">X<" in shown.figure and "new" in shown.table.columns
+    for table in ("hidden", "answers", "verdicts"):
+        store.replace(table, store.empty(table))
+
+
+def test_without_failures_the_bench_says_what_to_do(tmp_path):
+    with pytest.raises(BadInput, match="no prompt that two people voted both bad"):
+        bench_of(store_with(tmp_path), EvaluateSettings(bench="failures"))

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from benchmarks.tags_by_hand import FILE, TAGS
-from tasks.judging.released_texts import JUDGE
+from tasks.judging.released_texts import ITEM_JUDGE, JUDGE
 from tasks.providers import EMBEDDED_RECALL, MAKERS, Providers
 from tasks.signals.loose_files import read_tag_labels
 
@@ -12,7 +12,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 
 
 def test_every_stand_in_has_its_line():
-    assert set(EMBEDDED_RECALL) == {*Providers().stand_ins, JUDGE, *MAKERS}
+    assert set(EMBEDDED_RECALL) == {*Providers().stand_ins, JUDGE, ITEM_JUDGE, *MAKERS}
 
 
 def test_every_figure_is_one_of_the_documentation():

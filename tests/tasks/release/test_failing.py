@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.release.failing import failing_lines
+from tasks.release.checks.failing import failing_lines
 
 CHOSEN = {"categories": "openai"}
 

@@ -1,22 +1,30 @@
 """Items made on demand in a release: their prompts are `bench` alone, with keys, and stand-ins are named."""
 
+import shutil
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from flows.products import problems_of
-from schemas.benches.generated_results import ItemReview
+from schemas.benches.generated import GeneratedItem
+from schemas.benches.generated_results import AuditAnswer, ItemReview
+from schemas.benches.judging import Answer
 from schemas.items.review import Review
 from schemas.release import Manifest
+from schemas.settings import Settings
 from tasks.generated_bench.generated_file import GENERATED, GENERATED_ITEMS
 from tasks.generated_bench.kept_items import kept_items, review_of_generated
+from tasks.generated_bench.results.boards import GENERATED_BOARDS
+from tasks.generated_bench.steps import rate_generated
 from tasks.policy.policy_file import load_policy
-from tasks.release.registered import OpenRelease
+from tasks.release.item_boards import SINCE_LAYOUT
+from tasks.release.registered import BOARD_PATHS, OpenRelease, board_csv
 from tasks.storage.tables import Store, frame_of
 from tests.builders import NOON, measure_clean
 from tests.generated_bench import NAME, decided, settings_for
-from tests.small_store import make_release
+from tests.small_store import make_release, manifest_of
+from tests.tampered_release import add_file, reseal, write_manifest
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +37,30 @@ def store(tmp_path_factory) -> Store:
     policy = load_policy("public_release")
     decided_by = store.read("decisions", ["policy_hash"])["policy_hash"][0]
     store.write_bytes(f"policies/{decided_by}.json", policy.model_dump_json().encode())
+    _answered(store)
     return store
+
+
+def _answered(store: Store) -> None:
+    """Model `knows` names every key, `first` always A; asked again without the image, `knows` is wrong."""
+    items = [GeneratedItem.model_validate(row) for row in store.read("generated_items").to_dicts()]
+    documents = dict(store.read("conversations", ["conversation_id", "document_id"]).iter_rows())
+    rows = [
+        Answer(
+            question_id=item.item_id, model=model, state="complete", text=f"[{letter}]", version=f"{model}+1", tokens=1,
+            document_id=documents[item.item_id],
+        )
+        for item in items
+        for model, letter in (("knows", item.key), ("first", "A"))
+    ]  # fmt: skip
+    blind = [
+        AuditAnswer(
+            item_id=item.item_id, model="knows", mode="blind", key=item.key, letter=None, text="?", version="knows+1"
+        )
+        for item in items
+    ]
+    store.replace("answers", frame_of(Answer, rows))
+    store.replace("audit_answers", frame_of(AuditAnswer, blind))
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +69,7 @@ def release(store) -> Path:
     unfit = kept_items(store, NAME).items[0].item_id
     review = ItemReview(item_id=unfit, rater="r", guided=True, description_fits=False, question_fits=True)
     store.replace("reviews", frame_of(Review, [review_of_generated(review, NOON)]))
+    rate_generated.fn(Settings(store=store.root))
     make_release(store, release="1.0.0")
     return Path(store.root) / "releases" / "1.0.0"
 
@@ -52,6 +84,50 @@ def test_prompts_are_in_bench_alone_with_options_and_key(store, release):
         assert row["description"] and row["capability"] == "spatial" and 0.8 <= row["alignment"] <= 1
     assert pl.read_parquet(release / "chat" / "data" / "*.parquet").is_empty(), "not even the one that is left out"
     assert problems_of(release, store) == []
+
+
+def test_accuracy_by_slice_alignment_and_audit_are_on_its_boards_card_and_report(store, release):
+    accuracy = pl.read_parquet(release / "leaderboard/generated/accuracy.parquet")
+    overall = {row["model"]: row for row in accuracy.filter(slice="overall").to_dicts()}
+    assert (overall["knows"]["right"], overall["knows"]["items"], overall["knows"]["rank"]) == (5, 5, 1)
+    keys = [item.key for item in kept_items(store, NAME).items]
+    assert overall["first"]["right"] == keys.count("A"), "of the kept items; one is left out"
+    assert {name.partition(":")[0] for name in accuracy["slice"]} == {"overall", "level", "aspect", "type"}
+    alignment = pl.read_parquet(release / "leaderboard/generated/alignment.parquet").row(0, named=True)
+    assert alignment["images"] >= 6 and alignment["whole"] > 0.5
+    audit = pl.read_parquet(release / "leaderboard/generated/audit.parquet").filter(measure="blind_accuracy")
+    assert set(audit["value"]) == {0.0}
+    card = (release / "README.md").read_text()
+    assert "**scenes: accuracy by level.**" in card and "| 1 | knows | 100 % of 5 |" in card
+    for key in ("accuracy", "ranks", "alignment", "audit"):
+        assert (release / f"report/figures/generated_{key}.svg").is_file()
+
+
+def test_an_impossible_board_does_not_verify(release, tmp_path):
+    manifest = Manifest.model_validate_json((release / "manifest.json").read_text())
+    path = tmp_path / "leaderboard/generated/accuracy.parquet"
+    path.parent.mkdir(parents=True)
+    (tmp_path / "generated").symlink_to(release / "generated")
+    rows = pl.read_parquet(release / "leaderboard/generated/accuracy.parquet").with_columns(right=pl.col("items") + 1)
+    rows.write_parquet(path)
+    path.with_suffix(".csv").write_text(board_csv(rows, 4))
+    problems = list(GENERATED_BOARDS.wrong(OpenRelease(tmp_path, manifest, None)))
+    assert any("accuracy is not right / items" in each for each in problems), problems
+
+
+def test_a_release_of_an_earlier_version_which_declares_no_such_tables_stays_whole(release, tmp_path):
+    own = Path(shutil.copytree(release, tmp_path / "own"))
+    shutil.rmtree(own / "leaderboard/generated")
+    card = (own / "README.md").read_text()
+    start = card.index(GENERATED_BOARDS.section.title)
+    (own / "README.md").write_text(card[:start] + card[card.index("\n## ", start) + 1 :])
+    declared = manifest_of(own)["columns"]
+    earlier = {name: columns for name, columns in declared.items() if name not in BOARD_PATHS.values()}
+    write_manifest(own, columns=earlier, layout=SINCE_LAYOUT - 1)
+    reseal(own)
+    assert problems_of(own) == []
+    add_file(own, "leaderboard/generated/audit.parquet", (release / "leaderboard/generated/audit.parquet").read_bytes())
+    assert any("differ from the declared ones" in each for each in problems_of(own))
 
 
 def test_its_stand_ins_are_in_the_manifest_and_so_forbid_publishing(release):

@@ -1,0 +1,106 @@
+"""Boards of written benchmarks in a release, its card and the explorer (VisIT-Bench Tables 3 and 4, Fig. 7 and 8)."""
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from schemas.benches.judging import STAND_IN
+from tasks.judging.released_texts import ITEM_JUDGE
+from tasks.judging.visit_battles import REFERENCE
+from tasks.release.item_boards import item_boards, percent_of, ranked, wide
+from tasks.release.registered import BoardOf, ShownBoard
+
+_WINS, _OF = "wins_vs_reference", "decisive_vs_reference"
+_RULES = {
+    "written_board": [
+        (pl.col("win_rate_vs_reference").is_not_null() & (pl.col(_OF) == 0), "a win rate rests on no battle"),
+        (
+            (pl.col("win_rate_vs_reference") - pl.col(_WINS) / pl.col(_OF)).abs() > 1e-9,
+            "the win rate is not that of the counted battles",
+        ),
+        (pl.col("decisive_vs_reference") > pl.col("battles_vs_reference"), "more battles are decided than were held"),
+    ],
+    "written_metrics": [
+        (~pl.col("reproduced").is_between(0, 1), "a share is not between 0 and 1"),
+        (pl.col("ties") > pl.col("comparisons"), "more comparisons are ties than there are"),
+    ],
+}
+
+
+def stand_ins(board: pl.DataFrame) -> Sequence[str]:
+    """`[ITEM_JUDGE]` where the embedded judge made a board."""
+    return [ITEM_JUDGE] if (board["judge"] == STAND_IN).any() else []
+
+
+def shown_boards(board_of: BoardOf) -> Iterator[ShownBoard]:
+    """Elo and wins against the reference, the same by family, and metrics held against people; of each benchmark."""
+    board, metrics = board_of("written_board"), board_of("written_metrics")
+    for bench in sorted({*(board["bench"] if board.height else ()), *(metrics["bench"] if metrics.height else ())}):
+        if board.height and (own := board.filter(bench=bench)).height:
+            yield _board(bench, own)
+            yield from _families(bench, own)
+        if metrics.height and (held := metrics.filter(bench=bench)).height:
+            yield _metrics(bench, held)
+
+
+def _board(bench: str, own: pl.DataFrame) -> ShownBoard:
+    rows = ranked(own.filter(slice="overall"), "rating")
+    interval = pl.format("{} to {}", _ends("ci95_low"), _ends("ci95_high"))
+    won = percent_of("win_rate_vs_reference", _OF)
+    shown = rows.select(
+        "rank", "model", _rounded("elo"), _rounded("rating"), interval.alias("95 % interval"), "matches", "ties",
+        won.alias("won against the reference"), _percent("coverage"), "flags",
+    )  # fmt: skip
+    return ShownBoard(f"{bench}: models by a judge of captions", _whose(own), shown)
+
+
+def _whose(own: pl.DataFrame) -> str:
+    """Words for what a board rests on."""
+    about = own.row(0, named=True)
+    who = (
+        "The embedded judge, a stand-in that ranks nothing in public," if about["judge"] == STAND_IN else about["judge"]
+    )
+    seen = "captions and the reference" if about["protocol"].endswith("reference") else "captions"
+    return (
+        f"{who} saw {seen} in place of the images and decided both orders of two answers. Elo depends on the order of "
+        "battles, the Bradley-Terry rating does not. Wins against the reference leave ties out."
+    )
+
+
+def by_family(own: pl.DataFrame) -> pl.DataFrame:
+    """Rows of families, of models that met the reference in one of them."""
+    families = own.filter(pl.col("slice").str.starts_with("family:"), pl.col("model") != REFERENCE)
+    named = families.with_columns(family=pl.col("slice").str.strip_prefix("family:"))
+    return named.filter((pl.col(_OF).sum() > 0).over("model")).sort("family", "model")
+
+
+def _families(bench: str, own: pl.DataFrame) -> Iterator[ShownBoard]:
+    rows = by_family(own).with_columns(percent_of("win_rate_vs_reference", _OF))
+    if rows.height:
+        about = "Share of decisive battles with the reference that a model won, and their number."
+        shown = wide(rows, "family", "model", "win_rate_vs_reference")
+        yield ShownBoard(f"{bench}: wins against the reference by family", about, shown)
+
+
+def _metrics(bench: str, held: pl.DataFrame) -> ShownBoard:
+    about = (
+        "Share of comparisons whose winner, as most people chose it, a judge or a metric names, and the number of "
+        "comparisons, by how many people agreed."
+    )
+    shown = wide(held.with_columns(percent_of("reproduced", "comparisons")), "metric", "bin", "reproduced")
+    return ShownBoard(f"{bench}: metrics and people", about, shown)
+
+
+def _rounded(name: str) -> pl.Expr:
+    return pl.col(name).round(0).cast(pl.Int64)
+
+
+def _ends(name: str) -> pl.Expr:
+    return _rounded(name).cast(pl.String).fill_null("open")
+
+
+def _percent(name: str) -> pl.Expr:
+    return pl.format("{} %", (100 * pl.col(name)).round(0).cast(pl.Int64)).alias(name)
+
+
+WRITTEN_BOARDS = item_boards("## Boards of written benchmarks", "written", _RULES, shown_boards, stand_ins)

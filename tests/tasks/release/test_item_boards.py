@@ -1,0 +1,136 @@
+"""Boards of written benchmarks in a release: what they count, whose they are, card, report, explorer, and `verify`."""
+
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+
+from schemas.benches.judging import STAND_IN, Verdict
+from schemas.policy import Policy
+from schemas.settings import Settings
+from tasks.explore.of_store import OfStore
+from tasks.judging.boards.written_boards import WRITTEN_BOARDS
+from tasks.judging.boards.written_sections import written_board_parts
+from tasks.judging.released_texts import ITEM_JUDGE
+from tasks.judging.steps import rate_written
+from tasks.judging.visit_battles import REFERENCE, shown_id
+from tasks.policy.explained import explained
+from tasks.release.checks.card_checks import wrong_sections
+from tasks.release.registered import OpenRelease, Unsealed, board_csv
+from tasks.storage.tables import Store, frame_of
+from tasks.written_bench.written_file import WRITTEN_ITEMS
+from tasks.written_bench.written_items import items_for_judging
+from tests.builders import VERSIONS
+from tests.looked_store import client
+from tests.visit_bench import visit_bench
+
+ASKED = "bench/data/train-00000-of-00001.parquet"
+BOARD = "leaderboard/written/board.parquet"
+EVERYTHING = Policy(name="all", rules=[])
+PATH = "openai-/data/judges/x+1"
+X_WINS, Y_WINS = ("A>B", "B>A"), ("B>A", "A>B")
+SAID = [(f"i{n}", "x", "y", X_WINS) for n in range(3)] + [
+    ("i0", "x", REFERENCE, X_WINS), ("i1", "x", REFERENCE, Y_WINS), ("i2", "x", REFERENCE, X_WINS),
+    ("i0", "y", REFERENCE, Y_WINS),
+]  # fmt: skip
+
+
+def _verdicts(store: Store, judge: str = "gpt-x", version: str = PATH) -> list[Verdict]:
+    shown = {item.item_id: shown_id(item, False) for item in items_for_judging(store, "b", not_given=True)}
+    return [
+        Verdict(
+            question_id=item, protocol="visit", model_a=first, model_b=second, baseline="", answer_a=f"{first}+1",
+            answer_b=f"{second}+1", label=label, judge=judge, judge_version=version, draw="items-b", text="",
+            asked_again=False, fenced_marks=0, shown=shown[item],
+        )
+        for item, one, other, labels in SAID
+        for (first, second), label in zip(((one, other), (other, one)), labels, strict=True)
+    ]  # fmt: skip
+
+
+def _choices(_bench: str) -> pl.DataFrame:
+    """Three people each: all prefer x on two items, and two of them y on the first one."""
+    rows = [(f"i{n}", "x", "y", "model_b" if (n, who) in ((0, 0), (0, 1)) else "model_a", f"p{who}")
+            for n in range(3) for who in range(3)]  # fmt: skip
+    return pl.DataFrame(rows, schema=["question_id", "model_a", "model_b", "winner", "judge"], orient="row")
+
+
+@pytest.fixture(scope="module")
+def rated(tmp_path_factory):
+    """A rated store and a folder with its items and boards."""
+    folder = tmp_path_factory.mktemp("boards")
+    store = visit_bench(folder / "store", {"x": "A cup of {}.", "y": "A plate, I would say."})
+    store.replace("verdicts", frame_of(Verdict, _verdicts(store)))
+    report = rate_written.fn(Settings(store=store.root), _choices)
+    assert report.counts == {"benchmarks": 1, "metrics": 8} and report.notes == []
+    staging = folder / "release"
+    (staging / ASKED).parent.mkdir(parents=True)
+    store.read("bench_items").select(question_id="item_id").write_parquet(staging / ASKED)
+    unsealed = Unsealed(store, staging, {}, VERSIONS, EVERYTHING, "", with_answers=False)
+    WRITTEN_ITEMS.write(unsealed)
+    assert WRITTEN_BOARDS.write(unsealed).stand_ins == []
+    return store, staging
+
+
+def _opened(folder, **manifest: object) -> OpenRelease:
+    return OpenRelease(folder, SimpleNamespace(policy=EVERYTHING.model_dump(), embedded_providers=[], **manifest), None)
+
+
+def test_a_release_holds_elo_wins_against_the_reference_by_family_and_metrics_beside_people(rated):
+    _, staging = rated
+    rows = {(row["slice"], row["model"]): row for row in pl.read_parquet(staging / BOARD).to_dicts()}
+    x = rows["overall", "x"]
+    assert (x["wins_vs_reference"], x["decisive_vs_reference"]) == (2, 3) and x["elo"] > rows["overall", "y"]["elo"]
+    assert rows["family:counting", "x"]["win_rate_vs_reference"] == 1.0, "i0 and i2; i1 is of the other family"
+    assert PATH not in (staging / BOARD).with_suffix(".csv").read_text(), "a path names no judge in public"
+    metrics = pl.read_parquet(staging / "leaderboard/written/metrics.parquet")
+    judge = metrics.filter(pl.col("metric").str.starts_with("judge:"))
+    assert dict(judge["bin", "reproduced"].iter_rows()) == {"3/3": 1.0, "2/3": 0.0, "all": pytest.approx(2 / 3)}
+
+
+def test_card_report_and_explorer_show_the_boards_with_what_they_rest_on(rated):
+    store, staging = rated
+    card = WRITTEN_BOARDS.section.text(staging, 4)
+    assert "| x |" in card and "67 % of 3" in card and "gpt-x saw captions in place of the images" in card
+    (staging / "README.md").write_text(card)
+    assert list(wrong_sections(staging, 4, [WRITTEN_BOARDS])) == []
+    (staging / "README.md").write_text(card.replace("67 % of 3", "97 % of 3"))
+    assert any("boards of written benchmarks" in each for each in wrong_sections(staging, 4, [WRITTEN_BOARDS]))
+    sections = {each.key: each for each in written_board_parts(store)}
+    assert [*sections] == ["written_board", "written_wins", "written_metrics"]
+    assert all("<svg" in each.figure for each in sections.values()) and "gpt-x" in sections["written_board"].about
+    page = client(OfStore(store, explained)).get("/boards").text
+    assert "b: wins against the reference by family" in page and "100 % of 2" in page
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"wins_vs_reference": pl.lit(9, pl.Int64)}, "the win rate is not that of the counted battles"),
+        ({"bench": pl.lit("other")}, "'other' is a benchmark of no released item"),
+        ({"model": pl.lit("someone@example.org")}, "holds an identifier"),
+        ({"judge": pl.lit(STAND_IN)}, f"made by the stand-in {ITEM_JUDGE}, which the manifest does not name"),
+    ],
+)
+def test_a_changed_board_does_not_verify(rated, tmp_path, changed, told):
+    _, staging = rated
+    for name in ("bench", "written"):
+        (tmp_path / name).symlink_to(staging / name)
+    (tmp_path / BOARD).parent.mkdir(parents=True)
+    rows = pl.read_parquet(staging / BOARD)
+    for each, expected in ((rows, False), (rows.with_columns(**changed), True)):
+        each.write_parquet(tmp_path / BOARD)
+        (tmp_path / BOARD).with_suffix(".csv").write_text(board_csv(each, 4))
+        assert any(told in problem for problem in WRITTEN_BOARDS.wrong(_opened(tmp_path))) == expected
+    rows.write_parquet(tmp_path / BOARD)
+    assert any("board.csv: not what" in each for each in WRITTEN_BOARDS.wrong(_opened(tmp_path)))
+
+
+def test_the_stand_in_judges_a_board_only_where_no_other_judge_did(tmp_path):
+    store = visit_bench(tmp_path / "store", {"x": "A cup of {}.", "y": "A plate."})
+    few = _verdicts(store)[:2]
+    store.replace("verdicts", frame_of(Verdict, [*_verdicts(store, STAND_IN, "embedded-1"), *few]))
+    rate_written.fn(Settings(store=store.root), lambda _: pl.DataFrame())
+    assert set(store.read("written_board")["judge"]) == {"gpt-x"}
+    rate_written.fn(Settings(store=store.root, judge_version="embedded-1"), lambda _: pl.DataFrame())
+    assert set(store.read("written_board")["judge"]) == {STAND_IN}
