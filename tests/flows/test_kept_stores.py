@@ -2,10 +2,10 @@
 
 import shutil
 import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
-import tomllib
 
 from tasks.storage.keyed_ids import Tombstones, store_key
 from tasks.storage.tables import Store
@@ -46,13 +46,10 @@ def test_a_store_of_every_minor_version_is_migrated_run_and_taken_down_on(store,
     said = {table: store.read(table) for table in ("reviews", "takedowns", "answers", "verdicts", "signals/tokens")}
     assert all(rows.height for rows in said.values())
     assert curate("migrate", store.root, "--yes")[0] == 0
-    assert {table: store.read(table) for table in said}.keys() == said.keys()
-    code, out, err = curate("run", "--logs", store.at("logs"), "--store", store.root, "--release", "2.0.0")
+    code, _, err = curate("run", "--logs", store.at("logs"), "--store", store.root, "--release", "2.0.0")
     assert code == 0, err
-    for table in ("reviews", "takedowns", "answers", "verdicts"):
-        assert store.read(table).equals(said[table]), table
-    measured = store.read("signals/tokens")
-    assert measured.join(said["signals/tokens"], on=["content_id", "version"], how="semi").height >= said["signals/tokens"].height
+    for table, rows in said.items():
+        assert store.read(table).join(rows, on=rows.columns, how="semi", nulls_equal=True).height == rows.height, table
     assert curate("verify", store.at("releases/2.0.0"))[0] == 0
     (gone,) = store.read("bench", ["conversation_id"])["conversation_id"][:1]
     assert curate("takedown", gone, "--yes", "--store", store.root)[0] == 0
