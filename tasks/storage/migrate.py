@@ -12,13 +12,14 @@ from typing import NamedTuple
 import polars as pl
 from fsspec.implementations.local import LocalFileSystem
 
-from schemas.errors import BadInput
+from schemas.errors import BadInput, StoreUnwell, why_unreadable
 from schemas.layout import LAYOUT
 from schemas.tables import TABLES
 from tasks.storage.layout import SIGNALS, differences, say_layout, stated_layout, tables_in, why_not_read, with_nulls
 from tasks.storage.lock import remove_leftovers
 from tasks.storage.parquet import frame_types
 from tasks.storage.parts import changed_parts
+from tasks.storage.storage_errors import storage_errors
 from tasks.storage.tables import Store, frame_schema
 
 Step = Callable[[str, pl.DataFrame], tuple[str, pl.DataFrame]]
@@ -150,12 +151,26 @@ def _make(change: Change) -> None:
 
 
 def migrated_copy(store: Store, out: Path) -> None:
-    """Write a migrated copy, which appears under its name when it is whole. Call it only while holding the lock."""
+    """Write a migrated copy, which appears under its name when it is whole. Call it only while holding the lock.
+
+    Raises StoreUnwell when it cannot be written.
+    """
     half = out.with_name(f"{out.name}.half")
-    shutil.rmtree(half, ignore_errors=True)
-    shutil.copytree(store.path, half, ignore=shutil.ignore_patterns(*_NOT_COPIED))
-    migrate(Store(str(half)))
-    half.rename(out)
+    shutil.rmtree(half, ignore_errors=True)  # of a killed migration
+    try:
+        shutil.copytree(store.path, half, ignore=shutil.ignore_patterns(*_NOT_COPIED), copy_function=_copied)
+        with storage_errors(copy := Store(str(half))):
+            migrate(copy)
+        half.rename(out)
+    finally:
+        shutil.rmtree(half, ignore_errors=True)
+
+
+def _copied(source: str, target: str) -> str:
+    try:
+        return str(shutil.copy2(source, target))
+    except OSError as error:  # of which `copytree` would make a list
+        raise StoreUnwell(f"{target!r} cannot be written ({why_unreadable(error)}); the store is as it was") from None
 
 
 def require_place(store: Store, out: Path) -> None:

@@ -17,6 +17,7 @@ from tasks.storage.layout import stated_layout
 from tasks.storage.migrate import STEPS, migrate, migrated_copy
 from tasks.storage.tables import Store, frame_of, frame_schema
 from tests.builders import NOON
+from tests.cut_off import room_for
 from tests.older_store import LAYOUT_FILE, add_table, make_older, rename_column
 from tests.places import contents
 from tests.tasks.takedown.conftest import everything
@@ -101,6 +102,11 @@ def test_a_copy_is_whole_or_not_there_and_leaves_the_store(older, migrated, tmp_
         patch.setattr("tasks.storage.migrate.say_layout", lambda _: (_ for _ in ()).throw(Killed))
         migrated_copy(older, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
+    for size in (8 * 1024, 64 * 1024):  # too small for a file of the store, and for a part that is written anew
+        with room_for(size):
+            code, _, err = migrated("--out", tmp_path / "copy", "--yes")
+        assert (code, err.count("\n"), "too large" in err or "no room left" in err) == (2, 1, True), err
+        assert not list(tmp_path.glob("copy*"))
     assert migrated("--out", tmp_path / "copy", "--yes")[0] == 0
     assert contents(Path(older.path)) == before and not list(tmp_path.glob("*.half"))
     migrate(older)
