@@ -1,5 +1,6 @@
-"""A proxy that cuts the connection to a server for good when certain bytes pass through."""
+"""What goes away: a proxy that cuts a connection for good when certain bytes pass through, and a disk without room."""
 
+import resource
 import socket
 import threading
 from collections.abc import Iterator
@@ -45,3 +46,14 @@ def cut_off_at(port: int, words: bytes) -> Iterator[int]:
         yield listening.getsockname()[1]
     finally:
         close_all()
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """Limits files of this process to `size` bytes, like a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -1,12 +1,14 @@
 """Kills a process that works on a store often, at random moments, and looks whether anything acknowledged is lost.
 
-    python -m tests.killed_often STORE [--times 50] [--seed 0] [review | takedown]…
+    python -m tests.killed_often STORE [--times 50] [--seed 0] [review | takedown | migrate | publish | collect]…
 
-works on copies of STORE. A process says each verdict or takedown that it has acknowledged; after SIGKILL, and after the
-store was opened again as the next command does, all of them must hold, and nothing else may be missing.
+works on copies of STORE. A process says each piece of work that it has acknowledged; after SIGKILL, and after the store
+was opened again as the next command does, all of them must hold, and nothing else may be missing.
 """
 
 import argparse
+import contextlib
+import json
 import os
 import random
 import shutil
@@ -16,14 +18,32 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
+import polars as pl
+
+from flows.commands.bench.written import take_in
+from flows.products import parts_of_release
 from schemas.items.review import Review
+from schemas.settings import Settings
+from schemas.tables import TABLES
+from tasks.publish.hub import hub_api
+from tasks.publish.plan import plan_upload
+from tasks.publish.push import publish_release
+from tasks.publish.records import publications
+from tasks.release.fetched import read_manifest
 from tasks.storage.keyed_ids import UNFINISHED
+from tasks.storage.layout import unlike_today
 from tasks.storage.lock import writing
+from tasks.storage.migrate import migrate
 from tasks.storage.reviews import keep, reviews_of, take_in_journal
 from tasks.storage.tables import Store
 from tasks.takedown.take_down import take_down
+from tests.builders import image_bytes
+from tests.hub_server import TOKEN, LoopbackHub
+from tests.older_store import LAYOUT_FILE, make_older
 from tests.places import ROOT
 
 
@@ -45,7 +65,7 @@ def _review(store: Store) -> Iterator[str]:
                 take_in_journal(store)
 
 
-def _lost_reviews(store: Store, said: list[str], _: set[str]) -> set[str]:
+def _lost_reviews(store: Store, said: list[str], _: dict[str, int], __: LoopbackHub) -> set[str]:
     with writing(store.root):
         take_in_journal(store)
     return set(said) - set(reviews_of(store)["item_id"])
@@ -59,8 +79,8 @@ def _takedown(store: Store) -> Iterator[str]:
         yield left[0]
 
 
-def _lost_takedowns(store: Store, said: list[str], before: set[str]) -> set[str]:
-    """Acknowledged ones that are still there, or stayed half done, and others that went."""
+def _lost_takedowns(store: Store, said: list[str], before: dict[str, int], _: LoopbackHub) -> set[str]:
+    """Acknowledged ones that are still there, or stayed half done, and others that came."""
     with writing(store.root):
         begun = store.read_bytes(UNFINISHED) is not None
         if begun:
@@ -68,27 +88,109 @@ def _lost_takedowns(store: Store, said: list[str], before: set[str]) -> set[str]
     there = set(_conversations(store))
     half = {"unfinished"} if store.read_bytes(UNFINISHED) is not None else set()
     records = len(list(Path(store.at("takedown")).glob("*.json")))
-    return (set(said) & there) | half | ({"record"} if records < len(said) else set()) | (there - before)
+    more = {"more"} if len(there) > before["conversations"] else set()
+    return (set(said) & there) | half | ({"record"} if records < len(said) else set()) | more
 
 
-KINDS: dict[str, tuple[Callable[[Store], Iterator[str]], Callable[[Store, list[str], set[str]], set[str]]]] = {
-    "review": (_review, _lost_reviews),
-    "takedown": (_takedown, _lost_takedowns),
+def _migrate(store: Store) -> Iterator[str]:
+    """Make the store an older one, and bring it on."""
+    store.any_layout = True
+    for number in range(10**6):
+        store.write_bytes(LAYOUT_FILE, b'{"layout": 0, "written_by": ["0.1.0"]}')
+        make_older(store)
+        with writing(store.root, any_layout=True):
+            migrate(store)
+        yield f"{os.getpid()}-{number}"
+
+
+def _lost_rows(store: Store, _: list[str], before: dict[str, int], __: LoopbackHub) -> set[str]:
+    """Tables that have other numbers of rows, or other columns than today's, after the next migration."""
+    with writing(store.root, any_layout=True):
+        migrate(store)
+    differ = unlike_today(store)
+    return {table for table in TABLES if Store.existing(store.root).height(table) != before[table]} | {*differ.split()}
+
+
+def _publish(store: Store) -> Iterator[str]:
+    """Publish the first release to one repository after the other, first to those that a killed process left."""
+    release = sorted(Path(store.at("releases")).iterdir())[0]
+    accepted = read_manifest(release).embedded_providers
+    plan = plan_upload(release, "org/any", parts_of_release, False, False, False, store, accepted=accepted)
+    left = [row.repo for row in publications(store) if not row.commit]
+    for repo in chain(left, (f"org/r{os.getpid()}-{number}" for number in range(10**6))):
+        own = plan.model_copy(update={"uploads": [plan.uploads[0].model_copy(update={"repo": repo})]})
+        publish_release(hub_api(), release, own, store, datetime.now(UTC))
+        yield repo
+
+
+def _lost_publications(store: Store, said: list[str], _: dict[str, int], hub: LoopbackHub) -> set[str]:
+    """Versions that were acknowledged and are not on the Hub or on record, and those on the Hub without a record."""
+    on_record = {row.repo: row for row in publications(store)}
+    ended = {repo for repo, row in on_record.items() if row.commit and row.version in hub.repos[repo].tags}
+    return (set(said) - ended) | (hub.repos.keys() - on_record.keys())
+
+
+def _collect(store: Store) -> Iterator[str]:
+    """Collect benchmarks of two items and a reference, one after the other."""
+    for number in range(10**6):
+        bench = f"b{os.getpid()}-{number}"
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
+            (Path(folder) / "1.png").write_bytes(image_bytes(number))
+            asked = {"family": "counting", "images": "1.png", "reference": "Two."}
+            rows = [json.dumps(asked | {"instruction": f"How many {n} in {bench}?"}) for n in range(2)]
+            (Path(folder) / "items.jsonl").write_text("\n".join(rows))
+            take_in(Path(folder) / "items.jsonl", Settings(store=store.root), bench, Path(folder))
+        yield bench
+
+
+def _lost_items(store: Store, said: list[str], before: dict[str, int], _: LoopbackHub) -> set[str]:
+    """Benchmarks that were acknowledged and lack an item, its conversation or its reference."""
+    items = store.read("bench_items").filter(pl.col("bench").is_in(said))
+    for table, column in (("conversations", "conversation_id"), ("references", "item_id")):
+        items = items.filter(pl.col("item_id").is_in(store.read(table)[column].implode()))
+    whole = dict(items.group_by("bench").len().iter_rows())
+    gone = {"conversations"} if store.height("conversations") < before["conversations"] else set()
+    return {bench for bench in said if whole.get(bench) != 2} | gone
+
+
+class Kind(NamedTuple):
+    """Work that is killed."""
+
+    work: Callable[[Store], Iterator[str]]
+    """Does it, and yields what it has acknowledged."""
+    lost: Callable[[Store, list[str], dict[str, int], LoopbackHub], set[str]]
+    """(store, everything that was acknowledged, rows of each table before, the Hub) -> what is lost."""
+    seconds_max: float = 1.0
+    """Time of a piece of work, within which it is killed."""
+
+
+KINDS = {
+    "review": Kind(_review, _lost_reviews),
+    "takedown": Kind(_takedown, _lost_takedowns),
+    "migrate": Kind(_migrate, _lost_rows, 2.0),
+    "publish": Kind(_publish, _lost_publications),
+    "collect": Kind(_collect, _lost_items, 15.0),
 }
 
 
-def killed(kind: str, store: Store, times: int, seed: int, seconds_max: float = 1.0) -> tuple[int, int, set[str]]:
+def killed(
+    kind: str, store: Store, times: int, seed: int, seconds_max: float | None = None
+) -> tuple[int, int, set[str]]:
     """Kills, acknowledged pieces of work, and what was lost."""
     drawn, said, lost = random.Random(f"{kind} {seed}"), list[str](), set[str]()
+    work, hub = KINDS[kind], LoopbackHub()
+    own = {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
     for _ in range(times):
-        before = set(_conversations(store))
+        store.any_layout = True
+        before = {table: store.height(table) for table in TABLES}
         command = [sys.executable, "-m", "tests.killed_often", store.root, "--work", kind]
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ | own) as process:
             said.append(process.stdout.readline().strip())  # it works
-            time.sleep(drawn.uniform(0, seconds_max))
+            time.sleep(drawn.uniform(0, seconds_max or work.seconds_max))
             process.kill()
             said += [line.strip() for line in process.stdout if line.endswith("\n")]
-        lost |= KINDS[kind][1](store, said, before)
+        lost |= work.lost(store, said, before, hub)
+    hub.close()
     return times, len(said), lost
 
 
@@ -100,9 +202,9 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--work", choices=KINDS)
-    told = parser.parse_args()
+    told = parser.parse_intermixed_args()
     if told.work:
-        for done in KINDS[told.work][0](Store(str(told.store))):
+        for done in KINDS[told.work].work(Store(str(told.store))):
             print(done, flush=True)  # noqa: T201 - read by `killed`
         return 0
     every = set[str]()

@@ -77,7 +77,7 @@ def publish(
         check_hub(api, folder, plan, store, site)
         if not yes:
             _print([*summary_lines(folder, plan, store, parts_of_release), *plan_lines(plan)])
-            _ask("publish this?")
+            confirm("publish this?")
         commits = publish_release(api, folder, plan, store, datetime.now(UTC), site)
     of_store = f" --store {shlex.quote(store.root)}" if store else ""
     for name, commit in commits.items():
@@ -142,7 +142,7 @@ def yank(
     if not yes:
         history = "" if version.startswith(PREVIEW) else ", with the history of its main branch"
         print(f"version {version} of {repo} will be removed for good{history}")
-        _ask("take it back?")
+        confirm("take it back?")
     for done, count in yank_version(api, repo, version).items():
         print(f"{done}: {count:,}")
     print(f"{repo} has no version {version} any more")
@@ -155,8 +155,9 @@ def _print(lines: list[str]) -> None:
         print(line)
 
 
-def _ask(question: str) -> None:
+def confirm(question: str) -> None:
+    """Go on only when the user says yes. Raises BadInput when nobody is at the terminal."""
     if not sys.stdin.isatty():
-        raise BadInput("nobody is there to ask; read the output of --dry-run and `curate diff`, then say --yes")
+        raise BadInput("nobody is there to ask; read the output of --dry-run, then say --yes")
     if not typer.confirm(question):
         raise typer.Exit(1)

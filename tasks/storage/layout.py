@@ -6,6 +6,7 @@ place that is no store at all: a release, a part of a store, a folder above stor
 """
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple
@@ -117,16 +118,22 @@ def stated_layout(store: "Store") -> StoreLayout | None:
 
 def state_layout(store: "Store") -> None:
     """Have a store that this version reads say so, before it lists its first part."""
+    known = stated_layout(store)
+    if known.layout == LAYOUT if known else not unlike_today(store):
+        say_layout(store)
+
+
+def say_layout(store: "Store") -> None:
+    """Have a store say that it has today's layout, and that this version wrote to it."""
     known, own = stated_layout(store), version("arena-curation")
-    if known is None and not unlike_today(store):
-        known = StoreLayout(layout=LAYOUT, written_by=[])
-    if known is not None and known.layout == LAYOUT and own not in known.written_by[-1:]:
-        content = known.model_copy(update={"written_by": [*known.written_by, own]}).model_dump_json()
-        store.write_bytes(_FILE, content.encode())
+    written_by = known.written_by if known else []
+    said = StoreLayout(layout=LAYOUT, written_by=written_by if own in written_by[-1:] else [*written_by, own])
+    if said != known:
+        store.write_bytes(_FILE, said.model_dump_json().encode())
 
 
 def why_not_read(store: "Store") -> str:
-    """The line that says what made a store and what reads it; empty when this version does."""
+    """The line that says what made a store and what brings it on; empty when this version reads it."""
     known = stated_layout(store)
     if known is not None and known.layout == LAYOUT:
         return ""
@@ -134,15 +141,22 @@ def why_not_read(store: "Store") -> str:
     if known is None:
         differs = unlike_today(store)
         made = f"was written by a version before 0.2 ({differs}{_last_run(store)})"
-        return differs and f"store {store.root!r} {made}: {own} {_ONLY_SOME}"
-    made = f"has layout {known.layout}, of {', '.join(known.written_by)}, and {own} layout {LAYOUT}"
-    return f"store {store.root!r} {made}: " + ("use the later version" if known.layout > LAYOUT else f"it {_ONLY_SOME}")
+        return differs and f"store {store.root!r} {made}: {_brings_on(store)}"
+    made = f"has {layout_in_words(known)}, and {own} has layout {LAYOUT}"
+    later = known.layout > LAYOUT
+    return f"store {store.root!r} {made}: " + ("use the later version" if later else _brings_on(store))
 
 
-_ONLY_SOME = (
-    "only explains it, checks it and takes down from it. Go on with the version that wrote it, or start a new store "
-    "with its secret/ and tables/takedowns/ (docs/releasing.md)"
-)
+def layout_in_words(known: StoreLayout) -> str:
+    """The layout of a store and the versions that wrote to it."""
+    return f"layout {known.layout}, of {', '.join(known.written_by)}"
+
+
+def _brings_on(store: "Store") -> str:
+    return (
+        f"`curate migrate {shlex.quote(store.root)}` brings it on; until then it can be explained, checked and taken "
+        "down from"
+    )
 
 
 def unlike_today(store: "Store") -> str:

@@ -2,13 +2,12 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 import polars as pl
 
-from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from tasks.storage.parquet import conform
 from tasks.storage.tables import Store, frame_schema
@@ -38,18 +37,33 @@ def rewritten(
     To find these parts, only the columns of `touched` are read. All other parts are kept as they are. New parts are
     written but not listed, and no part is deleted. A part of another version keeps its own columns.
     """
-    affected = parts_with(store, table, parts, touched)
+    return changed_parts(store, table, parts, parts_with(store, table, parts, touched), change)
+
+
+def changed_parts(
+    store: Store,
+    table: str,
+    parts: Sequence[str],
+    affected: Container[str],
+    change: Callable[[pl.DataFrame], pl.DataFrame],
+    into: str | None = None,
+) -> list[str]:
+    """The same, with `change` applied to the `affected` parts. `into`: table that gets them, by default the same.
+
+    Rows that have the columns of today after the change are written as such, others as their part was.
+    """
+    into = into or table
+    today = frame_schema(TABLES[into].row) if into in TABLES else None
     kept: list[str] = []
     for part in parts:
         if part not in affected:
             kept.append(part)
             continue
         own = store.part_schema(table, part)
-        today = table in TABLES and own.equals(arrow_schema(TABLES[table].row))
         for rows in store.slices_as_written(table, part, ROWS):
             left = change(rows)
             if left.height:
-                kept.append(store.write_part(table, left if today else conform(left, own)))
+                kept.append(store.write_part(into, left if left.schema == today else conform(left, own)))
     return list(dict.fromkeys(kept))
 
 

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -347,7 +348,8 @@ class Store:
     def _completed(self, table: str, rows: pl.DataFrame, names: Sequence[str], differ: Differences) -> pl.DataFrame:
         if differ.changed or not (self.any_layout or TABLES[table].grown):
             raise BadInput(
-                f"store {self.root!r} was written by another version: a part of table {table!r} {differ}; use that one"
+                f"store {self.root!r} was written by another version: a part of table {table!r} {differ}; "
+                f"`curate migrate {shlex.quote(self.root)}` brings it on, or else use that version"
             )
         return with_nulls(table, rows, names)
 
@@ -360,7 +362,7 @@ class Store:
         )
 
     def _list(self, table: str, parts: Sequence[str]) -> None:
-        if not self._has_stated_layout:
+        if not (self.any_layout or self._has_stated_layout):
             state_layout(self)
             self._has_stated_layout = True
         self.write_bytes(f"tables/{table}/{_LIST}", json.dumps(list(parts)).encode())

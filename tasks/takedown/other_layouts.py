@@ -31,8 +31,8 @@ def require_sweepable(store: Store) -> None:
     for table in tables_in(store):
         if why := next((_renamed if table in TABLES else _unsearchable)(store, table), None):
             raise BadInput(
-                f"store {store.root!r}: {why}, so a takedown could miss something; nothing was removed. Use the "
-                "version that wrote it"
+                f"store {store.root!r}: {why}, so a takedown could miss something; nothing was removed. "
+                "`curate migrate` the store first, or use the version that wrote it"
             )
 
 

@@ -1,15 +1,24 @@
 """An object store that refuses, does not exist or is lost is one clear line of every command, without any secret."""
 
+import signal
+import subprocess
+import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler
 
 import pytest
 import s3fs
 
 from schemas.layout import LAYOUT, StoreLayout
+from tasks.storage.lock import Terms
+from tasks.storage.tables import Store
 from tests.cut_off import cut_off_at
 from tests.http_server import LoopbackServer
+from tests.older_store import make_older
+from tests.places import ROOT
 from tests.s3_server import s3_client, s3_server
+from tests.small_store import small_store
 from tests.tasks.ingest.logs import DAY, chat, write
 
 SECRET, KEY_ID = "the secret access key", "AKIAOFATEST"
@@ -20,6 +29,7 @@ COMMANDS = {
     "release": ("release", "--store", STORE),
     "takedown": ("takedown", "--yes", "--store", STORE, "someid"),
     "explain": ("explain", "someid", "--store", STORE),
+    "migrate": ("migrate", "--yes", STORE),
     "verify": ("verify", RELEASE),
     "diff": ("diff", RELEASE, RELEASE),
     "export": ("export", "dataset", RELEASE, "--out", "{logs}/out"),
@@ -119,3 +129,47 @@ def test_a_store_that_is_lost_while_a_command_reads_it_is_one_line(curate, argum
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{cut}")
         line = _refused(curate, ["review", "out", "held", "--store", "s3://another/store"])
     assert "the object store cannot be reached any more (nothing answers at its address)" in line
+
+
+KILL = """
+import os, signal, sys
+from flows.commands import main
+from tasks.storage.tables import Store
+Store.purge = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+main()
+"""
+
+
+@pytest.fixture
+def older(bucket, tmp_path, monkeypatch, arguments) -> Store:
+    """A store as an earlier version left it, in the bucket; the environment is that of its server."""
+    for name, value in bucket.items():
+        monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()
+    local, store = make_older(small_store(tmp_path)), Store(f"s3://another/{tmp_path.name}")
+    store.fs.put(local.path, store.path, recursive=True)
+    store.any_layout = True
+    return store
+
+
+def test_a_migration_in_a_bucket_is_killed_goes_on_and_stops_when_another_run_took_it_over(older, curate, monkeypatch):
+    rows = {table: older.read(table) for table in ("battles", "conversations", "redacted_conversations", "ratings")}
+    bring_on = ("migrate", older.root, "--yes")
+    killed = subprocess.run([sys.executable, "-c", KILL, *bring_on], cwd=ROOT, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
+    code, _, err = curate(*bring_on)
+    assert (code, err.count("\n"), "its hold ends by itself 10 minutes after it" in err) == (2, 1, True)
+    monkeypatch.setattr(Terms.__new__, "__defaults__", (60.0, 0.0, 0.1))  # nobody waits ten minutes for a lease to end
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "purge", lambda self, _: _taken_over(self, patch))
+        code, _, err = curate(*bring_on)
+    assert (code, err.count("\n"), "was taken over by another run" in err) == (2, 1, True)
+    older.fs.invalidate_cache()
+    assert curate(*bring_on)[0] == 0
+    assert all(Store.existing(older.root).read(table).equals(of_table) for table, of_table in rows.items())
+
+
+def _taken_over(store: Store, patch: pytest.MonkeyPatch) -> None:
+    """Another run takes the store over while this one stands still for hours."""
+    store.fs.pipe_file(store.at("writing.lock"), b"2024-06-20 00:00:00 UTC another")
+    patch.setattr("tasks.storage.lock._now", lambda: time.monotonic() + 1e6)

@@ -1,8 +1,6 @@
 """A full disk or a store out of reach ends a run with one line, and the next run goes on."""
 
 import os
-import resource
-from contextlib import contextmanager
 
 import polars as pl
 import pytest
@@ -12,18 +10,8 @@ from schemas.errors import StoreUnwell
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.storage.tables import Store
+from tests.cut_off import room_for
 from tests.s3_server import s3_here
-
-
-@contextmanager
-def _room_for(size: int):
-    """Limits files of this process to `size` bytes, like a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def _rejects(source: str, count: int) -> pl.DataFrame:
@@ -44,7 +32,7 @@ def _stage(settings: Settings) -> list[StageReport]:
 def test_a_full_disk_is_one_line_and_loses_nothing_and_the_next_run_goes_on(tmp_path):
     settings, store = Settings(store=str(tmp_path / "store")), Store(str(tmp_path / "store"))
     with (
-        _room_for(64 * 1024),
+        room_for(64 * 1024),
         pytest.raises(StoreUnwell, match=r"^store '.*' has no room left \(File too large\); [^\n]*$"),
     ):
         _stage(settings)

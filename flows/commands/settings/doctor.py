@@ -113,7 +113,7 @@ def _silent(settings: Settings) -> Iterator[str]:
 
 
 def _check_store(root: str) -> None:
-    from tasks.storage.layout import why_not_read
+    from tasks.storage.layout import layout_in_words, stated_layout, why_not_read
     from tasks.storage.tables import Store
 
     store = Store.existing(root, any_layout=True)
@@ -122,7 +122,8 @@ def _check_store(root: str) -> None:
         print(line)
     if lines:
         raise typer.Exit(1)
-    print(f"store {root!r} is whole")
+    known = stated_layout(store)
+    print(f"store {root!r} is whole; it has {layout_in_words(known) if known else 'no number of its layout yet'}")
 
 
 def _version(package: str) -> str:

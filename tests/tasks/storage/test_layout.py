@@ -56,9 +56,7 @@ def test_an_older_store_is_refused_in_one_line_and_left_as_it_is(command, older,
     code, out, err = curate(*command.format(store=older.root, logs=logs, expected=tmp_path / "expected.jsonl").split())
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"store '{older.root}' was written by a version before 0.2 (table 'battles' lacks 'vote_reason', last" in err
-    assert (
-        "last run 2024-09-18)" in err and "Go on with the version that wrote it, or start a new store with its" in err
-    )
+    assert f"last run 2024-09-18): `curate migrate {older.root}` brings it on; until then" in err
     assert _files(older) == before
 
 
@@ -118,7 +116,10 @@ def test_a_store_that_says_nothing_and_is_as_today_is_used_and_says_it_from_then
 @pytest.mark.parametrize(
     ("layout", "said"),
     [
-        (LAYOUT - 1, f"has layout {LAYOUT - 1}, of 0.1.9, 0.1.10, and .* layout {LAYOUT}: it only explains it"),
+        (
+            LAYOUT - 1,
+            f"has layout {LAYOUT - 1}, of 0.1.9, 0.1.10, and .* layout {LAYOUT}: `curate migrate .*` brings it on",
+        ),
         (LAYOUT + 1, f"has layout {LAYOUT + 1}, of 0.1.9, 0.1.10, and .* layout {LAYOUT}: use the later version"),
     ],
 )
@@ -169,7 +170,7 @@ def test_a_part_of_another_version_among_todays_is_one_clear_line(store):
     store.append("rejects", pl.DataFrame({"source": "b", "line": 1, "reason": "not_json", "evidence": ""}))
     assert len(older) == 1
     with pytest.raises(
-        BadInput, match="written by another version: a part of table 'rejects' lacks 'reason'; use that"
+        BadInput, match="written by another version: a part of table 'rejects' lacks 'reason'; `curate mi"
     ):
         store.read("rejects")
     typed = pa.table({"source": ["a"], "line": ["one"], "reason": ["x"], "evidence": [""]})

@@ -84,7 +84,7 @@ def test_where_something_could_be_missed_nothing_is_taken_down(store, takedown, 
     before = dict(everything(store))
     code, out, err = takedown(conv_id("ann"))
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert said in err and "nothing was removed. Use the version that wrote it" in err
+    assert said in err and "nothing was removed. `curate migrate` the store first" in err
     assert dict(everything(store)) == before
 
 

@@ -1,0 +1,57 @@
+"""A store and a release of every minor version since 0.1 are migrated, run, verified and taken down on."""
+
+import shutil
+import tarfile
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tasks.storage.keyed_ids import Tombstones, store_key
+from tasks.storage.tables import Store
+from tests.places import ROOT, contents
+
+KEPT = ROOT / "tests" / "stores"
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+EARLIER = [f"0.{minor}" for minor in range(1, int(VERSION.split(".")[1]))]
+
+
+@pytest.fixture(scope="module", params=EARLIER)
+def unpacked(request, tmp_path_factory) -> Path:
+    """The store of a version, with its logs; do not write to it."""
+    folder = tmp_path_factory.mktemp("kept") / "store"
+    with tarfile.open(KEPT / request.param / "store.tar.xz") as packed:
+        packed.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture
+def store(unpacked, tmp_path) -> Store:
+    """A copy of it."""
+    return Store(str(shutil.copytree(unpacked, tmp_path / "store")))
+
+
+def test_a_release_of_every_minor_version_is_read_by_verify_diff_and_view(unpacked, curate, tmp_path):
+    release = str(unpacked / "releases" / "1.0.0")
+    before = contents(unpacked)
+    code, out, _ = curate("verify", release)
+    assert code == 0 and "is whole" in out
+    assert curate("diff", release, release)[1].startswith("chat   added 0  removed 0  changed 0")
+    assert curate("view", release, "--export", tmp_path / "pages")[0] == 0
+    assert len(list((tmp_path / "pages").rglob("*.html"))) > 10
+    assert contents(unpacked).keys() - before.keys() <= {name for name in contents(unpacked) if "exported/" in name}
+
+
+def test_a_store_of_every_minor_version_is_migrated_run_and_taken_down_on(store, curate):
+    said = {table: store.read(table) for table in ("reviews", "takedowns", "answers", "verdicts", "signals/tokens")}
+    assert all(rows.height for rows in said.values())
+    assert curate("migrate", store.root, "--yes")[0] == 0
+    code, _, err = curate("run", "--logs", store.at("logs"), "--store", store.root, "--release", "2.0.0")
+    assert code == 0, err
+    for table, rows in said.items():
+        assert store.read(table).join(rows, on=rows.columns, how="semi", nulls_equal=True).height == rows.height, table
+    assert curate("verify", store.at("releases/2.0.0"))[0] == 0
+    (gone,) = store.read("bench", ["conversation_id"])["conversation_id"][:1]
+    assert curate("takedown", gone, "--yes", "--store", store.root)[0] == 0
+    assert Tombstones(Store(store.root), store_key(store)).conversations([gone]) == {gone}
+    assert not list(Path(store.at("releases")).glob("*/chat")) and curate("doctor", "--store", store.root)[0] == 0

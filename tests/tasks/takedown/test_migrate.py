@@ -1,0 +1,165 @@
+"""`curate migrate` brings an older store on without losing what people and models said, or changes nothing at all."""
+
+import shutil
+from contextlib import suppress
+from functools import partial, partialmethod
+from itertools import count
+from pathlib import Path
+
+import polars as pl
+import pytest
+from filelock import FileLock
+
+from schemas.items.reject import Tombstone
+from schemas.layout import LAYOUT
+from schemas.tables import TABLES
+from tasks.storage.layout import stated_layout
+from tasks.storage.migrate import STEPS, migrate, migrated_copy
+from tasks.storage.tables import Store, frame_of, frame_schema
+from tests.builders import NOON
+from tests.cut_off import room_for
+from tests.older_store import LAYOUT_FILE, add_table, make_older, rename_column
+from tests.places import contents
+from tests.tasks.takedown.conftest import everything
+
+FATE = {"description_id": "d", "bench": "b", "fate": "kept", "reason": "", "images": 1, "score": 0.5}
+SAID = ("reviews", "takedowns", "answers", "verdicts", "judge_votes", "captions", "signals")
+"""Tables of what people and models said."""
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL."""
+
+
+@pytest.fixture
+def older(store, tmp_path) -> Store:
+    """A store with something in every table as an earlier version left it, and one inside it."""
+    store.fs.copy(store.at("tables"), store.at("canaries/tables"), recursive=True)
+    make_older(Store(store.at("canaries")))
+    store.replace("takedowns", frame_of(Tombstone, [Tombstone(key="k", kind="user", taken_down_at=NOON)]))
+    fates = pl.DataFrame([FATE], schema_overrides={"images": pl.Int32}).to_arrow()
+    store.list_parts("generated_fates", [store.write_part("generated_fates", fates)])
+    return make_older(store)
+
+
+@pytest.fixture
+def migrated(curate, store):
+    """Run `curate migrate` on the store: (exit status, stdout, stderr)."""
+    return partial(curate, "migrate", store.root)
+
+
+def rows_of(store: Store) -> dict[str, pl.DataFrame]:
+    """The rows of every table; what an earlier version lacks is null."""
+    store.any_layout = True
+    return {table: store.read(table) for table in TABLES}
+
+
+def test_columns_that_came_are_null_and_what_people_and_models_said_is_as_it_was(older, migrated, curate):
+    rows, files = rows_of(older), dict(everything(older))
+    code, out, err = migrated("--yes")
+    assert (code, err) == (0, ""), err
+    assert "\nbattles: 1 part written anew; null: vote_reason, vote_reason_id\n" in out
+    assert "\ngenerated_fates: now generated_outcomes: 1 part written anew\n" in out
+    now = Store.existing(older.root)
+    assert stated_layout(now).layout == LAYOUT
+    assert {table for table, found in rows_of(now).items() if not found.equals(rows[table])} == {"generated_outcomes"}
+    assert now.read("generated_outcomes").rows(named=True) == [
+        {name: FATE.get(name, FATE["fate"]) for name in TABLES["generated_outcomes"].row.model_fields}
+    ]
+    written = dict(everything(older))
+    said = [name for name in files if name.removeprefix("tables/").startswith(SAID)]
+    assert {name.split("/")[1] for name in said} >= {*SAID} and all(written[name] == files[name] for name in said)
+    assert curate("rate", "--store", older.root, "--table", "win_rates")[0] == 0
+    code, again, _ = migrated()
+    assert code == 0 and again.startswith(f"store '{older.root}': 0 tables to change for layout {LAYOUT}\n")
+
+
+def test_a_migration_that_is_killed_anywhere_is_finished_by_the_next_one(older, tmp_path, monkeypatch):
+    whole, places = Store(str(shutil.copytree(older.path, tmp_path / "whole"))), count(1)
+    migrate(whole)
+    for place in places:
+        left = place
+
+        def cut(self, *given, of):
+            nonlocal left
+            left -= 1
+            if not left:
+                raise Killed
+            return of(self, *given)
+
+        with monkeypatch.context() as patch:
+            for call in ("write_bytes", "purge"):
+                patch.setattr(Store, call, partialmethod(cut, of=getattr(Store, call)))
+            with suppress(Killed):
+                migrate(older)
+                break
+    assert place > 5 and contents(Path(older.path)) == contents(Path(whole.path))
+
+
+def test_a_copy_is_whole_or_not_there_and_leaves_the_store(older, migrated, tmp_path, monkeypatch):
+    before = contents(Path(older.path))
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr("tasks.storage.migrate.say_layout", lambda _: (_ for _ in ()).throw(Killed))
+        migrated_copy(older, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+    for size in (8 * 1024, 64 * 1024):  # too small for a file of the store, and for a part that is written anew
+        with room_for(size):
+            code, _, err = migrated("--out", tmp_path / "copy", "--yes")
+        assert (code, err.count("\n"), "too large" in err or "no room left" in err) == (2, 1, True), err
+        assert not list(tmp_path.glob("copy*"))
+    assert migrated("--out", tmp_path / "copy", "--yes")[0] == 0
+    assert contents(Path(older.path)) == before and not list(tmp_path.glob("*.half"))
+    migrate(older)
+    assert contents(tmp_path / "copy") == contents(Path(older.path))
+
+
+def _newer(store: Store) -> None:
+    store.write_bytes(LAYOUT_FILE, b'{"layout": 99, "written_by": ["9.0.0"]}')
+
+
+@pytest.mark.parametrize(
+    ("spoil", "options", "said"),
+    [
+        (_newer, ["--yes"], "has layout 99, of 9.0.0, and"),
+        (partial(add_table, table="notes", rows=[{"note": "x"}]), ["--yes"], "has a table 'notes', for which this ve"),
+        (partial(rename_column, table="sightings", old="images", new="once"), ["--yes"], "'images', also has 'once'"),
+        (partial(add_table, table="rejects", rows=[{"line": "one"}]), ["--yes"], "has another type of 'line', for wh"),
+        (lambda store: None, [], "nobody is there to ask; read the output of --dry-run, then say --yes"),
+        (lambda store: None, ["--yes", "--out", "{store}"], "exists; give a new folder for the copy"),
+        (lambda store: None, ["--yes", "--out", "{store}/copy"], "give a folder beside it"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_brought_on_is_one_line_and_stays_as_it_was(older, migrated, spoil, options, said):
+    spoil(older)
+    before = contents(Path(older.path))
+    code, _, err = migrated(*(option.format(store=older.root) for option in options))
+    assert (code, err.count("\n")) == (2, 1) and said in err
+    assert contents(Path(older.path)) == before
+
+
+def test_nothing_is_migrated_while_somebody_writes_and_what_is_no_store_is_told(older, migrated, curate, tmp_path):
+    before = contents(Path(older.path))
+    with FileLock(older.at("writing.lock")):
+        code, _, err = migrated("--yes")
+    assert code == 2 and "another run has been writing to store" in err
+    Path(older.at("writing.lock")).unlink()
+    assert contents(Path(older.path)) == before
+    assert curate("migrate", tmp_path / "none")[2].startswith(f"curate: '{tmp_path}/none' is not a store")
+    code, out, _ = migrated("--dry-run")
+    assert code == 0 and "battles: 1 part" in out and contents(Path(older.path)) == before
+
+
+def test_a_part_that_lacks_columns_is_brought_on_in_a_store_of_todays_layout_too(store, migrated):
+    add_table(store, "rejects", [{"source": "a", "line": 1}])
+    assert migrated("--yes")[1].startswith("rejects: 1 part written anew; null: reason, evidence\n")
+    assert Store.existing(store.root).read("rejects").rows() == [("a", 1, None, None)]
+
+
+def test_there_is_a_step_to_each_layout_and_on_what_is_done_it_does_nothing():
+    assert len(STEPS) == LAYOUT
+    for step in STEPS:
+        for table in (*TABLES, "generated_fates"):
+            rows = pl.DataFrame(schema=frame_schema(TABLES[table].row)) if table in TABLES else pl.DataFrame([FATE])
+            once = step(table, rows)
+            again = step(*once)
+            assert again[0] == once[0] and again[1].equals(once[1]) and again[1].schema == once[1].schema
