@@ -93,7 +93,7 @@ def command_line() -> typer.Typer:
     from flows.commands.bench import family as bench
     from flows.commands.judge import family as judge
     from flows.commands.review import command as review
-    from flows.commands.settings import doctor, init
+    from flows.commands.settings import backup, doctor, init
 
     app = typer.Typer(
         name="curate",
@@ -105,7 +105,7 @@ def command_line() -> typer.Typer:
         "Curate": (demo.demo, init.init, pipeline.run, arena.arena, estimate.estimate, doctor.doctor),
         "One stage": (pipeline.ingest, pipeline.measure, pipeline.decide, pipeline.sample, rate.rate, pipeline.release),
         _LOOK: (view.view, look.explain, look.inspect, look.duplicates, correlate.correlate),
-        _RELEASES: (check.verify, check.diff, publish.publish, publish.yank, takedown.takedown),
+        _RELEASES: (check.verify, check.diff, publish.publish, publish.yank, takedown.takedown, backup.backup),
     }
     for heading, commands in grouped.items():
         for command in commands:

@@ -25,12 +25,14 @@ from flows.before_work import checked
 from flows.running.checked_flow import ended
 from flows.running.settings_file import in_force
 from flows.running.task_runners import shards_by
+from schemas.audit import Audited
 from schemas.errors import CurateError, StoreBusy
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.prompts.texts import replaced_prompts
 from tasks.runtime.budget import in_run, one_ledger
 from tasks.runtime.progress import WATCHERS
+from tasks.storage.audit import add_audit_entry
 from tasks.storage.lock import remove_leftovers, writing
 from tasks.storage.reviews import take_in_journal
 from tasks.storage.run_record import RunRecord, latest_run_record, run_record
@@ -75,6 +77,8 @@ def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[
             if outermost:
                 remove_leftovers(store)
                 take_in_journal(store)
+                if settings.accept_drift:
+                    add_audit_entry(store, Audited.ACCEPTED, {}, "drift")
             with _run(store, settings) if outermost else nullcontext(), shards_by(settings):
                 return _ended(store, stage(settings))
 

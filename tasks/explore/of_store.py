@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from schemas.audit import Audited
 from tasks.explore.item_sections import has_masked, sections_of_item
 from tasks.explore.listing import BATTLE, CONVERSATION, SIDE, item_key
 from tasks.explore.masking import blurred_images, masked_parts, spans_found
@@ -15,6 +16,7 @@ from tasks.explore.source import Box, Gone, Item, ItemImage, MessageStretch, Rea
 from tasks.explore.store_listing import store_listing
 from tasks.explore.tolerant import TolerantTables, narrowed
 from tasks.runtime.untrusted import one_line
+from tasks.storage.audit import add_audit_entry
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.explain import Account, explain_item
@@ -91,6 +93,10 @@ class OfStore:
     def hidden_image(self, image_id: str) -> str:
         """The reason for which an image is blurred; empty when it is not. What was not measured is blurred."""
         return self._blurred.get(image_id, _NOT_MEASURED)
+
+    def note_opened(self, by: str) -> None:
+        """Note in the audit log that somebody is about to see what is masked."""
+        add_audit_entry(self._store, Audited.LOOKED, {"items": 1}, by=by)
 
     def image(self, image_id: str) -> bytes | None:
         """An encoded image that an item of the listing shows."""

@@ -9,6 +9,7 @@ from typing import Any
 from schemas.errors import CurateError
 from schemas.run import DropCounts, StageReport
 from schemas.settings import Settings
+from tasks.storage.audit import last_entry
 from tasks.storage.queries.funnel import funnel
 from tasks.storage.tables import Store
 
@@ -60,6 +61,7 @@ class RunRecord:
             "settings": self.settings.model_dump(mode="json", exclude=_LEFT_OUT),
             "stages": [report.model_dump(mode="json") for report in self.reports],
             "funnel": funnel(self.store).model_dump(mode="json") if released else None,
+            "audit": None if state == RUNNING else last_entry(self.store),
         }
         path = f"{_FOLDER}/{self.started:%Y%m%dT%H%M%S}Z.json"
         self.store.write_bytes(path, json.dumps(record, indent=2).encode())

@@ -1,0 +1,1 @@
+"""What keeps a store for years: backups that prove themselves, retention, and where things stand."""
