@@ -93,7 +93,7 @@ def command_line() -> typer.Typer:
     from flows.commands.bench import family as bench
     from flows.commands.judge import family as judge
     from flows.commands.review import command as review
-    from flows.commands.settings import backup, doctor, init
+    from flows.commands.settings import backup, doctor, init, status
 
     app = typer.Typer(
         name="curate",
@@ -102,7 +102,7 @@ def command_line() -> typer.Typer:
     )
     app.callback()(_curate)
     grouped: dict[str, tuple[Callable[..., Any], ...]] = {
-        "Curate": (demo.demo, init.init, pipeline.run, arena.arena, estimate.estimate, doctor.doctor),
+        "Curate": (demo.demo, init.init, pipeline.run, arena.arena, estimate.estimate, doctor.doctor, status.status),
         "One stage": (pipeline.ingest, pipeline.measure, pipeline.decide, pipeline.sample, rate.rate, pipeline.release),
         _LOOK: (view.view, look.explain, look.inspect, look.duplicates, correlate.correlate),
         _RELEASES: (check.verify, check.diff, publish.publish, publish.yank, takedown.takedown, backup.backup),
