@@ -1,7 +1,6 @@
 """The `curate` command: all subcommands, in the order of the help. Heavy imports happen inside the commands."""
 
 import errno
-import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Annotated, Any, NoReturn
@@ -172,7 +171,9 @@ def _stop_if_store_lost(error: Exception) -> None:
 
 def _stop(message: str, status: int) -> NoReturn:
     if message:
-        print(f"curate: {message}", file=sys.stderr)
+        from tasks.runtime.progress import tell
+
+        tell(f"curate: {message}", level="error")
     raise SystemExit(status) from None
 
 

@@ -17,12 +17,13 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
+from prefect.events import emit_event
 from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 from prefect.states import Running
 
 from flows.before_work import checked
-from flows.running.checked_flow import ended
+from flows.running.checked_flow import ended, log_as_asked
 from flows.running.settings_file import in_force
 from flows.running.task_runners import shards_by
 from schemas.audit import Audited
@@ -59,6 +60,7 @@ def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[
         inner = in_run()
         try:
             settings = settings if inner else in_force(settings)
+            log_as_asked()
             with one_ledger(settings.budget_usd, settings.prices):
                 return work(settings, not inner)
         except CurateError as error:
@@ -144,6 +146,7 @@ class Shown:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._stages: UUID | None = None
+        self._over_budget = False
         self._progress: UUID | None = None
         with _artifacts():
             get_run_logger()
@@ -153,9 +156,14 @@ class Shown:
             self._progress = made if isinstance(made, UUID) else None
 
     def stage(self, reports: Sequence[StageReport]) -> None:
-        """Log the last report and show all of them in the artifact `stages`."""
+        """Log the last report and show all of them in the artifact `stages`; tell of a budget that is reached, once."""
         with _artifacts():
-            get_run_logger().info("stage %s", json.dumps(_line(reports[-1])))
+            if deployment.id and not self._over_budget and (left := _over_budget(reports[-1])):
+                self._over_budget = True
+                about = {"prefect.resource.id": f"prefect.flow-run.{flow_run.id}", "curation.items-left": str(left)}
+                emit_event("curation.over-budget", about)
+            line = _line(reports[-1])
+            get_run_logger().info("stage %s", json.dumps(line), extra={"stage": line})
             if self._stages is not None:
                 rows = json.dumps([_row(report) for report in reports])
                 with get_client(sync_client=True) as client:
@@ -198,6 +206,11 @@ def _line(report: StageReport) -> dict[str, Any]:
     """A report's figures that are not zero."""
     shown = report.model_dump(mode="json", exclude={"drops"})
     return {name: value for name, value in shown.items() if value}
+
+
+def _over_budget(report: StageReport) -> int:
+    """Number of items that were left for a later run, because they did not fit in the budget."""
+    return sum(count for why, count in report.failures.items() if why.endswith(": budget_reached"))
 
 
 def _row(report: StageReport) -> dict[str, Any]:
