@@ -22,12 +22,12 @@ def keep_only(settings: Settings) -> None:
     remove(store, found)
     gone = dict(found.counts)
     if days := settings.retention.prefect_days:
-        gone |= {"flow runs": _forget_flow_runs(now - timedelta(days=days))}
+        gone |= {"flow runs": forget_flow_runs(now - timedelta(days=days))}
     if told := ", ".join(f"{name} {count:,}" for name, count in gone.items() if count):
         tell(f"removed, because `retention` no longer keeps it: {told}")
 
 
-def _forget_flow_runs(before: datetime) -> int:
+def forget_flow_runs(before: datetime) -> int:
     """Delete at most 200 runs that ended before then, the most that Prefect lists at once; the next run goes on."""
     own_server = "PREFECT_API_URL" not in os.environ
     tags = None if own_server else FlowRunFilterTags(all_=[OURS])
