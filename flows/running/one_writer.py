@@ -26,10 +26,10 @@ from flows.before_work import checked
 from flows.running.checked_flow import ended, log_as_asked
 from flows.running.settings_file import in_force
 from flows.running.task_runners import shards_by
-from schemas.audit import Audited
 from schemas.errors import CurateError, StoreBusy
 from schemas.run import StageReport
 from schemas.settings import Settings
+from schemas.upkeep.audit import Audited
 from tasks.prompts.texts import replaced_prompts
 from tasks.runtime.budget import in_run, one_ledger
 from tasks.runtime.progress import WATCHERS

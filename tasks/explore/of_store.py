@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from schemas.audit import Audited
+from schemas.upkeep.audit import Audited
 from tasks.explore.item_sections import has_masked, sections_of_item
 from tasks.explore.listing import BATTLE, CONVERSATION, SIDE, item_key
 from tasks.explore.masking import blurred_images, masked_parts, spans_found

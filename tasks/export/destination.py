@@ -18,9 +18,9 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import ValidationError
 
-from schemas.audit import Audited
 from schemas.errors import BadInput, StoreUnwell, why_unreadable
 from schemas.publication import Exported, ExportKind
+from schemas.upkeep.audit import Audited
 from tasks.release.fetched import is_remote
 from tasks.storage.audit import add_audit_entry
 from tasks.storage.tables import Store

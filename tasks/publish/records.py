@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from schemas.audit import Audited
 from schemas.errors import StoreUnwell, why_unreadable
 from schemas.publication import Publication, UploadPlan
+from schemas.upkeep.audit import Audited
 from tasks.storage.audit import add_audit_entry
 from tasks.storage.tables import Store
 
@@ -47,8 +47,9 @@ def forget(store: Store, revision: str, repo: str) -> bool:
     place = _place(repo, revision)
     with _writing(store):
         there = store.read_bytes(place) is not None
-        if there:
-            add_audit_entry(store, Audited.YANKED, {"repositories": 1}, f"{revision} of {repo}")
+    if there:
+        add_audit_entry(store, Audited.YANKED, {"repositories": 1}, f"{revision} of {repo}")
+        with _writing(store):
             store.fs.rm_file(store.at(place))
     return there
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import ValidationError
 
-from schemas.audit import Audited, AuditEntry
 from schemas.errors import StoreUnwell, why_unreadable
+from schemas.upkeep.audit import Audited, AuditEntry
 from tasks.storage.keyed_ids import pseudonym
 from tasks.storage.tables import Store
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import polars as pl
 
-from schemas.audit import Audited
 from schemas.errors import BadInput, why_unreadable
 from schemas.items.reject import REQUESTS, NearCopy, Removed, TakenDownKind, Tombstone
+from schemas.upkeep.audit import Audited
 from tasks.ingest.log_files import server_folders, source_name
 from tasks.ingest.log_line import is_conv_id
 from tasks.runtime.progress import tell

@@ -1,1 +1,1 @@
-"""What keeps a store for years: backups that prove themselves, retention, and where things stand."""
+"""Upkeep of a store for years: backups that prove themselves, retention, and where things stand."""

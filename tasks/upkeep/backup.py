@@ -21,11 +21,11 @@ import polars as pl
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import ValidationError
 
-from schemas.backup import BackedUpFile, Backup
 from schemas.errors import BadInput, StoreBusy, StoreUnwell, why_unreadable
 from schemas.items.review import Review
 from schemas.publication import ExportKind
 from schemas.tables import TABLES
+from schemas.upkeep.backup import BackedUpFile, Backup
 from tasks.export.destination import record_export
 from tasks.runtime.progress import progress
 from tasks.storage.keyed_ids import KEYS, UNFINISHED, write_secret
@@ -91,7 +91,7 @@ def left_out(store: Store) -> list[str]:
     return sorted(found - {*_SMALL, "tables", "releases"} - _MADE_AGAIN)
 
 
-class Stored(Store):
+class BackedUp(Store):
     """A backup's files under their names in the store; to read as bytes."""
 
     def __init__(self, folder: Store) -> None:
@@ -114,7 +114,7 @@ class Stored(Store):
         return content
 
 
-def restore(stored: Stored, store: Store, since: Store | None) -> None:
+def restore(stored: BackedUp, store: Store, since: Store | None) -> None:
     """Write the files of a backup to `store`: tombstones first, the lists of other parts last.
 
     `since` is the store as it last was, whose later tombstones, verdicts of people and records go to the new one, too.

@@ -7,9 +7,9 @@ on the Hub's list, and a release whose benchmark is in use.
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from schemas.audit import Audited
 from schemas.run import Removable
 from schemas.settings import Settings
+from schemas.upkeep.audit import Audited
 from tasks.publish.records import publications
 from tasks.storage.audit import add_audit_entry
 from tasks.storage.run_record import record_paths, run_records

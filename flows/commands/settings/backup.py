@@ -15,7 +15,7 @@ from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
     from tasks.storage.tables import Store
-    from tasks.upkeep.backup import Stored
+    from tasks.upkeep.backup import BackedUp
 
 
 @takes("store", others=False)
@@ -36,12 +36,12 @@ def backup(
     """
     from tasks.storage.storage_errors import storage_errors
     from tasks.storage.tables import Store
-    from tasks.upkeep.backup import Stored, back_up, left_out
+    from tasks.upkeep.backup import BackedUp, back_up, left_out
 
     of_backup = Store(folder)
     if restored is not None:
         with storage_errors(Store(restored)):
-            _restore(Stored(of_backup), Store(restored), settings.store, yes)
+            _restore(BackedUp(of_backup), Store(restored), settings.store, yes)
         return
     store = Store.existing(settings.store, any_layout=True)
     with storage_errors(of_backup):
@@ -52,8 +52,8 @@ def backup(
         print(f"curate: no part of the store, and not in it: {', '.join(others)}", file=sys.stderr)
 
 
-def _restore(stored: "Stored", store: "Store", present: str, yes: bool) -> None:
-    from schemas.audit import Audited
+def _restore(stored: "BackedUp", store: "Store", present: str, yes: bool) -> None:
+    from schemas.upkeep.audit import Audited
     from tasks.storage.audit import add_audit_entry
     from tasks.storage.keyed_ids import known_key
     from tasks.storage.lock import writing
@@ -77,7 +77,7 @@ def _restore(stored: "Stored", store: "Store", present: str, yes: bool) -> None:
     )
 
 
-def _as_it_last_was(present: str, stored: "Stored", yes: bool) -> "Store | None":
+def _as_it_last_was(present: str, stored: "BackedUp", yes: bool) -> "Store | None":
     """The store that was backed up; None where it is lost, and somebody says that nothing was taken down since."""
     from tasks.storage.keyed_ids import UNFINISHED
     from tasks.storage.tables import Store

@@ -9,7 +9,7 @@ from schemas.row import Row
 
 
 class Audited(StrEnum):
-    """What somebody did with a store."""
+    """Action of somebody on a store."""
 
     LOOKED = "looked"
     """Looked at content that is masked or blurred until it is asked for."""
