@@ -10,6 +10,7 @@ from flows.running.canaries import canaries
 from flows.running.checked_flow import flow
 from flows.running.first_calls import services_answer
 from flows.running.one_writer import one_writer
+from flows.running.retention import keep_only
 from flows.sample import sample
 from schemas.run import StageReport
 from schemas.settings import Settings
@@ -22,6 +23,7 @@ def curate(settings: Settings) -> Iterator[StageReport]:
     yield from services_answer(settings)  # of a deployment: a refused key ends the night before it begins
     yield from until_drawn(settings)
     yield from release(settings)  # leaderboards, report, card
+    keep_only(settings)
 
 
 def until_drawn(settings: Settings) -> Iterator[StageReport]:

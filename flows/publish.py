@@ -62,6 +62,6 @@ def publish(
         if not answer.approve:
             return Cancelled(name="NotApproved", message=f"{answer.approved_by} did not approve")
         get_run_logger().info("%r approved manifest %s for %s", answer.approved_by, answer.manifest.strip(), repo)
-        return push_release(*what, answer.manifest.strip(), parts_of_release, accepted)
+        return push_release(*what, answer.manifest.strip(), parts_of_release, accepted, answer.approved_by)
     except CurateError as error:
         return cast(State[Any], ended(error))

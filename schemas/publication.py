@@ -124,6 +124,8 @@ class ExportKind(StrEnum):
     PAGES = "static pages"
     SFT = "training data"
     DATASET = "columns of a published dataset"
+    BACKUP = "backup"
+    """Of the whole store, with no version."""
 
 
 class Exported(Row):

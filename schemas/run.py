@@ -132,6 +132,23 @@ class Funnel(Row):
             yield from ((outcome, reason, lines) for reason, lines in counts.items())
 
 
+class Removable(Row):
+    """Parts of a store that `retention` of the settings no longer keeps."""
+
+    releases: list[str] = []
+    """Versions whose data goes; their manifests stay."""
+    runs: list[str] = []
+    """Paths of run records in the store."""
+    probes: bool = False
+    """Whether the probes' own store goes; the next run makes it again."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many of each, where there are any."""
+        every = {"releases": len(self.releases), "run records": len(self.runs), "probes": int(self.probes)}
+        return {name: count for name, count in every.items() if count}
+
+
 class Estimate(Row):
     """Estimated use of one service, before anything is spent."""
 

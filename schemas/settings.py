@@ -18,11 +18,12 @@ Place = Annotated[str | None, PLACE]
 Variable = Literal[
     "CURATE_CALLS_AT_ONCE", "CURATE_CLIP_COMPILE", "CURATE_CLIP_DEVICES", "CURATE_CLIP_MODEL", "CURATE_CLIP_PRECISION",
     "CURATE_CLIP_PRETRAINED", "CURATE_DIFFUSERS_CALL", "CURATE_DIFFUSERS_WEIGHTS", "CURATE_GEMINI_BASE_URL",
-    "CURATE_GEMINI_IMAGE_MODEL", "CURATE_GEMINI_MODEL", "CURATE_OCR_WEIGHTS", "CURATE_OPENAI_IMAGE_MODEL",
-    "CURATE_OPENAI_MODEL", "CURATE_OPENAI_MODERATION_MODEL", "CURATE_OPENNSFW2_WEIGHTS", "CURATE_TIMEOUT_SECONDS",
+    "CURATE_GEMINI_IMAGE_MODEL", "CURATE_GEMINI_MODEL", "CURATE_LOG_FORMAT", "CURATE_OCR_WEIGHTS",
+    "CURATE_OPENAI_IMAGE_MODEL", "CURATE_OPENAI_MODEL",
+    "CURATE_OPENAI_MODERATION_MODEL", "CURATE_OPENNSFW2_WEIGHTS", "CURATE_TIMEOUT_SECONDS",
     "CURATE_VISION_ENDPOINT", "CURATE_YUNET_WEIGHTS", "OPENAI_BASE_URL",
 ]  # fmt: skip
-"""Variables of the environment that providers read and that are no secret."""
+"""Variables of the environment that are no secret: providers read them, and CURATE_LOG_FORMAT=json is for log lines."""
 
 
 def _cores() -> int:
@@ -166,6 +167,19 @@ class WrittenSettings(Row):
     """Write for hidden items, too; only a writer with `own: true` in its file."""
 
 
+class RetentionSettings(Row):
+    """How long what runs leave is kept; applied at the end of a whole run. `curate status` lists what would go."""
+
+    keep_releases: int | None = Field(default=None, ge=1)
+    """Newest releases whose data is kept; null for all. Never removed: the newest, those on the Hub, manifests."""
+    runs_days: int | None = Field(default=None, ge=1)
+    """Days for which run records are kept; null for ever. The newest 30 stay: the drift check compares with them."""
+    probes_days: int | None = Field(default=None, ge=1)
+    """Days after which the planted probes are measured anew in an empty store; null for never."""
+    prefect_days: int | None = Field(default=None, ge=1)
+    """Days for which Prefect keeps the history of our flow runs: in the store, or on the server; null for ever."""
+
+
 class Settings(Row):
     """Settings of one run; every key can be given in curate.yaml, on the command line, in prefect.yaml or in the UI."""
 
@@ -237,6 +251,8 @@ class Settings(Row):
     """Benchmark and model of `curate bench write`."""
     generate: GenerateSettings = GenerateSettings()
     """What `curate bench generate` makes."""
+    retention: RetentionSettings = RetentionSettings()
+    """How long releases, run records, probes and Prefect's rows are kept."""
     with_answers: bool = False
     """Also release the texts of answers to the benchmark and of verdicts on them, screened and redacted by the
     policy."""

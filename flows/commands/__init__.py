@@ -1,7 +1,6 @@
 """The `curate` command: all subcommands, in the order of the help. Heavy imports happen inside the commands."""
 
 import errno
-import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Annotated, Any, NoReturn
@@ -93,7 +92,7 @@ def command_line() -> typer.Typer:
     from flows.commands.bench import family as bench
     from flows.commands.judge import family as judge
     from flows.commands.review import command as review
-    from flows.commands.settings import doctor, init, migrate
+    from flows.commands.settings import backup, doctor, init, migrate, status
 
     app = typer.Typer(
         name="curate",
@@ -102,10 +101,19 @@ def command_line() -> typer.Typer:
     )
     app.callback()(_curate)
     grouped: dict[str, tuple[Callable[..., Any], ...]] = {
-        "Curate": (demo.demo, init.init, pipeline.run, arena.arena, estimate.estimate, doctor.doctor, migrate.migrate),
+        "Curate": (
+            demo.demo,
+            init.init,
+            pipeline.run,
+            arena.arena,
+            estimate.estimate,
+            doctor.doctor,
+            status.status,
+            migrate.migrate,
+        ),
         "One stage": (pipeline.ingest, pipeline.measure, pipeline.decide, pipeline.sample, rate.rate, pipeline.release),
         _LOOK: (view.view, look.explain, look.inspect, look.duplicates, correlate.correlate),
-        _RELEASES: (check.verify, check.diff, publish.publish, publish.yank, takedown.takedown),
+        _RELEASES: (check.verify, check.diff, publish.publish, publish.yank, takedown.takedown, backup.backup),
     }
     for heading, commands in grouped.items():
         for command in commands:
@@ -172,7 +180,9 @@ def _stop_if_store_lost(error: Exception) -> None:
 
 def _stop(message: str, status: int) -> NoReturn:
     if message:
-        print(f"curate: {message}", file=sys.stderr)
+        from tasks.runtime.progress import tell
+
+        tell(f"curate: {message}", level="error")
     raise SystemExit(status) from None
 
 

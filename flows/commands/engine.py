@@ -21,6 +21,7 @@ from flows.before_work import checked
 from schemas.errors import EngineUnwell
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.runtime.progress import tell
 
 Flow = Callable[[Settings], list[StageReport]]
 
@@ -53,7 +54,7 @@ def run_flows(settings: Settings, *loads: Callable[[], Flow]) -> list[StageRepor
     with checked(settings):
         prepare_engine(settings.store)
         with writing(settings.store):
-            print("starting Prefect …", file=sys.stderr, flush=True)
+            tell("starting Prefect …")
             return _run(settings, _imported(loads))
 
 
@@ -96,10 +97,19 @@ def prepare_engine(store: str) -> None:
 
 def _home(store: str) -> str:
     if "://" not in store:
-        return str(Path(store).resolve() / ".prefect")
+        folder = str(Path(store).resolve() / ".prefect")
+        _own_file(Path(folder, "prefect.db"))
+        return folder
     folder = tempfile.mkdtemp(prefix="prefect-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def _own_file(database: Path) -> None:
+    """Let nobody else read the history of runs, with parameters and log lines. SQLite keeps the mode of the file."""
+    database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    database.touch(mode=0o600)
+    database.chmod(0o600)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from flows.commands.options import JsonOption, takes
 from schemas.errors import BadInput
 from schemas.run import Estimate
 from schemas.settings import Settings
+from tasks.runtime.progress import tell
 
 if TYPE_CHECKING:
     from tasks.storage.tables import Store
@@ -157,6 +158,7 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     )
     from tasks.signals.registry import image_signals
     from tasks.signals.steps import (
+        DECIDED_MIN,
         OF_ORIGINALS,
         conversations_to_describe,
         image_texts,
@@ -180,13 +182,17 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     texts[MeasuredOn.MESSAGES] |= vote_reasons(source, settings)
     texts[MeasuredOn.MESSAGES] |= texts_on_bench(known) if settings.with_answers else {}
     texts[MeasuredOn.MESSAGES] |= image_texts(known, providers, shown) if source is known else {}
+    of_documents = estimate_documents(known, conversations, images, providers, prices, count)
+    if of_documents and known.height("decisions") < DECIDED_MIN:
+        names = ", ".join(dict.fromkeys(row.signals for row in of_documents))
+        tell(f"curate: at most, for {names}: what the policy drops is not sent, and no run here has decided so far")
     return [
         *estimate_images(known, originals, providers, prices, count, of_images),
         *estimate_images(
             known, redacted, providers, prices, count, [name for name in of_images if name not in OF_ORIGINALS]
         ),
         *estimate_texts(known, texts, providers, prices, count),
-        *estimate_documents(known, conversations, images, providers, prices, count),
+        *of_documents,
         *estimate_topic_names(topics, providers, prices, count),
     ]
 

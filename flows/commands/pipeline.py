@@ -2,7 +2,6 @@
 
 import importlib
 import shlex
-import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
@@ -15,6 +14,7 @@ from schemas.errors import BadInput
 from schemas.publication import Compat
 from schemas.run import Funnel, StageReport, Use
 from schemas.settings import Settings
+from tasks.runtime.progress import json_asked, tell
 
 _LOGS = ("logs", "store", "format", "images", "presets", "known_hashes", "since", "until")
 _PAID = ("budget_usd", "prices", "batch")
@@ -163,14 +163,18 @@ def print_stages(reports: Sequence[StageReport]) -> None:
         }
         for report in reports
     ]
-    print_rows("stages", rows, err=True)
+    if json_asked():
+        for report in reports:
+            tell(f"stage {report.stage}", stage=report.model_dump(mode="json", exclude={"drops"}))
+    else:
+        print_rows("stages", rows, err=True)
     for report in reports:
         for note in report.notes:
-            print(f"{report.stage}: {note}", file=sys.stderr)
+            tell(f"{report.stage}: {note}")
     calls = sum(sum(report.model_calls.values()) for report in reports)
     requests = sum(use.calls for report in reports for use in report.use.values())
     seconds = sum(report.seconds for report in reports)
-    print(f"total {seconds:.1f} s, items measured {calls:,}, requests to services {requests:,}", file=sys.stderr)
+    tell(f"total {seconds:.1f} s, items measured {calls:,}, requests to services {requests:,}")
 
 
 def _counts(report: StageReport) -> list[str]:

@@ -6,14 +6,18 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import prefect
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import FlowRun, State
 from prefect.context import FlowRunContext
 from prefect.runtime import deployment, flow_run
 from prefect.settings import PREFECT_API_URL
-from prefect.states import Failed
+from prefect.states import Crashed, Failed
 
 from flows.commands.engine import check_server
 from schemas.errors import CurateError
+from tasks.runtime.progress import json_asked, json_line
 
+KILLED = "The run's process was killed, perhaps for lack of memory. The next run continues its work."
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -39,13 +43,40 @@ class OneLine(logging.Filter):
         return True
 
 
+class JsonLines(logging.Formatter):
+    """Formats a record as one JSON object a line, with the figures of a stage as fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """`at`, `message`, `level`, the run's name, and `stage` where the record is about one."""
+        run = getattr(record, "flow_run_name", None)
+        about = {"level": record.levelname.lower(), "run": run, "stage": getattr(record, "stage", None)}
+        error = {"error": record.exc_info[0].__name__} if record.exc_info and record.exc_info[0] else {}
+        known = {name: value for name, value in about.items() if value is not None}
+        return json_line(record.getMessage(), **known, **error)
+
+
+def log_as_asked() -> None:
+    """Have what Prefect logs on this process's streams be JSON lines, where these are asked for."""
+    for name in ("root", "prefect", "prefect.flow_runs", "prefect.task_runs") if json_asked() else ():
+        for handler in logging.getLogger(name).handlers:
+            if isinstance(handler, logging.StreamHandler):
+                handler.setFormatter(JsonLines())
+
+
 for _name in ("prefect.flow_runs", "prefect.task_runs"):  # what the UI shows
     logging.getLogger(_name).addFilter(OneLine())
 
 
 def flow(name: str) -> Callable[[Callable[P, R]], prefect.Flow[P, R]]:
     """Decorator: make a function a flow of this name, whose runs are named by `run_name`."""
-    return lambda stage: CheckedFlow(stage, name=name, flow_run_name=run_name)
+    return lambda stage: CheckedFlow(stage, name=name, flow_run_name=run_name, on_crashed=[tell_killed])
+
+
+def tell_killed(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
+    """Give a run that was killed a state that says what happens next, in place of Prefect's. Its worker calls this."""
+    if "exited with" in (state.message or ""):
+        with get_client(sync_client=True) as client:
+            client.set_flow_run_state(flow_run.id, Crashed(name="Killed", message=KILLED), force=True)
 
 
 def run_name() -> str:

@@ -17,20 +17,23 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
+from prefect.events import emit_event
 from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 from prefect.states import Running
 
 from flows.before_work import checked
-from flows.running.checked_flow import ended
+from flows.running.checked_flow import ended, log_as_asked
 from flows.running.settings_file import in_force
 from flows.running.task_runners import shards_by
 from schemas.errors import CurateError, StoreBusy
 from schemas.run import StageReport
 from schemas.settings import Settings
+from schemas.upkeep.audit import Audited
 from tasks.prompts.texts import replaced_prompts
 from tasks.runtime.budget import in_run, one_ledger
 from tasks.runtime.progress import WATCHERS
+from tasks.storage.audit import add_audit_entry
 from tasks.storage.lock import remove_leftovers, writing
 from tasks.storage.reviews import take_in_journal
 from tasks.storage.run_record import RunRecord, latest_run_record, run_record
@@ -57,6 +60,7 @@ def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[
         inner = in_run()
         try:
             settings = settings if inner else in_force(settings)
+            log_as_asked()
             with one_ledger(settings.budget_usd, settings.prices):
                 return work(settings, not inner)
         except CurateError as error:
@@ -75,6 +79,8 @@ def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[
             if outermost:
                 remove_leftovers(store)
                 take_in_journal(store)
+                if settings.accept_drift:
+                    add_audit_entry(store, Audited.ACCEPTED, {}, "drift")
             with _run(store, settings) if outermost else nullcontext(), shards_by(settings):
                 return _ended(store, stage(settings))
 
@@ -140,6 +146,7 @@ class Shown:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._stages: UUID | None = None
+        self._over_budget = False
         self._progress: UUID | None = None
         with _artifacts():
             get_run_logger()
@@ -149,9 +156,14 @@ class Shown:
             self._progress = made if isinstance(made, UUID) else None
 
     def stage(self, reports: Sequence[StageReport]) -> None:
-        """Log the last report and show all of them in the artifact `stages`."""
+        """Log the last report and show all of them in the artifact `stages`; tell of a budget that is reached, once."""
         with _artifacts():
-            get_run_logger().info("stage %s", json.dumps(_line(reports[-1])))
+            if deployment.id and not self._over_budget and (left := _over_budget(reports[-1])):
+                self._over_budget = True
+                about = {"prefect.resource.id": f"prefect.flow-run.{flow_run.id}", "curation.items-left": str(left)}
+                emit_event("curation.over-budget", about)
+            line = _line(reports[-1])
+            get_run_logger().info("stage %s", json.dumps(line), extra={"stage": line})
             if self._stages is not None:
                 rows = json.dumps([_row(report) for report in reports])
                 with get_client(sync_client=True) as client:
@@ -194,6 +206,11 @@ def _line(report: StageReport) -> dict[str, Any]:
     """A report's figures that are not zero."""
     shown = report.model_dump(mode="json", exclude={"drops"})
     return {name: value for name, value in shown.items() if value}
+
+
+def _over_budget(report: StageReport) -> int:
+    """Number of items that were left for a later run, because they did not fit in the budget."""
+    return sum(count for why, count in report.failures.items() if why.endswith(": budget_reached"))
 
 
 def _row(report: StageReport) -> dict[str, Any]:

@@ -197,6 +197,9 @@ class OfRelease:
             sections=self._sections(shown["id"]) if config == "bench" else [],
         )
 
+    def note_opened(self, by: str) -> None:
+        """Nothing of a release is masked."""
+
     def boards(self) -> pl.DataFrame:
         """Rows of all boards of the release."""
         found = []

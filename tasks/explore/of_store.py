@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from schemas.benches.item_boards import ITEM_BOARDS
+from schemas.upkeep.audit import Audited
 from tasks.explore.item_sections import has_masked, sections_of_item
 from tasks.explore.listing import BATTLE, CONVERSATION, SIDE, item_key
 from tasks.explore.masking import blurred_images, masked_parts, spans_found
@@ -19,6 +20,7 @@ from tasks.generated_bench.results.boards import shown_accuracy
 from tasks.judging.boards.written_boards import shown_boards
 from tasks.release.registered import ShownBoard
 from tasks.runtime.untrusted import one_line
+from tasks.storage.audit import add_audit_entry
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.explain import Account, explain_item
@@ -97,6 +99,10 @@ class OfStore:
     def hidden_image(self, image_id: str) -> str:
         """The reason for which an image is blurred; empty when it is not. What was not measured is blurred."""
         return self._blurred.get(image_id, _NOT_MEASURED)
+
+    def note_opened(self, by: str) -> None:
+        """Note in the audit log that somebody is about to see what is masked."""
+        add_audit_entry(self._store, Audited.LOOKED, {"items": 1}, by=by)
 
     def image(self, image_id: str) -> bytes | None:
         """An encoded image that an item of the listing shows."""

@@ -134,20 +134,25 @@ class Served:
                 self._changes += 1
                 self._thumbs.cache_clear()
 
-    def open(self, key: str) -> None:
-        """Note that somebody asked for the masked content of an item."""
+    def open(self, key: str, by: str = "") -> Response | None:
+        """Show the masked content of an item from now on; returns a page instead when that cannot be noted."""
         item = self.source.item(key, False)
-        if item is not None and key not in self.opened:
-            self.pages.opened += 1
-            self.opened.add(key)
-            self.opened_images |= {image.image_id for image in [*item.images, *item.twin_images]}
+        shown = [*item.images, *item.twin_images] if item else []
+        return self.open_images(key, [image.image_id for image in shown], by) if item else None
 
-    def open_images(self, key: str, image_ids: Sequence[str]) -> None:
-        """Note that somebody asked for the masked content of something that is no item of its own."""
-        if key not in self.opened:
-            self.pages.opened += 1
-            self.opened.add(key)
-            self.opened_images |= set(image_ids)
+    def open_images(self, key: str, image_ids: Sequence[str], by: str = "") -> Response | None:
+        """The same for something that is no item of its own. `by` is a reviewer, or "" for who serves the pages."""
+        if key in self.opened:
+            return None
+        try:
+            self.source.note_opened(by)
+        except StoreUnwell:
+            text = "Who sees masked content is noted in the store's audit log, and that cannot be written now."
+            return HTMLResponse(self.pages.message("It is not shown", text), 503)
+        self.pages.opened += 1
+        self.opened.add(key)
+        self.opened_images |= set(image_ids)
+        return None
 
     def answer(self, made: Callable[[], str | None]) -> Response:
         """The page, or one sentence when there is none or nothing may be shown."""
@@ -238,8 +243,7 @@ def _routes(app: FastAPI, served: Served) -> None:
         refused = page(lambda: pages.item(key, False, False))
         if refused.status_code != 200:
             return refused
-        served.open(key)
-        return RedirectResponse(f"/items/{key}", 303)
+        return served.open(key) or RedirectResponse(f"/items/{key}", 303)
 
     _file_routes(app, served)
 

@@ -162,6 +162,12 @@ class Source(Protocol):
     def hidden_image(self, image_id: str) -> str:
         """The reason for which an image is blurred; empty when it is not."""
 
+    def note_opened(self, by: str) -> None:
+        """Note in the audit log that somebody is about to see what is masked: a reviewer, or "" for who serves.
+
+        Raises StoreUnwell when it cannot be noted.
+        """
+
     def boards(self) -> pl.DataFrame:
         """Rows of `schemas.rating.Rating`."""
 

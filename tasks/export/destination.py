@@ -20,7 +20,9 @@ from pydantic import ValidationError
 
 from schemas.errors import BadInput, StoreUnwell, why_unreadable
 from schemas.publication import Exported, ExportKind
+from schemas.upkeep.audit import Audited
 from tasks.release.fetched import is_remote
+from tasks.storage.audit import add_audit_entry
 from tasks.storage.tables import Store
 
 _LAST = ("README.md", "train.jsonl", "train.json", "train.parquet")
@@ -76,11 +78,13 @@ def record_export(store: Store | None, out: str, kind: ExportKind, version: str,
 
     Raises StoreUnwell when the record cannot be written.
     """
-    if store is None or _is_taken(out):  # every export refuses a folder that holds something
+    is_backup = kind is ExportKind.BACKUP
+    if store is None or (_is_taken(out) and not is_backup):  # every export refuses a folder that holds something
         return
     remote = is_remote(out)
     place, machine = (out.rstrip("/"), "") if remote else (str(Path(out).resolve()), socket.gethostname())
     row = Exported(place=place, machine=machine, kind=kind, version=version, part=part, exported_at=now)
+    add_audit_entry(store, Audited.BACKED_UP if is_backup else Audited.EXPORTED, {kind.value: 1}, version)
     try:
         store.write_bytes(record_name(place, machine), row.model_dump_json(indent=2).encode())
     except Exception as error:  # every object store has its own errors

@@ -177,11 +177,17 @@ def check_hub(
 
 
 def publish_release(
-    api: HfApi, release: Path, plan: UploadPlan, store: Store | None, now: datetime, site: Path | None = None
+    api: HfApi,
+    release: Path,
+    plan: UploadPlan,
+    store: Store | None,
+    now: datetime,
+    site: Path | None = None,
+    by: str = "",
 ) -> dict[str, str]:
     """Publish to every repository of the plan. Returns repository -> commit; the store records it.
 
-    `site`: the folder with `explorer/`, when the plan has one.
+    `site`: the folder with `explorer/`, when the plan has one. `by`: who approved it, for the audit log.
 
     A takedown first withdraws a release and then reads the store's record of publications. Publishing first writes the
     record and then checks whether the release was withdrawn. So at least one of the two sees the other.
@@ -193,7 +199,7 @@ def publish_release(
         require_unchanged(release, upload.sha256)
     pushes = check_hub(api, release, plan, store, site)
     if store:
-        record_publication(store, plan, now)
+        record_publication(store, plan, now, by)
     commits = {push.repo: there or push.run() for push, there in pushes.items()}
     if store:
         record_commits(store, plan, commits, now)

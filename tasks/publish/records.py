@@ -13,14 +13,21 @@ from pydantic import ValidationError
 
 from schemas.errors import StoreUnwell, why_unreadable
 from schemas.publication import Publication, UploadPlan
+from schemas.upkeep.audit import Audited
+from tasks.storage.audit import add_audit_entry
 from tasks.storage.tables import Store
 
 _FOLDER = "published"
 _UNKNOWN = ""
 
 
-def record_publication(store: Store, plan: UploadPlan, now: datetime) -> None:
-    """Record that a version may be on the Hub from now on."""
+def record_publication(store: Store, plan: UploadPlan, now: datetime, by: str = "") -> None:
+    """Record that a version may be on the Hub from now on. `by`: who approved it, in the audit log."""
+    sent = {"repositories": len(plan.uploads), "public": int(plan.public)}
+    if accepted := plan.accepted_embedded:
+        about = f"{plan.version}: {', '.join(accepted)}"
+        add_audit_entry(store, Audited.ACCEPTED, {"stand-ins": len(accepted)}, about, by)
+    add_audit_entry(store, Audited.PUBLISHED, sent, plan.version, by)
     known = {row.repo for row in of_version(store, plan.version) if row.revision == plan.revision}
     record_commits(store, plan, {upload.repo: _UNKNOWN for upload in plan.uploads if upload.repo not in known}, now)
 
@@ -40,7 +47,9 @@ def forget(store: Store, revision: str, repo: str) -> bool:
     place = _place(repo, revision)
     with _writing(store):
         there = store.read_bytes(place) is not None
-        if there:
+    if there:
+        add_audit_entry(store, Audited.YANKED, {"repositories": 1}, f"{revision} of {repo}")
+        with _writing(store):
             store.fs.rm_file(store.at(place))
     return there
 

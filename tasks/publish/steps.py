@@ -43,8 +43,12 @@ def push_release(
     manifest: str,
     parts: PartsOf,
     accepted: Sequence[str] = (),
+    by: str = "",
 ) -> dict[str, str]:
-    """Publish; returns repository -> commit. Raises ReleaseConflict when `manifest`, the approved digits, differs."""
+    """Publish; returns repository -> commit. Raises ReleaseConflict when `manifest`, the approved digits, differs.
+
+    `by` is who approved it, of whom the audit log has a keyed hash.
+    """
     api = hub_api()
     with fetched_of_store(release) as (folder, store):
         plan = plan_upload(folder, repo, parts, public, per_config, preview, store, accepted=accepted)
@@ -53,4 +57,4 @@ def push_release(
                 f"{release!r} is not what was approved: its manifest is {plan.manifest_sha256[:MANIFEST_DIGITS]}, "
                 f"{manifest!r} was approved; run publish again and read what changed"
             )
-        return publish_release(api, folder, plan, store, datetime.now(UTC))
+        return publish_release(api, folder, plan, store, datetime.now(UTC), by=by)

@@ -73,8 +73,9 @@ def releases_in(folder: Path) -> str:
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a release. Raises BadInput when the folder is not a release that this version understands."""
     path = folder / MANIFEST
-    if (folder / WITHDRAWN).exists():
-        raise BadInput(f"{str(folder)!r} was withdrawn: a takedown removed its data; only the manifest stays")
+    if (gone := folder / WITHDRAWN).exists():
+        why = "retention did not keep" if b"retention" in gone.read_bytes() else "a takedown removed"
+        raise BadInput(f"{str(folder)!r} was withdrawn: {why} its data; only the manifest stays")
     try:
         text = path.read_text(encoding="utf-8")
         manifest = Manifest.model_validate(json.loads(text, object_pairs_hook=_named_once))

@@ -125,13 +125,12 @@ class _ReviewPages:
         """Whether somebody asked for what is masked."""
         return self._opening(name, key) in self.served.opened
 
-    def open(self, name: str, key: str) -> None:
-        """Note that somebody asked for what is masked in an item: the whole conversation, or only what is shown."""
+    def open(self, name: str, key: str, reviewer: str) -> Response | None:
+        """Show what is masked in an item: the whole conversation, or only what is asked about; see `Served.open`."""
         waiting = self.session.items(name)[key]
         if _is_alone(waiting):
-            self.served.open_images(self._opening(name, key), waiting.image_ids)
-        else:
-            self.served.open(self.conversation(name, key))
+            return self.served.open_images(self._opening(name, key), waiting.image_ids, reviewer)
+        return self.served.open(self.conversation(name, key), reviewer)
 
     def _opening(self, name: str, key: str) -> str:
         waiting = self.session.items(name)[key]
@@ -220,8 +219,6 @@ def _writing(app: FastAPI, pages: _ReviewPages) -> None:
         return RedirectResponse(f"{FIRST}/{name}?after={key}&last={key}", 303, background=task)
 
     @app.post(FIRST + "/{name}/{key}/open")
-    def open_item(name: str, key: str, fields: Form) -> Response:
-        if (instead := checked(name, key, fields)) is not None:
-            return instead
-        pages.open(name, key)
-        return RedirectResponse(f"{FIRST}/{name}/{key}", 303)
+    def open_item(request: Request, name: str, key: str, fields: Form) -> Response:
+        instead = checked(name, key, fields) or pages.open(name, key, pages.reviewer(request))
+        return instead or RedirectResponse(f"{FIRST}/{name}/{key}", 303)

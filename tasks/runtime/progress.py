@@ -1,10 +1,13 @@
 """Progress with counts, rate and time left, on stderr: a bar on a terminal, a line every 15 seconds elsewhere."""
 
+import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from datetime import UTC, datetime
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -28,9 +31,19 @@ def silent(count: int = 1) -> None:
     """An `Advance` that shows nothing."""
 
 
-def tell(line: str) -> None:
-    """Print a line on stderr."""
-    print(line, file=sys.stderr, flush=True)
+def json_asked() -> bool:
+    """Whether CURATE_LOG_FORMAT asks for log lines as JSON."""
+    return os.environ.get("CURATE_LOG_FORMAT", "") == "json"
+
+
+def json_line(message: str, **more: Any) -> str:
+    """A log line as one JSON object: `at` (UTC), `message`, and more fields."""
+    return json.dumps({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "message": message.strip(), **more})
+
+
+def tell(line: str, **more: Any) -> None:
+    """Print a line on stderr; where it is asked for, as JSON with more fields."""
+    print(json_line(line, **more) if json_asked() else line, file=sys.stderr, flush=True)
 
 
 def rate_text(per_second: float) -> str:

@@ -19,8 +19,11 @@ from schemas.items.reject import TakenDownKind, Tombstone
 from tasks.storage.tables import Store, frame_of
 
 KEY_VARIABLE = "CURATE_USER_KEY"
-_KEY_FILE = "secret/user_key"
-_FINGERPRINT_FILE = "secret/user_key_fingerprint"
+KEYS = "secret/"
+"""Folder of a store with keys."""
+_KEY_FILE = f"{KEYS}user_key"
+_PEOPLE_KEY_FILE = f"{KEYS}people_key"
+_FINGERPRINT_FILE = f"{KEYS}user_key_fingerprint"
 _KEY_BYTES_MIN = 16
 _USER_ID = re.compile(r"[0-9a-f]{24}").fullmatch
 _KEYED = "keyed"
@@ -75,7 +78,7 @@ def store_key(store: Store) -> bytes:
 
     Raises BadInput when it is not the key that the store was started with, because users would get new ids.
     """
-    key = known_key(store) or _new_key(store)
+    key = known_key(store) or _new_key(store, _KEY_FILE)
     if store.read_bytes(_FINGERPRINT_FILE) is None:
         store.write_bytes(_FINGERPRINT_FILE, _fingerprint(key).encode())
     return key
@@ -99,14 +102,30 @@ def given_key() -> bytes:
     return given
 
 
-def _new_key(store: Store) -> bytes:
+def _new_key(store: Store, file: str) -> bytes:
     key = secrets.token_hex(32).encode()
-    if isinstance(store.fs, LocalFileSystem):  # a private folder first: the file's own mode is set after it is written
-        Path(store.at(_KEY_FILE)).parent.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
-    store.write_bytes(_KEY_FILE, key)
-    if isinstance(store.fs, LocalFileSystem):
-        os.chmod(store.at(_KEY_FILE), stat.S_IRUSR | stat.S_IWUSR)
+    write_secret(store, file, key)
     return key
+
+
+def write_secret(store: Store, file: str, key: bytes) -> None:
+    """Write a file that only its owner can read."""
+    if isinstance(store.fs, LocalFileSystem):  # a private folder first: the file's own mode is set after it is written
+        Path(store.at(file)).parent.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
+    store.write_bytes(file, key)
+    if isinstance(store.fs, LocalFileSystem):
+        os.chmod(store.at(file), stat.S_IRUSR | stat.S_IWUSR)
+
+
+def pseudonym(store: Store, name: str) -> str:
+    """12 hex digits for a person who works with the store; empty for no name.
+
+    Their key is always the store's own: a reviewer's shell does not have the key of user ids.
+    """
+    if not name:
+        return ""
+    key = store.read_bytes(_PEOPLE_KEY_FILE) or _new_key(store, _PEOPLE_KEY_FILE)
+    return hmac.digest(key, f"works with it {name}".encode("utf-8", "surrogatepass"), "sha256").hex()[:12]
 
 
 def possible_conv_ids(conversation_id: str) -> list[str]:

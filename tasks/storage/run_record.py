@@ -9,6 +9,7 @@ from typing import Any
 from schemas.errors import CurateError
 from schemas.run import DropCounts, StageReport
 from schemas.settings import Settings
+from tasks.storage.audit import last_entry
 from tasks.storage.queries.funnel import funnel
 from tasks.storage.tables import Store
 
@@ -60,6 +61,7 @@ class RunRecord:
             "settings": self.settings.model_dump(mode="json", exclude=_LEFT_OUT),
             "stages": [report.model_dump(mode="json") for report in self.reports],
             "funnel": funnel(self.store).model_dump(mode="json") if released else None,
+            "audit": None if state == RUNNING else last_entry(self.store),
         }
         path = f"{_FOLDER}/{self.started:%Y%m%dT%H%M%S}Z.json"
         self.store.write_bytes(path, json.dumps(record, indent=2).encode())
@@ -80,7 +82,7 @@ def run_record(store: Store, settings: Settings) -> Iterator[RunRecord]:
 
 
 def _end_killed(store: Store) -> None:
-    for path in _paths(store)[-1:]:
+    for path in record_paths(store)[-1:]:
         record = json.loads(store.read_bytes(path) or b"{}")
         if record.get("state") == RUNNING:
             store.write_bytes(path, json.dumps(record | {"state": KILLED}, indent=2).encode())
@@ -97,12 +99,12 @@ def _without_places(error: BaseException, settings: Settings) -> str:
 
 def run_records(store: Store) -> list[dict[str, Any]]:
     """Every record, oldest first."""
-    return [json.loads(store.read_bytes(path) or b"{}") for path in _paths(store)]
+    return [json.loads(store.read_bytes(path) or b"{}") for path in record_paths(store)]
 
 
 def latest_run_record(store: Store) -> str:
     """Path of the newest record, relative to the store."""
-    return _paths(store)[-1]
+    return record_paths(store)[-1]
 
 
 def earlier_drops(store: Store) -> list[DropCounts]:
@@ -111,5 +113,6 @@ def earlier_drops(store: Store) -> list[DropCounts]:
     return [DropCounts(**stage["drops"]) for stage in stages if stage.get("drops")]
 
 
-def _paths(store: Store) -> list[str]:
+def record_paths(store: Store) -> list[str]:
+    """Paths of all records, relative to the store, oldest first."""
     return sorted(path.removeprefix(f"{store.path}/") for path in store.fs.find(store.at(_FOLDER)))

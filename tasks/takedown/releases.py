@@ -21,6 +21,7 @@ from tasks.storage.content_id import Distinct
 from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.tables import Store
 
+TAKEDOWN = "takedown"
 _CHECKED = "ingest/known_withdrawn"
 _FOLDERS = ("tables", "releases", "exports")
 """Folders of a store with texts and images."""
@@ -55,13 +56,13 @@ def releases_holding(store: Store, any_of: Callable[[pl.Series], bool]) -> list[
     return sorted(version for version in _versions(store) if _holds(store, version, any_of))
 
 
-def withdraw_releases(store: Store, versions: list[str]) -> None:
+def withdraw_releases(store: Store, versions: list[str], why: str = TAKEDOWN) -> None:
     """Delete everything but the manifests of some versions, their exports in the store, and what killed builds left.
 
     Killed builds leave the staging folder, and on an object store a partly copied release without a manifest.
     """
     for version in versions:
-        store.write_bytes(f"releases/{version}/{WITHDRAWN}", json.dumps({"why": "takedown"}).encode())
+        store.write_bytes(f"releases/{version}/{WITHDRAWN}", json.dumps({"why": why}).encode())
         for exported in (store.at(compat.folder(version)) for compat in Compat):
             if store.fs.exists(exported):
                 store.fs.rm(exported, recursive=True)
@@ -84,19 +85,31 @@ def still_exported(store: Store, versions: list[str]) -> list[tuple[Exported, bo
 
     Perhaps: an export that has only some items of such a version, or whose release is not in the store any more.
     """
-    gone, known = {*versions, *_withdrawn(store)}, set(_versions(store))
+    gone, known = {*versions, *_withdrawn(store)}, set(_known(store))
     rows = (row for row in exports(store) if row.version in gone or row.version not in known)
     return [(row, row.version in gone and not row.part) for row in rows]
 
 
 def perhaps_published(store: Store) -> list[tuple[str, str]]:
     """(repository, revision) of publications of versions that are not in the store any more."""
-    known = set(_versions(store))
+    known = set(_known(store))
     return [(row.repo, row.revision) for row in publications(store) if row.version not in known]
 
 
 def _withdrawn(store: Store) -> Iterator[str]:
-    return (each for each in _versions(store) if store.fs.exists(store.at(f"releases/{each}/{WITHDRAWN}")))
+    """Versions that a takedown withdrew."""
+    return (each for each in _versions(store) if withdrawn_by(store, each) == TAKEDOWN)
+
+
+def _known(store: Store) -> Iterator[str]:
+    """Versions of which it is known whether they held what was taken down; not those that were not kept."""
+    return (each for each in _versions(store) if withdrawn_by(store, each) in ("", TAKEDOWN))
+
+
+def withdrawn_by(store: Store, version: str) -> str:
+    """The reason for which the data of a release was removed, `takedown` or `retention`; empty when it was not."""
+    content = store.read_bytes(f"releases/{version}/{WITHDRAWN}")
+    return "" if content is None else str(json.loads(content)["why"])
 
 
 def _versions(store: Store) -> Iterator[str]:

@@ -10,14 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
 from schemas.items.reject import REQUESTS, NearCopy, Removed, TakenDownKind, Tombstone
+from schemas.upkeep.audit import Audited
 from tasks.ingest.log_files import server_folders, source_name
 from tasks.ingest.log_line import is_conv_id
 from tasks.runtime.progress import tell
+from tasks.storage.audit import add_audit_entry
 from tasks.storage.keyed_ids import UNFINISHED, Tombstones, store_key
 from tasks.storage.queries.kept import is_decided, mark_decided
 from tasks.storage.reviews import take_in_journal
@@ -103,9 +106,13 @@ def _begun(store: Store, tombstones: Tombstones) -> pl.DataFrame:
     return tombstones.known_from(rows)
 
 
-def _end(store: Store, removed: dict[str, object], now: datetime) -> None:
+def _end(store: Store, removed: dict[str, Any], now: datetime) -> None:
     """Write who took down how much, when and why, but not what; then nothing is left to do."""
-    if asked := json.loads(store.read_bytes(UNFINISHED) or b"{}").get("asked"):  # not by ingest, which found more of it
+    counts = {"rows": sum(removed["rows"].values()), "releases": len(removed["releases"])}
+    asked = json.loads(store.read_bytes(UNFINISHED) or b"{}").get("asked")
+    if asked or any(counts.values()):
+        add_audit_entry(store, Audited.TOOK_DOWN, counts)
+    if asked:  # not by ingest, which found more of it
         about = {"finished_at": now.isoformat(timespec="seconds"), **asked[-1]}
         about |= {"earlier": asked[:-1]} if asked[1:] else {}  # interrupted ones that this one finished
         name = f"takedown/{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}.json"

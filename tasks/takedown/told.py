@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from schemas.items.reject import NearCopy, Removed
+from schemas.publication import ExportKind
 from tasks.export.destination import is_moved, record_name
 from tasks.runtime.untrusted import one_line
 
@@ -39,6 +40,9 @@ def export_lines(removed: Removed, store: str) -> Iterator[str]:
     for each, certain in removed.exports:
         about = f"an export of release {each.version} ({each.kind})"
         where = one_line(f"{each.place} on {each.machine}" if each.machine else each.place, 1000)
+        if each.kind is ExportKind.BACKUP:
+            yield f"still in the backup until it is made again (curate backup); a restore takes it down again: {where}"
+            continue
         if is_moved(each):
             record = f"{store}/{record_name(each.place, each.machine)}"
             yield f"{about} was recorded at {where}, not found there: delete it where it is now, then {record}"

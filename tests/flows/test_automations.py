@@ -20,8 +20,9 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.events import Event
 from prefect.events.schemas.automations import AutomationCore
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import Completed, Running
+from prefect.states import Completed, Failed, Running
 
+from flows.running.checked_flow import KILLED
 from tests.http_server import HttpServer, Reply
 
 ROOT = Path(__file__).parents[2]
@@ -44,9 +45,9 @@ def made(prefect_server) -> dict[str, dict]:
 
 
 def test_the_server_makes_all_and_tells_through_the_block(made):
-    assert made.keys() == {"end killed runs", "curation failed", "no night for 26 hours"}
+    assert made.keys() == {"end killed runs", "curation failed", "over budget", "no night for 26 hours"}
     assert all(each["enabled"] for each in made.values())
-    told = [made[name]["actions"][0]["block_document_id"] for name in ("curation failed", "no night for 26 hours")]
+    told = [made[name]["actions"][0]["block_document_id"] for name in made if name != "end killed runs"]
     assert NOBODY not in told
     assert made["no night for 26 hours"]["trigger"]["within"] == 26 * 3600
 
@@ -71,6 +72,7 @@ ASLEEP = """
 import os, pathlib, time
 from flows.running.checked_flow import flow
 from flows.running.one_writer import one_writer
+from schemas.run import StageReport
 from schemas.settings import Settings
 
 @flow(name="inner")
@@ -82,6 +84,7 @@ def inner(settings: Settings):
 @flow(name="asleep")
 @one_writer
 def asleep(settings: Settings):
+    yield StageReport(stage="measure_documents", failures={{"categories: budget_reached": 7}})
     yield from inner(settings)
 """
 
@@ -104,7 +107,7 @@ def worker(server, tmp_path) -> Iterator[subprocess.Popen]:
         "process",
     ]
     with get_client(sync_client=True) as client:
-        client.create_work_pool(WorkPoolCreate(name="killed", type="process"))
+        client.create_work_pool(WorkPoolCreate(name="killed", type="process"), overwrite=True)
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield process
@@ -113,24 +116,69 @@ def worker(server, tmp_path) -> Iterator[subprocess.Popen]:
         process.wait()
 
 
+@pytest.fixture
+def told(server) -> Iterator[Callable[[], list[str]]]:
+    """What a webhook on this machine was told, by the shipped automations that tell at once."""
+    listening = HttpServer()
+    listening.answer(Reply({}))
+    text = {"text": "{{subject}} | {{body}}"}
+    block = CustomWebhookNotificationBlock(name="hears", url=f"{listening.url}/told", json_data=text)
+    with get_client(sync_client=True) as client, closing(listening):
+        for name in ("curation failed", "over budget"):
+            client.create_automation(_shipped(name, str(block.save("hears", overwrite=True))))
+        time.sleep(3)  # until the server has read the new automations
+        yield lambda: [request["text"].removeprefix("arena curation: ") for request in listening.requests]
+
+
+def test_a_run_that_is_held_over_budget_or_killed_is_told_and_its_line_is_ours(server, worker, told, tmp_path):
+    """The worker lives, and says of the killed run what Prefect says; the run's flow then says it better."""
+    pid = tmp_path / "pid"
+    with get_client(sync_client=True) as client:
+        nightly = _asleep(client, pid, tmp_path)
+        line = "held before the release: openai failed for 5 of 9 items"
+        client.create_flow_run_from_deployment(nightly.deployment_id, state=Failed(name="Held", message=line), name="x")
+        assert _within(90, lambda: pid.exists()), "the run did not start"
+        assert _within(20, lambda: len(told()) == 2), told()
+        left = "left items for a later run; raise budget_usd, or let the next nights catch up."
+        assert set(told()) == {
+            f"curation failed | x: {line}",
+            f"over budget | {client.read_flow_run(nightly.id).name} {left}",
+        }
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+        assert _within(60, lambda: client.read_flow_run(nightly.id).state.name == "Killed"), "the line is Prefect's"
+        assert client.read_flow_run(nightly.id).state.message == KILLED
+        assert client.read_flow_run(nightly.id).state.is_crashed()
+        assert _within(20, lambda: len(told()) == 3) and told()[2].endswith("The next run continues its work.")
+        time.sleep(2)
+        assert len(told()) == 3  # once
+
+
+def _asleep(client: SyncPrefectClient, pid: Path, folder: Path) -> FlowRun:
+    """A run of a deployment `nightly` that the worker starts, and that sleeps."""
+    code = folder / "code"
+    code.mkdir()
+    (code / "asleep.py").write_text(ASLEEP.format(pid=str(pid)))
+    place = {"path": str(code), "entrypoint": "asleep.py:asleep", "work_pool_name": "killed", "tags": ["curation"]}
+    place["parameters"] = {"settings": {"store": str(folder / "store")}}
+    flow = client.create_flow_from_name("asleep")
+    return client.create_flow_run_from_deployment(client.create_deployment(flow, "nightly", **place))
+
+
 def test_a_run_that_is_killed_with_its_worker_is_crashed_and_a_run_of_others_is_not(server, worker, tmp_path):
     """Both get SIGKILL; the shipped automation waits seconds here. The run of others is one that nobody runs.
 
     The run of its inner flow is ended like that of the deployment.
     """
-    pid, code = tmp_path / "pid", tmp_path / "code"
-    code.mkdir()
-    (code / "asleep.py").write_text(ASLEEP.format(pid=str(pid)))
+    pid = tmp_path / "pid"
     with get_client(sync_client=True) as client:
-        client.create_automation(_within_seconds("end killed runs"))
+        client.create_automation(_shipped("end killed runs", within=SECONDS))
         flow = client.create_flow_from_name("asleep")
         others = client.create_flow_run_from_deployment(client.create_deployment(flow, "of others"), state=Running())
         time.sleep(3)  # until the server has read the new automation
+        earlier = _alive(client)
         client._client.post("/events", json=[_heartbeat("of others", others)]).raise_for_status()
-        place = {"path": str(code), "entrypoint": "asleep.py:asleep", "work_pool_name": "killed", "tags": ["curation"]}
-        place["parameters"] = {"settings": {"store": str(tmp_path / "store")}}
-        nightly = client.create_flow_run_from_deployment(client.create_deployment(flow, "nightly", **place))
-        assert _within(90, lambda: len(_alive(client)) == 3), "a heartbeat did not come"
+        nightly = _asleep(client, pid, tmp_path)
+        assert _within(90, lambda: len(_alive(client) - earlier) == 3), "a heartbeat did not come"
         of_nightly = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[nightly.id]))
         (inner,) = client.read_flow_runs(flow_run_filter=of_nightly)
         assert client.read_flow_run(nightly.id).state.is_running() and inner.state.is_running()
@@ -147,7 +195,7 @@ def test_an_alarm_is_given_when_no_night_was_ever_completed_and_again_when_night
     told.answer(Reply({}))
     block = CustomWebhookNotificationBlock(name="told", url=f"{told.url}/told", json_data={"text": "{{subject}}"})
     with get_client(sync_client=True) as client, closing(told):
-        client.create_automation(_within_seconds("no night for 26 hours", str(block.save("told"))))
+        client.create_automation(_shipped("no night for 26 hours", str(block.save("told")), within=SECONDS))
         assert _within(30, lambda: len(told.requests) == 1), "no night ever: nobody was told"
         deployment = client.create_deployment(client.create_flow_from_name("nights"), "nightly")
         for _ in range(2):
@@ -158,11 +206,12 @@ def test_an_alarm_is_given_when_no_night_was_ever_completed_and_again_when_night
     assert "no night for 26 hours" in told.requests[1]["text"]
 
 
-def _within_seconds(name: str, block: str = NOBODY) -> AutomationCore:
-    """A shipped automation that waits for `SECONDS`, and tells through a block."""
-    shipped = yaml.safe_load(AUTOMATIONS.replace(NOBODY, block))["automations"]
-    (one,) = [each for each in shipped if each["name"] == name]
-    one["trigger"]["within"] = SECONDS
+def _shipped(name: str, block: str = NOBODY, **trigger: object) -> AutomationCore:
+    """A shipped automation that tells through a block."""
+    (one,) = [
+        each for each in yaml.safe_load(AUTOMATIONS.replace(NOBODY, block))["automations"] if each["name"] == name
+    ]
+    one["trigger"] |= trigger
     return AutomationCore.model_validate(one)
 
 

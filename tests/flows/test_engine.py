@@ -80,6 +80,10 @@ def test_history_is_kept_in_the_store_and_no_room_for_it_is_one_line_at_the_star
         assert re.search(rf"EngineUnwell: no room left for the history of runs in '{place}' [^\n]*\n$", done.stderr)
     assert full[1].stdout.splitlines()[-1] == "2"
     assert not (tmp_path / "home").exists()
+    written = (tmp_path / "store" / ".prefect").iterdir()
+    assert {file.name: file.stat().st_mode & 0o077 for file in written if file.name.startswith("prefect.db")} == {
+        "prefect.db": 0  # nobody else reads parameters and log lines
+    }
     with closing(sqlite3.connect(tmp_path / "store" / ".prefect" / "prefect.db")) as history:
         states = history.execute("SELECT state_name FROM flow_run").fetchall()
     assert states[:2] == [("Completed",)] * 2

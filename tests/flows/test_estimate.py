@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from schemas.items.decision import Decision
 from schemas.run import Use
 from schemas.settings import Settings
 from schemas.tags import Categories
@@ -14,6 +15,7 @@ from tasks.providers.capabilities import Failed
 from tasks.runtime.budget import ledger, start_ledger
 from tasks.signals.registry import signal_of
 from tasks.storage.run_record import latest_run_record
+from tasks.storage.tables import frame_of
 from tests.asked_bench import benched, models_file
 from tests.builders import NOON, conversation, decision, drawn_image, image, store_with
 from tests.counting_server import CountingServer
@@ -45,6 +47,14 @@ def test_identical_prompts_are_counted_once_and_a_batch_costs_half(curate, store
     assert (single["mode"], single["items"], single["calls"]) == ("one by one", 3, 3)
     assert batch["usd"] == pytest.approx(single["usd"] / 2)
     assert 0 < single["usd"] < single["usd_most"]
+
+
+def test_before_anything_was_decided_the_calls_on_documents_are_said_to_be_at_most(curate, store):
+    said = "curate: at most, for categories: what the policy drops is not sent"
+    assert said in curate("estimate", "--store", store.root, *ASK)[2]
+    chats = [conversation(f"d{n}") for n in range(100)]
+    store.replace("decisions", frame_of(Decision, [decision(chat) for chat in chats]))
+    assert said not in curate("estimate", "--store", store.root, *ASK)[2]
 
 
 def test_what_is_measured_already_costs_nothing(curate, store):

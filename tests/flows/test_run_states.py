@@ -2,11 +2,15 @@
 
 import json
 import logging
+from datetime import UTC, datetime
 
+import prefect
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun
+from prefect.states import Completed
 
+from flows.running.retention import forget_flow_runs
 from schemas.errors import BadInput, MissingProvider
 from schemas.settings import Settings
 from tasks.demo.arena import generate_arena
@@ -59,3 +63,22 @@ def test_a_run_that_fails_on_the_way_leaves_the_stages_that_ended(tmp_path, monk
     assert [stage["stage"] for stage in kept["stages"]][:4] == ["canaries", "read_logs", "take_in_images", "assemble"]
     probes = [run for run in _runs() if "probes" in run.tags]
     assert {run.name for run in probes} >= {"probes: ingest", "probes: screen", "probes: decide"}
+
+
+def test_old_runs_of_ours_leave_the_history_of_a_server_and_those_of_others_stay(monkeypatch):
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:4200/api")  # a server that others may use, too
+
+    @prefect.flow
+    def night() -> None: ...
+
+    with get_client(sync_client=True) as client:
+
+        def ended(name: str, *tags: str) -> str:
+            return str(client.create_flow_run(night, name=name, tags=tags, state=Completed()).id)
+
+        made = {ended("old", "curation", "nightly"): "old", ended("old of others"): "old of others"}
+        before = datetime.now(UTC)
+        made[ended("new", "curation")] = "new"
+        assert forget_flow_runs(before) >= 1
+        left = {str(run.id) for run in client.read_flow_runs(limit=200)}
+    assert {name for run_id, name in made.items() if run_id in left} == {"old of others", "new"}

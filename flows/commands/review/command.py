@@ -52,11 +52,15 @@ def out(
     ] = False,
 ) -> None:
     """Write what is asked as a sheet (CSV) in which people fill in the columns verdict and reviewer."""
+    from schemas.upkeep.audit import Audited
     from tasks.review.sheets import sheet_csv, write_sheet
+    from tasks.storage.audit import add_audit_entry
     from tasks.storage.tables import Store
 
     opened = Store.existing(wanted.store)
     queues = queues_of([kind], wanted)
+    if unmasked:
+        add_audit_entry(opened, Audited.LOOKED, {"sheets": 1})
     if folder is None:
         print(sheet_csv(opened, queues, unmasked), end="")
         return

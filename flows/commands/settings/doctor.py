@@ -6,15 +6,22 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flows.commands.options import takes
 from flows.running.settings_file import keys_of, read
-from schemas.errors import CurateError
+from schemas.errors import CurateError, StoreUnwell
 from schemas.run import REFUSALS
 from schemas.settings import Settings
+from tasks.runtime.untrusted import one_line
+
+if TYPE_CHECKING:
+    from tasks.storage.tables import Store
+
+AUDITED = 20
+"""Entries of the audit log that are printed."""
 
 AskOption = Annotated[
     bool, typer.Option("--ask", help="Also make one cheap call to each chosen paid service, of less than a cent.")
@@ -26,8 +33,8 @@ def doctor(settings: Settings, ask: AskOption = False) -> None:
     """Say what is in force and where it comes from, which models can run, and how to get what is missing.
 
     The last line is a verdict, and exit 1 says that something is missing. Downloads nothing. With --store, check every
-    byte of its tables instead: name those whose files were damaged or lost since they were written, and what reads a
-    store that this version does not.
+    byte of its tables and its audit log instead: name what was damaged, lost or cut off since it was written, and what
+    reads a store that this version does not; print who last looked at masked content, exported, published or took down.
     """
     if settings.store:
         _check_store(settings.store)
@@ -113,17 +120,45 @@ def _silent(settings: Settings) -> Iterator[str]:
 
 
 def _check_store(root: str) -> None:
-    from tasks.storage.layout import layout_in_words, stated_layout, why_not_read
+    from tasks.storage.layout import layout_in_words, stated_layout
     from tasks.storage.tables import Store
 
-    store = Store.existing(root, any_layout=True)
-    lines = [*filter(None, [why_not_read(store)]), *store.damage()]
+    lines = list(store_problems(Store.existing(root, any_layout=True)))
     for line in lines:
         print(line)
     if lines:
         raise typer.Exit(1)
-    known = stated_layout(store)
+    known = stated_layout(Store.existing(root, any_layout=True))
     print(f"store {root!r} is whole; it has {layout_in_words(known) if known else 'no number of its layout yet'}")
+
+
+def store_problems(store: "Store") -> Iterator[str]:
+    """One line for each thing that is wrong with a store, and what reads one of another version."""
+    from tasks.storage.layout import why_not_read
+
+    yield from filter(None, [why_not_read(store)])
+    yield from store.damage()
+    yield from _audited(store)
+
+
+def _audited(store: "Store") -> Iterator[str]:
+    """Print what the audit log has, the last entries last; yields what is wrong with it."""
+    from tasks.storage.audit import audit_entries, cut_off, known_people
+    from tasks.storage.run_record import run_records
+
+    try:
+        entries = list(audit_entries(store))
+        people = known_people(store) if entries else {}
+    except StoreUnwell as error:
+        yield str(error)
+        return
+    for each in entries[-AUDITED:]:
+        counted = ", ".join(f"{count:,} {name}" for name, count in each.counts.items())
+        who = one_line(people.get(each.who, each.who) or "somebody", 60)
+        print(one_line(f"audit    {each.at:%Y-%m-%d %H:%M}  {who}  {each.what}  {counted}  {each.about}".rstrip(), 400))
+    print(f"audit    {len(entries):,} entries" + (f", the last {AUDITED} above" if len(entries) > AUDITED else ""))
+    seen = [each["audit"] for each in run_records(store) if each.get("audit")]
+    yield from filter(None, [cut_off(store, *seen[-1])] if seen else [])
 
 
 def _version(package: str) -> str:

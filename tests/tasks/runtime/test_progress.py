@@ -1,15 +1,17 @@
 """Progress on stderr: nothing for zero items, lines with counts and rates in a log, a bar on a terminal."""
 
+import json
 import os
 import pty
 import subprocess
 import sys
 import threading
+from datetime import datetime
 
 import pytest
 
 import tasks.runtime.progress
-from tasks.runtime.progress import progress, rate_text
+from tasks.runtime.progress import progress, rate_text, tell
 
 
 @pytest.mark.parametrize("total", [0, 3])
@@ -80,3 +82,14 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 10_000)
     except OSError:  # Linux reports the end of a terminal as an input/output error
         return b""
+
+
+def test_log_lines_are_json_where_they_are_asked_for(capsys, monkeypatch):
+    monkeypatch.setattr(tasks.runtime.progress, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setenv("CURATE_LOG_FORMAT", "json")
+    with progress("images", 4000) as advance:
+        advance(1500)
+    tell("stage ingest", stage={"seconds": 1.5})
+    first, last = map(json.loads, capsys.readouterr().err.splitlines())
+    assert first["message"].startswith("images: 1,500 of 4,000, ") and datetime.fromisoformat(first["at"]).tzinfo
+    assert last["stage"] == {"seconds": 1.5}

@@ -1,0 +1,262 @@
+"""A backup of a store: a folder of files named by their content, and the list of what they were.
+
+The list is written last, in one step, so that a folder that held a backup holds a whole one at any time. It is no
+store: nothing is released from it before it is restored, and with that taken down what was taken down since.
+
+A run may write meanwhile. All small files of the store, with the lists of parts among them, are read twice; where both
+are equal, they are of one moment. Parts and released files never change. Where one is gone before it was copied, the
+next moment is taken.
+"""
+
+import hashlib
+import json
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import polars as pl
+from fsspec.implementations.local import LocalFileSystem
+from pydantic import ValidationError
+
+from schemas.errors import BadInput, StoreBusy, StoreUnwell, why_unreadable
+from schemas.items.review import Review
+from schemas.publication import ExportKind
+from schemas.tables import TABLES
+from schemas.upkeep.backup import BackedUpFile, Backup
+from tasks.export.destination import record_export
+from tasks.runtime.progress import progress
+from tasks.storage.keyed_ids import KEYS, UNFINISHED, write_secret
+from tasks.storage.reviews import add_reviews
+from tasks.storage.tables import Store
+
+LIST = "backup.json"
+_ID = "backup/id"
+"""File of a store with its own id, which says whose backup a folder holds."""
+_SMALL = (
+    "audit", "backup", "batches", "boards", "exported", "ingest", "policies", "published", "reviews", "runs", "secret",
+    "takedown",
+)  # fmt: skip
+"""Folders of a store with small files, which may change."""
+_MADE_AGAIN = {"canaries", "exports", ".prefect", "writing.lock", "writing.since", "writing.probe"}
+_HALF = (".tmp", ".half")
+_GROWING = ("audit/", "exported/", "published/", "reviews/", "takedown/2")
+"""Small files that are only ever added, or that say what is outside of the store."""
+_PART = re.compile(r"tables/(.+)/([0-9a-f]{12})[0-9a-f]{8}\.parquet")
+_TRIES, _PAUSE_SECONDS = 100, 0.2
+
+
+class _Moved(Exception):
+    """A part or released file of the moment is gone."""
+
+
+def back_up(store: Store, folder: Store, now: datetime) -> Backup:
+    """Copy a store to `folder`, where an earlier backup of it may be: what is there already is not read again.
+
+    Raises BadInput for a folder with anything else, StoreBusy when a run does not stand still for a moment, and
+    StoreUnwell for a damaged part. The earlier backup stays as it was until the new one is whole.
+    """
+    before, own_id = _earlier(folder), _id_of(store)
+    if before is not None and before.store_id != own_id:
+        raise BadInput(f"{folder.root!r} holds a backup of another store; give each store a folder of its own")
+    record_export(store, folder.root, ExportKind.BACKUP, "", False, now)
+    if isinstance(folder.fs, LocalFileSystem):
+        Path(folder.path).mkdir(mode=0o700, parents=True, exist_ok=True)
+    known = before.files if before else {}
+    there = {path.removeprefix(f"{folder.path}/") for path in folder.fs.find(folder.path)}
+    kept, gone = {name: file for name, file in known.items() if file.place in there}, ""
+    while True:
+        try:
+            files = dict(_files(store, folder, kept))
+            break
+        except _Moved as moved:
+            if gone == str(moved):
+                raise StoreUnwell(
+                    f"store {store.root!r} is damaged: {gone!r} is lost; an earlier backup stays as it was. `curate "
+                    "doctor --store` says what to do"
+                ) from None
+            gone = str(moved)
+    backup = Backup(store_id=own_id, made_at=now, files=files)
+    folder.write_bytes(LIST, backup.model_dump_json(indent=1).encode())
+    for place in there - {LIST} - {file.place for file in files.values()}:  # also what was taken down since
+        folder.fs.rm_file(folder.at(place))
+    return backup
+
+
+def left_out(store: Store) -> list[str]:
+    """Names in the store's folder that are no part of a store, such as logs; no backup has them."""
+    found = {path.rstrip("/").rpartition("/")[2] for path in store.fs.ls(store.path, detail=False)}
+    return sorted(found - {*_SMALL, "tables", "releases"} - _MADE_AGAIN)
+
+
+class BackedUp(Store):
+    """A backup's files under their names in the store; to read as bytes."""
+
+    def __init__(self, folder: Store) -> None:
+        """Raises BadInput when the folder holds no backup."""
+        if (found := _earlier(folder)) is None:
+            raise BadInput(f"{folder.root!r} holds no backup; `curate backup DIR` makes one")
+        super().__init__(folder.root)
+        self.backup = found
+
+    def read_bytes(self, relative: str) -> bytes | None:
+        """Content of a file. Raises StoreUnwell when it is not as it was written."""
+        if (known := self.backup.files.get(relative)) is None:
+            return None
+        content = super().read_bytes(known.place)
+        if content is None or hashlib.sha256(content).hexdigest() != known.sha256:
+            raise StoreUnwell(
+                f"the backup {self.root!r} is damaged: {known.place!r}, which was {relative!r} of the store, is not as "
+                "it was written; what was restored so far is no whole store. Take another backup"
+            )
+        return content
+
+
+def restore(stored: BackedUp, store: Store, since: Store | None) -> None:
+    """Write the files of a backup to `store`: tombstones first, the lists of other parts last.
+
+    `since` is the store as it last was, whose later tombstones, verdicts of people and records go to the new one, too.
+    What they take down is left to be finished, and until then nothing is released.
+    """
+    left = stored.read_bytes(UNFINISHED)
+    begun = json.loads(left or b"{}")
+    later = json.loads(since.read("takedowns").write_json()) if since else []
+    rows = {row["key"]: row for row in [*json.loads(begun.get("tombstones", "[]")), *later]}
+    store.write_bytes(UNFINISHED, json.dumps(begun | {"tombstones": json.dumps([*rows.values()])}).encode())
+    first = sorted(stored.backup.files.keys() - {UNFINISHED}, key=lambda name: (name.endswith("parts.json"), name))
+    names = sorted(first, key=lambda name: not name.startswith("tables/takedowns/"))
+    with progress("files restored", len(names)) as advance:
+        for name in names:
+            (write_secret if name.startswith(KEYS) else Store.write_bytes)(store, name, stored.read_bytes(name) or b"")
+            advance()
+    for name, content in _small_files(since) if since else ():
+        if name.startswith(_GROWING):
+            store.write_bytes(name, content)
+    if since is not None and since.parts("reviews") != store.parts("reviews"):
+        add_reviews(store, since.read("reviews").pipe(_known_to, store))
+    if left is None and (since is None or since.parts("takedowns") == store.parts("takedowns")):
+        store.fs.rm_file(store.at(UNFINISHED))
+
+
+def _known_to(reviews: pl.DataFrame, store: Store) -> list[Review]:
+    """The verdicts on conversations that the store has."""
+    there = store.read("conversations", ["conversation_id"])
+    return [
+        Review.model_validate(row) for row in reviews.join(there, "conversation_id", how="semi").iter_rows(named=True)
+    ]
+
+
+def require_empty(store: Store) -> None:
+    """Raises BadInput when a folder for a restored store holds something."""
+    if store.fs.exists(store.path) and (store.fs.isfile(store.path) or store.fs.ls(store.path)):
+        raise BadInput(f"{store.root!r} is not empty; give a new folder for the restored store")
+
+
+def _earlier(folder: Store) -> Backup | None:
+    """The list in a folder; None for an empty folder. Raises BadInput for a folder with anything else."""
+    try:
+        content = folder.read_bytes(LIST)
+        there = folder.fs.ls(folder.path, detail=False) if folder.fs.exists(folder.path) else []
+        if content is None and {path.rpartition("/")[2] for path in there} - {"files", "secret"}:  # of a killed backup
+            raise BadInput(f"{folder.root!r} is not empty and holds no backup; give a new folder, or one with a backup")
+        return None if content is None else Backup.model_validate_json(content)
+    except OSError as error:
+        raise BadInput(f"{folder.root!r} cannot be read ({why_unreadable(error)}); give another folder") from None
+    except ValidationError:
+        raise BadInput(
+            f"{folder.at(LIST)!r} is no list of a backup that this version knows; give another folder"
+        ) from None
+
+
+def _id_of(store: Store) -> str:
+    if (known := store.read_bytes(_ID)) is None:
+        known = secrets.token_hex(16).encode()
+        store.write_bytes(_ID, known)
+    return known.decode()
+
+
+def store_id(store: Store) -> str:
+    """A store's id; empty for one that was never backed up."""
+    return (store.read_bytes(_ID) or b"").decode()
+
+
+def _files(store: Store, folder: Store, kept: dict[str, BackedUpFile]) -> Iterator[tuple[str, BackedUpFile]]:
+    """The files of one moment, each in the folder when it is given out; large ones go to `kept`. Raises _Moved."""
+    small = _moment(store)
+    yield from ((name, _keep(folder, name, content)) for name, content in small.items())
+    large = [*_listed_parts(small), *_released(store, small)]
+    with progress("files backed up", len(large)) as advance:
+        for name in large:
+            if name not in kept:
+                kept[name] = _keep(folder, name, _unchanged(store, name))
+            yield name, kept[name]
+            advance()
+
+
+def _moment(store: Store) -> dict[str, bytes]:
+    """Content of all small files at one moment."""
+    last = dict[str, bytes]()
+    for number in range(_TRIES):
+        now = dict(_small_files(store))
+        if now and now == last:
+            return now
+        last = now
+        time.sleep(_PAUSE_SECONDS * (number % 5 == 4))
+    raise StoreBusy(f"a run changes store {store.root!r} all the time; back it up when that has ended")
+
+
+def _small_files(store: Store) -> Iterator[tuple[str, bytes]]:
+    store.fs.invalidate_cache()
+    found = (path for top in _SMALL for path in store.fs.find(store.at(top)))
+    manifests = (
+        path for kind in ("manifest", "withdrawn") for path in store.fs.glob(store.at(f"releases/*/{kind}.json"))
+    )
+    names = [path.removeprefix(f"{store.path}/") for path in (*found, *manifests) if not path.endswith(_HALF)]
+    tops = (store.at(top) for top in ("tables", "tables/signals"))
+    folders = [
+        path for top in tops for path in store.fs.find(top, maxdepth=1, withdirs=True) if "." not in path[len(top) :]
+    ]
+    tables = {*TABLES, *(path.removeprefix(store.at("tables/")) for path in folders)}
+    for name in ["tables/layout.json", *(f"tables/{table}/parts.json" for table in sorted(tables)), *names]:
+        if (content := store.read_bytes(name)) is not None:
+            yield name, content
+
+
+def _listed_parts(small: dict[str, bytes]) -> Iterator[str]:
+    for name, content in small.items():
+        if name.startswith("tables/") and name.endswith("/parts.json"):
+            yield from (f"{name.removesuffix('parts.json')}{part}" for part in json.loads(content))
+
+
+def _released(store: Store, small: dict[str, bytes]) -> Iterator[str]:
+    """Files of releases that have a manifest, without it."""
+    for name in small:
+        if name.startswith("releases/") and name.endswith("/manifest.json"):
+            found = store.fs.find(store.at(name.removesuffix("/manifest.json")))
+            yield from sorted({path.removeprefix(f"{store.path}/") for path in found} - small.keys())
+
+
+def _unchanged(store: Store, name: str) -> bytes:
+    """Content of a part or released file. Raises _Moved when it is gone, and StoreUnwell when a part is damaged."""
+    try:
+        content = store.fs.cat_file(store.at(name))
+    except FileNotFoundError:
+        raise _Moved(name) from None
+    part = _PART.fullmatch(name)
+    if part and hashlib.blake2b(content, digest_size=6).hexdigest() != part[2]:
+        raise StoreUnwell(
+            f"store {store.root!r} is damaged: a part of table {part[1]!r} has other bytes than were written; an "
+            "earlier backup stays as it was. `curate doctor --store` says what to do"
+        )
+    return bytes(content)
+
+
+def _keep(folder: Store, name: str, content: bytes) -> BackedUpFile:
+    """Write a file to the folder unless it is there; keys have a folder of their own, to be kept elsewhere."""
+    digest = hashlib.sha256(content).hexdigest()
+    place = f"{KEYS}{digest}" if name.startswith(KEYS) else f"files/{digest[:2]}/{digest}"
+    if not folder.fs.exists(folder.at(place)):
+        (write_secret if name.startswith(KEYS) else Store.write_bytes)(folder, place, content)
+    return BackedUpFile(place=place, sha256=digest, size_bytes=len(content))

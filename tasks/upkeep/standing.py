@@ -1,0 +1,109 @@
+"""Where a store stands: what it holds, its last runs, what waits, and what this month cost."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from schemas.run import Use
+from schemas.upkeep.standing import Due, Holdings, MonthCost, PastRun
+from tasks.storage.keyed_ids import UNFINISHED
+from tasks.storage.reviews import journalled
+from tasks.storage.tables import Store
+
+Records = Sequence[Mapping[str, Any]]
+
+
+def holdings(store: Store, records: Records) -> Holdings:
+    """Counts of a store, by the footers of its parts."""
+    folders = [store.fs.glob(store.at(f"releases/*/{name}.json")) for name in ("manifest", "withdrawn")]
+    ended = [record["finished_at"] for record in records if record["state"] == "completed"]
+    made = [
+        stage["result"] for record in records for stage in record["stages"] if stage["result"].startswith("releases/")
+    ]
+    return Holdings(
+        **{table: store.height(table) for table in ("conversations", "battles", "images")},
+        releases=len(folders[0]) - len(folders[1]),
+        newest=made[-1].removeprefix("releases/") if made else "",
+        last_completed=datetime.fromisoformat(ended[-1]) if ended else None,
+    )
+
+
+def past_run(record: Mapping[str, Any]) -> PastRun:
+    """A run by its record."""
+    counts = {stage["stage"]: stage["counts"] for stage in record["stages"]}
+    started, ended = (record[name] and datetime.fromisoformat(record[name]) for name in ("started_at", "finished_at"))
+    made = [stage["result"] for stage in record["stages"] if stage["result"]]
+    return PastRun(
+        started_at=started,
+        state=record["state"],
+        minutes=round((ended - started).total_seconds() / 60, 1) if ended else None,
+        new_lines=counts.get("read_logs", {}).get("lines", 0),
+        new_images=counts.get("take_in_images", {}).get("images", 0),
+        failed=sum(sum(stage["failures"].values()) for stage in record["stages"]),
+        usd=round(sum(use.usd + use.usd_unconfirmed for use in _uses([record]).values()), 4),
+        result=record["error"] or (made[-1] if made else ""),
+    )
+
+
+def month_costs(records: Records, now: datetime) -> list[MonthCost]:
+    """Cost of the runs that began in this month, by service, the dearest first."""
+    uses = _uses([record for record in records if record["started_at"][:7] == f"{now:%Y-%m}"])
+    rows = [
+        MonthCost(service=service, requests=use.calls, usd=use.usd, usd_unconfirmed=use.usd_unconfirmed)
+        for service, use in uses.items()
+    ]
+    return sorted(rows, key=lambda row: (-row.usd - row.usd_unconfirmed, row.service))
+
+
+def due(store: Store, records: Records) -> Iterator[Due]:
+    """What waits for the next run or for somebody, besides the questions of `curate review`."""
+    last = records[-1]["state"] if records else ""
+    if last in ("held", "failed", "killed"):
+        yield Due(what=f"the last run, which is {last}", count=1, next="see its line; the next `curate run` goes on")
+    if verdicts := len(journalled(store)):
+        yield Due(what="verdicts that no run has taken in", count=verdicts, next="curate run")
+    if store.read_bytes(UNFINISHED) is not None:
+        yield Due(what="a takedown that was interrupted", count=1, next="curate takedown")
+    if batches := len(store.fs.find(store.at("batches"))):
+        yield Due(what="batches at vendors", count=batches, next="curate run")
+
+
+def prometheus_text(holds: Holdings, runs: Sequence[PastRun], waits: Sequence[Due], costs: Sequence[MonthCost]) -> str:
+    """The figures in Prometheus' text format; `runs` newest first.
+
+    See https://prometheus.io/docs/instrumenting/exposition_formats/
+    """
+    gauges: dict[str, list[tuple[dict[str, str], float]]] = {
+        **{
+            f"curate_{name}": [({}, getattr(holds, name))]
+            for name in ("conversations", "battles", "images", "releases")
+        },
+        "curate_last_completed_timestamp_seconds": [
+            ({}, holds.last_completed.timestamp() if holds.last_completed else 0)
+        ],
+        "curate_last_run_timestamp_seconds": [({"state": run.state}, run.started_at.timestamp()) for run in runs[:1]],
+        "curate_last_run_failed_items": [({}, run.failed) for run in runs[:1]],
+        "curate_waiting": [({"what": row.what}, row.count) for row in waits],
+        "curate_month_usd": [({"service": row.service}, row.usd + row.usd_unconfirmed) for row in costs],
+    }
+    return "".join(line for name, samples in gauges.items() for line in _gauge(name, samples))
+
+
+def _gauge(name: str, samples: Sequence[tuple[Mapping[str, str], float]]) -> Iterator[str]:
+    yield f"# TYPE {name} gauge\n"
+    for labels, value in samples:
+        escaped = {
+            key: text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") for key, text in labels.items()
+        }
+        inside = ",".join(f'{key}="{text}"' for key, text in escaped.items())
+        yield f"{name}{{{inside}}} {value:.15g}\n" if inside else f"{name} {value:.15g}\n"
+
+
+def _uses(records: Records) -> dict[str, Use]:
+    found: dict[str, Use] = defaultdict(Use)
+    for record in records:
+        for stage in record["stages"]:
+            for service, use in stage["use"].items():
+                found[service] = found[service].plus(Use.model_validate(use))
+    return found

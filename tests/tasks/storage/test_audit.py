@@ -1,0 +1,67 @@
+"""The audit log: what is in it, what is not, and that a change or a cut is noticed."""
+
+import getpass
+import json
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import StoreUnwell
+from schemas.items.review import Review
+from schemas.upkeep.audit import Audited
+from tasks.storage.audit import add_audit_entry, audit_entries, last_entry
+from tasks.storage.tables import Store, frame_of
+from tests.builders import store_with
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = store_with(tmp_path)
+    review = Review(conversation_id="c", content_id="7" * 32, reasons=[], verdict="drop", reviewer="Maria Muster")
+    store.replace("reviews", frame_of(Review, [review]))
+    add_audit_entry(store, Audited.LOOKED, {"items": 1}, by="Maria Muster")
+    add_audit_entry(store, Audited.EXPORTED, {"training data": 1}, "1.0.0")
+    add_audit_entry(store, Audited.TOOK_DOWN, {"rows": 12, "releases": 0})
+    return store
+
+
+def test_the_log_names_nobody_and_the_doctor_does(store, curate):
+    files = sorted(Path(store.at("audit")).iterdir())
+    written = "".join(file.read_text() for file in files)
+    assert len(files) == 3 and "Muster" not in written and f'"{getpass.getuser()}"' not in written
+    assert Path(store.at("secret/people_key")).stat().st_mode & 0o077 == 0
+    code, out, _ = curate("doctor", "--store", store.root)
+    said = [line[27:] for line in out.splitlines() if line.startswith("audit    2")]
+    user = getpass.getuser()
+    assert (code, said[0]) == (0, "Maria Muster  looked  1 items")
+    assert said[1:] == [f"{user}  exported  1 training data  1.0.0", f"{user}  took_down  12 rows"]
+    assert "audit    3 entries" in out
+
+
+@pytest.mark.parametrize("harm", ["changed", "removed", "first removed"])
+def test_a_changed_or_removed_entry_is_noticed(store, harm, curate):
+    second = Path(store.at("audit/00000002.json"))
+    if harm == "changed":
+        second.write_text(second.read_text().replace("1.0.0", "1.0.1"))
+    else:
+        (second if harm == "removed" else second.with_name("00000001.json")).unlink()
+    with pytest.raises(StoreUnwell, match=r"was changed: entry [123] is missing or is not"):
+        list(audit_entries(store))
+    code, out, _ = curate("doctor", "--store", store.root)
+    assert code == 1 and "the audit log" in out
+
+
+def test_a_cut_end_is_noticed_by_what_the_last_run_saw(store, curate):
+    store.write_bytes("runs/20240620T120000Z.json", json.dumps({"audit": last_entry(store)}).encode())
+    assert curate("doctor", "--store", store.root)[0] == 0
+    Path(store.at("audit/00000003.json")).unlink()
+    code, out, _ = curate("doctor", "--store", store.root)
+    assert code == 1 and "was cut: a run saw 3 entries, and the last is not there" in out
+
+
+def test_entries_of_several_at_once_are_one_chain(store):
+    with ThreadPool(8) as pool:
+        pool.map(lambda n: add_audit_entry(store, Audited.LOOKED, {"items": n}), range(1, 41))
+    assert sorted(each.counts["items"] for each in list(audit_entries(store))[3:]) == list(range(1, 41))
+    assert [file.suffix for file in Path(store.at("audit")).iterdir()] == [".json"] * 43

@@ -1,0 +1,166 @@
+"""`curate backup`: a copy of one moment, and a restored store in which nothing comes back that was taken down since."""
+
+import errno
+import threading
+from pathlib import Path
+
+import pytest
+
+from schemas.items.conversation import LogFileRead
+from schemas.items.reject import Reject, RejectReason
+from schemas.items.review import Review
+from tasks.storage.audit import audit_entries
+from tasks.storage.keyed_ids import KEY_VARIABLE, UNFINISHED
+from tasks.storage.reviews import add_reviews, reviews_of
+from tasks.storage.tables import Store, frame_of
+from tests.small_store import small_store
+from tests.tasks.ingest.logs import conv_id
+from tests.tasks.takedown.conftest import SECRET, everything, files_with
+
+
+@pytest.fixture
+def folder(store, tmp_path, curate) -> Path:
+    """A backup of the store."""
+    assert curate("backup", tmp_path / "backup", "--store", store.root)[0] == 0
+    return tmp_path / "backup"
+
+
+def test_a_restored_store_is_the_store_and_proves_itself(store, folder, tmp_path, curate):
+    before = dict(everything(store))
+    code, out, err = curate("backup", folder, tmp_path / "new", "--store", store.root)
+    assert code == 0, out + err
+    assert f"release {tmp_path / 'new'}/releases/1.0.0 is whole" in out and "is whole, as it was at" in out
+    after = dict(everything(Store(str(tmp_path / "new"))))
+    assert {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)} == {
+        "audit/00000002.json"  # says that it was restored
+    }
+    assert (folder / "secret").stat().st_mode & 0o077 == 0 and folder.stat().st_mode & 0o077 == 0
+
+
+def test_what_was_taken_down_since_does_not_come_back(store, folder, tmp_path, curate):
+    verdict = Review(conversation_id=conv_id("bob"), content_id="7" * 32, reasons=["y"], verdict="drop", reviewer="R")
+    add_reviews(store, [verdict])
+    code, out, _ = curate("takedown", "--yes", "--store", store.root, conv_id("ann"))
+    assert code == 0 and "still in the backup until it is made again (curate backup); a restore takes it down" in out
+    code, out, err = curate("backup", folder, tmp_path / "new", "--store", store.root)
+    assert code == 0, out + err
+    new = Store(str(tmp_path / "new"))
+    assert "conversations" in out and files_with(new, conv_id("ann"), f"{SECRET} one") == []
+    assert (tmp_path / "new" / "releases" / "1.0.0" / "withdrawn.json").exists()
+    assert new.read("takedowns").equals(store.read("takedowns")) and new.read_bytes(UNFINISHED) is None
+    assert reviews_of(new).equals(reviews_of(store))  # what people said since is kept
+    assert [each.what for each in audit_entries(new)] == ["backed_up", "took_down", "took_down", "restored"]
+
+
+def test_a_backup_that_is_made_again_loses_what_was_taken_down(store, folder, curate):
+    letter = f"{SECRET} one".encode()
+    assert any(letter in file.read_bytes() for file in folder.rglob("*") if file.is_file())
+    kept = {file.name: file.stat().st_mtime_ns for file in folder.rglob("*")}
+    assert curate("takedown", "--yes", "--store", store.root, conv_id("ann"))[0] == 0
+    assert curate("backup", folder, "--store", store.root)[0] == 0
+    left = {file.name: file for file in folder.rglob("*") if file.is_file()}
+    assert not any(letter in file.read_bytes() for file in left.values())
+    same = [name for name, file in left.items() if kept.get(name) == file.stat().st_mtime_ns]
+    assert len(same) > 20  # and is not written again as a whole
+
+
+def test_a_store_that_is_lost_is_restored_only_when_somebody_says_that_nothing_was_taken_down(
+    store,
+    folder,
+    tmp_path,
+    curate,
+    refused,
+):
+    lost, new = str(tmp_path / "lost"), tmp_path / "new"
+    Path(store.root).rename(tmp_path / "elsewhere")
+    assert "is not known; give it as --store, or say --yes" in refused("backup", folder, new, "--store", lost)
+    assert not new.exists()
+    assert curate("backup", folder, new, "--store", lost, "--yes")[0] == 0
+
+
+def test_what_cannot_be_used_is_one_line_and_changes_nothing(store, folder, tmp_path, refused, monkeypatch):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("dear")
+    small_store(tmp_path / "other")
+    other, new = str(tmp_path / "other" / "store"), tmp_path / "new"
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    assert "backup of another store" in refused("backup", folder, "--store", other)
+    assert "holds no backup" in refused("backup", tmp_path / "full", "--store", store.root)
+    assert "is not empty; give a new folder" in refused("backup", folder, tmp_path / "full", "--store", store.root)
+    assert "holds no backup" in refused("backup", tmp_path / "empty", new, "--store", store.root)
+    assert "backup of another store than" in refused("backup", folder, new, "--store", other)
+    monkeypatch.setenv(KEY_VARIABLE, "another key than before")
+    assert "user key differs" in refused("backup", folder, new, "--store", store.root)
+    assert not new.exists() and {file: file.read_bytes() for file in before} == before
+
+
+def test_a_full_disk_is_one_line_and_the_earlier_backup_stays(store, folder, tmp_path, refused, curate, monkeypatch):
+    store.append(
+        "rejects", frame_of(Reject, [Reject(source="new", line=1, reason=RejectReason.BLANK_LINE, evidence="")])
+    )
+    write = Store.write_bytes
+
+    def full(self: Store, relative: str, content: bytes) -> None:
+        if self.path == str(folder) and relative.startswith("files/"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(self, relative, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "write_bytes", full)
+        assert "has no room left" in refused("backup", folder, "--store", store.root)
+    assert curate("backup", folder, tmp_path / "new", "--store", store.root)[0] == 0
+    assert "new" not in Store(str(tmp_path / "new")).read("rejects")["source"]
+
+
+def test_a_damaged_backup_and_a_damaged_store_are_told(store, folder, tmp_path, refused):
+    (part,) = store.parts("battles")
+    place = Path(store.at(f"tables/battles/{part}"))
+    content = place.read_bytes()
+    place.write_bytes(content[:-40] + b"x" + content[-39:])
+    assert "a part of table 'battles' has other bytes" in refused("backup", tmp_path / "second", "--store", store.root)
+    place.unlink()
+    assert f"{part}' is lost" in refused("backup", tmp_path / "third", "--store", store.root)
+    place.write_bytes(content)
+    victim = next(file for file in sorted((folder / "files").rglob("*")) if file.is_file() and file.stat().st_size > 99)
+    victim.write_bytes(b"?")
+    assert "is damaged" in refused("backup", folder, tmp_path / "new", "--store", store.root)
+    assert Store(str(tmp_path / "new")).read_bytes(UNFINISHED) is not None  # nothing is released from it
+
+
+def test_a_backup_beside_a_writing_run_is_of_one_moment(tmp_path, curate):
+    """The writer stores lines before it notes their file as read, as ingest does, and replaces a table all the time."""
+    root, ended = tmp_path / "store", threading.Event()
+    writer = Store.open(str(root))
+
+    def write() -> None:
+        for number in range(1_000):
+            row = Reject(source=f"f{number}", line=1, reason=RejectReason.BLANK_LINE, evidence="")
+            writer.append("rejects", frame_of(Reject, [row]))
+            read = LogFileRead(
+                source=row.source,
+                format="f",
+                size_bytes=1,
+                modified_ns=1,
+                offset=1,
+                lines=1,
+                tail_lines=0,
+                end_digest="",
+            )
+            writer.replace("log_files", frame_of(LogFileRead, [read]))
+            if ended.wait(0.1):
+                return
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for _ in range(3):
+            code, _, err = curate("backup", tmp_path / "backup", "--store", root)
+            assert code == 0, err
+    finally:
+        ended.set()
+        thread.join()
+    assert curate("backup", tmp_path / "backup", tmp_path / "new", "--store", tmp_path / "lost", "--yes")[0] == 0
+    new = Store(str(tmp_path / "new"))
+    (noted,) = new.read("log_files")["source"]
+    lines = set(new.read("rejects")["source"])
+    assert len(lines) > 1 and noted in lines and int(noted[1:]) + 1 >= len(lines) - 1

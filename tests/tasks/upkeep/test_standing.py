@@ -1,0 +1,83 @@
+"""`curate status`: last runs, what is held or waits for people, and cost, on one screen, as JSON and for Prometheus."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from schemas.errors import ProviderHeld
+from schemas.run import StageReport, Use
+from schemas.settings import Settings
+from tasks.storage.run_record import RunRecord, run_record
+from tasks.storage.tables import Store
+from tests.small_store import small_store
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    """A store after a completed run and one that was held, with one conversation that a rule holds."""
+    store = small_store(tmp_path)
+    decisions = store.read("decisions").with_columns(held=pl.col("item_id") == "c00")
+    store.replace("decisions", decisions)
+    settings, now = Settings(store=store.root), datetime.now(UTC)
+    uses = {"openai-mini": Use(calls=40, usd=1.25, usd_unconfirmed=0.5)}
+    earlier = RunRecord(store, settings, now.replace(year=now.year - 1))
+    earlier.add(StageReport(stage="measure_documents", use=uses))
+    earlier.add(StageReport(stage="release", result="releases/2025.1.1"))
+    earlier.write("failed", "a line")
+    with pytest.raises(ProviderHeld), run_record(store, settings) as record:
+        record.add(StageReport(stage="read_logs", counts={"lines": 12}))
+        record.add(StageReport(stage="measure_documents", use=uses, failures={"categories: http_401": 3}))
+        raise ProviderHeld("held before the release: openai failed")
+    return store
+
+
+def test_status_says_what_is_new_held_and_waiting_and_what_the_month_cost(store, curate):
+    code, out, err = curate("status", store.root, "--json")
+    assert (code, err) == (0, "")
+    rows: dict[str, list[dict]] = {}
+    for line in out.splitlines():
+        row = json.loads(line)
+        rows.setdefault(row.pop("table"), []).append(row)
+    (holds,) = rows["store"]
+    assert (holds["conversations"], holds["newest"]) == (store.height("conversations"), "2025.1.1")
+    last, first = rows["runs"]
+    assert (last["state"], last["new_lines"], last["failed"], last["usd"]) == ("held", 12, 3, 1.75)
+    assert (last["result"], first["state"]) == ("held before the release: openai failed", "failed")
+    assert {row["what"]: row["count"] for row in rows["waiting"]} == {
+        "the last run, which is held": 1,
+        "questions to people: held": 1,
+        "questions to people: failures": 1,
+    }
+    (cost,) = rows["cost"]  # of this month only
+    assert cost == {"service": "openai-mini", "requests": 40, "usd": 1.25, "usd_unconfirmed": 0.5}
+
+
+def test_one_screen_names_the_command_that_goes_on_and_what_retention_would_remove(store, curate, tmp_path):
+    for version in ("1.0.0", "1.1.0"):
+        store.write_bytes(f"releases/{version}/manifest.json", b"{}")
+    (tmp_path / "curate.yaml").write_text("store: store\nretention: {keep_releases: 1}\n")
+    code, out, _ = curate("status", store.root)
+    assert code == 0 and "curate review serve held" in out and len(out.splitlines()) < 40
+    assert max(map(len, out.splitlines())) <= 160
+    assert "1.0.0" in out.rpartition("removed next")[2]
+
+
+def test_prometheus_reads_the_same_figures(store, curate, tmp_path):
+    file = tmp_path / "curate.prom"
+    assert curate("status", store.root, "--out", file)[0] == 0
+    lines = file.read_text().splitlines()
+    assert 'curate_waiting{what="questions to people: held"} 1' in lines
+    assert 'curate_month_usd{service="openai-mini"} 1.75' in lines
+    assert "curate_last_completed_timestamp_seconds 0" in lines and "curate_last_run_failed_items 3" in lines
+    kinds = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+    assert {line.partition("{")[0].split()[0] for line in lines if not line.startswith("#")} <= kinds
+    assert [path.name for path in Path(tmp_path).glob(".curate.prom*")] == []
+
+
+def test_no_store_is_one_line(refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "no STORE is given" in refused("status")
+    assert "is not a store" in refused("status", tmp_path)
