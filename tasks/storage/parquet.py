@@ -51,6 +51,11 @@ def read_parquet_schema(path: Path) -> pa.Schema:
     return pq.read_schema(path)
 
 
+def parquet_rows(path: Path) -> int:
+    """Number of rows of a Parquet file. Reads only the footer."""
+    return int(pq.read_metadata(path).num_rows)
+
+
 def read_parquet_groups(path: Path, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
     """A Parquet file row group by row group."""
     file = pq.ParquetFile(path)

@@ -80,7 +80,7 @@ def run_record(store: Store, settings: Settings) -> Iterator[RunRecord]:
 
 
 def _end_killed(store: Store) -> None:
-    for path in _paths(store)[-1:]:
+    for path in run_paths(store)[-1:]:
         record = json.loads(store.read_bytes(path) or b"{}")
         if record.get("state") == RUNNING:
             store.write_bytes(path, json.dumps(record | {"state": KILLED}, indent=2).encode())
@@ -97,12 +97,12 @@ def _without_places(error: BaseException, settings: Settings) -> str:
 
 def run_records(store: Store) -> list[dict[str, Any]]:
     """Every record, oldest first."""
-    return [json.loads(store.read_bytes(path) or b"{}") for path in _paths(store)]
+    return [json.loads(store.read_bytes(path) or b"{}") for path in run_paths(store)]
 
 
 def latest_run_record(store: Store) -> str:
     """Path of the newest record, relative to the store."""
-    return _paths(store)[-1]
+    return run_paths(store)[-1]
 
 
 def earlier_drops(store: Store) -> list[DropCounts]:
@@ -111,5 +111,6 @@ def earlier_drops(store: Store) -> list[DropCounts]:
     return [DropCounts(**stage["drops"]) for stage in stages if stage.get("drops")]
 
 
-def _paths(store: Store) -> list[str]:
+def run_paths(store: Store) -> list[str]:
+    """Paths of the records relative to the store, oldest first."""
     return sorted(path.removeprefix(f"{store.path}/") for path in store.fs.find(store.at(_FOLDER)))
