@@ -223,13 +223,13 @@ class EarlierRelease:
                 self._store.fs.get_file(f"{self.folder}/{path}", str(file))
             yield files
 
-    def share(self, file: Path, described: ReleasedFile) -> None:
-        """Make a local file a hard link to the one with the same bytes, if there is one."""
-        if (path := self._path_of.get(described)) is None or file.samefile(there := Path(self.folder, path)):
-            return
-        if _described(there) == described:
-            file.unlink()
-            _link(there, file)
+    def share(self, folder: Path, files: Mapping[str, ReleasedFile]) -> None:
+        """Make local files of a folder hard links to those with the same bytes, where there are any."""
+        for name, described in files.items():
+            there = Path(self.folder, self._path_of.get(described, ""))
+            if there.is_file() and not there.samefile(folder / name) and _described(there) == described:
+                (folder / name).unlink()
+                _link(there, folder / name)
 
     def copied(self, described: ReleasedFile, target: str) -> bool:
         """Whether the object with these bytes could be copied to `target` within the object store."""
@@ -318,8 +318,8 @@ def _move(store: Store, staging: Path, target: str, earlier: EarlierRelease | No
         store.fs.rm(store.at(target), recursive=True)
     files = Manifest.model_validate_json((staging / MANIFEST).read_bytes()).files
     if isinstance(store.fs, LocalFileSystem):
-        for path, described in files.items() if earlier else ():
-            earlier.share(staging / path, described)
+        if earlier:
+            earlier.share(staging, files)
         staging.rename(store.at(target))
         return
     for path in [*files, MANIFEST]:

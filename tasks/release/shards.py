@@ -24,8 +24,10 @@ from tasks.storage.tables import Store
 
 LAYOUT = 7
 """Version of the file layout, for the manifest; raised when the same rows give other bytes, or cards other sections."""
-SHARDS, SHARD_ROWS_MIN, SHARD_ROWS_MAX = 32, 32, 4096
-"""A release has about so many shards a configuration; each has half to twice as many rows as `shard_rows` says."""
+SHARDS, SHARD_ROWS_MIN, SHARD_ROWS_MAX = 128, 8, 4096
+"""A configuration has about so many shards, so that a night changes a small share of it; see `shard_rows`."""
+FEW = 64
+"""A configuration with fewer rows is one shard."""
 SHARD_BYTES = 256 * 1024 * 1024
 """Rows of a shard that take more are written as several files."""
 ROW_GROUP_BYTES = 32 * 1024 * 1024
@@ -147,11 +149,11 @@ class EarlierShards(Protocol):
         ...
 
 
-def shard_rows(kept: int) -> int:
-    """Rows of a shard when `kept` items are released, a power of two so that it seldom changes; few are one shard."""
-    if kept < SHARDS * SHARD_ROWS_MIN // 4:
+def shard_rows(expected: int) -> int:
+    """A power of two, so that it seldom changes; a shard has half to twice as many of the `expected` rows."""
+    if expected < FEW:
         return SHARD_ROWS_MAX
-    return min(SHARD_ROWS_MAX, max(SHARD_ROWS_MIN, 1 << ((kept // SHARDS) | 1).bit_length() - 1))
+    return min(SHARD_ROWS_MAX, max(SHARD_ROWS_MIN, 1 << (expected // SHARDS | 1).bit_length() - 1))
 
 
 def write_shards(

@@ -1,6 +1,7 @@
 """Prefect tasks of release: build in a staging folder, seal with card and manifest, move into place."""
 
 import shutil
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -120,17 +121,26 @@ def build_release(settings: Settings, versions: Versions, items: pl.Series, left
                 statistics[config].add(rows)
             yield rows
 
-    kept = sum(int(rows["keep"].sum()) for rows in store.read_slices("decisions", ["keep"]))
+    expected = _expected(store)
     earlier, shards = earlier_release(store, LAYOUT), dict[str, str]()
     with MapFile(staging) as points:
         for config in CONFIGS:
             to = staging / config / "data"
-            made = write_shards(config, counted(config), images, to, shard_rows(kept), earlier)
+            made = write_shards(config, counted(config), images, to, shard_rows(expected[config]), earlier)
             shards |= {path.relative_to(staging).as_posix(): key for path, key in made.items() if key}
     counts["withheld_for_bench"] = gathered.withheld_for_bench
     cells = {config: found.cells() for config, found in statistics.items()}
     listed = {config: found.hexdigest() for config, found in shown.items()}
     return Built(staging, counts, cells, listed, shards, tallies)
+
+
+def _expected(store: Store) -> dict[str, int]:
+    """Configuration -> about how many rows it will have; the same for the same tables."""
+    kept = Counter[str]()
+    for rows in store.read_slices("decisions", ["item_kind", "keep"]):
+        kept.update(rows.filter("keep")["item_kind"])
+    drawn = {table: store.height(table) for table in ("bench", "failures")}
+    return {"chat": kept["conversation"], "battle": kept["battle"], **drawn}
 
 
 @task(cache_policy=NO_CACHE)
