@@ -23,6 +23,7 @@ from schemas.errors import BadInput, ReleaseConflict
 from schemas.release import CONFIGS, Manifest, ReleasedFile, SiteFiles
 from tasks.release.registered import RUNNERS, table_paths
 from tasks.runtime.parallel import map_ordered
+from tasks.storage.part_files import whole_file
 from tasks.storage.run_record import run_paths
 from tasks.storage.tables import Store
 
@@ -210,7 +211,7 @@ class EarlierRelease:
         if isinstance(self._store.fs, LocalFileSystem):
             _link(Path(there), file)
         else:
-            self._store.fs.get_file(there, str(file))
+            file.write_bytes(whole_file(self._store.fs, there))
 
     @contextmanager
     def fetched(self, paths: Sequence[str]) -> Iterator[dict[str, Path]]:
@@ -220,7 +221,8 @@ class EarlierRelease:
             local = isinstance(self._store.fs, LocalFileSystem)
             files = {path: Path(self.folder if local else place, path) for path in shards}
             for path, file in files.items() if not local else ():
-                self._store.fs.get_file(f"{self.folder}/{path}", str(file))
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(whole_file(self._store.fs, f"{self.folder}/{path}"))
             yield files
 
     def share(self, folder: Path, files: Mapping[str, ReleasedFile]) -> None:

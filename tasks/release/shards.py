@@ -7,6 +7,7 @@ as they were. A shard whose rows an earlier release has is not written again.
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,11 +21,12 @@ from schemas.release import CONFIGS, KEYS
 from schemas.row import arrow_schema
 from tasks.images.decode import released_file
 from tasks.storage.parquet import compact, parquet_writer, read_parquet_groups
+from tasks.storage.queries.images import GROUPS_IN_MEMORY
 from tasks.storage.tables import Store
 
 LAYOUT = 7
 """Version of the file layout, for the manifest; raised when the same rows give other bytes, or cards other sections."""
-SHARDS, SHARD_ROWS_MIN, SHARD_ROWS_MAX = 128, 8, 4096
+SHARDS, SHARD_ROWS_MIN, SHARD_ROWS_MAX = 128, 4, 4096
 """A configuration has about so many shards, so that a night changes a small share of it; see `shard_rows`."""
 FEW = 64
 """A configuration with fewer rows is one shard."""
@@ -86,7 +88,7 @@ def _older(described: Any) -> Any:
 
 
 class ReleasedImages:
-    """Reads the images of rows from a store, each part once for about 32 MB of images. Memory: 60 bytes for each image.
+    """Reads the images of rows from a store. Memory: 64 bytes for each image, and the row groups that were read last.
 
     Unlike `StoredImages`, whose index is a dict, it stays small with millions of images.
     """
@@ -95,13 +97,18 @@ class ReleasedImages:
         self._store = store
         self._parts = [(table, part) for table in _IMAGE_TABLES for part in store.parts(table)]
         sizes = [size for table in _IMAGE_TABLES for size in store.part_sizes(table)]
-        kinds = {"image_id": pl.String, "format": pl.String, "part": pl.UInt32, "mean_bytes": pl.UInt32}
+        kinds = {"image_id": pl.String, "format": pl.String, "part": pl.UInt32}
+        kinds |= {"group": pl.UInt32, "mean_bytes": pl.UInt32}
         frames = [pl.DataFrame(schema=kinds)]
         for number, (each, (count, total)) in enumerate(zip(self._parts, sizes, strict=True)):
             mean = pl.lit(total // max(1, count), pl.UInt32)
             named = store.read_part(*each, ["image_id", "format"])
-            frames.append(named.with_columns(part=pl.lit(number, pl.UInt32), mean_bytes=mean))
+            named = named.with_columns(
+                part=pl.lit(number, pl.UInt32), group=store.group_of_rows(*each), mean_bytes=mean
+            )
+            frames.append(named)
         self._index = pl.concat(frames)
+        self._group = lru_cache(GROUPS_IN_MEMORY)(self._read_group)
 
     def formats(self, image_ids: pl.Series) -> list[str]:
         """The format in which each image of some rows is stored, ordered by id."""
@@ -130,15 +137,17 @@ class ReleasedImages:
     def _read(self, image_ids: pl.Series, places: pl.DataFrame) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
         wanted = places.filter(pl.col("image_id").is_in(image_ids.implode()))
-        for (part,), some in wanted.sort("part").group_by("part", maintain_order=True):
-            columns = ["image_id", "format", "bytes"]
-            for images in self._store.part_slices(*self._parts[int(str(part))], columns):
-                for image_id, form, content in images.join(some, on="image_id", how="semi").iter_rows():
-                    file, kind = released_file(content, form)
-                    found[image_id] = {"bytes": file, "path": f"{image_id}.{kind}"}
+        for (part, group), some in wanted.sort("part", "group").group_by("part", "group", maintain_order=True):
+            images = self._group(int(str(part)), int(str(group))).join(some, on="image_id", how="semi")
+            for image_id, form, content in images.iter_rows():
+                file, kind = released_file(content, form)
+                found[image_id] = {"bytes": file, "path": f"{image_id}.{kind}"}
         if missing := sorted({*image_ids} - found.keys()):
             raise KeyError(missing[0])
         return found
+
+    def _read_group(self, part: int, group: int) -> pl.DataFrame:
+        return self._store.read_group(*self._parts[part], group, ["image_id", "format", "bytes"])
 
 
 class EarlierShards(Protocol):

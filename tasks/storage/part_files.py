@@ -34,6 +34,7 @@ def digest_of(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=6).hexdigest()
 
 
+@lru_cache(maxsize=65_536)
 def part_bytes(fs: AbstractFileSystem, path: str) -> int:
     """Size of a part in bytes; asks the file system only when the name does not say it."""
     return int(_named(path)["bytes"] or fs.size(path))

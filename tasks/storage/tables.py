@@ -7,7 +7,7 @@ first and list it last, so readers never see half a table, and a killed writer l
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from functools import cache, partial
 from pathlib import Path
@@ -35,7 +35,15 @@ from tasks.storage.layout import (
     with_nulls,
 )
 from tasks.storage.parquet import conform, encode_parquet, frame_types, rows_in, top_columns
-from tasks.storage.part_files import PART, digest_of, open_part, part_bytes, part_name, read_footer, whole_file
+from tasks.storage.part_files import (
+    PART,
+    digest_of,
+    open_part,
+    part_bytes,
+    part_name,
+    read_footer,
+    whole_file,
+)
 
 _LIST = "parts.json"
 SLICE_ROWS, SLICE_BYTES = 16_384, 16 * 1024 * 1024
@@ -48,6 +56,9 @@ Reader = Callable[[Sequence[str] | None], pl.DataFrame]
 """Names of columns, None for all -> rows of a table."""
 HOLDS: dict[str, Callable[[], None]] = {}
 """Path of a store whose lease this process holds -> a function that raises when another run has taken it over."""
+
+LISTS: dict[tuple[str, str], list[str]] = {}
+"""(path of such a store, table) -> its listed parts, which nobody else changes meanwhile."""
 
 
 class Store:
@@ -79,6 +90,8 @@ class Store:
         """
         store = cls(root)
         store.any_layout = any_layout
+        if store.path in HOLDS:  # this process found it writable
+            return store
         try:
             if is_release(store):
                 raise BadInput(not_a_store(store))
@@ -157,6 +170,8 @@ class Store:
 
     def parts(self, table: str) -> list[str]:
         """Names of the listed parts of a table, oldest first."""
+        if (known := LISTS.get((self.path, table))) is not None and self.path in HOLDS:
+            return list(known)
         listed = self.read_bytes(f"tables/{table}/{_LIST}")
         try:
             parts = [] if listed is None else json.loads(listed)
@@ -164,6 +179,8 @@ class Store:
             raise self._damaged(table) from None
         if not isinstance(parts, list) or not all(isinstance(part, str) and PART.fullmatch(part) for part in parts):
             raise self._damaged(table)
+        if self.path in HOLDS:
+            LISTS[self.path, table] = list(parts)
         return parts
 
     def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
@@ -238,6 +255,26 @@ class Store:
         with self._sound(table):
             return read_footer(self.fs, self._at(table, part)).schema.to_arrow_schema().remove_metadata()
 
+    def arrow_part(self, table: str, part: str) -> pa.Table:
+        """One part with all columns that it has."""
+        with self._sound(table), open_part(self.fs, self._at(table, part), pre_buffer=True) as file:
+            return file.read().replace_schema_metadata(None)
+
+    def group_of_rows(self, table: str, part: str) -> pl.Series:
+        """Number of the row group of each row of a part. Reads only the footer."""
+        with self._sound(table):
+            footer = read_footer(self.fs, self._at(table, part))
+        rows = pl.Series([footer.row_group(group).num_rows for group in range(footer.num_row_groups)], dtype=pl.Int64)
+        return pl.DataFrame({"group": pl.Series(range(len(rows)), dtype=pl.UInt32)}).select(
+            pl.col("group").repeat_by(rows).explode(empty_as_null=False)
+        )["group"]
+
+    def read_group(self, table: str, part: str, group: int, columns: Sequence[str]) -> pl.DataFrame:
+        """One row group of a part."""
+        with self._sound(table), open_part(self.fs, self._at(table, part), pre_buffer=True) as file:
+            rows = file.read_row_group(group, list(columns)).replace_schema_metadata(None)
+            return cast(pl.DataFrame, pl.from_arrow(rows)).select(columns)
+
     def _opened_in_pieces(self, table: str, part: str) -> pq.ParquetFile | None:
         """A part to read piecewise; None for a small part on an object store, which is read at once."""
         if not isinstance(self.fs, LocalFileSystem) and part_bytes(self.fs, self._at(table, part)) <= SLICE_BYTES:
@@ -287,11 +324,10 @@ class Store:
     def purge(self, table: str) -> None:
         """Delete replaced parts and what killed writers left, so that removed content is not kept on disk."""
         listed = {*self.parts(table), _LIST}
-        if not self.fs.isdir(self.at(f"tables/{table}")):
-            return
-        for path in self.fs.ls(self.at(f"tables/{table}"), detail=False, refresh=True):
-            if path.rsplit("/", 1)[-1] not in listed:
-                self.fs.rm_file(path)
+        with suppress(FileNotFoundError):
+            for path in self.fs.ls(self.at(f"tables/{table}"), detail=False, refresh=True):
+                if path.rsplit("/", 1)[-1] not in listed:
+                    self.fs.rm_file(path)
 
     def damage(self) -> Iterator[str]:
         """One line for each table with a part, or a list of parts, that is lost or has other bytes than were written.
@@ -352,6 +388,7 @@ class Store:
         if not self._has_stated_layout:
             state_layout(self)
             self._has_stated_layout = True
+        LISTS.pop((self.path, table), None)
         self.write_bytes(f"tables/{table}/{_LIST}", json.dumps(list(parts)).encode())
 
 

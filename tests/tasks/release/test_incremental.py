@@ -113,7 +113,7 @@ def test_a_bucket_copies_what_both_have_by_itself(own_store, tmp_path, monkeypat
     assert not [path for path in later if path.startswith("battle/data")]
 
 
-@pytest.mark.parametrize("expected, rows", [(63, 4_096), (1_100, 8), (100_000, 512), (10_000_000, 4_096)])
+@pytest.mark.parametrize("expected, rows", [(63, 4_096), (100, 4), (1_100, 8), (100_000, 512), (10_000_000, 4_096)])
 def test_shards_grow_with_the_release_by_doubling(expected, rows, monkeypatch):
     monkeypatch.undo()
     assert shard_rows(expected) == rows
