@@ -374,6 +374,8 @@ class Manifest(Row):
     """Input lines kept, dropped and rejected, with reasons."""
     files: dict[str, ReleasedFile]
     """Every other file of the release."""
+    shards: dict[str, str] = {}
+    """Path of a shard -> digest of the rows it was written from, by which the next release knows it again."""
     columns: dict[str, list[ReleasedColumn]]
     """Columns of every configuration, of `leaderboard`, of tables in `leaderboard/judge`, and of `topics`, the map."""
     images: dict[str, str]

@@ -3,13 +3,16 @@
 import resource
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 
 @contextmanager
-def cut_off_at(port: int, words: bytes) -> Iterator[int]:
-    """A local port that forwards to `port` until `words` pass through; then it closes and refuses connections."""
+def cut_off_at(port: int, words: bytes, hear: Callable[[bytes], None] = lambda _: None) -> Iterator[int]:
+    """A local port that forwards to `port` until `words` pass through; then it closes and refuses connections.
+
+    `hear` is called with what passes, before it is sent on.
+    """
     open_sockets: list[socket.socket] = []
     listening = socket.create_server(("127.0.0.1", 0))
 
@@ -25,6 +28,7 @@ def cut_off_at(port: int, words: bytes) -> Iterator[int]:
                 if words in content:
                     close_all()
                     return
+                hear(content)
                 target.sendall(content)
         for each in (source, target):
             with suppress(OSError):

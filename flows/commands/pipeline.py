@@ -148,7 +148,7 @@ def print_result(settings: Settings, reports: Sequence[StageReport]) -> None:
     print(f"release  {settings.store}/{released.result}" + ("" if released.counts["new"] else "  (unchanged)"))
     print(f"report   {settings.store}/{released.result}/report/index.html")
     print(f"look     curate view {shlex.quote(settings.store)}")
-    _print_funnel(funnel(store))
+    _print_funnel(funnel(store), released.changed)
 
 
 def print_stages(reports: Sequence[StageReport]) -> None:
@@ -191,11 +191,13 @@ def _in_money(service: str, use: Use) -> str:
     return f"{service} {use.calls:,} requests, {counted}, ${use.usd:.4f}{unconfirmed}"
 
 
-def _print_funnel(gone: Funnel) -> None:
-    """Print the counts per reason, then the summary line that scripts parse."""
+def _print_funnel(gone: Funnel, changed: Sequence[str]) -> None:
+    """Print the counts per reason, what is new since the last release, then the summary line that scripts parse."""
     for outcome, reasons in (("dropped", gone.dropped_by), ("rejected", gone.rejected_by)):
         for reason, count in reasons.items():
             print(f"  {outcome:<9}{count:>8,}  {reason}")
     if gone.held:
         print(f"  held     {gone.held:>8,}  of the dropped, waiting for a review: curate review serve held")
+    for line in changed:
+        print(line)
     print(f"in {gone.lines} = kept {gone.kept} + dropped {gone.dropped} + rejected {gone.rejected}")

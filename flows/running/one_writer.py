@@ -240,5 +240,6 @@ def _show_funnel(gone: Mapping[str, Any]) -> None:
 def _show_release(settings: Settings, released: StageReport) -> None:
     place = f"{settings.store}/{released.result}"
     new = "New" if released.counts.get("new") else "Unchanged"
-    text = f"{new}: `{place}`\n\nFigures and tables: `{place}/report/index.html`"
+    changed = "".join(f"* {line}\n" for line in released.changed)
+    text = f"{new}: `{place}`\n\n{changed}\nFigures and tables: `{place}/report/index.html`"
     create_markdown_artifact(key="release", markdown=text, description="The release of this run")

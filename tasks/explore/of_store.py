@@ -86,9 +86,11 @@ class OfStore:
     def _images(self) -> StoredImages:
         parts = self._store.parts("images")
         found = {
-            image_id: ("images", parts[number])
+            image_id: ("images", parts[number], group)
             for number, rows in self._tables.parts("images", ["image_id"])
-            for image_id in rows["image_id"]
+            for image_id, group in zip(
+                rows["image_id"], self._store.group_of_rows("images", parts[number]), strict=True
+            )
         }
         return StoredImages(self._store, part_of=found or None)
 

@@ -28,6 +28,7 @@ from tasks.runtime.parallel import ShardRunner, map_ordered
 from tasks.runtime.progress import Advance, progress, silent
 from tasks.runtime.timing import Measured
 from tasks.storage.keyed_ids import Tombstones
+from tasks.storage.parts import listed_in_batches
 from tasks.storage.tables import Store, frame_of, frame_schema
 
 FILES_AT_ONCE = 16
@@ -248,17 +249,19 @@ def take_in_files(
     Returns what came of all of them. An image is kept only in the first shard that has it: shards are read
     independently.
     """
-    total, stored_ids = ImageShard(), set(reader.stored_ids)
-    with progress("images", count) as advance:
+    total, stored_ids, replaced = ImageShard(), set(reader.stored_ids), set[str]()
+    with progress("images", count) as advance, listed_in_batches(store) as list_parts:
         if runner is not None and count > FILES_A_SHARD:
             shards = _advancing(runner.map_ordered(reader.read_shard, _cut(files, FILES_A_SHARD)), advance)
         else:
             shards = reader.read(files, workers, advance)
         for shard in shards:
-            _list(store, shard, stored_ids)
+            list_parts(_new_parts(store, shard, stored_ids, replaced))
             shard.image_ids = [each for each in shard.image_ids if each not in stored_ids]
             stored_ids.update(shard.image_ids)
             total.add(shard)
+    for table in sorted(replaced):
+        store.purge(table)
     return total
 
 
@@ -268,24 +271,24 @@ def _advancing(shards: Iterable[ImageShard], advance: Advance) -> Iterator[Image
         yield shard
 
 
-def _list(store: Store, shard: ImageShard, stored_ids: AbstractSet[str]) -> None:
-    """List the parts of a shard, without the images that are stored."""
+def _new_parts(
+    store: Store, shard: ImageShard, stored_ids: AbstractSet[str], replaced: set[str]
+) -> Iterator[tuple[str, str]]:
+    """The parts of a shard without the images that are stored; tables that then have unlisted parts: `replaced`."""
     again = sorted(stored_ids & set(shard.image_ids))
     for table, part in shard.parts:
-        left = _without(store, table, part, again) if again and table != "image_files" else part
-        if left is not None:
-            store.add_parts(table, [left])
-
-
-def _without(store: Store, table: str, part: str, image_ids: Sequence[str]) -> str | None:
-    """A part without the rows of some images; None when nothing is left."""
-    rows = store.read_part(table, part)
-    left = rows.filter(~pl.col("image_id" if table == "images" else "content_id").is_in(image_ids))
-    if left.height == rows.height:
-        return part
-    if part not in store.parts(table):
-        store.fs.rm_file(store.at(f"tables/{table}/{part}"))
-    return store.write_part(table, left) if left.height else None
+        rows = store.read_part(table, part) if again and table != "image_files" else pl.DataFrame()
+        left = (
+            rows.filter(~pl.col("image_id" if table == "images" else "content_id").is_in(again))
+            if rows.height
+            else rows
+        )
+        if left.height == rows.height:
+            yield table, part
+            continue
+        replaced.add(table)
+        if left.height:
+            yield table, store.write_part(table, left)
 
 
 def _cut(files: Iterable[ImageSource], size: int) -> Iterator[list[ImageSource]]:

@@ -10,7 +10,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from schemas.errors import BadInput, ReleaseConflict
 from schemas.release import CONFIGS, Manifest, ReleasedFile, SiteFiles
 from tasks.release.registered import RUNNERS, table_paths
 from tasks.runtime.parallel import map_ordered
+from tasks.storage.part_files import whole_file
+from tasks.storage.run_record import record_paths
 from tasks.storage.tables import Store
 
 MANIFEST = "manifest.json"
@@ -178,8 +181,99 @@ def staging_folder(store: Store) -> Path:
     return Path(tempfile.gettempdir()) / f"release-{named}"
 
 
-def place_release(store: Store, staging: Path, version: str, chosen_by_user: bool) -> tuple[str, bool]:
+class EarlierRelease:
+    """The last release of a store: a new one takes over the files that it has, too. Nothing in it is changed.
+
+    A file is taken over as a hard link in a local folder, where it takes no room, and by a copy within an object store.
+    """
+
+    def __init__(self, store: Store, manifest: Manifest) -> None:
+        self.manifest, self.folder = manifest, store.at(f"releases/{manifest.version}")
+        self._store = store
+        self._written_from: dict[str, list[str]] = {}
+        for path, key in sorted(manifest.shards.items()):
+            self._written_from.setdefault(key, []).append(path)
+        self._path_of = {file: path for path, file in manifest.files.items()}
+
+    def take(self, key: str, folder: Path, first: int) -> list[Path]:
+        """Put the shard with these rows into `folder`, numbered from `first`; none when absent or damaged."""
+        paths = self._written_from.get(key, [])
+        made = [folder / f"{number:05d}.parquet" for number in range(first, first + len(paths))]
+        for path, file in zip(paths, made, strict=True):
+            self._fetch(path, file)
+        if all(_described(file) == self.manifest.files[path] for path, file in zip(paths, made, strict=True)):
+            return made
+        for file in made:
+            file.unlink()  # the new release gets a file of its own
+        return []
+
+    def _fetch(self, path: str, file: Path) -> None:
+        there = f"{self.folder}/{path}"
+        if isinstance(self._store.fs, LocalFileSystem):
+            _link(Path(there), file)
+        else:
+            file.write_bytes(whole_file(self._store.fs, there))
+
+    @contextmanager
+    def fetched(self, paths: Sequence[str]) -> Iterator[dict[str, Path]]:
+        """Path in the release -> local file to read, of the shards among these, until the block ends."""
+        shards = [path for path in paths if path in self.manifest.shards]
+        with tempfile.TemporaryDirectory(prefix="release-") as place:
+            local = isinstance(self._store.fs, LocalFileSystem)
+            files = {path: Path(self.folder if local else place, path) for path in shards}
+            for path, file in files.items() if not local else ():
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(whole_file(self._store.fs, f"{self.folder}/{path}"))
+            yield files
+
+    def share(self, folder: Path, files: Mapping[str, ReleasedFile]) -> None:
+        """Make local files of a folder hard links to those with the same bytes, where there are any."""
+        for name, described in files.items():
+            there = Path(self.folder, self._path_of.get(described, ""))
+            if there.is_file() and not there.samefile(folder / name) and _described(there) == described:
+                (folder / name).unlink()
+                _link(there, folder / name)
+
+    def copied(self, described: ReleasedFile, target: str) -> bool:
+        """Whether the object with these bytes could be copied to `target` within the object store."""
+        if (path := self._path_of.get(described)) is None:
+            return False
+        try:
+            self._store.fs.cp_file(f"{self.folder}/{path}", target)
+        except FileNotFoundError:
+            return False
+        return True
+
+
+def _link(there: Path, file: Path) -> None:
+    try:
+        os.link(there, file)
+    except OSError:  # a file system without hard links, or a file with too many
+        shutil.copyfile(there, file)
+
+
+def earlier_release(store: Store, layout: int) -> EarlierRelease | None:
+    """The last release that a run made and no takedown withdrew; None when it has another layout."""
+    for path in reversed(record_paths(store)):
+        stages = json.loads(store.read_bytes(path) or b"{}").get("stages") or [{}]
+        place = stages[-1].get("result", "")
+        content = store.read_bytes(f"{place}/{MANIFEST}") if place.startswith("releases/") else None
+        if content is None or store.read_bytes(f"{place}/{WITHDRAWN}") is not None:
+            continue
+        try:
+            manifest = Manifest.model_validate_json(content)
+        except ValidationError:
+            return None
+        return EarlierRelease(store, manifest) if manifest.layout == layout else None
+    return None
+
+
+def place_release(
+    store: Store, staging: Path, version: str, chosen_by_user: bool, earlier: EarlierRelease | None = None
+) -> tuple[str, bool]:
     """Move a sealed staging folder to `releases/<version>`. Returns the version it got, and whether it is new.
+
+    Files that `earlier` has, too, are taken over from there.
 
     If the version exists with the same content, nothing is moved. If it exists with other content, a version chosen by
     the user raises ReleaseConflict; a default version gets the next free suffix (`.1`, `.2`, …).
@@ -199,7 +293,7 @@ def place_release(store: Store, staging: Path, version: str, chosen_by_user: boo
             )
     if candidate != version:
         _rename(staging, sealed, candidate)
-    _move(store, staging, f"releases/{candidate}")
+    _move(store, staging, f"releases/{candidate}", earlier)
     return candidate, True
 
 
@@ -221,15 +315,19 @@ def _rename(staging: Path, sealed: Mapping[str, Any], version: str) -> None:
     write_manifest(manifest.model_copy(update={"files": released_files(staging)}), staging)
 
 
-def _move(store: Store, staging: Path, target: str) -> None:
+def _move(store: Store, staging: Path, target: str, earlier: EarlierRelease | None) -> None:
     """Rename on a local disk; on an object store copy with the manifest last."""
     if store.fs.exists(store.at(target)):  # left by a killed copy: it has no manifest
         store.fs.rm(store.at(target), recursive=True)
+    files = Manifest.model_validate_json((staging / MANIFEST).read_bytes()).files
     if isinstance(store.fs, LocalFileSystem):
+        if earlier:
+            earlier.share(staging, files)
         staging.rename(store.at(target))
         return
-    for path in sorted(staging.rglob("*"), key=lambda path: path.name == MANIFEST):
-        if path.is_file():
-            store.require_held()
-            store.fs.put_file(str(path), store.at(f"{target}/{path.relative_to(staging).as_posix()}"))
+    for path in [*files, MANIFEST]:
+        store.require_held()
+        there = store.at(f"{target}/{path}")
+        if not (earlier and path in files and earlier.copied(files[path], there)):
+            store.fs.put_file(str(staging / path), there)
     shutil.rmtree(staging)

@@ -13,13 +13,14 @@ import pyarrow as pa
 from schemas.policy import Action, Rule
 from schemas.publication import Bump, ReleaseDiff, RowChange
 from schemas.release import CONFIGS, KEYS, Manifest
+from tasks.release.build import EarlierRelease
 from tasks.release.core_parts import CORE_PARTS
 from tasks.release.declared import check_shards
 from tasks.release.fetched import read_manifest
 from tasks.release.registered import OpenRelease, PartsOf
 from tasks.release.shards import shard_files
 from tasks.storage.database import TemporaryDatabase
-from tasks.storage.parquet import read_parquet_groups, read_parquet_schema
+from tasks.storage.parquet import parquet_rows, read_parquet_groups, read_parquet_schema
 from tasks.storage.queries.funnel import rule_text
 
 _TOLD_APART = {"rules", "licence", "contact", "banned_users", "about", "drift"}
@@ -67,9 +68,9 @@ def diff_releases(
         words, broken = _columns(config, _schema(old, config), _schema(new, config))
         schema_changes += words
         breaks |= broken
-        compared = _Compared(config, old, new)
-        if compared.same:
-            rows[f"{config} same"] = compared.same
+        compared = _Compared(config, shard_files(old, config), shard_files(new, config))
+        if same := compared.counts["same"]:
+            rows[f"{config} same"] = same
         for change in compared.changes(why, known):
             rows[f"{config} {change.change}"] += 1
             columns[config].update(change.columns)
@@ -126,16 +127,22 @@ def _columns(config: str, old: pa.Schema, new: pa.Schema) -> tuple[list[str], bo
 
 
 class _Compared:
-    """The rows of both releases by id, as 64-bit hashes of every value. Images are compared by content id."""
+    """The rows of shards of both releases by id, as 64-bit hashes of every value. Images are compared by content id.
 
-    def __init__(self, config: str, old: Path, new: Path) -> None:
+    Shards that are one file in both, as a release that was made after another shares them, are not read.
+    """
+
+    def __init__(self, config: str, old: Sequence[Path], new: Sequence[Path]) -> None:
         self._config = config
-        names = {name for folder in (old, new) for name in _schema(folder, config).names} - {KEYS[config]}
-        both = sorted(name for name in names if all(name in _schema(each, config).names for each in (old, new)))
+        held = [{(stat.st_dev, stat.st_ino): path for path in paths for stat in [path.stat()]} for paths in (old, new)]
+        shared = held[0].keys() & held[1].keys()
+        sides = [[path for place, path in of.items() if place not in shared] for of in held]
+        names = [[{*read_parquet_schema(path).names} for path in paths[:1]] for paths in sides]
+        both = sorted(set.intersection(*names[0], *names[1]) - {KEYS[config]}) if names[0] or names[1] else ["images"]
         self._columns = both
         self._database = TemporaryDatabase()
-        for name, folder in (("old", old), ("new", new)):
-            self._database.load(name, _digests(folder, config, both))
+        for name, paths in zip(("old", "new"), sides, strict=True):
+            self._database.load(name, _digests(paths, config, both))
         pairs = [f"old.c{number} IS DISTINCT FROM new.c{number}" for number in range(len(both))]  # `images` at least
         self._database.run(f"""CREATE TABLE compared AS
             SELECT coalesce(old.id, new.id) AS id,
@@ -143,7 +150,10 @@ class _Compared:
                 WHEN {" OR ".join(pairs)} THEN 'changed' ELSE 'same' END AS change,
                 [{", ".join(pairs)}] AS differ
             FROM old FULL JOIN new ON old.id = new.id""")  # noqa: S608 - columns are named by number
-        self.same = int(self._database.read("SELECT count(*) FROM compared WHERE change = 'same'").item())
+        of_change = self._database.read("SELECT change, count(*) FROM compared GROUP BY change")
+        self.counts = Counter[str](dict(of_change.iter_rows()))
+        """added, removed, changed or same -> rows."""
+        self.counts["same"] += sum(parquet_rows(held[0][place]) for place in shared)
 
     def changes(self, why: Why, known: Mapping[str, str]) -> Iterator[RowChange]:
         """Every row that differs, ordered by id."""
@@ -159,13 +169,39 @@ class _Compared:
                 yield RowChange(config=self._config, id=key, change=change, columns=names, why=causes)
 
 
-def _digests(folder: Path, config: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+def _digests(shards: Sequence[Path], config: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
     named = pl.col("images").list.eval(pl.element().struct.field("path"))
+    read = [KEYS[config], *("images.list.element.path" if name == "images" else name for name in columns)]
     digests = [pl.struct(name).struct.json_encode().hash().alias(f"c{n}") for n, name in enumerate(columns)]
     yield pl.DataFrame(schema={"id": pl.String, **{f"c{n}": pl.UInt64 for n in range(len(columns))}})
-    for shard in shard_files(folder, config):
-        for group in read_parquet_groups(shard):
+    for shard in shards:
+        for group in read_parquet_groups(shard, read):
             yield group.with_columns(named).select(pl.col(KEYS[config]).alias("id"), *digests)
+
+
+def since_earlier(earlier: EarlierRelease, sealed: Manifest, folder: Path) -> list[str]:
+    """What a release that is sealed in `folder` has anew since an earlier one, in lines.
+
+    Only shards that one of both has alone are read.
+    """
+    before, after = earlier.manifest.files, sealed.files
+    old, new = {*before.values()}, {*after.values()}
+    lines = [_FITTED_ANEW] if _fits_differ(earlier.manifest, sealed) else []
+    with earlier.fetched([path for path, file in before.items() if file not in new]) as known:
+        for config in CONFIGS:
+            there = [file for path, file in known.items() if path.startswith(f"{config}/data/")]
+            here = [
+                folder / path for path, file in after.items() if path.startswith(f"{config}/data/") and file not in old
+            ]
+            counts = _Compared(config, there, here).counts
+            told = [f"{counts[change]:,} {change}" for change in ("added", "removed", "changed") if counts[change]]
+            lines += [f"{config} {', '.join(told)}"] if told else []
+    fresh = [file.bytes for file in after.values() if file not in old]
+    return [
+        f"since {earlier.manifest.version}: {'; '.join(lines) or 'no row is new'}",
+        f"{len(fresh):,} of {len(after):,} files are new, {sum(fresh) / 1e6:,.1f} of "
+        f"{sum(file.bytes for file in after.values()) / 1e6:,.1f} MB",
+    ]
 
 
 def _rules(old: Manifest, new: Manifest) -> Iterator[str]:

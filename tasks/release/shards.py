@@ -1,23 +1,37 @@
-"""Writes the rows of a configuration to Parquet shards that `datasets` and the Hub's viewer can open."""
+"""Writes the rows of a configuration to Parquet shards that `datasets` and the Hub's viewer can open.
 
+Which row starts a shard is decided by a checksum of its id, so that rows that come, go or change leave all other shards
+as they were. A shard whose rows an earlier release has is not written again.
+"""
+
+import hashlib
 import json
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+from zlib import crc32
 
 import polars as pl
 import pyarrow as pa
 from datasets import Features, Image, List
 
-from schemas.release import CONFIGS
+from schemas.release import CONFIGS, KEYS
 from schemas.row import arrow_schema
 from tasks.images.decode import released_file
-from tasks.storage.parquet import parquet_writer, read_parquet_groups
+from tasks.storage.parquet import compact, parquet_writer, read_parquet_groups
+from tasks.storage.queries.images import GROUPS_IN_MEMORY
 from tasks.storage.tables import Store
 
 LAYOUT = 7
 """Version of the file layout, for the manifest; raised when the same rows give other bytes, or cards other sections."""
+SHARDS, SHARD_ROWS_MIN, SHARD_ROWS_MAX = 128, 4, 4096
+"""A configuration has about so many shards, so that a night changes a small share of it; see `shard_rows`."""
+FEW = 64
+"""A configuration with fewer rows is one shard."""
 SHARD_BYTES = 256 * 1024 * 1024
+"""Rows of a shard that take more are written as several files."""
 ROW_GROUP_BYTES = 32 * 1024 * 1024
 ROW_BYTES = 1_000
 """Rough size of a row without its images and messages, to plan shards with."""
@@ -74,7 +88,7 @@ def _older(described: Any) -> Any:
 
 
 class ReleasedImages:
-    """Reads the images of rows from a store, each part once for about 32 MB of images. Memory: 60 bytes for each image.
+    """Reads the images of rows from a store. Memory: 64 bytes for each image, and the row groups that were read last.
 
     Unlike `StoredImages`, whose index is a dict, it stays small with millions of images.
     """
@@ -83,12 +97,27 @@ class ReleasedImages:
         self._store = store
         self._parts = [(table, part) for table in _IMAGE_TABLES for part in store.parts(table)]
         sizes = [size for table in _IMAGE_TABLES for size in store.part_sizes(table)]
-        frames = [pl.DataFrame(schema={"image_id": pl.String, "part": pl.UInt32, "mean_bytes": pl.UInt32})]
+        kinds = {"image_id": pl.String, "format": pl.String, "part": pl.UInt32}
+        kinds |= {"group": pl.UInt32, "mean_bytes": pl.UInt32}
+        frames = [pl.DataFrame(schema=kinds)]
         for number, (each, (count, total)) in enumerate(zip(self._parts, sizes, strict=True)):
             mean = pl.lit(total // max(1, count), pl.UInt32)
-            named = store.read_part(*each, ["image_id"])
-            frames.append(named.with_columns(part=pl.lit(number, pl.UInt32), mean_bytes=mean))
+            named = store.read_part(*each, ["image_id", "format"])
+            named = named.with_columns(
+                part=pl.lit(number, pl.UInt32), group=store.group_of_rows(*each), mean_bytes=mean
+            )
+            frames.append(named)
         self._index = pl.concat(frames)
+        self._group = lru_cache(GROUPS_IN_MEMORY)(self._read_group)
+
+    def formats(self, image_ids: pl.Series) -> list[str]:
+        """The format in which each image of some rows is stored, ordered by id."""
+        return self._of(image_ids).sort("image_id")["format"].to_list()
+
+    def _of(self, image_ids: pl.Series) -> pl.DataFrame:
+        """The places of these images; `image_ids` has a list of ids a row."""
+        shown = image_ids.explode().drop_nulls().unique()
+        return self._index.filter(pl.col("image_id").is_in(shown.implode())).unique("image_id", keep="first")
 
     def stretches(self, rows: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, dict[str, dict[str, Any]]]]:
         """Split rows with `image_ids` into slices with about a row group of images each; yields (slice, images by id).
@@ -96,8 +125,7 @@ class ReleasedImages:
         Images are as `datasets` stores them: {"bytes": content, "path": "CONTENT_ID.FORMAT"}. Raises KeyError for an
         image that is not stored.
         """
-        shown = rows["image_ids"].explode().drop_nulls().unique()
-        places = self._index.filter(pl.col("image_id").is_in(shown.implode())).unique("image_id", keep="first")
+        places = self._of(rows["image_ids"])
         weights = dict(places.select("image_id", "mean_bytes").iter_rows())
         stretch, total = [], 0
         for image_ids in rows["image_ids"].to_list():
@@ -109,35 +137,100 @@ class ReleasedImages:
     def _read(self, image_ids: pl.Series, places: pl.DataFrame) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
         wanted = places.filter(pl.col("image_id").is_in(image_ids.implode()))
-        for (part,), some in wanted.sort("part").group_by("part", maintain_order=True):
-            columns = ["image_id", "format", "bytes"]
-            for images in self._store.part_slices(*self._parts[int(str(part))], columns):
-                for image_id, form, content in images.join(some, on="image_id", how="semi").iter_rows():
-                    file, kind = released_file(content, form)
-                    found[image_id] = {"bytes": file, "path": f"{image_id}.{kind}"}
+        for (part, group), some in wanted.sort("part", "group").group_by("part", "group", maintain_order=True):
+            images = self._group(int(str(part)), int(str(group))).join(some, on="image_id", how="semi")
+            for image_id, form, content in images.iter_rows():
+                file, kind = released_file(content, form)
+                found[image_id] = {"bytes": file, "path": f"{image_id}.{kind}"}
         if missing := sorted({*image_ids} - found.keys()):
             raise KeyError(missing[0])
         return found
 
+    def _read_group(self, part: int, group: int) -> pl.DataFrame:
+        return self._store.read_group(*self._parts[part], group, ["image_id", "format", "bytes"])
 
-def write_shards(config: str, frames: Iterable[pl.DataFrame], images: ReleasedImages, folder: Path) -> list[Path]:
-    """Write `train-00000-of-0000N.parquet` files; without rows, one empty file.
 
-    `frames` are in the order of the release. Memory holds one frame and about two row groups.
+class EarlierShards(Protocol):
+    """Shards that were written before."""
+
+    def take(self, key: str, folder: Path, first: int) -> list[Path]:
+        """Put the files with these rows into `folder`, numbered from `first`; none when there are none."""
+        ...
+
+
+def shard_rows(expected: int) -> int:
+    """A power of two, so that it seldom changes; a shard has half to twice as many of the `expected` rows."""
+    if expected < FEW:
+        return SHARD_ROWS_MAX
+    return min(SHARD_ROWS_MAX, max(SHARD_ROWS_MIN, 1 << (expected // SHARDS | 1).bit_length() - 1))
+
+
+def write_shards(
+    config: str,
+    frames: Iterable[pl.DataFrame],
+    images: ReleasedImages,
+    folder: Path,
+    rows: int = SHARD_ROWS_MAX,
+    earlier: EarlierShards | None = None,
+) -> dict[Path, str]:
+    """Write or take over `train-00000-of-0000N.parquet`; without rows, one empty file. Returns file -> key of its rows.
+
+    `frames` are in the order of the release; `rows`: see `shard_rows`. Memory holds one frame, the rows of a shard
+    without their images, and about two row groups.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    schema, paths = shard_schema(config), [folder / "00000.parquet"]
-    stretches = (stretch for rows in frames if rows.height for stretch in images.stretches(rows))
-    tables = ((_with_images(some, shown, schema), _row_bytes(some, shown)) for some, shown in stretches)
+    schema, made = shard_schema(config), dict[Path, str]()
+    for some in _cut(config, frames, rows):
+        key = _key(schema, some, images)
+        files = earlier.take(key, folder, len(made)) if earlier else []
+        made |= dict.fromkeys(files or _write(schema, some, images, folder, len(made)), key)
+    if not made:
+        parquet_writer(folder / "00000.parquet", schema).close()
+        made[folder / "00000.parquet"] = ""
+    return {path.rename(folder / f"train-{path.stem}-of-{len(made):05d}.parquet"): key for path, key in made.items()}
+
+
+def _cut(config: str, frames: Iterable[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]:
+    """The rows of each shard. A shard ends after `rows / 2` rows at a row by whose id it may, or after `2 * rows`."""
+    waiting: list[pl.DataFrame] = []
+    count = 0
+    for frame in frames:
+        first = 0
+        for row, name in enumerate(frame[KEYS[config]]):
+            if count == 2 * rows or (count >= rows // 2 and crc32(name.encode()) % rows == 0):
+                yield pl.concat([*waiting, frame[first:row]])
+                waiting, first, count = [], row, 0
+            count += 1
+        waiting.append(compact(frame[first:]))
+    if count:
+        yield pl.concat(waiting)
+
+
+def _key(schema: pa.Schema, rows: pl.DataFrame, images: ReleasedImages) -> str:
+    """Digest of all that the bytes of a shard depend on: rows, images by id, columns, and the software that writes."""
+    made_by = [LAYOUT, SHARD_BYTES, ROW_GROUP_BYTES, *map(version, ("arena-curation", "pyarrow", "pillow"))]
+    digest = hashlib.blake2b(repr(made_by).encode(), digest_size=16)
+    digest.update(schema.serialize())
+    digest.update(
+        rows.select("image_ids", *(name for name in schema.names if name != "images")).write_ndjson().encode()
+    )
+    digest.update(" ".join(images.formats(rows["image_ids"])).encode())
+    return digest.hexdigest()
+
+
+def _write(schema: pa.Schema, rows: pl.DataFrame, images: ReleasedImages, folder: Path, first: int) -> list[Path]:
+    """Write the rows of one shard as files numbered from `first`."""
+    paths = [folder / f"{first:05d}.parquet"]
+    tables = ((_with_images(some, shown, schema), _row_bytes(some, shown)) for some, shown in images.stretches(rows))
     file = parquet_writer(paths[0], schema)
-    for new_shard, group in _row_groups(tables):
-        if new_shard:
+    for another, group in _row_groups(tables):
+        if another:
             file.close()
-            paths.append(folder / f"{len(paths):05d}.parquet")
+            paths.append(folder / f"{first + len(paths):05d}.parquet")
             file = parquet_writer(paths[-1], schema)
         file.write(group)
     file.close()
-    return [path.rename(folder / f"train-{path.stem}-of-{len(paths):05d}.parquet") for path in paths]
+    return paths
 
 
 def _row_groups(tables: Iterable[tuple[pa.Table, Iterable[int]]]) -> Iterator[tuple[bool, pa.Table]]:

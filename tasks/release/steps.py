@@ -1,6 +1,7 @@
 """Prefect tasks of release: build in a staging folder, seal with card and manifest, move into place."""
 
 import shutil
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -18,15 +19,23 @@ from schemas.run import Funnel, StageReport
 from schemas.settings import Settings
 from tasks.prompts.texts import replaced_hashes
 from tasks.providers import EMBEDDED, EMBEDDED_RECALL, MAKERS, Providers
-from tasks.release.build import checked_version, place_release, released_files, staging_folder, write_manifest
+from tasks.release.build import (
+    checked_version,
+    earlier_release,
+    place_release,
+    released_files,
+    staging_folder,
+    write_manifest,
+)
 from tasks.release.checks.failing import failing_lines, unmeasured
 from tasks.release.contents import ImageLists
 from tasks.release.core_parts import CORE_PARTS, MapFile
 from tasks.release.dataset_card import COMPARED, Statistics, card_sections, dataset_card
 from tasks.release.declared import declared_columns
+from tasks.release.diff import since_earlier
 from tasks.release.gather import Gathered
 from tasks.release.registered import ReleasePart, Unsealed
-from tasks.release.shards import LAYOUT, ReleasedImages, write_shards
+from tasks.release.shards import LAYOUT, ReleasedImages, shard_rows, write_shards
 from tasks.runtime.timing import timed
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.bench import bench_evidence, topics_fit
@@ -53,6 +62,8 @@ class Built(NamedTuple):
     statistics: dict[str, tuple[str, ...]]
     """Configuration -> cells of the card's statistics table."""
     images: dict[str, str]
+    """The manifest's."""
+    shards: dict[str, str]
     """The manifest's."""
     tallies: Tallies
     """The rows counted, for the report."""
@@ -110,12 +121,26 @@ def build_release(settings: Settings, versions: Versions, items: pl.Series, left
                 statistics[config].add(rows)
             yield rows
 
+    expected = _expected(store)
+    earlier, shards = earlier_release(store, LAYOUT), dict[str, str]()
     with MapFile(staging) as points:
         for config in CONFIGS:
-            write_shards(config, counted(config), images, staging / config / "data")
+            to = staging / config / "data"
+            made = write_shards(config, counted(config), images, to, shard_rows(expected[config]), earlier)
+            shards |= {path.relative_to(staging).as_posix(): key for path, key in made.items() if key}
     counts["withheld_for_bench"] = gathered.withheld_for_bench
     cells = {config: found.cells() for config, found in statistics.items()}
-    return Built(staging, counts, cells, {config: found.hexdigest() for config, found in shown.items()}, tallies)
+    listed = {config: found.hexdigest() for config, found in shown.items()}
+    return Built(staging, counts, cells, listed, shards, tallies)
+
+
+def _expected(store: Store) -> dict[str, int]:
+    """Configuration -> about how many rows it will have; the same for the same tables."""
+    kept = Counter[str]()
+    for rows in store.read_slices("decisions", ["item_kind", "keep"]):
+        kept.update(rows.filter("keep")["item_kind"])
+    drawn = {table: store.height(table) for table in ("bench", "failures")}
+    return {"chat": kept["conversation"], "battle": kept["battle"], **drawn}
 
 
 @task(cache_policy=NO_CACHE)
@@ -137,9 +162,13 @@ def seal_release(
     sections = card_sections(staging, built.counts["bench"], made_of)
     card = dataset_card(manifest, gone, built.statistics, bench_evidence(store), sections)
     (staging / "README.md").write_text(card, encoding="utf-8")
-    write_manifest(manifest.model_copy(update={"files": released_files(staging)}), staging)
-    version, new = place_release(store, staging, manifest.version, settings.release is not None)
-    return StageReport(stage="release", counts=manifest.counts | {"new": int(new)}, result=f"releases/{version}")
+    manifest = manifest.model_copy(update={"files": released_files(staging)})
+    write_manifest(manifest, staging)
+    earlier = earlier_release(store, LAYOUT)
+    changed = since_earlier(earlier, manifest, staging) if earlier else []
+    version, new = place_release(store, staging, manifest.version, settings.release is not None, earlier)
+    counts = manifest.counts | {"new": int(new)}
+    return StageReport(stage="release", counts=counts, result=f"releases/{version}", changed=changed if new else [])
 
 
 def _relevant(settings: Settings) -> dict[str, Any]:
@@ -185,4 +214,5 @@ def _manifest(
         files={},
         columns=declared_columns(),
         images=built.images,
+        shards=built.shards,
     )

@@ -41,9 +41,9 @@ class Documents:
         """The ids, sorted by the part that holds the first image, so that each part is read once."""
         return sorted(document_ids, key=self._place) if self._images else list(document_ids)
 
-    def _place(self, document_id: str) -> tuple[tuple[str, str], str]:
+    def _place(self, document_id: str) -> tuple[tuple[str, str, int], str]:
         shown = self._rows[document_id][1]
-        return (self._images.part_of.get(shown[0], ("", "")) if self._images and shown else ("", "")), document_id
+        return (self._images.part_of.get(shown[0], ("", "", 0)) if self._images and shown else ("", "", 0)), document_id
 
     def load(self, document_ids: Sequence[str]) -> list[Document]:
         """The documents of these ids, in order."""

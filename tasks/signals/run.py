@@ -19,6 +19,7 @@ from tasks.runtime.parallel import ShardRunner, map_ordered
 from tasks.runtime.progress import Advance, progress, silent
 from tasks.runtime.timing import Measured
 from tasks.signals.registry import Item, Signal, image_signals, signal_of
+from tasks.storage.parts import listed_in_batches
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import signal_values, table_name
 from tasks.storage.tables import Store, frame_schema
@@ -120,11 +121,11 @@ def _parts(
 def _listed(store: Store, results: Iterable[Written], advance: Advance = silent) -> Measured:
     """Add written parts to their tables as results arrive. Returns the summed counts."""
     total = Measured()
-    for parts, done in results:
-        for table, part in parts:
-            store.add_parts(table, [part])
-        total.add(done)
-        advance(max(done.calls.values(), default=0))
+    with listed_in_batches(store) as list_parts:
+        for parts, done in results:
+            list_parts(parts)
+            total.add(done)
+            advance(max(done.calls.values(), default=0))
     return total
 
 
@@ -157,9 +158,9 @@ class TextItems(NamedTuple):
 
 
 class ImageItems:
-    """Stored images by content id. `part_of`: content id -> (table, part)."""
+    """Stored images by content id. `part_of`: content id -> (table, part, row group)."""
 
-    def __init__(self, store: Store, part_of: dict[str, tuple[str, str]]) -> None:
+    def __init__(self, store: Store, part_of: dict[str, tuple[str, str, int]]) -> None:
         self.part_of = part_of
         self._images = StoredImages(store, part_of=part_of)
         self._store = store
@@ -173,7 +174,7 @@ class ImageItems:
         return IMAGES_A_PART
 
     def ordered(self, content_ids: Iterable[str]) -> list[str]:
-        """The ids that are stored, grouped by the part that holds them."""
+        """The ids that are stored, in the order in which they are stored."""
         return self._images.ordered(content_ids)
 
     def only(self, content_ids: Sequence[str]) -> "ImageItems":

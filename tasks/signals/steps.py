@@ -104,9 +104,9 @@ def measure_answers(settings: Settings, providers: Providers, names: Sequence[st
 @task(cache_policy=NO_CACHE)
 @timed
 def measure_item_images(
-    settings: Settings, providers: Providers, part_of: Mapping[str, tuple[str, str]]
+    settings: Settings, providers: Providers, part_of: Mapping[str, tuple[str, str, int]]
 ) -> StageReport:
-    """Name the objects in images of kept items; `part_of`: image id -> (table, part)."""
+    """Name the objects in images of kept items; `part_of`: image id -> (table, part, row group)."""
     store = Store.open(settings.store)
     items = ImageItems(store, dict(part_of))
     signals = chosen_signals(providers, MeasuredOn.ITEM_IMAGES, screens=False) if items.part_of else {}

@@ -26,7 +26,7 @@ from fsspec.implementations.local import LocalFileSystem
 from schemas.errors import StoreBusy, StoreUnwell
 from schemas.tables import TABLES
 from tasks.storage.storage_errors import storage_errors
-from tasks.storage.tables import HOLDS, Store
+from tasks.storage.tables import HOLDS, LISTS, Store
 
 _FILE, _SINCE, _PROBE = "writing.lock", "writing.since", "writing.probe"
 _HALF = re.compile(r"\.\d+\.tmp$")
@@ -119,6 +119,7 @@ def leased(store: Store, terms: Terms | None = None) -> Iterator[None]:
         yield
     finally:
         del HOLDS[store.path]
+        LISTS.clear()
         ended.set()
         renewing.join()
         with suppress(Exception):  # if the store does not answer, the lease expires

@@ -9,6 +9,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+IMAGES_A_GROUP = 32
+"""Rows of a row group of a table with images: about 2 MB."""
 PAGE_BYTES = 32 * 1024
 """A page of a released file ends after the value with which it reaches this size."""
 
@@ -29,9 +31,10 @@ def parquet_options(schema: pa.Schema, codec: str = "zstd") -> dict[str, Any]:
 
 
 def encode_parquet(table: pa.Table, codec: str = "zstd") -> bytes:
-    """A whole table as Parquet bytes."""
+    """A whole table as Parquet bytes. Images are in small row groups, so that one can be read by itself."""
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, write_page_checksum=True, **parquet_options(table.schema, codec))
+    rows = IMAGES_A_GROUP if "bytes" in table.schema.names else None
+    pq.write_table(table, sink, rows, write_page_checksum=True, **parquet_options(table.schema, codec))
     return cast(bytes, sink.getvalue().to_pybytes())
 
 
@@ -49,6 +52,11 @@ def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
 def read_parquet_schema(path: Path) -> pa.Schema:
     """Arrow schema of a Parquet file."""
     return pq.read_schema(path)
+
+
+def parquet_rows(path: Path) -> int:
+    """Number of rows of a Parquet file. Reads only the footer."""
+    return int(pq.read_metadata(path).num_rows)
 
 
 def read_parquet_groups(path: Path, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:

@@ -1,15 +1,21 @@
-"""Changes tables by parts: rewrites those with certain rows, and appends rows that arrive one by one."""
+"""Changes tables by parts: rewrites those with certain rows, lists new ones in batches, merges small ones.
+
+Also appends rows that arrive one by one.
+"""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 import polars as pl
+import pyarrow as pa
 
+from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from tasks.storage.parquet import conform
+from tasks.storage.part_files import part_bytes
 from tasks.storage.tables import Store, frame_schema
 
 ROWS = 65_536
@@ -75,6 +81,103 @@ def parts_with(store: Store, table: str, parts: Sequence[str], touched: pl.Expr)
     for part, rows in slices:
         found[part] += int(rows.select(counted).item())
     return dict(+found)
+
+
+LIST_SECONDS = 30.0
+"""New parts are listed after this time; a killed run has to measure no more again."""
+PART_BYTES, IMAGE_PART_BYTES = 128 * 1024 * 1024, 512 * 1024 * 1024
+"""Parts are merged up to this size."""
+SMALL_PARTS = 16
+"""So many parts that are not half of it, one after another, are merged."""
+
+
+class ListParts(Protocol):
+    """Lists written parts soon."""
+
+    def __call__(self, parts: Iterable[tuple[str, str]]) -> None:
+        """List these (table, part) pairs. They may be listed already."""
+        ...
+
+
+@contextmanager
+def listed_in_batches(store: Store) -> Iterator[ListParts]:
+    """Inside it, written parts are listed some at a time, also when an exception ends it; then small ones are merged.
+
+    The images of a batch are listed after their signals, and the files that they came from last: after a kill in
+    between, images are read again.
+    """
+    waiting, touched, last = dict[str, list[str]](), set[str](), time.monotonic()
+
+    def write() -> None:
+        nonlocal last
+        for table in sorted(waiting, key=lambda name: (not name.startswith("signals/"), name == "image_files")):
+            store.add_parts(table, waiting.pop(table))
+        last = time.monotonic()
+
+    def add(parts: Iterable[tuple[str, str]]) -> None:
+        for table, part in parts:
+            waiting.setdefault(table, []).append(part)
+            touched.add(table)
+        if time.monotonic() - last >= LIST_SECONDS:
+            write()
+
+    try:
+        yield add
+    finally:
+        write()
+    for table in sorted(touched):
+        merge_small(store, table)
+
+
+def merge_small(store: Store, table: str) -> None:
+    """Merge many small parts in a row, in order, up to `PART_BYTES`, or `IMAGE_PART_BYTES` for images.
+
+    The merged part is listed in place of the others in one step, then these are deleted; after a kill in between, one
+    or the other is unlisted, and the next run deletes it. Parts of another version stay as they are.
+    """
+    listed = store.parts(table)
+    if len(listed) < 2:
+        return
+    own = arrow_schema(TABLES[table].row)
+    most = IMAGE_PART_BYTES if "bytes" in own.names else PART_BYTES
+    sizes = {part: part_bytes(store.fs, store.at(f"tables/{table}/{part}")) for part in listed}
+    parts: list[str] = []
+    for run in _runs(listed, sizes, most):
+        total = sum(sizes[part] for part in run)
+        many = len(run) >= SMALL_PARTS or (len(run) > 1 and total >= most // 2)
+        if many and all(store.part_schema(table, part).equals(own) for part in run):
+            parts.append(_merged(store, table, run))
+        else:
+            parts.extend(run)
+    if parts != listed:
+        store.list_parts(table, list(dict.fromkeys(parts)))
+
+
+def _runs(parts: Sequence[str], sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
+    """Parts in order: those of at least half of `most` bytes alone, others together up to `most`."""
+    run, total = list[str](), 0
+    for part in parts:
+        large = sizes[part] >= most // 2
+        if run and (large or total + sizes[part] > most):
+            yield run
+            run, total = [], 0
+        if large:
+            yield [part]
+        else:
+            run, total = [*run, part], total + sizes[part]
+    if run:
+        yield run
+
+
+def _merged(store: Store, table: str, parts: Sequence[str]) -> str:
+    """Name of a new part with the rows of some parts.
+
+    Rows are sorted; those with the same key stay in order. Images stay in the order in which they came, because those
+    of one day are read together.
+    """
+    rows = pa.concat_tables(store.arrow_part(table, part) for part in parts)
+    by = [(name, "ascending") for name in TABLES[table].sort]
+    return store.write_part(table, rows if "bytes" in rows.column_names else rows.sort_by(by))
 
 
 ROWS_A_PART, SECONDS_A_PART = 32, 10.0

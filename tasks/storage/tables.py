@@ -4,18 +4,15 @@ A table is a folder of Parquet files, its parts, and a list of the parts that co
 first and list it last, so readers never see half a table, and a killed writer leaves only an unlisted file.
 """
 
-import hashlib
 import json
 import os
-import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, cast
-from zlib import crc32
+from typing import cast
 
 import fsspec
 import polars as pl
@@ -27,6 +24,7 @@ from pydantic import BaseModel
 from schemas.errors import BadInput, CurateError, StoreUnwell, why_unreadable
 from schemas.row import Row, Table, arrow_schema
 from schemas.tables import TABLES
+from tasks.runtime.parallel import map_ordered
 from tasks.storage.layout import (
     Differences,
     is_release,
@@ -38,18 +36,30 @@ from tasks.storage.layout import (
     with_nulls,
 )
 from tasks.storage.parquet import conform, encode_parquet, frame_types, rows_in, top_columns
+from tasks.storage.part_files import (
+    PART,
+    digest_of,
+    open_part,
+    part_bytes,
+    part_name,
+    read_footer,
+    whole_file,
+)
 
 _LIST = "parts.json"
 SLICE_ROWS, SLICE_BYTES = 16_384, 16 * 1024 * 1024
-_READ_BYTES, _READ_END_BYTES, _END_BYTES = 1024 * 1024, 64 * 1024, 8
-_PART = re.compile(r"[0-9a-f]{20}\.parquet")
-"""Name of a part: 12 digits of the hash of its bytes, 8 of the CRC-32 of its footer, which no page checksum covers."""
+_READ_BYTES = 1024 * 1024
+REQUESTS = 16
+"""Parts that are read from an object store at the same time; each has at most about 16 MB, or some columns."""
 _UNKNOWN = Table(Row, (), {})
 """Stands for a table that this version does not know, of an earlier version or another package."""
 Reader = Callable[[Sequence[str] | None], pl.DataFrame]
 """Names of columns, None for all -> rows of a table."""
 HOLDS: dict[str, Callable[[], None]] = {}
 """Path of a store whose lease this process holds -> a function that raises when another run has taken it over."""
+
+LISTS: dict[tuple[str, str], list[str]] = {}
+"""(path of such a store, table) -> its listed parts, which nobody else changes meanwhile."""
 
 
 class Store:
@@ -81,6 +91,8 @@ class Store:
         """
         store = cls(root)
         store.any_layout = any_layout
+        if store.path in HOLDS:  # this process found it writable
+            return store
         try:
             if is_release(store):
                 raise BadInput(not_a_store(store))
@@ -133,7 +145,7 @@ class Store:
     def read_bytes(self, relative: str) -> bytes | None:
         """Content of a file, or None when it does not exist."""
         try:
-            return cast(bytes, self.fs.cat_file(self.at(relative)))
+            return whole_file(self.fs, self.at(relative))
         except FileNotFoundError:
             return None
 
@@ -159,13 +171,17 @@ class Store:
 
     def parts(self, table: str) -> list[str]:
         """Names of the listed parts of a table, oldest first."""
+        if (known := LISTS.get((self.path, table))) is not None and self.path in HOLDS:
+            return list(known)
         listed = self.read_bytes(f"tables/{table}/{_LIST}")
         try:
             parts = [] if listed is None else json.loads(listed)
         except ValueError:
             raise self._damaged(table) from None
-        if not isinstance(parts, list) or not all(isinstance(part, str) and _PART.fullmatch(part) for part in parts):
+        if not isinstance(parts, list) or not all(isinstance(part, str) and PART.fullmatch(part) for part in parts):
             raise self._damaged(table)
+        if self.path in HOLDS:
+            LISTS[self.path, table] = list(parts)
         return parts
 
     def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
@@ -175,7 +191,7 @@ class Store:
         names = _columns(table) if columns is None else columns
         parts = self.parts(table)
         try:  # part by part: polars copies what Arrow reads, so memory never holds the whole table twice
-            frames = [self.read_part(table, part, names) for part in parts]
+            frames = list(self._read_parts(table, parts, names))
         except StoreUnwell:  # perhaps a writer replaced the table meanwhile: read the new list
             if self.parts(table) == parts:
                 raise
@@ -194,7 +210,8 @@ class Store:
     def part_sizes(self, table: str) -> list[tuple[int, int]]:
         """(rows, uncompressed bytes) of each part. Reads only the footers."""
         with self._sound(table):
-            footers = [self._footer(table, part) for part in self.parts(table)]
+            paths = [self._at(table, part) for part in self.parts(table)]
+            footers = list(map_ordered(partial(read_footer, self.fs), paths, REQUESTS))
         return [(f.num_rows, sum(f.row_group(n).total_byte_size for n in range(f.num_row_groups))) for f in footers]
 
     def read_parts(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
@@ -202,8 +219,12 @@ class Store:
         if table in self._readers:
             yield self.read(table, columns)
             return
-        for part in self.parts(table):
-            yield self.read_part(table, part, columns)
+        yield from self._read_parts(table, self.parts(table), columns)
+
+    def _read_parts(self, table: str, parts: Sequence[str], columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
+        """Parts in order; from an object store some at a time, because each waits for its requests."""
+        read = partial(self.read_part, table, columns=columns)
+        return map(read, parts) if isinstance(self.fs, LocalFileSystem) else map_ordered(read, parts, REQUESTS)
 
     def read_slices(
         self, table: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS
@@ -227,20 +248,42 @@ class Store:
     def slices_as_written(self, table: str, part: str, rows: int = SLICE_ROWS) -> Iterator[pl.DataFrame]:
         """One part in slices, with all columns that it has, whatever version wrote it and whatever the table is."""
         with self._sound(table):
-            file = self._opened_in_pieces(table, part) or self._opened(table, part, filesystem=self.fs)
+            file = self._opened_in_pieces(table, part) or open_part(self.fs, self._at(table, part))
             yield from _in_slices(file, file.schema_arrow.names, rows)
 
     def part_schema(self, table: str, part: str) -> pa.Schema:
         """The schema with which a part was written. Reads only the footer."""
         with self._sound(table):
-            return self._footer(table, part).schema.to_arrow_schema().remove_metadata()
+            return read_footer(self.fs, self._at(table, part)).schema.to_arrow_schema().remove_metadata()
+
+    def arrow_part(self, table: str, part: str) -> pa.Table:
+        """One part with all columns that it has."""
+        with self._sound(table), open_part(self.fs, self._at(table, part), pre_buffer=True) as file:
+            return file.read().replace_schema_metadata(None)
+
+    def group_of_rows(self, table: str, part: str) -> pl.Series:
+        """Number of the row group of each row of a part. Reads only the footer."""
+        with self._sound(table):
+            footer = read_footer(self.fs, self._at(table, part))
+        rows = pl.Series([footer.row_group(group).num_rows for group in range(footer.num_row_groups)], dtype=pl.Int64)
+        return pl.DataFrame({"group": pl.Series(range(len(rows)), dtype=pl.UInt32)}).select(
+            pl.col("group").repeat_by(rows).explode(empty_as_null=False)
+        )["group"]
+
+    def read_group(self, table: str, part: str, group: int, columns: Sequence[str]) -> pl.DataFrame:
+        """One row group of a part."""
+        with self._sound(table), open_part(self.fs, self._at(table, part), pre_buffer=True) as file:
+            rows = file.read_row_group(group, list(columns)).replace_schema_metadata(None)
+            return cast(pl.DataFrame, pl.from_arrow(rows)).select(columns)
 
     def _opened_in_pieces(self, table: str, part: str) -> pq.ParquetFile | None:
-        """A part to read piecewise; None for a small part on an object store, which is read with one request."""
-        path = self.at(f"tables/{table}/{part}")
-        if not isinstance(self.fs, LocalFileSystem) and self.fs.size(path) <= SLICE_BYTES:
+        """A part to read piecewise; None for a small part on an object store, which is read at once."""
+        if not isinstance(self.fs, LocalFileSystem) and part_bytes(self.fs, self._at(table, part)) <= SLICE_BYTES:
             return None
-        return self._opened(table, part, filesystem=self.fs, buffer_size=_READ_BYTES, pre_buffer=False)
+        return open_part(self.fs, self._at(table, part), buffer_size=_READ_BYTES, pre_buffer=False)
+
+    def _at(self, table: str, part: str) -> str:
+        return self.at(f"tables/{table}/{part}")
 
     def read_part(self, table: str, part: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """One part of a table."""
@@ -263,8 +306,7 @@ class Store:
         if isinstance(rows, pl.DataFrame):
             rows = conform(rows.sort(declared.sort, maintain_order=True), arrow_schema(declared.row))
         content = encode_parquet(rows, declared.compression)
-        footer = crc32(content[-_END_BYTES - int.from_bytes(content[-_END_BYTES:-4], "little") :])
-        name = f"{hashlib.blake2b(content, digest_size=6).hexdigest()}{footer:08x}.parquet"
+        name = part_name(content)
         self.write_bytes(f"tables/{table}/{name}", content)
         return name
 
@@ -283,11 +325,10 @@ class Store:
     def purge(self, table: str) -> None:
         """Delete replaced parts and what killed writers left, so that removed content is not kept on disk."""
         listed = {*self.parts(table), _LIST}
-        if not self.fs.isdir(self.at(f"tables/{table}")):
-            return
-        for path in self.fs.ls(self.at(f"tables/{table}"), detail=False, refresh=True):
-            if path.rsplit("/", 1)[-1] not in listed:
-                self.fs.rm_file(path)
+        with suppress(FileNotFoundError):
+            for path in self.fs.ls(self.at(f"tables/{table}"), detail=False, refresh=True):
+                if path.rsplit("/", 1)[-1] not in listed:
+                    self.fs.rm_file(path)
 
     def damage(self) -> Iterator[str]:
         """One line for each table with a part, or a list of parts, that is lost or has other bytes than were written.
@@ -298,8 +339,8 @@ class Store:
             try:
                 for part in self.parts(table):
                     with self._sound(table):
-                        content = self.fs.cat_file(self.at(f"tables/{table}/{part}"))
-                    if hashlib.blake2b(content, digest_size=6).hexdigest() != part[:12]:
+                        content = whole_file(self.fs, self._at(table, part))
+                    if not part.startswith(digest_of(content)):
                         raise self._damaged(table)
             except StoreUnwell as error:
                 yield str(error)
@@ -311,27 +352,11 @@ class Store:
 
     def _read_part(self, table: str, part: str, names: Sequence[str]) -> pl.DataFrame:
         # not `pq.read_table`, which imports pyarrow.dataset and pandas: half a second in every process
-        with self._opened(table, part, filesystem=self.fs, pre_buffer=True) as file:
+        with open_part(self.fs, self._at(table, part), pre_buffer=True) as file:
             there = [name for name in names if top_columns([name])[0] in file.schema_arrow.names]
             rows = cast(pl.DataFrame, pl.from_arrow(file.read(there).replace_schema_metadata(None)))
             differ = part_differences(table, file.schema_arrow, names)
         return (self._completed(table, rows, names, differ) if any(differ) else rows).select(top_columns(names))
-
-    def _opened(self, table: str, part: str, **options: Any) -> pq.ParquetFile:
-        """A part to read, with its checksums verified: that of the footer now, that of a page when it is read."""
-        footer = self._footer(table, part)
-        path = self.at(f"tables/{table}/{part}")
-        return pq.ParquetFile(path, metadata=footer, page_checksum_verification=True, **options)
-
-    def _footer(self, table: str, part: str) -> pq.FileMetaData:
-        """The footer of a part. Raises ArrowInvalid when its checksum is not the one in the part's name."""
-        path = self.at(f"tables/{table}/{part}")
-        end = self.fs.cat_file(path, start=-_READ_END_BYTES)
-        if (size := _END_BYTES + int.from_bytes(end[-_END_BYTES:-4], "little")) > len(end):
-            end = self.fs.cat_file(path, start=-min(size, self.fs.size(path)))
-        if f"{crc32(end[-size:]):08x}" != part.partition(".")[0][-8:]:
-            raise pa.ArrowInvalid("the footer has another checksum")
-        return pq.read_metadata(pa.BufferReader(end[-size:]))
 
     @contextmanager
     def _sound(self, table: str) -> Iterator[None]:
@@ -365,6 +390,7 @@ class Store:
         if not (self.any_layout or self._has_stated_layout):
             state_layout(self)
             self._has_stated_layout = True
+        LISTS.pop((self.path, table), None)
         self.write_bytes(f"tables/{table}/{_LIST}", json.dumps(list(parts)).encode())
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from tasks.storage.tables import Store
 
-PARTS_IN_MEMORY = 3
+GROUPS_IN_MEMORY = 32
+"""Row groups; one has about 2 MB."""
 
 
 class StoredImage(NamedTuple):
@@ -21,19 +22,20 @@ class StoredImage(NamedTuple):
 
 
 class StoredImages:
-    """Stored images by content id. Keeps the last few parts in memory; `ordered` gives the fastest order.
+    """Stored images by content id. Keeps the last few row groups in memory; `ordered` gives the fastest order.
 
-    `tables`: `images` (the default) and `redacted_images`. `part_of`: (table, part) of each image, if already known.
+    `tables`: `images` (the default) and `redacted_images`. `part_of`: (table, part, row group) of each image, if
+    already known.
     """
 
-    def __init__(self, store: Store, *tables: str, part_of: dict[str, tuple[str, str]] | None = None) -> None:
+    def __init__(self, store: Store, *tables: str, part_of: dict[str, tuple[str, str, int]] | None = None) -> None:
         self._store, self._lock = store, threading.Lock()
-        self._part = lru_cache(PARTS_IN_MEMORY)(self._read)
+        self._group = lru_cache(GROUPS_IN_MEMORY)(self._read)
         self.part_of = part_of or {
-            image_id: (table, part)
+            image_id: (table, part, group)
             for table in tables or ("images",)
-            for part in store.parts(table)
-            for image_id in store.read_part(table, part, ["image_id"])["image_id"]
+            for part, ids in zip(store.parts(table), store.read_parts(table, ["image_id"]), strict=True)
+            for image_id, group in zip(ids["image_id"], store.group_of_rows(table, part), strict=True)
         }
 
     def ordered(self, image_ids: Iterable[str]) -> list[str]:
@@ -42,9 +44,10 @@ class StoredImages:
 
     def __getitem__(self, image_id: str) -> StoredImage:
         """The image. Raises KeyError when it is not stored."""
+        place = self.part_of[image_id]
         with self._lock:
-            return self._part(*self.part_of[image_id])[image_id]
+            return self._group(*place)[image_id]
 
-    def _read(self, table: str, part: str) -> dict[str, StoredImage]:
-        rows = self._store.read_part(table, part, StoredImage._fields).iter_rows()
+    def _read(self, table: str, part: str, group: int) -> dict[str, StoredImage]:
+        rows = self._store.read_group(table, part, group, StoredImage._fields).iter_rows()
         return {image.image_id: image for image in map(StoredImage._make, rows)}

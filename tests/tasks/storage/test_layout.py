@@ -142,8 +142,10 @@ def test_a_broken_layout_file_is_one_clear_line(store, content):
 def test_recognition_reads_one_file_and_of_a_store_that_says_nothing_two_footers_a_table(store, monkeypatch):
     for line in range(5):
         store.append("rejects", store.read("rejects").head(1).with_columns(line=pl.lit(line, pl.Int64)))
-    read, footer = [], Store._footer
-    monkeypatch.setattr(Store, "_footer", lambda self, table, part: (read.append(table), footer(self, table, part))[1])
+    read, schema = [], Store.part_schema
+    monkeypatch.setattr(
+        Store, "part_schema", lambda own, table, part: (read.append(table), schema(own, table, part))[1]
+    )
     Store.existing(store.root)
     assert read == []
     store.fs.rm_file(store.at(LAYOUT_FILE))

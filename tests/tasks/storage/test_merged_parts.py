@@ -1,0 +1,143 @@
+"""Parts are listed in batches and merged when a stage ends; a bucket is asked little; a kill loses nothing."""
+
+import os
+import time
+
+import polars as pl
+import pytest
+import s3fs
+
+from tasks.storage import parts
+from tasks.storage.lock import remove_leftovers
+from tasks.storage.part_files import WHOLE_BYTES
+from tasks.storage.parts import SMALL_PARTS, listed_in_batches, merge_small
+from tasks.storage.queries.images import StoredImages
+from tasks.storage.tables import REQUESTS, Store
+from tests.builders import facts_frame
+from tests.counted_way import counted_way
+from tests.s3_server import s3_here
+
+TABLE = "signals/tokens"
+PARTS = 40
+
+
+def _rows(number: int) -> pl.DataFrame:
+    return facts_frame("tokens", {f"{number:032x}": {"tokens": number}})
+
+
+def _written(store: Store) -> list[tuple[str, str]]:
+    return [(TABLE, store.write_part(TABLE, _rows(number))) for number in reversed(range(PARTS))]
+
+
+def _files(store: Store, table: str) -> set[str]:
+    names = {path.rsplit("/", 1)[-1] for path in store.fs.find(store.at(f"tables/{table}"))}
+    return names - {"parts.json"}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.open(str(tmp_path / "store"))
+
+
+@pytest.fixture
+def many(store):
+    """A store with a table of many small parts."""
+    store.add_parts(TABLE, [part for _, part in _written(store)])
+    return store
+
+
+def test_parts_are_listed_in_batches_also_when_the_work_fails(store, monkeypatch):
+    lists = []
+    monkeypatch.setattr(
+        Store, "_list", lambda own, table, of, real=Store._list: (lists.append(table), real(own, table, of))
+    )
+    with pytest.raises(KeyboardInterrupt), listed_in_batches(store) as list_parts:
+        for each in _written(store):
+            list_parts([each])
+        raise KeyboardInterrupt
+    assert (lists, len(store.parts(TABLE))) == ([TABLE], PARTS)
+
+
+def test_they_are_listed_after_a_while_though_the_work_goes_on(store, monkeypatch):
+    monkeypatch.setattr(parts, "LIST_SECONDS", 0.0)
+    with listed_in_batches(store) as list_parts:
+        for count, each in enumerate(_written(store), 1):
+            list_parts([each])
+            assert len(store.parts(TABLE)) == count
+    assert len(store.parts(TABLE)) == 1
+
+
+def test_small_parts_become_one_with_the_same_rows_in_order(many):
+    before = many.read(TABLE)
+    merge_small(many, TABLE)
+    assert {*many.parts(TABLE)} == _files(many, TABLE) and len(many.parts(TABLE)) == 1
+    assert many.read(TABLE).equals(before.sort("content_id"))
+    assert list(many.damage()) == []
+
+
+def test_few_parts_and_large_ones_stay_as_they_are(many, monkeypatch):
+    many.list_parts(TABLE, few := many.parts(TABLE)[: SMALL_PARTS - 1])
+    merge_small(many, TABLE)
+    assert many.parts(TABLE) == few
+    monkeypatch.setattr(parts, "PART_BYTES", 1)
+    many.add_parts(TABLE, [part for _, part in _written(many)])
+    merge_small(many, TABLE)
+    assert len(many.parts(TABLE)) == PARTS
+
+
+@pytest.mark.parametrize("killed_in", ["write_part", "_list", "purge"])
+@pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
+def test_a_kill_while_parts_are_merged_loses_nothing_and_leaves_nothing(many, monkeypatch, killed_in, done):
+    rows, real = many.read(TABLE).sort("content_id"), getattr(Store, killed_in)
+
+    def killed(*given):
+        if done:
+            real(*given)
+        raise SystemExit
+
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(Store, killed_in, killed)
+        merge_small(many, TABLE)
+    remove_leftovers(many)
+    assert many.read(TABLE).sort("content_id").equals(rows)
+    assert {*many.parts(TABLE)} == _files(many, TABLE)
+    merge_small(many, TABLE)
+    assert many.read(TABLE).equals(rows)
+
+
+def test_an_image_is_read_without_the_rest_of_a_merged_part(store, monkeypatch):
+    kinds = {"format": "png", "width": 1, "height": 1}
+    for first in range(0, 640, 40):
+        ids = [f"{number:032x}" for number in range(first, first + 40)]
+        images = pl.DataFrame([{"image_id": each, "bytes": each.encode(), **kinds} for each in ids])
+        store.append("images", images.cast({"width": pl.Int32, "height": pl.Int32}))
+    merge_small(store, "images")
+    (part,) = store.parts("images")
+    groups, read = store.group_of_rows("images", part), []
+    monkeypatch.setattr(Store, "read_group", lambda *a, real=Store.read_group: (read.append(a[3]), real(*a))[1])
+    stored = StoredImages(store)
+    for number in (0, 333, 639):
+        assert stored[f"{number:032x}"].bytes == f"{number:032x}".encode()
+    assert read == [groups[number] for number in (0, 333, 639)] and groups.n_unique() == 20
+
+
+def test_a_part_in_a_bucket_is_one_request_and_many_are_read_at_once(tmp_path, monkeypatch):
+    seconds = 0.02
+    with s3_here("arena"):
+        port = int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2])
+        there = Store.open("s3://arena/store")
+        there.add_parts(TABLE, [part for _, part in _written(there)])
+        with counted_way(port, seconds) as way:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{way.port}")
+            s3fs.S3FileSystem.clear_instance_cache()
+            slow = Store("s3://arena/store")
+            began = time.monotonic()
+            assert slow.read(TABLE, ["content_id"]).height == PARTS
+            took = time.monotonic() - began
+            assert way.by_method() == {"GET": 1 + PARTS}
+            assert max(int(part.split("-")[1]) for part in slow.parts(TABLE)) < WHOLE_BYTES
+            assert REQUESTS > 1 and took < PARTS * seconds * 4  # also on a busy machine
+            merge_small(slow, TABLE)
+            way.requests.clear()
+            assert slow.read(TABLE, ["content_id"]).height == PARTS
+            assert way.by_method() == {"GET": 2}
