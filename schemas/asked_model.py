@@ -1,7 +1,7 @@
 """Models of a models file: those asked for answers or verdicts, those that an arena serves; tasks of an arena."""
 
 import hashlib
-from typing import Literal, Self
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
@@ -115,7 +115,13 @@ class ArenaModel(Row):
     top_p: float | None = Field(default=1.0, gt=0, le=1, allow_inf_nan=False)
     """Nucleus of sampling; null leaves it to the server."""
     answer_tokens_max: int = Field(default=2000, ge=1)
-    """Limit of an answer in tokens."""
+    """Limit of an answer in tokens, thinking included."""
+    limit_key: Literal["max_tokens", "max_completion_tokens"] | None = None
+    """Name under which the server takes that limit; by default max_completion_tokens at OpenAI's own address."""
+    extra_body: dict[str, Any] = {}
+    """Further keys of each request, such as `reasoning_effort: low`."""
+    headers: dict[str, str] = {}
+    """Further headers of each request: name of the header -> name of the environment variable with its value."""
 
     @property
     def asked_as(self) -> str:
@@ -142,6 +148,8 @@ class ArenaSettings(Row):
     """Heading of the page."""
     images_max: int = Field(default=4, ge=0, le=20)
     """Images in one message."""
+    characters_max: int = Field(default=12_000, ge=1, le=500_000)
+    """Characters of one message; the page counts before the limit."""
     narrow: bool = False
     """Draw pairs more often whose next vote narrows the board's intervals most."""
     log_addresses: bool = False
