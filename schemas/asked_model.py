@@ -1,6 +1,7 @@
 """Models of a models file: those asked for answers or verdicts, those that an arena serves; tasks of an arena."""
 
 import hashlib
+from ipaddress import ip_address
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
@@ -18,6 +19,15 @@ def is_own_server(base_url: str) -> bool:
     """Whether the address, if there is one, is not that of a vendor."""
     host = urlsplit(base_url).hostname
     return host is not None and not f".{host.rstrip('.')}".endswith(_VENDORS_HOSTS)
+
+
+def is_here(base_url: str) -> bool:
+    """Whether an address is this machine's own, which no other one reaches."""
+    host = (urlsplit(base_url).hostname or "").rstrip(".")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 class AskedModel(Row):

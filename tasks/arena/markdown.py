@@ -89,6 +89,13 @@ def _link(self: RendererHTML, tokens: Sequence[Token], place: int, options: Opti
     return str(self.renderToken(tokens, place, options, env))
 
 
+def _cell(self: RendererHTML, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
+    """A cell whose alignment is a class: the page's policy allows no style."""
+    if style := tokens[place].attrs.pop("style", ""):
+        tokens[place].attrs["class"] = str(style).removeprefix("text-align:")
+    return str(self.renderToken(tokens, place, options, env))
+
+
 def _parser() -> MarkdownIt:
     made = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])
     made.disable("image")
@@ -99,6 +106,8 @@ def _parser() -> MarkdownIt:
     made.add_render_rule("math", _math)
     made.add_render_rule("kept_tag", lambda self, tokens, place, options, env: tokens[place].content)
     made.add_render_rule("link_open", _link)
+    for cell in ("th_open", "td_open"):
+        made.add_render_rule(cell, _cell)
     return made
 
 

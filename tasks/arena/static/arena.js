@@ -41,6 +41,7 @@ function show(told) {
   at("terms-line")?.remove();
   side(body.classList.contains("show-1") ? 1 : 0);
   formulas();
+  size();
   if (near) scrollTo(0, document.documentElement.scrollHeight);
   if (told.answering) listen(told.address);
 }
