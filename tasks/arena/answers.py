@@ -86,14 +86,17 @@ class Answers:
         for each in self._waiting:
             each.changed.set()
 
-    async def _ended(self, current: _Round) -> None:
-        """Give the place of a round back once its answers have ended."""
+    async def _ended(self, number: str, current: _Round) -> None:
+        """Give the place of a round back once its answers have ended, and let it go once they are logged."""
         await asyncio.wait(current.readers)
         if current.admitted.is_set():
             self._places += 1
         else:
             self._waiting.remove(current)
         self._admit()
+        await asyncio.wait(current.writers)
+        if self._rounds.get(number) is current:
+            del self._rounds[number]
 
     def start(self, conversation: ArenaConversation, answers: Sequence[StreamedAnswer], user: str) -> None:
         """Ask every side; each answer takes the place of the last one to the same prompt. `user` is for the log."""
@@ -104,7 +107,7 @@ class Answers:
             current.readers.append(reader)
             writer = asyncio.create_task(self._finish(conversation, side, reader, user, current.changed))
             current.writers.append(writer)
-        current.ending = asyncio.create_task(self._ended(current))
+        current.ending = asyncio.create_task(self._ended(conversation.id, current))
         self._waiting.append(current)
         self._admit()
 
@@ -184,10 +187,6 @@ class Answers:
             reader.cancel()
         if current.writers:
             await asyncio.wait(current.writers)
-
-    def close(self, conversation: ArenaConversation) -> None:
-        """Forget the running state of a conversation whose answers have ended."""
-        self._rounds.pop(conversation.id, None)
 
 
 def utc(seconds: float) -> datetime:

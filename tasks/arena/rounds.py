@@ -108,7 +108,6 @@ class Arena:
         for number, each in list(self._open_now.items()):
             if each.used <= before and not each.answering and not each.voting:
                 del self._open_now[number]
-                self._answers.close(each)
 
     def listed(self, owner: str) -> list[dict[str, Any]]:
         """What the log holds of a browser's conversations, newest first, as it may be shown to it."""

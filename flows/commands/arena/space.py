@@ -104,8 +104,8 @@ def write_space(folder: Path, settings: ArenaSettings, asked: Mapping[str, objec
     here = ", ".join(model.name for model in models if is_here(model.base_url))
     told = f"warning: a Space does not reach this machine, where these models are: {here}\n" if here else ""
     return (
-        f"{told}{folder}: push it to a new Space (`hf upload OWNER/NAME {folder} . --repo-type space`); README.md in it "
-        "says which secrets and storage it needs"
+        f"{told}{folder}: push it to a new Space (`hf upload OWNER/NAME {folder} . --repo-type space`); "
+        "README.md in it says which secrets and storage it needs"
     )
 
 

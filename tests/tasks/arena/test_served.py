@@ -3,6 +3,7 @@
 What needs a browser is skipped where no Chromium is on the PATH.
 """
 
+import asyncio
 import io
 import json
 import os
@@ -19,7 +20,11 @@ import httpx
 import PIL.Image
 import pytest
 
+from schemas.asked_model import ArenaModel
+from schemas.errors import MissingProvider
 from tasks.arena.answers import Counts
+from tasks.providers.capabilities import ChatMessage, Thought
+from tasks.providers.chat import streaming_model
 from tasks.storage.tables import Store
 from tests.arena_client import Visitor, battle_until_killed
 from tests.built_arena import image_file
@@ -130,6 +135,29 @@ def test_each_model_is_asked_once_and_those_that_fail_are_named(chat_port, tmp_p
     assert refused.returncode == 2 and refused.stdout.count("first word after") == 2, refused.stderr
     assert refused.stderr == "curate: 2 of 4 models do not answer: broken-model, half-model\n"
     assert "secret" not in refused.stdout + refused.stderr
+
+
+def test_a_model_that_thinks_is_asked_as_its_server_wants_it(chat_port, monkeypatch):
+    monkeypatch.setenv("TEAM_NAME", "vision")
+    row = {"name": "thinking-model", "base_url": f"http://127.0.0.1:{chat_port}/v1", "answer_tokens_max": 50}
+    asked = {
+        "limit_key": "max_completion_tokens",
+        "extra_body": {"reasoning_effort": "low"},
+        "headers": {"X-Team": "TEAM_NAME"},
+    }
+
+    async def said(**keys) -> list[str]:
+        model = streaming_model(ArenaModel(**row, **keys))
+        return [piece async for piece in model.stream([ChatMessage("user", "Hi")])]
+
+    pieces = asyncio.run(said(**asked))
+    assert pieces == ["First ", "I think.", "An answer."]
+    assert [isinstance(each, Thought) for each in pieces] == [True, True, False]
+    with pytest.raises(Exception, match="max_tokens"):
+        asyncio.run(said())
+    monkeypatch.delenv("TEAM_NAME")
+    with pytest.raises(MissingProvider, match="header 'X-Team' is not set"):
+        streaming_model(ArenaModel(**row, **asked))
 
 
 def test_images_lose_their_metadata_and_are_their_owners(served):
