@@ -21,11 +21,11 @@ from schemas.items.conversation import RecordType
 from tasks.arena.board import Board, board_routes
 from tasks.arena.conversations import ArenaConversation, Mode
 from tasks.arena.entrance import UPLOAD_BYTES_MAX, ConversationEnded, Refused, browser_token, cookie_hash
-from tasks.arena.page import ADDRESSES, SERVED, ArenaPages, Tab, changed
+from tasks.arena.page import ADDRESSES, SERVED, ArenaPages, Tab, answer_changes
 from tasks.arena.rounds import Arena, Visit
 from tasks.arena.tasks_tab import Tasks, task_routes
 from tasks.arena.uploads import Examples, Uploads
-from tasks.arena.words import words
+from tasks.arena.words import page_words
 from tasks.explore.masking import MEDIA_TYPE, thumb
 from tasks.explore.pages import POLICY
 from tasks.runtime.serving import Bounded, Message, Receive, Send, is_from_elsewhere
@@ -69,7 +69,7 @@ class Act(BaseModel):
     place: int = 0
 
 
-class Served:
+class ServedArena:
     """An arena behind its routes."""
 
     def __init__(
@@ -104,7 +104,7 @@ class Served:
         sent = dict[int, str]()
         async for _ in self.arena.updates(conversation):
             if conversation.answering:
-                yield _event("answers", changed(conversation, sent, self.arena.before(conversation)))
+                yield _event("answers", answer_changes(conversation, sent, self.arena.before(conversation)))
         yield _event("ended", self.pages.shown(conversation))
 
     async def say(self, said: Said, request: Request) -> Response:
@@ -136,7 +136,8 @@ class Served:
         if what not in done:
             raise Refused("not_understood")
         await done[what]()
-        return JSONResponse(self.pages.shown(found) | ({"notice": words()["reason_saved"]} if what == "reason" else {}))
+        thanks = {"notice": page_words()["reason_saved"]} if what == "reason" else {}
+        return JSONResponse(self.pages.shown(found) | thanks)
 
     async def upload(self, request: Request) -> Response:
         """Take an image; the body is its file."""
@@ -146,7 +147,7 @@ class Served:
             raise Refused("cookies")
         busy = len(self._uploading) >= _UPLOADS_MAX or self._uploading.count(address) >= _UPLOADS_OF_ONE_MAX
         if busy or self.uploads.wait_seconds(visitor):
-            return JSONResponse({"refused": words()["uploads_wait"]}, 429)
+            return JSONResponse({"refused": page_words()["uploads_wait"]}, 429)
         self._uploading.append(address)
         try:
             content = await request.body()
@@ -188,8 +189,8 @@ def make_app(
     tasks: Tasks | None = None,
 ) -> FastAPI:
     """The application to serve, on the address `host`."""
-    more = [Tab("board", words()["leaderboard"], "/board")] if board else []
-    more += [Tab("tasks", words()["tasks"], "/tasks")] if tasks else []
+    more = [Tab("board", page_words()["leaderboard"], "/board")] if board else []
+    more += [Tab("tasks", page_words()["tasks"], "/tasks")] if tasks else []
     pages = ArenaPages(arena, settings, terms, list(examples.kinds) if examples else [], more)
 
     async def tidy() -> None:
@@ -205,7 +206,7 @@ def make_app(
         tidying.cancel()
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=running)
-    served = Served(arena, pages, uploads, examples, settings)
+    served = ServedArena(arena, pages, uploads, examples, settings)
     _page_routes(app, served)
     _action_routes(app, served)
     _image_routes(app, served)
@@ -221,7 +222,7 @@ def make_app(
     return app
 
 
-def _page_routes(app: FastAPI, served: Served) -> None:
+def _page_routes(app: FastAPI, served: ServedArena) -> None:
     for mode, address in ADDRESSES.items():
         app.get(address, name=mode)(partial(_talk, served, mode))
 
@@ -257,11 +258,11 @@ def _page_routes(app: FastAPI, served: Served) -> None:
         return StreamingResponse(served.events(found), media_type="text/event-stream", headers=headers)
 
 
-async def _talk(served: Served, mode: Mode, request: Request) -> Response:
+async def _talk(served: ServedArena, mode: Mode, request: Request) -> Response:
     return served.talk(request, mode)
 
 
-def _action_routes(app: FastAPI, served: Served) -> None:
+def _action_routes(app: FastAPI, served: ServedArena) -> None:
     @app.post("/terms")
     def accept() -> Response:
         response = Response(status_code=204)
@@ -281,10 +282,10 @@ def _action_routes(app: FastAPI, served: Served) -> None:
     @app.post("/mine/forget")
     async def forget_all(request: Request) -> Response:
         await served.arena.forget_all(served.visit(request))
-        return JSONResponse({"notice": words()["forgotten_all"]})
+        return JSONResponse({"notice": page_words()["forgotten_all"]})
 
 
-def _image_routes(app: FastAPI, served: Served) -> None:
+def _image_routes(app: FastAPI, served: ServedArena) -> None:
     @app.get("/c/{number}/pictures/{place}")
     def picture(number: str, place: int, request: Request) -> Response:
         return served.picture(number, place, request)
@@ -325,7 +326,7 @@ def _refused(_: Request, refused: Exception) -> Response:
 
 
 def _told(key: str, status: int) -> Response:
-    return JSONResponse({"refused": words()[key], "key": key}, status)
+    return JSONResponse({"refused": page_words()[key], "key": key}, status)
 
 
 def _is_own(listens_on: str, settings: ArenaSettings, host: str) -> bool:

@@ -13,7 +13,7 @@ from schemas.errors import BadInput
 from schemas.rating import Rating
 from tasks.arena.logs import Cast
 from tasks.arena.page import ArenaPages
-from tasks.arena.words import words
+from tasks.arena.words import page_words
 from tasks.explore.summaries import OVERALL, Rated, grouped, shown_board, slices
 from tasks.storage.queries.board_order import RANK_RULE
 
@@ -52,7 +52,7 @@ class ReleaseBoard(Board):
         if not boards:
             raise BadInput(f"--board {str(release)!r} is no release with a leaderboard; give its folder, or live")
         self._ratings = pl.concat(boards, how="vertical_relaxed").unique(["slice", "model"], maintain_order=True)
-        self.about = words()["board_of_release"].format(name=release.name)
+        self.about = page_words()["board_of_release"].format(name=release.name)
 
     def slices(self) -> list[str]:
         """Overall first."""
@@ -69,7 +69,7 @@ class LiveBoard(Board):
     def __init__(self, cast: Sequence[Cast], rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
         self._cast, self._rate, self._clock = cast, rate, clock
         self._made: dict[str, tuple[float, int, list[Rated]]] = {}
-        self.about = words()["board_live"]
+        self.about = page_words()["board_live"]
 
     def slices(self) -> list[str]:
         """Names of the slices that have votes."""
@@ -100,7 +100,7 @@ class LiveBoard(Board):
 
 def votes_of(rows: Sequence[Rated]) -> str:
     """How many votes a board rests on, in words; every vote is in the rows of two models."""
-    votes, texts = sum(row.battles for row in rows) // 2, words()
+    votes, texts = sum(row.battles for row in rows) // 2, page_words()
     told = texts["board_vote"] if votes == 1 else texts["board_many"].format(votes=f"{votes:,}")
     return str(texts["board_votes"].format(votes=told, models=len(rows)) if rows else texts["board_none"])
 

@@ -59,7 +59,7 @@ class StreamedAnswer:
 
     text: str = ""
     thinking: str = ""
-    """What the model thought aloud; it is no part of the answer."""
+    """Thinking of the model, which is no part of the answer."""
     started: float = 0.0
     """Epoch seconds."""
     first: float = 0.0
@@ -72,7 +72,7 @@ class StreamedAnswer:
     regenerated: int = 0
     """How many answers to the same prompt came before it."""
     _raw: str = field(default="", repr=False)
-    """What came before it was known whether it is thinking."""
+    """Pieces that came before it was known whether they are thinking."""
 
     def add(self, piece: str) -> None:
         """Take a piece of the answer, or of the thinking before it, which servers mark or write between `<think>`."""
@@ -141,8 +141,13 @@ class ArenaConversation:
 
     @property
     def id(self) -> str:
-        """Its number on the page and in the log."""
+        """Number on the page and in the log."""
         return self.sides[0].conv_id
+
+    @property
+    def open(self) -> bool:
+        """Whether every model has open weights."""
+        return all(side.model.open for side in self.sides)
 
     @property
     def named(self) -> bool:
@@ -195,7 +200,7 @@ class ArenaConversation:
         return [text for text in dict.fromkeys(said) if text.strip()]
 
     def marks(self) -> dict[str, Any]:
-        """What finds the lines of a conversation again in the log, and tells which models it has."""
+        """Marks by which its lines are found again in the log, and tell which models it has."""
         sides = [{"conv_id": side.conv_id, "model": side.model.name} for side in self.sides]
         return {"mode": self.mode.value, "browser": self.browser, "sides": sides}
 

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, why_unreadable
 from tasks.arena.conversations import Picture
-from tasks.arena.words import words
+from tasks.arena.words import page_words
 from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.images.served import as_served, served_name
 from tasks.providers.capabilities import Failed, ImageModerator, Moderator, NsfwClassifier
@@ -38,7 +39,7 @@ class Refused(Exception):
         self.key, self.values = key, values
 
     def __str__(self) -> str:
-        return str(words()[self.key]).format(**self.values)
+        return str(page_words()[self.key]).format(**self.values)
 
 
 class ConversationEnded(Refused):
@@ -152,6 +153,17 @@ def _values(ask: Callable[[], Sequence[Value | Failed]], count: int) -> list[Val
     if len(values) != count or len(found) != count:
         raise Refused("unavailable")
     return values
+
+
+def with_sampling(model: ArenaModel, sampling: Mapping[str, float]) -> ArenaModel:
+    """The model with a visitor's settings. Raises Refused for one that is out of range."""
+    most = {"temperature": (0, 2), "top_p": (0.01, 1), "answer_tokens_max": (1, model.answer_tokens_max)}
+    for name, value in sampling.items():
+        if name not in most or not most[name][0] <= value <= most[name][1]:
+            least, largest = most.get(name, (0, 0))
+            raise Refused("bad_sampling", name=name[:40], least=least, most=largest)
+    given = {name: int(value) if name == "answer_tokens_max" else value for name, value in sampling.items()}
+    return model.model_copy(update=given)
 
 
 _KEY_FILE = "user_key"

@@ -1,4 +1,4 @@
-"""What the page shows: Jinja2 renders it whole, or the parts that an action changes; no names before the vote."""
+"""HTML of the page, whole or the parts that an action changes, by Jinja2; no names before the vote."""
 
 import hashlib
 import time
@@ -16,7 +16,7 @@ from tasks.arena.conversations import ArenaConversation, Mode, Side, StreamedAns
 from tasks.arena.markdown import html_of
 from tasks.arena.names import names_of, without_names
 from tasks.arena.rounds import REASON_CHARACTERS_MAX, Arena
-from tasks.arena.words import words
+from tasks.arena.words import page_words
 from tasks.explore.pages import ASSETS
 from tasks.runtime.untrusted import one_line
 
@@ -51,14 +51,14 @@ class ArenaPages:
         self.terms_version = hashlib.sha256(terms.encode()).hexdigest()[:16]
         """Value of the cookie of a browser that accepted these terms."""
         self._terms = html_of(terms)
-        modes = [Tab(mode, words()["modes"][mode], address) for mode, address in ADDRESSES.items()]
-        self._tabs = [*modes, *more, Tab("mine", words()["mine"], "/mine")]
+        modes = [Tab(mode, page_words()["modes"][mode], address) for mode, address in ADDRESSES.items()]
+        self._tabs = [*modes, *more, Tab("mine", page_words()["mine"], "/mine")]
         self._environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader([_HERE / "pages", _EXPLORER]), autoescape=True,
             undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
         self._environment.filters |= {"line": one_line, "capitalize_first": lambda text: text[:1].upper() + text[1:]}
-        self._environment.globals |= {"words": words(), "letters": LETTERS, "katex": KATEX}
+        self._environment.globals |= {"words": page_words(), "letters": LETTERS, "katex": KATEX}
 
     def page(self, template: str, tab: str, **values: Any) -> str:
         """A whole page."""
@@ -77,7 +77,7 @@ class ArenaPages:
         )  # fmt: skip
 
     def shown(self, conversation: ArenaConversation) -> dict[str, Any]:
-        """What the page shows of a conversation: its messages, the bar below them, and one line of news."""
+        """Parts of the page that show a conversation: its messages, the bar below them, and one line of news."""
         return {
             "number": conversation.id,
             "address": f"/c/{conversation.id}",
@@ -93,13 +93,13 @@ class ArenaPages:
         return self._environment.get_template(template).render(
             talk=conversation, turns=_turns(conversation), cast=cast, reason_characters_max=REASON_CHARACTERS_MAX,
             ratings=conversation.mode is Mode.DIRECT, new=ADDRESSES[conversation.mode],
-            kinds=words()["feedback" if conversation.mode is Mode.DIRECT else "votes"],
+            kinds=page_words()["feedback" if conversation.mode is Mode.DIRECT else "votes"],
         )  # fmt: skip
 
 
 def notice(conversation: ArenaConversation, before: int | None = None) -> str:
     """One line of news of a conversation."""
-    texts = words()
+    texts = page_words()
     if conversation.forgotten:
         logged = any(side.logged for side in conversation.sides)
         return str(texts["forgotten" if logged else "nothing_kept"])
@@ -154,7 +154,7 @@ def shown_answer(conversation: ArenaConversation, place: int, answer: StreamedAn
     names = names_of([] if conversation.named else [each.model for each in conversation.sides])
     rendered = _rendered if answer.done else html_of
     seconds = (answer.first or answer.finished or time.time()) - answer.started if answer.started else 0
-    told = words()["thought" if answer.first or answer.done else "thinking"].format(seconds=round(seconds))
+    told = page_words()["thought" if answer.first or answer.done else "thinking"].format(seconds=round(seconds))
     return ShownAnswer(
         place, heading(conversation, conversation.sides[place], place),
         rendered(without_names(answer.text, names, answer.done)),
@@ -164,19 +164,19 @@ def shown_answer(conversation: ArenaConversation, place: int, answer: StreamedAn
 
 
 _rendered = lru_cache(128)(html_of)
-"""Of answers that have ended, which are shown again with every turn."""
+"""HTML of answers that have ended, which are shown again with every turn."""
 
 
 def heading(conversation: ArenaConversation, side: Side, place: int) -> str:
-    """What stands above a side's answers."""
+    """Heading of a side's answers."""
     if conversation.mode is Mode.DIRECT:
         return side.model.name
-    text = words()["of_model" if conversation.named else "side"]
+    text = page_words()["of_model" if conversation.named else "side"]
     return str(text).format(letter=LETTERS[place], name=side.model.name)
 
 
-def changed(conversation: ArenaConversation, sent: dict[int, str], before: int | None) -> dict[str, Any]:
-    """What a page that was `sent` so much of the last answers needs to show them as they are; `sent` is brought on.
+def answer_changes(conversation: ArenaConversation, sent: dict[int, str], before: int | None) -> dict[str, Any]:
+    """News for a page that was `sent` so much of the last answers; `sent` is brought on.
 
     Of each side `html` takes the place of what stands after the first `keep` UTF-16 units, as browsers count.
     """

@@ -7,7 +7,7 @@ and the change that depends on it nothing is awaited, so two clicks or two tabs 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -27,7 +27,7 @@ from tasks.arena.conversations import (
     flagged_record,
     vote_record,
 )
-from tasks.arena.entrance import Admission, ConversationEnded, KnownImage, Refused, Visitors
+from tasks.arena.entrance import Admission, ConversationEnded, KnownImage, Refused, Visitors, with_sampling
 from tasks.arena.logs import RATINGS, VOTES, Cast, LogFolder, LogsUnwritable, cast_in, conv_ids_in
 from tasks.arena.past import Past
 from tasks.arena.pool import Pool, draw_pair, for_prompt
@@ -77,7 +77,7 @@ class Arena:
         self.past = Past(logs, {model.name: model for model in models})
         self._answers.noted = self.past.note
         self._open_now: dict[str, ArenaConversation] = {}
-        self.before = self._answers.before
+        self.before, self.updates = self._answers.before, self._answers.updates
         self._narrowing, self._rng = narrowing, rng or Random()  # noqa: S311 - draws pairs
 
     def read_logs(self) -> None:
@@ -110,7 +110,7 @@ class Arena:
                 del self._open_now[number]
 
     def listed(self, owner: str) -> list[dict[str, Any]]:
-        """What the log holds of a browser's conversations, newest first, as it may be shown to it."""
+        """A browser's conversations in the log, newest first, as they may be shown to it."""
         return self.past.listed(self.visitors.browser(owner)) if owner else []
 
     async def forget_all(self, visit: Visit) -> int:
@@ -153,7 +153,8 @@ class Arena:
     ) -> ArenaConversation:
         text = SURROGATES.sub("\ufffd", text).strip()
         self._check_visit(conversation, text, visit)
-        await self._check_logs()
+        if not self.logs.writable:
+            await self._written(self.logs.check)
         try:
             shown = list(pictures())
         except KnownImage as known:
@@ -168,7 +169,7 @@ class Arena:
         if shown and not all(side.model.vision for side in spoken.sides):
             raise Refused("sides_no_vision")
         texts = [*spoken.texts(), *([text] if text else [])]
-        moderation = await self._moderated(spoken, texts)
+        moderation = await asyncio.to_thread(self.admission.check_texts, texts, spoken.open)
         for picture in shown:
             await self._written(partial(self.logs.keep_image, picture.name, picture.png))
         self._check_still(spoken, before)
@@ -179,10 +180,6 @@ class Arena:
         spoken.used = time.monotonic()
         self._open_now[spoken.id] = spoken
         return spoken
-
-    async def _moderated(self, conversation: ArenaConversation, texts: Sequence[str]) -> list[str] | None:
-        to_open = all(side.model.open for side in conversation.sides)
-        return await asyncio.to_thread(self.admission.check_texts, texts, to_open)
 
     def _check_visit(self, conversation: ArenaConversation | None, text: str, visit: Visit) -> None:
         if not visit.owner:
@@ -212,10 +209,6 @@ class Arena:
         if conversation.owner != visit.owner:
             raise Refused("other_browser")
 
-    async def _check_logs(self) -> None:
-        if not self.logs.writable:
-            await self._written(self.logs.check)
-
     async def _written(self, write: Callable[[], None]) -> None:
         try:
             await asyncio.to_thread(write)
@@ -237,7 +230,7 @@ class Arena:
         models = {model.name: model for model in available if not model.anonymous_only}
         if len(chosen) != (1 if mode is Mode.DIRECT else 2) or any(name not in models for name in chosen):
             raise Refused("choose_models")
-        return self._begun(mode, [_sampled(models[name], sampling) for name in chosen], visit)
+        return self._begun(mode, [with_sampling(models[name], sampling) for name in chosen], visit)
 
     def _begun(self, mode: Mode, models: Sequence[ArenaModel], visit: Visit) -> ArenaConversation:
         return ArenaConversation(mode, [Side(each) for each in models], visit.owner, self.visitors.browser(visit.owner))
@@ -247,8 +240,7 @@ class Arena:
         try:
             return self._open(mode, chosen, True, visit)
         except Refused:
-            models = self.pool.models[: 1 if mode is Mode.DIRECT else 2]
-            return self._begun(mode, models, visit)
+            return self._begun(mode, self.pool.models[: 1 if mode is Mode.DIRECT else 2], visit)
 
     async def _end(self, conversation: ArenaConversation, known: KnownImage, visit: Visit) -> None:
         """Quarantine a known image, and end the conversation that it came with."""
@@ -267,10 +259,6 @@ class Arena:
             conversation.closed = False  # the next try writes it
             raise
 
-    def updates(self, conversation: ArenaConversation) -> AsyncIterator[None]:
-        """Yields when answers have changed, at most four times a second, and a last time when all have ended."""
-        return self._answers.updates(conversation)
-
     async def stop(self, conversation: ArenaConversation, visit: Visit) -> None:
         """End the answers that are coming; what has come is logged."""
         self._check_owner(conversation, visit)
@@ -285,7 +273,7 @@ class Arena:
         if wait := self.visitors.wait_seconds(visit.address):
             raise Refused("too_many", seconds=f"{wait:.0f}")
         before, texts = conversation.state, conversation.texts(last_answers=False)
-        moderation = await self._moderated(conversation, texts)
+        moderation = await asyncio.to_thread(self.admission.check_texts, texts, conversation.open)
         self._check_still(conversation, before)
         conversation.moderation = moderation
         answers = [StreamedAnswer(regenerated=side.answers[-1].regenerated + 1) for side in conversation.sides]
@@ -406,17 +394,6 @@ class Arena:
             "answers_coming": self._answers.coming(),
             **vars(self.counts),
         }
-
-
-def _sampled(model: ArenaModel, sampling: Mapping[str, float]) -> ArenaModel:
-    """The model with a visitor's settings. Raises Refused for one that is out of range."""
-    most = {"temperature": (0, 2), "top_p": (0.01, 1), "answer_tokens_max": (1, model.answer_tokens_max)}
-    for name, value in sampling.items():
-        if name not in most or not most[name][0] <= value <= most[name][1]:
-            least, largest = most.get(name, (0, 0))
-            raise Refused("bad_sampling", name=name[:40], least=least, most=largest)
-    given = {name: int(value) if name == "answer_tokens_max" else value for name, value in sampling.items()}
-    return model.model_copy(update=given)
 
 
 def _clean(reason: str) -> str:

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from schemas.items.review import Task
 from tasks.arena.markdown import html_of
 from tasks.arena.page import ArenaPages
-from tasks.arena.words import words
+from tasks.arena.words import page_words
 
 KEY_COOKIE = "arena_annotator"
 
@@ -43,7 +43,7 @@ class _Seats:
     def enter(self, key: str, name: str) -> Response:
         """Take a key, and begin a list."""
         if not self._tasks.annotator(key) or all(name != each for _, each in self._tasks.lists):
-            return self.page("", "", None, words()["task_who"])
+            return self.page("", "", None, page_words()["task_who"])
         response = RedirectResponse(f"/tasks?list={name}", 303)
         response.set_cookie(KEY_COOKIE, key.strip(), httponly=True, samesite="strict", path="/tasks")
         return response
@@ -51,19 +51,19 @@ class _Seats:
     def shown(self, name: str, who: str, told: str = "", after: str = "") -> Response:
         """The next task of a list."""
         task = self._now[who, name] = self._tasks.next(name, who, after)
-        left = words()["task_left"].format(left=f"{task.left:,}") if task else words()["task_none"]
+        left = page_words()["task_left"].format(left=f"{task.left:,}") if task else page_words()["task_none"]
         return self.page(who, name, task, " ".join(filter(None, [told, left])))
 
     def given(self, name: str, who: str, form: dict[str, list[str]]) -> Response:
         """Store a verdict on the task that was shown, or pass it over, and show the next one."""
         task = self._now.get((who, name))
         if task is None or [task.key, task.shown] != [form.get(each, [""])[0] for each in ("key", "shown")]:
-            return self.shown(name, who, words()["task_other"])
+            return self.shown(name, who, page_words()["task_other"])
         if "skip" in form:
             return self.shown(name, who, after=task.key)
         verdicts = form.get("verdict", [])
         if not verdicts and not task.many:
-            return self.page(who, name, task, words()["task_choose"])
+            return self.page(who, name, task, page_words()["task_choose"])
         return self.shown(name, who, self._tasks.give(task, verdicts, who))
 
     def image(self, name: str, who: str, place: int) -> Response:
@@ -123,7 +123,7 @@ def task_routes(app: FastAPI, pages: ArenaPages, tasks: Tasks) -> None:
     async def given(name: str, request: Request) -> Response:
         who = seats.who(request)
         if not who:
-            return seats.page("", "", None, words()["task_who"])
+            return seats.page("", "", None, page_words()["task_who"])
         return await run_in_threadpool(seats.given, name, who, await _form(request))
 
     @app.get("/tasks/{name}/{place}")

@@ -8,7 +8,7 @@ from tasks.runtime.yaml_files import read_yaml
 
 
 @cache
-def words(language: str = "en") -> dict[str, Any]:
+def page_words(language: str = "en") -> dict[str, Any]:
     """Key -> text, or list of texts; `{name}` stands for a value."""
     found: dict[str, Any] = read_yaml(Path(__file__).with_name(f"{language}.yaml"))
     return found

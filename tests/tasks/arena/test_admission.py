@@ -16,14 +16,15 @@ from schemas.asked_model import ArenaSettings
 from schemas.signals import Moderation
 from tasks.arena.entrance import UPLOAD_BYTES_MAX, Admission, KnownImage, Refused
 from tasks.arena.uploads import KEPT_SECONDS, Examples, Uploads
-from tasks.arena.words import words
+from tasks.arena.words import page_words
 from tasks.images.served import as_served, served_name
 from tasks.ingest.image_files import logged_name
 from tasks.ingest.known_images import file_digests, load_known_hashes
 from tasks.providers.capabilities import Failed
 from tests.built_arena import VISIT, Scripted, image_file
 
-MODERATED, NSFW, UNAVAILABLE, UNREADABLE = (words()[key] for key in ("moderated", "nsfw", "unavailable", "unreadable"))
+KEYS = ("moderated", "nsfw", "unavailable", "unreadable")
+MODERATED, NSFW, UNAVAILABLE, UNREADABLE = (page_words()[key] for key in KEYS)
 
 
 class Says:

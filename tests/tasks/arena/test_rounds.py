@@ -13,7 +13,7 @@ from tasks.arena.conversations import Mode
 from tasks.arena.entrance import KnownImage, Refused
 from tasks.arena.page import notice
 from tasks.arena.rounds import Visit
-from tasks.arena.words import words
+from tasks.arena.words import page_words
 from tasks.providers.capabilities import Thought
 from tasks.storage.keyed_ids import Pseudonyms
 from tasks.takedown.steps import apply_requests
@@ -338,7 +338,7 @@ def test_an_arena_that_cannot_write_takes_nothing_says_so_and_recovers(build, mo
             patched.setattr("tasks.arena.logs.os.fsync", full)
             with pytest.raises(Refused) as refused:
                 await built.say()
-            assert str(refused.value) == words()["full"] and built.arena.health()["status"] == "unwell"
+            assert str(refused.value) == page_words()["full"] and built.arena.health()["status"] == "unwell"
         assert await built.arena.vote(conversation, LEFT, "", VISIT)
         await built.finished(await built.say())
 

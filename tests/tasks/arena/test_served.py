@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 import httpx
@@ -185,9 +186,11 @@ def test_images_lose_their_metadata_and_are_their_owners(served):
         assert visitor.get(f"/pictures/{name}").status_code == 404, "it was removed before it was sent"
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"mode": "x", "text": 1}', b'{"mode": "battle", "text": null}'])
-def test_a_malformed_action_is_refused_in_words_and_repeats_nothing(served, body):
-    for path in ("/say", "/c/x/vote"):
+MALFORMED = [b"", b"[]", b"{", b'{"mode": "x", "text": 1}', b'{"mode": "battle", "text": null}', b"\xff"]
+
+
+def test_a_malformed_action_is_refused_in_words_and_repeats_nothing(served):
+    for body, path in product(MALFORMED, ("/say", "/c/x/vote")):
         told = httpx.post(f"{served.url}{path}", content=body, headers={"content-type": "application/json"})
         assert told.status_code in (409, 422) and set(told.json()) == {"refused", "key"}, told.text
     visitor = Visitor(served.url)
@@ -249,17 +252,14 @@ def test_a_conversation_belongs_to_its_browser_and_names_are_nowhere_before_the_
     assert all(isinstance(each, str | int) for each in health.values() if each is not health["models"])
 
 
-def test_a_visitor_reopens_votes_exports_and_forgets_also_after_a_kill(place):
-    fast = ("--set", "messages_per_minute=1000")
-    first = Served(place / "mine", place / "models.yaml", *fast)
-    visitor = Visitor(first.url)
+def test_a_visitor_reopens_votes_exports_and_forgets_what_another_process_logged(served, place):
+    visitor = Visitor(served.url)
     picture = visitor.client.post("/pictures", content=image_file(seed=5)).json()["name"]
     visitor.say("Project Zebra", pictures=[picture])
     kept = visitor.number
     visitor.number = ""
     visitor.say("Project Lion")
-    first.kill()
-    again = Served(place / "mine", place / "models.yaml", *fast)
+    again = Served(served.folder, place / "models.yaml")
     try:
         visitor.client.base_url = again.url
         listed = visitor.client.get("/mine.json").json()
@@ -271,25 +271,18 @@ def test_a_visitor_reopens_votes_exports_and_forgets_also_after_a_kill(place):
         assert PIL.Image.open(io.BytesIO(image.content)).size == (60, 40)
         visitor.number = kept
         assert visitor.vote(2, "the same").startswith("You voted: tie.")
-        assert "1 vote on 2 models" in visitor.client.get("/board").text
+        votes = int(re.search(r"(\d+) votes? on 2 models", visitor.client.get("/board").text)[1])
         (zebra,) = [each for each in visitor.client.get("/mine.json").json() if each["number"] == kept]
         assert {side["model"] for side in zebra["sides"]} == set(NAMES) and zebra["votes"][-1]["reason"] == "the same"
         assert '"ip"' not in json.dumps(zebra) and "127.0.0.1" not in json.dumps(zebra)
         assert "remove this conversation" in visitor.act("forget")["notice"]
-        assert "No votes yet" in visitor.client.get("/board").text, "a live board drops what was forgotten at once"
+        board = visitor.client.get("/board").text
+        assert (f"{votes - 1} vote" if votes > 1 else "No votes yet") in board, "what was forgotten is gone at once"
         assert len(visitor.client.get("/mine.json").json()) == 1
         assert "remove your conversations" in visitor.client.post("/mine/forget").json()["notice"]
         assert visitor.client.get("/mine.json").json() == []
     finally:
         again.end()
-    done = curate("ingest", "--logs", str(place / "mine"), "--store", str(place / "mine-store"))
-    assert done.returncode == 0, done.stderr
-    store = Store.existing(str(place / "mine-store"))
-    assert store.read("conversations").is_empty() and store.read("battles").is_empty()
-    restarted = Served(place / "mine", place / "models.yaml", *fast)
-    visitor.client.base_url = restarted.url
-    assert visitor.client.get("/mine.json").json() == [] and visitor.client.get(f"/c/{kept}").status_code == 404
-    restarted.end()
 
 
 def test_who_waits_for_others_is_told_the_place_in_the_queue(place, chat_port):
@@ -480,7 +473,7 @@ def test_battles_in_a_browser_are_logged_and_curated_without_a_reject(served, pl
     tables = {
         name: Store.existing(str(store)).read(name) for name in ("conversations", "battles", "rejects", "presets")
     }
-    assert tables["rejects"].is_empty() and tables["conversations"].height == 6
+    assert tables["rejects"].is_empty() and tables["conversations"].height == 8
     assert "Made something up" in tables["battles"]["vote_reason"].to_list()
     assert tables["battles"]["vote_reason"].str.len_chars().max() == 500
     assert tables["battles"]["winner"].sort().to_list() == ["model_a", "model_a", "tie_bothbad"]
