@@ -216,6 +216,7 @@ def make_app(
         task_routes(app, pages, tasks)
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(RequestValidationError, lambda *_: _told("not_understood", 422))
+    app.add_exception_handler(400, lambda *_: _told("not_understood", 422))
     app.add_exception_handler(404, lambda *_: HTMLResponse(pages.page("told.html", "", told="Not found"), 404))
     app.add_middleware(_Guard, known=partial(_is_own, host, settings), proxied=settings.proxies > 0)
     app.add_middleware(Bounded, bytes_max=lambda path: UPLOAD_BYTES_MAX if path == "/pictures" else _EVENT_BYTES_MAX)
