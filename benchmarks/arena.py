@@ -25,6 +25,8 @@ import httpx
 
 WORDS, FIRST_SECONDS, WORDS_A_SECOND = 240, 0.5, 60.0
 ONE, FEW, MANY = 1, 4, 40
+CONVERSATIONS = 200
+"""Open at once, for memory."""
 ALONE = 5
 """Battles one after another that the first word of a battle alone is measured on."""
 
@@ -54,53 +56,42 @@ class Passes:
 
 def serve(update_seconds: float, port: int, folder: Path) -> None:
     """Serve an arena that repaints at most every so many seconds."""
-    os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "GRADIO_TEMP_DIR": str(folder / "temp")}
     import uvicorn
 
     from schemas.asked_model import ArenaModel, ArenaSettings
     from tasks.arena import answers
-    from tasks.arena.app import Pictures, make_app
+    from tasks.arena.app import make_app
     from tasks.arena.entrance import Admission, Visitors
-    from tasks.arena.events import Page
     from tasks.arena.logs import LogFolder
-    from tasks.arena.page import make_page
     from tasks.arena.rounds import Arena
     from tasks.arena.uploads import Uploads
 
     answers.UPDATE_SECONDS = update_seconds
     models = [ArenaModel(name=name, base_url="http://127.0.0.1") for name in ("model-one", "model-two")]
     admission = Admission(Passes(), 0.8, Passes())  # type: ignore[arg-type] - no image is sent
-    visitors = Visitors(b"k" * 32, messages_a_minute=10_000)
+    visitors = Visitors(b"k" * 32, messages_a_minute=100_000)
     logs = LogFolder(folder / "logs")
     (folder / "logs").mkdir()
-    arena = Arena(models, lambda _: Scripted(), admission, logs, visitors, version="benchmark")
-    uploads, pictures = Uploads(admission, folder), Pictures(folder)
-    blocks = make_page(
-        arena, Page(arena, uploads, None, pictures.show), title="Arena", terms="None", answers_at_once=80
+    arena = Arena(
+        models, lambda _: Scripted(), admission, logs, visitors, version="benchmark", answers_at_once=2 * CONVERSATIONS
     )
-    uvicorn.run(
-        make_app(arena, blocks, uploads, pictures, ArenaSettings(), "127.0.0.1"), port=port, log_level="critical"
-    )
+    settings = ArenaSettings()
+    uvicorn.run(make_app(arena, Uploads(admission), settings, "127.0.0.1"), port=port, log_level="critical")
 
 
 def battle(url: str, took: list[float]) -> None:
     """One battle over HTTP; appends the seconds until its first word."""
     with httpx.Client(base_url=url, timeout=300) as client:
         client.get("/")
-        events = client.get("/config").json()["dependencies"]
-        say = next(event["id"] for event in events if event["targets"][0][1] == "submit")
-        data: list[Any] = [{"text": "Hello", "files": []}, None, True]
-        body = {"data": data, "fn_index": say, "session_hash": os.urandom(6).hex(), "trigger_id": None}
+        client.post("/terms")
         began = time.monotonic()
-        client.post("/gradio_api/queue/join", json=body)
+        number = client.post("/say", json={"mode": "battle", "text": "Hello"}).json()["number"]
         found = False
-        with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": body["session_hash"]}) as stream:
+        with client.stream("GET", f"/c/{number}/events") as stream:
             for line in stream.iter_lines():
                 if not found and "word0" in line:
                     took.append(time.monotonic() - began)
                     found = True
-                if '"process_completed"' in line:
-                    return
 
 
 def measure(update_seconds: float, at_once: int) -> tuple[float, float, float]:
@@ -116,11 +107,7 @@ def measure(update_seconds: float, at_once: int) -> tuple[float, float, float]:
                 _wait(url)
                 battle(url, [])
                 before, began, took = _cpu_seconds(server.pid), time.monotonic(), list[float]()
-                threads = [threading.Thread(target=battle, args=(url, took)) for _ in range(at_once)]
-                for thread in threads:
-                    thread.start()
-                for thread in threads:
-                    thread.join()
+                _together(url, at_once, took)
                 wall = time.monotonic() - began
                 cpu = (_cpu_seconds(server.pid) - before) / at_once
                 for _ in range(ALONE - 1 if at_once == 1 else 0):
@@ -128,6 +115,37 @@ def measure(update_seconds: float, at_once: int) -> tuple[float, float, float]:
                 return cpu, wall, statistics.median(took)
             finally:
                 server.kill()
+
+
+def memory_kb() -> float:
+    """Resident memory that one more open conversation takes; it has ended, and waits for a vote."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as opened:
+        opened.bind(("127.0.0.1", 0))
+        port = opened.getsockname()[1]
+        opened.close()
+        with subprocess.Popen([sys.executable, "-m", "benchmarks.arena", "serve", "0.25", str(port), folder]) as server:
+            try:
+                url = f"http://127.0.0.1:{port}"
+                _wait(url)
+                _together(url, CONVERSATIONS, [])
+                before = _resident_kb(server.pid)
+                _together(url, CONVERSATIONS, [])
+                return (_resident_kb(server.pid) - before) / CONVERSATIONS
+            finally:
+                server.kill()
+
+
+def _together(url: str, count: int, took: list[float]) -> None:
+    threads = [threading.Thread(target=battle, args=(url, took)) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _resident_kb(process: int) -> int:
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") // 1000
 
 
 def _wait(url: str) -> None:
@@ -165,6 +183,10 @@ def run() -> list[dict[str, Any]]:
             }
         )
         print(rows[-1], flush=True)
+    rows.append(
+        {"bench": "arena: memory of an open conversation", "n": CONVERSATIONS, "ours_kb": round(memory_kb(), 1)}
+    )
+    print(rows[-1], flush=True)
     return rows
 
 

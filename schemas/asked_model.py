@@ -2,7 +2,8 @@
 
 import hashlib
 from datetime import date
-from typing import Literal, Self
+from ipaddress import ip_address
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
@@ -19,6 +20,15 @@ def is_own_server(base_url: str) -> bool:
     """Whether the address, if there is one, is not that of a vendor."""
     host = urlsplit(base_url).hostname
     return host is not None and not f".{host.rstrip('.')}".endswith(_VENDORS_HOSTS)
+
+
+def is_here(base_url: str) -> bool:
+    """Whether an address is this machine's own, which no other one reaches."""
+    host = (urlsplit(base_url).hostname or "").rstrip(".")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 class AskedModel(Row):
@@ -122,7 +132,13 @@ class ArenaModel(Row):
     top_p: float | None = Field(default=1.0, gt=0, le=1, allow_inf_nan=False)
     """Nucleus of sampling; null leaves it to the server."""
     answer_tokens_max: int = Field(default=2000, ge=1)
-    """Limit of an answer in tokens."""
+    """Limit of an answer in tokens, thinking included."""
+    limit_key: Literal["max_tokens", "max_completion_tokens"] | None = None
+    """Name under which the server takes that limit; by default max_completion_tokens at OpenAI's own address."""
+    extra_body: dict[str, Any] = {}
+    """Further keys of each request, such as `reasoning_effort: low`."""
+    headers: dict[str, str] = {}
+    """Further headers of each request: name of the header -> name of the environment variable with its value."""
 
     @property
     def asked_as(self) -> str:
@@ -149,6 +165,8 @@ class ArenaSettings(Row):
     """Heading of the page."""
     images_max: int = Field(default=4, ge=0, le=20)
     """Images in one message."""
+    characters_max: int = Field(default=12_000, ge=1, le=500_000)
+    """Characters of one message; the page counts before the limit."""
     narrow: bool = False
     """Draw pairs more often whose next vote narrows the board's intervals most."""
     plan: str | None = None

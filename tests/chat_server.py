@@ -20,8 +20,8 @@ GOOD = "A **red** square, and `code`."
 MODELS = ("good-model", "second-model", "slow-model", "broken-model", "half-model", "empty-model", "hostile-model-7b")
 
 
-def chunk(text: str | None, finish: str | None = None) -> str:
-    choice = {"index": 0, "delta": {"content": text} if text else {}, "finish_reason": finish}
+def chunk(text: str | None, finish: str | None = None, key: str = "content") -> str:
+    choice = {"index": 0, "delta": {key: text} if text else {}, "finish_reason": finish}
     body = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
     return f"data: {json.dumps(body)}\n\n"
 
@@ -34,6 +34,10 @@ async def pieces(model: str):
     elif model == "half-model":
         yield chunk("The first half of")
         return
+    elif model == "thinking-model":
+        for word in ("First ", "I think."):
+            yield chunk(word, key="reasoning_content")
+        yield chunk("An answer.")
     elif model != "empty-model":
         text = HOSTILE if model.startswith("hostile") else GOOD
         for place in range(0, len(text), 5):
@@ -53,6 +57,11 @@ def application() -> FastAPI:
         app.state.asked.append(asked)
         if asked["model"] == "broken-model":
             return JSONResponse({"error": {"message": "secret of the server"}}, 500)
+        wanted = {"max_completion_tokens": 50, "reasoning_effort": "low"}
+        if asked["model"] == "thinking-model" and (
+            not wanted.items() <= asked.items() or "max_tokens" in asked or request.headers.get("x-team") != "vision"
+        ):
+            return JSONResponse({"error": {"message": "max_tokens is not supported"}}, 400)
         return StreamingResponse(pieces(asked["model"]), media_type="text/event-stream")
 
     return app

@@ -3,13 +3,15 @@
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from schemas.asked_model import ArenaModel
 from tasks.arena.conversations import ArenaConversation, Side, StreamedAnswer, chat_record
-from tasks.arena.logs import LogFolder, LogsUnwritable
+from tasks.arena.logs import Line, LogFolder, LogsUnwritable
 from tasks.arena.pool import Pool
 from tasks.providers.capabilities import ChatMessage, StreamingModel
 
@@ -32,13 +34,20 @@ class Counts:
     votes: int = 0
 
 
-@dataclass
+@dataclass(eq=False)
 class _Round:
     """Answers that are coming."""
 
+    admitted: asyncio.Event = field(default_factory=asyncio.Event)
+    """Whether its models are asked; before, it waits for others to end."""
     readers: list[asyncio.Task[None]] = field(default_factory=list)
     writers: list[asyncio.Task[None]] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    ending: asyncio.Task[None] | None = None
+
+
+class AnswerTooLong(Exception):
+    """A model thought for longer than anybody reads."""
 
 
 class Answers:
@@ -46,40 +55,75 @@ class Answers:
 
     def __init__(
         self,
-        asked: Mapping[str, StreamingModel],
+        connect: Callable[[ArenaModel], StreamingModel],
         pool: Pool,
         logs: LogFolder,
         counts: Counts,
         about: dict[str, Any],
+        at_once: int,
     ) -> None:
-        self._asked, self._pool, self._logs, self._counts, self._about = asked, pool, logs, counts, about
+        self._connect, self._pool, self._logs, self._counts, self._about = connect, pool, logs, counts, about
         self._rounds: dict[str, _Round] = {}
+        self._asked = [(model, connect(model)) for model in pool.models]
+        self._places, self._waiting = at_once, deque[_Round]()
+        self.noted: Callable[[dict[str, Any], Line], None] = lambda record, line: None
+        """Called with each line of the log and its place."""
 
     def coming(self) -> int:
         """How many answers have not ended."""
         return sum(not writer.done() for each in self._rounds.values() for writer in each.writers)
 
+    def before(self, conversation: ArenaConversation) -> int | None:
+        """How many rounds wait before a conversation's; None when its models are being asked, or nothing comes."""
+        current = self._rounds.get(conversation.id)
+        return self._waiting.index(current) if current is not None and current in self._waiting else None
+
+    def _admit(self) -> None:
+        """Ask the models of those who wait, as far as there are places; the others are told that they moved up."""
+        while self._places > 0 and self._waiting:
+            self._places -= 1
+            self._waiting.popleft().admitted.set()
+        for each in self._waiting:
+            each.changed.set()
+
+    async def _ended(self, number: str, current: _Round) -> None:
+        """Give the place of a round back once its answers have ended, and let it go once they are logged."""
+        await asyncio.wait(current.readers)
+        if current.admitted.is_set():
+            self._places += 1
+        else:
+            self._waiting.remove(current)
+        self._admit()
+        await asyncio.wait(current.writers)
+        if self._rounds.get(number) is current:
+            del self._rounds[number]
+
     def start(self, conversation: ArenaConversation, answers: Sequence[StreamedAnswer], user: str) -> None:
         """Ask every side; each answer takes the place of the last one to the same prompt. `user` is for the log."""
-        current = self._rounds[conversation.sides[0].conv_id] = _Round()
+        current = self._rounds[conversation.id] = _Round()
         for side, answer in zip(conversation.sides, answers, strict=True):
             side.answers = [*side.answers[: len(conversation.prompts) - 1], answer]
-            reader = asyncio.create_task(self._read(conversation.messages(side), side, answer, current.changed))
+            reader = asyncio.create_task(self._read(conversation.messages(side), side, answer, current))
             current.readers.append(reader)
             writer = asyncio.create_task(self._finish(conversation, side, reader, user, current.changed))
             current.writers.append(writer)
+        current.ending = asyncio.create_task(self._ended(conversation.id, current))
+        self._waiting.append(current)
+        self._admit()
 
-    async def _read(
-        self, messages: Sequence[ChatMessage], side: Side, answer: StreamedAnswer, changed: asyncio.Event
-    ) -> None:
+    async def _read(self, messages: Sequence[ChatMessage], side: Side, answer: StreamedAnswer, current: _Round) -> None:
+        await current.admitted.wait()
         answer.started = time.time()
+        asked = next((made for model, made in self._asked if model == side.model), None) or self._connect(side.model)
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
-            async for piece in self._asked[side.model.name].stream(messages):
-                answer.text += SURROGATES.sub("\ufffd", piece)
-                changed.set()
+            async for piece in asked.stream(messages):
+                answer.add(type(piece)(SURROGATES.sub("\ufffd", piece)))
+                current.changed.set()
                 if len(answer.text) >= ANSWER_CHARACTERS_MAX:
                     answer.text, answer.stopped = answer.text[:ANSWER_CHARACTERS_MAX], True
                     return
+                if len(answer.thinking) >= ANSWER_CHARACTERS_MAX:
+                    raise AnswerTooLong
 
     async def _finish(
         self, conversation: ArenaConversation, side: Side, reader: asyncio.Task[None], user: str, changed: asyncio.Event
@@ -95,6 +139,7 @@ class Answers:
 
     async def _log(self, conversation: ArenaConversation, side: Side, reader: asyncio.Task[None], user: str) -> None:
         answer = side.answers[-1]
+        answer.end()
         answer.finished = time.time()
         answer.stopped = answer.stopped or reader.cancelled()
         broken = not reader.cancelled() and reader.exception() is not None
@@ -110,7 +155,7 @@ class Answers:
             def write() -> None:
                 for picture in pictures:  # again: another conversation may have dropped it
                     self._logs.keep_image(picture.name, picture.png)
-                self._logs.append(record, utc(answer.finished))
+                self.noted(record, self._logs.append(record, utc(answer.finished)))
 
             try:
                 await asyncio.to_thread(write)
@@ -120,29 +165,28 @@ class Answers:
                 answer.failed = True
 
     async def updates(self, conversation: ArenaConversation) -> AsyncIterator[None]:
-        """Yields when answers have changed, at most four times a second, and a last time when all have ended."""
-        current = self._rounds[conversation.sides[0].conv_id]
+        """Yields when answers have changed, at most four times a second, and a last time when all have ended.
+
+        Between two updates is at least twenty times what the reader takes for one, however long answers grow.
+        """
+        current = self._rounds.get(conversation.id, _Round())
         while not all(writer.done() for writer in current.writers):
             current.changed.clear()
+            began = time.monotonic()
             yield
             since = time.monotonic()
             await current.changed.wait()
-            await asyncio.wait(current.writers, timeout=max(0.0, since + UPDATE_SECONDS - time.monotonic()))
+            pause = max(UPDATE_SECONDS, 20 * (since - began))
+            await asyncio.wait(current.writers, timeout=max(0.0, since + pause - time.monotonic()))
         yield
 
     async def stop(self, conversation: ArenaConversation) -> None:
         """End the answers that are coming; what has come is logged."""
-        current = self._rounds.get(conversation.sides[0].conv_id, _Round())
+        current = self._rounds.get(conversation.id, _Round())
         for reader in current.readers:
             reader.cancel()
         if current.writers:
             await asyncio.wait(current.writers)
-
-    def close(self, conversation: ArenaConversation) -> None:
-        """Forget a conversation that its visitor has left; what has come of its answers is logged."""
-        current = self._rounds.pop(conversation.sides[0].conv_id, None)
-        for reader in current.readers if current else ():
-            reader.get_loop().call_soon_threadsafe(reader.cancel)
 
 
 def utc(seconds: float) -> datetime:

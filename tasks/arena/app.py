@@ -1,186 +1,333 @@
-"""The web application: Gradio's page inside FastAPI, with its own uploads, a content security policy, and `/health`.
-
-Gradio's server ends a tab's stream with the last event that is pending. Its page opens the next stream when an event is
-sent while it knows of none. An event that the server takes after the end of a stream, and whose answer the page reads
-before that end, would stay without one: its message would be answered, and nobody would see it until another button is
-pressed. So the answer to such an event waits until the page has surely read the end.
-"""
+"""The web application: pages, actions of the page, answers as server-sent events, images, and `/health`."""
 
 import asyncio
 import re
-import secrets
-import time
-from collections import OrderedDict
-from collections.abc import Callable, MutableMapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from http.cookies import SimpleCookie
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
 
-import gradio as gr
+import orjson
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
 
 from schemas.asked_model import ArenaSettings
-from tasks.arena.conversations import Picture
-from tasks.arena.entrance import UPLOAD_BYTES_MAX, browser_token, cookie_hash
-from tasks.arena.events import COOKIE
-from tasks.arena.logs import IMAGES
-from tasks.arena.page import CSS
-from tasks.arena.rounds import Arena
-from tasks.arena.uploads import Uploads
+from schemas.items.conversation import RecordType
+from tasks.arena.board import Board, board_routes
+from tasks.arena.conversations import ArenaConversation, Mode
+from tasks.arena.entrance import UPLOAD_BYTES_MAX, ConversationEnded, Refused, browser_token, cookie_hash
+from tasks.arena.page import ADDRESSES, SERVED, ArenaPages, Tab, answer_changes
+from tasks.arena.rounds import Arena, Visit
+from tasks.arena.tasks_tab import Tasks, task_routes
+from tasks.arena.uploads import Examples, Uploads
+from tasks.arena.words import page_words
+from tasks.explore.masking import MEDIA_TYPE, thumb
+from tasks.explore.pages import POLICY
 from tasks.runtime.serving import Bounded, Message, Receive, Send, is_from_elsewhere
 
-_POLICY = (
-    "default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'unsafe-inline'; img-src 'self'; "
-    "font-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; form-action 'none'; "
-    "frame-ancestors 'none'; base-uri 'self'"
-)
+COOKIE, TERMS_COOKIE = "arena_browser", "arena_terms"
 _HEADERS = {
+    "content-security-policy": POLICY + "; connect-src 'self'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
-_USED = re.compile(
-    r"/(?:health|config|theme\.css|favicon\.ico|check\.svg|manifest\.json|assets/.*|static/.*|pictures/[A-Za-z0-9_-]{24}\.png"
-    r"|gradio_api/(?:upload|upload_progress|queue/join|queue/data|reset|heartbeat/.*|app_id|startup-events"
-    r"|file=.*|info))?"
-)
-"""Addresses that the page uses. Others, such as Gradio's proxy and its calls by name, are not served."""
-_CHECK = (
-    '<svg viewBox="0 0 16 16" fill="none" stroke="white" stroke-width="2.5" xmlns="http://www.w3.org/2000/svg">'
-    '<path d="M3 8.5l3.5 3.5L13 5"/></svg>'
-)
-_SCRIPT = re.compile(rb"<script(?=[\s>])")
-_FORWARDED = b"x-forwarded-for"
-_PICTURES_MAX = 5_000
-_JPEG = b"\xff\xd8"
-_UPLOAD = "/gradio_api/upload"
-_FORM_BYTES_MAX = 4096
+_EVENT_BYTES_MAX = 1024 * 1024
+"""A message, or another action of the page."""
 _DECODED_AT_ONCE_MAX = 2
 """One upload may take 0.35 GB of memory while it is decoded."""
-_UPLOADS_MAX = 16
-"""Requests with uploads that are read at once."""
-_EVENT_BYTES_MAX = 1024 * 1024
-"""A message, or another event of the page."""
-_UPLOADS_OF_ONE_MAX = 2
-"""Requests with uploads that one visitor may have open."""
+_UPLOADS_MAX, _UPLOADS_OF_ONE_MAX = 16, 2
+"""Uploads that are read at once: of all visitors, and of one."""
+_TIDY_SECONDS = 30.0
+_YEAR_SECONDS = 31_536_000
+_PNG = "image/png"
 
 
-class Pictures:
-    """Addresses of images on the page, which only those who were given them know; the oldest are forgotten."""
+class Said(BaseModel):
+    """A message."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder / IMAGES
-        self._shown: OrderedDict[str, str | bytes] = OrderedDict()
+    number: str = Field(default="", max_length=64)
+    mode: Mode
+    chosen: list[str] = Field(default=[], max_length=2)
+    text: str
+    pictures: list[str] = Field(default=[], max_length=40)
+    sampling: dict[str, float] = Field(default={}, max_length=3)
 
-    def show(self, picture: Picture) -> None:
-        """Serve an image under its token: from the log folder, or an example from memory."""
-        self._shown[picture.token] = picture.png if picture.preset else picture.name
-        while len(self._shown) > _PICTURES_MAX:
-            self._shown.popitem(last=False)
 
-    def serve(self, content: bytes) -> str:
-        """The address of an encoded image that is served from memory."""
-        token = secrets.token_urlsafe(18)
-        self._shown[token] = content
-        return f"pictures/{token}.png"
+class Act(BaseModel):
+    """A vote, its reason, or another action on a conversation."""
 
-    def content(self, token: str) -> bytes | None:
-        """The encoded image of a token."""
-        found = self._shown.get(token)
-        if isinstance(found, str):
-            path = self._folder / f"{found}.png"
-            return path.read_bytes() if path.is_file() else None
-        return found
+    kind: RecordType | None = None
+    chips: list[str] = Field(default=[], max_length=20)
+    words: str = ""
+    place: int = 0
+
+
+class ServedArena:
+    """An arena behind its routes."""
+
+    def __init__(
+        self, arena: Arena, pages: ArenaPages, uploads: Uploads, examples: Examples | None, settings: ArenaSettings
+    ) -> None:
+        self.arena, self.pages, self.uploads, self.examples, self.settings = arena, pages, uploads, examples, settings
+        self._uploading = list[str]()
+        self._decoding = asyncio.Semaphore(_DECODED_AT_ONCE_MAX)
+
+    def visit(self, request: Request) -> Visit:
+        """Who asks; without the cookie, a visit that owns nothing."""
+        owner = cookie_hash(request.cookies.get(COOKIE, ""))
+        client = request.client.host if request.client else ""
+        accepted = request.cookies.get(TERMS_COOKIE, "") == self.pages.terms_version
+        return Visit(owner, self.arena.visitors.address(client, request.headers), accepted)
+
+    def talk(self, request: Request, mode: Mode) -> Response:
+        """The page of a mode."""
+        return HTMLResponse(self.pages.talk(mode, None, self.visit(request).accepted))
+
+    def conversation(self, number: str, request: Request) -> Response:
+        """The page of a conversation."""
+        visit = self.visit(request)
+        try:
+            found = self.arena.find(number, visit.owner)
+        except Refused as refused:
+            return HTMLResponse(self.pages.page("told.html", "", told=str(refused)), 404)
+        return HTMLResponse(self.pages.talk(found.mode, found, visit.accepted))
+
+    async def events(self, conversation: ArenaConversation) -> AsyncIterator[bytes]:
+        """Answers while they come, then the whole conversation."""
+        sent = dict[int, str]()
+        async for _ in self.arena.updates(conversation):
+            if conversation.answering:
+                yield _event("answers", answer_changes(conversation, sent, self.arena.before(conversation)))
+        yield _event("ended", self.pages.shown(conversation))
+
+    async def say(self, said: Said, request: Request) -> Response:
+        """Take a message."""
+        visit = self.visit(request)
+        spoken = self.arena.find(said.number, visit.owner) if said.number else None
+        pictures = partial(self.uploads.collect, said.pictures, visit.owner)
+        try:
+            opened = await self.arena.say(spoken, said.mode, said.chosen, said.text, pictures, visit, said.sampling)
+        except ConversationEnded:
+            self.uploads.discard(said.pictures, visit.owner)
+            raise
+        self.uploads.discard(said.pictures, visit.owner)
+        return JSONResponse(self.pages.shown(opened))
+
+    async def act(self, number: str, what: str, act: Act, request: Request) -> Response:
+        """Do something with a conversation."""
+        visit = self.visit(request)
+        found, arena, said = self.arena.find(number, visit.owner), self.arena, act.words.strip()
+        done: dict[str, Callable[[], Awaitable[Any]]] = {
+            "vote": lambda: arena.vote(found, act.kind or RecordType.CHAT, "", visit),
+            "reason": lambda: arena.give_reason(found, ": ".join(filter(None, [", ".join(act.chips), said])), visit),
+            "flag": lambda: arena.flag(found, act.place, visit),
+            "stop": lambda: arena.stop(found, visit),
+            "again": lambda: arena.regenerate(found, visit),
+            "share": lambda: arena.share(found, visit),
+            "forget": lambda: arena.forget(found, visit),
+        }
+        if what not in done:
+            raise Refused("not_understood")
+        await done[what]()
+        thanks = {"notice": page_words()["reason_saved"]} if what == "reason" else {}
+        return JSONResponse(self.pages.shown(found) | thanks)
+
+    async def upload(self, request: Request) -> Response:
+        """Take an image; the body is its file."""
+        visit = self.visit(request)
+        address, visitor = visit.address, self.arena.visitors.logged(visit.address)
+        if not visit.owner:
+            raise Refused("cookies")
+        busy = len(self._uploading) >= _UPLOADS_MAX or self._uploading.count(address) >= _UPLOADS_OF_ONE_MAX
+        if busy or self.uploads.wait_seconds(visitor):
+            return JSONResponse({"refused": page_words()["uploads_wait"]}, 429)
+        self._uploading.append(address)
+        try:
+            content = await request.body()
+            async with self._decoding:
+                name = await run_in_threadpool(self.uploads.take, content, visit.owner, visitor)
+        finally:
+            self._uploading.remove(address)
+        return JSONResponse({"name": name})
+
+    async def example(self, kind: str, request: Request) -> Response:
+        """Put an example image beside the next message."""
+        visit = self.visit(request)
+        if self.examples is None or not visit.owner:
+            raise Refused("no_example")
+        picture = await run_in_threadpool(self.examples.draw, kind)
+        visitor = self.arena.visitors.logged(visit.address)
+        return JSONResponse({"name": self.uploads.keep(picture, visit.owner, visitor)})
+
+    def picture(self, number: str, place: int, request: Request) -> Response:
+        """An image of a conversation."""
+        with suppress(Refused):
+            prompts = self.arena.find(number, self.visit(request).owner).prompts
+            pictures = [picture for prompt in prompts for picture in prompt.pictures]
+            if 0 <= place < len(pictures):
+                cached = {"cache-control": "private, max-age=3600"}
+                return Response(pictures[place].png, headers=cached, media_type=_PNG)
+        return Response(status_code=404)
 
 
 def make_app(
-    arena: Arena, blocks: gr.Blocks, uploads: Uploads, pictures: Pictures, settings: ArenaSettings, host: str
+    arena: Arena,
+    uploads: Uploads,
+    settings: ArenaSettings,
+    host: str,
+    *,
+    terms: str = "",
+    examples: Examples | None = None,
+    board: Board | None = None,
+    tasks: Tasks | None = None,
 ) -> FastAPI:
     """The application to serve, on the address `host`."""
-    images_max = settings.images_max
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    decoding, uploading = asyncio.Semaphore(_DECODED_AT_ONCE_MAX), list[str]()
+    more = [Tab("board", page_words()["leaderboard"], "/board")] if board else []
+    more += [Tab("tasks", page_words()["tasks"], "/tasks")] if tasks else []
+    pages = ArenaPages(arena, settings, terms, list(examples.kinds) if examples else [], more)
+
+    async def tidy() -> None:
+        while True:
+            await asyncio.sleep(_TIDY_SECONDS)
+            arena.tidy()
+            uploads.purge()
+
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncIterator[None]:
+        tidying = asyncio.create_task(tidy())
+        yield
+        tidying.cancel()
+
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=running)
+    served = ServedArena(arena, pages, uploads, examples, settings)
+    _page_routes(app, served)
+    _action_routes(app, served)
+    _image_routes(app, served)
+    if board:
+        board_routes(app, pages, board)
+    if tasks:
+        task_routes(app, pages, tasks)
+    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(RequestValidationError, lambda *_: _told("not_understood", 422))
+    app.add_exception_handler(400, lambda *_: _told("not_understood", 422))
+    app.add_exception_handler(404, lambda *_: HTMLResponse(pages.page("told.html", "", told="Not found"), 404))
+    app.add_middleware(_Guard, known=partial(_is_own, host, settings), proxied=settings.proxies > 0)
+    app.add_middleware(Bounded, bytes_max=lambda path: UPLOAD_BYTES_MAX if path == "/pictures" else _EVENT_BYTES_MAX)
+    return app
+
+
+def _page_routes(app: FastAPI, served: ServedArena) -> None:
+    for mode, address in ADDRESSES.items():
+        app.get(address, name=mode)(partial(_talk, served, mode))
 
     @app.get("/health")
     def health() -> JSONResponse:
-        found = arena.health()
+        found = served.arena.health()
         return JSONResponse(found, 200 if found["status"] == "ok" else 503)
 
-    @app.get("/check.svg")
-    def check() -> Response:
-        return Response(_CHECK, media_type="image/svg+xml")
+    @app.get("/static/{name}")
+    def static(name: str) -> Response:
+        found = SERVED.get(name)
+        return FileResponse(found, headers={"cache-control": "max-age=3600"}) if found else Response(status_code=404)
 
-    @app.get("/pictures/{token}.png")
-    def picture(token: str) -> Response:
-        content = pictures.content(token)
-        kind = "image/jpeg" if content and content.startswith(_JPEG) else "image/png"
-        return Response(content, 200 if content else 404, {"cache-control": "private, max-age=3600"}, kind)
+    @app.get("/mine")
+    def mine(request: Request) -> Response:
+        listed = served.arena.listed(served.visit(request).owner)
+        return HTMLResponse(served.pages.page("mine.html", "mine", listed=listed))
 
-    @app.get("/gradio_api/file={path:path}")
-    def own_upload(path: str, request: Request) -> Response:
-        content = uploads.content(path, cookie_hash(request.cookies.get(COOKIE, "")))
-        return Response(content, 200 if content else 404, {"cache-control": "no-store"}, "image/png")
+    @app.get("/mine.json")
+    def export(request: Request) -> Response:
+        listed = served.arena.listed(served.visit(request).owner)
+        saved = {"content-disposition": 'attachment; filename="my-conversations.json"', "cache-control": "no-store"}
+        return Response(orjson.dumps(listed, option=orjson.OPT_INDENT_2), headers=saved, media_type="application/json")
 
-    @app.post(_UPLOAD)
-    async def upload(request: Request) -> JSONResponse:
-        owner = cookie_hash(request.cookies.get(COOKIE, ""))
-        if not owner:
-            return JSONResponse({"error": "open the page first"}, 403)
-        address = arena.visitors.address(request.client.host if request.client else "", request.headers)
-        if (
-            len(uploading) >= _UPLOADS_MAX
-            or uploading.count(address) >= _UPLOADS_OF_ONE_MAX
-            or uploads.wait_seconds(arena.visitors.logged(address))
-        ):
-            return JSONResponse({"error": "too many uploads; wait a minute"}, 429)
-        uploading.append(address)
-        try:
-            form = await _Files(request.headers, request.stream(), max_files=images_max, max_fields=1).parse()
-            async with AsyncExitStack() as opened:
-                opened.push_async_callback(form.close)
-                return JSONResponse(
-                    [await taken(each, owner, address) for each in form.getlist("files") if not isinstance(each, str)]
-                )
-        except (MultiPartException, KeyError):  # or no form
-            return JSONResponse({"error": "too large"}, 413)
-        finally:
-            uploading.remove(address)
+    @app.get("/c/{number}")
+    def conversation(number: str, request: Request) -> Response:
+        return served.conversation(number, request)
 
-    async def taken(file: UploadFile, owner: str, address: str) -> str:
-        async with decoding:
-            return await run_in_threadpool(uploads.take, await file.read(), owner, arena.visitors.logged(address))
+    @app.get("/c/{number}/events")
+    async def events(number: str, request: Request) -> Response:
+        found = served.arena.find(number, served.visit(request).owner)
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        return StreamingResponse(served.events(found), media_type="text/event-stream", headers=headers)
 
-    font = ["system-ui", "sans-serif"]
-    theme = gr.themes.Default(font=font, font_mono=["ui-monospace", "monospace"])
-    theme.set(checkbox_check="url(/check.svg)")  # Gradio's own is a data: address, which the policy forbids
-    blocks.queue(api_open=False, default_concurrency_limit=8)
-    mounted: FastAPI = gr.mount_gradio_app(
-        app,
-        blocks,
-        path="/",
-        footer_links=[],
-        theme=theme,
-        css=CSS,
-        show_error=False,
-        max_file_size=UPLOAD_BYTES_MAX,
-        ssr_mode=False,
-        enable_monitoring=False,
-        pwa=False,
-        mcp_server=False,
-        run_history=False,
-    )
-    mounted.add_middleware(_Guard, known=partial(_is_own, host, settings), proxied=settings.proxies > 0)
-    most = images_max * UPLOAD_BYTES_MAX + _FORM_BYTES_MAX
-    mounted.add_middleware(Bounded, bytes_max=lambda path: most if path == _UPLOAD else _EVENT_BYTES_MAX)
-    return mounted
+
+async def _talk(served: ServedArena, mode: Mode, request: Request) -> Response:
+    return served.talk(request, mode)
+
+
+def _action_routes(app: FastAPI, served: ServedArena) -> None:
+    @app.post("/terms")
+    def accept() -> Response:
+        response = Response(status_code=204)
+        response.set_cookie(
+            TERMS_COOKIE, served.pages.terms_version, max_age=_YEAR_SECONDS, httponly=True, samesite="lax"
+        )
+        return response
+
+    @app.post("/say")
+    async def say(said: Said, request: Request) -> Response:
+        return await served.say(said, request)
+
+    @app.post("/c/{number}/{what}")
+    async def act(number: str, what: str, act: Act, request: Request) -> Response:
+        return await served.act(number, what, act, request)
+
+    @app.post("/mine/forget")
+    async def forget_all(request: Request) -> Response:
+        await served.arena.forget_all(served.visit(request))
+        return JSONResponse({"notice": page_words()["forgotten_all"]})
+
+
+def _image_routes(app: FastAPI, served: ServedArena) -> None:
+    @app.get("/c/{number}/pictures/{place}")
+    def picture(number: str, place: int, request: Request) -> Response:
+        return served.picture(number, place, request)
+
+    @app.post("/pictures")
+    async def upload(request: Request) -> Response:
+        return await served.upload(request)
+
+    @app.get("/pictures/{name}")
+    def waiting(name: str, request: Request) -> Response:
+        content = served.uploads.content(name, served.visit(request).owner)
+        return Response(content, 200 if content else 404, {"cache-control": "no-store"}, _PNG)
+
+    @app.delete("/pictures/{name}")
+    def remove(name: str, request: Request) -> Response:
+        served.uploads.discard([name], served.visit(request).owner)
+        return Response(status_code=204)
+
+    @app.post("/examples/{place}")
+    async def example(place: int, request: Request) -> Response:
+        kinds = list(served.examples.kinds) if served.examples else []
+        return await served.example(kinds[place] if 0 <= place < len(kinds) else "", request)
+
+    @app.get("/examples/{place}")
+    def shown(place: int) -> Response:
+        kinds = list(served.examples.kinds) if served.examples else []
+        first = served.examples.first(kinds[place]) if served.examples and 0 <= place < len(kinds) else None
+        content = thumb(first.png) if first else None
+        return Response(content, 200 if content else 404, {"cache-control": "max-age=3600"}, MEDIA_TYPE)
+
+
+def _event(name: str, content: dict[str, Any]) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + orjson.dumps(content) + b"\n\n"
+
+
+def _refused(_: Request, refused: Exception) -> Response:
+    return JSONResponse({"refused": str(refused), "key": refused.key if isinstance(refused, Refused) else ""}, 409)
+
+
+def _told(key: str, status: int) -> Response:
+    return JSONResponse({"refused": page_words()[key], "key": key}, status)
 
 
 def _is_own(listens_on: str, settings: ArenaSettings, host: str) -> bool:
@@ -193,54 +340,11 @@ def _is_own(listens_on: str, settings: ArenaSettings, host: str) -> bool:
     return name.lower() in {"localhost", listens_on.lower(), *(each.lower() for each in settings.hosts)}
 
 
-class _Files(MultiPartParser):
-    """Reads an upload, and ends as soon as one of its files is too large, so that no more of it is kept."""
-
-    _bytes = 0
-
-    def on_part_begin(self) -> None:
-        """Count anew."""
-        super().on_part_begin()
-        self._bytes = 0
-
-    def on_part_data(self, data: bytes, start: int, end: int) -> None:
-        """Count. Raises MultiPartException."""
-        self._bytes += end - start
-        if self._bytes > UPLOAD_BYTES_MAX:
-            raise MultiPartException("a file is too large")
-        super().on_part_data(data, start, end)
-
-
-END_READ_SECONDS = 0.2
-"""After this time a page has read the end of its stream; on two busy cores it took up to 0.03 s."""
-_EVENT, _STREAM = "/gradio_api/queue/join", "/gradio_api/queue/data"
-_END = b'"msg":"close_stream"'
-"""Quotes within a message's own text are escaped, so no visitor and no model can say this."""
-_BROWSERS_MAX = 10_000
-
-
-class Streams:
-    """When the streams of each browser ended last."""
-
-    def __init__(self) -> None:
-        self._ended: OrderedDict[str, float] = OrderedDict()
-
-    async def before(self, path: str, browser: str, message: MutableMapping[str, Any]) -> None:
-        """To be awaited before a part of a response is sent; `browser` is the fingerprint of its cookie."""
-        if path == _STREAM and _END in message.get("body", b""):
-            self._ended[browser] = time.monotonic()
-            self._ended.move_to_end(browser)
-            while len(self._ended) > _BROWSERS_MAX:
-                self._ended.popitem(last=False)
-        elif path == _EVENT and message["type"] == "http.response.start" and browser in self._ended:
-            await asyncio.sleep(max(0.0, self._ended[browser] + END_READ_SECONDS - time.monotonic()))
-
-
 class _Guard:
-    """Refuses what the page does not use, and adds the policy, other headers and the browser's cookie."""
+    """Refuses what other sites send, and adds the policy, other headers and the browser's cookie."""
 
     def __init__(self, app: Any, known: Callable[[str], bool], proxied: bool) -> None:
-        self._app, self._known, self._proxied, self._streams = app, known, proxied, Streams()
+        self._app, self._known, self._proxied = app, known, proxied
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """One request."""
@@ -248,64 +352,37 @@ class _Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        if not _USED.fullmatch(scope["path"]):
-            await Response("Not found", 404)(scope, receive, send)
-            return
         if is_from_elsewhere(scope["method"], scope["headers"], self._known, self._proxied):
             await Response("This arena answers its own page only.", 403)(scope, receive, send)
             return
+        headers = dict(_HEADERS)
+        if scope["method"] == "GET" and _is_page(scope["path"]):
+            headers["cache-control"] = "no-store"
+            if not _cookie(scope):
+                headers["set-cookie"] = (
+                    f"{COOKIE}={browser_token()}; Path=/; HttpOnly; SameSite=Lax; Max-Age={_YEAR_SECONDS}"
+                )
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                added = [(name.encode(), value.encode()) for name, value in headers.items()]
+                message["headers"] = [*message.get("headers", []), *added]
+            await send(message)
+
         scope["headers"] = _forwarded_in_one(scope["headers"])
-        answer = _Answer(scope, send, self._streams)
-        await self._app(scope, receive, answer.send)
+        await self._app(scope, receive, answer)
 
 
-def _forwarded_in_one(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def _is_page(path: str) -> bool:
+    inner = path.count("/") <= 2 and path.startswith(("/c/", "/mine", "/board", "/tasks"))
+    return inner or path in ADDRESSES.values()
+
+
+def _forwarded_in_one(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """The lines of X-Forwarded-For as one: a proxy may add a line of its own below the visitor's."""
-    given = [value for name, value in headers if name.lower() == _FORWARDED]
-    others = [(name, value) for name, value in headers if name.lower() != _FORWARDED]
-    return [*others, *([(_FORWARDED, b", ".join(given))] if given else [])]
-
-
-class _Answer:
-    """One response. The page itself is read as a whole, so that its own scripts get the nonce."""
-
-    def __init__(self, scope: Message, send: Send, streams: Streams) -> None:
-        self._scope, self._send, self._streams = scope, send, streams
-        self._token = _cookie(scope)
-        self._nonce = secrets.token_urlsafe(16)
-        self._start: MutableMapping[str, Any] = {}
-        self._body = b""
-
-    async def send(self, message: MutableMapping[str, Any]) -> None:
-        """Pass on a part of the response."""
-        await self._streams.before(self._scope["path"], cookie_hash(self._token), message)
-        if message["type"] == "http.response.start":
-            self._start = message
-            message["headers"] = [*message.get("headers", []), *self._headers()]
-            if not self._is_page():
-                await self._send(message)
-        elif not self._is_page():
-            await self._send(message)
-        else:
-            self._body += message.get("body", b"")
-            if not message.get("more_body"):
-                await self._send_page()
-
-    def _is_page(self) -> bool:
-        return self._scope["path"] == "/" and self._start.get("status") == 200
-
-    async def _send_page(self) -> None:
-        body = _SCRIPT.sub(b'<script nonce="' + self._nonce.encode() + b'"', self._body)
-        headers = [(name, value) for name, value in self._start["headers"] if name.lower() != b"content-length"]
-        headers.append((b"content-length", str(len(body)).encode()))
-        await self._send({**self._start, "headers": headers})
-        await self._send({"type": "http.response.body", "body": body})
-
-    def _headers(self) -> list[tuple[bytes, bytes]]:
-        headers = _HEADERS | {"content-security-policy": _POLICY.format(nonce=self._nonce)}
-        if self._scope["path"] == "/" and not self._token:
-            headers["set-cookie"] = f"{COOKIE}={browser_token()}; Path=/; HttpOnly; SameSite=Strict; Max-Age=31536000"
-        return [(name.encode(), value.encode()) for name, value in headers.items()]
+    given = [value for name, value in headers if name.lower() == b"x-forwarded-for"]
+    others = [(name, value) for name, value in headers if name.lower() != b"x-forwarded-for"]
+    return [*others, *([(b"x-forwarded-for", b", ".join(given))] if given else [])]
 
 
 def _cookie(scope: Message) -> str:

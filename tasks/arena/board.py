@@ -1,16 +1,21 @@
-"""The leaderboard tab: the boards of a release, or one of the votes so far."""
+"""The leaderboard: the boards of a release, or one of the votes so far, drawn as the explorer draws them."""
 
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import polars as pl
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse, Response
 
 from schemas.errors import BadInput
 from schemas.rating import Rating
 from tasks.arena.logs import Cast
-from tasks.storage.queries.board_order import best_first
+from tasks.arena.page import ArenaPages
+from tasks.arena.words import page_words
+from tasks.explore.summaries import OVERALL, Rated, grouped, shown_board, slices
+from tasks.storage.queries.board_order import RANK_RULE
 
 Rate = Callable[[pl.DataFrame], Sequence[Rating]]
 """A table model_a, model_b, winner -> its board, best model first."""
@@ -32,8 +37,8 @@ class Board(Protocol):
         """Names of the boards; the one that is shown first comes first."""
         ...
 
-    def rows(self, name: str) -> list[list[Any]]:
-        """Rank, model, rating, 95 % interval and votes of every model of a board."""
+    def rows(self, name: str) -> list[Rated]:
+        """Every model of a board, best first; none for a slice without votes."""
         ...
 
 
@@ -47,17 +52,15 @@ class ReleaseBoard(Board):
         if not boards:
             raise BadInput(f"--board {str(release)!r} is no release with a leaderboard; give its folder, or live")
         self._ratings = pl.concat(boards, how="vertical_relaxed").unique(["slice", "model"], maintain_order=True)
-        self.about = f"Boards of release {release.name}: Bradley-Terry ratings with 95 % intervals."
+        self.about = page_words()["board_of_release"].format(name=release.name)
 
     def slices(self) -> list[str]:
         """Overall first."""
-        names = self._ratings["slice"].unique().to_list()
-        return sorted(names, key=lambda name: (name != "overall", ":" in name, name))
+        return slices(self._ratings)
 
-    def rows(self, name: str) -> list[list[Any]]:
+    def rows(self, name: str) -> list[Rated]:
         """Best model first."""
-        chosen = best_first(self._ratings.filter(slice=name)).drop("slice", "flags")
-        return [_row(*row) for row in chosen.iter_rows()]
+        return shown_board(self._ratings, name)
 
 
 class LiveBoard(Board):
@@ -65,25 +68,22 @@ class LiveBoard(Board):
 
     def __init__(self, cast: Sequence[Cast], rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
         self._cast, self._rate, self._clock = cast, rate, clock
-        self._made: dict[str, tuple[float, list[list[Any]]]] = {}
-        self.about = (
-            "Bradley-Terry ratings of the anonymous votes in this arena's logs, with 95 % intervals. Nothing was "
-            "cleaned: a release of `curate run` may differ."
-        )
+        self._made: dict[str, tuple[float, int, list[Rated]]] = {}
+        self.about = page_words()["board_live"]
 
     def slices(self) -> list[str]:
         """Names of the slices that have votes."""
         return [name for name, chosen in _SLICES.items() if any(map(chosen, self._cast))]
 
-    def rows(self, name: str) -> list[list[Any]]:
-        """Best model first; empty for a slice without votes."""
-        made_at, rows = self._made.get(name, (0.0, []))
-        if not rows or self._clock() - made_at > _FRESH_SECONDS:
+    def rows(self, name: str) -> list[Rated]:
+        """Best model first; empty for a slice without votes. What was forgotten is gone at once."""
+        made_at, votes, rows = self._made.get(name, (0.0, 0, []))
+        if not rows or len(self._cast) < votes or self._clock() - made_at > _FRESH_SECONDS:
             rows = self._board(name)
-            self._made[name] = self._clock(), rows
+            self._made[name] = self._clock(), len(self._cast), rows
         return rows
 
-    def _board(self, name: str) -> list[list[Any]]:
+    def _board(self, name: str) -> list[Rated]:
         chosen = [each for each in self._cast if name in _SLICES and _SLICES[name](each)]
         if not chosen:
             return []
@@ -94,18 +94,24 @@ class LiveBoard(Board):
                 "winner": [each.winner for each in chosen],
             }
         )
-        return [
-            _row(each.rank, each.model, each.rating, each.ci95_low, each.ci95_high, each.battles)
-            for each in self._rate(table)
-        ]
+        rated = [each.model_dump(include=set(_COLUMNS)) | {"slice": name} for each in self._rate(table)]
+        return shown_board(pl.DataFrame(rated, infer_schema_length=None), name)
 
 
-def votes_of(rows: Sequence[Sequence[Any]]) -> str:
+def votes_of(rows: Sequence[Rated]) -> str:
     """How many votes a board rests on, in words; every vote is in the rows of two models."""
-    votes = sum(row[-1] for row in rows) // 2
-    return f"{votes:,} vote{'' if votes == 1 else 's'} on {len(rows)} models" if rows else "No votes yet."
+    votes, texts = sum(row.battles for row in rows) // 2, page_words()
+    told = texts["board_vote"] if votes == 1 else texts["board_many"].format(votes=f"{votes:,}")
+    return str(texts["board_votes"].format(votes=told, models=len(rows)) if rows else texts["board_none"])
 
 
-def _row(rank: int | None, model: str, rating: float, low: float | None, high: float | None, battles: int) -> list[Any]:
-    interval = f"{'…' if low is None else round(low)} to {'…' if high is None else round(high)}"
-    return [rank if rank is not None else "", model, round(rating), interval, battles]
+def board_routes(app: FastAPI, pages: ArenaPages, board: Board) -> None:
+    """The page of the leaderboard."""
+
+    @app.get("/board")
+    def shown(slice: str = "") -> Response:
+        names = board.slices()
+        name = slice if slice in names else next(iter(names), OVERALL)
+        rows = board.rows(name)
+        values = {"about": board.about, "groups": grouped(names), "slice": name, "board": rows, "votes": votes_of(rows)}
+        return HTMLResponse(pages.page("board.html", "board", rank_rule=RANK_RULE, **values))

@@ -3,6 +3,7 @@
 No I/O and no user interface. A state is what `curate ingest` reads as `state` of a log line (docs/ingest.md).
 """
 
+import time
 import uuid
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,13 +12,12 @@ from typing import Any
 from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
 from tasks.arena.names import holds_name, names_of
-from tasks.providers.capabilities import ChatMessage
+from tasks.providers.capabilities import ChatMessage, Thought
 
 ROLES = ("user", "assistant")
 TEMPLATE = "arena"
 TURNS_MAX = 50
-CHARACTERS_MAX = 12_000
-"""Characters of one message."""
+_THINK, _THOUGHT = "<think>", "</think>"
 
 
 class Mode(StrEnum):
@@ -39,8 +39,6 @@ class Picture:
     """Name in the log: MD5 of the RGBA pixels."""
     png: bytes = field(repr=False)
     """PNG of these pixels, without metadata."""
-    token: str
-    """Address on the page, which cannot be guessed."""
     preset: str | None = None
     """Path in the collection of example images; None for an upload."""
     checked: dict[str, Any] = field(default_factory=dict)
@@ -60,8 +58,12 @@ class StreamedAnswer:
     """A model's answer, as far as it has come."""
 
     text: str = ""
+    thinking: str = ""
+    """Thinking of the model, which is no part of the answer."""
     started: float = 0.0
     """Epoch seconds."""
+    first: float = 0.0
+    """When the first piece of the answer came; 0 before."""
     finished: float = 0.0
     done: bool = False
     failed: bool = False
@@ -69,6 +71,30 @@ class StreamedAnswer:
     """Whether the visitor, or a vote, ended it early."""
     regenerated: int = 0
     """How many answers to the same prompt came before it."""
+    _raw: str = field(default="", repr=False)
+    """Pieces that came before it was known whether they are thinking."""
+
+    def add(self, piece: str) -> None:
+        """Take a piece of the answer, or of the thinking before it, which servers mark or write between `<think>`."""
+        if isinstance(piece, Thought):
+            self.thinking += piece
+        elif self.text:
+            self.text += piece
+        else:
+            self._raw += piece
+            head = self._raw.lstrip()
+            if head.startswith(_THINK):
+                self.thinking, _, rest = head.removeprefix(_THINK).partition(_THOUGHT)
+                self.text, self._raw = rest.lstrip(), "" if rest.strip() else self._raw
+            elif not _THINK.startswith(head):
+                self.text, self._raw = self._raw, ""
+        if self.text and not self.first:
+            self.first = time.time()
+
+    def end(self) -> None:
+        """No more pieces come."""
+        if self._raw and not self._raw.lstrip().startswith(_THINK):
+            self.text, self._raw = self._raw, ""
 
 
 @dataclass
@@ -94,12 +120,16 @@ class ArenaConversation:
     mode: Mode
     sides: list[Side]
     owner: str
-    """Token of the browser that opened it."""
+    """Fingerprint of the cookie of the browser that opened it."""
+    browser: str = ""
+    """Keyed hash of the owner, for the log."""
     prompts: list[VisitorPrompt] = field(default_factory=list)
     moderation: list[str] | None = None
     """Categories of the texts before the last answers that the admission let pass; None without such texts."""
     voted: dict[tuple[str, int, int], RecordType] = field(default_factory=dict)
-    """State -> vote; in direct chat one of up, down and flag."""
+    """(kind, state) -> vote; in direct chat up or down, and `flag N` for a report of side N."""
+    used: float = field(default_factory=time.monotonic)
+    """When its visitor last did something."""
     revealed: bool = False
     """Whether a vote has shown the names of a battle."""
     closed: bool = False
@@ -108,6 +138,16 @@ class ArenaConversation:
     """Whether a vote is being written; meanwhile nothing else is taken."""
     forgotten: bool = False
     """Whether its removal was asked for."""
+
+    @property
+    def id(self) -> str:
+        """Number on the page and in the log."""
+        return self.sides[0].conv_id
+
+    @property
+    def open(self) -> bool:
+        """Whether every model has open weights."""
+        return all(side.model.open for side in self.sides)
 
     @property
     def named(self) -> bool:
@@ -159,6 +199,11 @@ class ArenaConversation:
         said += [answer.text for side in self.sides for answer in side.answers[:answers]]
         return [text for text in dict.fromkeys(said) if text.strip()]
 
+    def marks(self) -> dict[str, Any]:
+        """Marks by which its lines are found again in the log, and tell which models it has."""
+        sides = [{"conv_id": side.conv_id, "model": side.model.name} for side in self.sides]
+        return {"mode": self.mode.value, "browser": self.browser, "sides": sides}
+
     def state_of(self, side: Side, *, flagged: bool = False) -> dict[str, Any]:
         """The state of a side, as FastChat's vision arena logs it."""
         messages: list[list[Any]] = []
@@ -183,6 +228,8 @@ def chat_record(conversation: ArenaConversation, side: Side, user: str, about: d
     """The line of one answer."""
     answer = side.answers[-1]
     model = side.model
+    waits = {"first_word_seconds": round(answer.first - answer.started, 3)} if answer.first else {}
+    thought = {"thinking": answer.thinking} if answer.thinking else {}
     return {
         "tstamp": round(answer.finished, 4),
         "type": RecordType.CHAT.value,
@@ -198,7 +245,9 @@ def chat_record(conversation: ArenaConversation, side: Side, user: str, about: d
         "ip": user,
         "arena": {
             **about,
-            "mode": conversation.mode.value,
+            **conversation.marks(),
+            **waits,
+            **thought,
             "regenerated": answer.regenerated,
             "stopped": answer.stopped,
             "names_itself": side.names_itself(),
@@ -212,12 +261,13 @@ def chat_record(conversation: ArenaConversation, side: Side, user: str, about: d
 
 
 def vote_record(
-    conversation: ArenaConversation, kind: RecordType, now: float, user: str, about: dict[str, Any], reason: str = ""
-) -> dict[str, Any]:
-    """The line of a vote, of feedback in direct chat, or of a shared conversation."""
+    conversation: ArenaConversation, kind: RecordType, now: float, user: str, about: dict[str, Any], reason: str = "",
+    place: int = 0,
+) -> dict[str, Any]:  # fmt: skip
+    """The line of a vote, of feedback or a report on the answer of the side `place`, or of a shared conversation."""
     record: dict[str, Any] = {"tstamp": round(now, 4), "type": kind.value}
-    if conversation.mode is Mode.DIRECT:
-        side = conversation.sides[0]
+    if conversation.mode is Mode.DIRECT or kind is RecordType.FLAG:
+        side = conversation.sides[place]
         record |= {"model": side.model.name, "state": conversation.state_of(side)}
     else:
         hidden = conversation.mode is Mode.BATTLE
@@ -228,7 +278,7 @@ def vote_record(
     record["ip"] = user
     if reason:
         record["reason"] = reason
-    return record | {"arena": {**about, "mode": conversation.mode.value}}
+    return record | {"arena": {**about, **conversation.marks(), "voted_on": [*conversation.state, place]}}
 
 
 def flagged_record(conversation: ArenaConversation, side: Side, name: str, now: float, user: str) -> dict[str, Any]:

@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, why_unreadable
 from tasks.arena.conversations import Picture
+from tasks.arena.words import page_words
 from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.images.served import as_served, served_name
 from tasks.providers.capabilities import Failed, ImageModerator, Moderator, NsfwClassifier
@@ -27,16 +29,17 @@ from tasks.storage.keyed_ids import given_key, keyed_address
 UPLOAD_BYTES_MAX = 20 * 1024 * 1024
 _PNG_LEVEL = 3
 Value = TypeVar("Value")
-UNAVAILABLE = "A check that every message passes is not available now, so nothing was sent. Please try again later."
-NSFW = "This image was not sent: it looks like pornography, which this arena does not take."
-MODERATED = "This message was not sent: the moderation of this arena flags something in the conversation."
-UNREADABLE = "This file was not sent: it is not one still image (PNG, JPEG, WebP, GIF or BMP) that can be read."
-TOO_LARGE = "This image was not sent: it is too large. At most 20 MB and 25 million pixels are taken."
-ENDED = "This conversation has ended. Start a new round."
 
 
 class Refused(Exception):
-    """A message that is not taken; the text tells the visitor why."""
+    """A message that is not taken; `key` names the text that tells the visitor why."""
+
+    def __init__(self, key: str, **values: object) -> None:
+        super().__init__(key)
+        self.key, self.values = key, values
+
+    def __str__(self) -> str:
+        return str(page_words()[self.key]).format(**self.values)
 
 
 class ConversationEnded(Refused):
@@ -84,30 +87,30 @@ class Admission:
     def picture(self, content: bytes, preset: str | None = None) -> Picture:
         """The image of an untrusted file. Raises Refused, or KnownImage before anything is decoded."""
         if len(content) > UPLOAD_BYTES_MAX:
-            raise Refused(TOO_LARGE)
+            raise Refused("too_large")
         if self.holds_file(content):
             raise KnownImage(hashlib.md5(content, usedforsecurity=False).hexdigest(), content)
         try:
             decoded = open_image(content)
             kept = as_served(decoded.pil)
         except ImageRejected as rejected:
-            raise Refused(TOO_LARGE if "too_large" in str(rejected.reason) else UNREADABLE) from None
+            raise Refused("too_large" if "too_large" in str(rejected.reason) else "unreadable") from None
         except ValueError:  # so narrow that nothing would be left of its shorter side
-            raise Refused(UNREADABLE) from None
+            raise Refused("unreadable") from None
         name = served_name(kept)
         if self.known is not None and (self.known.holds_name(name) or self.known.holds_image(decoded)):
             raise KnownImage(name, content)
         sink = io.BytesIO()
         kept.save(sink, "PNG", compress_level=_PNG_LEVEL)
-        return Picture(name, sink.getvalue(), secrets.token_urlsafe(18), preset, self._checked(decoded))
+        return Picture(name, sink.getvalue(), preset, self._checked(decoded))
 
     def _checked(self, decoded: DecodedImage) -> dict[str, object]:
         """Measurements of an image that passes. Raises Refused."""
         probability = _value(lambda: self.nsfw.nsfw_probabilities([decoded]))
         if not 0 <= probability <= 1:  # such as NaN, which is neither below nor above a threshold
-            raise Refused(UNAVAILABLE)
+            raise Refused("unavailable")
         if probability >= self.nsfw_probability_max:
-            raise Refused(NSFW)
+            raise Refused("nsfw")
         if self.image_moderator is None:
             return {"nsfw_probability": round(float(probability), 4)}
         moderator = self.image_moderator
@@ -133,7 +136,7 @@ class Admission:
 def _passed(found: Collection[str], refused: Collection[str]) -> list[str]:
     """The categories found, sorted, when none is refused. Raises Refused."""
     if set(found) & set(refused) if refused else found:
-        raise Refused(MODERATED)
+        raise Refused("moderated")
     return sorted(set(found))
 
 
@@ -145,11 +148,22 @@ def _values(ask: Callable[[], Sequence[Value | Failed]], count: int) -> list[Val
     try:
         found = list(ask())
     except Exception:  # providers raise what they like; without an answer the admission stays closed
-        raise Refused(UNAVAILABLE) from None
+        raise Refused("unavailable") from None
     values = [each for each in found if not isinstance(each, Failed)]
     if len(values) != count or len(found) != count:
-        raise Refused(UNAVAILABLE)
+        raise Refused("unavailable")
     return values
+
+
+def with_sampling(model: ArenaModel, sampling: Mapping[str, float]) -> ArenaModel:
+    """The model with a visitor's settings. Raises Refused for one that is out of range."""
+    most = {"temperature": (0, 2), "top_p": (0.01, 1), "answer_tokens_max": (1, model.answer_tokens_max)}
+    for name, value in sampling.items():
+        if name not in most or not most[name][0] <= value <= most[name][1]:
+            least, largest = most.get(name, (0, 0))
+            raise Refused("bad_sampling", name=name[:40], least=least, most=largest)
+    given = {name: int(value) if name == "answer_tokens_max" else value for name, value in sampling.items()}
+    return model.model_copy(update=given)
 
 
 _KEY_FILE = "user_key"
@@ -187,6 +201,10 @@ class Visitors:
             return client
         seen = [each.strip() for each in headers.get(_FORWARDED, "").split(",") if each.strip()]
         return seen[-self._proxies] if len(seen) >= self._proxies else client
+
+    def browser(self, owner: str) -> str:
+        """Value of `browser` in the log: a keyed hash of the fingerprint of a cookie."""
+        return hmac.digest(self._key, b"browser " + owner.encode(), "sha256").hex()[:24]
 
     def wait_seconds(self, address: str) -> float:
         """0 when a message may be sent now, which then counts; otherwise how long to wait."""

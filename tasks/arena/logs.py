@@ -8,7 +8,8 @@ import fcntl
 import os
 import re
 import secrets
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,14 @@ from schemas.items.reject import REQUESTS
 IMAGES, FLAGGED_IMAGES = "serve_images", "csam_images"
 _NAME = re.compile(r"vision-(?:tmp|csam)-(\d{4}-\d{2}-\d{2})-conv\.json")
 _PRIVATE = 0o600
+
+
+class Line(NamedTuple):
+    """Where a line stands."""
+
+    file: str
+    start: int
+    """Bytes before it."""
 
 
 class LogsUnwritable(Exception):
@@ -61,17 +70,25 @@ class LogFolder:
         finally:
             probe.unlink(missing_ok=True)
 
-    def append(self, record: dict[str, Any], now: datetime, *, flagged: bool = False) -> None:
-        """Write a record to the file of its UTC day. Raises LogsUnwritable; the line is then not in the file."""
+    def append(self, record: dict[str, Any], now: datetime, *, flagged: bool = False) -> Line:
+        """Write a record to the file of its UTC day; returns its place. Raises LogsUnwritable; then it is not there."""
         kind = "csam" if flagged else "tmp"
         line = orjson.dumps(record) + b"\n"
+        path = self.folder / f"vision-{kind}-{now.astimezone(UTC):%Y-%m-%d}-conv.json"
         with self._failing():
-            _append(self.folder / f"vision-{kind}-{now.astimezone(UTC):%Y-%m-%d}-conv.json", line)
+            return Line(path.name, _append(path, line))
 
     def keep_image(self, name: str, png: bytes) -> None:
         """Store an image under its name, unless it is there."""
         with self._failing():
             self._keep(self.folder / IMAGES / f"{name}.png", png)
+
+    def image(self, name: str) -> bytes:
+        """A kept image as PNG; empty when it is not there any more."""
+        try:
+            return (self.folder / IMAGES / f"{name}.png").read_bytes()
+        except OSError:
+            return b""
 
     def drop_images(self, names: Collection[str]) -> None:
         """Delete images that no line of any conversation names."""
@@ -95,17 +112,30 @@ class LogFolder:
         with self._failing():
             _append(self.folder / REQUESTS, "".join(f"{conv_id}\n" for conv_id in conv_ids).encode())
 
-    def records(self) -> Iterator[dict[str, Any]]:
-        """Every whole record of earlier days and today, in order; unreadable lines are left out."""
+    def records(self) -> Iterator[tuple[dict[str, Any], Line]]:
+        """Every whole record of earlier days and today, in order, with its place; unreadable lines are left out."""
         for file in self._files():
+            start = 0
             with file.path.open("rb") as stream:
                 for line in stream:
-                    try:
-                        record = orjson.loads(line)
-                    except orjson.JSONDecodeError:
-                        continue
-                    if isinstance(record, dict):
-                        yield record
+                    place, start = Line(file.path.name, start), start + len(line)
+                    if record := _record(line):
+                        yield record, place
+
+    def read(self, places: Iterable[Line]) -> list[dict[str, Any]]:
+        """The records of some lines; those that are not there any more are left out."""
+        found = []
+        for place in places:
+            with suppress(OSError), (self.folder / place.file).open("rb") as stream:
+                stream.seek(place.start)
+                found.append(_record(stream.readline()))
+        return [record for record in found if record]
+
+    def forgotten(self) -> set[str]:
+        """Conversation ids whose removal was asked for."""
+        with suppress(OSError):
+            return set((self.folder / REQUESTS).read_text(encoding="utf-8", errors="replace").split())
+        return set()
 
     def _files(self) -> list["_File"]:
         if not self.folder.is_dir():
@@ -124,6 +154,14 @@ class LogFolder:
 
     def _failing(self) -> "_Failing":
         return _Failing(self)
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return record if isinstance(record, dict) else None
 
 
 class _File:
@@ -158,13 +196,14 @@ def _day(name: str) -> date | None:
         return None
 
 
-def _append(path: Path, line: bytes) -> None:
+def _append(path: Path, line: bytes) -> int:
+    """Write a line at the end; returns how many bytes stand before it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _PRIVATE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         size = os.fstat(descriptor).st_size
-        if size and os.pread(descriptor, 1, size - 1) != b"\n":  # a process was killed in the middle of a line
-            line = b"\n" + line
+        broken = bool(size) and os.pread(descriptor, 1, size - 1) != b"\n"  # a process was killed in mid-line
+        line = b"\n" + line if broken else line
         try:
             if os.write(descriptor, line) != len(line):
                 raise OSError(28, os.strerror(28))
@@ -172,6 +211,7 @@ def _append(path: Path, line: bytes) -> None:
         except OSError:
             os.ftruncate(descriptor, size)
             raise
+        return size + broken
     finally:
         os.close(descriptor)
 
@@ -193,7 +233,7 @@ _WINNERS = {
     RecordType.BOTH_BAD_VOTE: Winner.BOTH_BAD,
 }
 VOTES = frozenset(_WINNERS)
-FEEDBACK = frozenset({RecordType.UPVOTE, RecordType.DOWNVOTE, RecordType.FLAG})
+RATINGS = frozenset({RecordType.UPVOTE, RecordType.DOWNVOTE})
 
 
 class Cast(NamedTuple):
@@ -203,6 +243,8 @@ class Cast(NamedTuple):
     model_b: str
     vote: RecordType
     with_image: bool
+    battle: str = ""
+    """`conv_id` of its first side."""
 
     @property
     def winner(self) -> str:
@@ -216,9 +258,16 @@ def cast_in(record: Mapping[str, Any]) -> Cast | None:
     if not isinstance(kind, str) or kind not in VOTES or record.get("models") != ["", ""]:
         return None
     match states:
-        case [{"model_name": str(a), "messages": list(messages)}, {"model_name": str(b)}]:
+        case [{"model_name": str(a), "messages": list(messages)} as first, {"model_name": str(b)}]:
             with_image = any(
                 isinstance(said, list) for message in messages if isinstance(message, list) for said in message
             )
-            return Cast(a, b, RecordType(kind), with_image)
+            return Cast(a, b, RecordType(kind), with_image, str(first.get("conv_id", "")))
     return None
+
+
+def conv_ids_in(record: Mapping[str, Any]) -> list[str]:
+    """The conversation ids of a line; none of a line of another shape."""
+    states = record.get("states", [record.get("state")])
+    found = [state.get("conv_id") for state in states if isinstance(state, dict)] if isinstance(states, list) else []
+    return [each for each in found if isinstance(each, str)]

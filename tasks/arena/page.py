@@ -1,206 +1,191 @@
-"""The page: components of Gradio, connected with `events.Page`. Another page can take its place."""
+"""HTML of the page, whole or the parts that an action changes, by Jinja2; no names before the vote."""
 
-from collections.abc import AsyncIterator, Callable
-from functools import partial
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from os.path import commonprefix
+from pathlib import Path
 from typing import Any
 
-import gradio as gr
+import jinja2
 
-from schemas.items.conversation import RecordType
-from tasks.arena.board import Board, votes_of
-from tasks.arena.conversations import ArenaConversation, Mode
-from tasks.arena.events import Page, Parts, Updates, VisitorTab
-from tasks.arena.look import label
-from tasks.arena.rounds import REASON_CHARACTERS_MAX, Arena, Visit
-from tasks.arena.tasks_tab import Tasks, tasks_tab
+from schemas.asked_model import ArenaSettings
+from tasks.arena.conversations import ArenaConversation, Mode, Side, StreamedAnswer
+from tasks.arena.markdown import html_of
+from tasks.arena.names import names_of, without_names
+from tasks.arena.rounds import REASON_CHARACTERS_MAX, Arena
+from tasks.arena.words import page_words
+from tasks.explore.pages import ASSETS
+from tasks.runtime.untrusted import one_line
 
-CHIPS = ("More accurate", "More helpful", "Better reasoning", "Clearer", "Better looking", "Safer", "Made something up")
-_VOTES = {
-    RecordType.LEFT_VOTE: "A is better",
-    RecordType.RIGHT_VOTE: "B is better",
-    RecordType.TIE_VOTE: "Tie",
-    RecordType.BOTH_BAD_VOTE: "Both are bad",
+_HERE = Path(__file__).parent
+_EXPLORER = _HERE.parent / "explore" / "pages"
+KATEX = "katex-0.19.1.min.js"
+SERVED = {name: ASSETS[name] for name in ("look.css", "explore.css", "icon.svg")} | {
+    name: _HERE / "static" / name for name in ("arena.css", "arena.js", KATEX, "katex-LICENSE")
 }
-_FEEDBACK = {
-    RecordType.UPVOTE: "Good answer",
-    RecordType.DOWNVOTE: "Bad answer",
-    RecordType.FLAG: "Flag",
-}
-_TABS = {Mode.BATTLE: "Battle", Mode.SIDE_BY_SIDE: "Side by side", Mode.DIRECT: "Direct chat"}
-_LATEX: list[dict[str, str | bool]] = [
-    {"left": "$$", "right": "$$", "display": True},
-    {"left": "\\[", "right": "\\]", "display": True},
-    {"left": "\\(", "right": "\\)", "display": False},
-]
-CSS = """
-footer {display: none !important}
-.gradio-container {max-width: 1400px !important; width: 100%; margin: auto}
-.status {min-height: 1.5em}
-.waiting img, .message img {max-height: 200px; width: auto; border-radius: 8px}
-input[type="checkbox"]:checked {background-image: url(/check.svg) !important}
-button[aria-label="Clear"] {display: none}
-.message {contain: paint layout}
-#task img {max-height: 420px; max-width: 100%; border-radius: 8px; margin-right: 8px}
-.task-pane {max-height: 62vh; overflow-y: auto; padding-right: 8px}
-.task-text {white-space: pre-wrap; overflow-wrap: anywhere}
-.task-text {border-left: 3px solid #8884; padding-left: 12px}
-"""
+"""The only files that are served as they are."""
+LETTERS = ("A", "B")
+ADDRESSES = {Mode.BATTLE: "/", Mode.SIDE_BY_SIDE: "/side-by-side", Mode.DIRECT: "/direct"}
 
 
-def make_page(
-    arena: Arena,
-    page: Page,
-    *,
-    title: str,
-    terms: str,
-    hint: str = "",
-    answers_at_once: int = 40,
-    examples: bool = False,
-    board: Board | None = None,
-    tasks: Tasks | None = None,
-) -> gr.Blocks:
-    """The whole page."""
-    blocks = gr.Blocks(title=title, analytics_enabled=False)
-    with blocks:
-        gr.Markdown(f"# {title}\n{hint}")
-        with gr.Accordion("Terms of use", open=True):
-            gr.Markdown(terms)
-            accepted = gr.Checkbox(label="I accept these terms", value=False, elem_id="accepted")
-        with gr.Tabs():
-            for mode, name in _TABS.items():
-                with gr.Tab(name):
-                    parts = _tab(arena, mode, examples)
-                    _events(arena, page, parts, accepted, answers_at_once)
-            if board is not None:
-                with gr.Tab("Leaderboard") as tab:
-                    _board(tab, board)
-            if tasks is not None:
-                with gr.Tab("Tasks"):
-                    tasks_tab(tasks)
-    return blocks
+@dataclass(frozen=True)
+class Tab:
+    """A page of the navigation."""
+
+    name: str
+    title: str
+    address: str
 
 
-def _tab(arena: Arena, mode: Mode, examples: bool) -> Parts:
-    sides = 1 if mode is Mode.DIRECT else 2
-    names = [model.name for model in arena.pool.models if not model.anonymous_only]
-    models: list[Any] = []
-    if mode is not Mode.BATTLE:
-        with gr.Row():
-            for place in range(sides):
-                value = names[place % len(names)] if names else None
-                models.append(gr.Dropdown(names, value=value, label=label(None, mode, place), interactive=True))
-    with gr.Row():
-        shown = [_window(label(None, mode, place)) for place in range(sides)]
-    with gr.Row():
-        kinds = _FEEDBACK if mode is Mode.DIRECT else _VOTES
-        votes = {kind: gr.Button(text, interactive=False, min_width=100) for kind, text in kinds.items()}
-    notice = gr.Markdown("", elem_classes="status", sanitize_html=True)
-    with gr.Accordion("Why? (optional, sent with your vote)", open=False, visible=mode is not Mode.DIRECT):
-        chips = gr.CheckboxGroup(list(CHIPS), show_label=False, container=False)
-        words = gr.Textbox(max_length=REASON_CHARACTERS_MAX, lines=2, label=f"At most {REASON_CHARACTERS_MAX} letters")
-    waiting = gr.Markdown("", visible=False, elem_classes="waiting")
-    box = gr.MultimodalTextbox(
-        file_types=["image"],
-        file_count="multiple",
-        sources=["upload"],
-        placeholder="Ask something; add images with the clip",
-        show_label=False,
-        max_plain_text_length=100_000,
-    )
-    with gr.Row():
-        stop = gr.Button("Stop", interactive=False, min_width=80)
-        again = gr.Button("Regenerate", interactive=False, min_width=80)
-        new = gr.Button("New round", min_width=80)
-        example = gr.Button("Random image", min_width=80, visible=examples)
-        share = gr.Button("Share", interactive=False, min_width=80, visible=mode is not Mode.DIRECT)
-        forget = gr.Button("Forget my conversation", interactive=False, min_width=210, variant="stop")
-    talk = gr.State(VisitorTab(), delete_callback=partial(_left, arena))
-    return Parts(
-        mode, shown, models, box, waiting, notice, votes, stop, again, new, example, share, forget, chips, words, talk
-    )
+class ArenaPages:
+    """The pages of an arena."""
+
+    def __init__(
+        self, arena: Arena, settings: ArenaSettings, terms: str, kinds: Sequence[str], more: Sequence[Tab]
+    ) -> None:
+        """`kinds`: of example images; `more`: pages beside those of the three modes."""
+        self._arena, self._settings, self._kinds = arena, settings, kinds
+        self.terms_version = hashlib.sha256(terms.encode()).hexdigest()[:16]
+        """Value of the cookie of a browser that accepted these terms."""
+        self._terms = html_of(terms)
+        modes = [Tab(mode, page_words()["modes"][mode], address) for mode, address in ADDRESSES.items()]
+        self._tabs = [*modes, *more, Tab("mine", page_words()["mine"], "/mine")]
+        self._environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader([_HERE / "pages", _EXPLORER]), autoescape=True,
+            undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        )  # fmt: skip
+        self._environment.filters |= {"line": one_line, "capitalize_first": lambda text: text[:1].upper() + text[1:]}
+        self._environment.globals |= {"words": page_words(), "letters": LETTERS, "katex": KATEX}
+
+    def page(self, template: str, tab: str, **values: Any) -> str:
+        """A whole page."""
+        return self._environment.get_template(template).render(
+            tabs=self._tabs, tab=tab, title=self._settings.title, **values
+        )
+
+    def talk(self, mode: Mode, conversation: ArenaConversation | None, accepted: bool) -> str:
+        """The page of a mode, with a conversation or as it is at first."""
+        names = [model.name for model in self._arena.pool.models if not model.anonymous_only]
+        models = {model.name: model for model in self._arena.pool.models}
+        return self.page(
+            "talk.html", mode, mode=mode, kinds=self._kinds, names=names, models=models, accepted=accepted,
+            terms=self._terms, settings=self._settings, shown=conversation and self.shown(conversation),
+            vision=self._settings.images_max > 0, number=conversation.id if conversation else "",
+        )  # fmt: skip
+
+    def shown(self, conversation: ArenaConversation) -> dict[str, Any]:
+        """Parts of the page that show a conversation: its messages, the bar below them, and one line of news."""
+        return {
+            "number": conversation.id,
+            "address": f"/c/{conversation.id}",
+            "messages": self._part("messages.html", conversation),
+            "bar": self._part("bar.html", conversation),
+            "notice": notice(conversation, self._arena.before(conversation)),
+            "answering": conversation.answering,
+            "open": not (conversation.closed or conversation.forgotten),
+        }
+
+    def _part(self, template: str, conversation: ArenaConversation) -> str:
+        cast = conversation.voted.get(("vote", *conversation.state))
+        return self._environment.get_template(template).render(
+            talk=conversation, turns=_turns(conversation), cast=cast, reason_characters_max=REASON_CHARACTERS_MAX,
+            ratings=conversation.mode is Mode.DIRECT, new=ADDRESSES[conversation.mode],
+            kinds=page_words()["feedback" if conversation.mode is Mode.DIRECT else "votes"],
+        )  # fmt: skip
 
 
-def _window(name: str) -> Any:
-    return gr.Chatbot(
-        label=name,
-        height=440,
-        buttons=["copy"],
-        latex_delimiters=_LATEX,
-        sanitize_html=True,
-        allow_tags=False,
-        allow_file_downloads=False,
-        feedback_options=None,
-    )
+def notice(conversation: ArenaConversation, before: int | None = None) -> str:
+    """One line of news of a conversation."""
+    texts = page_words()
+    if conversation.forgotten:
+        logged = any(side.logged for side in conversation.sides)
+        return str(texts["forgotten" if logged else "nothing_kept"])
+    if before is not None:
+        return str(texts["queued"]).format(before=before) if before else str(texts["queued_next"])
+    cast = conversation.voted.get(("vote", *conversation.state))
+    said = [texts["voted"][cast]] if cast else []
+    if conversation.mode is Mode.BATTLE and conversation.revealed:
+        a, b = (side.model.name for side in conversation.sides)
+        said.append(texts["names"].format(a=a, b=b))
+    if any((f"flag {place}", *conversation.state) in conversation.voted for place in range(len(conversation.sides))):
+        said.append(texts["flagged"])
+    if ("share", *conversation.state) in conversation.voted:
+        said.append(texts["shared"])
+    if not said and conversation.may_vote() and not conversation.answering:
+        said.append(texts["answer_ended" if conversation.mode is Mode.DIRECT else "answers_ended"])
+    return " ".join(said)
 
 
-def _left(arena: Arena, talk: VisitorTab) -> None:
-    if isinstance(talk, VisitorTab) and talk.conversation is not None:
-        arena.close(talk.conversation)
+@dataclass(frozen=True)
+class ShownAnswer:
+    """An answer as the page shows it."""
+
+    place: int
+    heading: str
+    html: str
+    thinking: str
+    """HTML of what the model thought, or nothing."""
+    thought: str
+    """How long, in words."""
+    failed: bool
+    stopped: bool
+    coming: bool
 
 
-def _events(arena: Arena, page: Page, parts: Parts, accepted: Any, answers_at_once: int) -> None:
-    """Connect the buttons. Every event is private, so that none is part of an API."""
-    private: dict[str, Any] = {"outputs": parts.shown, "api_visibility": "private", "show_progress": "hidden"}
-    answering = private | {"concurrency_limit": answers_at_once, "concurrency_id": "answers", "show_progress": "full"}
-    answering["show_progress_on"] = parts.notice
-    at_once = private | {"concurrency_limit": None}
-
-    async def say(
-        message: Any, talk: VisitorTab, accepted: bool, request: gr.Request, *chosen: str
-    ) -> AsyncIterator[Updates]:
-        async for each in page.say(parts, message, talk, page.visit(request, accepted), chosen):
-            yield each
-
-    async def regenerate(talk: VisitorTab, request: gr.Request) -> AsyncIterator[Updates]:
-        async for each in page.regenerate(parts, talk, request):
-            yield each
-
-    async def new(talk: VisitorTab, request: gr.Request) -> Updates:
-        return await page.new(parts, talk, request)
-
-    async def example(talk: VisitorTab) -> Updates:
-        return await page.example(parts, talk)
-
-    parts.box.submit(say, [parts.box, parts.talk, accepted, *parts.models], **answering)
-    parts.again.click(regenerate, [parts.talk], **answering)
-    for kind, button in parts.votes.items():
-        button.click(_vote(page, parts, kind), [parts.talk, parts.chips, parts.words], **at_once)
-    for button, what in ((parts.stop, arena.stop), (parts.share, arena.share), (parts.forget, arena.forget)):
-        button.click(_act(page, parts, what), [parts.talk], **at_once)
-    parts.new.click(new, [parts.talk], **at_once)
-    parts.example.click(example, [parts.talk], **at_once)
+def _turns(conversation: ArenaConversation) -> list[dict[str, Any]]:
+    pictures, turns = 0, []
+    for number, prompt in enumerate(conversation.prompts):
+        addresses = [f"/c/{conversation.id}/pictures/{pictures + place}" for place in range(len(prompt.pictures))]
+        pictures += len(prompt.pictures)
+        answers = [
+            shown_answer(conversation, place, side.answers[number])
+            for place, side in enumerate(conversation.sides)
+            if number < len(side.answers)
+        ]
+        turns.append({"html": html_of(prompt.text), "pictures": addresses, "answers": answers})
+    return turns
 
 
-def _vote(page: Page, parts: Parts, kind: RecordType) -> Callable[..., Any]:
-    async def vote(talk: VisitorTab, chips: Any, words: Any, request: gr.Request) -> Updates:
-        return await page.vote(parts, kind, talk, chips, words, request)
+def shown_answer(conversation: ArenaConversation, place: int, answer: StreamedAnswer) -> ShownAnswer:
+    """One answer, without the names of the models where they are not to be seen yet."""
+    names = names_of([] if conversation.named else [each.model for each in conversation.sides])
+    rendered = _rendered if answer.done else html_of
+    seconds = (answer.first or answer.finished or time.time()) - answer.started if answer.started else 0
+    told = page_words()["thought" if answer.first or answer.done else "thinking"].format(seconds=round(seconds))
+    return ShownAnswer(
+        place, heading(conversation, conversation.sides[place], place),
+        rendered(without_names(answer.text, names, answer.done)),
+        rendered(without_names(answer.thinking, names, answer.done)) if answer.thinking else "",
+        told, answer.failed, answer.stopped and not answer.failed, not answer.done,
+    )  # fmt: skip
 
-    return vote
+
+_rendered = lru_cache(128)(html_of)
+"""HTML of answers that have ended, which are shown again with every turn."""
 
 
-def _act(page: Page, parts: Parts, what: Callable[[ArenaConversation, Visit], Any]) -> Callable[..., Any]:
-    async def act(talk: VisitorTab, request: gr.Request) -> Updates:
-        return await page.act(parts, what, talk, request)
+def heading(conversation: ArenaConversation, side: Side, place: int) -> str:
+    """Heading of a side's answers."""
+    if conversation.mode is Mode.DIRECT:
+        return side.model.name
+    text = page_words()["of_model" if conversation.named else "side"]
+    return str(text).format(letter=LETTERS[place], name=side.model.name)
 
-    return act
 
+def answer_changes(conversation: ArenaConversation, sent: dict[int, str], before: int | None) -> dict[str, Any]:
+    """News for a page that was `sent` so much of the last answers; `sent` is brought on.
 
-def _board(tab: Any, board: Board) -> None:
-    """The leaderboard tab: boards are read when it is opened."""
-    gr.Markdown(board.about)
-    chosen = gr.Dropdown([], label="Board", interactive=True)
-    count = gr.Markdown("", elem_id="board-votes")
-    table = gr.Dataframe(headers=["Rank", "Model", "Rating", "95 % interval", "Votes"], interactive=False, wrap=True)
-
-    def shown(name: str) -> tuple[str, list[list[Any]]]:
-        rows = board.rows(name)
-        return votes_of(rows), rows
-
-    def opened() -> tuple[Any, Any, Any]:
-        names = board.slices()
-        first = names[0] if names else ""
-        return gr.update(choices=names, value=first or None), *shown(first)
-
-    private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    tab.select(opened, None, [chosen, count, table], **private)
-    chosen.input(shown, [chosen], [count, table], **private)
+    Of each side `html` takes the place of what stands after the first `keep` UTF-16 units, as browsers count.
+    """
+    sides = []
+    for place, side in enumerate(conversation.sides):
+        answer = shown_answer(conversation, place, side.answers[-1])
+        kept = commonprefix([sent.get(place, ""), answer.html])  # noqa: RUF071 - of texts
+        sent[place] = answer.html
+        told = {"place": place, "keep": len(kept.encode("utf-16-le")) // 2, "html": answer.html[len(kept) :]}
+        sides.append(told | {"thinking": answer.thinking, "thought": answer.thought})
+    told_of_queue = "" if before is None else notice(conversation, before)
+    return {"sides": sides, "notice": told_of_queue, "votable": conversation.may_vote()}

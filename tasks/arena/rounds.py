@@ -7,7 +7,7 @@ and the change that depends on it nothing is awaited, so two clicks or two tabs 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -17,7 +17,6 @@ from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
 from tasks.arena.answers import SURROGATES, Answers, Counts, utc
 from tasks.arena.conversations import (
-    CHARACTERS_MAX,
     TURNS_MAX,
     ArenaConversation,
     Mode,
@@ -28,16 +27,15 @@ from tasks.arena.conversations import (
     flagged_record,
     vote_record,
 )
-from tasks.arena.entrance import ENDED, Admission, ConversationEnded, KnownImage, Refused, Visitors
-from tasks.arena.logs import FEEDBACK, VOTES, Cast, LogFolder, LogsUnwritable, cast_in
+from tasks.arena.entrance import Admission, ConversationEnded, KnownImage, Refused, Visitors, with_sampling
+from tasks.arena.logs import RATINGS, VOTES, Cast, LogFolder, LogsUnwritable, cast_in, conv_ids_in
+from tasks.arena.past import Past
 from tasks.arena.pool import Pool, draw_pair, for_prompt
 from tasks.providers.capabilities import StreamingModel
 
 REASON_CHARACTERS_MAX = 500
-FULL = "The arena cannot write its logs now, so it takes no messages and no votes. Please try again later."
-FEW_MODELS = "Too few models answer at the moment. Please try again in a minute."
-VOTING = "A vote is being written. Please try again in a moment."
-TERMS = "Please accept the terms first."
+KEPT_SECONDS = 240.0
+"""How long a conversation stays in memory after its visitor did something last; then it is read from the log."""
 
 
 @dataclass(frozen=True)
@@ -64,24 +62,63 @@ class Arena:
         *,
         version: str,
         images_max: int = 4,
+        characters_max: int = 12_000,
+        answers_at_once: int = 40,
         narrowing: bool = False,
         rng: Random | None = None,
     ) -> None:
         self.pool, self.admission, self.logs, self.visitors = Pool(models), admission, logs, visitors
-        self.images_max, self.counts = images_max, Counts()
+        self.images_max, self.characters_max, self.counts = images_max, characters_max, Counts()
         self.cast: list[Cast] = []
         """Anonymous votes so far."""
         self._writing: set[asyncio.Task[None]] = set()
         self._about = {"version": version}
-        asked = {model.name: connect(model) for model in models}
-        self._answers = Answers(asked, self.pool, logs, self.counts, self._about)
+        self._answers = Answers(connect, self.pool, logs, self.counts, self._about, answers_at_once)
+        self.past = Past(logs, {model.name: model for model in models})
+        self._answers.noted = self.past.note
+        self._open_now: dict[str, ArenaConversation] = {}
+        self.before, self.updates = self._answers.before, self._answers.updates
         self._narrowing, self._rng = narrowing, rng or Random()  # noqa: S311 - draws pairs
 
-    def read_votes(self, records: Iterable[dict[str, Any]]) -> None:
-        """Take in the anonymous votes of earlier logs; records of other shapes are left out."""
-        for record in records:
-            if vote := cast_in(record):
-                self.cast.append(vote)
+    def read_logs(self) -> None:
+        """Take in what the log holds: anonymous votes, the last one of each battle, and whose conversations it has."""
+        forgotten, votes = self.logs.forgotten(), dict[str, Cast]()
+        for number, (record, line) in enumerate(self.logs.records()):
+            self.past.note(record, line)
+            if (vote := cast_in(record)) and not forgotten & set(conv_ids_in(record)):
+                votes[vote.battle or str(number)] = vote
+        self.past.drop(forgotten)
+        self.cast += votes.values()
+
+    def find(self, number: str, owner: str) -> ArenaConversation:
+        """A browser's conversation, from memory or from the log. Raises Refused when it is not there or another's."""
+        found = self._open_now.get(number)
+        if found is None and owner:
+            found = self.past.load(number, self.visitors.browser(owner), owner)
+        if found is None or not owner:
+            raise Refused("no_conversation")
+        if found.owner != owner:
+            raise Refused("other_browser")
+        found.used = time.monotonic()
+        return self._open_now.setdefault(number, found)
+
+    def tidy(self, seconds: float = KEPT_SECONDS) -> None:
+        """Let conversations go that nobody used for so long; the log has them."""
+        before = time.monotonic() - seconds
+        for number, each in list(self._open_now.items()):
+            if each.used <= before and not each.answering and not each.voting:
+                del self._open_now[number]
+
+    def listed(self, owner: str) -> list[dict[str, Any]]:
+        """A browser's conversations in the log, newest first, as they may be shown to it."""
+        return self.past.listed(self.visitors.browser(owner)) if owner else []
+
+    async def forget_all(self, visit: Visit) -> int:
+        """Ask for the removal of everything of a browser. Returns how many conversations there were."""
+        numbers = self.past.numbers(self.visitors.browser(visit.owner)) if visit.owner else []
+        for number in numbers:
+            await self.forget(self.find(number, visit.owner), visit)
+        return len(numbers)
 
     async def say(
         self,
@@ -91,14 +128,15 @@ class Arena:
         text: str,
         pictures: Callable[[], Sequence[Picture]],
         visit: Visit,
+        sampling: Mapping[str, float] = {},
     ) -> ArenaConversation:
         """Take a message, open a conversation if there is none, and start the answers.
 
-        `pictures` gives the images that came with it, or raises Refused or KnownImage. Raises Refused when the message
-        is not taken; then nothing of it is kept.
+        `pictures` gives the images that came with it, or raises Refused or KnownImage. `sampling`: settings of the
+        models of a new direct chat. Raises Refused when the message is not taken; then nothing of it is kept.
         """
         try:
-            return await self._say(conversation, mode, chosen, text, pictures, visit)
+            return await self._say(conversation, mode, chosen, text, pictures, visit, sampling)
         except Refused:
             self.counts.refused += 1
             raise
@@ -111,25 +149,27 @@ class Arena:
         text: str,
         pictures: Callable[[], Sequence[Picture]],
         visit: Visit,
+        sampling: Mapping[str, float] = {},
     ) -> ArenaConversation:
         text = SURROGATES.sub("\ufffd", text).strip()
         self._check_visit(conversation, text, visit)
-        await self._check_logs()
+        if not self.logs.writable:
+            await self._written(self.logs.check)
         try:
             shown = list(pictures())
         except KnownImage as known:
             await self._end(conversation or self._not_sent(mode, chosen, visit), known, visit)
-            raise ConversationEnded(ENDED) from None
+            raise ConversationEnded("ended") from None
         if len(shown) > self.images_max:
-            raise Refused(f"At most {self.images_max} images are taken with a message.")
+            raise Refused("images_at_most", most=self.images_max)
         if not text and not shown:
-            raise Refused("Please write something.")
-        spoken = conversation or self._open(mode, chosen, bool(shown), visit)
+            raise Refused("write_something")
+        spoken = conversation or self._open(mode, chosen, bool(shown), visit, sampling)
         before = spoken.state
         if shown and not all(side.model.vision for side in spoken.sides):
-            raise Refused("These models read no images. Start a new round with the image in its first message.")
+            raise Refused("sides_no_vision")
         texts = [*spoken.texts(), *([text] if text else [])]
-        moderation = await self._moderated(spoken, texts)
+        moderation = await asyncio.to_thread(self.admission.check_texts, texts, spoken.open)
         for picture in shown:
             await self._written(partial(self.logs.keep_image, picture.name, picture.png))
         self._check_still(spoken, before)
@@ -137,51 +177,47 @@ class Arena:
         spoken.prompts.append(VisitorPrompt(text, tuple(shown)))
         self.counts.messages += 1
         self._answers.start(spoken, [StreamedAnswer() for _ in spoken.sides], self.visitors.logged(visit.address))
+        spoken.used = time.monotonic()
+        self._open_now[spoken.id] = spoken
         return spoken
-
-    async def _moderated(self, conversation: ArenaConversation, texts: Sequence[str]) -> list[str] | None:
-        to_open = all(side.model.open for side in conversation.sides)
-        return await asyncio.to_thread(self.admission.check_texts, texts, to_open)
 
     def _check_visit(self, conversation: ArenaConversation | None, text: str, visit: Visit) -> None:
         if not visit.owner:
-            raise Refused("Please reload the page, with cookies allowed.")
+            raise Refused("cookies")
         if not visit.accepted:
-            raise Refused(TERMS)
+            raise Refused("terms_first")
         if conversation is not None:
             self._check_owner(conversation, visit)
             if conversation.closed or len(conversation.prompts) >= TURNS_MAX:
-                raise Refused(ENDED)
+                raise Refused("ended")
             self._check_still(conversation, conversation.state)
             if any(side.answers[-1].failed for side in conversation.sides if side.answers):
-                raise Refused("A model did not answer. Regenerate, or start a new round.")
-        if len(text) > CHARACTERS_MAX:
-            raise Refused(f"The message has {len(text):,} characters; at most {CHARACTERS_MAX:,} are taken.")
+                raise Refused("did_not_answer")
+        if len(text) > self.characters_max:
+            raise Refused("too_long", characters=f"{len(text):,}", most=f"{self.characters_max:,}")
         if wait := self.visitors.wait_seconds(visit.address):
-            raise Refused(f"Too many messages in a minute. Please wait {wait:.0f} seconds.")
+            raise Refused("too_many", seconds=f"{wait:.0f}")
 
     def _check_still(self, conversation: ArenaConversation, state: tuple[int, int]) -> None:
         """Raises Refused when a second click was faster."""
         if conversation.voting:
-            raise Refused(VOTING)
+            raise Refused("vote_being_written")
         if conversation.answering or conversation.closed or conversation.state != state:
-            raise Refused("An answer is still coming.")
+            raise Refused("still_coming")
 
     def _check_owner(self, conversation: ArenaConversation, visit: Visit) -> None:
         if conversation.owner != visit.owner:
-            raise Refused("This conversation was opened in another browser.")
-
-    async def _check_logs(self) -> None:
-        if not self.logs.writable:
-            await self._written(self.logs.check)
+            raise Refused("other_browser")
 
     async def _written(self, write: Callable[[], None]) -> None:
         try:
             await asyncio.to_thread(write)
         except LogsUnwritable:
-            raise Refused(FULL) from None
+            raise Refused("full") from None
 
-    def _open(self, mode: Mode, chosen: Sequence[str], with_image: bool, visit: Visit) -> ArenaConversation:
+    def _open(
+        self, mode: Mode, chosen: Sequence[str], with_image: bool, visit: Visit, sampling: Mapping[str, float] = {}
+    ) -> ArenaConversation:  # fmt: skip
         """A conversation with drawn or chosen models. Raises Refused."""
         available = self.pool.available()
         if mode is Mode.BATTLE:
@@ -189,20 +225,22 @@ class Arena:
             drawn = draw_pair(for_prompt(available, with_image), self._rng, battles, self.pool.plan)
             if drawn is None:
                 no_vision = with_image and not any(model.vision for model in self.pool.models)
-                raise Refused("The models of this arena read no images." if no_vision else FEW_MODELS)
-            return ArenaConversation(mode, [Side(model) for model in drawn], visit.owner)
+                raise Refused("no_vision" if no_vision else "few_models")
+            return self._begun(mode, drawn, visit)
         models = {model.name: model for model in available if not model.anonymous_only}
         if len(chosen) != (1 if mode is Mode.DIRECT else 2) or any(name not in models for name in chosen):
-            raise Refused("Please choose models that answer now.")
-        return ArenaConversation(mode, [Side(models[name]) for name in chosen], visit.owner)
+            raise Refused("choose_models")
+        return self._begun(mode, [with_sampling(models[name], sampling) for name in chosen], visit)
+
+    def _begun(self, mode: Mode, models: Sequence[ArenaModel], visit: Visit) -> ArenaConversation:
+        return ArenaConversation(mode, [Side(each) for each in models], visit.owner, self.visitors.browser(visit.owner))
 
     def _not_sent(self, mode: Mode, chosen: Sequence[str], visit: Visit) -> ArenaConversation:
         """A conversation of which nothing is sent, also when no model answers now: for the log alone."""
         try:
             return self._open(mode, chosen, True, visit)
         except Refused:
-            models = self.pool.models[: 1 if mode is Mode.DIRECT else 2]
-            return ArenaConversation(mode, [Side(model) for model in models], visit.owner)
+            return self._begun(mode, self.pool.models[: 1 if mode is Mode.DIRECT else 2], visit)
 
     async def _end(self, conversation: ArenaConversation, known: KnownImage, visit: Visit) -> None:
         """Quarantine a known image, and end the conversation that it came with."""
@@ -221,10 +259,6 @@ class Arena:
             conversation.closed = False  # the next try writes it
             raise
 
-    def updates(self, conversation: ArenaConversation) -> AsyncIterator[None]:
-        """Yields when answers have changed, at most four times a second, and a last time when all have ended."""
-        return self._answers.updates(conversation)
-
     async def stop(self, conversation: ArenaConversation, visit: Visit) -> None:
         """End the answers that are coming; what has come is logged."""
         self._check_owner(conversation, visit)
@@ -234,12 +268,12 @@ class Arena:
         """Ask every side again for its last answer. Raises Refused."""
         self._check_owner(conversation, visit)
         if not conversation.prompts or conversation.answering or conversation.closed:
-            raise Refused("There is no finished answer to make anew.")
+            raise Refused("nothing_to_regenerate")
         self._check_still(conversation, conversation.state)
         if wait := self.visitors.wait_seconds(visit.address):
-            raise Refused(f"Too many messages in a minute. Please wait {wait:.0f} seconds.")
+            raise Refused("too_many", seconds=f"{wait:.0f}")
         before, texts = conversation.state, conversation.texts(last_answers=False)
-        moderation = await self._moderated(conversation, texts)
+        moderation = await asyncio.to_thread(self.admission.check_texts, texts, conversation.open)
         self._check_still(conversation, before)
         conversation.moderation = moderation
         answers = [StreamedAnswer(regenerated=side.answers[-1].regenerated + 1) for side in conversation.sides]
@@ -251,8 +285,8 @@ class Arena:
         An answer that is still coming ends. The vote is on the disk when this returns.
         """
         self._check_owner(conversation, visit)
-        if kind not in (FEEDBACK if conversation.mode is Mode.DIRECT else VOTES):
-            raise Refused("This is no vote for this kind of conversation.")
+        if kind not in (RATINGS if conversation.mode is Mode.DIRECT else VOTES):
+            raise Refused("no_such_vote")
         if not conversation.may_vote():
             return False
         await self._claimed("vote", kind, conversation, partial(self._cast, conversation, kind, _clean(reason), visit))
@@ -261,13 +295,34 @@ class Arena:
     async def _cast(self, conversation: ArenaConversation, kind: RecordType, reason: str, visit: Visit) -> None:
         await self.stop(conversation, visit)
         if any(side.answers[-1].failed for side in conversation.sides):
-            raise Refused("A model did not answer. Regenerate, or start a new round.")
+            raise Refused("did_not_answer")
         await self._write_vote(conversation, kind, reason, visit)
         self.counts.votes += 1
         if conversation.mode is Mode.BATTLE:
             conversation.revealed = conversation.closed = True
             a, b = (side.model.name for side in conversation.sides)
-            self.cast.append(Cast(a, b, kind, any(prompt.pictures for prompt in conversation.prompts)))
+            pictures = any(prompt.pictures for prompt in conversation.prompts)
+            self.cast.append(Cast(a, b, kind, pictures, conversation.id))
+
+    async def give_reason(self, conversation: ArenaConversation, reason: str, visit: Visit) -> None:
+        """Add a reason to the vote on the present state: its line is written again, and the last line counts."""
+        self._check_owner(conversation, visit)
+        kind = conversation.voted.get(("vote", *conversation.state))
+        if kind is None or conversation.forgotten:
+            raise Refused("no_vote_yet")
+        if conversation.voting:
+            raise Refused("vote_being_written")
+        if reason := _clean(reason):
+            await self._write_vote(conversation, kind, reason, visit)
+
+    async def flag(self, conversation: ArenaConversation, place: int, visit: Visit) -> None:
+        """Report an answer, which is then not published; also before, after and beside a vote."""
+        self._check_owner(conversation, visit)
+        if not 0 <= place < len(conversation.sides) or not conversation.sides[place].answers or conversation.forgotten:
+            raise Refused("no_such_vote")
+        if (f"flag {place}", *conversation.state) not in conversation.voted:
+            write = partial(self._write_vote, conversation, RecordType.FLAG, "", visit, place)
+            await self._claimed(f"flag {place}", RecordType.FLAG, conversation, write)
 
     async def _claimed(
         self, what: str, kind: RecordType, conversation: ArenaConversation, write: Callable[[], Awaitable[None]]
@@ -302,11 +357,13 @@ class Arena:
         await self._claimed("share", RecordType.SHARE, conversation, write)
         return True
 
-    async def _write_vote(self, conversation: ArenaConversation, kind: RecordType, reason: str, visit: Visit) -> None:
+    async def _write_vote(
+        self, conversation: ArenaConversation, kind: RecordType, reason: str, visit: Visit, place: int = 0
+    ) -> None:
         now = time.time()
         user = self.visitors.logged(visit.address)
-        record = vote_record(conversation, kind, now, user, self._about, reason)
-        await self._written(lambda: self.logs.append(record, utc(now)))
+        record = vote_record(conversation, kind, now, user, self._about, reason, place)
+        await self._written(lambda: self.past.note(record, self.logs.append(record, utc(now))))
 
     async def forget(self, conversation: ArenaConversation, visit: Visit) -> bool:
         """Ask for the removal of everything that was logged of a conversation. Returns whether anything was."""
@@ -323,11 +380,9 @@ class Arena:
         if not conversation.forgotten:
             await self._written(write)
         conversation.forgotten = conversation.closed = True
+        self.past.drop({conversation.id})
+        self.cast[:] = [cast for cast in self.cast if cast.battle != conversation.id]
         return bool(logged)
-
-    def close(self, conversation: ArenaConversation) -> None:
-        """Forget the running state of a conversation that its visitor has left."""
-        self._answers.close(conversation)
 
     def health(self) -> dict[str, Any]:
         """Answer of `/health`: counts without persons and without names."""

@@ -1,19 +1,23 @@
-"""The tasks tab: annotators with a key get one item after the other, and say what holds. Texts are shown as text."""
+"""Tasks: annotators with a key get one item after the other, and say what holds; answers look as the crowd saw them."""
 
-import html
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
+from urllib.parse import parse_qs
 
-import gradio as gr
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from starlette.concurrency import run_in_threadpool
 
 from schemas.items.review import Task
+from tasks.arena.markdown import html_of
+from tasks.arena.page import ArenaPages
+from tasks.arena.words import page_words
 
-_DONE = "Nothing is left for you in this list."
-_WHO = "No annotator has this key."
+KEY_COOKIE = "arena_annotator"
 
 
 class Tasks(NamedTuple):
-    """Lists of tasks that the tab works on, and the functions that serve them."""
+    """Lists of tasks that annotators work on, and the functions that serve them."""
 
     lists: list[tuple[str, str]]
     """(title, name) of each list of tasks."""
@@ -23,96 +27,112 @@ class Tasks(NamedTuple):
     """List, annotator, key of the item that is passed over -> the next task, or None."""
     give: Callable[[Task, Sequence[str], str], str]
     """Stores a verdict of an annotator; why it was refused, or nothing."""
-    show: Callable[[bytes], str]
-    """An encoded image -> its address on the page."""
 
 
-class Seat:
-    """One annotator's tab."""
+class _Seats:
+    """The task that each annotator looks at."""
 
-    def __init__(self) -> None:
-        self.annotator = ""
-        self.name = ""
-        self.task: Task | None = None
+    def __init__(self, pages: ArenaPages, tasks: Tasks) -> None:
+        self._pages, self._tasks = pages, tasks
+        self._now: dict[tuple[str, str], Task | None] = {}
 
+    def who(self, request: Request) -> str:
+        """The annotator whose key the browser has; empty for none."""
+        return self._tasks.annotator(request.cookies.get(KEY_COOKIE, "")) or ""
 
-def tasks_tab(tasks: Tasks) -> None:
-    """The parts of the tab and their events."""
-    seat = gr.State(Seat())
-    with gr.Row():
-        key = gr.Textbox(label="Your key", type="password", elem_id="task-key")
-        chosen = gr.Dropdown(tasks.lists, value=tasks.lists[0][1], label="Tasks", interactive=True)
-        enter = gr.Button("Begin", elem_id="task-begin")
-    notice = gr.Markdown("", elem_classes="status")
-    shown = gr.Markdown("", elem_id="task", sanitize_html=True, latex_delimiters=[])
-    one = gr.Radio([], label="Your verdict", visible=False)
-    several = gr.CheckboxGroup([], label="What holds", visible=False)
-    with gr.Row():
-        save = gr.Button("Save", interactive=False, elem_id="task-save")
-        skip = gr.Button("Skip", interactive=False, elem_id="task-skip")
-    parts = [notice, shown, one, several, save, skip]
+    def enter(self, key: str, name: str) -> Response:
+        """Take a key, and begin a list."""
+        if not self._tasks.annotator(key) or all(name != each for _, each in self._tasks.lists):
+            return self.page("", "", None, page_words()["task_who"])
+        response = RedirectResponse(f"/tasks?list={name}", 303)
+        response.set_cookie(KEY_COOKIE, key.strip(), httponly=True, samesite="strict", path="/tasks")
+        return response
 
-    def begin(seat: Seat, key: str, name: str) -> list[Any]:
-        seat.annotator, seat.name, seat.task = tasks.annotator(key) or "", name, None
-        return _next(tasks, seat) if seat.annotator else _nothing(_WHO)
+    def shown(self, name: str, who: str, told: str = "", after: str = "") -> Response:
+        """The next task of a list."""
+        task = self._now[who, name] = self._tasks.next(name, who, after)
+        left = page_words()["task_left"].format(left=f"{task.left:,}") if task else page_words()["task_none"]
+        return self.page(who, name, task, " ".join(filter(None, [told, left])))
 
-    def saved(seat: Seat, one: str | None, several: list[str] | None) -> list[Any]:
-        if not seat.annotator or seat.task is None:
-            return _nothing(_WHO)
-        given = list(several or []) if seat.task.many else [one] if one else []
-        if not given and not seat.task.many:
-            return [gr.update(value="Choose a verdict first."), *(gr.update() for _ in parts[1:])]
-        refused = tasks.give(seat.task, given, seat.annotator)
-        return _next(tasks, seat, told=refused)
+    def given(self, name: str, who: str, form: dict[str, list[str]]) -> Response:
+        """Store a verdict on the task that was shown, or pass it over, and show the next one."""
+        task = self._now.get((who, name))
+        if task is None or [task.key, task.shown] != [form.get(each, [""])[0] for each in ("key", "shown")]:
+            return self.shown(name, who, page_words()["task_other"])
+        if "skip" in form:
+            return self.shown(name, who, after=task.key)
+        verdicts = form.get("verdict", [])
+        if not verdicts and not task.many:
+            return self.page(who, name, task, page_words()["task_choose"])
+        return self.shown(name, who, self._tasks.give(task, verdicts, who))
 
-    def skipped(seat: Seat) -> list[Any]:
-        if not seat.annotator or seat.task is None:
-            return _nothing(_WHO)
-        return _next(tasks, seat, after=seat.task.key)
+    def image(self, name: str, who: str, place: int) -> Response:
+        """An image of the task that is shown."""
+        task = self._now.get((who, name))
+        content = task.images[place] if task and 0 <= place < len(task.images) else None
+        return Response(content, 200 if content else 404, {"cache-control": "no-store"}, "image/png")
 
-    private: dict[str, Any] = {"outputs": parts, "api_visibility": "private", "show_progress": "hidden"}
-    enter.click(begin, [seat, key, chosen], **private)
-    key.submit(begin, [seat, key, chosen], **private)
-    save.click(saved, [seat, one, several], **private)
-    skip.click(skipped, [seat], **private)
-
-
-def _next(tasks: Tasks, seat: Seat, after: str = "", told: str = "") -> list[Any]:
-    seat.task = tasks.next(seat.name, seat.annotator, after)
-    if seat.task is None:
-        return _nothing(" ".join(filter(None, [told, _DONE])))
-    task = seat.task
-    choices = [(each.label, each.verdict) for each in task.choices]
-    return [
-        gr.update(value=" ".join(filter(None, [told, f"{task.left:,} left for you."]))),
-        gr.update(value=_page(task, tasks.show)),
-        gr.update(choices=[] if task.many else choices, value=None, visible=not task.many),
-        gr.update(choices=choices if task.many else [], value=[], visible=task.many),
-        gr.update(interactive=True),
-        gr.update(interactive=True),
-    ]
+    def page(self, who: str, name: str, task: Task | None, told: str) -> Response:
+        texts = [(heading, html_of(text)) for heading, text in task.texts] if task else []
+        lists = [(title, each) for title, each in self._tasks.lists]
+        return HTMLResponse(
+            self._pages.page(
+                "tasks.html", "tasks", who=who, lists=lists, name=name, task=task, told=told, rows=_beside(texts)
+            )
+        )
 
 
-def _nothing(told: str) -> list[Any]:
-    hidden = [gr.update(choices=[], value=None, visible=False), gr.update(choices=[], value=[], visible=False)]
-    off = [gr.update(interactive=False) for _ in range(2)]
-    return [gr.update(value=told), gr.update(value=""), *hidden, *off]
+def _beside(texts: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+    """Texts in rows: answers of two sides to one prompt stand beside each other, everything else alone.
 
-
-def _page(task: Task, show: Callable[[bytes], str]) -> str:
-    """The task as one block of HTML without an empty line, in which every text of others is escaped.
-
-    So Markdown reads nothing in it; Gradio's own component for HTML needs `eval`, which the page's policy forbids. The
-    block scrolls by itself and is replaced by the next task's, which so begins at its start, above the choices.
+    A heading of a side is `SIDE: answer`; a prompt that both sides have is shown once.
     """
-    pieces = [f"<h3>{_escaped(task.question)}</h3>"]
-    pieces += [f'<img src="{html.escape(show(image))}" alt="image of the task">' for image in task.images]
-    if task.hidden_images:
-        pieces.append(f"<p>{task.hidden_images} not shown: may show a person or nudity, or not there any more.</p>")
-    for heading, text in task.texts:
-        pieces.append(f'<h4>{_escaped(heading)}</h4><div class="task-text" dir="auto">{_escaped(text)}</div>')
-    return f'<div class="task-pane">{"".join(pieces)}</div>'
+    rows: list[list[tuple[str, str]]] = []
+    turns: dict[str, list[list[tuple[str, str]]]] = {}
+    for heading, text in texts:
+        side, colon, _ = heading.rpartition(":")
+        if not colon:
+            rows.append([(heading, text)])
+        else:
+            turns.setdefault(side, []).append([(heading, text)])
+    if len(turns) == 2:
+        first, second = turns.values()
+        for a, b in zip(first, second, strict=False):
+            rows.append(a if a[0][1] == b[0][1] and "user" in a[0][0] else [*a, *b])
+        shorter = min(len(first), len(second))
+        return [*rows, *first[shorter:], *second[shorter:]]
+    return [*rows, *(row for side in turns.values() for row in side)]
 
 
-def _escaped(text: str) -> str:
-    return html.escape(text).replace("\r", "").replace("\n", "&#10;")
+def task_routes(app: FastAPI, pages: ArenaPages, tasks: Tasks) -> None:
+    """The page of the tasks."""
+    seats = _Seats(pages, tasks)
+
+    @app.get("/tasks")
+    def begin(request: Request, list: str = "") -> Response:
+        who = seats.who(request)
+        known = any(name == list for _, name in tasks.lists)
+        return seats.shown(list, who) if who and known else seats.page(who, "", None, "")
+
+    @app.post("/tasks")
+    async def entered(request: Request) -> Response:
+        form = await _form(request)
+        return seats.enter(form.get("key", [""])[0], form.get("list", [""])[0])
+
+    @app.post("/tasks/{name}")
+    async def given(name: str, request: Request) -> Response:
+        who = seats.who(request)
+        if not who:
+            return seats.page("", "", None, page_words()["task_who"])
+        return await run_in_threadpool(seats.given, name, who, await _form(request))
+
+    @app.get("/tasks/{name}/{place}")
+    def image(name: str, place: int, request: Request) -> Response:
+        return seats.image(name, seats.who(request), place)
+
+
+async def _form(request: Request) -> dict[str, list[str]]:
+    try:
+        return parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=200)
+    except ValueError:  # more fields than any task has
+        return {}

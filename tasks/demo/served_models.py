@@ -22,8 +22,8 @@ from tasks.providers.capabilities import ChatMessage
 EXAMPLES = 24
 _WORDS_A_SECOND = 40.0
 _UNKNOWN = (
-    "I was drawn for a demo and know its example images only. Press *Random image* and ask me about that one.",
-    "This demo's models know only the example images. Try *Random image*.",
+    "I was drawn for a demo and know its example images only. Choose one of them and ask me about it.",
+    "This demo's models know only the example images. Start a new round with one of those.",
 )
 
 

@@ -266,11 +266,17 @@ class ChatModel(RemoteModel, Protocol):
         """
 
 
+class Thought(str):
+    """A piece of what a model thinks aloud before its answer."""
+
+
 class StreamingModel(Protocol):
     """Answers chats piece by piece, for an arena. Chosen by its models file (`schemas/asked_model.py`)."""
 
     def stream(self, messages: Sequence[ChatMessage]) -> AsyncIterator[str]:
         """The pieces of the model's next message as they come. Raises anything when there is no answer, or half of one.
+
+        What it thinks aloud comes as Thought.
 
         Images are sent as they are; they must hold no metadata.
         """

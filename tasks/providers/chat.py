@@ -2,7 +2,7 @@
 
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,12 @@ class Endpoint:
     """None leaves it to the server."""
     answer_tokens_max: int = ANSWER_TOKENS_MAX
     """Limit of an answer in tokens, thinking included."""
+    limit_key: str = ""
+    """Name under which the server takes that limit; by default what such servers take."""
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    """Further keys of a request."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further headers of a request."""
 
 
 def chat_model(asked: AskedModel) -> ChatModel:
@@ -99,6 +105,12 @@ def _served_at(served: ArenaModel) -> Endpoint:
         temperature=served.temperature,
         top_p=served.top_p,
         answer_tokens_max=served.answer_tokens_max,
+        limit_key=served.limit_key or "",
+        extra_body=served.extra_body,
+        headers={
+            name: _key(served.name, variable, f"the variable of its header {name!r}")
+            for name, variable in served.headers.items()
+        },
     )
 
 

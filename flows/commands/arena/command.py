@@ -1,7 +1,6 @@
 """`curate arena`: the chat front end that writes the logs."""
 
 import webbrowser
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -76,15 +75,11 @@ def arena(
         settings = settings.model_copy(update={"images_max": 0})
     shown_board = board or (serving.LIVE if demo else None)
     chosen = serving.Chosen(settings, Path(folder), shown_board, serving.terms(terms), tasks, host)
-    from tasks.arena.uploads import private_folder
     from tasks.runtime.serving import serve_on
 
     admission = serving.admission(settings)
-    with (
-        serving.ended_in_order(), private_folder() as private, listening(port, serving.PORT, host) as listener,
-        ExitStack() as running,
-    ):  # fmt: skip
-        app = serving.app(chosen, served, connect, admission, settings.presets or examples_at, private, running)
+    with listening(port, serving.PORT, host) as listener:
+        app = serving.app(chosen, served, connect, admission, settings.presets or examples_at)
         link = f"http://{host}:{listener.getsockname()[1]}/"
         print(f"{link}\n{serving.hint(chosen.logs)}\nCtrl-C ends it", flush=True)
         if not no_browser:

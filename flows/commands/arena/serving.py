@@ -1,9 +1,6 @@
 """The application of `curate arena`: models, admission, logs, page and board put together, and served."""
 
-import os
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -14,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from flows.commands.arena.tasks import open_tasks
 from schemas.asked_model import ArenaModel, ArenaSettings
-from schemas.errors import BadInput, MissingProvider, why_unreadable
+from schemas.errors import BadInput, why_unreadable
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -29,8 +26,8 @@ DEMO_FOLDER = "arena-demo"
 LIVE = "live"
 TERMS = """This page is a research preview. Do not upload private pictures or personal data.
 Conversations, images and votes are stored under a keyed hash of your network address, cleaned, and may be published as
-a dataset. Answers come from models and may be wrong or offensive. You may ask for the removal of a conversation with
-the button below it."""
+a dataset. Answers come from models and may be wrong or offensive. You may ask for the removal of a conversation below
+it, and of any of yours under "My conversations"."""
 
 
 @dataclass(frozen=True)
@@ -44,21 +41,6 @@ class Chosen:
     tasks: Path | None
     host: str
     """Address that it listens on."""
-
-
-@contextmanager
-def ended_in_order() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the block as an exception, so that what it holds on the disk is deleted."""
-
-    def end(number: int, _: object) -> None:
-        raise SystemExit(128 + number)
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def hint(folder: Path) -> str:
@@ -147,38 +129,23 @@ def app(
     connect: Callable[[ArenaModel], "StreamingModel"],
     admission: "Admission",
     presets: str | None,
-    private: Path,
-    running: ExitStack,
 ) -> "FastAPI":
-    """The application. Raises MissingProvider when the extra `arena` is not installed."""
-    os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "GRADIO_TEMP_DIR": str(private)}
-    try:
-        from tasks.arena.app import Pictures, make_app
-        from tasks.arena.events import Page
-        from tasks.arena.page import make_page
-    except ImportError as error:
-        raise MissingProvider(
-            f"the arena's page cannot be made ({error.name} is not installed); run: "
-            '.venv/bin/uv pip install -c constraints.txt -e ".[arena]"'
-        ) from None
-    from tasks.arena.uploads import Uploads, examples
+    """The application."""
+    from tasks.arena.app import make_app
+    from tasks.arena.uploads import Examples, Uploads
 
     arena = _arena(chosen, served, connect, admission)
-    uploads, pictures = Uploads(admission, private), Pictures(chosen.logs)
-    running.enter_context(uploads.purged())
-    listed = _listed(presets, chosen.logs) if chosen.settings.images_max else []
-    page = Page(arena, uploads, examples(admission, listed, Random()) if listed else None, pictures.show)  # noqa: S311
-    blocks = make_page(
+    kinds = _kinds(presets, chosen.logs) if chosen.settings.images_max else {}
+    return make_app(
         arena,
-        page,
-        title=chosen.settings.title,
+        Uploads(admission),
+        chosen.settings,
+        chosen.host,
         terms=chosen.terms,
-        answers_at_once=chosen.settings.answers_at_once,
-        examples=bool(listed),
+        examples=Examples(admission, kinds, Random()) if kinds else None,  # noqa: S311 - draws examples
         board=_board(chosen.board, arena),
-        tasks=open_tasks(chosen.tasks, pictures.serve) if chosen.tasks else None,
+        tasks=open_tasks(chosen.tasks) if chosen.tasks else None,
     )
-    return make_app(arena, blocks, uploads, pictures, chosen.settings, chosen.host)
 
 
 def _arena(
@@ -208,20 +175,25 @@ def _arena(
         visitors,
         version=version("arena-curation"),
         images_max=chosen.settings.images_max,
+        characters_max=chosen.settings.characters_max,
+        answers_at_once=chosen.settings.answers_at_once,
         narrowing=chosen.settings.narrow,
         rng=Random(chosen.settings.seed),  # noqa: S311 - draws pairs
     )
     if chosen.settings.plan:
         made.pool.plan = read_plan(Path(chosen.settings.plan), served)
-    made.read_votes(folder.records())
+    made.read_logs()
     return made
 
 
-def _listed(presets: str | None, logs: Path) -> list[tuple[str, Path]]:
+def _kinds(presets: str | None, logs: Path) -> dict[str, list[tuple[str, Path]]]:
+    """Example images by the data set that they are from."""
     from tasks.ingest.image_files import find_presets, preset_files
 
-    folder = Path(presets) if presets else find_presets(logs)
-    return [(preset.path, preset.file) for preset in preset_files(folder)] if folder else []
+    folder, kinds = Path(presets) if presets else find_presets(logs), dict[str, list[tuple[str, Path]]]()
+    for preset in preset_files(folder) if folder else []:
+        kinds.setdefault(preset.dataset, []).append((preset.path, preset.file))
+    return kinds
 
 
 def _board(board: str | None, arena: "Arena") -> "Board | None":

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 import flows
 import schemas
 import tasks
-from schemas.asked_model import ArenaSettings
+from schemas.asked_model import ArenaSettings, is_here
 from schemas.errors import BadInput, why_unreadable
 from tasks.arena.models_file import read_arena_models
 
@@ -42,21 +42,22 @@ sys.path.insert(0, str(HERE))
 from flows.commands import main  # noqa: E402
 
 OPTIONS = {options}
-LOGS = os.environ.get("ARENA_LOGS", "/data/logs")  # persistent storage; without it, votes are lost at a restart
-HOST = os.environ.get("GRADIO_SERVER_NAME", "0.0.0.0")  # noqa: S104 - a Space is reached through its proxy
-PORT = os.environ.get("GRADIO_SERVER_PORT", "7860")
+VOLUME = Path("/data")  # storage of the Space; without it, votes are lost at a restart
+LOGS = os.environ.get("ARENA_LOGS", str(VOLUME / "logs"))
+HOST = os.environ.get("ARENA_HOST", "0.0.0.0")  # noqa: S104 - a Space is reached through its proxy
+PORT = os.environ.get("ARENA_PORT", "7860")
 
 if __name__ == "__main__":
+    if "ARENA_LOGS" not in os.environ and not os.path.ismount(VOLUME):
+        sys.exit(f"{{VOLUME}} is no storage that was mounted, so votes would be lost; mount it, or set ARENA_LOGS")
     placed = ["--logs", LOGS, "--host", HOST, "--port", PORT, "--set", "proxies=1", "--no-browser"]
     sys.argv = ["curate", "arena", *OPTIONS, *placed]
     main()
 '''
 _README = """---
 title: {title}
-sdk: gradio
-sdk_version: {gradio}
-python_version: "3.11"
-app_file: app.py
+sdk: docker
+app_port: 7860
 pinned: false
 ---
 
@@ -64,10 +65,22 @@ An arena: people chat with models, and vote. Made by `curate arena --space`.
 
 * **Secrets**: every variable that `models.yaml` names as a `key`, and `CURATE_USER_KEY` (at least 16 bytes), under
   which the addresses of visitors are hashed. No key is in this folder.
-* **Storage**: turn on persistent storage; logs are written to `/data/logs`, or to the folder that the variable
-  `ARENA_LOGS` names. Without it the arena does not start.
+* **Storage**: mount storage at `/data`; logs are written to `/data/logs`. Without it the arena does not start. To write
+  elsewhere, set the variable `ARENA_LOGS` to a folder that outlives a restart.
 * **Address**: open the page of the Space itself (`https://OWNER-NAME.hf.space`); it is not shown inside others.
-* **Tonight**: download the logs, then `curate run --logs LOGS --store STORE`.
+* **Tonight**: download the logs, with `takedown_requests.txt`, then `curate run --logs LOGS --store STORE`. What
+  visitors asked to forget is taken down first.
+"""
+_DOCKERFILE = """FROM python:3.11-slim
+RUN apt-get update && apt-get install -y --no-install-recommends build-essential && rm -rf /var/lib/apt/lists/*
+RUN useradd -m -u 1000 user
+WORKDIR /home/user/app
+COPY --chown=user requirements.txt .
+RUN pip install --no-cache-dir -r requirements.txt
+COPY --chown=user . .
+USER user
+EXPOSE 7860
+CMD ["python", "app.py"]
 """
 
 
@@ -83,15 +96,16 @@ def write_space(folder: Path, settings: ArenaSettings, asked: Mapping[str, objec
         raise BadInput("--policy with --space: give one that ships, by name")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"--space {str(folder)!r} exists and is not empty; give a new folder")
-    if asked["models"]:
-        read_arena_models(Path(str(asked["models"])))
+    models = read_arena_models(Path(str(asked["models"]))) if asked["models"] else []
     try:
         _write(folder, settings, asked)
     except OSError as error:
         raise BadInput(f"--space {str(folder)!r} cannot be written ({why_unreadable(error)}); give another") from None
+    here = ", ".join(model.name for model in models if is_here(model.base_url))
+    told = f"warning: a Space does not reach this machine, where these models are: {here}\n" if here else ""
     return (
-        f"{folder}: push it to a new Space (`hf upload OWNER/NAME {folder} . --repo-type space`); README.md in it says "
-        "which secrets and storage it needs"
+        f"{told}{folder}: push it to a new Space (`hf upload OWNER/NAME {folder} . --repo-type space`); "
+        "README.md in it says which secrets and storage it needs"
     )
 
 
@@ -108,8 +122,8 @@ def _write(folder: Path, settings: ArenaSettings, asked: Mapping[str, object]) -
         options += ["--presets", "presets"]
     options += _passed_on(settings)
     (folder / "app.py").write_text(_APP.format(options=json.dumps(options)), encoding="utf-8")
-    readme = _README.format(title=json.dumps(settings.title), gradio=version("gradio"))
-    (folder / "README.md").write_text(readme, encoding="utf-8")
+    (folder / "README.md").write_text(_README.format(title=json.dumps(settings.title)), encoding="utf-8")
+    (folder / "Dockerfile").write_text(_DOCKERFILE, encoding="utf-8")
     (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in pinned()), encoding="utf-8")
     own = folder / f"arena_curation-{version(DISTRIBUTION)}.dist-info"  # says the version to the copied code
     own.mkdir()

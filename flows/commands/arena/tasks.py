@@ -2,7 +2,7 @@
 
 import hmac
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,8 +46,8 @@ def annotator_keys(tasks: ArenaTasks) -> dict[str, str]:
     return keys
 
 
-def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
-    """Tasks that the tab works on. `show` gives an image an address on the page. Raises BadInput for an empty list."""
+def open_tasks(path: Path) -> "Tasks":
+    """Tasks that the page works on. Raises BadInput for an empty list."""
     from tasks.arena.tasks_tab import Tasks
     from tasks.explore.of_store import OfStore
     from tasks.explore.source import Gone
@@ -86,7 +86,7 @@ def open_tasks(path: Path, show: Callable[[bytes], str]) -> "Tasks":
         except Gone:  # a takedown is under way
             return None
 
-    return Tasks([(queue.title, queue.name) for queue in chosen], annotator, following, give, show)
+    return Tasks([(queue.title, queue.name) for queue in chosen], annotator, following, give)
 
 
 def _chosen(wanted: ArenaTasks) -> "list[ReviewQueue]":

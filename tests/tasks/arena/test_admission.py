@@ -14,22 +14,17 @@ import pytest
 from flows.commands.arena.serving import admission as opened
 from schemas.asked_model import ArenaSettings
 from schemas.signals import Moderation
-from tasks.arena.entrance import (
-    MODERATED,
-    NSFW,
-    UNAVAILABLE,
-    UNREADABLE,
-    UPLOAD_BYTES_MAX,
-    Admission,
-    KnownImage,
-    Refused,
-)
-from tasks.arena.uploads import KEPT_SECONDS, Uploads, examples, private_folder
+from tasks.arena.entrance import UPLOAD_BYTES_MAX, Admission, KnownImage, Refused
+from tasks.arena.uploads import KEPT_SECONDS, Examples, Uploads
+from tasks.arena.words import page_words
 from tasks.images.served import as_served, served_name
 from tasks.ingest.image_files import logged_name
 from tasks.ingest.known_images import file_digests, load_known_hashes
 from tasks.providers.capabilities import Failed
 from tests.built_arena import VISIT, Scripted, image_file
+
+KEYS = ("moderated", "nsfw", "unavailable", "unreadable")
+MODERATED, NSFW, UNAVAILABLE, UNREADABLE = (page_words()[key] for key in KEYS)
 
 
 class Says:
@@ -232,52 +227,44 @@ def test_the_whole_conversation_is_moderated_and_a_failure_blames_nobody(build, 
         assert str(refused.value) == UNAVAILABLE
 
 
-def test_uploads_are_their_owners_wait_for_the_message_that_is_taken_and_leave_no_file(admission, tmp_path):
+def test_uploads_are_their_owners_and_wait_for_the_message_that_is_taken(admission):
     now = [0.0]
-    uploads = Uploads(admission, tmp_path, clock=lambda: now[0])
-    mine, refused = uploads.take(image_file(), "me"), uploads.take(b"nothing", "me")
+    uploads = Uploads(admission, clock=lambda: now[0])
+    with pytest.raises(Refused, match=UNREADABLE[:20]):
+        uploads.take(b"nothing", "me")
+    mine, again = uploads.take(image_file(), "me"), uploads.take(image_file(), "me")
     with pytest.raises(Refused):
         uploads.collect([mine], "somebody else")
-    again = uploads.take(image_file(), "me")
     for _ in range(2):  # a refused message is sent again
         assert [each.name for each in uploads.collect([mine, again], "me")] == [
             admission.picture(image_file()).name
         ] * 2
-    uploads.discard([mine, again, refused], "somebody else")
-    assert len(list(tmp_path.rglob("*.png"))) == 3
-    uploads.discard([mine, again, refused, "/etc/passwd"], "me")
-    for paths in ([again], [refused], [str(tmp_path / "never.png")], ["/etc/passwd"]):
+    uploads.discard([mine, again], "somebody else")
+    uploads.discard([mine, "/etc/passwd"], "me")
+    for names in ([mine], ["never"], ["/etc/passwd"]):
         with pytest.raises(Refused, match=UNREADABLE[:20]):
-            uploads.collect(paths, "me")
-    assert not list(tmp_path.rglob("*.png"))
-    uploads.take(image_file(), "me")
-    now[0] = KEPT_SECONDS + 1
-    uploads.take(b"nothing", "me")
-    assert len(list(tmp_path.rglob("*.png"))) == 1
-    now[0] *= 3
-    with uploads.purged(every_seconds=0.01):
-        until = time.monotonic() + 10
-        while list(tmp_path.rglob("*.png")) and time.monotonic() < until:
-            time.sleep(0.01)
-    assert not list(tmp_path.rglob("*.png")), "also when nobody uploads anything"
+            uploads.collect(names, "me")
+    now[0] = KEPT_SECONDS
+    uploads.purge()
+    assert uploads.content(again, "me") is None and uploads._bytes == 0
 
 
-def test_what_a_killed_arena_left_is_deleted_and_what_a_running_one_holds_is_not(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    (tmp_path / "arena-killed" / "x").mkdir(parents=True)
-    (tmp_path / "arena-killed" / "held").touch()
-    (tmp_path / "arena-killed" / "x" / "image.png").touch()
-    (tmp_path / "arena-of-mine").mkdir()
-    with private_folder() as running, private_folder() as second:
-        assert {path.name for path in tmp_path.iterdir()} == {"arena-of-mine", running.name, second.name}
-    assert [path.name for path in tmp_path.iterdir()] == ["arena-of-mine"]
+def test_nobody_is_told_of_a_known_image_before_its_message_is_sent(admission):
+    guarded = replace(admission, holds_file=lambda content: content == b"listed")
+    uploads = Uploads(guarded)
+    name = uploads.take(b"listed", "me")
+    assert uploads.content(name, "me") is None
+    with pytest.raises(KnownImage):
+        uploads.collect([uploads.take(image_file(), "me"), name], "me")
 
 
 def test_example_images_pass_the_door_and_others_are_left_out(admission, tmp_path):
     (tmp_path / "good.png").write_bytes(image_file())
     (tmp_path / "bad.png").write_bytes(b"nothing")
     listed = [("good.png", tmp_path / "good.png"), ("bad.png", tmp_path / "bad.png")]
-    draw = examples(admission, listed, Random(0))
-    assert {draw().preset for _ in range(10)} == {"good.png"}
-    with pytest.raises(Refused):
-        examples(admission, listed[1:], Random(0))()
+    examples = Examples(admission, {"All": listed, "Bad": listed[1:]}, Random(0))
+    assert {examples.draw("All").preset for _ in range(10)} == {"good.png"}
+    assert examples.first("All") and examples.first("Bad") is None
+    for kind in ("Bad", "None"):
+        with pytest.raises(Refused):
+            examples.draw(kind)

@@ -12,7 +12,6 @@ LATER = "vision-tmp-2999-01-01-conv.json"
 @pytest.fixture
 def arena(curate, tmp_path, monkeypatch):
     """A function that starts an arena of a models file."""
-    pytest.importorskip("gradio")
     monkeypatch.delenv("LAB_KEY", raising=False)
     monkeypatch.setattr("tasks.runtime.serving.serve_on", lambda *_, **__: pytest.fail("it was served"))
 

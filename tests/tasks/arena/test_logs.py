@@ -60,7 +60,9 @@ def test_a_line_after_half_a_line_stands_on_its_own(tmp_path):
     logs.append({"next": "line\nwith a break"}, NOW)
     lines = (tmp_path / FILE).read_bytes().splitlines()
     assert [lines[0], json.loads(lines[2])] == [b'{"whole": 1}', {"next": "line\nwith a break"}]
-    assert list(logs.records()) == [{"whole": 1}, {"next": "line\nwith a break"}]
+    found = list(logs.records())
+    assert [record for record, _ in found] == [{"whole": 1}, {"next": "line\nwith a break"}]
+    assert logs.read(place for _, place in found) == [record for record, _ in found], "each is found again at its place"
     assert (tmp_path / FILE).read_bytes().endswith(b"\n")
 
 

@@ -1,11 +1,17 @@
 """Pairs, pool, visitors, hidden names, the models file, the boards."""
 
 import json
+import re
 from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
 from random import Random
 
+import jinja2
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, MissingProvider
@@ -13,15 +19,20 @@ from schemas.items.conversation import RecordType
 from tasks.arena.board import LiveBoard, ReleaseBoard, votes_of
 from tasks.arena.entrance import Visitors, key_of
 from tasks.arena.logs import Cast
-from tasks.arena.look import harmless
+from tasks.arena.markdown import html_of
 from tasks.arena.models_file import check_arena_keys, read_arena_models
 from tasks.arena.names import HIDDEN, holds_name, names_of, without_names
 from tasks.arena.pool import FIRST_SECONDS, Pool, draw_pair, for_prompt, read_plan
+from tasks.arena.words import page_words
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.votes import rateable, votes
 from tasks.storage.keyed_ids import Pseudonyms
 
+ARENA = Path(__file__).parents[3] / "tasks" / "arena"
 KEY = b"k" * 32
+KNOWN_TAGS = {"p", "br", "sub", "sup", "em", "strong", "s", "code", "pre", "a", "ul", "ol", "li", "blockquote", "hr"}
+KNOWN_TAGS |= {"h1", "h2", "h3", "h4", "h5", "h6", "span", "table", "thead", "tbody", "tr", "th", "td"}
+KNOWN_ATTRIBUTES = {"href", "title", "rel", "target", "class", "data-display", "start"}
 
 
 def model(name: str, **given) -> ArenaModel:
@@ -147,39 +158,59 @@ def test_names_are_hidden_however_they_are_written_also_while_they_come(said, sh
         assert shown.startswith(coming), coming
 
 
-DIV = "<div style='position:fixed;top:0'>x</div> ![a](b)"
-FENCE = f"```html\n{DIV}\n```"
-
-
-def test_html_of_prompts_and_answers_is_shown_and_not_rendered():
-    text = "<b>x</b> 1 < 2 a<br>b H<sub>2</sub>O `<i>` <br onclick=x> <!-- ![a](b)"
-    shown = "&lt;b>x&lt;/b> 1 < 2 a<br>b H<sub>2</sub>O `<\u2060i>` &lt;br onclick=x> &lt;!-- !&#91;a](b)"
-    assert harmless(text) == shown
-
-
-@pytest.mark.parametrize("before", ["", "1. First:\n\n", f"Text `<i>`:\n\n{FENCE}\n\n"])
-def test_code_between_fences_can_be_copied(before):
-    assert harmless(before + FENCE + f"\n{DIV}").endswith(FENCE + harmless(f"\n{DIV}"))
+CELLS = """<table>
+<thead>
+<tr>
+<th class="right">a</th>
+</tr>
+</thead>
+<tbody>
+<tr>
+<td class="right">1</td>
+</tr>
+</tbody>
+</table>"""
+LINK = 'rel="noopener noreferrer nofollow ugc" target="_blank"'
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "shown"),
     [
-        f"mid-line ``` {DIV}",
-        f"\\`{DIV}\\`",
-        f"<br>\n{FENCE}",
-        f"[a]:\n\n{FENCE}",
-        f"$$\n\n```\n$$\n{DIV}\n```",
-        f" ```\n\n{FENCE}",
-        f"~~~\n\n```\n~~~\n{DIV}\n```",
-        f"```\n```~~\n{DIV}\n```",
-        f"```a`b\n{DIV}\n```",
-        f"`a\n{DIV}`",
-        f"    ```\n{DIV}",
+        ("<b>x</b> 1 < 2 H<sub>2</sub>O", "<p>&lt;b&gt;x&lt;/b&gt; 1 &lt; 2 H<sub>2</sub>O</p>"),
+        ("a<br onclick=x><br>", "<p>a&lt;br onclick=x&gt;<br></p>"),
+        ("![a](http://h/b.png)", f'<p>!<a href="http://h/b.png" {LINK}>a</a></p>'),
+        ("[a](javascript:x) [a](data:text/html,x)", "<p>[a](javascript:x) [a](data:text/html,x)</p>"),
+        ("```html\n<div>$x$</div>\n```", '<pre><code class="language-html">&lt;div&gt;$x$&lt;/div&gt;\n</code></pre>'),
+        ('```"onload=x\n```', '<pre><code class="language-&quot;onload=x"></code></pre>'),
+        ("so $x<y$, \\(a\\)", '<p>so <span class="math">x&lt;y</span>, <span class="math">a</span></p>'),
+        ("$5 and $10, $5-$6, 3$ or 4$, $1,000 or so$", "<p>$5 and $10, $5-$6, 3$ or 4$, $1,000 or so$</p>"),
+        ("$$\na\n- b\n$$", '<span class="math" data-display="1">\na\n- b\n</span>'),
+        ("|a|\n|-:|\n|1|", CELLS),
+        ("`$x$` $unclosed", "<p><code>$x$</code> $unclosed</p>"),
     ],
 )
-def test_what_is_code_to_some_parsers_only_holds_no_tag_and_no_image(text):
-    assert not any(begun in harmless(text) for begun in ("<div", "</div", "![")), harmless(text)
+def test_markdown_and_formulas_are_rendered_and_html_images_and_prices_are_text(text, shown):
+    assert html_of(text).strip() == shown
+
+
+@given(st.text(alphabet="<>&\"'`$\\[]()!*_~#| \n-=xab/:;&", max_size=200))
+def test_no_text_of_strangers_makes_a_tag_that_the_page_does_not_make(text):
+    class Tags(HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            assert tag in KNOWN_TAGS and {name for name, _ in attrs} <= KNOWN_ATTRIBUTES, text
+            assert all(name != "href" or re.match("(?i)https?://|mailto:", value) for name, value in attrs), text
+
+    Tags().feed(html_of(text))
+
+
+def test_every_word_of_the_page_is_in_the_file_of_words():
+    pages = [file.read_text() for file in ARENA.glob("pages/*.html")]
+    pages = [re.sub(r"(?s){% block (?:kind|data) %}.*?{% endblock %}", "", page) for page in pages]
+    texts = "".join(part for page in pages for _, kind, part in jinja2.Environment().lex(page) if kind == "data")
+    assert re.findall(r"[A-Za-z]{2,}", re.sub(r"<[^>]*>", " ", texts)) == [], "a text stands in a template"
+    named = set(re.findall(r"\bwords\.([a-z_]+)", "".join(pages)))
+    named |= set(re.findall(r'(?:Refused|Ended)\("([a-z_]+)', "".join(file.read_text() for file in ARENA.glob("*.py"))))
+    assert len(named) > 80 and named <= page_words().keys()
 
 
 GOOD = "{name: a, base_url: 'http://h/v1'}, {name: b, base_url: 'http://h/v1'}"
@@ -223,8 +254,8 @@ def test_the_live_board_has_the_order_of_the_votes_and_slices_with_votes_only():
     board = LiveBoard(cast, lambda table: leaderboard(votes(rateable(table))))
     assert board.slices() == ["overall", "with_image"]
     rows = board.rows("overall")
-    assert [(row[1], row[4]) for row in rows] == [("a", 40), ("b", 40)]
-    assert round(rows[0][2] - rows[1][2]) in (190, 191, 192), "400 log10(30/10)"
+    assert [(row.model, row.battles) for row in rows] == [("a", 40), ("b", 40)]
+    assert round(rows[0].rating - rows[1].rating) in (190, 191, 192), "400 log10(30/10)"
     assert votes_of(rows) == "40 votes on 2 models" and votes_of([]) == "No votes yet."
     assert board.rows("text_only") == []
 
@@ -237,5 +268,7 @@ def test_a_releases_boards_are_read_and_another_folder_is_an_error(tmp_path):
     (tmp_path / "leaderboard").mkdir()
     pl.DataFrame(rows).write_parquet(tmp_path / "leaderboard" / "overall.parquet")
     board = ReleaseBoard(tmp_path)
-    assert board.slices() == ["overall", "language:en"] and board.rows("overall") == [[1, "a", 1000, "990 to 1010", 7]]
-    assert board.rows("language:en")[0][3] == "… to 1020"
+    (row,) = board.rows("overall")
+    assert board.slices() == ["overall", "language:en"]
+    assert (row.rank, row.model, row.rating, row.low, row.high, row.battles) == (1, "a", 1000.2, 990.0, 1010.0, 7)
+    assert board.rows("language:en")[0].low is None

@@ -1,7 +1,9 @@
 """Battles, votes and what is logged of them: read back by the code that `curate ingest` reads logs with."""
 
 import asyncio
+import json
 import threading
+from datetime import UTC, datetime
 
 import pytest
 
@@ -9,8 +11,10 @@ from schemas.items.conversation import RecordType
 from schemas.settings import Settings
 from tasks.arena.conversations import Mode
 from tasks.arena.entrance import KnownImage, Refused
-from tasks.arena.look import status
-from tasks.arena.rounds import FULL, Visit
+from tasks.arena.page import notice
+from tasks.arena.rounds import Visit
+from tasks.arena.words import page_words
+from tasks.providers.capabilities import Thought
 from tasks.storage.keyed_ids import Pseudonyms
 from tasks.takedown.steps import apply_requests
 from tests.built_arena import KEY, VISIT, Scripted, image_file
@@ -168,8 +172,8 @@ def test_all_nine_types_of_records_are_logged_and_read(build):
         return conversation
 
     async def all_types():
-        direct = (RecordType.UPVOTE, RecordType.DOWNVOTE, RecordType.FLAG)
-        last = await rounds(Mode.DIRECT, ("good-model",), direct)
+        last = await rounds(Mode.DIRECT, ("good-model",), (RecordType.UPVOTE, RecordType.DOWNVOTE))
+        await built.arena.flag(last, 0, VISIT)
         assert not await built.arena.share(last, VISIT)
         votes = (LEFT, RecordType.RIGHT_VOTE, RecordType.TIE_VOTE, RecordType.BOTH_BAD_VOTE)
         assert await built.arena.share(await rounds(Mode.BATTLE, (), votes), VISIT)
@@ -209,7 +213,10 @@ def test_records_of_other_shapes_are_no_votes(build):
     vote = {"type": "leftvote", "models": ["", ""], "states": [whole, whole]}
     odd = [{"type": []}, vote | {"states": ["x", whole, whole]}, vote | {"states": [{"model_name": 1}, whole]}]
     odd += [vote | {"states": [whole | {"messages": 5}, whole]}, vote | {"type": "chat"}]
-    arena.read_votes([*odd, vote | {"states": [whole | {"messages": [[], 7, ["user"]]}, whole]}, vote])
+    whole_votes = [vote | {"states": [whole | {"messages": [[], 7, ["user"]]}, whole]}, vote]
+    for record in [*odd, *whole_votes]:
+        arena.logs.append(record, datetime.now(UTC))
+    arena.read_logs()
     assert [(cast.model_a, cast.with_image) for cast in arena.cast] == [("a", False), ("a", True)]
 
 
@@ -289,7 +296,7 @@ def test_forgetting_what_no_model_answered_drops_its_images_and_asks_for_nothing
         conversation = await built.say("Not answered", [one, two])
         await built.finished(conversation)
         assert not await built.arena.forget(conversation, VISIT)
-        return status(conversation)
+        return notice(conversation)
 
     assert asyncio.run(forgotten()).startswith("Nothing of this conversation was kept.")
     assert [file.stem for file in (built.folder / "serve_images").iterdir()] == [one.name]
@@ -331,9 +338,73 @@ def test_an_arena_that_cannot_write_takes_nothing_says_so_and_recovers(build, mo
             patched.setattr("tasks.arena.logs.os.fsync", full)
             with pytest.raises(Refused) as refused:
                 await built.say()
-            assert str(refused.value) == FULL and built.arena.health()["status"] == "unwell"
+            assert str(refused.value) == page_words()["full"] and built.arena.health()["status"] == "unwell"
         assert await built.arena.vote(conversation, LEFT, "", VISIT)
         await built.finished(await built.say())
 
     asyncio.run(outage())
     assert [record["type"] for record, _ in built.seen()] == ["chat", "chat", "leftvote", "chat", "chat"]
+
+
+def test_a_reason_after_the_vote_is_the_votes_own_and_reports_go_with_any_vote(build, tmp_path):
+    built = build()
+
+    async def battle():
+        conversation = await built.say()
+        with pytest.raises(Refused, match="no vote"):
+            await built.arena.give_reason(conversation, "Too early", VISIT)
+        await built.finished(conversation)
+        await built.arena.flag(conversation, 1, VISIT)
+        await built.arena.vote(conversation, LEFT, "", VISIT)
+        await built.arena.give_reason(conversation, "Clearer: fewer words", VISIT)
+        for _ in range(2):
+            await built.arena.flag(conversation, 0, VISIT)
+        assert "Reported." in notice(conversation) and "You voted: A is better." in notice(conversation)
+        return conversation
+
+    conversation = asyncio.run(battle())
+    again = build().arena
+    again.read_logs()
+    assert len(again.cast) == 1, "a reason makes no second vote"
+    store = ingested(built.folder, tmp_path / "store")
+    assert store.read("battles")["vote_reason"].to_list() == ["Clearer: fewer words"]
+    feedback = {row["conversation_id"]: row["feedback"] for row in store.read("conversations").to_dicts()}
+    assert feedback == {side.conv_id: ["flag"] for side in conversation.sides}
+
+
+def test_thinking_is_logged_apart_and_is_no_part_of_the_answer(build, tmp_path):
+    marked = Scripted((Thought("Hmm, "), Thought("well. "), "Yes."))
+    written = Scripted(("<th", "ink>Let me ", "see</thi", "nk>\n\nNo", "."))
+    built = build({"good-model": marked, "second-model": written, "only-thinks": Scripted(("<think>For ever",))})
+
+    async def rounds():
+        for name in ("good-model", "second-model", "only-thinks"):
+            conversation = await built.say(mode=Mode.DIRECT, chosen=(name,))
+            await built.finished(conversation)
+        return conversation
+
+    assert asyncio.run(rounds()).sides[0].answers[0].failed
+    told = {record["model"]: record["arena"] for record, _ in built.seen()}
+    assert {name: arena["thinking"] for name, arena in told.items()} == {
+        "good-model": "Hmm, well. ",
+        "second-model": "Let me see",
+    }
+    assert all(arena["first_word_seconds"] >= 0 for arena in told.values())
+    store = ingested(built.folder, tmp_path / "store")
+    said = json.dumps([store.read(table).to_dicts() for table in ("conversations", "sightings")], default=str)
+    assert '"Yes."' in said and '"No."' in said and "Let me" not in said and "Hmm" not in said
+
+
+def test_a_direct_chat_has_the_sampling_that_its_visitor_chose_within_the_limits(build):
+    built = build()
+
+    async def chats():
+        for sampling in ({"temperature": 3}, {"top_p": float("nan")}, {"answer_tokens_max": 2001}, {"seed": 1}):
+            with pytest.raises(Refused, match="must be from"):
+                await built.arena.say(None, Mode.DIRECT, ("good-model",), "Hi", list, VISIT, sampling)
+        wanted = {"temperature": 0.1, "top_p": 0.5, "answer_tokens_max": 50}
+        await built.finished(await built.arena.say(None, Mode.DIRECT, ("good-model",), "Hi", list, VISIT, wanted))
+
+    asyncio.run(chats())
+    ((record, _),) = built.seen()
+    assert record["gen_params"] == {"temperature": 0.1, "top_p": 0.5, "max_new_tokens": 50}

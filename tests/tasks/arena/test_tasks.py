@@ -19,7 +19,6 @@ def store(tmp_path):
 @pytest.fixture
 def tasks(store, tmp_path, monkeypatch):
     """A function that opens a tasks file anew, as a restart does."""
-    pytest.importorskip("gradio")
     for name, key in KEYS.items():
         monkeypatch.setenv(name, key)
 
@@ -28,7 +27,7 @@ def tasks(store, tmp_path, monkeypatch):
         content = {"store": store.root, "lists": ["sheet"], "overlap": 2, "annotators": annotators} | changes
         file = tmp_path / "tasks.yaml"
         file.write_text(json.dumps(content))  # JSON is YAML
-        return open_tasks(file, lambda image: f"pictures/{len(image)}.png")
+        return open_tasks(file)
 
     return opened
 

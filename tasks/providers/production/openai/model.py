@@ -14,7 +14,7 @@ from typing import Any
 import openai
 
 from schemas.asked_model import is_own_server
-from tasks.providers.capabilities import ChatMessage, Reply, ReplyShape
+from tasks.providers.capabilities import ChatMessage, Reply, ReplyShape, Thought
 from tasks.providers.chat import Endpoint
 from tasks.providers.production.batches.api import Request
 from tasks.providers.production.language_model import Chat, Form, HostedModel, Turn, named_by_environment
@@ -103,8 +103,9 @@ class OpenAiModel(HostedModel):
     def _limits(self) -> dict[str, Any]:
         """Limits of an answer; those that the server is left to are left out."""
         endpoint = self.endpoint
+        usual = "max_tokens" if endpoint.self_hosted else "max_completion_tokens"
         limits = {
-            "max_tokens" if endpoint.self_hosted else "max_completion_tokens": endpoint.answer_tokens_max,
+            endpoint.limit_key or usual: endpoint.answer_tokens_max,
             "temperature": endpoint.temperature,
             "top_p": endpoint.top_p,
         }
@@ -113,13 +114,20 @@ class OpenAiModel(HostedModel):
     async def stream(self, messages: Sequence[ChatMessage]) -> AsyncIterator[str]:
         """The pieces of the next message, for an arena. Raises the SDK's errors, or AnswerCutOff."""
         turns = [_as_it_is(message) for message in messages]
-        request = {"messages": [_message(turn, str) for turn in turns], **self._limits()}
+        request = {"messages": [_message(turn, str) for turn in turns], **self._limits(), **self.endpoint.extra_body}
         whole = False
         create = self._streaming.chat.completions.create
-        async with await create(model=self.endpoint.model, messages=[], stream=True, extra_body=request) as pieces:
+        asked = create(
+            model=self.endpoint.model, messages=[], stream=True, extra_body=request, extra_headers=self.endpoint.headers
+        )
+        async with await asked as pieces:
             async for piece in pieces:
                 for choice in piece.choices[:1]:
                     whole = whole or choice.finish_reason is not None
+                    told = choice.delta.model_extra or {}
+                    thinking = told.get("reasoning_content") or told.get("reasoning")
+                    if isinstance(thinking, str):
+                        yield Thought(thinking)
                     if text := choice.delta.content:
                         yield text
         if not whole:

@@ -1,0 +1,160 @@
+"""Conversations that the log holds: whose they are, and a conversation read back from its lines.
+
+The log is the only copy. In memory is, for every conversation, where its lines stand, about 0.3 kB each.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from schemas.asked_model import ArenaModel
+from schemas.items.conversation import RecordType
+from tasks.arena.conversations import ArenaConversation, Mode, Picture, Side, StreamedAnswer, VisitorPrompt
+from tasks.arena.logs import RATINGS, VOTES, Line, LogFolder
+from tasks.arena.names import names_of, without_names
+
+Record = Mapping[str, Any]
+_SHOWN_MAX = 200
+"""Conversations in a list: the newest ones."""
+
+
+class Past:
+    """The conversations of every browser in a log."""
+
+    def __init__(self, logs: LogFolder, models: Mapping[str, ArenaModel]) -> None:
+        self._logs, self._models = logs, models
+        self._lines: dict[str, list[Line]] = {}
+        """Number of a conversation -> its lines, in order."""
+        self._of: dict[str, list[str]] = {}
+        """Browser -> numbers, in order."""
+
+    def note(self, record: Record, line: Line) -> None:
+        """Take in a line; lines of other arenas and of earlier versions are left out."""
+        match record.get("arena"):
+            case {"browser": str(browser), "sides": [{"conv_id": str(number)}, *_]}:
+                if number not in self._lines:
+                    self._of.setdefault(browser, []).append(number)
+                self._lines.setdefault(number, []).append(line)
+
+    def drop(self, numbers: Collection[str]) -> None:
+        """Let conversations go whose removal was asked for."""
+        gone = {number for number in numbers if self._lines.pop(number, None)}
+        if gone:
+            self._of = {browser: [each for each in found if each not in gone] for browser, found in self._of.items()}
+
+    def numbers(self, browser: str) -> list[str]:
+        """A browser's conversations, newest first."""
+        return list(reversed(self._of.get(browser, [])))
+
+    def load(self, number: str, browser: str, owner: str) -> ArenaConversation | None:
+        """A browser's conversation as its lines tell it; None when it has none of this number."""
+        if number not in self._of.get(browser, []):
+            return None
+        return self._whole(self._logs.read(self._lines[number]), owner)
+
+    def listed(self, browser: str) -> list[dict[str, Any]]:
+        """A browser's conversations as it may see them, newest first: no address, and no names before the vote."""
+        found = [(number, self._logs.read(self._lines[number])) for number in self.numbers(browser)[:_SHOWN_MAX]]
+        return [_told(number, records, self._models) for number, records in found if records]
+
+    def _whole(self, records: Sequence[Record], owner: str) -> ArenaConversation | None:
+        chats = [record for record in records if record["type"] == RecordType.CHAT]
+        if not chats:
+            return None
+        marks = chats[-1]["arena"]
+        sides = [self._side(mark, chats) for mark in marks["sides"]]
+        made = ArenaConversation(Mode(marks["mode"]), sides, owner, marks["browser"])
+        longest = max(chats, key=lambda record: len(record["state"]["messages"]))
+        made.prompts = self._prompts(longest)
+        made.moderation = longest["arena"]["moderation"]["flagged_categories"]
+        for side in sides:
+            side.answers += [
+                StreamedAnswer(done=True, failed=True) for _ in range(len(made.prompts) - len(side.answers))
+            ]
+        lost = any(not each.png for prompt in made.prompts for each in prompt.pictures)
+        made.closed = lost or any(side.model.name not in self._models for side in sides)
+        for record in records:
+            _vote_again(made, record)
+        return made
+
+    def _side(self, mark: Record, chats: Sequence[Record]) -> Side:
+        """One side: its answers are those of its last line, which repeats the earlier ones."""
+        model = _model(mark["model"], self._models)
+        own = [record for record in chats if record["state"]["conv_id"] == mark["conv_id"]]
+        side = Side(model, mark["conv_id"], logged=bool(own))
+        if own:
+            last = own[-1]
+            params, told = last["gen_params"], last["arena"]
+            sampled = {key: params[key] for key in ("temperature", "top_p")}
+            side.model = model.model_copy(update=sampled | {"answer_tokens_max": params["max_new_tokens"]})
+            texts = [text or "" for role, text in last["state"]["messages"] if role == "assistant"]
+            side.answers = [StreamedAnswer(text, done=True) for text in texts]
+            side.answers[-1] = StreamedAnswer(
+                texts[-1], told.get("thinking", ""), last["start"], last["start"] + told.get("first_word_seconds", 0.0),
+                last["finish"], True, False, told["stopped"], told["regenerated"],
+            )  # fmt: skip
+        return side
+
+    def _prompts(self, record: Record) -> list[VisitorPrompt]:
+        told, number, prompts = record["arena"], 0, list[VisitorPrompt]()
+        for role, said in record["state"]["messages"]:
+            if role != "user":
+                continue
+            text, names = said if isinstance(said, list) else (said, [])
+            pictures = []
+            for name in names:
+                preset, checked = told["presets"][number], told["moderation"]["images"][number]
+                pictures.append(Picture(name, self._logs.image(name), preset, checked))
+                number += 1
+            prompts.append(VisitorPrompt(text, tuple(pictures)))
+        return prompts
+
+
+def _vote_again(made: ArenaConversation, record: Record) -> None:
+    """Note a vote, report or share of the log on the state that it was given."""
+    kind, state = RecordType(record["type"]), record["arena"].get("voted_on")
+    if state is None:
+        return
+    prompts, regenerated, place = state
+    if kind in VOTES | RATINGS:
+        made.voted[("vote", prompts, regenerated)] = kind
+        if made.mode is Mode.BATTLE:
+            made.revealed = made.closed = True
+    else:
+        made.voted[("share" if kind is RecordType.SHARE else f"flag {place}", prompts, regenerated)] = kind
+
+
+def _told(number: str, records: Sequence[Record], models: Mapping[str, ArenaModel]) -> dict[str, Any]:
+    """One conversation for its own visitor."""
+    marks = records[0]["arena"]
+    votes = [record for record in records if record["type"] != RecordType.CHAT]
+    hidden = marks["mode"] == Mode.BATTLE and not any(RecordType(vote["type"]) in VOTES for vote in votes)
+    names = names_of([_model(side["model"], models) for side in marks["sides"]]) if hidden else frozenset()
+    last = {record["state"]["conv_id"]: record["state"] for record in records if record["type"] == RecordType.CHAT}
+    sides = [
+        {
+            "conversation_id": side["conv_id"],
+            "model": None if hidden else side["model"],
+            "messages": [
+                {"role": role, "content": without_names(said or "", names, True) if role == "assistant" else said}
+                for role, said in last.get(side["conv_id"], {"messages": []})["messages"]
+            ],
+        }
+        for side in marks["sides"]
+    ]
+    return {
+        "number": number,
+        "mode": marks["mode"],
+        "time": _time(records[0]),
+        "sides": sides,
+        "votes": [{"kind": vote["type"], "reason": vote.get("reason", ""), "time": _time(vote)} for vote in votes],
+    }
+
+
+def _model(name: str, models: Mapping[str, ArenaModel]) -> ArenaModel:
+    """A model of a line; one that is not served any more has its name alone."""
+    return models.get(name) or ArenaModel(name=name, base_url="http://gone")
+
+
+def _time(record: Record) -> str:
+    return datetime.fromtimestamp(record["tstamp"], UTC).isoformat(timespec="seconds")

@@ -1,0 +1,261 @@
+// The arena's page: sends what is typed and clicked, and shows answers while they come. All HTML is made by the server.
+"use strict";
+const body = document.body, data = body.dataset, words = JSON.parse(data.words || "{}");
+const at = (id) => document.getElementById(id);
+const text = at("text"), pictures = [];
+let stream = null, uploading = 0;
+
+function news(line, bad = false) {
+  at("notice").textContent = line;
+  at("notice").classList.toggle("bad", bad);
+}
+
+async function ask(method, address, content, type = "application/json") {
+  let answer;
+  try {
+    answer = await fetch(address, {method, body: content, headers: content === undefined ? {} : {"content-type": type}});
+  } catch {
+    news(words.unreachable, true);
+    return null;
+  }
+  const told = answer.headers.get("content-type")?.includes("json") ? await answer.json() : {};
+  if (answer.ok) return told;
+  news(told.refused || words.unreachable, true);
+  return null;
+}
+
+const post = (address, content = {}) => ask("POST", address, JSON.stringify(content));
+
+// ---- A conversation
+function show(told) {
+  const near = innerHeight + scrollY > document.documentElement.scrollHeight - 80;
+  if (data.number !== told.number) history.pushState(null, "", told.address);
+  data.number = told.number;
+  body.classList.remove("first");
+  at("messages").innerHTML = told.messages;
+  at("bar").innerHTML = told.bar;
+  news(told.notice);
+  answering(told.answering);
+  at("composer").hidden = !told.open;
+  at("chosen")?.remove();
+  at("terms-line")?.remove();
+  side(body.classList.contains("show-1") ? 1 : 0);
+  formulas();
+  size();
+  if (near) scrollTo(0, document.documentElement.scrollHeight);
+  if (told.answering) listen(told.address);
+}
+
+function answering(on) {
+  data.answering = on ? "1" : "";
+  at("stop").hidden = !on;
+}
+
+function listen(address) {
+  stream?.close();
+  const now = stream = new EventSource(`${address}/events`);
+  now.addEventListener("answers", (event) => { if (now === stream) grow(JSON.parse(event.data)); });
+  now.addEventListener("ended", (event) => { now.close(); if (now === stream) show(JSON.parse(event.data)); });
+  now.addEventListener("error", () => { if (now.readyState === EventSource.CLOSED) news(words.unreachable, true); });
+}
+
+const sent = new Map();
+function grow(told) {
+  const near = innerHeight + scrollY > document.documentElement.scrollHeight - 160;
+  const last = at("messages").querySelector(".turn:last-child");
+  for (const each of told.sides) {
+    const place = last?.querySelector(`[data-side="${each.place}"]`);
+    if (!place) continue;
+    const html = (each.keep ? sent.get(each.place) || "" : "").slice(0, each.keep) + each.html;
+    if (html !== sent.get(each.place) && html) place.querySelector(".said-by").innerHTML = html;
+    sent.set(each.place, html);
+    const thinking = place.querySelector(".thinking");
+    thinking.hidden = !each.thinking;
+    thinking.querySelector("summary").textContent = each.thought;
+    thinking.querySelector(".rich").innerHTML = each.thinking;
+  }
+  if (told.notice || at("notice").classList.contains("queued")) news(told.notice);
+  at("notice").classList.toggle("queued", Boolean(told.notice));
+  if (told.votable) for (const button of at("bar").querySelectorAll(".vote")) button.disabled = false;
+  if (near) scrollTo(0, document.documentElement.scrollHeight);
+}
+
+async function act(button) {
+  if (button.dataset.sure && !confirm(button.dataset.sure)) return;
+  const {act: what, kind, place} = button.dataset;
+  const told = await post(`/c/${data.number}/${what}`, {kind, place: Number(place || 0)});
+  if (!told) return;
+  sent.clear();
+  show(told);
+  if (what === "vote") (at("why")?.querySelector("input") || at("bar").querySelector(".button"))?.focus({preventScroll: true});
+}
+
+function side(place) {
+  body.classList.toggle("show-0", place === 0);
+  body.classList.toggle("show-1", place === 1);
+  for (const button of document.querySelectorAll("[data-show]")) button.setAttribute("aria-pressed", String(Number(button.dataset.show) === place));
+}
+
+// Formulas are drawn by KaTeX as MathML once an answer has one and has ended.
+let katex = null;
+function formulas() {
+  const found = data.katex && !data.answering ? document.querySelectorAll(".math:not([data-drawn])") : [];
+  if (!found.length) return;
+  katex ??= new Promise((done) => {
+    const script = document.createElement("script");
+    script.src = data.katex;
+    script.onload = done;
+    document.head.append(script);
+  });
+  katex.then(() => {
+    for (const each of found) {
+      each.dataset.drawn = "1";
+      window.katex.render(each.textContent, each, {output: "mathml", throwOnError: false, trust: false, maxExpand: 200, displayMode: Boolean(each.dataset.display)});
+    }
+  });
+}
+
+// ---- The composer
+function size() {
+  text.style.height = "auto";
+  text.style.height = `${text.scrollHeight}px`;
+  const left = Number(text.dataset.most) - [...text.value].length, counter = at("counter");
+  counter.textContent = left < Number(text.dataset.most) / 10 ? words.counter.replace("{left}", left.toLocaleString()) : "";
+  counter.classList.toggle("bad", left < 0);
+}
+
+function wanted() {
+  const sampling = {};
+  for (const field of document.querySelectorAll(".sampling input")) if (field.value) sampling[field.name] = Number(field.value);
+  const chosen = [...document.querySelectorAll("select[name=model]")].map((each) => each.value);
+  return {number: data.number, mode: data.mode, chosen, text: text.value, pictures: pictures.map((each) => each.name), sampling};
+}
+
+async function send() {
+  if (data.answering) return news(words.still_answering, true);
+  if (uploading) return news(words.uploading);
+  if (!text.value.trim() && !pictures.length) return text.focus();
+  if (!data.accepted) return terms(true);
+  if (at("send").disabled) return;
+  at("send").disabled = true;
+  const told = await post("/say", wanted());
+  at("send").disabled = false;
+  if (!told) return;
+  text.value = "";
+  pictures.length = 0;
+  drawn();
+  size();
+  sent.clear();
+  show(told);
+  at("messages").querySelector(".turn:last-child")?.scrollIntoView({block: "start"});
+}
+
+function drawn() {
+  at("pictures").hidden = !pictures.length;
+  at("pictures").replaceChildren(...pictures.map((each) => {
+    const item = document.createElement("li"), image = document.createElement("img"), button = document.createElement("button");
+    image.src = `/pictures/${each.name}`;
+    image.alt = each.alt || words.image;
+    button.type = "button";
+    button.textContent = "×";
+    button.setAttribute("aria-label", words.remove_image);
+    button.addEventListener("click", () => {
+      pictures.splice(pictures.indexOf(each), 1);
+      ask("DELETE", `/pictures/${each.name}`);
+      drawn();
+      text.focus();
+    });
+    item.append(image, button);
+    return item;
+  }));
+}
+
+async function add(address, content, alt) {
+  if (pictures.length >= Number(data.images)) return news(words.images_at_most.replace("{most}", data.images), true);
+  uploading++;
+  news(words.uploading);
+  const told = content ? await ask("POST", address, content, "application/octet-stream") : await post(address);
+  uploading--;
+  if (!told) return;
+  news("");
+  pictures.push({name: told.name, alt});
+  drawn();
+  text.focus();
+}
+
+async function files(list) {
+  for (const each of list) if (each.type.startsWith("image/") || !each.type) await add("/pictures", each);
+}
+
+function terms(sending) {
+  const yes = at("terms-yes");
+  yes.textContent = sending ? yes.dataset.send : yes.dataset.only;
+  yes.hidden = Boolean(data.accepted);
+  yes.onclick = async () => {
+    if (!await ask("POST", "/terms")) return;
+    data.accepted = "1";
+    at("terms").close();
+    at("terms-line")?.remove();
+    if (sending) send();
+  };
+  at("terms").showModal();
+}
+
+// ---- Events
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button, a");
+  if (!button) return;
+  const on = button.dataset;
+  if (on.act) act(button);
+  else if (on.show) side(Number(on.show));
+  else if (on.example) add(`/examples/${on.example}`, undefined, button.textContent.trim());
+  else if (on.ask) { text.value = on.ask; size(); text.focus(); }
+  else if (on.terms || button.id === "terms-open") terms(false);
+  else if (on.copy) { await navigator.clipboard.writeText(button.closest(".answer").querySelector(".said-by").innerText); news(words.copied); }
+  else if (on.new && data.answering) { event.preventDefault(); await post(`/c/${data.number}/stop`); location = button.href; }
+  else if (on.all && confirm(on.sure)) { if (await post(on.all)) location.reload(); }
+});
+
+document.addEventListener("submit", async (event) => {
+  if (event.target.id === "composer") { event.preventDefault(); send(); }
+  if (event.target.id !== "why") return;
+  event.preventDefault();
+  const form = new FormData(event.target);
+  const told = await post(`/c/${data.number}/reason`, {chips: form.getAll("chip"), words: form.get("words")});
+  if (told) { event.target.remove(); news(told.notice); at("bar").querySelector(".button")?.focus(); }
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.target.closest("input, textarea, select, dialog")) return;
+  const button = document.querySelector(`.vote[data-key="${CSS.escape(event.key.toLowerCase())}"]:not(:disabled)`);
+  if (button) { event.preventDefault(); button.click(); }
+});
+
+if (text) {
+  text.addEventListener("input", size);
+  text.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); send(); }
+  });
+  at("stop").addEventListener("click", () => post(`/c/${data.number}/stop`));
+  at("terms-no").addEventListener("click", () => at("terms").close());
+  at("attach")?.addEventListener("click", () => at("file").click());
+  at("file")?.addEventListener("change", (event) => { files([...event.target.files]); event.target.value = ""; });
+  if (at("attach")) {
+    addEventListener("paste", (event) => files([...event.clipboardData.files]));
+    addEventListener("dragover", (event) => { event.preventDefault(); document.querySelector(".box").classList.add("over"); });
+    addEventListener("dragleave", () => document.querySelector(".box").classList.remove("over"));
+    addEventListener("drop", (event) => { event.preventDefault(); document.querySelector(".box").classList.remove("over"); files([...event.dataTransfer.files]); });
+  }
+  let from = null;
+  at("messages").addEventListener("touchstart", (event) => { from = event.target.closest("pre, table, .math") ? null : event.touches[0]; }, {passive: true});
+  at("messages").addEventListener("touchend", (event) => {
+    const to = event.changedTouches[0];
+    if (from && Math.abs(to.clientX - from.clientX) > 60 && Math.abs(to.clientY - from.clientY) < 50) side(to.clientX < from.clientX ? 1 : 0);
+  }, {passive: true});
+  addEventListener("popstate", () => location.reload());
+  if (matchMedia("(pointer: fine)").matches && !at("composer").hidden) text.focus({preventScroll: true});
+  side(0);
+  formulas();
+  if (data.answering) listen(`/c/${data.number}`);
+  answering(Boolean(data.answering));
+} else formulas();
