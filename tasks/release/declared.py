@@ -14,7 +14,7 @@ from schemas.row import arrow_schema
 from tasks.release.fetched import maker
 from tasks.release.identifiers import identifiers_in
 from tasks.release.registered import RELEASED_TABLES, released_columns, table_of
-from tasks.release.shards import METADATA_KEY, feature_schema, features_of, shard_files, shard_schema
+from tasks.release.shards import LAYOUT, METADATA_KEY, feature_schema, features_of, shard_files, shard_schema
 from tasks.storage.parquet import read_parquet_schema
 
 READ_ERRORS = (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError)
@@ -23,11 +23,12 @@ _METADATA = {b"ARROW:schema", METADATA_KEY}
 _MAGIC_BYTES, _FOOTER_BYTES = 4, 8
 
 
-def declared_columns() -> dict[str, list[ReleasedColumn]]:
-    """The columns that this version writes, by name of the table."""
+def declared_columns(layout: int = LAYOUT) -> dict[str, list[ReleasedColumn]]:
+    """The columns that this version writes, by name of the table; of those that a release of this layout has."""
     return {
         name: released_columns(shard_schema(name) if name in CONFIGS else arrow_schema(table.row))
         for name, table in RELEASED_TABLES.items()
+        if table.since_layout <= layout
     }
 
 
@@ -45,9 +46,9 @@ def check_shards(folder: Path) -> None:
 def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
     """Problems of files that are not Parquet, have other columns, or lack the metadata that `datasets` needs.
 
-    Raises BadInput when the manifest declares other columns than this version writes.
+    Raises BadInput when the manifest declares other columns than this version writes in a release of its layout.
     """
-    own = declared_columns()
+    own = declared_columns(manifest.layout)
     if manifest.columns != own:
         raise BadInput(
             f"{str(folder)!r} cannot be verified by arena-curation {installed_version('arena-curation')}: it declares "

@@ -25,6 +25,7 @@ from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
 JUDGE_FOLDER = "leaderboard/judge"
+FRAGILITY = "leaderboard/integrity/fragility"
 _TEXTS = ("answers", "verdicts")
 _ELEMENT = re.compile(r"\blist<\w+:")
 
@@ -37,12 +38,14 @@ class ReleasedTable(NamedTuple):
     row: type[Row]
     csv_digits: int | None = None
     """Digits after the point in the CSV file for people that is beside it; None where there is no such file."""
+    since_layout: int = 0
+    """Releases of an earlier layout (`Manifest.layout`) lack it."""
 
 
 RELEASED_TABLES = {
     **{config: ReleasedTable(rf"{config}/data/train-\d{{5}}-of-\d{{5}}", row) for config, row in CONFIGS.items()},
     "leaderboard": ReleasedTable("leaderboard/[a-z_]+", Rating, csv_digits=2),
-    "leaderboard/integrity/fragility": ReleasedTable("leaderboard/integrity/fragility", Fragility),
+    FRAGILITY: ReleasedTable(FRAGILITY, Fragility, since_layout=7),
     "topics": ReleasedTable("topics/map", MapPoint),
     **{
         f"{JUDGE_FOLDER}/{name}": ReleasedTable(f"{JUDGE_FOLDER}/{name}", row, None if name in _TEXTS else 4)
