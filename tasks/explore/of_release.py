@@ -14,14 +14,13 @@ from schemas.release import CONFIGS, KEYS
 from tasks.explore import listing
 from tasks.explore.release_listing import IMAGE_ID, release_rows
 from tasks.explore.source import Gone, Item, ItemImage, MessageStretch, Reason, Section, ShownMessage, ShownSide, Text
-from tasks.release.registered import BOARD_PATHS, ReleasePart, ShownBoard, path_in_release
+from tasks.release.registered import BOARD_PATHS, FRAGILITY, ReleasePart, ShownBoard, path_in_release
 from tasks.storage.tables import frame_of
 
 _KINDS = {"chat": listing.CONVERSATION, "battle": listing.BATTLE, "bench": listing.PROMPT, "failures": listing.FAILURE}
 _BROKEN = (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError)
 _GROUPS_IN_MEMORY = 3
 _JUDGE = "leaderboard/judge"
-_FRAGILITY = "leaderboard/integrity/fragility"
 _MAP = "topics/map.parquet"
 _TEXTS = {
     "chat": ("conversation",),
@@ -74,7 +73,7 @@ class OfRelease:
     def _tables(self) -> dict[str, pl.DataFrame]:
         """Tables of products and of fragility, without those that cannot be read."""
         read = dict[str, pl.DataFrame]()
-        for table in (_FRAGILITY, *(name for part in self._of_products for name in part.tables)):
+        for table in (FRAGILITY, *(name for part in self._of_products for name in part.tables)):
             path = path_in_release(table)
             try:
                 if (self._folder / path).is_file():
@@ -212,7 +211,7 @@ class OfRelease:
 
     def fragility(self) -> pl.DataFrame:
         """The fewest votes that change the boards; empty in releases that do not say so."""
-        return self._tables.get(_FRAGILITY, frame_of(Fragility, []))
+        return self._tables.get(FRAGILITY, frame_of(Fragility, []))
 
     def judged(self) -> tuple[pl.DataFrame, dict[str, Any]]:
         """The judge's board of the release, and what it rests on."""

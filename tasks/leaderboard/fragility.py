@@ -29,7 +29,7 @@ from tasks.leaderboard.votes import Mask, Numbers, Vector, Votes, votes
 from tasks.runtime.blas_threads import one_blas_thread
 
 FIRST_PLACE, NEIGHBOURS = "first_place", "neighbours"
-_ROUNDS = 6
+_ROUNDS = 12
 """Most times that the influence is computed anew for one contest."""
 _PROOFS = 4
 """Most searches for one contest under style control."""
@@ -52,8 +52,8 @@ class _Board(NamedTuple):
     ballots: Ballots
     at: Vector
     known: Structure
-    sides_drawn: bool | None
-    """Argument of `style_differences`; None for the plain board."""
+    in_style: bool
+    """Whether it is the board under style control."""
 
     def finite(self) -> Mask:
         return np.asarray(self.known.core & (self.known.group == 0))
@@ -70,18 +70,17 @@ def fragility(battles: pl.DataFrame, slice_name: str, method: RatingMethod) -> l
     Neighbours follow each other by rating. With `method.cluster` whole prompts or voters are changed. A slice with less
     than 100 votes, and one without two models of finite rating, has one row, whose flags say so.
     """
-    return _rows(battles, slice_name, method, None)
+    return _rows(battles, slice_name, method, in_style=False)
 
 
 @one_blas_thread()
-def styled_fragility(
-    battles: pl.DataFrame, method: RatingMethod, slice_name: str = STYLE_CONTROL, *, sides_drawn: bool = True
-) -> list[Fragility]:
+def styled_fragility(battles: pl.DataFrame, method: RatingMethod) -> list[Fragility]:
     """`fragility` of the board under style control; no rows for battles without style covariates."""
-    return _rows(battles, slice_name, method, sides_drawn) if measured_covariates(battles) and battles.height else []
+    known = measured_covariates(battles) and battles.height
+    return _rows(battles, STYLE_CONTROL, method, in_style=True) if known else []
 
 
-def lead_after(battles: pl.DataFrame, row: Fragility, method: RatingMethod, *, sides_drawn: bool = True) -> float:
+def lead_after(battles: pl.DataFrame, row: Fragility, method: RatingMethod) -> float:
     """Log-odds by which the model of a row leads its rival on the board of the votes that its change leaves.
 
     `battles`: those of the board, with ids. Infinite where a rating is not finite.
@@ -100,29 +99,28 @@ def lead_after(battles: pl.DataFrame, row: Fragility, method: RatingMethod, *, s
             ),
         )
     )
-    board = _board(rest, method, sides_drawn if row.slice == STYLE_CONTROL else None)
+    board = _board(rest, method, in_style=row.slice == STYLE_CONTROL)
     finite = {board.cast.models[n]: float(board.at[n]) for n in board.order()}
     return finite.get(row.model or "", np.inf) - finite.get(row.rival or "", -np.inf)
 
 
-def _board(battles: pl.DataFrame, method: RatingMethod, sides_drawn: bool | None) -> _Board:
+def _board(battles: pl.DataFrame, method: RatingMethod, *, in_style: bool) -> _Board:
     cast = votes(battles, method.cluster)
-    ballots = Ballots.of(cast) if sides_drawn is None else Ballots.styled(_styled(battles, cast, method, sides_drawn))
-    return _Board(battles, method, cast, ballots, *ballots.refit(np.zeros(len(ballots.most))), sides_drawn)
+    ballots = Ballots.styled(_styled(battles, cast, method)) if in_style else Ballots.of(cast)
+    return _Board(battles, method, cast, ballots, *ballots.refit(np.zeros(len(ballots.most))), in_style)
 
 
-def _rows(battles: pl.DataFrame, name: str, method: RatingMethod, sides_drawn: bool | None) -> list[Fragility]:
+def _rows(battles: pl.DataFrame, name: str, method: RatingMethod, *, in_style: bool) -> list[Fragility]:
     about: dict[str, Any] = {"slice": name, "unit": method.cluster or "vote", "of": battles.height}
     if battles.height < FEW_BATTLES:
         return [Fragility(contest=FIRST_PLACE, flags=["few_battles"], **about)]
-    board = _board(battles, method, sides_drawn)
+    board = _board(battles, method, in_style=in_style)
     about["of"] = int(board.ballots.most.sum())
     return [Fragility(**about, **values) for values in (*_first_place(board), *_neighbours(board))]
 
 
-def _styled(battles: pl.DataFrame, cast: Votes, method: RatingMethod, sides_drawn: bool) -> StyledVotes:
-    style = style_differences(battles, measured_covariates(battles), sides_drawn=sides_drawn)
-    return styled(cast, style, method.style_preset)
+def _styled(battles: pl.DataFrame, cast: Votes, method: RatingMethod) -> StyledVotes:
+    return styled(cast, style_differences(battles, measured_covariates(battles)), method.style_preset)
 
 
 def _first_place(board: _Board) -> Iterator[dict[str, Any]]:
@@ -210,12 +208,12 @@ def _proved(board: _Board, ballots: Ballots, contest: Contest) -> Vector | None:
     beyond = 0.0
     for _ in range(_PROOFS):
         changed = _fewest(board, ballots, contest, beyond)
-        if changed is None or ballots.turned or board.sides_drawn is None:
+        if changed is None or ballots.turned or not board.in_style:
             return changed  # the last refit was on exactly these votes
         left = np.ones(board.battles.height, bool)
         left[ballots.votes_of(changed)] = False
         cast, names = board.cast.only(left), [board.cast.models[model] for model in contest]
-        at = fit(_styled(board.battles.filter(left), cast, board.method, board.sides_drawn))
+        at = fit(_styled(board.battles.filter(left), cast, board.method))
         lead = float(at[cast.models.index(names[0])] - at[cast.models.index(names[1])])
         if lead < -_MARGIN:
             return changed
@@ -225,20 +223,22 @@ def _proved(board: _Board, ballots: Ballots, contest: Contest) -> Vector | None:
 
 def _fewest(board: _Board, ballots: Ballots, contest: Contest, beyond: float = 0.0) -> Vector | None:
     """The fewest changes (units,) found after which the second model leads by `beyond` log-odds; None without any."""
-    changed, at, known = np.zeros(len(ballots.most)), board.at, board.known
+    changed, at, finite, limit = np.zeros(len(ballots.most)), board.at, board.finite(), np.inf
     best: Vector | None = None
     order = np.zeros(0, np.int64)
     for _ in range(_ROUNDS):
-        finite = np.asarray(known.core & (known.group == 0))
-        if not finite[[*contest]].all():
-            break
         gains = ballots.gains(changed, at, finite, contest)
         lead = float(at[contest[0]] - at[contest[1]]) + beyond + float(gains @ changed)
         order, count = _taken(gains, ballots.most, lead + 2 * _MARGIN)
-        before, changed = changed, _changes(order, ballots.most, min(count, ballots.most[order].sum() // 2))
-        if np.array_equal(before, changed):
+        count = (changed.sum() + ballots.most[order].sum()) // 2 if np.isinf(count) else count
+        tried = _changes(order, ballots.most, min(count, limit))
+        if np.array_equal(tried, changed):
             break
-        at, known = ballots.refit(changed, at)
+        moved, known = ballots.refit(tried, at)
+        if not _together(known, contest):
+            limit = (changed.sum() + tried.sum()) // 2  # so many leave a model without a win or a loss
+            continue
+        changed, at, finite = tried, moved, np.asarray(known.core & (known.group == 0))
         if _is_other(at, known, contest, beyond) and (best is None or changed.sum() < best.sum()):
             best = changed
     while best is not None and best.sum() > 1:
@@ -251,5 +251,8 @@ def _fewest(board: _Board, ballots: Ballots, contest: Contest, beyond: float = 0
 
 def _is_other(at: Vector, known: Structure, contest: Contest, beyond: float) -> bool:
     """Whether the second model leads, by more than `beyond` log-odds, and both ratings are finite."""
-    together = known.core[[*contest]].all() and (known.group[[*contest]] == 0).all()
-    return bool(together and at[contest[0]] - at[contest[1]] < -beyond - _MARGIN)
+    return _together(known, contest) and bool(at[contest[0]] - at[contest[1]] < -beyond - _MARGIN)
+
+
+def _together(known: Structure, contest: Contest) -> bool:
+    return bool(known.core[[*contest]].all() and (known.group[[*contest]] == 0).all())

@@ -28,6 +28,7 @@ from tasks.storage.tables import Store
 
 JUDGE_FOLDER = "leaderboard/judge"
 VOTE_CHECKS = "leaderboard/integrity/vote_checks"
+FRAGILITY = "leaderboard/integrity/fragility"
 _TEXTS = ("answers", "verdicts")
 _ELEMENT = re.compile(r"\blist<\w+:")
 
@@ -49,7 +50,7 @@ BOARD_PATHS = {name: f"leaderboard/{name.replace('_', '/')}" for name in ITEM_BO
 RELEASED_TABLES = {
     **{config: ReleasedTable(rf"{config}/data/train-\d{{5}}-of-\d{{5}}", row) for config, row in CONFIGS.items()},
     "leaderboard": ReleasedTable("leaderboard/[a-z_]+", Rating, csv_digits=2),
-    "leaderboard/integrity/fragility": ReleasedTable("leaderboard/integrity/fragility", Fragility, since_layout=7),
+    FRAGILITY: ReleasedTable(FRAGILITY, Fragility, since_layout=7),
     VOTE_CHECKS: ReleasedTable(VOTE_CHECKS, VoteCheck, csv_digits=2, since_layout=7),
     "topics": ReleasedTable("topics/map", MapPoint),
     **{

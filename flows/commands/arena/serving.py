@@ -159,6 +159,7 @@ def _arena(
     from tasks.arena.pool import read_plan
     from tasks.arena.rounds import Arena
 
+    plan = read_plan(Path(chosen.settings.plan), served) if chosen.settings.plan else {}
     folder = LogFolder(chosen.logs)
     folder.prepare(datetime.now(UTC).date())
     visitors = Visitors(
@@ -180,8 +181,7 @@ def _arena(
         narrowing=chosen.settings.narrow,
         rng=Random(chosen.settings.seed),  # noqa: S311 - draws pairs
     )
-    if chosen.settings.plan:
-        made.pool.plan = read_plan(Path(chosen.settings.plan), served)
+    made.pool.plan = plan
     made.read_logs()
     return made
 

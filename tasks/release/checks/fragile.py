@@ -9,6 +9,8 @@ import polars as pl
 from schemas.rating import Fragility
 from tasks.release.declared import READ_ERRORS, sound_groups
 from tasks.release.registered import (
+    FRAGILITY,
+    RELEASED_TABLES,
     CardSection,
     OpenRelease,
     ReleasePart,
@@ -22,8 +24,6 @@ from tasks.runtime.untrusted import markdown_text
 from tasks.storage.queries.board_order import contests
 from tasks.storage.tables import frame_of
 
-FRAGILITY = "leaderboard/integrity/fragility"
-_SINCE_LAYOUT = 7
 _SHOWN_MAX = 15
 """Pairs of neighbours in the card."""
 
@@ -40,7 +40,7 @@ def _wrong(release: OpenRelease) -> Iterator[str]:
     from tasks.release.checks.boards import unlike_fragility  # imported late: the explorer needs no scipy
 
     path = release.folder / path_in_release(FRAGILITY)
-    if not path.is_file() and release.manifest.layout < _SINCE_LAYOUT:
+    if release.manifest.layout < RELEASED_TABLES[FRAGILITY].since_layout:
         return
     try:
         told = pl.concat([frame_of(Fragility, []), *(sound_groups(path) if path.is_file() else ())])
@@ -86,6 +86,6 @@ FRAGILE = ReleasePart(
     (FRAGILITY,),
     _write,
     _wrong,
-    section=CardSection(TITLE, "how few votes change the board", FRAGILITY, _section, _SINCE_LAYOUT),
+    section=CardSection(TITLE, "how few votes change the board", FRAGILITY, _section, 7),
 )
 """The part of every release whose battles are rated."""

@@ -15,8 +15,7 @@ from tasks.explore.listing import item_key
 from tasks.explore.of_release import OfRelease
 from tasks.explore.pages import ASSETS, DECK, Comparison
 from tasks.explore.static_pages import export_pages
-from tasks.release.checks.fragile import FRAGILITY
-from tasks.release.registered import write_table
+from tasks.release.registered import FRAGILITY, write_table
 from tasks.storage.tables import frame_of
 from tests.looked_store import client, strict
 from tests.small_store import HOSTILE_MODEL, manifest_of

@@ -138,6 +138,12 @@ def test_two_models_without_ids_are_one_pair(curate, tmp_path):
     assert all(row["needed_ids"] == [] for row in rows)
 
 
+@pytest.mark.parametrize(("won", "lost"), [(70, 30), (99, 3), (118, 2)])
+def test_a_wide_lead_takes_most_of_its_votes_and_leaves_both_ratings_finite(won, lost):
+    rows = fragility(games(*beats("a", "b", won), *beats("b", "a", lost)), "overall", METHOD)
+    assert [row.needed for row in rows[2:]] == [won - lost + 1, (won - lost) // 2 + 1]
+
+
 def test_a_leader_that_won_all_is_unbounded_and_the_others_are_told(curate, tmp_path):
     rows = told(curate, tmp_path, games(*drawn(400, 3).rows(), *beats("hero", "m0", 9)))
     assert (rows[0]["model"], rows[0]["flags"], rows[0]["needed"]) == ("hero", ["unbounded"], None)

@@ -7,9 +7,10 @@ from schemas.rating import Fragility, RatingMethod
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.leaderboard import OVERALL
 from tasks.leaderboard.rating_tables import ALL_SLICES, RatingTables
-from tasks.release.checks.fragile import FRAGILE, FRAGILITY
+from tasks.release.checks.fragile import FRAGILE
+from tasks.release.declared import declared_columns
 from tasks.release.fetched import read_manifest
-from tasks.release.registered import OpenRelease, write_table
+from tasks.release.registered import FRAGILITY, OpenRelease, write_table
 from tasks.storage.tables import frame_of
 from tests.tasks.leaderboard.battle_tables import drawn
 
@@ -70,6 +71,7 @@ def test_only_releases_of_an_earlier_layout_may_lack_the_table(rated):
     assert list(FRAGILE.wrong(rated)) == [f"{TABLE}: not what the votes of battle give"]
     older = rated._replace(manifest=rated.manifest.model_copy(update={"layout": 6}))
     assert list(FRAGILE.wrong(older)) == []
+    assert [FRAGILITY in declared_columns(layout) for layout in (6, 7)] == [False, True]
 
 
 def test_the_card_names_places_models_and_shares(rated, rows):
