@@ -99,6 +99,8 @@ def _cell(column: str, value: object) -> str:
     """The text of a cell. Names are untrusted and must not contain terminal control characters."""
     if value is None:
         return "-"
+    if isinstance(value, float) and column.startswith("p_"):
+        return f"{value:.2g}"
     if isinstance(value, float):
         return f"{value:,.{_DIGITS.get(column, 3)}f}"
     if isinstance(value, int) and not isinstance(value, bool):

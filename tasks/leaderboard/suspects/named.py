@@ -1,7 +1,7 @@
 """Battles -> suspects: the voters whose evidence holds after correction for the number of voters and groups."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -130,46 +130,55 @@ def _tested(names: list[str], cast: Votes, voters: Numbers, doubted: Mask) -> Te
 
 
 def _rows(battles: pl.DataFrame, found: Tested) -> list[Suspect]:
-    names, voters, trusted = found.names, found.history.voters, found.alone > DOUBTED
-    marks = {"fast": fast_votes(battles), "asks_identity": battles.get_column("asks_identity", default=None)}
-    manner = {
-        name: more_often(mark.fill_null(False).to_numpy(), mark.is_not_null().to_numpy(), voters, len(names), trusted)
+    manner = _manner(battles, found)
+    models = np.minimum(found.of_history, found.of_pull).argmin(axis=1)
+    focus = found.of_focus[np.arange(len(models)), models]
+    looked = found.alone <= DOUBTED
+    together = np.where(looked, fisher([found.alone, focus, *manner.values()]), found.alone)
+    corrected = np.where(looked, holm(together), 1.0)
+    of_group = {int(voter): row for row in _groups(battles, found).iter_rows(named=True) for voter in row["voters"]}
+    rows = []
+    for voter in sorted({*np.flatnonzero(2 * corrected <= LEVEL).tolist(), *of_group}):
+        group = of_group.get(voter, {})
+        told = {name: float(p[voter]) for name, p in manner.items()}
+        told["p_value"] = min(1.0, 2 * min(float(corrected[voter]), group.get("p", 1.0)))
+        rows.append(_suspect(found, voter, group.get("model", int(models[voter])), told, group))
+    return sorted(rows, key=lambda row: (row.p_value, -abs(row.pull), row.judge))
+
+
+def _manner(battles: pl.DataFrame, found: Tested) -> dict[str, Vector]:
+    """Values of p, each (voters,), of how the voters voted, as far as that is known."""
+    voters, trusted = found.history.voters, found.alone > DOUBTED
+    marks = {"p_fast": fast_votes(battles), "p_identity": battles.get_column("asks_identity", default=None)}
+    return {
+        name: more_often(
+            mark.fill_null(False).to_numpy(), mark.is_not_null().to_numpy(), voters, len(found.names), trusted
+        )
         for name, mark in marks.items()
         if mark is not None and mark.null_count() < len(mark)
     }
-    models = np.minimum(found.of_history, found.of_pull).argmin(axis=1)
-    focus = found.of_focus[np.arange(len(names)), models]
-    together = np.where(found.alone <= DOUBTED, fisher([found.alone, focus, *manner.values()]), found.alone)
-    corrected = np.where(found.alone <= DOUBTED, holm(together), 1.0)
-    groups = _groups(battles, found)
-    of_group = {int(voter): row for row in groups.iter_rows(named=True) for voter in row["voters"]}
-    rows = []
-    for voter in sorted({*np.flatnonzero(2 * corrected <= LEVEL).tolist(), *of_group}):
-        group = of_group.get(voter)
-        model = group["model"] if group else int(models[voter])
-        p_value = min(1.0, 2 * min(float(corrected[voter]), group["p"] if group else 1.0))
-        own = found.sides.filter(pl.col("voter") == voter)
-        on_model = own.filter(pl.col("model") == model)["won"]
-        rows.append(
-            Suspect(
-                judge=names[voter],
-                model=found.history.cast.models[model],
-                votes=own.height // 2,
-                for_model=int((on_model == 1).sum()),
-                against_model=int((on_model == 0).sum()),
-                pull=float(found.history.pulls[voter, model]),
-                p_history=float(found.of_history[voter, model]),
-                p_pull=float(found.of_pull[voter, model]),
-                p_focus=float(found.of_focus[voter, model]),
-                p_fast=float(manner["fast"][voter]) if "fast" in manner else None,
-                p_identity=float(manner["asks_identity"][voter]) if "asks_identity" in manner else None,
-                group=group["group"] if group else None,
-                group_voters=len(group["voters"]) if group else None,
-                group_shares=group["shares"] if group else None,
-                p_value=p_value,
-            )
-        )
-    return sorted(rows, key=lambda row: (row.p_value, -abs(row.pull), row.judge))
+
+
+def _suspect(found: Tested, voter: int, model: int, told: dict[str, float], group: dict[str, Any]) -> Suspect:
+    own = found.sides.filter(pl.col("voter") == voter)
+    on_model = own.filter(pl.col("model") == model)["won"]
+    return Suspect(
+        judge=found.names[voter],
+        model=found.history.cast.models[model],
+        votes=own.height // 2,
+        for_model=int((on_model == 1).sum()),
+        against_model=int((on_model == 0).sum()),
+        pull=float(found.history.pulls[voter, model]),
+        p_history=float(found.of_history[voter, model]),
+        p_pull=float(found.of_pull[voter, model]),
+        p_focus=float(found.of_focus[voter, model]),
+        p_fast=told.get("p_fast"),
+        p_identity=told.get("p_identity"),
+        group=group.get("group"),
+        group_voters=len(group["voters"]) if group else None,
+        group_shares=group.get("shares"),
+        p_value=told["p_value"],
+    )
 
 
 def _groups(battles: pl.DataFrame, found: Tested) -> pl.DataFrame:

@@ -1,6 +1,7 @@
 """Boards of a release, computed again from its votes."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -8,10 +9,11 @@ from polars.testing import assert_frame_equal
 from pydantic import ValidationError
 
 from schemas.errors import BadInput
+from schemas.items.suspects import VoteCheck
 from schemas.rating import Fragility, Rating, RatingMethod
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.fragility import lead_after
-from tasks.leaderboard.rating_tables import ALL_SLICES, WITHOUT_SUSPECTS, RatingTables
+from tasks.leaderboard.rating_tables import ALL_SLICES, VOTE_CHECKS, WITHOUT_SUSPECTS, RatingTables
 from tasks.release.registered import OpenRelease
 from tasks.storage.parquet import read_parquet_groups
 from tasks.storage.tables import frame_of
@@ -59,6 +61,11 @@ def released_tables(release: OpenRelease) -> RatingTables:
         exclude_outliers=bool(settings.get("exclude_outlier_judges")),
         exclude_suspects=bool(settings.get("exclude_suspects")),
     )
+
+
+def recounted(release: OpenRelease) -> pl.DataFrame:
+    """Rows of `VoteCheck` of the votes of `battle`. Raises as `released_tables` does."""
+    return frame_of(VoteCheck, replace(released_tables(release), slices=()).rows(VOTE_CHECKS))
 
 
 def _slices(board: Path) -> dict[str, pl.DataFrame]:

@@ -1,13 +1,11 @@
 """Checks of the votes of a release: counts that name nobody, written from the store, computed again from `battle`."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from polars.testing import assert_frame_equal
 from pydantic import ValidationError
 
 from schemas.errors import BadInput
-from schemas.items.suspects import VoteCheck
 from tasks.release.declared import READ_ERRORS
 from tasks.release.registered import (
     VOTE_CHECKS,
@@ -20,7 +18,6 @@ from tasks.release.registered import (
     write_table,
 )
 from tasks.storage.parquet import read_parquet_groups
-from tasks.storage.tables import frame_of
 
 
 def _write(unsealed: Unsealed) -> Stated:
@@ -30,16 +27,14 @@ def _write(unsealed: Unsealed) -> Stated:
 
 def _wrong(release: OpenRelease) -> Iterator[str]:
     """Problems of the table: it is missing, is not what the votes give, or differs from its CSV file."""
-    from tasks.leaderboard.rating_tables import VOTE_CHECKS as CHECKS  # imported late: the explorer needs no scipy
-    from tasks.release.checks.boards import SUSPECTS_SINCE, released_tables
+    from tasks.release.checks.boards import SUSPECTS_SINCE, recounted  # imported late: the explorer needs no scipy
 
     path = release.folder / path_in_release(VOTE_CHECKS)
     if not path.is_file() and release.manifest.layout < SUSPECTS_SINCE:
         return
     try:
         (told,) = read_parquet_groups(path)
-        right = frame_of(VoteCheck, replace(released_tables(release), slices=()).rows(CHECKS))
-        assert_frame_equal(told.sort("check"), right.sort("check"), check_exact=False)
+        assert_frame_equal(told.sort("check"), recounted(release).sort("check"), check_exact=False)
         if path.with_suffix(".csv").read_text(encoding="utf-8") != board_csv(told):
             yield f"{VOTE_CHECKS}.csv: not what {path.name} says"
     except (*READ_ERRORS, BadInput, ValidationError, AssertionError):
