@@ -6,8 +6,6 @@ from pathlib import Path
 
 import polars as pl
 
-from tasks.release.contents import wrong_identifiers
-from tasks.release.core_parts import wrong_board
 from tasks.release.registered import (
     BOARD_PATHS,
     RELEASED_TABLES,
@@ -74,6 +72,9 @@ def _wrong(
     rules: Rules, items: str, stand_ins: Callable[[pl.DataFrame], Sequence[str]], release: OpenRelease
 ) -> Iterator[str]:
     """Problems of the tables: unlike their CSV files, impossible values, benchmarks without items, identifiers."""
+    from tasks.release.contents import wrong_identifiers  # imported late: the explorer needs no `datasets`
+    from tasks.release.core_parts import wrong_board
+
     for name, of_table in rules.items():
         path = release.folder / f"{BOARD_PATHS[name]}.parquet"
         if not path.is_file():

@@ -18,7 +18,7 @@ from tasks.report.figures import (
     sunburst,
 )
 from tasks.report.page import SECTIONS, Part, part
-from tasks.report.panels import Drawing
+from tasks.report.panels import Drawn
 from tasks.runtime.untrusted import one_line
 from tasks.storage.queries.bench import hard_prompts
 from tasks.storage.queries.board_order import APART, RANK_RULE, best_first, contests
@@ -227,7 +227,7 @@ def heat_map(
     digits: int = 0,
     around_zero: bool = False,
     low_is_dark: bool = False,
-) -> Drawing:
+) -> Drawn:
     """A heat map with a column for each slice, which has its size; those of a size below `few` are grey.
 
     `cells`: (row, slice) -> number.
@@ -243,7 +243,7 @@ _MARKS = {1.0: "X", 0.9: "R", 0.8: "loss", 0.6: "XO", 0.4: "tie", 0.3: "?", 0.1:
 
 
 def failures_part(store: Store) -> Part | None:
-    """What every model did at the prompts that people saw fail; None without such prompts."""
+    """Marks of every model at the prompts that people saw fail; None without such prompts."""
     found = hard_prompts(store)
     if found.is_empty():
         return None
@@ -283,7 +283,7 @@ def _bench_agreement(table: pl.DataFrame) -> Part:
     return replace(made, about=" ".join([made.about, *caveats]))
 
 
-def intervals(names: Iterable[str], table: pl.DataFrame, columns: tuple[str, str, str], unit: str) -> Drawing:
+def intervals(names: Iterable[str], table: pl.DataFrame, columns: tuple[str, str, str], unit: str) -> Drawn:
     """A figure of the columns point, low and high."""
     point, low, high = (table[name].to_list() for name in columns)
     return rating_intervals(list(names), point, low, high, unit)

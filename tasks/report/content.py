@@ -14,7 +14,7 @@ from schemas.tags import TagCount
 from tasks.report.boards import battle_parts, bench_parts, vote_parts
 from tasks.report.figures import NAMED_TOPICS, RED, bars, daily_panels, matrix, merges, paired_bars, shares, topic_map
 from tasks.report.page import SECTIONS, Content, Part, part
-from tasks.report.panels import Drawing
+from tasks.report.panels import Drawn
 from tasks.storage.queries.conversation_features import (
     ALL_TAGS,
     CRITERIA,
@@ -275,7 +275,7 @@ def topic_tree_part(store: Store, counts: pl.DataFrame) -> Part | None:
     return part("topic_tree", table, _tree_figure(tree, names))
 
 
-def _tree_figure(tree: pl.DataFrame, names: Mapping[int, str]) -> Drawing:
+def _tree_figure(tree: pl.DataFrame, names: Mapping[int, str]) -> Drawn:
     """Renumbers the nodes, because topics without documents leave gaps."""
     nodes = pl.concat([tree["left"], tree["right"], tree["node"]]).unique().sort()
     topics = nodes.filter(~nodes.is_in(tree["node"].implode()))

@@ -22,7 +22,7 @@ from tasks.report.panels import (
     SMALL,
     TEXT,
     WIDTH,
-    Drawing,
+    Drawn,
     bar_rows,
     draw_bars,
     fade,
@@ -51,7 +51,7 @@ _Floats = npt.NDArray[np.float32]
 
 
 @styled
-def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE, digits: int = 0) -> Drawing:
+def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE, digits: int = 0) -> Drawn:
     """Horizontal bars, first on top; `digits` after the point of their values."""
     figure = new_figure(rows_height(len(counts)))
     bar_rows(figure, EDGE, [*map(shown_name, counts)], list(counts.values()), [colour] * len(counts), unit, digits)
@@ -59,7 +59,7 @@ def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE, digits: int
 
 
 @styled
-def paired_bars(names: Sequence[str], series: Mapping[str, Sequence[float]], unit: str, digits: int = 0) -> Drawing:
+def paired_bars(names: Sequence[str], series: Mapping[str, Sequence[float]], unit: str, digits: int = 0) -> Drawn:
     """Horizontal bars of each series side by side, first on top; the rows of all series have the same names."""
     labels = [*map(shown_name, names)]
     figure = new_figure(rows_height(len(names)) + HEAD)
@@ -75,7 +75,7 @@ def paired_bars(names: Sequence[str], series: Mapping[str, Sequence[float]], uni
 
 
 @styled
-def daily_panels(when: Sequence[date], series: Mapping[str, Sequence[int]]) -> Drawing:
+def daily_panels(when: Sequence[date], series: Mapping[str, Sequence[int]]) -> Drawn:
     """Counts per day, one panel per series."""
     figure = new_figure(len(series) * (_DAYS_HEIGHT + 3 * EDGE) + BELOW)
     for number, (name, counts) in enumerate(series.items()):
@@ -95,7 +95,7 @@ def daily_panels(when: Sequence[date], series: Mapping[str, Sequence[int]]) -> D
 
 
 @styled
-def rating_intervals(models: Sequence[str], rating: Sequence[float], low: _Bounds, high: _Bounds, unit: str) -> Drawing:
+def rating_intervals(models: Sequence[str], rating: Sequence[float], low: _Bounds, high: _Bounds, unit: str) -> Drawn:
     """Ratings, or other numbers, as points with their 95 % intervals, first on top.
 
     An interval open on one side ends in an arrow at the edge; one open on both sides is not drawn.
@@ -124,7 +124,7 @@ def rating_intervals(models: Sequence[str], rating: Sequence[float], low: _Bound
 @styled
 def shares(
     names: Sequence[str], parts: Mapping[str, Sequence[float]], unit: str = "% of votes", thin: Collection[int] = ()
-) -> Drawing:
+) -> Drawn:
     """Stacked horizontal bars; each of three parts has a fraction (0 to 1) per name. Rows in `thin` are faded."""
     labels = [*map(shown_name, names)]
     figure = new_figure(rows_height(len(names)) + 18)
@@ -147,7 +147,7 @@ def shares(
 @styled
 def topic_map(
     x: _Floats, y: _Floats, topic: npt.NDArray[np.int32], names: Mapping[int, str], sizes: Mapping[int, int]
-) -> Drawing:
+) -> Drawn:
     """Documents as points, large topics named above theirs where there is room, and bars of the largest, by size.
 
     `names` and `sizes` are by topic number; sizes are documents.
@@ -201,7 +201,7 @@ def matrix(
     digits: int = 0,
     around_zero: bool = False,
     marks: Mapping[float, str] | None = None,
-) -> Drawing:
+) -> Drawn:
     """A heat map with numbers (`digits` after the point); NaN cells are empty, columns in `thin` are grey.
 
     `around_zero`: two colours, one for each sign, as dark as the number is large. `marks`: words in place of numbers.
@@ -232,7 +232,7 @@ def matrix(
 
 
 @styled
-def sunburst(counts: Mapping[tuple[str, str], float], inside: Mapping[str, float], thin: float) -> Drawing:
+def sunburst(counts: Mapping[tuple[str, str], float], inside: Mapping[str, float], thin: float) -> Drawn:
     """Two rings: names with their counts, and the parts of each. Wedges below `thin` are grey.
 
     `counts` has (name, part) -> count; what they leave of the count `inside` of a name is blank in the outer ring.
@@ -280,7 +280,7 @@ def line_chart(
     unit: str,
     thin: Collection[int] = (),
     breaks: Sequence[int] = (),
-) -> Drawing:
+) -> Drawn:
     """A value of each series at every name; names in `thin` are grey and their values are hollow.
 
     Neighbours are joined, except the names before and at each place of `breaks`.
@@ -304,7 +304,7 @@ def line_chart(
 
 
 @styled
-def densities(edges: Sequence[float], series: Mapping[str, Sequence[float]], unit: str, *, faded: bool) -> Drawing:
+def densities(edges: Sequence[float], series: Mapping[str, Sequence[float]], unit: str, *, faded: bool) -> Drawn:
     """Histograms as outlines over the same bins, two colours; grey when `faded`."""
     figure = new_figure(_LINES_HEIGHT + BELOW + 24)
     axes = panel(figure, 66, 2 * EDGE, 24, BELOW)
@@ -320,7 +320,7 @@ def densities(edges: Sequence[float], series: Mapping[str, Sequence[float]], uni
 
 
 @styled
-def merges(tree: Sequence[tuple[int, int, float]], names: Sequence[str], most: int) -> Drawing:
+def merges(tree: Sequence[tuple[int, int, float]], names: Sequence[str], most: int) -> Drawn:
     """A dendrogram. Row i of `tree` (two nodes and their distance) makes node len(names) + i, as in scipy.
 
     With more than `most` leaves only the last merges are drawn, and a leaf may represent several topics.

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from schemas.run import Funnel
 from tasks.look import LOOK
-from tasks.report.panels import Drawing
+from tasks.report.panels import Drawn
 from tasks.runtime.untrusted import csv_cell, one_line
 
 ROWS_MAX, OPEN_ROWS_MAX = 200, 12
@@ -32,7 +32,7 @@ class Part:
     about: str
     """One or two sentences that explain the figure and the table."""
     table: pl.DataFrame
-    figure: Drawing
+    figure: Drawn
     """SVG text, which can be drawn as PDF."""
 
 
@@ -50,7 +50,7 @@ class Content:
     """Sections in reading order."""
 
 
-def part(key: str, table: pl.DataFrame, figure: Drawing, **words: object) -> Part:
+def part(key: str, table: pl.DataFrame, figure: Drawn, **words: object) -> Part:
     """The section with the title and text of sections.yaml, where `{name}` stands for one of `words`."""
     about = SECTIONS[key]["about"].format(**words)
     return Part(key, SECTIONS[key]["title"], about, table, figure)

@@ -47,7 +47,7 @@ def panel(figure: Figure, left: float, right: float, top: float, below: float) -
     return figure.add_axes((left / width, below / height, wide, high))
 
 
-class Drawing(str):
+class Drawn(str):
     """The SVG text of a figure, which can be drawn as PDF, too; the same bytes for the same figure."""
 
     figure: Figure
@@ -62,13 +62,13 @@ class Drawing(str):
         return written.getvalue(), any(re.match(_MISSING, str(each.message)) for each in told)
 
 
-def svg_of(figure: Figure) -> Drawing:
+def svg_of(figure: Figure) -> Drawn:
     """A figure as SVG text."""
     text = io.StringIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", _MISSING)  # the browser has other fonts
         figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    drawn = Drawing(text.getvalue()[text.getvalue().index("<svg") :])
+    drawn = Drawn(text.getvalue()[text.getvalue().index("<svg") :])
     drawn.figure = figure
     return drawn
 

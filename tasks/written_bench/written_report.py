@@ -8,7 +8,7 @@ from schemas.row import Row
 from tasks.providers.embedded.phrases import root_phrases
 from tasks.report.figures import bars
 from tasks.report.page import Part, part
-from tasks.report.panels import Drawing
+from tasks.report.panels import Drawn
 from tasks.storage.tables import Store, frame_of
 from tasks.written_bench.figures import (
     EVERY,
@@ -54,7 +54,7 @@ def _table(
     return pl.concat(tables)
 
 
-def _figure(table: pl.DataFrame, *columns: str, of_all: bool = True) -> Drawing:
+def _figure(table: pl.DataFrame, *columns: str, of_all: bool = True) -> Drawn:
     """Bars of the rows with most items: of whole benchmarks, or of their families."""
     several = table["bench"].n_unique() > 1
     rows = table.filter((pl.col("family") == EVERY) == of_all).sort("items", descending=True, maintain_order=True)

@@ -6,7 +6,6 @@ import polars as pl
 
 from schemas.benches.judging import STAND_IN
 from tasks.judging.released_texts import ITEM_JUDGE
-from tasks.judging.visit_battles import REFERENCE
 from tasks.release.item_boards import item_boards, percent_of, ranked, wide
 from tasks.release.registered import BoardOf, ShownBoard
 
@@ -69,6 +68,8 @@ def _whose(own: pl.DataFrame) -> str:
 
 def by_family(own: pl.DataFrame) -> pl.DataFrame:
     """Rows of families, of models that met the reference in one of them."""
+    from tasks.judging.visit_battles import REFERENCE  # imported late: the explorer needs no scipy
+
     families = own.filter(pl.col("slice").str.starts_with("family:"), pl.col("model") != REFERENCE)
     named = families.with_columns(family=pl.col("slice").str.strip_prefix("family:"))
     return named.filter((pl.col(_OF).sum() > 0).over("model")).sort("family", "model")

@@ -7,7 +7,7 @@ import polars as pl
 from tasks.judging.boards.written_boards import by_family
 from tasks.report.boards import MODELS_MAX, heat_map, intervals
 from tasks.report.page import Part, part
-from tasks.report.panels import Drawing
+from tasks.report.panels import Drawn
 from tasks.runtime.untrusted import one_line
 from tasks.storage.queries.board_order import best_first
 from tasks.storage.tables import Store
@@ -52,7 +52,7 @@ def _families(board: pl.DataFrame) -> Iterator[Part]:
     yield part("written_wins", table, heat_map(models.reverse().to_list()[:MODELS_MAX], columns, cells, _FEW), few=_FEW)
 
 
-def _metrics(metrics: pl.DataFrame) -> Drawing:
+def _metrics(metrics: pl.DataFrame) -> Drawn:
     """A judge or metric with each bin of agreement (VisIT-Bench Fig. 7)."""
     shown = metrics.sort("bench", "metric", "bin", descending=[False, False, True])
     several = metrics["bench"].n_unique() > 1

@@ -50,7 +50,7 @@ def failure_tables(store: Store) -> dict[str, pl.DataFrame]:
 
 
 def hard_prompts(store: Store) -> pl.DataFrame:
-    """What every model did at the drawn failures (VisionArena Table 6): question_id, failure_type, model, votes, mark.
+    """Marks of every model at the drawn failures (VisionArena Table 6): question_id, failure_type, model, votes, mark.
 
     The mark of models that people voted on is X (every vote says both bad), O (none does) or XO. Of others that were
     asked it is win, tie or loss by a judge against the baseline; R for a refusal; ? for an answer that none has judged.

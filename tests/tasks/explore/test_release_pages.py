@@ -13,8 +13,9 @@ from schemas.publication import Bump, ReleaseDiff, RowChange
 from schemas.rating import Fragility
 from tasks.explore.listing import item_key
 from tasks.explore.of_release import OfRelease
-from tasks.explore.pages import ASSETS, DECK, Comparison
+from tasks.explore.pages import ASSETS, DECK, Comparison, compared_topics_page
 from tasks.explore.static_pages import export_pages
+from tasks.explore.topic_map import MATCHED, compared_topics
 from tasks.release.registered import FRAGILITY, write_table
 from tasks.storage.tables import frame_of
 from tests.looked_store import client, strict
@@ -180,3 +181,40 @@ def test_an_export_replaces_nothing_and_leaves_nothing_half_done(of_release, of_
     with pytest.raises(ZeroDivisionError):
         export_pages(of_release, tmp_path / "broken", 10, None)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full"]
+
+
+def _placed(*rows: tuple[str, str, int]) -> pl.DataFrame:
+    """A listing of conversations: (key, topic, number of the topic)."""
+    frame = pl.DataFrame(rows, schema=["key", "topic", "topic_id"], orient="row")
+    return frame.with_columns(kind=pl.lit("conversation"), x=pl.lit(0.0), image_ids=pl.concat_list("key"))
+
+
+def test_topics_of_two_releases_are_matched_by_the_rows_of_both_then_by_name_and_the_rest_stands_alone():
+    one = _placed(
+        *((f"a{n}", "charts", 0) for n in range(4)), ("b", "memes", 1), ("c", "cats", 2), ("d", "outliers", -1)
+    )
+    two = _placed(
+        *((f"a{n}", "bars, charts", 5) for n in range(3)), ("a3", "memes", 6), ("z", "cats", 7), ("y", "maps", 8)
+    )  # fmt: skip
+    rows = {(row.name, row.other): row for row in compared_topics(one, two)}
+    assert {names: row.matched for names, row in rows.items()} == {
+        ("charts", "bars, charts"): "shared rows", ("memes", "memes"): "name", ("cats", "cats"): "name",
+        ("", "maps"): "",
+    }  # fmt: skip
+    charts = rows["charts", "bars, charts"]
+    assert (charts.rows, charts.share, charts.other_share) == (4, 4 / 7, 3 / 6), "outliers are of the whole"
+    assert charts.images == ["a0", "a1", "a2", "a3"] and rows["", "maps"].share == 0
+
+
+def test_the_page_of_two_releases_topics_holds_their_pictures_and_no_script(of_release):
+    rows = compared_topics(of_release.listing, of_release.listing)
+    assert rows and all((row.name, row.share) == (row.other, row.other_share) for row in rows)
+    page = compared_topics_page(rows, (of_release, of_release))
+    assert "data:image/webp;base64," in page and "<script" not in page and "http" not in page.partition("<body>")[2]
+    assert MATCHED in page
+
+
+def test_without_topics_nothing_is_compared(own_release):
+    (own_release / "topics" / "map.parquet").unlink()
+    without = OfRelease(own_release, "1.0.0", lambda: False)
+    assert compared_topics(without.listing, without.listing) == []

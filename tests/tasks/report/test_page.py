@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 from schemas.run import Funnel
+from tasks.report.figures import bars
 from tasks.report.page import ROWS_MAX, Content, Part, write_report
 from tasks.runtime.untrusted import one_line
 from tests.small_store import HOSTILE_MODEL, HOSTILE_PROMPT, HOSTILE_TOPIC
@@ -169,3 +170,22 @@ def test_a_browser_shows_the_page_without_a_complaint(report, tmp_path):
     assert len(colours) > 50  # text, tiles and coloured bars, not a blank or an error page
     blue = sum(count for count, (r, g, b) in colours if b > 150 and r < 90)
     assert blue > 1000  # the figures, which are images of their own, are there
+
+
+def test_every_figure_is_exported_for_print_with_its_table_and_the_same_bytes_twice(
+    curate, released_store, report, tmp_path
+):
+    arguments = ("export", "figures", "--store", released_store.root, "--out", tmp_path / "print")
+    code, out, _ = curate(*arguments)
+    assert code == 0 and re.search(r"\d+ figures, each as \.svg, \.pdf and \.csv", out)
+    found = {path.name: path.read_bytes() for path in (tmp_path / "print").iterdir()}
+    names = {name.removesuffix(".pdf") for name in found if name.endswith(".pdf")}
+    assert set(found) == {f"{name}.{kind}" for name in names for kind in ("svg", "pdf", "csv")}
+    # signals of the store are of versions that tests name, so what depends on them is not drawn by the command
+    assert "models" in names and names <= {path.stem for path in (report / "figures").iterdir()}
+    assert all(found[f"{name}.pdf"].startswith(b"%PDF") and b"Date" not in found[f"{name}.pdf"] for name in names)
+    assert b"/FontFile2" in found["models.pdf"], "TrueType fonts are inside, so that text can be selected and edited"
+    once, again = (bars({"a": 1, "b": 2}, "rows").pdf() for _ in range(2))
+    assert once == again and once[1] is False and bars({"日本": 1}, "rows").pdf()[1] is True, "boxes are told"
+    code, _, err = curate(*arguments)
+    assert (code, err.count("\n")) == (2, 1) and "exists already" in err
