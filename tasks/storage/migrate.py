@@ -46,6 +46,8 @@ class Change(NamedTuple):
 
     store: Store
     """The store, or one inside it, such as that of the probes."""
+    inside: str
+    """The folder of that one, with a slash; empty for the store itself."""
     table: str
     into: str
     """The name it has from now on."""
@@ -57,9 +59,10 @@ class Change(NamedTuple):
     """Whether the table is emptied instead, because the next run makes it again."""
 
     def __str__(self) -> str:
+        name = f"{self.inside}{self.table}"
         if self.anew:
-            return f"{self.table}: emptied; the next run makes it again"
-        name = self.table if self.table == self.into else f"{self.table}: now {self.into}"
+            return f"{name}: emptied; the next run makes it again"
+        name += "" if self.table == self.into else f": now {self.into}"
         count = f"{len(self.parts):,} part{'' if len(self.parts) == 1 else 's'} written anew"
         return f"{name}: {count}" + (f"; null: {', '.join(self.came)}" if self.came else "")
 
@@ -69,14 +72,15 @@ def migration(store: Store) -> list[Change]:
 
     Raises BadInput for a store of a later layout, and for one with something that this version has no place for.
     """
-    found = [_change(each, table) for each in _with_inner(store) for table in tables_in(each)]
+    stores = _with_inner(store).items()
+    found = [_change(each, inside, table) for inside, each in stores for table in tables_in(each)]
     return [change for change in found if change is not None]
 
 
-def _with_inner(store: Store) -> list[Store]:
-    """The store, after the stores in its folders."""
-    inner = [path.split("/")[-2] for path in store.fs.glob(f"{store.path}/*/tables")]
-    return [*(Store(f"{store.root.rstrip('/')}/{name}") for name in inner), store]
+def _with_inner(store: Store) -> dict[str, Store]:
+    """Folder, with a slash -> the store in it; last the store itself."""
+    inner = [f"{path.split('/')[-2]}/" for path in store.fs.glob(f"{store.path}/*/tables")]
+    return {name: Store(f"{store.root.rstrip('/')}/{name}") for name in inner} | {"": store}
 
 
 def _steps(store: Store) -> tuple[Step, ...]:
@@ -92,7 +96,7 @@ def _stepped(steps: tuple[Step, ...], table: str, rows: pl.DataFrame) -> tuple[s
     return table, rows
 
 
-def _change(store: Store, table: str) -> Change | None:
+def _change(store: Store, inside: str, table: str) -> Change | None:
     """Work to be done on a table; None for none."""
     steps, parts, came = _steps(store), set[str](), dict[str, None]()
     into = _stepped(steps, table, pl.DataFrame())[0]
@@ -106,13 +110,15 @@ def _change(store: Store, table: str) -> Change | None:
         _, rows = _stepped(steps, table, own.to_frame())
         differ = differences(rows.schema, frame_schema(declared.row))
         if any(differ) and declared.derived and not declared.grown:
-            return Change(store, table, into, frozenset(), (), anew=True)
+            return Change(store, inside, table, into, frozenset(), (), anew=True)
         if differ.changed or differ.unknown:
             raise _no_place(store, f"a table {table!r} that {differ}")
         if into != table or rows.schema != own or (differ.lacking and not declared.grown):
             parts.add(part)
             came |= dict.fromkeys(differ.lacking)
-    return Change(store, table, into, frozenset(parts), tuple(came), anew=False) if parts or into != table else None
+    if not parts and into == table:
+        return None
+    return Change(store, inside, table, into, frozenset(parts), tuple(came), anew=False)
 
 
 def _no_place(store: Store, what: str) -> BadInput:
@@ -124,7 +130,7 @@ def _no_place(store: Store, what: str) -> BadInput:
 
 def migrate(store: Store) -> None:
     """Make all changes of `migration`, then have the store say today's layout. Call it only while holding the lock."""
-    changes, stores = migration(store), _with_inner(store)
+    changes, stores = migration(store), _with_inner(store).values()
     for each in stores:
         remove_leftovers(each)
     for change in changes:

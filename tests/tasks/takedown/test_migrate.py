@@ -58,6 +58,7 @@ def test_columns_that_came_are_null_and_what_people_and_models_said_is_as_it_was
     rows, files = rows_of(older), dict(everything(older))
     code, out, err = migrated("--yes")
     assert (code, err) == (0, ""), err
+    assert "canaries/battles: 1 part written anew; null: vote_reason, vote_reason_id\n" in out
     assert "\nbattles: 1 part written anew; null: vote_reason, vote_reason_id\n" in out
     assert "\ngenerated_fates: now generated_outcomes: 1 part written anew\n" in out
     now = Store.existing(older.root)
