@@ -15,7 +15,7 @@ from prefect.states import Crashed, Failed
 
 from flows.commands.engine import check_server
 from schemas.errors import CurateError
-from tasks.runtime.progress import json_asked, json_line
+from tasks.runtime.progress import json_asked, json_log_line
 
 KILLED = "The run's process was killed, perhaps for lack of memory. The next run continues its work."
 P = ParamSpec("P")
@@ -52,7 +52,7 @@ class JsonLines(logging.Formatter):
         about = {"level": record.levelname.lower(), "run": run, "stage": getattr(record, "stage", None)}
         error = {"error": record.exc_info[0].__name__} if record.exc_info and record.exc_info[0] else {}
         known = {name: value for name, value in about.items() if value is not None}
-        return json_line(record.getMessage(), **known, **error)
+        return json_log_line(record.getMessage(), **known, **error)
 
 
 def log_as_asked() -> None:

@@ -6,7 +6,7 @@ from schemas.row import Row
 
 
 class Holdings(Row):
-    """What a store holds."""
+    """Counts of a store."""
 
     conversations: int
     """Conversations, kept or not."""

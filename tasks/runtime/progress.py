@@ -36,14 +36,14 @@ def json_asked() -> bool:
     return os.environ.get("CURATE_LOG_FORMAT", "") == "json"
 
 
-def json_line(message: str, **more: Any) -> str:
+def json_log_line(message: str, **more: Any) -> str:
     """A log line as one JSON object: `at` (UTC), `message`, and more fields."""
     return json.dumps({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "message": message.strip(), **more})
 
 
 def tell(line: str, **more: Any) -> None:
     """Print a line on stderr; where it is asked for, as JSON with more fields."""
-    print(json_line(line, **more) if json_asked() else line, file=sys.stderr, flush=True)
+    print(json_log_line(line, **more) if json_asked() else line, file=sys.stderr, flush=True)
 
 
 def rate_text(per_second: float) -> str:

@@ -1,4 +1,4 @@
-"""What a store no longer keeps: data of old releases, old run records, the probes' store. Never what people wrote.
+"""Retention of a store: data of old releases, old run records, the probes' store. What people wrote stays.
 
 The manifest of a release stays, so that its version is never used again. Kept in any case are the newest release, those
 on the Hub's list, and a release whose benchmark is in use.
@@ -22,7 +22,7 @@ _PROBES = "canaries"
 
 
 def removable(store: Store, settings: Settings, now: datetime) -> Removable:
-    """What `retention` of the settings no longer keeps. Reads names and small files only."""
+    """Parts that `retention` of the settings no longer keeps. Reads names and small files only."""
     kept = settings.retention
     return Removable(
         releases=list(_releases(store, kept.keep_releases, settings.evaluate.bench_release or "")),

@@ -57,7 +57,7 @@ def month_costs(records: Records, now: datetime) -> list[MonthCost]:
 
 
 def due(store: Store, records: Records) -> Iterator[Due]:
-    """What waits for the next run or for somebody, besides the questions of `curate review`."""
+    """Things that wait for the next run or for somebody, besides the questions of `curate review`."""
     last = records[-1]["state"] if records else ""
     if last in ("held", "failed", "killed"):
         yield Due(what=f"the last run, which is {last}", count=1, next="see its line; the next `curate run` goes on")
