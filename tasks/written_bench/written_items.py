@@ -43,8 +43,8 @@ class ItemForJudging:
     """Content id of instruction and images, as in `answers`."""
 
 
-def item_images(store: Store, bench: str) -> dict[str, tuple[str, str]]:
-    """Image id -> (table, part) of the stored images that kept items show."""
+def item_images(store: Store, bench: str) -> dict[str, tuple[str, str, int]]:
+    """Image id -> (table, part, row group) of the stored images that kept items show."""
     shown = {image_id for item in items_for_judging(store, bench) for image_id in item.image_ids}
     stored = StoredImages(store, "images", "redacted_images").part_of
     return {image_id: stored[image_id] for image_id in sorted(shown & stored.keys())}
