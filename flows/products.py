@@ -46,8 +46,8 @@ def item_findings(store: Store, conversation_ids: pl.Series) -> pl.DataFrame:
     return findings.item_findings(store, conversation_ids)
 
 
-def item_images(store: Store, bench: str | None = None) -> dict[str, tuple[str, str]]:
-    """Image id -> (table, part) of the images that kept items show: those of one written benchmark, or of all."""
+def item_images(store: Store, bench: str | None = None) -> dict[str, tuple[str, str, int]]:
+    """Image id -> (table, part, row group) of images that kept items show: of one written benchmark, or of all."""
     named = [bench] if bench else sorted(set(store.read("bench_items", ["bench"])["bench"]))
     if not named:
         return {}
