@@ -48,7 +48,7 @@ def item_findings(store: Store, conversation_ids: pl.Series) -> pl.DataFrame:
 
 
 def item_images(store: Store, bench: str | None = None) -> dict[str, tuple[str, str, int]]:
-    """Image id -> (table, part, row group) of the images that kept items show, of one written benchmark or of all."""
+    """Image id -> (table, part, row group) of images that kept items show: of one written benchmark, or of all."""
     named = [bench] if bench else sorted(set(store.read("bench_items", ["bench"])["bench"]))
     if not named:
         return {}

@@ -180,7 +180,7 @@ def _digests(shards: Sequence[Path], config: str, columns: Sequence[str]) -> Ite
 
 
 def since_earlier(earlier: EarlierRelease, sealed: Manifest, folder: Path) -> list[str]:
-    """What a release that is sealed in `folder` has anew since an earlier one, in lines.
+    """Lines about what a release that is sealed in `folder` has anew since an earlier one.
 
     Only shards that one of both has alone are read.
     """

@@ -6,14 +6,19 @@ of stores before 0.3 have shorter names.
 
 import hashlib
 import re
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, cast
 from zlib import crc32
 
+import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
+
+from tasks.storage.parquet import rows_in, top_columns
 
 PART = re.compile(r"(?P<digest>[0-9a-f]{12})(?P<footer_crc>[0-9a-f]{8})(?:-(?P<bytes>\d+)-(?P<footer>\d+))?\.parquet")
 """Name of a part: 12 digits of the hash of its bytes, 8 of the CRC-32 of its footer, which no page checksum covers, its
@@ -85,6 +90,26 @@ def _checked(path: str, end: bytes) -> pq.FileMetaData:
     if f"{crc32(end[-size:]):08x}" != _named(path)["footer_crc"]:
         raise pa.ArrowInvalid("the footer has another checksum")
     return pq.read_metadata(pa.BufferReader(end[-size:]))
+
+
+def group_of_rows(footer: pq.FileMetaData) -> pl.Series:
+    """Number of the row group of each row."""
+    rows = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
+    return pl.Series(np.repeat(np.arange(len(rows), dtype=np.uint32), rows))
+
+
+def in_slices(file: pq.ParquetFile, names: Sequence[str], rows: int, most_bytes: int) -> Iterator[pl.DataFrame]:
+    """Columns of a part in slices of at most `rows` rows and about `most_bytes`.
+
+    Raises ArrowInvalid when it holds fewer rows than its footer says.
+    """
+    some_rows, left = min(rows, rows_in(most_bytes, file.metadata, names)), file.metadata.num_rows
+    for batch in file.iter_batches(some_rows, columns=names, use_threads=False):
+        left -= batch.num_rows
+        some = pa.table(batch).replace_schema_metadata(None).select(top_columns(names))
+        yield cast(pl.DataFrame, pl.from_arrow(some))
+    if left:  # Arrow ends early, without an error, at some damaged page headers
+        raise pa.ArrowInvalid("rows are missing")
 
 
 def _named(path: str) -> dict[str, str]:

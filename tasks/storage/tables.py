@@ -25,6 +25,7 @@ from schemas.errors import BadInput, CurateError, StoreUnwell, why_unreadable
 from schemas.row import Row, Table, arrow_schema
 from schemas.tables import TABLES
 from tasks.runtime.parallel import map_ordered
+from tasks.storage import part_files
 from tasks.storage.layout import (
     Differences,
     is_release,
@@ -35,16 +36,8 @@ from tasks.storage.layout import (
     why_not_read,
     with_nulls,
 )
-from tasks.storage.parquet import conform, encode_parquet, frame_types, rows_in, top_columns
-from tasks.storage.part_files import (
-    PART,
-    digest_of,
-    open_part,
-    part_bytes,
-    part_name,
-    read_footer,
-    whole_file,
-)
+from tasks.storage.parquet import conform, encode_parquet, frame_types, top_columns
+from tasks.storage.part_files import PART, digest_of, in_slices, open_part, part_bytes, part_name, whole_file
 
 _LIST = "parts.json"
 SLICE_ROWS, SLICE_BYTES = 16_384, 16 * 1024 * 1024
@@ -211,7 +204,7 @@ class Store:
         """(rows, uncompressed bytes) of each part. Reads only the footers."""
         with self._sound(table):
             paths = [self._at(table, part) for part in self.parts(table)]
-            footers = list(map_ordered(partial(read_footer, self.fs), paths, REQUESTS))
+            footers = list(map_ordered(partial(part_files.read_footer, self.fs), paths, REQUESTS))
         return [(f.num_rows, sum(f.row_group(n).total_byte_size for n in range(f.num_row_groups))) for f in footers]
 
     def read_parts(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
@@ -243,18 +236,18 @@ class Store:
             if file is None or any(part_differences(table, file.schema_arrow, names)):
                 yield from self.read_part(table, part, names).iter_slices(rows)
             else:
-                yield from _in_slices(file, names, rows)
+                yield from in_slices(file, names, rows, SLICE_BYTES)
 
     def slices_as_written(self, table: str, part: str, rows: int = SLICE_ROWS) -> Iterator[pl.DataFrame]:
         """One part in slices, with all columns that it has, whatever version wrote it and whatever the table is."""
         with self._sound(table):
             file = self._opened_in_pieces(table, part) or open_part(self.fs, self._at(table, part))
-            yield from _in_slices(file, file.schema_arrow.names, rows)
+            yield from in_slices(file, file.schema_arrow.names, rows, SLICE_BYTES)
 
     def part_schema(self, table: str, part: str) -> pa.Schema:
         """The schema with which a part was written. Reads only the footer."""
         with self._sound(table):
-            return read_footer(self.fs, self._at(table, part)).schema.to_arrow_schema().remove_metadata()
+            return part_files.read_footer(self.fs, self._at(table, part)).schema.to_arrow_schema().remove_metadata()
 
     def arrow_part(self, table: str, part: str) -> pa.Table:
         """One part with all columns that it has."""
@@ -264,11 +257,7 @@ class Store:
     def group_of_rows(self, table: str, part: str) -> pl.Series:
         """Number of the row group of each row of a part. Reads only the footer."""
         with self._sound(table):
-            footer = read_footer(self.fs, self._at(table, part))
-        rows = pl.Series([footer.row_group(group).num_rows for group in range(footer.num_row_groups)], dtype=pl.Int64)
-        return pl.DataFrame({"group": pl.Series(range(len(rows)), dtype=pl.UInt32)}).select(
-            pl.col("group").repeat_by(rows).explode(empty_as_null=False)
-        )["group"]
+            return part_files.group_of_rows(part_files.read_footer(self.fs, self._at(table, part)))
 
     def read_group(self, table: str, part: str, group: int, columns: Sequence[str]) -> pl.DataFrame:
         """One row group of a part."""
@@ -396,17 +385,6 @@ class Store:
 
 def _columns(table: str) -> list[str]:
     return list(TABLES[table].row.model_fields)
-
-
-def _in_slices(file: pq.ParquetFile, names: Sequence[str], rows: int) -> Iterator[pl.DataFrame]:
-    """Columns of a part in slices. Raises ArrowInvalid when it holds fewer rows than its footer says."""
-    some_rows, left = min(rows, rows_in(SLICE_BYTES, file.metadata, names)), file.metadata.num_rows
-    for batch in file.iter_batches(some_rows, columns=names, use_threads=False):
-        left -= batch.num_rows
-        some = pa.table(batch).replace_schema_metadata(None).select(top_columns(names))
-        yield cast(pl.DataFrame, pl.from_arrow(some))
-    if left:  # Arrow ends early, without an error, at some damaged page headers
-        raise pa.ArrowInvalid("rows are missing")
 
 
 @cache
