@@ -66,7 +66,7 @@ def test_models_and_terms_are_copied_without_keys_and_versions_are_pinned(space,
     needed = written[folder / "requirements.txt"].decode().splitlines()
     assert all("==" in line and "+" not in line for line in needed)
     names = {line.partition("==")[0] for line in needed}
-    assert {"fastapi", "polars", "openai"} <= names and not {"arena-curation", "pytest", "ruff", "gradio"} & names
+    assert {"fastapi", "polars", "openai"} <= names and not {"arena-curation", "pytest", "ruff"} & names
 
 
 @pytest.mark.parametrize(
