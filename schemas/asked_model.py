@@ -124,7 +124,7 @@ class ArenaModel(Row):
 
 
 class ArenaSettings(Row):
-    """How `curate arena` serves (docs/arena.md)."""
+    """How `curate arena` serves (docs/logs.md)."""
 
     logs: str | None = None
     """Folder for logs and images; with --demo by default arena-demo."""

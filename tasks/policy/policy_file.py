@@ -42,7 +42,7 @@ def _load(name_or_file: str, extending: tuple[Path, ...]) -> Policy:
         if isinstance(content, dict) and "extends" in content:
             content = _extended(content, lambda base: _load(base, (*extending, path)))
         if isinstance(content, dict) and isinstance(listed := content.get("open_models"), str):
-            models = read_models_list(path.parent / listed, ArenaModel, "docs/arena.md", {})
+            models = read_models_list(path.parent / listed, ArenaModel, "docs/models.md", {})
             content["open_models"] = [model.name for model in models if model.open]
         policy = Policy.model_validate(content)
     except (OSError, UnicodeDecodeError) as error:
