@@ -176,12 +176,11 @@ class Settings(Row):
     logs: Place = None
     """Folder of raw arena logs, or of a published dataset."""
     format: str | None = None
-    """Format of the logs, such as arena-logs or lmsys-chat, or one of another package; by default detected from file
-    names and columns."""
+    """Format of the logs, such as arena-logs or lmsys-chat (docs/logs.md); by default found from names and columns."""
     images: Place = None
     """Folder of the server's images; by default LOGS/serve_images."""
     presets: Place = None
-    """Folder of the arena's own example images, with presets.json; by default LOGS/presets or beside LOGS."""
+    """Folder of the arena's own example images, with presets.json; by default presets in or beside LOGS."""
     known_hashes: Annotated[list[str], PLACE] = []
     """File with hashes of known images, which are quarantined and never opened."""
     since: date | None = None
@@ -198,11 +197,9 @@ class Settings(Row):
     release: str | None = None
     """Version of the release, such as 1.2.0; by default the last day of its data, such as 2024.9.18."""
     models: Literal["embedded", "self_hosted", "vendors"] = "embedded"
-    """All models in one word: embedded (in every install), self_hosted (weights in folders, and a server with chat
-    completions) or vendors (Google Vision, OpenAI or Gemini, and OpenCLIP). `curate doctor` says what they need."""
+    """All models in one word: embedded, self_hosted or vendors (docs/models.md); `curate doctor` says what it needs."""
     providers: dict[str, str] = {}
-    """Provider of a single capability, such as nsfw=opennsfw2 or nsfw=my_package.module:Class; every other one has that
-    of `models`. See `curate doctor`."""
+    """Provider of one capability, such as nsfw=opennsfw2 or nsfw=package.module:Class; others are those of `models`."""
     environment: dict[Variable, str] = {}
     """Variables that providers read, such as CURATE_OPENAI_MODEL, CURATE_YUNET_WEIGHTS or CURATE_CLIP_DEVICES
     (docs/models.md); those of the process win. Secrets are not among them: keys are exported, never written."""
@@ -210,7 +207,7 @@ class Settings(Row):
     """Publish although this capability was measured by an embedded stand-in, such as faces. Each is in the store's
     record and in the commit, and what it was measured to find is in the card."""
     prompts: str | None = None
-    """Folder of prompts that take the place of ours, file by file (docs/models.md); their hash is in the versions."""
+    """Folder of prompts that take the place of ours, file by file (docs/models.md)."""
     budget_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Budget for paid services in US dollars; items over budget are left for a later run."""
     prices: Place = None
