@@ -50,12 +50,13 @@ def _opens(path: str, first: str = "") -> Take:
 
 
 def _asked(page: Page, link: str) -> None:
-    """Asks the drawn models of the demo's arena, and waits for their answers."""
+    """Asks the drawn models of the demo's arena, accepts its terms, and waits for the answers."""
     page.goto(link)
     box = page.locator("textarea").first
     box.fill("Which is larger, the red circle or the blue square? Say why.")
     box.press("Enter")
-    page.wait_for_timeout(9000)
+    page.get_by_role("button", name="Accept and send").click()
+    page.wait_for_timeout(30_000)
 
 
 def _report(page: Page, link: str) -> None:
