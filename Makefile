@@ -41,10 +41,12 @@ check: .venv/full ## Format, lint, strict types, import contracts, generated doc
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m tasks.policy.reference | diff - docs/policies.md
+	$(BIN)/python -m flows.reference --check
+	$(BIN)/python -m flows.reference.sentences
 
-docs: .venv/core ## Write the generated page of all policy keys, docs/policies.md
-	$(BIN)/python -m tasks.policy.reference >docs/policies.md
+docs: .venv/core ## Write the generated pages and, where chromium is, the pictures of the demo
+	$(BIN)/python -m flows.reference
+	test ! -d demo || ! command -v chromium >/dev/null || $(BIN)/python -m tests.pictures demo
 
 audit: .venv/full ## Known vulnerabilities of every pinned package (needs api.osv.dev), and the C libraries inside wheels
 	@$(BIN)/pip-audit -r constraints.txt --disable-pip --no-deps --strict -s osv --progress-spinner off 2>.venv/audit.log \

@@ -1,4 +1,7 @@
-"""Models of a models file: those asked for answers or verdicts, those that an arena serves; tasks of an arena."""
+"""Models of a models file: those asked for answers or verdicts, those that an arena serves; tasks of an arena.
+
+One file may serve both: each reader takes its own keys of an entry, and passes over those of the other.
+"""
 
 import hashlib
 from datetime import date
@@ -36,11 +39,11 @@ class AskedModel(Row):
 
     name: str = Field(min_length=1, max_length=200)
     """Name on boards; each name once in a file."""
-    vendor: Literal["openai", "gemini", "anthropic", "embedded"]
+    vendor: Literal["openai", "gemini", "anthropic", "embedded"] = "openai"
     """openai: OpenAI, or any server with its chat completions (vLLM, SGLang, Ollama); gemini: Google; anthropic;
     embedded: scene-viewer, random or blind, for trying out a benchmark made on demand."""
-    model: str = Field(min_length=1)
-    """The vendor's or the server's own name of the model; prefer a dated snapshot to an alias."""
+    model: str = Field(default_factory=lambda entry: entry.get("name", ""), min_length=1)
+    """The vendor's or the server's own name of the model, by default `name`; prefer a dated snapshot to an alias."""
     base_url: str | None = Field(
         default=None, pattern=r"^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?(/[^@\s]*)?$"
     )
@@ -107,6 +110,8 @@ class ArenaModel(Row):
     """Name in logs and on boards; each name once in a file."""
     base_url: str = Field(pattern=r"^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?(/[^@\s]*)?$")
     """Address of a server with OpenAI's chat completions, such as http://gpu1:8000/v1."""
+    vendor: Literal["openai"] = "openai"
+    """The protocol of the server: chat completions."""
     model: str = ""
     """The server's own name of the model; by default `name`."""
     key: str | None = Field(default=None, pattern=r"^[A-Z][A-Z0-9_]*$")
@@ -147,7 +152,7 @@ class ArenaModel(Row):
 
 
 class ArenaSettings(Row):
-    """How `curate arena` serves (docs/arena.md)."""
+    """How `curate arena` serves (docs/logs.md)."""
 
     logs: str | None = None
     """Folder for logs and images; with --demo by default arena-demo."""

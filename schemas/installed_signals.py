@@ -1,4 +1,4 @@
-"""Signals of other installed packages: entry points of the group `arena_curation.signals` (docs/signals.md)."""
+"""Signals of other installed packages: entry points of the group `arena_curation.signals` (docs/extending.md)."""
 
 import re
 from collections.abc import Collection
@@ -27,7 +27,7 @@ def installed_signals(known: Collection[str]) -> dict[str, SignalEntry]:
         except Exception as error:  # whatever the package's code raises as it is imported
             raise BadInput(
                 f"signal {point.name!r} of the installed package {package!r} cannot be used: {_in_words(error)}; "
-                f"repair or uninstall {package!r} (docs/signals.md says what an entry must be)"
+                f"repair or uninstall {package!r} (docs/extending.md says what an entry must be)"
             ) from None
     return found
 

@@ -224,7 +224,7 @@ class SemanticImages(Row):
     """When two different images count as semantic near-duplicates. This alone drops nothing."""
 
     cosine_min: float = Field(default=0.9, ge=0.0, le=1.0)
-    """Minimum cosine of the embeddings. It depends on the model; 0.9 fits the embedded one (docs/images.md)."""
+    """Minimum cosine of the embeddings. It depends on the model; 0.9 fits the embedded one (docs/concepts.md)."""
 
 
 class DriftBand(Row):

@@ -100,10 +100,10 @@ class BenchSettings(Row):
 
 
 class EvaluateSettings(Row):
-    """Models that answer the benchmark, and the judge that compares their answers (docs/judge.md)."""
+    """Models that answer the benchmark, and the judge that compares their answers (docs/judging.md)."""
 
     models: Place = None
-    """Models file (YAML), or answers made elsewhere: a file (docs/judge_calls.md) or a folder of them."""
+    """Models file (YAML), or answers made elsewhere: a file (docs/judging.md) or a folder of them."""
     judge: Annotated[str | None, NAME_OR_PLACE] = None
     """Models file (YAML) with the judge as its only entry, or embedded: a stand-in that needs no network."""
     protocol: Literal["visionarena", "wildvision", "visit"] = "visionarena"
@@ -114,11 +114,11 @@ class EvaluateSettings(Row):
     captions: Literal["instruction", "generic"] = "instruction"
     """Under visit: captions written for the instruction, or generic ones that came with the items."""
     bench: str | None = None
-    """Written benchmark that is used instead of the drawn one (docs/written_bench.md)."""
+    """Written benchmark that is used instead of the drawn one (docs/benchmarks.md)."""
     baseline: str | None = None
     """Model that every other one is compared with; under visit also reference, and by default every two models."""
     submission: Place = None
-    """File of a model's answers to a written benchmark, which are judged against others' (docs/submissions.md)."""
+    """File of a model's answers to a written benchmark, which are judged against others' (docs/judging.md)."""
     submitted_as: str | None = None
     """Name on the board of the model whose answers these are."""
     reference_battles: int = Field(default=150, ge=0)
@@ -138,7 +138,7 @@ class EvaluateSettings(Row):
 
 
 class GenerateSettings(Row):
-    """A benchmark made on demand (docs/generated_bench.md)."""
+    """A benchmark made on demand (docs/benchmarks.md)."""
 
     capability: Annotated[str, NAME_OR_PLACE] = "basic"
     """A shipped capability, or a YAML file."""
@@ -157,7 +157,7 @@ class GenerateSettings(Row):
 
 
 class WrittenSettings(Row):
-    """Settings of `curate bench write` (docs/written_bench.md)."""
+    """Settings of `curate bench write` (docs/benchmarks.md)."""
 
     name: str = ""
     """Name of the benchmark; sampled is the drawn one."""
@@ -190,12 +190,11 @@ class Settings(Row):
     logs: Place = None
     """Folder of raw arena logs, or of a published dataset."""
     format: str | None = None
-    """Format of the logs, such as arena-logs or lmsys-chat, or one of another package; by default detected from file
-    names and columns."""
+    """Format of the logs, such as arena-logs or lmsys-chat (docs/logs.md); by default found from names and columns."""
     images: Place = None
     """Folder of the server's images; by default LOGS/serve_images."""
     presets: Place = None
-    """Folder of the arena's own example images, with presets.json; by default LOGS/presets or beside LOGS."""
+    """Folder of the arena's own example images, with presets.json; by default presets in or beside LOGS."""
     known_hashes: Annotated[list[str], PLACE] = []
     """File with hashes of known images, which are quarantined and never opened."""
     since: date | None = None
@@ -212,19 +211,17 @@ class Settings(Row):
     release: str | None = None
     """Version of the release, such as 1.2.0; by default the last day of its data, such as 2024.9.18."""
     models: Literal["embedded", "self_hosted", "vendors"] = "embedded"
-    """All models in one word: embedded (in every install), self_hosted (weights in folders, and a server with chat
-    completions) or vendors (Google Vision, OpenAI or Gemini, and OpenCLIP). `curate doctor` says what they need."""
+    """All models in one word: embedded, self_hosted or vendors (docs/models.md); `curate doctor` says what it needs."""
     providers: dict[str, str] = {}
-    """Provider of a single capability, such as nsfw=opennsfw2 or nsfw=my_package.module:Class; every other one has that
-    of `models`. See `curate doctor`."""
+    """Provider of one capability, such as nsfw=opennsfw2 or nsfw=package.module:Class; others are those of `models`."""
     environment: dict[Variable, str] = {}
     """Variables that providers read, such as CURATE_OPENAI_MODEL, CURATE_YUNET_WEIGHTS or CURATE_CLIP_DEVICES
-    (docs/providers.md); those of the process win. Secrets are not among them: keys are exported, never written."""
+    (docs/models.md); those of the process win. Secrets are not among them: keys are exported, never written."""
     accept_embedded: list[str] = []
     """Publish although this capability was measured by an embedded stand-in, such as faces. Each is in the store's
     record and in the commit, and what it was measured to find is in the card."""
     prompts: str | None = None
-    """Folder of prompts that take the place of ours, file by file (docs/prompts.md); their hash is in the versions."""
+    """Folder of prompts that take the place of ours, file by file (docs/models.md)."""
     budget_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Budget for paid services in US dollars; items over budget are left for a later run."""
     prices: Place = None
@@ -238,7 +235,7 @@ class Settings(Row):
     workers: int = Field(default_factory=_cores, ge=1)
     """Threads, and processes that read logs; with Dask or Ray, processes that measure. By default one per core."""
     task_runner: Literal["threads", "dask", "ray"] = THREADS
-    """Where images and texts are measured: threads of this process, or processes of Dask or Ray (docs/scale.md)."""
+    """Where images and texts are measured: threads of this process, or processes of Dask or Ray (docs/operating.md)."""
     task_runner_address: str | None = None
     """A running Dask scheduler or Ray cluster; by default a local one is started for the run."""
     topics: TopicSettings = TopicSettings()

@@ -10,6 +10,9 @@ from http.server import BaseHTTPRequestHandler
 from threading import Event, Thread
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import huggingface_hub
+import pytest
+
 from tests.http_server import LoopbackServer
 from tests.hub_files import FileAnswers
 from tests.hub_refs import RefAnswers
@@ -53,6 +56,15 @@ class LoopbackHub:
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         self._thread.start()
+
+    def is_the_hub(self, patch: pytest.MonkeyPatch) -> None:
+        """Let clients of this process, and processes that it starts, find it, with a token."""
+        patch.setenv("HF_ENDPOINT", self.endpoint)
+        patch.setenv("HF_TOKEN", TOKEN)
+        patch.setattr(huggingface_hub.constants, "ENDPOINT", self.endpoint)  # read on import
+        template = self.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
+        patch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        patch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)  # this Hub speaks plain LFS
 
     def fail(
         self, method: str, part: str, status: int, times: int = 1, after: bool = False, retry_after: int = 0

@@ -1,4 +1,4 @@
-"""The recipes of docs/house.md work as written, in a copy of the sources, and cost the files that its table says."""
+"""The recipes of docs/design.md work as written, in a copy of the sources, and cost the files that its table says."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.places import ROOT
 
-PAGE = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
 BLOCK = re.compile(
     r"```\w+\n# (?P<how>new: |at the end of |in )(?P<file>\S+?)(?P<where>, [^\n]*)?\n(?P<text>.*?)```", re.DOTALL
 )

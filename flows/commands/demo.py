@@ -26,7 +26,7 @@ def demo(
         str | None, typer.Option("--store", help="With --check: a store made from the logs in OUT; by default OUT.")
     ] = None,
 ) -> None:
-    """Generate an arena with planted problems and curate it; needs no logs, keys, network or GPU.
+    """Draw an arena with planted problems and make a release of it; needs no logs, keys, network or GPU.
 
     Its invented models answer the benchmark, and the embedded judge, a stand-in, ranks them.
     """

@@ -39,7 +39,7 @@ _NAMES = {key: option for option, key in SETTINGS.items()} | {
 """Key -> option, where the option is not the key's last word with hyphens."""
 _METAVARS = {
     "providers": "CAPABILITY=NAME", "config": "FILE", "accept_embedded": "NAME", "anchor_model": "MODEL=RATING",
-    "since": "DAY", "until": "DAY",
+    "since": "DAY", "until": "DAY", "models": "NAME",
 }  # fmt: skip
 _KNOWN: dict[str, Iterable[str]] = {"policy": SHIPPED}
 """Key -> values that the help lists and the shell completes; others are allowed, too."""

@@ -1,6 +1,6 @@
 """One visitor's conversation with one model or two: what was said, what was voted, and the records of the log.
 
-No I/O and no user interface. A state is what `curate ingest` reads as `state` of a log line (docs/ingest.md).
+No I/O and no user interface. A state is what `curate ingest` reads as `state` of a log line (docs/logs.md).
 """
 
 import time

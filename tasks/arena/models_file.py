@@ -23,7 +23,7 @@ _HINTS = {
 def read_arena_models(path: Path) -> list[ArenaModel]:
     """The models of a file, checked to make battles. Raises BadInput for the first error, without secret values."""
     where = f"models file {str(path)!r}"
-    models = read_models_list(path, ArenaModel, "docs/arena.md", _HINTS)
+    models = read_models_list(path, ArenaModel, "docs/models.md", _HINTS)
     if number := next((number for number, model in enumerate(models, 1) if not model.name.isprintable()), None):
         raise BadInput(f"{where}, entry {number}: name: only printable characters; logs with others are rejected")
     _check_battles(models, where)

@@ -55,7 +55,7 @@ def is_failure_pool(store: Store, bench: str) -> bool:
 
 def read_models(path: Path) -> list[AskedModel]:
     """The entries of a models file. Raises BadInput for the first error; values that may be secret are not shown."""
-    return read_models_list(path, AskedModel, "docs/judge_calls.md", _HINTS)
+    return read_models_list(path, AskedModel, "docs/models.md", _HINTS)
 
 
 def models_of(chosen: EvaluateSettings) -> list[AskedModel] | None:

@@ -42,7 +42,7 @@ def _load(name_or_file: str, extending: tuple[Path, ...]) -> Policy:
         if isinstance(content, dict) and "extends" in content:
             content = _extended(content, lambda base: _load(base, (*extending, path)))
         if isinstance(content, dict) and isinstance(listed := content.get("open_models"), str):
-            models = read_models_list(path.parent / listed, ArenaModel, "docs/arena.md", {})
+            models = read_models_list(path.parent / listed, ArenaModel, "docs/models.md", {})
             content["open_models"] = [model.name for model in models if model.open]
         if isinstance(content, dict) and isinstance(listed := content.get("models"), str):
             content["models"] = _model_facts(path.parent / listed)
@@ -135,7 +135,7 @@ def _model_facts(path: Path) -> Any:
     content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)  # noqa: S506 - a SafeLoader
     if not (isinstance(content, dict) and isinstance(content.get("models"), list)):
         return content
-    models = read_models_list(path, ArenaModel, "docs/arena.md", {})
+    models = read_models_list(path, ArenaModel, "docs/models.md", {})
     return {model.name: model.model_dump(include={*ModelFacts.model_fields}) for model in models}
 
 

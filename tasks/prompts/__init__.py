@@ -4,7 +4,7 @@
 `labels/<name>.md` a whole set of labels. `judges/*.md` are the published prompts of judges, without the line break at
 their end: Arena-Hard's (https://github.com/lmarena/arena-hard-auto, config/judge_config.yaml, Apache-2.0), which
 VisionArena uses, and WildVision-Bench's (https://github.com/WildVision-AI/WildVision-Bench, MIT): the same texts, but
-for one letter of the follow-up. A folder of the user's may take their place file by file (`texts.py`, docs/prompts.md).
+for one letter of the follow-up. A folder of the user's may take their place file by file (`texts.py`, docs/models.md).
 """
 
 import hashlib

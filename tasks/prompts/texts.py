@@ -77,11 +77,11 @@ def filled(template: str, texts: Mapping[str, str]) -> str:
 def _texts_of(folder: Path) -> dict[str, str]:
     """Name -> text of every file of a folder, but those whose path has a part that begins with a dot."""
     if not folder.is_dir():
-        raise BadInput(f"--prompts {str(folder)!r} is no folder; give one with files named as in docs/prompts.md")
+        raise BadInput(f"--prompts {str(folder)!r} is no folder; give one with files named as in docs/models.md")
     paths = {path: path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()}
     shown = {path: name for path, name in paths.items() if not any(part.startswith(".") for part in name.parts)}
     if not shown:
-        raise BadInput(f"--prompts {str(folder)!r} holds no file; give one with files named as in docs/prompts.md")
+        raise BadInput(f"--prompts {str(folder)!r} holds no file; give one with files named as in docs/models.md")
     return dict(_checked(path, name.as_posix().removesuffix(".md")) for path, name in shown.items())
 
 

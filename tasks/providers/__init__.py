@@ -116,7 +116,7 @@ def _foreign_for(capability: str, name: str) -> Foreign:
         protocol = PROTOCOLS[capability].__name__
         raise BadInput(
             f"{capability}: provider {name!r} does not implement {protocol}: it lacks {', '.join(missing)}; see "
-            "docs/providers.md"
+            "docs/extending.md"
         )
     return provider
 

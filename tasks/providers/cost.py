@@ -81,7 +81,7 @@ def expected_use(provider: Any, items: Sequence[ItemSize], count: Count) -> Expe
     if not isinstance(said, ExpectedUse):
         raise BadInput(
             f"provider of service {provider.service!r}: expected_use must return an ExpectedUse, and it gave {said!r}; "
-            "see docs/providers.md"
+            "see docs/extending.md"
         )
     return said
 

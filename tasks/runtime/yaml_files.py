@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import yaml
 from pydantic import ValidationError
 
+from schemas.asked_model import ArenaModel, AskedModel
 from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.row import Row
 
@@ -40,6 +41,10 @@ def read_models_list(path: Path, row: type[AnyRow], page: str, hints: Mapping[st
     entries = content.get("models") if isinstance(content, dict) else None
     if not isinstance(entries, list) or not entries or len(content) > 1:
         raise BadInput(f"{where}: give the list `models` and nothing beside it; see {page}")
+    others = (ArenaModel.model_fields.keys() | AskedModel.model_fields.keys()) - row.model_fields.keys()
+    for entry in (each for each in entries if isinstance(each, dict)):
+        for key in others & entry.keys():
+            del entry[key]
     models = [checked_entry(entry, row, f"{where}, entry {number}", hints) for number, entry in enumerate(entries, 1)]
     names = [str(getattr(model, "name", "")) for model in models]
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -52,7 +57,7 @@ def checked_entry(entry: Any, row: type[AnyRow], where: str, hints: Mapping[str,
     fields = row.model_fields
     if not isinstance(entry, dict):
         needed = [name for name, field in fields.items() if field.is_required()]
-        raise BadInput(f"{where}: give {', '.join(needed[:-1])} and {needed[-1]} as keys")
+        raise BadInput(f"{where}: give keys and values, at least of {' and '.join(needed)}")
     if unknown := next((str(key) for key in entry if key not in fields), None):
         raise BadInput(f"{where}: unknown key {known_values(unknown, fields)}")
     for name, value in entry.items():

@@ -1,7 +1,7 @@
 """Registry of signals: one line says by which function a signal is measured, and in which version.
 
 `SIGNAL_ENTRIES` says what each is measured on, when, and what its value holds; signals of other packages stand there
-with their rule. A new signal of this repository is one line in each (docs/signals.md).
+with their rule. A new signal of this repository is one line in each (docs/extending.md).
 """
 
 from collections.abc import Callable, Sequence

@@ -54,7 +54,7 @@ def family_key(name: str) -> str:
 @cache
 def load_families(file: Path = SHIPPED) -> Families:
     """The families of a file. Raises BadInput when it cannot be used, or names a family twice."""
-    found = read_row(file, Families, "families", "see docs/written_bench.md for its keys")
+    found = read_row(file, Families, "families", "see docs/benchmarks.md for its keys")
     seen = set[str]()
     for family in found.families:
         if family_key(family.name) in seen:

@@ -4,19 +4,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from typer.main import get_command
-
-from flows.commands import command_line
-
-
-def commands(command: Any = None, path: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Words of every command -> the command."""
-    command = command or get_command(command_line())
-    inner = getattr(command, "commands", {})
-    found = {} if inner else {" ".join(path): command}
-    for name, each in inner.items():
-        found |= commands(each, (*path, name))
-    return found
+from flows.reference.commands import commands
 
 
 def lines() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The examples of docs/python.md run in a Jupyter kernel, where no Prefect server runs."""
+"""The examples of docs/extending.md run in a Jupyter kernel, where no Prefect server runs."""
 
 import os
 import re
@@ -11,7 +11,8 @@ from tests.builders import image_bytes
 from tests.small_store import make_release, small_store
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+_, _, _FROM_PYTHON = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8").partition("\n## From Python\n")
+PAGE = _FROM_PYTHON.partition("\n## ")[0]
 CHECKS = """
 assert set(dropped_by["reasons"]) == {"face", "pii_text", "duplicate", "same_model"}
 assert faces.columns == ["content_id", "confidence_max"] and faces.height > 0

@@ -24,7 +24,7 @@ def arena(
         bool, typer.Option("--demo", help="Serve three drawn models; needs no keys and no network.")
     ] = False,
     models: Annotated[
-        Path | None, typer.Option("--models", metavar="FILE", help="YAML list of models (docs/arena.md).")
+        Path | None, typer.Option("--models", metavar="FILE", help="YAML list of models (docs/models.md).")
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Only ask each model for one word, and print what came and what it cost.")
@@ -34,7 +34,7 @@ def arena(
         typer.Option("--board", metavar="RELEASE|live", help="Leaderboard tab: of a release, or of the votes so far."),
     ] = None,
     tasks: Annotated[
-        Path | None, typer.Option("--tasks", metavar="FILE", help="YAML of tasks for annotators (docs/arena.md).")
+        Path | None, typer.Option("--tasks", metavar="FILE", help="YAML of tasks for annotators (docs/people.md).")
     ] = None,
     terms: Annotated[
         Path | None, typer.Option("--terms", metavar="FILE", help="Markdown that visitors accept first.")

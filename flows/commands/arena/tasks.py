@@ -27,7 +27,7 @@ def read_tasks(path: Path) -> ArenaTasks:
     try:
         content = read_yaml(path)
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        raise BadInput(f"{where} cannot be read as YAML; see docs/arena.md") from None
+        raise BadInput(f"{where} cannot be read as YAML; see docs/people.md") from None
     return checked_entry(content, ArenaTasks, where, {})
 
 

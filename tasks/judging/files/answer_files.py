@@ -72,7 +72,7 @@ def _all_said(path: Path) -> Iterator[SaidAnswer]:
     found = [(file, answers_in(file)) for file in files]
     if not any(answers is not None for _, answers in found):
         raise BadInput(
-            f"{str(path)!r} holds no answers; give a models file (YAML), or answers in a shape of docs/judge_calls.md"
+            f"{str(path)!r} holds no answers; give a models file (YAML), or answers in a shape of docs/judging.md"
         )
     for _, answers in found:
         yield from answers or ()

@@ -146,7 +146,7 @@ def _predictions(rows: list[dict[str, Any]], file: Path) -> Iterator[SaidAnswer]
         where, text = f"{file.name}:row {number}", row["prediction"]
         name = row.get("question_id", row.get("index"))
         if name is None:
-            raise BadInput(f"{where}: no question_id or index; see docs/judge_calls.md")
+            raise BadInput(f"{where}: no question_id or index; see docs/judging.md")
         is_number = isinstance(text, int | float) and text == text
         yield _said(where, folder.name, str(name), str(text) if is_number else text if isinstance(text, str) else None)
 
@@ -173,13 +173,13 @@ def _content(content: str | list[dict[str, Any]]) -> str:
 
 
 def _unknown_shape(where: str) -> BadInput:
-    return BadInput(f"{where}: no known shape of an answer file; see docs/judge_calls.md for those that are")
+    return BadInput(f"{where}: no known shape of an answer file; see docs/judging.md for those that are")
 
 
 def _said(
     where: str, model: Any, name: Any, text: Any, tokens: Any = None, state: AnswerState | None = None
 ) -> SaidAnswer:
     if not (isinstance(model, str) and model and isinstance(name, str) and (text is None or isinstance(text, str))):
-        raise BadInput(f"{where}: model, question and answer must be texts; see docs/judge_calls.md")
+        raise BadInput(f"{where}: model, question and answer must be texts; see docs/judging.md")
     counted = tokens if isinstance(tokens, int) and 0 <= tokens < 2**31 else None
     return SaidAnswer(where, model, name, None if state is AnswerState.FAILED else text, counted, state)

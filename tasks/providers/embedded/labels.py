@@ -1,6 +1,6 @@
 """Categories, criteria and taxonomy without a language model: nearest example prompts, words, lengths and image layout.
 
-The default where no API key is set; quality is measured in docs/tags.md (benchmarks/tags_quality.py). Criteria and
+The default where no API key is set; quality is measured in docs/privacy.md (benchmarks/tags_quality.py). Criteria and
 taxonomy are of lower assurance and not evaluated against human labels: criteria judge the wording of a prompt, not what
 an answer needs; the image domain is what the image's vector says, else what the prompt names, else null. Examples and
 words are in the YAML files beside this one.

@@ -1,6 +1,6 @@
 """Whether an answer refuses, by the words in which assistants decline (`refusals.yaml`).
 
-How much it finds: docs/detectors.md (benchmarks/refusal_quality.py).
+How much it finds: docs/privacy.md (benchmarks/refusal_quality.py).
 """
 
 import re

@@ -1,4 +1,4 @@
-"""A format that another installed package brings is read like the built-in ones; the example of docs/ingest.md."""
+"""A format that another installed package brings is read like the built-in ones; the example of docs/logs.md."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import pytest
 from tasks.ingest.formats import adapter
 from tests.tasks.ingest.logs import DAY, chat, ingested, rejected, texts, write
 
-DOCS = Path(__file__).parents[3] / "docs" / "ingest.md"
+DOCS = Path(__file__).parents[3] / "docs" / "extending.md"
 ROWS = [
     {"session": "s" * 12, "bot": "x", "question": "What is this?", "answer": "A cat."},
     {"session": "t" * 12, "bot": "y", "question": "And this?", "answer": "A dog."},
@@ -20,7 +20,8 @@ ROWS = [
 
 def example() -> str:
     """The adapter that the docs show."""
-    return re.search(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)[1]
+    _, _, section = DOCS.read_text(encoding="utf-8").partition("\n## A format\n")
+    return re.search(r"```python\n(.*?)```", section, re.DOTALL)[1]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A provider of another package: the example of docs/providers.md, and errors of unusable ones."""
+"""A provider of another package: the example of docs/extending.md, and errors of unusable ones."""
 
 import os
 import pickle
@@ -20,7 +20,8 @@ from tasks.signals.registry import signal_of
 from tests.builders import conversation, store_with
 
 ROOT = Path(__file__).parents[3]
-EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "providers.md").read_text("utf-8"), re.S)
+SECTION = (ROOT / "docs" / "extending.md").read_text("utf-8").partition("\n## A provider\n")[2].partition("\n## ")[0]
+EXAMPLES = re.findall(r"```python\n(.*?)```", SECTION, re.S)
 NAME = "my_package.colours:ColourGrid"
 BROKEN = """
 import no_such_dependency
@@ -147,7 +148,7 @@ def test_every_capability_has_a_protocol():
 
 
 def test_the_page_lists_every_provider():
-    table = (ROOT / "docs" / "providers.md").read_text("utf-8")
+    table = (ROOT / "docs" / "models.md").read_text("utf-8")
     for capability, among in PROVIDERS.items():
         row = next(line for line in table.splitlines() if line.startswith(f"| {capability} |"))
         assert [name for name in among if name != "embedded" and name not in row] == []

@@ -1,4 +1,4 @@
-"""Refusals: by the embedded words as well as docs/detectors.md says, and by a language model of any vendor."""
+"""Refusals: by the embedded words as well as docs/privacy.md says, and by a language model of any vendor."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Every capability has a provider that runs on one's own machines, as the last column of docs/providers.md says."""
+"""Every capability has a provider that runs on one's own machines, as the last column of docs/models.md says."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tasks.providers import PROVIDERS, Providers
 
-PAGE = (Path(__file__).parents[3] / "docs" / "providers.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "models.md").read_text("utf-8")
 ROWS = [[cell.strip() for cell in line.split("|")[1:-1]] for line in PAGE.splitlines() if line.startswith("| ")]
 OWN = {row[0]: row[3] for row in ROWS if row[0] in PROVIDERS}
 CHOSEN = {capability: re.findall("`([^`]*)`", said)[0] for capability, said in OWN.items()}

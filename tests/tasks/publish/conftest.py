@@ -9,7 +9,6 @@ from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
-import huggingface_hub.constants
 import polars as pl
 import pytest
 
@@ -58,12 +57,7 @@ def release(store) -> Path:
 def hub(monkeypatch, tmp_path):
     """An empty Hub that the client finds through the environment."""
     server = LoopbackHub()
-    monkeypatch.setenv("HF_ENDPOINT", server.endpoint)
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
-    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", server.endpoint)  # read on import
-    template = server.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
-    monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)  # the loopback Hub speaks plain LFS
+    server.is_the_hub(monkeypatch)
     yield server
     server.close()
 

@@ -1,4 +1,4 @@
-"""A new signal, written here by the recipe of docs/signals.md or brought by another package, is measured and stored."""
+"""A new signal, by the recipe of docs/extending.md or brought by another package, is measured and stored."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ def _followed(copy: Path) -> None:
     """Do in `copy` what the page says."""
     for folder in ("flows", "tasks", "schemas"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    page = (ROOT / "docs" / "signals.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
     _, _, recipe = page.partition("## A signal in this repository")
     module, value, measured, registered = (block.split("```")[0] for block in recipe.split("```python\n")[1:5])
     signals = copy / "tasks" / "signals"
@@ -64,7 +64,7 @@ def test_the_recipe_for_a_new_signal_is_complete(tmp_path):
 
 
 _, _, DOCUMENTED = (
-    (ROOT / "docs" / "signals.md").read_text(encoding="utf-8").partition("## A signal of another package")
+    (ROOT / "docs" / "extending.md").read_text(encoding="utf-8").partition("## A signal of another package")
 )
 EXAMPLE = DOCUMENTED.split("```python\n")[1].split("```")[0]
 ENTRY_POINTS = DOCUMENTED.split("```toml\n")[1].split("```")[0].splitlines()[-1].replace('"', "")

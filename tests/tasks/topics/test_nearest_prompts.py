@@ -1,4 +1,4 @@
-"""The shipped text encoder puts a question beside itself in another language, which words cannot (docs/topics.md).
+"""The shipped text encoder puts a question beside itself in another language, which words cannot (docs/concepts.md).
 
 The questions are `text-language` of the data that `tests/places.py` names.
 """
