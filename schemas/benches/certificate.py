@@ -73,7 +73,7 @@ class Coverage(Row):
 
 
 class Certificate(Row):
-    """What the votes of a release allow to say about its models. `verify` computes all but `off_the_board` again."""
+    """Statement of what the votes of a release allow to say about its models. `verify` computes all but `off_the_board` again."""
 
     layout: int = 1
     """Version of this file."""

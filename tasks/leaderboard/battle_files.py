@@ -254,9 +254,11 @@ def read_table(path: Path, wanted: Set[str]) -> pl.DataFrame:
 
 
 def _opened(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with the text of its first message in place of a conversation."""
+    """The table with the text of its first message in place of a conversation; a table without rows has no types."""
+    if not isinstance(table.schema.get("conversation_a"), pl.List):
+        return table
     opening = pl.col("conversation_a").list.first().struct.field("content").cast(pl.String, strict=False)
-    return table.with_columns(conversation_a=opening) if "conversation_a" in table.columns else table
+    return table.with_columns(conversation_a=opening)
 
 
 def _parquet(path: Path, wanted: Set[str]) -> pl.DataFrame:

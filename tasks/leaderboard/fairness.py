@@ -42,7 +42,7 @@ def exposure(battles: pl.DataFrame, facts: Facts) -> list[Exposure]:
 
 
 def _groups(models: pl.Series, facts: Facts) -> dict[str, pl.Series]:
-    """What models have in common -> the group of each model."""
+    """The group of each model, by what models have in common."""
     known = [facts.get(model, ModelFacts()) for model in models]
     weights = {True: "open", False: "closed", None: _UNKNOWN}
     groups = {

@@ -42,6 +42,9 @@ from tasks.storage.tables import Store, frame_of
 _FEATURES = {"assistant_tokens": "tokens", **{name: name for name in ("headers", "list_items", "bold", "entities")}}
 """Column of `conversation_features` -> style covariate."""
 
+_STORED = sorted(TABLES.keys() - {"style_control", PAIR_CARDS, VOTE_STATISTICS, PLAN})
+_COUNTS = ("battles", "boards", "outlier_judges", "suspects")
+
 
 @task(cache_policy=NO_CACHE)
 @timed
@@ -56,6 +59,10 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
         every = rated_battles(store, versions, named=True)
     else:
         every = with_prompts(read_battles(release / "battle", True, True), release)
+    if every.is_empty():
+        for name in (*_STORED, VOTE_STATISTICS, "bench_agreement"):
+            store.replace(name, frame_of(STORED[name].row, []))
+        return StageReport(stage="rate", counts=dict.fromkeys(_COUNTS, 0))
     policy = decided_policy(store)
     whole = RatingTables(
         every.filter(~pl.col("named")).drop("named"),
@@ -67,19 +74,15 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
     )
     tables = replace(whole, slices=(ALL_SLICES,))
     store.replace(VOTE_STATISTICS, frame_of(VoteStatistics, replace(whole, battles=every).rows(VOTE_STATISTICS)))
-    for name in TABLES.keys() - {"style_control", PAIR_CARDS, VOTE_STATISTICS, PLAN}:
+    for name in _STORED:
         rows = (tables if name in _BY_SLICE else whole).rows(name)
         rows = [*rows, *tables.styled[0]] if name == "ratings" else rows
         store.replace(name, frame_of(STORED[name].row, rows))
     on_topics = _bench_agreement(store, tables.rated, settings.seed)
     store.replace("bench_agreement", frame_of(BenchAgreement, on_topics))
-    counts = {
-        "battles": tables.battles.height,
-        "boards": len({row.slice for row in tables.ratings}) + bool(tables.styled[0]),
-        "outlier_judges": len(whole.outliers),
-        "suspects": len(whole.suspects),
-    }
-    return StageReport(stage="rate", counts=counts)
+    boards = len({row.slice for row in tables.ratings}) + bool(tables.styled[0])
+    counted = (tables.battles.height, boards, len(whole.outliers), len(whole.suspects))
+    return StageReport(stage="rate", counts=dict(zip(_COUNTS, counted, strict=True)))
 
 
 def _bench_agreement(store: Store, rated: pl.DataFrame, seed: int) -> list[BenchAgreement]:

@@ -22,7 +22,12 @@ _NEEDS = {
 def vote_checks(
     battles: pl.DataFrame, found: Sequence[Suspect], method: RatingMethod, without_suspects: bool
 ) -> list[VoteCheck]:
-    """One row for each check of all battles; `without_suspects`: whether the boards leave the suspects' votes out."""
+    """One row for each check of all battles, none without battles.
+
+    `without_suspects`: whether the boards leave the suspects' votes out.
+    """
+    if battles.is_empty():
+        return []
     rated = rateable(battles)
     limited = repeats_counted_once(rated, method.pair_votes_max)
     excluded = pl.lit(method.both_bad is BothBad.EXCLUDE) & (pl.col("winner") == "tie_bothbad")
