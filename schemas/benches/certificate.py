@@ -5,6 +5,7 @@ from datetime import date
 from pydantic import Field
 
 from schemas.benches.fairness import ArenaMonth, BestOf, Exposure, ModelLife
+from schemas.items.suspects import VoteCheck
 from schemas.row import Row
 
 
@@ -72,8 +73,28 @@ class Coverage(Row):
     """Its votes."""
 
 
+class Contest(Row):
+    """How few votes change the order of two models on the overall board; ids are in the table of the release."""
+
+    contest: str
+    """first_place or neighbours, as in the table."""
+    change: str | None
+    """removed or reversed: what happens to the votes."""
+    model: str | None
+    """The model that leads."""
+    rival: str | None
+    """The model that is ahead afterwards."""
+    needed: int | None
+    """Fewest votes found; null when none were."""
+    needed_fraction: float | None
+    """Their share of all votes, 0 to 1."""
+
+
 class Certificate(Row):
-    """Statement of what the votes of a release allow to say about its models. `verify` computes all but `off_the_board` again."""
+    """Statement of what the votes of a release allow to say about its models.
+
+    `verify` computes all but `off_the_board` again.
+    """
 
     layout: int = 1
     """Version of this file."""
@@ -85,6 +106,10 @@ class Certificate(Row):
     """Different voters; null where the release names none."""
     apart: Apart
     """How well intervals tell models apart."""
+    fragility: list[Contest]
+    """How few votes change the order of the board."""
+    checks: list[VoteCheck]
+    """Votes that look wrong, or do not count in full."""
     filters: list[FilterEffect]
     """What each filter changes."""
     coverage: list[Coverage]

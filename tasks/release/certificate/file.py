@@ -147,6 +147,10 @@ def _sentences(told: Certificate) -> Iterator[str]:
     voters = "" if told.voters is None else f" by {told.voters:,} people"
     yield f"{told.votes:,} votes{voters} on {told.models:,} models."
     yield f"{apart.neighbours_apart:,} of {apart.neighbours:,} pairs of neighbours have intervals that do not overlap."
+    known = [row for row in told.fragility if row.contest == "first_place" and row.needed is not None]
+    if known:
+        fewest = min(known, key=lambda row: row.needed or 0)
+        yield f"{fewest.needed:,} votes, {fewest.change}, put {_name(fewest.rival or '')} in first place."
     if told.largest_to_smallest is not None:
         yield f"The most voted model has {told.largest_to_smallest:,.1f} times as many votes as the least voted one."
     for by in ("provider", "weights"):

@@ -9,13 +9,15 @@ import numpy as np
 import polars as pl
 from scipy.stats import spearmanr
 
-from schemas.benches.certificate import Apart, Certificate, Coverage, FilterEffect, OffTheBoard
+from schemas.benches.certificate import Apart, Certificate, Contest, Coverage, FilterEffect, OffTheBoard
+from schemas.items.suspects import VoteCheck
 from schemas.policy import ModelFacts
 from schemas.rating import Rating, RatingMethod
 from tasks.leaderboard.battle_files import read_battles, with_prompts
 from tasks.leaderboard.fairness import best_of, exposure, model_lives, months
 from tasks.leaderboard.leaderboard import FEW_BATTLES, OVERALL
 from tasks.leaderboard.rating_tables import RatingTables
+from tasks.release.registered import FRAGILITY, RELEASED_TABLES, VOTE_CHECKS, read_released
 from tasks.storage.parquet import read_parquet_groups
 from tasks.storage.queries.board_order import best_first
 from tasks.storage.tables import frame_of
@@ -31,10 +33,11 @@ def certificate_of(
 ) -> Certificate | None:
     """The certificate of the release in `folder`; None without votes. `settings`: those of its manifest."""
     method = RatingMethod(**{name: settings[name] for name in RatingMethod.model_fields if name in settings})
-    battles = with_prompts(read_battles(folder / "battle"), folder)
+    battles = with_prompts(read_battles(folder / "battle", prompts=True), folder)
     if battles.is_empty():
         return None
-    tables = RatingTables(battles, method, exclude_outliers=bool(settings.get("exclude_outlier_judges")))
+    outliers, suspected = (bool(settings.get(name)) for name in ("exclude_outlier_judges", "exclude_suspects"))
+    tables = RatingTables(battles, method, exclude_outliers=outliers, exclude_suspects=suspected)
     rated, board = tables.rated, tables.overall
     if rated.is_empty():
         return None
@@ -45,6 +48,8 @@ def certificate_of(
         models=len(board),
         voters=_voters(rated),
         apart=_apart(board, method),
+        fragility=list(_contests(folder)),
+        checks=[VoteCheck(**row) for row in _released(folder, VOTE_CHECKS).iter_rows(named=True)],
         filters=list(_filters(boards)),
         coverage=list(_coverage(boards)),
         exposure=shares,
@@ -71,6 +76,17 @@ def _boards(folder: Path) -> pl.DataFrame:
     groups = [group for path in files for group in read_parquet_groups(path)]
     known = [group for group in groups if {*Rating.model_fields} == {*group.columns}]
     return pl.concat([frame_of(Rating, []), *known])
+
+
+def _released(folder: Path, table: str) -> pl.DataFrame:
+    """Rows of a table that is written, and checked, before the certificate."""
+    rows = read_released(folder, table)
+    return frame_of(RELEASED_TABLES[table].row, []) if rows is None else rows
+
+
+def _contests(folder: Path) -> Iterator[Contest]:
+    rows = _released(folder, FRAGILITY).filter(slice=OVERALL).sort("contest", "place", "change")
+    return (Contest(**row) for row in rows.select(*Contest.model_fields).iter_rows(named=True))
 
 
 def _voters(battles: pl.DataFrame) -> int | None:
