@@ -150,7 +150,8 @@ def _sentences(told: Certificate) -> Iterator[str]:
     known = [row for row in told.fragility if row.contest == "first_place" and row.needed is not None]
     if known:
         fewest = min(known, key=lambda row: row.needed or 0)
-        yield f"{fewest.needed:,} votes, {fewest.change}, put {_name(fewest.rival or '')} in first place."
+        change = f"{_counted(fewest.needed or 0, 'vote')}, {fewest.change}"
+        yield f"What puts {_name(fewest.rival or '')} in first place: {change}."
     if told.largest_to_smallest is not None:
         yield f"The most voted model has {told.largest_to_smallest:,.1f} times as many votes as the least voted one."
     for by in ("provider", "weights"):
@@ -171,7 +172,11 @@ def _sentences(told: Certificate) -> Iterator[str]:
         )
     for effect in told.filters:
         same = "the same model is first" if effect.same_first else f"{_name(effect.first)} is first"
-        yield f"`{effect.board}`: {same}, and {effect.moved_models:,} models have another rank."
+        yield f"`{effect.board}`: {same}; another rank: {_counted(effect.moved_models, 'model')}."
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _name(text: str) -> str:

@@ -1,5 +1,11 @@
 """Arenas with scripted models, the embedded checks, and log folders of their own."""
 
+import json
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -9,7 +15,8 @@ from tasks.arena.entrance import Admission, Visitors
 from tasks.arena.logs import LogFolder
 from tasks.arena.rounds import Arena
 from tasks.providers import Providers
-from tests.built_arena import KEY, Built, Scripted
+from tests.built_arena import KEY, Built, Scripted, image_file
+from tests.served_arena import NAMES, ROOT, free_port, models_file
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +47,30 @@ def build(tmp_path, admission):
         return Built(arena, tmp_path / "logs", models)
 
     return built
+
+
+@pytest.fixture(scope="module")
+def chat_port():
+    """A server of models."""
+    port = free_port()
+    process = subprocess.Popen([sys.executable, "-m", "tests.chat_server", str(port)], cwd=ROOT)
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            break
+        except OSError:
+            time.sleep(0.1)
+    yield port
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, chat_port) -> Path:
+    """A folder with a models file and one example image."""
+    folder = tmp_path_factory.mktemp("arena")
+    models_file(folder / "models.yaml", chat_port, NAMES)
+    (folder / "presets").mkdir()
+    (folder / "presets" / "chart_0.png").write_bytes(image_file(seed=9))
+    (folder / "presets" / "presets.json").write_text(json.dumps([{"dataset": "Charts", "path": "chart_0.png"}]))
+    return folder

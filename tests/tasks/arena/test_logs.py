@@ -1,5 +1,6 @@
 """Lines are whole and on the disk, whoever writes and whenever they are killed."""
 
+import asyncio
 import json
 import multiprocessing
 import os
@@ -12,7 +13,11 @@ from datetime import UTC, date, datetime
 import pytest
 
 from schemas.errors import BadInput
+from tasks.arena.conversations import Mode
 from tasks.arena.logs import LogFolder, LogsUnwritable
+from tasks.providers.capabilities import Thought
+from tests.built_arena import Scripted
+from tests.tasks.ingest.logs import ingested
 
 NOW = datetime(2026, 5, 4, 23, 59, 59, tzinfo=UTC)
 FILE = "vision-tmp-2026-05-04-conv.json"
@@ -99,3 +104,26 @@ def test_days_are_utc_and_a_clock_that_went_back_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match="cannot be written"):
         LogFolder(tmp_path / "file" / "logs").prepare(date(2026, 5, 4))
+
+
+def test_thinking_is_logged_apart_and_is_no_part_of_the_answer(build, tmp_path):
+    marked = Scripted((Thought("Hmm, "), Thought("well. "), "Yes."))
+    written = Scripted(("<th", "ink>Let me ", "see</thi", "nk>\n\nNo", "."))
+    built = build({"good-model": marked, "second-model": written, "only-thinks": Scripted(("<think>For ever",))})
+
+    async def rounds():
+        for name in ("good-model", "second-model", "only-thinks"):
+            conversation = await built.say(mode=Mode.DIRECT, chosen=(name,))
+            await built.finished(conversation)
+        return conversation
+
+    assert asyncio.run(rounds()).sides[0].answers[0].failed
+    told = {record["model"]: record["arena"] for record, _ in built.seen()}
+    assert {name: arena["thinking"] for name, arena in told.items()} == {
+        "good-model": "Hmm, well. ",
+        "second-model": "Let me see",
+    }
+    assert all(arena["first_word_seconds"] >= 0 for arena in told.values())
+    store = ingested(built.folder, tmp_path / "store")
+    said = json.dumps([store.read(table).to_dicts() for table in ("conversations", "sightings")], default=str)
+    assert '"Yes."' in said and '"No."' in said and "Let me" not in said and "Hmm" not in said

@@ -1,7 +1,6 @@
 """Battles, votes and what is logged of them: read back by the code that `curate ingest` reads logs with."""
 
 import asyncio
-import json
 import threading
 from datetime import UTC, datetime
 
@@ -14,7 +13,6 @@ from tasks.arena.entrance import KnownImage, Refused
 from tasks.arena.page import notice
 from tasks.arena.rounds import Visit
 from tasks.arena.words import page_words
-from tasks.providers.capabilities import Thought
 from tasks.storage.keyed_ids import Pseudonyms
 from tasks.takedown.steps import apply_requests
 from tests.built_arena import KEY, VISIT, Scripted, image_file
@@ -370,29 +368,6 @@ def test_a_reason_after_the_vote_is_the_votes_own_and_reports_go_with_any_vote(b
     assert store.read("battles")["vote_reason"].to_list() == ["Clearer: fewer words"]
     feedback = {row["conversation_id"]: row["feedback"] for row in store.read("conversations").to_dicts()}
     assert feedback == {side.conv_id: ["flag"] for side in conversation.sides}
-
-
-def test_thinking_is_logged_apart_and_is_no_part_of_the_answer(build, tmp_path):
-    marked = Scripted((Thought("Hmm, "), Thought("well. "), "Yes."))
-    written = Scripted(("<th", "ink>Let me ", "see</thi", "nk>\n\nNo", "."))
-    built = build({"good-model": marked, "second-model": written, "only-thinks": Scripted(("<think>For ever",))})
-
-    async def rounds():
-        for name in ("good-model", "second-model", "only-thinks"):
-            conversation = await built.say(mode=Mode.DIRECT, chosen=(name,))
-            await built.finished(conversation)
-        return conversation
-
-    assert asyncio.run(rounds()).sides[0].answers[0].failed
-    told = {record["model"]: record["arena"] for record, _ in built.seen()}
-    assert {name: arena["thinking"] for name, arena in told.items()} == {
-        "good-model": "Hmm, well. ",
-        "second-model": "Let me see",
-    }
-    assert all(arena["first_word_seconds"] >= 0 for arena in told.values())
-    store = ingested(built.folder, tmp_path / "store")
-    said = json.dumps([store.read(table).to_dicts() for table in ("conversations", "sightings")], default=str)
-    assert '"Yes."' in said and '"No."' in said and "Let me" not in said and "Hmm" not in said
 
 
 def test_a_direct_chat_has_the_sampling_that_its_visitor_chose_within_the_limits(build):

@@ -9,11 +9,6 @@ import json
 import os
 import re
 import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
 from itertools import product
 from pathlib import Path
 
@@ -27,96 +22,13 @@ from tasks.arena.answers import Counts
 from tasks.providers.capabilities import ChatMessage, Thought
 from tasks.providers.chat import streaming_model
 from tasks.storage.tables import Store
-from tests.arena_client import Visitor, battle_until_killed
+from tests.arena_client import Visitor
 from tests.built_arena import image_file
 from tests.chat_server import HOSTILE
+from tests.served_arena import ANN_KEY, NAMES, Served, curate, hidden, logged, models_file
 from tests.voted_store import voted
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-ANN_KEY = "the key of an annotator"
-CROWD = {"model_a": "left", "model_b": "right", "tie": "tie", "tie_bothbad": "both bad"}
-NAMES = ("good-model", "hostile-model-7b")
-ROOT = Path(__file__).parents[3]
-
-
-def models_file(file: Path, port: int, names: tuple[str, ...]) -> Path:
-    rows = [{"name": name, "base_url": f"http://127.0.0.1:{port}/v1", "vision": True} for name in names]
-    file.write_text(json.dumps({"models": rows}))  # JSON is YAML
-    return file
-
-
-def free_port() -> int:
-    with socket.socket() as opened:
-        opened.bind(("127.0.0.1", 0))
-        return opened.getsockname()[1]
-
-
-def curate(*arguments: str, **options) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-c", "from flows.commands import main; main()", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, **options)
-
-
-class Served:
-    """The arena's process."""
-
-    def __init__(self, folder: Path, models: Path, *more: str, **keys: str):
-        self.folder, self.port = folder, free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        options = ["--models", models, "--logs", folder, "--presets", folder.parent / "presets", "--no-browser"]
-        command = ["-c", "from flows.commands import main; main()", "arena", *options, "--board", "live", *more]
-        self.process = subprocess.Popen(
-            [sys.executable, *map(str, command), "--port", str(self.port)],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"ANN_KEY": ANN_KEY} | keys,
-        )
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline().strip() == f"{self.url}/"
-        for _ in range(300):
-            try:
-                if httpx.get(f"{self.url}/health", timeout=5).status_code == 200:
-                    return
-            except httpx.TransportError:
-                time.sleep(0.1)
-        raise AssertionError("the arena does not answer")
-
-    def kill(self, how: int = signal.SIGKILL):
-        self.process.send_signal(how)
-        self.process.wait()
-        self.process.stdout.close()
-
-    def end(self):
-        """As a service manager ends it."""
-        if self.process.poll() is None:
-            self.kill(signal.SIGTERM)
-
-
-@pytest.fixture(scope="module")
-def chat_port():
-    """A server of models."""
-    port = free_port()
-    process = subprocess.Popen([sys.executable, "-m", "tests.chat_server", str(port)], cwd=ROOT)
-    for _ in range(200):
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            break
-        except OSError:
-            time.sleep(0.1)
-    yield port
-    process.kill()
-    process.wait()
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory, chat_port) -> Path:
-    """A folder with a models file and one example image."""
-    folder = tmp_path_factory.mktemp("arena")
-    models_file(folder / "models.yaml", chat_port, NAMES)
-    (folder / "presets").mkdir()
-    (folder / "presets" / "chart_0.png").write_bytes(image_file(seed=9))
-    (folder / "presets" / "presets.json").write_text(json.dumps([{"dataset": "Charts", "path": "chart_0.png"}]))
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -320,84 +232,6 @@ def test_an_annotator_needs_a_key_and_gets_images_and_texts_without_models(serve
     assert "No annotator" in httpx.post(f"{served.url}/tasks/sheet", data={"verdict": "tie"}).text
 
 
-def hidden(page: str) -> dict[str, str]:
-    """The fields of a task's form that nobody fills in."""
-    return dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page))
-
-
-def test_what_annotators_say_over_http_outlives_a_kill_and_gives_the_exact_agreement(place, tmp_path):
-    store = voted(tmp_path / "store")
-    keys = {"Ann": ANN_KEY, "Bob": "the key of another annotator"}
-    tasks = {"store": store.root, "lists": ["sheet"], "annotators": {"Ann": "ANN_KEY", "Bob": "BOB_KEY"}}
-    (tmp_path / "tasks.yaml").write_text(json.dumps(tasks))
-    winners = {row["battle_id"]: row["winner"] for row in store.read("battles").to_dicts()}
-    differs = {"Ann": {"b0": "right"}, "Bob": {"b2": "left", "b3": "tie"}}  # from the crowd; sides as visitors saw them
-
-    def serve(name: str) -> Served:
-        return Served(place / name, place / "models.yaml", "--tasks", tmp_path / "tasks.yaml", BOB_KEY=keys["Bob"])
-
-    def annotate(url: str, who: str, items: int) -> int:
-        """Say what is planted of so many items; how many were left before."""
-        with httpx.Client(base_url=url, follow_redirects=True) as visitor:
-            page = visitor.post("/tasks", data={"key": keys[who], "list": "sheet"}).text
-            left = int(re.search(r"(\d+) left for you", page)[1])
-            for _ in range(items):
-                number = re.search(r"Prompt (\d)\?", page)[1]
-                crowd = CROWD[winners[f"b{number}"]]
-                said = differs[who].get(f"b{number}", crowd)
-                if page.index("Right " + number) < page.index("=left " + number):  # the sides are exchanged
-                    said = {"left": "right", "right": "left"}.get(said, said)
-                page = visitor.post("/tasks/sheet", data=hidden(page) | {"verdict": said}).text
-                assert "left for you" in page
-        return left
-
-    first = serve("tasks-first")
-    try:
-        assert (annotate(first.url, "Ann", 6), annotate(first.url, "Bob", 2)) == (6, 6)
-    finally:
-        first.kill()
-    again = serve("tasks-again")
-    try:
-        assert annotate(again.url, "Bob", 4) == 4, "what was acknowledged is not asked again"
-    finally:
-        again.end()
-    done = curate("review", "results", "battles", "--store", str(store.root), "--json")
-    assert done.returncode == 0, done.stderr
-    found = {(row["a"], row["b"]): row for row in map(json.loads, done.stdout.splitlines()) if "a" in row}
-    assert {who: row["accuracy"] for who, row in found.items()} == pytest.approx(
-        {("people", "Ann"): 5 / 6, ("people", "Bob"): 4 / 6, ("Ann", "Bob"): 3 / 6}
-    )
-    assert {who: row["kappa"] for who, row in found.items()} == pytest.approx(  # (36 agreed - chance) / (36 - chance)
-        {("people", "Ann"): 20 / 26, ("people", "Bob"): 10 / 22, ("Ann", "Bob"): 7 / 25}
-    )
-
-
-def test_a_hundred_sessions_lose_no_vote_while_the_arena_is_killed_and_restarted_twice(place):
-    acknowledged: set[str] = set()
-    for start in range(3):
-        fast = ("--set", "messages_per_minute=10000", "--set", "log_addresses=yes")
-        killed = Served(place / "killed", place / "models.yaml", *fast)
-        found = battle_until_killed(killed.url, visitors=12, votes_least=34, kill=killed.kill, start=start)
-        assert len(found) >= 34
-        acknowledged |= found
-    assert len(acknowledged) >= 100
-    whole, halves = [], 0
-    for line in logged(killed.folder).splitlines():
-        try:
-            whole.append(json.loads(line))
-        except ValueError:
-            halves += 1
-    voted = [record["states"][0]["messages"][0][1] for record in whole if "states" in record]
-    assert {record["ip"] for record in whole} == {"127.0.0.1"}, "as log_addresses wants it"
-    assert halves <= 3, "at each kill at most the last line is half"
-    assert acknowledged <= set(voted) and len(voted) == len(set(voted))
-    store = place / "killed-store"
-    done = curate("ingest", "--logs", str(killed.folder), "--store", str(store))
-    assert done.returncode == 0, done.stderr
-    opened = Store.existing(str(store))
-    assert opened.read("rejects").height == halves and opened.read("battles").height == len(voted)
-
-
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH: the page was not opened in a browser")
 def test_battles_in_a_browser_are_logged_and_curated_without_a_reject(served, place):
     api = pytest.importorskip("playwright.sync_api")
@@ -491,11 +325,6 @@ def keep(page, name: str) -> None:
     """Keep an image of a page in the folder that CURATE_TEST_SCREENSHOTS names."""
     if folder := os.environ.get("CURATE_TEST_SCREENSHOTS"):
         page.screenshot(path=Path(folder) / f"{name}.png")
-
-
-def logged(folder: Path) -> bytes:
-    """All lines: of one day, and of a second one where midnight UTC came in between."""
-    return b"".join(file.read_bytes() for file in sorted(folder.glob("vision-tmp-*-conv.json")))
 
 
 def check_logged(folder: Path) -> None:

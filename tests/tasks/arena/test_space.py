@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.arena_client import Visitor
-from tests.tasks.arena.test_served import free_port, models_file
+from tests.served_arena import free_port, models_file
 
 
 @pytest.fixture
