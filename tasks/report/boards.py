@@ -1,6 +1,6 @@
 """Sections about votes and the benchmark: leaderboards, pairs of models, style, the benchmark's quality, votes."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -32,10 +32,10 @@ _BOARDS = ("overall", "style_control")
 _RATING = "Bradley-Terry rating with its 95 % interval"
 
 
-def bench_parts(store: Store) -> list[Part | None]:
+def bench_parts(store: Store, failures: Collection[str]) -> list[Part | None]:
     """Sections about the benchmark, in reading order; None without data."""
     makers = {"bench_funnel": _bench_funnel, "bench_measures": _bench_measures, "bench_agreement": _bench_agreement}
-    return [*_made(store, makers), failures_part(store)]
+    return [*_made(store, makers), failures_part(store, failures)]
 
 
 def battle_parts(store: Store, pairs: pl.DataFrame) -> list[Part | None]:
@@ -45,10 +45,9 @@ def battle_parts(store: Store, pairs: pl.DataFrame) -> list[Part | None]:
     votes = _made(store, {"vote_shares": _votes})
     return [
         *boards,
-        _ranks(ratings),
-        *_made(store, {"exposure": _exposure, "model_lives": _lives}),
         _fragility(store.read("fragility")),
         _ranks(ratings),
+        *_made(store, {"exposure": _exposure, "model_lives": _lives}),
         *votes,
         *_pairs(pairs),
         *_styles(store, ratings),
@@ -242,9 +241,9 @@ _MARKS = {1.0: "X", 0.9: "R", 0.8: "loss", 0.6: "XO", 0.4: "tie", 0.3: "?", 0.1:
 """Darkness of a cell -> mark of `hard_prompts`."""
 
 
-def failures_part(store: Store) -> Part | None:
-    """Marks of every model at the prompts that people saw fail; None without such prompts."""
-    found = hard_prompts(store)
+def failures_part(store: Store, released: Collection[str]) -> Part | None:
+    """Marks of every model at the released prompts that people saw fail; None without such prompts."""
+    found = hard_prompts(store).filter(pl.col("question_id").is_in(list(released)))
     if found.is_empty():
         return None
     darkness = {mark: shade for shade, mark in _MARKS.items()}

@@ -55,7 +55,7 @@ def report_content(store: Store, tallies: Tallies, more: Iterable[Part] = ()) ->
         _counts("turns", tallies, ("num_turns",)),
         topics_part(store, topics),
         topic_tree_part(store, topics),
-        *bench_parts(store),
+        *bench_parts(store, tallies.failures),
         *battle_parts(store, tallies.of(BATTLE, PAIRS)),
         *vote_parts(store),
         *more,

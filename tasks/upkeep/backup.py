@@ -44,7 +44,7 @@ _MADE_AGAIN = {"canaries", "exports", ".prefect", "writing.lock", "writing.since
 _HALF = (".tmp", ".half")
 _GROWING = ("audit/", "exported/", "published/", "reviews/", "takedown/2")
 """Small files that are only ever added, or that say what is outside of the store."""
-_PART = re.compile(r"tables/(.+)/([0-9a-f]{12})[0-9a-f]{8}\.parquet")
+_PART = re.compile(r"tables/(.+)/([0-9a-f]{12})[0-9a-f]{8}(?:-\d+-\d+)?\.parquet")
 _TRIES, _PAUSE_SECONDS = 100, 0.2
 
 

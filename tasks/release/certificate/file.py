@@ -17,6 +17,7 @@ from schemas.errors import BadInput
 from schemas.items.conversation import UNDATED_BEFORE
 from schemas.policy import Policy
 from tasks.look import LOOK
+from tasks.release.declared import READ_ERRORS
 from tasks.release.registered import CardSection, OpenRelease, ReleasePart, Stated, Unsealed
 from tasks.runtime.untrusted import markdown_text, one_line
 from tasks.storage.queries.released import battles_as_released
@@ -96,6 +97,8 @@ def _wrong(release: OpenRelease) -> Iterator[str]:
     facts = Policy.model_validate(manifest.policy).models
     try:
         right = certificate_of(folder, manifest.settings, facts, told.off_the_board if told else [])
+    except READ_ERRORS:
+        return  # the part of the file says so
     except (BadInput, ValidationError) as error:
         yield f"{CERTIFICATE}: the votes of battle cannot be rated as the manifest says ({str(error).splitlines()[0]})"
         return

@@ -24,10 +24,14 @@ class Tallies:
     def __init__(self) -> None:
         self.rows = dict.fromkeys(COUNTED, 0)
         self.users, self.images = Distinct(), Distinct()
+        self.failures: list[str] = []
+        """Ids of the released failures, which leave out what is hidden."""
         self._counts: dict[tuple[str, tuple[str, ...]], pl.DataFrame] = {}
 
     def add(self, config: str, rows: pl.DataFrame) -> None:
         """Add gathered rows of a configuration; those of others are not counted."""
+        if config == "failures":
+            self.failures.extend(rows["question_id"])
         if config not in self.rows:
             return
         self.rows[config] += rows.height

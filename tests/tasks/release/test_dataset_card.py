@@ -238,6 +238,6 @@ def test_an_embedded_build_says_what_each_stand_in_was_measured_to_find(card, re
 
 def test_nothing_from_the_log_takes_effect_in_the_card(card):
     lines = [line for text in (HOSTILE_MODEL, HOSTILE_TOPIC, HOSTILE_PROMPT) for line in text.split("\n") if line]
-    assert not [line for line in lines if line != "---" and line in card]
+    assert not [line for line in lines if line != "---" and line in card.splitlines()]
     assert card.count("\n---\n") == 1
     assert not re.search(r"<(?!1K|10K)[a-z/!]|javascript:|evil", card.split("---\n", 2)[2])

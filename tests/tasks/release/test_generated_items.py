@@ -18,8 +18,9 @@ from tasks.generated_bench.kept_items import kept_items, review_of_generated
 from tasks.generated_bench.results.boards import GENERATED_BOARDS
 from tasks.generated_bench.steps import rate_generated
 from tasks.policy.policy_file import load_policy
+from tasks.release.declared import declared_columns
 from tasks.release.item_boards import SINCE_LAYOUT
-from tasks.release.registered import BOARD_PATHS, OpenRelease, board_csv
+from tasks.release.registered import OpenRelease, board_csv
 from tasks.storage.tables import Store, frame_of
 from tests.builders import NOON, measure_clean
 from tests.generated_bench import NAME, decided, settings_for
@@ -121,8 +122,7 @@ def test_a_release_of_an_earlier_version_which_declares_no_such_tables_stays_who
     card = (own / "README.md").read_text()
     start = card.index(GENERATED_BOARDS.section.title)
     (own / "README.md").write_text(card[:start] + card[card.index("\n## ", start) + 1 :])
-    declared = manifest_of(own)["columns"]
-    earlier = {name: columns for name, columns in declared.items() if name not in BOARD_PATHS.values()}
+    earlier = {name: manifest_of(own)["columns"][name] for name in declared_columns(SINCE_LAYOUT - 1)}
     write_manifest(own, columns=earlier, layout=SINCE_LAYOUT - 1)
     reseal(own)
     assert problems_of(own) == []

@@ -66,7 +66,7 @@ def rated(tmp_path_factory):
     staging = folder / "release"
     (staging / ASKED).parent.mkdir(parents=True)
     store.read("bench_items").select(question_id="item_id").write_parquet(staging / ASKED)
-    unsealed = Unsealed(store, staging, {}, VERSIONS, EVERYTHING, "", with_answers=False)
+    unsealed = Unsealed(store, staging, {}, VERSIONS, EVERYTHING, "", {})
     WRITTEN_ITEMS.write(unsealed)
     assert WRITTEN_BOARDS.write(unsealed).stand_ins == []
     return store, staging

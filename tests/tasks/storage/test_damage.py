@@ -12,7 +12,7 @@ from schemas.errors import StoreUnwell
 from schemas.tables import TABLES
 from tasks.storage.lock import writing
 from tasks.storage.tables import Store, frame_of
-from tests.flows.test_store_trouble import _room_for
+from tests.cut_off import room_for
 from tests.schemas.strategies import rows
 
 READERS = {
@@ -75,7 +75,7 @@ def test_damage_says_whether_the_table_can_be_made_again(tmp_path, table, advice
 
 def test_a_disk_that_is_full_before_the_first_byte_is_one_line(tmp_path):
     with (
-        _room_for(0),
+        room_for(0),
         pytest.raises(StoreUnwell, match=r"^store '.*' has no room left \(File too large\); [^\n]*$"),
         writing(str(tmp_path / "store")),
     ):
