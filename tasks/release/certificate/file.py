@@ -174,7 +174,7 @@ def _sentences(told: Certificate) -> Iterator[str]:
             "on average; no other provider gains more by it."
         )
     for effect in told.filters:
-        same = "the same model is first" if effect.same_first else f"{_name(effect.first)} is first"
+        same = "the same model is first" if effect.same_first else "another model is first"
         yield f"`{effect.board}`: {same}; another rank: {_counted(effect.moved_models, 'model')}."
 
 

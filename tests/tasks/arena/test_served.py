@@ -61,7 +61,10 @@ def test_a_model_that_thinks_is_asked_as_its_server_wants_it(chat_port, monkeypa
 
     async def said(**keys) -> list[str]:
         model = streaming_model(ArenaModel(**row, **keys))
-        return [piece async for piece in model.stream([ChatMessage("user", "Hi")])]
+        try:
+            return [piece async for piece in model.stream([ChatMessage("user", "Hi")])]
+        finally:
+            await model._streaming.close()  # before the loop of the connection ends
 
     pieces = asyncio.run(said(**asked))
     assert pieces == ["First ", "I think.", "An answer."]

@@ -147,13 +147,13 @@ def test_a_backup_beside_a_writing_run_is_of_one_moment(tmp_path, curate):
                 end_digest="",
             )
             writer.replace("log_files", frame_of(LogFileRead, [read]))
-            if ended.wait(0.1):
+            if ended.wait(0.03):
                 return
 
     thread = threading.Thread(target=write)
     thread.start()
     try:
-        for _ in range(3):
+        for _ in range(12):
             code, _, err = curate("backup", tmp_path / "backup", "--store", root)
             assert code == 0, err
     finally:
