@@ -37,9 +37,11 @@ _NAMES = {key: option for option, key in SETTINGS.items()} | {
     "evaluate.submitted_as": "model",
 }  # fmt: skip
 """Key -> option, where the option is not the key's last word with hyphens."""
+_METAVAR_OF: dict[Any, str] = {str: "TEXT", list[str]: "TEXT", int: "N", float: "N", bool: ""}
 _METAVARS = {
     "providers": "CAPABILITY=NAME", "config": "FILE", "accept_embedded": "NAME", "anchor_model": "MODEL=RATING",
-    "since": "DAY", "until": "DAY", "models": "NAME",
+    "since": "DAY", "until": "DAY", "models": "NAME", "logs": "DIR", "store": "DIR", "images": "DIR", "presets": "DIR",
+    "prompts": "DIR", "known_hashes": "FILE", "prices": "FILE", "release": "VERSION", "judge_version": "VERSION",
 }  # fmt: skip
 _KNOWN: dict[str, Iterable[str]] = {"policy": SHIPPED}
 """Key -> values that the help lists and the shell completes; others are allowed, too."""
@@ -125,7 +127,7 @@ def option(key: str, row: type[Row] = Settings, on: bool = False) -> Any:
         help=text + (f" Shipped: {', '.join(known)}." if known else "") + (" Repeatable." if _is_many(field) else ""),
         min=ends.get("ge"),
         max=ends.get("le"),
-        metavar=_METAVARS.get(key),
+        metavar=_METAVARS.get(key, _METAVAR_OF.get(_kind(field))),
         autocompletion=(lambda incomplete: [each for each in known if each.startswith(incomplete)]) if known else None,
     )
 

@@ -69,7 +69,8 @@ def _line(option: Any) -> tuple[str, ...]:
     if isinstance(option.show_default, str):
         shown = option.show_default
     known = ", ".join(map(str, kind.choices or ()))
-    value = option.metavar or known or getattr(kind.annotation, "__name__", str(kind.annotation))
+    stated = "" if option.metavar in ("TEXT", "N") else option.metavar
+    value = stated or known or getattr(kind.annotation, "__name__", str(kind.annotation))
     limits = (
         f", {option.min} to {option.max}".replace("None", "any") if (option.min, option.max) != (None, None) else ""
     )
