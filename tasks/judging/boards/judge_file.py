@@ -7,11 +7,15 @@ from typing import Any
 import polars as pl
 
 from schemas.benches.judge_release import JUDGE_FILES, SLICE_PROMPTS_MIN
-from schemas.benches.judging import STAND_IN
+from schemas.benches.judging import STAND_IN, BoardMethod, JudgeRating
+from schemas.errors import BadInput
 from schemas.policy import Policy
 from schemas.release import Manifest
+from tasks.judging.boards.judge_board import judge_bias, judge_boards, outcomes
 from tasks.judging.boards.verdict_words import verdict_words
 from tasks.judging.released_texts import JUDGE, answer_ids, embedded_judge, public_version, released_judge_texts
+from tasks.leaderboard.leaderboard import OVERALL
+from tasks.release.checks.boards import same_rows
 from tasks.release.contents import forbidden_data, wrong_texts
 from tasks.release.core_parts import wrong_board
 from tasks.release.dataset_card import render_card
@@ -31,7 +35,7 @@ from tasks.release.registered import (
 from tasks.release.shards import released_prompts
 from tasks.runtime.untrusted import markdown_text, one_line
 from tasks.storage.queries.board_order import best_first
-from tasks.storage.tables import Store
+from tasks.storage.tables import Store, frame_of
 
 _WHOSE = ("judge", "judge_version", "protocol", "baseline", "draw")
 _BOARD = ("board", "agreement", "cards")
@@ -100,13 +104,12 @@ def _wrong_tables(folder: Path, manifest: Manifest, files: dict[str, pl.DataFram
     if missing or files["agreement"].height != 1:
         yield f"{JUDGE_FOLDER}: no whole board: it needs {', '.join(_BOARD)}, and one row in agreement"
         return
-    whose, cards = files["agreement"].row(0, named=True), files["cards"]
+    whose = files["agreement"].row(0, named=True)
     if {name: whose[name] for name in _WHOSE} != manifest.judge:
         yield f"{JUDGE_FOLDER}/agreement.parquet: whose board it is is not what the manifest says"
     if (whose["judge"] == STAND_IN) != (JUDGE in manifest.embedded_providers):
         yield f"{JUDGE_FOLDER}/agreement.parquet: whether the judge is a stand-in is not what the manifest says"
-    if cards.height != whose["verdicts"] + whose["no_verdicts"]:
-        yield f"{JUDGE_FOLDER}/cards.parquet: {cards.height} cards, the board is of another number of verdicts"
+    yield from _unlike_cards(whose, files, manifest, len({*released_prompts(folder)}))
     yield from _strangers(folder, files)
     forbidden = forbidden_data(Policy.model_validate(manifest.policy))
     for name in ("answers", "verdicts"):
@@ -114,6 +117,25 @@ def _wrong_tables(folder: Path, manifest: Manifest, files: dict[str, pl.DataFram
             yield f"{TABLES[name]}.parquet: texts, and the manifest does not say that they were asked for"
         if name in files:
             yield from wrong_texts(f"{TABLES[name]}.parquet", files[name]["content"], forbidden)
+
+
+def _unlike_cards(
+    whose: Mapping[str, Any], files: Mapping[str, pl.DataFrame], manifest: Manifest, prompts: int
+) -> Iterator[str]:
+    """Tables that are not what the cards give: the board of all prompts, and how far to trust the judge."""
+    cards, board, settings = files["cards"], files["board"].filter(slice=OVERALL), manifest.settings
+    method = BoardMethod(baseline=whose["baseline"], bootstraps=settings["bootstraps"], seed=settings["seed"])
+    tokens = dict(board.select("model", "mean_tokens").iter_rows())
+    try:
+        rows = judge_boards(cards, method, whose["judge"], tokens, prompts={OVERALL: prompts})
+        bias = judge_bias(outcomes(cards, method.baseline), whose["judge"], method.baseline)
+    except BadInput as error:
+        yield f"{TABLES['cards']}.parquet: it makes no board: {error}"
+        return
+    if not same_rows(board, frame_of(JudgeRating, rows)):
+        yield f"{TABLES['board']}.parquet: not what the cards give"
+    if any(whose[name] != value for name, value in bias.model_dump(exclude={"fenced_marks"}).items()):
+        yield f"{TABLES['agreement']}.parquet: its counts of verdicts are not those of the cards"
 
 
 def _strangers(folder: Path, files: dict[str, pl.DataFrame]) -> Iterator[str]:

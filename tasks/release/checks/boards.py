@@ -42,7 +42,7 @@ def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterato
         path = f"leaderboard/{name}.parquet"
         told = _slices(release.folder / path)
         right = {str(key): rows for (key,), rows in rated.filter(chosen).partition_by("slice", as_dict=True).items()}
-        wrong = sorted(n for n in told.keys() | right.keys() if not _same(told.get(n), right.get(n)))
+        wrong = sorted(n for n in told.keys() | right.keys() if not same_rows(told.get(n), right.get(n)))
         if wrong:
             more = f" and {len(wrong) - _NAMED_MAX:,} more" if len(wrong) > _NAMED_MAX else ""
             yield f"{path}: not what the votes of battle give: {', '.join(map(repr, wrong[:_NAMED_MAX]))}{more}"
@@ -85,7 +85,7 @@ def unlike_fragility(release: OpenRelease, told: pl.DataFrame) -> Iterator[str]:
         yield f"the votes of battle cannot be rated as the manifest says ({str(error).splitlines()[0]})"
         return
     numbers, keys = pl.all().exclude("needed_ids"), ("slice", "contest", "place", "change")
-    if not _same(told.select(numbers), right.select(numbers), keys):
+    if not same_rows(told.select(numbers), right.select(numbers), keys):
         yield "not what the votes of battle give"
         return
     others = told.join(right, on=[*keys, "needed_ids"], how="anti", nulls_equal=True)
@@ -95,7 +95,8 @@ def unlike_fragility(release: OpenRelease, told: pl.DataFrame) -> Iterator[str]:
             yield f"its votes do not put {row.rival!r} before {row.model!r} in {row.slice!r}"
 
 
-def _same(told: pl.DataFrame | None, right: pl.DataFrame | None, keys: Sequence[str] = ("model",)) -> bool:
+def same_rows(told: pl.DataFrame | None, right: pl.DataFrame | None, keys: Sequence[str] = ("model",)) -> bool:
+    """Whether two tables hold the same rows, numbers within `RATING_DIFFERENCE_MAX`; False where one is missing."""
     if told is None or right is None:
         return False
     try:

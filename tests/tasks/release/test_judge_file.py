@@ -15,7 +15,7 @@ from tasks.providers import Providers
 from tasks.publish.plan import require_allowed
 from tasks.release.diff import diff_releases
 from tasks.release.fetched import read_manifest
-from tasks.release.registered import board_csv
+from tasks.release.registered import RELEASED_TABLES, board_csv
 from tasks.signals.steps import measure_answers
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store
@@ -148,10 +148,19 @@ def test_a_changed_judge_is_a_line_of_diff(made, copied):
     assert "judge.protocol: visionarena became wildvision" in rules
 
 
-def _cards(release, change):
-    rewrite(release, CARDS, change)
-    csv = board_csv(judge_table(release, "cards"))
-    add_file(release, CARDS.replace("parquet", "csv"), csv.encode())
+def _cards(release, change, name="cards"):
+    rewrite(release, CARDS.replace("cards", name), change)
+    csv = board_csv(judge_table(release, name), RELEASED_TABLES[f"leaderboard/judge/{name}"].csv_digits)
+    add_file(release, f"leaderboard/judge/{name}.csv", csv.encode())
+
+
+def _flipped(release):
+    turned = {"A>B": "B>A", "B>A": "A>B"}
+    _cards(release, lambda rows: [row | {"label": turned.get(row["label"], row["label"])} for row in rows])
+
+
+def _higher_score(release):
+    _cards(release, lambda rows: [row | {"score": (row["score"] or 0) + 0.5} for row in rows], "board")
 
 
 def _stranger(release):
@@ -172,7 +181,9 @@ def _other_csv(release):
 
 TAMPERED = {
     "question_id 'hidden one' is not of this release's benchmark": _stranger,
-    "the board is of another number of verdicts": _fewer_cards,
+    "its counts of verdicts are not those of the cards": _fewer_cards,
+    "judge/board.parquet: not what the cards give": _flipped,
+    "leaderboard/judge/board.parquet: not what the cards give": _higher_score,
     "a text holds personal data: email": _personal,
     "leaderboard/judge/board.csv: not what board.parquet says": _other_csv,
     "the manifest does not say that they were asked for": lambda release: write_manifest(
