@@ -115,6 +115,11 @@ def _irregular(value: str) -> bool:
     return mixed and entropy(value) >= (IRREGULAR_BITS if len(value) > 11 else 2.5)
 
 
+_PARTED = (
+    r"[^\S\n]{0,3}[\"'`]?(?:\n\s{0,4}(?:(?:[*+-]|\d{1,2}[.)])\s{1,3})?|[|>]{1,2}[^\S\n]{1,2}|\$(?=[^\s$]{6,200}\$)"
+    r"|\{\"\w{1,12}\":\s?|\\text\w{2}\{)?[^\S\n]{0,3}[\"'`]?"
+)
+"""What may part a secret from the word before it: a list item, a cell, a quotation, mathematics, JSON, LaTeX."""
 _VALUE = r"(?P<data>[A-Za-z0-9._~+/=-]{12,4000}(?<!\.))(?![\w(\[])"
 _SAID = (
     r"(?:pass(?:word|wd|phrase|code)?s?|pwd|passwort|kennwort|contraseña|mot de passe|senha|hasło|şifre|parola|пароль"
@@ -125,12 +130,11 @@ _NOBODYS = (
     r"|your[a-z_-]*|x{3,}|none|null)\d{0,4}(?!\w))"
 )
 _WORD = r"(?:\d{1,2}[.)][^\S\n]?)?(?!(?:the|and|for|are|was|but|from)\b)[a-z]{3,8}"
-_IS = r"[^\S\n]{0,3}[\"'`]?"
 _FORMS = (
     (
         KEY, "private", False,
         r"(?P<data>-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:[^-]{60,16000}-----END[^\n-]{0,50}-----"
-        r"|(?:[A-Za-z-]{4,20}: [^\n]{0,80}\n)*[\s\\n*>|\[]*[A-Za-z0-9+/=]{40}[A-Za-z0-9+/=\s\\]*)"
+        rf"|(?:[A-Za-z-]{{4,20}}: [^\n]{{0,80}}\n)*[\s\\n*>|\[$]*{_PARTED}[A-Za-z0-9+/=]{{40}}[A-Za-z0-9+/=\s\\]*)"
         r"|PuTTY-User-Key-File-\d:[\s\S]{40,16000}?Private-MAC: [0-9a-f]+)",
     ),
     (
@@ -149,31 +153,33 @@ _FORMS = (
     ),
     (
         KEY, "bearer basic authorization", True,
-        r"(?i)(?<![a-z])(?:bearer|basic|authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:token\s)?)\s{0,3}" + _VALUE,
+        r"(?i)(?<![a-z])(?:bearer|basic|authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:token\s)?)\s{0,3}"
+        + _PARTED + _VALUE,
     ),
     (
         KEY, "key token secret", True,
         r"(?i)(?<![a-z])(?:api|access|auth|secret|client|private|encryption|account|session|master|signing|refresh|bot)"
-        rf"[ _-]?(?:key|token|secret)[\"']?(?:[^\S\n]{{0,3}}[:=]|\sis\s){_IS}{_VALUE}",
+        rf"[ _-]?(?:key|token|secret)[\"']?(?:[^\S\n]{{0,3}}[:=]|\sis\s){_PARTED}{_VALUE}",
     ),
     (
         KEY, "pass pwd kennwort contraseña senha hasło şifre parola пароль 密 パスワード 비밀번호", False,
-        rf"(?i)(?<![a-z$]){_SAID}[\"']?(?:[^\S\n]{{0,3}}[:=：]|\s(?:is|lautet|est|es)[:\s]){_IS}{_NOBODYS}"
+        rf"(?i)(?<![a-z$]){_SAID}[\"']?(?:[^\S\n]{{0,3}}[:=：]|\s(?:is|lautet|est|es)[:\s]){_PARTED}{_NOBODYS}"
         r"(?P<data>(?=\S{0,63}[\d!@#$%^&*?])(?=\S{0,63}[^\W\d_])[^\s\"'`<>,;(){}\[\]]{6,64})(?![\w(\[])",
     ),
     (
         KEY, "curl", False,
-        r"\bcurl\b[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?(?P<data>(?!\$)[^\s:\"']{1,64}:(?![$<{])[^\s\"']{3,100})",
+        r"\bcurl\b[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?"
+        r"(?P<data>(?!\$)[^\s:\"']{1,64}:(?:[|>][^\S\n])?(?![$<{])[^\s\"']{3,100})",
     ),
     (
         IN_URL, "=", True,
         r"(?i)[?&;#](?:(?:access|refresh|id|auth|security)?_?token|auth|sig(?:nature)?|api_?key|key|(?:client_)?secret"
         r"|x-(?:amz|goog)-(?:signature|credential|security-token)|code|session_?(?:id)?|jwt|pwd|pass(?:word|wd)?)="
-        r"(?P<data>[^&\s\"'<>#]{6,4000})",
+        rf"{_PARTED}(?P<data>[^&\s\"'<>#]{{6,4000}})",
     ),
     (
         KEY, "key", False,
-        r"(?i)(?:private|secret|wallet|priv)[ _-]{0,2}key[^\n]{0,20}?(?<![0-9a-z])"
+        r"(?i)(?:private|secret|wallet|priv)[ _-]{0,2}key[\s\S]{0,20}?(?<![0-9a-z])"
         r"(?P<data>(?:0x)?[0-9a-f]{64})(?![0-9a-z])",
     ),
     (
@@ -182,8 +188,8 @@ _FORMS = (
     ),
     (
         KEY, "phrase words seed", False,  # BIP 39
-        r"(?i:seed|recovery|mnemonic|secret|backup|wallet)[ -]?(?i:recovery )?(?i:phrase|words?|seed)\W{0,4}"
-        rf"(?:(?:is|are)\W{{1,3}})?(?P<data>(?:{_WORD}[\s,]{{1,3}}){{11,23}}{_WORD})\b",
+        r"(?i:seed|recovery|mnemonic|secret|backup|wallet)[ -]?(?i:recovery )?(?i:phrase|words?|seed)\W{0,8}"
+        rf"(?:(?:is|are)\W{{1,3}})?(?P<data>(?:{_WORD}[\s,|]{{1,3}}){{11,23}}{_WORD})\b",
     ),
 )  # fmt: skip
 _BEHIND_WORDS = tuple((kind, re.compile(form), hint.split(), mixed) for kind, hint, mixed, form in _FORMS)

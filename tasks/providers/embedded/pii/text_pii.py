@@ -18,7 +18,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class PatternsAndNames:
     """Finds personal data in the whole text, whatever its length."""
 
-    version = f"patterns-17+{NameFinder.version}"
+    version = f"patterns-18+{NameFinder.version}"
 
     @cached_property
     def _names(self) -> NameFinder:
