@@ -53,6 +53,18 @@ def readings(text: str) -> list[Reading]:
     return [plain, *(after for before, after in pairwise(known) if after is not before)]
 
 
+_BESIDE_WORDS = re.compile(
+    r"[^\S\n]{0,3}(?:[|>$\u2022\u00b7\t]|\n[^\S\n]{0,4}(?:[*+>-]|\d{1,2}[.)])[^\S\n]|\{\"\w{1,12}\":\s?\"|\"\}"
+    r"|(?<=[\u0900-\u9fff])_(?=[\u0900-\u9fff])|\n(?=さん|様|씨|님))[^\S\n]{0,3}"
+)
+
+
+def in_one_line(reading: Reading) -> Reading:
+    """The text with a blank for each cell, list item, quote or sign of JSON that may part a name from its phrase."""
+    parts = ((*found.span(), " ") for found in _BESIDE_WORDS.finditer(reading.text))
+    return reading.then(replaced(reading.text, _changes(reading.text, parts)), reading.sure)
+
+
 def _without_marks(reading: Reading) -> Reading:
     return reading.then(replaced(reading.text, _changes(reading.text, _marks(reading.text))), reading.sure)
 

@@ -9,7 +9,7 @@ from tasks.providers.embedded.pii.introduced import introduced, titled
 from tasks.providers.embedded.pii.names import NameFinder
 from tasks.providers.embedded.pii.numbers import SHAPED
 from tasks.providers.embedded.pii.patterns import matches
-from tasks.providers.embedded.pii.readings import readings
+from tasks.providers.embedded.pii.readings import in_one_line, readings
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Unpaired surrogates, which UTF-8 cannot encode; they are replaced by U+FFFD."""
@@ -34,9 +34,13 @@ class PatternsAndNames:
         unmarked = [reading for reading in known if not reading.sure][-1]
         formed = matches(known)
         sure = [span for span in formed if span.confidence > SHAPED]
-        said = unmarked.text
+        said, line = unmarked.text, in_one_line(unmarked)
         names = [*introduced(said), *self._names.find_names(said), *titled(said)]
-        return without_overlaps([*sure, *map(unmarked.original, names), *(s for s in formed if s.confidence <= SHAPED)])
+        found = [
+            *map(unmarked.original, names),
+            *map(line.original, introduced(line.text) if line is not unmarked else ()),
+        ]
+        return without_overlaps([*sure, *found, *(s for s in formed if s.confidence <= SHAPED)])
 
 
 def without_overlaps(spans: Iterable[PiiSpan]) -> list[PiiSpan]:

@@ -8,6 +8,7 @@ from benchmarks.privacy_spellings import HALVES, found, messages
 from tasks.policy.redact_text import Placeholders, Span, redact_text
 from tasks.providers.embedded.pii.introduced import introduced
 from tasks.providers.embedded.pii.patterns import find_patterns
+from tasks.providers.embedded.pii.text_pii import PatternsAndNames
 
 WORK_SEED = 11
 
@@ -141,3 +142,19 @@ def test_code_about_secrets_holds_none(text):
 )
 def test_names_and_addresses_that_no_model_reads_are_found_by_their_form(kind, text, value):
     assert (kind, value) in [(span.type, text[span.start : span.end]) for span in introduced(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Меня зовут | Светлана | Волкова |, помогите.", "Светлана | Волкова"),
+        ("اكتب رسالة إلى > يوسف المصري.", "يوسف المصري"),
+        ('我叫{"value": "刘伟"},需要帮助。', "刘伟"),
+        ("मेरा नाम सुनीता\tवर्मा है।", "सुनीता\tवर्मा"),
+        ("제 이름은 \n1. 김은지\n2. done입니다.", "김은지"),
+        ("<td class='x'>田中美咲</td>さんに手紙を書いてください。", "田中美咲"),
+    ],
+)
+def test_names_that_marks_part_from_their_phrase_or_title_are_found(text, value):
+    (found,) = PatternsAndNames().find_pii([text])
+    assert value in [text[span.start : span.end] for span in found if span.type == "person"]
