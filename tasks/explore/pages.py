@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import jinja2
 import polars as pl
-from markupsafe import Markup
 
 from schemas.publication import ReleaseDiff, RowChange
 from tasks.explore import topic_map
@@ -27,7 +26,7 @@ from tasks.explore.summaries import (
     shown_board,
     slices,
 )
-from tasks.look import LOOK
+from tasks.look import LOOK, one_file
 from tasks.runtime.untrusted import one_line
 from tasks.storage.queries.board_order import RANK_RULE, contests
 
@@ -122,7 +121,7 @@ class Pages:
     def map(self, query: Query) -> str:
         """The topic map, facets, and a table of topics."""
         points = topic_map.on_map(self.listing)
-        found = find(points, query.at(1))
+        found = find(points, query.but(page=1))
         return self._page(
             "map.html", "Topics", found=found, query=query, topics=topic_map.map_topics(points), placed=points.height,
             elsewhere=self.listing.height - points.height, beside=_sides_left_out(points, query), chosen=found.total,
@@ -209,9 +208,8 @@ def compared_topics_page(rows: Sequence[topic_map.ComparedTopic], sources: Seque
     """One file with two releases' topics side by side, and thumbnails of both inside."""
     titles = [source.title for source in sources]
     shown = [(row, [_inline(row.images, sources[0]), _inline(row.other_images, sources[1])]) for row in rows]
-    style = Markup(LOOK.read_text("utf-8") + (_STATIC / "explore.css").read_text("utf-8"))  # noqa: S704 - files of ours
-    template = _ENVIRONMENT.get_template("compared_topics.html")
-    return template.render(rows=shown, titles=titles, style=style, rule=topic_map.MATCHED)
+    template, sheets = _ROOT / "compared_topics.html", [_STATIC / "explore.css"]
+    return one_file(template, {"line": one_line}, sheets, rows=shown, titles=titles, rule=topic_map.MATCHED)
 
 
 def _inline(image_ids: Sequence[str], source: Source) -> list[str]:
