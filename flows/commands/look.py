@@ -44,16 +44,12 @@ def inspect(
             if as_json:
                 print(json_text(inspected), flush=True)
             else:
-                _print_signals(inspected)
-
-
-def _print_signals(inspected: dict[str, Any]) -> None:
-    print(one_line(inspected["item"]))
-    for name, values in inspected["signals"].items():
-        shown = {key: value for key, value in values.items() if key != "vector"}
-        if "vector" in values:
-            shown["dimensions"] = len(values["vector"])
-        print(f"  {name:<16} {json_text(shown)[:400]}")
+                print(one_line(inspected["item"]))
+                for name, values in inspected["signals"].items():
+                    shown = {key: value for key, value in values.items() if key != "vector"}
+                    if "vector" in values:
+                        shown["dimensions"] = len(values["vector"])
+                    print(f"  {name:<16} {json_text(shown)[:400]}")
 
 
 @takes("providers", store="")

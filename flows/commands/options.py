@@ -15,7 +15,7 @@ import typing
 from collections.abc import Callable, Container, Iterable, Mapping
 from copy import deepcopy
 from datetime import date, datetime
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from pydantic import ValidationError
@@ -30,6 +30,10 @@ from schemas.settings import Settings
 from schemas.spoken import SETTINGS
 from tasks.policy import SHIPPED
 from tasks.prompts.texts import replaced_prompts
+
+if TYPE_CHECKING:
+    from tasks.storage.queries.signals import Versions
+    from tasks.storage.tables import Store
 
 Made = TypeVar("Made", bound=Row)
 _NAMES = {key: option for option, key in SETTINGS.items()} | {
@@ -135,18 +139,6 @@ def option_name(key: str) -> str:
     return "--" + _NAMES.get(key, key.rpartition(".")[2]).replace("_", "-")
 
 
-def anchor_of(text: str) -> tuple[str, float]:
-    """(model, rating) of MODEL=RATING; the model's name may hold equals signs."""
-    model, _, rating = text.rpartition("=")
-    try:
-        points = float(rating)
-    except ValueError:
-        points = math.nan
-    if not model or not math.isfinite(points):
-        raise BadInput(f"--anchor {text!r}: give MODEL=RATING, for example gpt-4=1150")
-    return model, points
-
-
 def day_of(name: str, text: str | date | None) -> date | None:
     """The day of an option `--name`, if it is given."""
     if text is None:
@@ -220,7 +212,14 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
 def _parsed(key: str, value: Any) -> dict[str, Any]:
     """Keys and values that the value of an option gives."""
     if key == "anchor_model":
-        return dict(zip(("anchor_model", "anchor_rating"), anchor_of(value), strict=True))
+        model, _, rating = value.rpartition("=")  # the model's name may hold equals signs
+        try:
+            points = float(rating)
+        except ValueError:
+            points = math.nan
+        if not model or not math.isfinite(points):
+            raise BadInput(f"--anchor {value!r}: give MODEL=RATING, for example gpt-4=1150")
+        return {"anchor_model": model, "anchor_rating": points}
     if key == "providers":
         return {key: _pairs("--provider", value, "nsfw=opennsfw2")}
     return {key: day_of(key, value) if key in ("since", "until") else value}
@@ -249,6 +248,21 @@ def _pairs(option: str, texts: Iterable[str], example: str) -> dict[str, str]:
             raise BadInput(f"{option} {text!r}: give NAME=VALUE, for example {example}")
         pairs[name] = value
     return pairs
+
+
+def existing(store: str) -> "Store":
+    """The store that a command reads. Raises BadInput where there is none. Help needs no polars."""
+    from tasks.storage.tables import Store
+
+    return Store.existing(store)
+
+
+def measured_versions(settings: Settings) -> "Versions":
+    """The versions of all signals under the chosen providers."""
+    from tasks.providers import Providers
+    from tasks.signals.steps import signal_versions
+
+    return signal_versions(Providers(settings.providers))
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import JsonOption, takes
+from flows.commands.options import JsonOption, existing, measured_versions, takes
 from flows.commands.pipeline import run_stages
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput, known_values
@@ -122,23 +122,19 @@ def _battles(battles: str | None, settings: Settings, view: _View) -> "pl.DataFr
             return read_battles(table, view.named, prompts)
         return with_prompts(read_battles(table / "battle", view.named, prompts), table)
     from tasks.leaderboard.steps import rated_battles
-    from tasks.providers import Providers
-    from tasks.signals.steps import signal_versions
-    from tasks.storage.tables import Store
 
-    return rated_battles(Store.existing(settings.store), signal_versions(Providers(settings.providers)), view.named)
+    return rated_battles(existing(settings.store), measured_versions(settings), view.named)
 
 
 def _model_facts(battles: str | None, settings: Settings) -> dict[str, ModelFacts]:
     """Facts about models: of --policy if it is given, else of the policy that a release or a store was made with."""
     from tasks.policy.policy_file import load_policy
     from tasks.storage.queries.released import decided_policy
-    from tasks.storage.tables import Store
 
     if "policy" in settings.model_fields_set:
         return load_policy(settings.policy).models
     if battles is None:
-        policy = decided_policy(Store.existing(settings.store))
+        policy = decided_policy(existing(settings.store))
         return policy.models if policy else {}
     manifest = Path(battles) / "manifest.json"
     shown = json.loads(manifest.read_bytes())["policy"] if manifest.is_file() else {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.agreement.agree import ROUNDS
-from flows.commands.options import JsonOption, takes
+from flows.commands.options import JsonOption, existing, takes
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput
 from schemas.settings import Settings
@@ -70,17 +70,16 @@ def metrics(
 
 def _inputs(settings: Settings, answers: list[Path], references: Path | None) -> "Stored":
     from schemas.benches.written import SAMPLED
-    from tasks.judging.agreement.stored import Stored, read_references, stored
+    from tasks.judging.agreement.stored import REFERENCE_COLUMNS, Stored, read_references, stored
     from tasks.judging.files.answer_files import texts_of_files
     from tasks.leaderboard.battle_files import read_table
-    from tasks.storage.tables import Store
 
     found, bench = Stored({}, {}, {}), settings.evaluate.bench or SAMPLED
     if settings.store:
-        found = stored(Store.existing(settings.store), bench, not answers)
+        found = stored(existing(settings.store), bench, not answers)
     if answers:
         found = found._replace(answers={(name, model): text for model, name, text in texts_of_files(answers)})
     if references:
-        wanted = {"question_id", "item_id", "item", "prompt", "reference", "text", "output"}
+        wanted = {name for names in REFERENCE_COLUMNS.values() for name in names}
         found = found._replace(references=read_references(read_table(references, wanted), repr(str(references))))
     return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 import flows.commands.options as opt
-from flows.commands.options import takes
+from flows.commands.options import existing, takes
 from flows.commands.pipeline import run_stages
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput, known_values
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 NameOption = Annotated[str, typer.Option("--bench", help="Name of the benchmark.")]
 CapabilityArgument = Annotated[
-    str,
-    typer.Argument(help="basic, spatial, semantic, reasoning or atmospheric, or a YAML file of your own."),
+    str, typer.Argument(help="basic, spatial, semantic, reasoning or atmospheric, or a YAML file of your own.")
 ]
 
 
@@ -113,7 +112,6 @@ def accuracy(
     from tasks.generated_bench.accuracy import accuracy_rows as rows_of
     from tasks.generated_bench.accuracy import levels_that_do_not_fall, rank_table
     from tasks.generated_bench.results.examined import SLICES, marked_bench
-    from tasks.storage.tables import Store
 
     chosen = [*(slices or ("overall", "level"))]
     if unknown := [name for name in chosen if name not in SLICES]:
@@ -125,7 +123,7 @@ def accuracy(
     if table in ("errors", "alignment", "diversity") and len(bench) == 1:
         _print_of_making(settings.store, bench[0], table, as_json)
         return
-    opened = Store.existing(settings.store)
+    opened = existing(settings.store)
     marked, *other = (marked_bench(opened, name, answer_version or ()) for name in bench)
     if other:
         _print_side_by_side(marked, other[0], chosen, table, as_json)
@@ -151,9 +149,8 @@ def _print_of_making(store: str, bench: str, table: str, as_json: bool) -> None:
     from tasks.generated_bench.results.errors import error_rows
     from tasks.generated_bench.results.figures import alignment_rows, diversity_rows
     from tasks.providers import Providers
-    from tasks.storage.tables import Store
 
-    opened = Store.existing(store)
+    opened = existing(store)
     made = read_bench(opened, bench)
     if table == "alignment":
         print_rows(table, alignment_rows(made), as_json, titled=True)
@@ -218,7 +215,6 @@ def audit(
     """
     from tasks.generated_bench.results.examined import audited_rows, marked_bench
     from tasks.judging.sources import EMBEDDED_JUDGE
-    from tasks.storage.tables import Store
 
     chosen = settings.evaluate
     if (chosen.models is None) == (chosen.judge is None) or chosen.judge == EMBEDDED_JUDGE:
@@ -230,7 +226,7 @@ def audit(
     if chosen.judge:
         _print_of_making(settings.store, chosen.generated or "", "errors", as_json)
         return
-    opened = Store.existing(settings.store)
+    opened = existing(settings.store)
     marked = marked_bench(opened, chosen.generated or "", answer_version or ())
     rows = audited_rows(opened, marked, answer_version or ())
     print_rows("audit", [row.model_dump(exclude={"bench"}) for row in rows], as_json, titled=True)
@@ -245,9 +241,8 @@ def _print_audit_estimate(settings: Settings) -> None:
     from tasks.generated_bench.results.errors import estimate_sorting
     from tasks.judging.sources import to_ask
     from tasks.runtime.prices import load_prices
-    from tasks.storage.tables import Store
 
-    chosen, opened = settings.evaluate, Store.existing(settings.store)
+    chosen, opened = settings.evaluate, existing(settings.store)
     modes = [AuditMode(mode) for mode in chosen.audit_modes]
     prices = load_prices(settings.prices)
     bench, models = chosen.generated or "", to_ask(settings)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.judge.calls import EMBEDDED, PAID, VISIT, with_evaluate
-from flows.commands.options import JsonOption, takes
+from flows.commands.options import JsonOption, existing, takes
 from flows.commands.pipeline import run_stages
 from flows.commands.tables import print_rows
 from schemas.benches.judging import STAND_IN, SubmissionRating
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 _NAMED = 5
 """Items that a line names."""
 AnswersArgument = Annotated[
-    Path,
-    typer.Argument(help="Answers (.csv, .jsonl, .parquet): item_id, or family and instruction, and prediction."),
+    Path, typer.Argument(help="Answers (.csv, .jsonl, .parquet): item_id, or family and instruction, and prediction.")
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be judged and what it would cost.")]
 LinesOption = Annotated[
@@ -56,7 +55,6 @@ def submit(
     """
     from flows.before_work import check_before_work
     from tasks.judging.submissions import plan_of
-    from tasks.storage.tables import Store
 
     chosen = settings.evaluate
     if _is_keyed(settings):
@@ -71,7 +69,7 @@ def submit(
         raise BadInput(f"--out {str(out)!r}: a folder, or in a folder that is not there; give a file in one that is")
     settings = with_evaluate(settings, submission=str(answers))
     check_before_work(settings)
-    plan = plan_of(Store.existing(settings.store), settings.evaluate)
+    plan = plan_of(existing(settings.store), settings.evaluate)
     _say_what(plan)
     _say_cost(settings, plan)
     if dry_run:
@@ -87,9 +85,7 @@ def submit(
 
 def _is_keyed(settings: Settings) -> bool:
     """Whether the benchmark was made on demand."""
-    from tasks.storage.tables import Store
-
-    return settings.evaluate.bench in Store.existing(settings.store).read("generated_benches", ["bench"])["bench"]
+    return settings.evaluate.bench in existing(settings.store).read("generated_benches", ["bench"])["bench"]
 
 
 def _submit_keyed(settings: Settings, answers: Path, dry_run: bool, as_json: bool) -> None:
@@ -100,10 +96,9 @@ def _submit_keyed(settings: Settings, answers: Path, dry_run: bool, as_json: boo
     from tasks.generated_bench.kept_items import kept_items
     from tasks.judging.submissions import keep_answers, read_keyed
     from tasks.storage.lock import writing
-    from tasks.storage.tables import Store
 
     bench, model = settings.evaluate.bench or "", settings.evaluate.submitted_as or ""
-    opened = Store.existing(settings.store)
+    opened = existing(settings.store)
     handed = read_keyed(opened, bench, answers, model)
     _say_read(handed)
     if dry_run:
@@ -121,9 +116,7 @@ def _submit_keyed(settings: Settings, answers: Path, dry_run: bool, as_json: boo
 
 def board_in_file(store: str, file: str | None) -> list[SubmissionRating]:
     """The rows of a board; none without a file: the budget was reached before there was one."""
-    from tasks.storage.tables import Store
-
-    lines = (Store.existing(store).read_bytes(file) or b"").splitlines() if file else []
+    lines = (existing(store).read_bytes(file) or b"").splitlines() if file else []
     return [SubmissionRating(**json.loads(line)) for line in lines]
 
 
@@ -174,9 +167,8 @@ def _write_lines(settings: Settings, plan: "Plan", path: Path) -> None:
     from tasks.judging.steps import judge_in_use
     from tasks.judging.submissions import battle_lines
     from tasks.judging.visit_battles import visit_battles, visit_verdicts
-    from tasks.storage.tables import Store
 
-    verdicts = visit_verdicts(Store.existing(settings.store), plan.items.bench, judge_in_use(settings))
+    verdicts = visit_verdicts(existing(settings.store), plan.items.bench, judge_in_use(settings))
     lines = list(battle_lines(visit_battles(verdicts), plan.items, settings.evaluate.submitted_as or ""))
     path.write_text("".join(f"{json_text(line)}\n" for line in lines), encoding="utf-8")
     print(f"curate: {len(lines):,} battles without the reference: {path}", file=sys.stderr)

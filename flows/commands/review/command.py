@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.agreement.agree import ROUNDS
-from flows.commands.options import BootstrapsOption, JsonOption, takes
+from flows.commands.options import BootstrapsOption, JsonOption, existing, takes
 from flows.commands.review.kinds import KINDS, OF_EVERY_STORE, figures_of, queues_of
 from flows.commands.view import NoBrowserOption, PortOption, serve
 from schemas.errors import BadInput, known_values
@@ -55,9 +55,8 @@ def out(
     from schemas.upkeep.audit import Audited
     from tasks.review.sheets import sheet_csv, write_sheet
     from tasks.storage.audit import add_audit_entry
-    from tasks.storage.tables import Store
 
-    opened = Store.existing(wanted.store)
+    opened = existing(wanted.store)
     queues = queues_of([kind], wanted)
     if unmasked:
         add_audit_entry(opened, Audited.LOOKED, {"sheets": 1})
@@ -91,9 +90,8 @@ def take(
 ) -> None:
     """Store the verdicts of filled-in sheets; a later verdict of a reviewer on an item replaces the earlier one."""
     from tasks.review.items import read_qualification
-    from tasks.storage.tables import Store
 
-    Store.existing(wanted.store)
+    existing(wanted.store)
     if qualification is not None and kind != "items":
         raise BadInput(f"--qualification is for the kind items, not {kind!r}")
     known = read_qualification(qualification) if qualification else {}
@@ -160,7 +158,6 @@ def results(
     """
     import flows.commands.review.results as said
     from tasks.storage.reviews import journalled
-    from tasks.storage.tables import Store
 
     if kind is not None and kind not in KINDS:
         raise BadInput(f"kind {known_values(kind, KINDS)}")
@@ -168,7 +165,7 @@ def results(
         raise BadInput(f"the results of {kind} are those of one benchmark; give --bench NAME")
     if kind != "alarms" and (kind == "preferences") != (battles is not None and wanted.bench is not None):
         raise BadInput("preferences need --bench NAME and --out FILE; of the other kinds, only alarms takes --out")
-    opened, bench = Store.existing(wanted.store), wanted.bench
+    opened, bench = existing(wanted.store), wanted.bench
     if waiting := len(journalled(opened)):
         told = "are not counted here; the next `curate run`, `review in` or `review serve` takes them in"
         print(f"curate: {waiting} verdicts wait in the journal and {told}", file=sys.stderr)
@@ -198,9 +195,8 @@ def serve_pages(
 ) -> None:
     """Ask in the browser, by keyboard. A verdict given while a run writes to the store waits in its journal."""
     from tasks.review.routes import reviewer_name
-    from tasks.storage.tables import Store
 
-    opened = Store.existing(wanted.store)
+    opened = existing(wanted.store)
     queues = queues_of(kinds or OF_EVERY_STORE, wanted)
     _serve(opened, queues, reviewer_name(reviewer), port, not no_browser)
 

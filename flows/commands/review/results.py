@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.commands.agreement.printing import print_agreement, print_raters
+from flows.commands.options import existing
 from flows.commands.review.kinds import anonymous_battles_of, tuples_of
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput
@@ -74,10 +75,9 @@ def print_experts(wanted: Draws, as_json: bool, rounds: int) -> None:
     """Battles: how far experts agree with the people's votes and with each other, and the boards of both."""
     from tasks.judging.agreement.experts import experts
     from tasks.review.battles import experts_of, people_of
-    from tasks.storage.tables import Store
 
     battles = anonymous_battles_of(wanted)
-    said = experts_of(Store.existing(wanted.store), battles["question_id"].to_list())
+    said = experts_of(existing(wanted.store), battles["question_id"].to_list())
     if not said:
         raise BadInput("no expert reviewed a battle of this store; see `curate review serve battles`")
     found = experts(people_of(battles), said, battles, rounds, wanted.seed)
