@@ -153,19 +153,17 @@ def bench_of_release(folder: Path) -> Bench:
     for file in files:
         for number in range(pq.ParquetFile(file).num_row_groups):
             for row in _group(file, number, ("question_id", "turns", "images")):
-                questions.append(_released(row))
+                for image in row["images"]:
+                    if not image["bytes"]:
+                        raise BadInput(
+                            f"question {row['question_id']!r}: the release has no bytes of its image {image['path']!r}"
+                        )
+                names = [image["path"] for image in row["images"]]
+                questions.append(_question(row["question_id"], row["turns"], names))
                 place[row["question_id"]] = (file, number)
     if not questions:
         raise BadInput(f"--bench-release {str(folder)!r} has an empty benchmark; give a release with prompts in it")
     return Bench(draw, sorted(questions, key=lambda asked: asked.question_id), _of_release(place))
-
-
-def _released(row: dict[str, Any]) -> BenchQuestion:
-    for image in row["images"]:
-        if not image["bytes"]:
-            raise BadInput(f"question {row['question_id']!r}: the release has no bytes of its image {image['path']!r}")
-    names = [image["path"] for image in row["images"]]
-    return _question(row["question_id"], row["turns"], names)
 
 
 def _group(file: Path, number: int, columns: Sequence[str]) -> list[dict[str, Any]]:
