@@ -92,10 +92,7 @@ def _after(query: Query) -> str:
 
 
 def explorer(
-    source: Source,
-    port: Callable[[], int],
-    comparison: Comparison | None = None,
-    more: Sequence["MorePages"] = (),
+    source: Source, port: Callable[[], int], comparison: Comparison | None = None, more: Sequence["MorePages"] = ()
 ) -> tuple[FastAPI, str]:
     """The app and the path of the link to open first. `port` is known once the server listens.
 

@@ -78,7 +78,11 @@ class ReviewSession:
                 self._journal |= waiting_reviews(self.store, set(files) - self._journal.keys())
                 journal = [self._journal[file] for file in files if file in self._journal]
                 every = pl.concat([reviews_of(self.store), frame_of(Review, journal)])  # read last: what left is there
-                self._verdicts = seen, _by_queue(latest(every))
+                found: dict[str, Given] = {}
+                for row in latest(every).iter_rows(named=True):
+                    subject = Subject(row["item_id"], row["content_id"], tuple(row["reasons"]))
+                    found.setdefault(row["queue"], {}).setdefault(subject, {})[row["reviewer"]] = row["verdict"]
+                self._verdicts = seen, found
             return self._verdicts[1].get(name, {})
 
     def progress(self, reviewer: str) -> list[Progress]:
@@ -135,14 +139,6 @@ class ReviewSession:
             if self._known is None or self._known[0] != seen:
                 self._known = seen, self._figures(self.store)
             return self._known[1]
-
-
-def _by_queue(reviews: pl.DataFrame) -> dict[str, Given]:
-    found: dict[str, Given] = {}
-    for row in reviews.iter_rows(named=True):
-        subject = Subject(row["item_id"], row["content_id"], tuple(row["reasons"]))
-        found.setdefault(row["queue"], {}).setdefault(subject, {})[row["reviewer"]] = row["verdict"]
-    return found
 
 
 def _verdict(queue: ReviewQueue, verdicts: Sequence[str]) -> str:
