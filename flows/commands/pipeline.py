@@ -144,7 +144,7 @@ def print_result(settings: Settings, reports: Sequence[StageReport]) -> None:
     print(f"release  {settings.store}/{released.result}" + ("" if released.counts["new"] else "  (unchanged)"))
     print(f"report   {settings.store}/{released.result}/report/index.html")
     print(f"look     curate view {shlex.quote(settings.store)}")
-    # print the counts per reason, what is new since the last release, then the summary line that scripts parse
+    # the counts per reason, what is new since the last release, then the summary line that scripts parse
     gone = funnel(store)
     for outcome, reasons in (("dropped", gone.dropped_by), ("rejected", gone.rejected_by)):
         for reason, count in reasons.items():

@@ -271,7 +271,7 @@ def topic_tree_part(store: Store, counts: pl.DataFrame) -> Part | None:
     names = dict(counts.filter(pl.col("topic") >= 0).select("topic", "name").iter_rows())
     left, right = (pl.col(side).replace_strict(names, default="", return_dtype=pl.String) for side in ("left", "right"))
     table = tree.with_columns(left_name=left, right_name=right)
-    # renumbers the nodes, because topics without documents leave gaps
+    # nodes are renumbered, because topics without documents leave gaps
     nodes = pl.concat([tree["left"], tree["right"], tree["node"]]).unique().sort()
     topics = nodes.filter(~nodes.is_in(tree["node"].implode()))
     place = {node: number for number, node in enumerate(nodes)}

@@ -216,7 +216,7 @@ def _read(file: Path, queues: Sequence[ReviewQueue], reviewer: str) -> Iterator[
             raise BadInput(f"{where}: queue {known_values(one_line(name, 40), known)}")
         queue = known[name]
         if "verdict" not in cells:
-            # the cells that a line of an earlier version's sheet stands for. Raises BadInput where there is no verdict
+            # the cells that a line of an earlier version's sheet stands for
             try:
                 found = queue.earlier(cells)
             except BadInput as error:

@@ -22,7 +22,7 @@ from tasks.judging.released_texts import public_version
 from tasks.judging.visit_battles import ITEMS_DRAW, REFERENCE, one_answer_version, visit_battles, visit_verdicts
 from tasks.leaderboard.leaderboard import OVERALL, slice_boards
 from tasks.leaderboard.records import elo_ratings, expected_score
-from tasks.leaderboard.votes import Mask, Votes, votes
+from tasks.leaderboard.votes import Mask, votes
 from tasks.storage.tables import Store
 from tasks.written_bench.written_items import ItemForJudging, items_for_judging
 
@@ -108,7 +108,8 @@ def submission_board(
         of_slice = [row for row in rated if row.slice == name]
         items = [item for item, family in families.items() if name in (OVERALL, f"family:{family}")]
         part = battles.filter(pl.Series(chosen))
-        elo = _elo(cast.only(chosen), method, shuffled)
+        own = elo_ratings(cast.only(chosen), method.seed if shuffled else None, method.elo_k)
+        elo = {row.model: row.rating for row in own}
         rows += [_row(row, elo[row.model], part, len(items), of_slice, about) for row in of_slice]
     return rows
 
@@ -117,11 +118,6 @@ def _slices(battles: pl.DataFrame) -> dict[str, Mask]:
     named = sorted(set(battles["family"]) - {""})
     families = {f"family:{name}": (battles["family"] == name).to_numpy() for name in named}
     return {OVERALL: np.ones(battles.height, bool), **families}
-
-
-def _elo(cast: Votes, method: RatingMethod, shuffled: bool) -> dict[str, float]:
-    rows = elo_ratings(cast, method.seed if shuffled else None, method.elo_k)
-    return {row.model: row.rating for row in rows}
 
 
 def _row(
