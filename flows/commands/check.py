@@ -1,14 +1,13 @@
 """`curate verify` and `curate diff`: check a release, compare two."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from flows.commands.options import JsonOption, existing
-from flows.commands.tables import print_rows
+from flows.commands.tables import note, print_rows
 from schemas.errors import BadInput
 
 if TYPE_CHECKING:
@@ -101,16 +100,16 @@ def _print_topics(old: str, new: str, out: Path | None, as_json: bool) -> None:
         rows = compared_topics(first.listing, second.listing)
         for place, source in ((old, first), (new, second)):
             for problem in source.problems:
-                print(f"curate: {place}: {problem}", file=sys.stderr)
+                note(f"{place}: {problem}")
         if not rows:
             raise BadInput(f"neither {old!r} nor {new!r} has topics; `curate sample` finds them before a release")
         page = compared_topics_page(rows, (first, second)) if out else ""
     told = [{name: value for name, value in row._asdict().items() if "images" not in name} for row in rows]
     print_rows("topics", told, as_json)
-    print(f"curate: {MATCHED}", file=sys.stderr)
+    note(MATCHED)
     if out:
         out.write_text(page, encoding="utf-8")
-        print(f"curate: {out}", file=sys.stderr)
+        note(f"{out}")
 
 
 def _print(found: "ReleaseDiff", first: "dict[str, list[RowChange]]") -> None:

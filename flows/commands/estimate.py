@@ -9,6 +9,7 @@ import typer
 
 from flows.commands.judge.calls import ASKED_BENCH, with_bench
 from flows.commands.options import JsonOption, existing, takes
+from flows.commands.tables import note
 from schemas.errors import BadInput
 from schemas.run import Estimate
 from schemas.settings import Settings
@@ -56,7 +57,7 @@ def print_estimates(found: list[Estimate], settings: Settings, as_json: bool = F
     if not as_json and not found:
         print("no paid service is chosen, or nothing is left to ask it; it would cost nothing")
     for line in load_prices(settings.prices).doubts(row.service for row in found):
-        print(f"curate: {line}", file=sys.stderr)
+        note(line)
 
 
 def _of_writing(settings: Settings, writer: str | None) -> list[Estimate]:
@@ -198,9 +199,9 @@ def _in_words(row: Estimate) -> str:
         money = f"no price known{where}: give --prices FILE"
     else:
         money = f"{_dollars(row.usd)}, at most {_dollars(row.usd_most)}"
-    note = " (with --batch)" if row.mode == "batch" else ""
+    batch = " (with --batch)" if row.mode == "batch" else ""
     return (
-        f"{row.service}  {row.mode}{note}  {row.signals}: {row.items:,} items, {row.calls:,} calls, {amount}, {money}"
+        f"{row.service}  {row.mode}{batch}  {row.signals}: {row.items:,} items, {row.calls:,} calls, {amount}, {money}"
     )
 
 

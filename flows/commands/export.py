@@ -1,12 +1,12 @@
 """`curate export`: a release as training data, or with the columns of a published dataset."""
 
-import sys
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from flows.commands.options import existing, measured_versions, takes
+from flows.commands.tables import note
 from schemas.errors import BadInput
 from schemas.publication import Compat, ExportKind, FileFormat, SftSelection, SftStyle
 from schemas.settings import Settings
@@ -93,7 +93,4 @@ def figures(settings: Settings, out: OutOption) -> None:
         boxes = write_figures(folder, parts)
     print(f"{out}: {len(parts):,} figures, each as .svg, .pdf and .csv")
     if boxes:
-        print(
-            f"curate: no font here has some characters, which are boxes in the PDF of {', '.join(boxes)}",
-            file=sys.stderr,
-        )
+        note(f"no font here has some characters, which are boxes in the PDF of {', '.join(boxes)}")

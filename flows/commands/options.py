@@ -9,7 +9,6 @@ and the settings file those that the command line does not give.
 
 import inspect
 import math
-import sys
 import types
 import typing
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -21,6 +20,7 @@ import typer
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from flows.commands.tables import note
 from flows.running import settings_file
 from flows.running.settings_file import field_of, keys_of
 from schemas.errors import BadInput, known_values
@@ -104,7 +104,7 @@ def _of_file(row: type[Row], keys: Container[str], config: str | None, store: st
     if path is None:
         return {}
     if config is None:
-        print(f"curate: settings of {str(path)!r}", file=sys.stderr)
+        note(f"settings of {str(path)!r}")
     values = settings_file.read(path)
     if row is Settings:
         values["config"] = str(path)

@@ -1,6 +1,5 @@
 """`curate tags` and `curate topics`: how good tags are, and what is in a store."""
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.commands.options import JsonOption, existing, measured_versions, takes
-from flows.commands.tables import print_rows
+from flows.commands.tables import note, print_rows
 from schemas.errors import BadInput
 from schemas.row import Row
 from schemas.settings import Settings
@@ -103,7 +102,7 @@ def _print_evaluation(
     rows: Sequence[TagAgreement], differ: Sequence[TagDisagreement], sides: "Sides", as_json: bool
 ) -> None:
     for failure, count in sides.failures.items():
-        print(f"curate: FAILED {failure}: {count}", file=sys.stderr)
+        note(f"FAILED {failure}: {count}")
     if as_json:
         print_rows("labels", [*rows, *differ], as_json)
         return

@@ -1,6 +1,5 @@
 """`curate correlate`: correlations of boards and benchmarks; and agreement of two boards with other names of models."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.options import JsonOption
-from flows.commands.tables import print_rows
+from flows.commands.tables import note, print_rows
 from schemas.errors import BadInput
 from tasks.runtime.untrusted import one_line
 
@@ -46,7 +45,7 @@ def correlate(
         raise BadInput(f"--svg {str(svg)!r}: the heat map is an SVG; give a name that ends in .svg")
     if near:
         told = ", ".join(f"{one_line(a, 60)!r} and {one_line(b, 60)!r}" for a, b in near[:NEAR_SHOWN])
-        print(f"curate: names that only one table has look alike: {told}; --renames FILE joins them", file=sys.stderr)
+        note(f"names that only one table has look alike: {told}; --renames FILE joins them")
     rows = score_correlations(scores)
     print_rows("correlations", rows, as_json)
     if svg:
@@ -54,7 +53,7 @@ def correlate(
 
         names = list(scores)
         svg.write_text(matrix(names, names, 100 * as_matrix(names, rows)), encoding="utf-8")
-        print(f"curate: heat map of Spearman (x 100): {svg}", file=sys.stderr)
+        note(f"heat map of Spearman (x 100): {svg}")
 
 
 def agreement_with(board: "Sequence[Rating]", against: Path, renames: Path | None) -> "Agreement":
@@ -68,7 +67,7 @@ def agreement_with(board: "Sequence[Rating]", against: Path, renames: Path | Non
     ours, theirs = {row.model for row in renamed}, {row.model for row in reference}
     if ours != theirs and len(ours & theirs) > 1:
         apart = f"only here: {_names(ours - theirs)}; only in {str(against)!r}: {_names(theirs - ours)}"
-        print(f"curate: {apart}; --renames FILE says which are the same", file=sys.stderr)
+        note(f"{apart}; --renames FILE says which are the same")
     return agreement(renamed, reference)
 
 

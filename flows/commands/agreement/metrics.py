@@ -1,6 +1,5 @@
 """`curate judge metrics`: how many majorities of people text metrics and judges reproduce."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,7 +7,7 @@ import typer
 
 from flows.commands.agreement.agree import ROUNDS
 from flows.commands.options import JsonOption, existing, takes
-from flows.commands.tables import print_rows
+from flows.commands.tables import note, print_rows
 from schemas.errors import BadInput
 from schemas.settings import Settings
 
@@ -63,9 +62,9 @@ def metrics(
     print_rows("metrics", found, as_json)
     print_rows("boards", boards, as_json)
     if compared.left_out:
-        print(f"curate: {compared.left_out:,} comparisons have another number of votes; left out", file=sys.stderr)
+        note(f"{compared.left_out:,} comparisons have another number of votes; left out")
     if nothing:
-        print(f"curate: without a reference, or without a verdict: {', '.join(nothing)}", file=sys.stderr)
+        note(f"without a reference, or without a verdict: {', '.join(nothing)}")
 
 
 def _inputs(settings: Settings, answers: list[Path], references: Path | None) -> "Stored":

@@ -1,10 +1,9 @@
 """Prints agreement: figures with their intervals side by side, confusion, raters."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flows.commands.tables import print_rows
+from flows.commands.tables import note, print_rows
 from schemas.benches.agreement import Agreed, AgreedByRaters, LabelAgreement, RaterAgreement
 from tasks.runtime.untrusted import one_line
 
@@ -33,7 +32,7 @@ def print_agreement(found: Sequence[LabelAgreement], as_json: bool) -> None:
             f"rows of {row.b} without a verdict": row.no_verdict_b,
         }
         if told := ", ".join(f"{count:,} {what}" for what, count in left_out.items() if count):
-            print(f"curate: left out: {one_line(told)}", file=sys.stderr)
+            note(f"left out: {one_line(told)}")
         if 0 < len(row.labels) == len({*map(_name, row.labels)}) <= _CONFUSIONS_MAX:
             print_rows("confusion", list(_confusion(row)), width=_WIDTH)
     print_raters(list({each.file: each for row in found for each in row.raters}.values()), False)

@@ -1,6 +1,5 @@
 """`curate bench generate` and what is done with such a benchmark."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,7 +8,7 @@ import typer
 import flows.commands.options as opt
 from flows.commands.options import existing, takes
 from flows.commands.pipeline import run_stages
-from flows.commands.tables import print_rows
+from flows.commands.tables import note, print_rows
 from schemas.errors import BadInput, known_values
 from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
@@ -76,7 +75,7 @@ def _print_estimate(settings: Settings) -> None:
     prices, capability = load_prices(settings.prices), load_capability(wanted.capability)
     found = estimate_making(wanted, capability, levels(), rule, providers, prices, tokens_in())
     print_estimates(found, settings)
-    print("curate: images are screened by the chosen providers, too; that is not counted here", file=sys.stderr)
+    note("images are screened by the chosen providers, too; that is not counted here")
 
 
 @takes("store", others=False)
@@ -140,8 +139,8 @@ def accuracy(
         print_rows("accuracy", rows, as_json, titled=True)
     notes = levels_that_do_not_fall(rows)
     notes += [f"left out: {reason} {count:,}" for reason, count in marked.dropped.items()]
-    for note in [*notes, *_of_makers(marked)]:
-        print(f"curate: {one_line(note)}", file=sys.stderr)
+    for each in [*notes, *_of_makers(marked)]:
+        note(one_line(each))
 
 
 def _print_of_making(store: str, bench: str, table: str, as_json: bool) -> None:
@@ -175,7 +174,7 @@ def _write_heat_map(ranks: list[dict[str, object]], svg: Path) -> None:
     values = np.array([[row.get(model) for row in ranks] for model in models], np.float64)  # null becomes NaN
     drawn = matrix(models, slices, values, low_is_dark=True)
     svg.write_bytes(drawn.pdf()[0] if svg.suffix == ".pdf" else drawn.encode())
-    print(f"curate: heat map of ranks: {svg}", file=sys.stderr)
+    note(f"heat map of ranks: {svg}")
 
 
 def _print_side_by_side(one: "MarkedBench", other: "MarkedBench", slices: list[str], table: str, as_json: bool) -> None:
@@ -189,8 +188,8 @@ def _print_side_by_side(one: "MarkedBench", other: "MarkedBench", slices: list[s
     notes = [f"{each.bench} was written by {each.author}" for each in (one.examined, other.examined)]
     if one.examined.author == other.examined.author:
         notes.append("both have one author: what differs is chance, or how they were made")
-    for note in dict.fromkeys([*notes, *_of_makers(one), *_of_makers(other)]):
-        print(f"curate: {one_line(note)}", file=sys.stderr)
+    for each in dict.fromkeys([*notes, *_of_makers(one), *_of_makers(other)]):
+        note(one_line(each))
 
 
 @takes(
@@ -230,8 +229,8 @@ def audit(
     marked = marked_bench(opened, chosen.generated or "", answer_version or ())
     rows = audited_rows(opened, marked, answer_version or ())
     print_rows("audit", [row.model_dump(exclude={"bench"}) for row in rows], as_json, titled=True)
-    for note in _of_makers(marked):
-        print(f"curate: {one_line(note)}", file=sys.stderr)
+    for each in _of_makers(marked):
+        note(one_line(each))
 
 
 def _print_audit_estimate(settings: Settings) -> None:

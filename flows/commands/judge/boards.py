@@ -1,6 +1,5 @@
 """`curate judge board`: a board from judgement files or from the verdicts of a store, without a call."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from pydantic import ValidationError
 
 from flows.commands.agreement.correlate import agreement_with
 from flows.commands.options import JsonOption, existing, measured_versions, takes
-from flows.commands.tables import print_rows
+from flows.commands.tables import note, print_rows
 from schemas.benches.judging import STAND_IN, BoardMethod, NoVerdict, Orders, ParsedJudgements, Resampled
 from schemas.errors import BadInput, known_values
 from schemas.rating import RatingMethod, StylePreset
@@ -235,7 +234,7 @@ def _style_controlled(
     style = style_of_answers(texts, Providers()["tokens"].count_tokens, markdown)
     board, coefficients, left_out = style_controlled(rows, judged.verdicts, style, method, preset)
     if left_out:
-        print(f"curate: note: {left_out:,} verdicts lack the text of an answer; left out", file=sys.stderr)
+        note(f"note: {left_out:,} verdicts lack the text of an answer; left out")
     return board, coefficients
 
 
@@ -244,11 +243,11 @@ def _note(judged: "Judged") -> None:
     parsed, bias = judged.parsed, judged.bias
     if bias.judge == STAND_IN:
         what = "it measures how close an answer is to the other models' answers; rank nothing in public with it"
-        print(f"curate: the judge is the {STAND_IN}: {what}", file=sys.stderr)
+        note(f"the judge is the {STAND_IN}: {what}")
     if parsed:
         kinds = [name for name in ParsedJudgements.model_fields if name != "model"]
         counts = [f"{kind.replace('_', ' ')} {sum(getattr(row, kind) for row in parsed):,}" for kind in kinds]
-        print(f"curate: {', '.join(counts)}", file=sys.stderr)
+        note(f"{', '.join(counts)}")
     told = []
     if bias.both_orders:
         told.append(f"{bias.flipped:,} of {bias.both_orders:,} pairs flip with the order")
@@ -257,4 +256,4 @@ def _note(judged: "Judged") -> None:
     if bias.same_vendor:
         told.append(f"{one_line(bias.judge)} judges models of its own vendor: {one_line(', '.join(bias.same_vendor))}")
     if told:
-        print(f"curate: {'; '.join(told)}", file=sys.stderr)
+        note(f"{'; '.join(told)}")

@@ -12,7 +12,7 @@ import typer
 from flows.commands.judge.calls import EMBEDDED, PAID, VISIT, with_evaluate
 from flows.commands.options import JsonOption, existing, takes
 from flows.commands.pipeline import run_stages
-from flows.commands.tables import print_rows
+from flows.commands.tables import note, print_rows
 from schemas.benches.judging import STAND_IN, SubmissionRating
 from schemas.benches.written import SAMPLED
 from schemas.errors import BadInput
@@ -102,16 +102,16 @@ def _submit_keyed(settings: Settings, answers: Path, dry_run: bool, as_json: boo
     handed = read_keyed(opened, bench, answers, model)
     _say_read(handed)
     if dry_run:
-        print(f"curate: {len(handed.answers):,} answers would be taken in", file=sys.stderr)
+        note(f"{len(handed.answers):,} answers would be taken in")
         return
     with writing(settings.store) as locked:
         new = keep_answers(locked, handed)
-    print(f"curate: {len(handed.answers):,} answers, {new:,} of them new", file=sys.stderr)
+    note(f"{len(handed.answers):,} answers, {new:,} of them new")
     items = kept_items(opened, bench).items
     own = opened.read("answers").filter(pl.col("model") == model, pl.col("version") == handed.version)
     rows = accuracy_rows(items, mark(items, own), ["overall", "level"])
     print_rows("accuracy", [row.model_dump(mode="json", exclude={"rank"}) for row in rows], as_json, titled=True)
-    print(f"curate: beside other models: `curate bench accuracy --bench {bench}`", file=sys.stderr)
+    note(f"beside other models: `curate bench accuracy --bench {bench}`")
 
 
 def board_in_file(store: str, file: str | None) -> list[SubmissionRating]:
@@ -128,7 +128,7 @@ def print_board(board: Sequence[SubmissionRating], as_json: bool) -> None:
         return
     print_rows("overall", [row for row in board if row.slice == "overall"])
     if any(row.judge == STAND_IN for row in board):
-        print(f"curate: the judge is the {STAND_IN}; rank nothing in public with it", file=sys.stderr)
+        note(f"the judge is the {STAND_IN}; rank nothing in public with it")
 
 
 def _say_what(plan: "Plan") -> None:
@@ -137,7 +137,7 @@ def _say_what(plan: "Plan") -> None:
     _say_read(handed)
     left_out = ", ".join(f"{why.replace('_', ' ')} {count:,}" for why, count in sorted(plan.items.left_out.items()))
     told = f"; items that are not judged: {left_out}" if left_out else ""
-    print(f"curate: {len(handed.answers):,} answers, {len(plan.wanted) // 2:,} battles{told}", file=sys.stderr)
+    note(f"{len(handed.answers):,} answers, {len(plan.wanted) // 2:,} battles{told}")
 
 
 def _say_read(handed: "Submission") -> None:
@@ -147,7 +147,7 @@ def _say_read(handed: "Submission") -> None:
     ):  # fmt: skip
         if names:
             some = ", ".join(one_line(name, 60) for name in names[:_NAMED])
-            print(f"curate: {what} {len(names):,}: {some}{' …' if len(names) > _NAMED else ''}", file=sys.stderr)
+            note(f"{what} {len(names):,}: {some}{' …' if len(names) > _NAMED else ''}")
 
 
 def _say_cost(settings: Settings, plan: "Plan") -> None:
@@ -171,4 +171,4 @@ def _write_lines(settings: Settings, plan: "Plan", path: Path) -> None:
     verdicts = visit_verdicts(existing(settings.store), plan.items.bench, judge_in_use(settings))
     lines = list(battle_lines(visit_battles(verdicts), plan.items, settings.evaluate.submitted_as or ""))
     path.write_text("".join(f"{json_text(line)}\n" for line in lines), encoding="utf-8")
-    print(f"curate: {len(lines):,} battles without the reference: {path}", file=sys.stderr)
+    note(f"{len(lines):,} battles without the reference: {path}")

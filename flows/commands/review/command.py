@@ -1,6 +1,5 @@
 """`curate review`: everything that people are asked, as sheets or in the browser, and what they said."""
 
-import sys
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +10,7 @@ import typer
 from flows.commands.agreement.agree import ROUNDS
 from flows.commands.options import BootstrapsOption, JsonOption, existing, takes
 from flows.commands.review.kinds import KINDS, OF_EVERY_STORE, figures_of, queues_of
+from flows.commands.tables import note
 from flows.commands.view import NoBrowserOption, PortOption, serve
 from schemas.errors import BadInput, known_values
 from schemas.items.review import Draws
@@ -68,7 +68,7 @@ def out(
     asked = (
         "fill in the columns verdict and reviewer" + ", or name each copy after its reviewer" * queues[0].named_by_file
     )
-    print(f"curate: {written.items:,} items and {written.images:,} images; {asked}", file=sys.stderr)
+    note(f"{written.items:,} items and {written.images:,} images; {asked}")
 
 
 @takes("store", "bench", "providers", row=Draws, shared=_SHARED)
@@ -99,7 +99,7 @@ def take(
     print(f"{said}; {KINDS[kind].next}")
     if filled.elsewhere:
         first = f"{len(filled.elsewhere):,} lines are on items that the store does not have, or not any more"
-        print(f"curate: {first}: {filled.elsewhere[0]}", file=sys.stderr)
+        note(f"{first}: {filled.elsewhere[0]}")
 
 
 def take_sheets(
@@ -168,7 +168,7 @@ def results(
     opened, bench = existing(wanted.store), wanted.bench
     if waiting := len(journalled(opened)):
         told = "are not counted here; the next `curate run`, `review in` or `review serve` takes them in"
-        print(f"curate: {waiting} verdicts wait in the journal and {told}", file=sys.stderr)
+        note(f"{waiting} verdicts wait in the journal and {told}")
     if kind == "items":
         said.print_yields(opened, bench or "", as_json)
     elif kind == "generated":
@@ -219,4 +219,4 @@ def _serve(store: "Store", queues: "Sequence[ReviewQueue]", name: str, port: int
         with suppress(Exception):  # the store may be out of reach by now
             if left := session.in_journal:
                 waiting = "verdict waits" if left == 1 else "verdicts wait"
-                print(f"curate: {left:,} {waiting} in the journal; the next run takes them in", file=sys.stderr)
+                note(f"{left:,} {waiting} in the journal; the next run takes them in")
