@@ -163,9 +163,9 @@ def _rate_table(battles: str | None, settings: Settings, view: _View) -> None:
     if view.table == "suspects":
         for told in lacking(tables.battles):
             note(f"note: {told}")
-    if "style" in view.table or view.table == "rank_changes":
-        if lacking_counts := tables.rated.height - tables.measured.height:
-            note(f"note: {lacking_counts:,} battles lack a count that style control needs; left out")
+    of_style = "style" in view.table or view.table == "rank_changes"
+    if of_style and (left_out := tables.rated.height - tables.measured.height):
+        note(f"note: {left_out:,} battles lack a count that style control needs; left out")
     if view.agreement is None:
         rows, is_stable = tables.rows(view.table), view.table == "ratings" and not view.slices and view.as_json
         print_rows(view.table, _stable(rows) if is_stable else rows, view.as_json)
