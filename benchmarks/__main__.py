@@ -1,7 +1,6 @@
 """Runs every benchmark and writes results.jsonl."""
 
 from importlib import import_module
-from importlib.util import find_spec
 
 from benchmarks.timing import RESULTS, write
 
@@ -22,10 +21,8 @@ MODULES = [
     "topics",
     "arena",
 ]
-IN_PRODUCTION_EXTRA = ["embedding", "pictures"]
 
 if __name__ == "__main__":
-    names = MODULES + (IN_PRODUCTION_EXTRA if find_spec("open_clip") else [])
     RESULTS.unlink(missing_ok=True)
-    for name in names:
+    for name in MODULES:
         write(import_module(f"benchmarks.{name}").run())

@@ -19,8 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.privacy_quality import figure
-from benchmarks.privacy_spans import Figure
+from benchmarks.privacy_quality import Figure, figure
 from schemas.signals import PiiSpan
 from tasks.policy.policy_file import load_policy
 from tasks.providers import Providers
@@ -154,15 +153,11 @@ def labels(*files: Path) -> Labels:
     return known
 
 
-def dropped_types() -> frozenset[str]:
-    """Types of personal data for which `public_release` drops a conversation."""
-    rule = next(each for each in load_policy("public_release").rules if each.reason == "pii_text")
-    return frozenset(rule.contains_any or ())
-
-
 def findings(texts: Sequence[str], finder: PiiFinder, known: Labels) -> dict[str, list[Finding]]:
     """Text -> what it is dropped for; texts that are not dropped are missing."""
-    types = dropped_types()
+    # types of personal data for which `public_release` drops a conversation
+    rule = next(each for each in load_policy("public_release").rules if each.reason == "pii_text")
+    types = frozenset(rule.contains_any or ())
     found: dict[str, list[Finding]] = {}
     for text, spans in zip(texts, finder.find_pii(texts), strict=True):
         of_text = known.get(text_hash(text), [])

@@ -41,7 +41,9 @@ def decided_store(folder: Path, conversations: int, votes: int) -> Store:
     about = {"held": False, "policy": policy.name, "policy_hash": policy_hash(policy)}
     for start in range(0, conversations, _PART):
         numbers = np.arange(start, min(start + _PART, conversations))
-        left = _left_sides(numbers, conversations, votes)
+        # each conversation's own number; for right sides of votes, that of the left side, the conversation before
+        every = conversations // votes if votes else conversations + 1
+        left = numbers - ((numbers % every == every - 1) & (numbers // every < votes) & (numbers > numbers[0]))
         rows = _conversations(numbers, left, texts)
         first = rows.filter(pl.Series(numbers == left))
         votes_of = first.join(rows.filter(pl.Series(numbers != left)), on="document_id", suffix="_b")
@@ -57,12 +59,6 @@ def decided_store(folder: Path, conversations: int, votes: int) -> Store:
             _append(store, f"signals/{signal}", _facts(signal, content_ids))
     _append(store, "ratings", _ratings())
     return store
-
-
-def _left_sides(numbers: Numbers, conversations: int, votes: int) -> Numbers:
-    """Each conversation's own number; for right sides of votes, that of the left side, the conversation before."""
-    every = conversations // votes if votes else conversations + 1
-    return numbers - ((numbers % every == every - 1) & (numbers // every < votes) & (numbers > numbers[0]))
 
 
 class _Texts:

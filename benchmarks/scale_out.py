@@ -19,7 +19,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from benchmarks.images import image_files
+import numpy as np
+import PIL.Image
+import skimage
+
 from benchmarks.timing import write
 from schemas.settings import Settings
 from tasks.ingest.image_files import ImageSource
@@ -29,6 +32,24 @@ from tasks.providers import Providers
 from tasks.runtime.parallel import shard_runner
 from tasks.signals.run import MeasuringObserver
 from tasks.storage.tables import Store
+
+NAMES = ("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg", "ihc.png", "retina.jpg", "page.png", "brick.png")
+COPIES = 4
+SIDE = 1024
+
+
+def image_files(folder: Path) -> list[Path]:
+    """Photographs as a server keeps them: JPEG of at most 1024 pixels."""
+    source = Path(skimage.__file__).parent / "data"
+    files = []
+    for name in NAMES:
+        image = PIL.Image.open(source / name).convert("RGB").resize((SIDE, SIDE * 3 // 4))
+        for copy in range(COPIES):
+            shifted = PIL.Image.fromarray(np.roll(np.asarray(image), 37 * copy, axis=1))
+            files.append(folder / f"{copy}-{Path(name).stem}.jpg")
+            shifted.save(files[-1], quality=88)
+    return files
+
 
 FILES_A_SHARD, EMPTY_SHARDS = 8, 20
 ENGINES = ("threads", "dask", "ray")
@@ -92,7 +113,10 @@ def _shards(engine: str, workers: int, files: list[Path]) -> dict[str, float]:
         runner = shard_runner(settings)
 
         def take_in(shards: list[list[ImageSource]]) -> None:
-            reader = _reader(f"{folder}/{uuid4().hex}")
+            store = Store.open(f"{folder}/{uuid4().hex}")
+            reader = ImageReader(
+                store, load_known_hashes([]), b"", MeasuringObserver(store, Providers(), datetime.now(UTC))
+            )
             if runner is None:
                 list(reader.read(chain.from_iterable(shards), workers))
             else:
@@ -108,11 +132,6 @@ def _shards(engine: str, workers: int, files: list[Path]) -> dict[str, float]:
             list(runner.map_ordered(_nothing, range(EMPTY_SHARDS)))
             shard_ms = (time.perf_counter() - done) * 1000 / EMPTY_SHARDS
     return {"workers": workers, "start_s": ready - started, "work_s": done - ready, "shard_ms": shard_ms}
-
-
-def _reader(folder: str) -> ImageReader:
-    store = Store.open(folder)
-    return ImageReader(store, load_known_hashes([]), b"", MeasuringObserver(store, Providers(), datetime.now(UTC)))
 
 
 def _nothing(number: int) -> int:

@@ -87,16 +87,12 @@ def _images(data: Path) -> Iterator[Labelled]:
             pools = _notes()["prompts"]["held_out" if _hash(item) % 2 else "tuning"]
             pool = suits if suits != "captioning" or _hash(f"{item} pool") % 3 else "other"
             prompt = pools[pool][_hash(f"{item} prompt") % len(pools[pool])]
-            yield Labelled(item, prompt, file, _image_tags(file.name, suits, pool))
-
-
-def _image_tags(name: str, suits: str, pool: str) -> dict[str, bool]:
-    tags = {"homework": False, "captioning": pool == "captioning", "creative_writing": False}
-    if not any(part in name for part in _notes()["unclear_diagrams"]):
-        tags["diagram"] = suits == "diagram" and not any(part in name for part in _notes()["not_diagrams"])
-    if suits != "diagram":  # a plot's labels may matter to the question
-        tags["ocr"] = pool == "ocr"
-    return tags
+            tags = {"homework": False, "captioning": pool == "captioning", "creative_writing": False}
+            if not any(part in file.name for part in _notes()["unclear_diagrams"]):
+                tags["diagram"] = suits == "diagram" and not any(part in file.name for part in _notes()["not_diagrams"])
+            if suits != "diagram":  # a plot's labels may matter to the question
+                tags["ocr"] = pool == "ocr"
+            yield Labelled(item, prompt, file, tags)
 
 
 def _owleval(folder: Path) -> Iterator[Labelled]:

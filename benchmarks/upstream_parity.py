@@ -99,13 +99,10 @@ def vote_outcomes(records: Records, store: Store, excluded: Sequence[str] = ()) 
             for each in record.get("states", [])
         )
         if record["type"] in VOTES and outcome != SUPERSEDED and (outcome == INVALID or not went_on):
-            yield battle_outcome(_still_hidden(record), frozenset(excluded)), outcome
-
-
-def _still_hidden(record: dict[str, Any]) -> dict[str, Any]:
-    """Names revealed as a heading: upstream calls the battle named, although they were hidden until the vote."""
-    revealed = all(name.startswith(("### Model ", "<h3>Model ")) for name in record["models"])
-    return record | {"models": ["", ""]} if revealed else record
+            # names revealed as a heading: upstream calls the battle named, although they were hidden until the vote
+            revealed = all(name.startswith(("### Model ", "<h3>Model ")) for name in record["models"])
+            hidden = record | {"models": ["", ""]} if revealed else record
+            yield battle_outcome(hidden, frozenset(excluded)), outcome
 
 
 def chat_outcomes(records: Records, store: Store) -> Outcomes:

@@ -16,6 +16,7 @@ _PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQU
 """Error numbers that the user can fix by choosing another path."""
 RENAMED = {
     "planted": "curate demo --check --out DIR [--store STORE]",
+    "topics compare": "curate diff A B --table topics",
     "bench failures --csv": "curate review out failures --store STORE",
     "bench failures FILE": "curate review in failures FILE --store STORE",
     "bench findings": "curate review in items FILE --store STORE, and curate review results items",
@@ -74,19 +75,7 @@ RENAMED = {
 
 def command_line() -> typer.Typer:
     """The app with every command, grouped by the headings of the help."""
-    from flows.commands import (
-        check,
-        demo,
-        estimate,
-        export,
-        look,
-        pipeline,
-        publish,
-        rate,
-        tags,
-        takedown,
-        view,
-    )
+    from flows.commands import check, demo, estimate, export, look, pipeline, publish, rate, tags, takedown, view
     from flows.commands.agreement import correlate
     from flows.commands.arena import command as arena
     from flows.commands.bench import family as bench
@@ -94,11 +83,7 @@ def command_line() -> typer.Typer:
     from flows.commands.review import command as review
     from flows.commands.settings import backup, doctor, init, migrate, status
 
-    app = typer.Typer(
-        name="curate",
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-    )
+    app = typer.Typer(name="curate", no_args_is_help=True, pretty_exceptions_enable=False)
     app.callback()(_curate)
     grouped: dict[str, tuple[Callable[..., Any], ...]] = {
         "Curate": (

@@ -1,11 +1,14 @@
 """`curate verify` and `curate diff`: check a release, compare two."""
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from flows.commands.options import JsonOption
+from flows.commands.options import JsonOption, existing
+from flows.commands.tables import note, print_rows
+from schemas.errors import BadInput
 
 if TYPE_CHECKING:
     from schemas.publication import ReleaseDiff, RowChange
@@ -42,23 +45,35 @@ def diff(
     store: Annotated[
         str | None, typer.Option("--store", help="Store of the later release, to give removal reasons.")
     ] = None,
+    table: Annotated[
+        Literal["changes", "topics"],
+        typer.Option("--table", help="changes; or topics: the share of each in both, and those that only one has."),
+    ] = "changes",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="With --table topics: also write a page with pictures, FILE.html.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two releases: rules, columns, rows added, removed and changed, and the version bump."""
+    """Compare two releases: rules, columns, rows added, removed and changed, and the version bump; or topics."""
     from flows.products import parts_of_release
     from schemas.release import CONFIGS
     from tasks.release.diff import diff_releases
     from tasks.release.fetched import fetched
     from tasks.storage.queries.explain import removal_reasons
-    from tasks.storage.tables import Store
 
-    known = {"why": removal_reasons(Store.existing(store))} if store else {}
+    if table == "topics":
+        _print_topics(old, new, out, as_json)
+        return
+    if out:
+        raise BadInput(f"--out {str(out)!r} is a page of topics; add --table topics")
+    known = {"why": removal_reasons(existing(store))} if store else {}
     first: dict[str, list[RowChange]] = {config: [] for config in CONFIGS}
+    by_topics = {"topic", "topic_id", "in_bench"}  # a new topic fit changes these in thousands of rows
 
     def on_change(change: "RowChange") -> None:
         if as_json:
             print(change.model_dump_json())
-        elif len(first[change.config]) < _SHOWN and not _by_topics(change):
+        elif len(first[change.config]) < _SHOWN and (change.change != "changed" or not by_topics >= {*change.columns}):
             first[change.config].append(change)
 
     with fetched(old) as earlier, fetched(new) as later:
@@ -69,9 +84,32 @@ def diff(
         _print(found, first)
 
 
-def _by_topics(change: "RowChange") -> bool:
-    """Whether only a new topic fit changed the row; there may be thousands of these."""
-    return change.change == "changed" and set(change.columns) <= {"topic", "topic_id", "in_bench"}
+def _print_topics(old: str, new: str, out: Path | None, as_json: bool) -> None:
+    """Print topics of two releases side by side."""
+    from flows.commands.view import opened
+    from tasks.explore.pages import compared_topics_page
+    from tasks.explore.topic_map import MATCHED, compared_topics
+
+    if out and (out.suffix != ".html" or not out.parent.is_dir()):
+        raise BadInput(f"--out {str(out)!r}: give a name that ends in .html, in a folder that exists")
+    with opened(old, None) as (first, _), opened(new, None) as (second, _):
+        for place, source in ((old, first), (new, second)):
+            if source.private:
+                raise BadInput(f"{place!r} is a store; give two releases, such as {place}/releases/VERSION")
+            source.refresh()
+        rows = compared_topics(first.listing, second.listing)
+        for place, source in ((old, first), (new, second)):
+            for problem in source.problems:
+                note(f"{place}: {problem}")
+        if not rows:
+            raise BadInput(f"neither {old!r} nor {new!r} has topics; `curate sample` finds them before a release")
+        page = compared_topics_page(rows, (first, second)) if out else ""
+    told = [{name: value for name, value in row._asdict().items() if "images" not in name} for row in rows]
+    print_rows("topics", told, as_json)
+    note(MATCHED)
+    if out:
+        out.write_text(page, encoding="utf-8")
+        note(f"{out}")
 
 
 def _print(found: "ReleaseDiff", first: "dict[str, list[RowChange]]") -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from flows.commands.options import existing
 from flows.commands.pipeline import curate_all, print_result
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput
@@ -55,11 +56,10 @@ def demo(
 def _print_planted(expected: Path, store: str) -> None:
     """The planted problems that a curated store caught and missed, per kind."""
     from tasks.demo.planted import score_planted
-    from tasks.storage.tables import Store
 
     if not expected.is_file():
         raise BadInput(f"{str(expected)!r} does not exist or is not a file; give the folder of a demo as --out")
-    scores = score_planted(expected, Store.existing(store))
+    scores = score_planted(expected, existing(store))
     counts = [(score.kind, score.caught, score.missed) for score in scores]
     counts.append(("all kinds", sum(score.caught for score in scores), sum(score.missed for score in scores)))
     print_rows("planted", [dict(zip(("planted", "caught", "missed"), row, strict=True)) for row in counts])

@@ -25,10 +25,7 @@ from tasks.runtime.progress import tell
 
 Flow = Callable[[Settings], list[StageReport]]
 
-_QUIET = {
-    "PREFECT_LOGGING_LEVEL": "CRITICAL",
-    "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
-}
+_QUIET = {"PREFECT_LOGGING_LEVEL": "CRITICAL", "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL"}
 """Defaults of Prefect settings for every command; the user's own settings win."""
 _TEMPORARY = {
     "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",

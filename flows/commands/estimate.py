@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.judge.calls import ASKED_BENCH, with_bench
-from flows.commands.options import JsonOption, takes
+from flows.commands.options import JsonOption, existing, takes
+from flows.commands.tables import note
 from schemas.errors import BadInput
 from schemas.run import Estimate
 from schemas.settings import Settings
@@ -56,7 +57,7 @@ def print_estimates(found: list[Estimate], settings: Settings, as_json: bool = F
     if not as_json and not found:
         print("no paid service is chosen, or nothing is left to ask it; it would cost nothing")
     for line in load_prices(settings.prices).doubts(row.service for row in found):
-        print(f"curate: {line}", file=sys.stderr)
+        note(line)
 
 
 def _of_writing(settings: Settings, writer: str | None) -> list[Estimate]:
@@ -66,7 +67,6 @@ def _of_writing(settings: Settings, writer: str | None) -> list[Estimate]:
     from tasks.runtime.prices import load_prices
     from tasks.signals.paid import estimate_images
     from tasks.signals.registry import chosen_signals
-    from tasks.storage.tables import Store
     from tasks.written_bench.write import estimate_writing
     from tasks.written_bench.written_items import check_known, item_images
 
@@ -75,7 +75,7 @@ def _of_writing(settings: Settings, writer: str | None) -> list[Estimate]:
         raise BadInput("--hidden belongs to --writer FILE, the model that would write; give both")
     if bench is None:
         raise BadInput("--writer needs --bench NAME, the benchmark that it would write for")
-    opened = Store.existing(settings.store)
+    opened = existing(settings.store)
     check_known(opened, bench)
     asked, known_prices, count = writer_named(writer), load_prices(settings.prices), tokens_in()
     providers, sizes = Providers(settings.providers), _sizes(opened)
@@ -106,8 +106,8 @@ def _of_judge(settings: Settings) -> list[Estimate]:
         if chosen.judge is None:
             raise BadInput("--sample needs --judge FILE, the judge that would vote")
         battles = shown(anonymous_battles(released_battles(settings))[: chosen.sample])
-        return estimate_votes(Store.existing(settings.store), chosen, battles, prices, count)
-    known = Store(settings.store) if settings.evaluate.bench_release else Store.existing(settings.store)
+        return estimate_votes(existing(settings.store), chosen, battles, prices, count)
+    known = Store(settings.store) if settings.evaluate.bench_release else existing(settings.store)
     return estimate_evaluation(known, chosen, prices, count)
 
 
@@ -123,7 +123,7 @@ def _estimates(settings: Settings) -> list[Estimate]:
     from tasks.storage.tables import Store
 
     if settings.logs is None:
-        store = Store.existing(settings.store)
+        store = existing(settings.store)
         check_before_work(settings)
         return _of(settings, store, store)
     with tempfile.TemporaryDirectory(prefix="curate-estimate-") as folder:
@@ -136,12 +136,11 @@ def _ingested(settings: Settings) -> "Store":
     """Ingest the logs into a temporary store, without measuring anything."""
     from tasks.ingest.steps import assemble, read_log_lines, take_in_images
     from tasks.ingest.take_in import NoObserver
-    from tasks.storage.tables import Store
 
     read_log_lines.fn(settings)
     take_in_images.fn(settings, NoObserver())
     assemble.fn(settings)
-    return Store.existing(settings.store)
+    return existing(settings.store)
 
 
 def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
@@ -150,12 +149,7 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     from tasks.judging.released_texts import texts_on_bench
     from tasks.providers import Providers
     from tasks.runtime.prices import load_prices
-    from tasks.signals.paid import (
-        estimate_documents,
-        estimate_images,
-        estimate_texts,
-        estimate_topic_names,
-    )
+    from tasks.signals.paid import estimate_documents, estimate_images, estimate_texts, estimate_topic_names
     from tasks.signals.registry import image_signals
     from tasks.signals.steps import (
         DECIDED_MIN,
@@ -205,9 +199,9 @@ def _in_words(row: Estimate) -> str:
         money = f"no price known{where}: give --prices FILE"
     else:
         money = f"{_dollars(row.usd)}, at most {_dollars(row.usd_most)}"
-    note = " (with --batch)" if row.mode == "batch" else ""
+    batch = " (with --batch)" if row.mode == "batch" else ""
     return (
-        f"{row.service}  {row.mode}{note}  {row.signals}: {row.items:,} items, {row.calls:,} calls, {amount}, {money}"
+        f"{row.service}  {row.mode}{batch}  {row.signals}: {row.items:,} items, {row.calls:,} calls, {amount}, {money}"
     )
 
 

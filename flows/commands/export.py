@@ -1,12 +1,12 @@
 """`curate export`: a release as training data, or with the columns of a published dataset."""
 
-import sys
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from flows.commands.options import takes
+from flows.commands.options import existing, measured_versions, takes
+from flows.commands.tables import note
 from schemas.errors import BadInput
 from schemas.publication import Compat, ExportKind, FileFormat, SftSelection, SftStyle
 from schemas.settings import Settings
@@ -71,19 +71,16 @@ def figures(settings: Settings, out: OutOption) -> None:
     from flows.products import item_ids, left_out_items, report_sections
     from schemas.release import CONFIGS
     from tasks.export.destination import destination
-    from tasks.providers import Providers
     from tasks.release.gather import Gathered
     from tasks.report.content import report_content
     from tasks.report.page import write_figures
-    from tasks.signals.steps import signal_versions
     from tasks.storage.queries.kept import is_decided
     from tasks.storage.queries.tallies import Tallies
-    from tasks.storage.tables import Store
 
-    store, tallies = Store.existing(settings.store), Tallies()
+    store, tallies = existing(settings.store), Tallies()
     if not is_decided(store):
         raise BadInput(f"store {settings.store!r} has conversations or battles without a decision; run `curate decide`")
-    versions = signal_versions(Providers(settings.providers))
+    versions = measured_versions(settings)
     gathered = Gathered(store, versions, settings.bench, item_ids(store), left_out_items(store))
     for config in CONFIGS:
         for rows in gathered.rows(config):
@@ -96,7 +93,4 @@ def figures(settings: Settings, out: OutOption) -> None:
         boxes = write_figures(folder, parts)
     print(f"{out}: {len(parts):,} figures, each as .svg, .pdf and .csv")
     if boxes:
-        print(
-            f"curate: no font here has some characters, which are boxes in the PDF of {', '.join(boxes)}",
-            file=sys.stderr,
-        )
+        note(f"no font here has some characters, which are boxes in the PDF of {', '.join(boxes)}")

@@ -1,13 +1,13 @@
 """`curate inspect`, `curate duplicates` and `curate explain`: inspect items without running the pipeline."""
 
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flows.commands.options import JsonOption, takes
+from flows.commands.tables import note
 from schemas.errors import BadInput
 from schemas.policy import SemanticImages
 from schemas.settings import Settings
@@ -44,16 +44,12 @@ def inspect(
             if as_json:
                 print(json_text(inspected), flush=True)
             else:
-                _print_signals(inspected)
-
-
-def _print_signals(inspected: dict[str, Any]) -> None:
-    print(one_line(inspected["item"]))
-    for name, values in inspected["signals"].items():
-        shown = {key: value for key, value in values.items() if key != "vector"}
-        if "vector" in values:
-            shown["dimensions"] = len(values["vector"])
-        print(f"  {name:<16} {json_text(shown)[:400]}")
+                print(one_line(inspected["item"]))
+                for name, values in inspected["signals"].items():
+                    shown = {key: value for key, value in values.items() if key != "vector"}
+                    if "vector" in values:
+                        shown["dimensions"] = len(values["vector"])
+                    print(f"  {name:<16} {json_text(shown)[:400]}")
 
 
 @takes("providers", store="")
@@ -72,7 +68,7 @@ def duplicates(
     radius = SemanticImages() if semantic else None
     found = loose_duplicates(folder, Providers(settings.providers), settings.workers, radius)
     for name, reason in found.rejected:
-        print(f"curate: {one_line(name)} left out: {reason}", file=sys.stderr)
+        note(f"{one_line(name)} left out: {reason}")
     rows: list[dict[str, Any]] = [pair._asdict() for pair in found.pairs]
     rows += [{"group": group, "representative": group[0]} for group in found.groups]
     for row in rows:

@@ -9,18 +9,18 @@ and the settings file those that the command line does not give.
 
 import inspect
 import math
-import sys
 import types
 import typing
 from collections.abc import Callable, Container, Iterable, Mapping
 from copy import deepcopy
 from datetime import date, datetime
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from flows.commands.tables import note
 from flows.running import settings_file
 from flows.running.settings_file import field_of, keys_of
 from schemas.errors import BadInput, known_values
@@ -30,6 +30,10 @@ from schemas.settings import Settings
 from schemas.spoken import SETTINGS
 from tasks.policy import SHIPPED
 from tasks.prompts.texts import replaced_prompts
+
+if TYPE_CHECKING:
+    from tasks.storage.queries.signals import Versions
+    from tasks.storage.tables import Store
 
 Made = TypeVar("Made", bound=Row)
 _NAMES = {key: option for option, key in SETTINGS.items()} | {
@@ -102,7 +106,7 @@ def _of_file(row: type[Row], keys: Container[str], config: str | None, store: st
     if path is None:
         return {}
     if config is None:
-        print(f"curate: settings of {str(path)!r}", file=sys.stderr)
+        note(f"settings of {str(path)!r}")
     values = settings_file.read(path)
     if row is Settings:
         values["config"] = str(path)
@@ -135,18 +139,6 @@ def option(key: str, row: type[Row] = Settings, on: bool = False) -> Any:
 def option_name(key: str) -> str:
     """The option of a key, such as `--known-hashes`."""
     return "--" + _NAMES.get(key, key.rpartition(".")[2]).replace("_", "-")
-
-
-def anchor_of(text: str) -> tuple[str, float]:
-    """(model, rating) of MODEL=RATING; the model's name may hold equals signs."""
-    model, _, rating = text.rpartition("=")
-    try:
-        points = float(rating)
-    except ValueError:
-        points = math.nan
-    if not model or not math.isfinite(points):
-        raise BadInput(f"--anchor {text!r}: give MODEL=RATING, for example gpt-4=1150")
-    return model, points
 
 
 def day_of(name: str, text: str | date | None) -> date | None:
@@ -222,7 +214,14 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
 def _parsed(key: str, value: Any) -> dict[str, Any]:
     """Keys and values that the value of an option gives."""
     if key == "anchor_model":
-        return dict(zip(("anchor_model", "anchor_rating"), anchor_of(value), strict=True))
+        model, _, rating = value.rpartition("=")  # the model's name may hold equals signs
+        try:
+            points = float(rating)
+        except ValueError:
+            points = math.nan
+        if not model or not math.isfinite(points):
+            raise BadInput(f"--anchor {value!r}: give MODEL=RATING, for example gpt-4=1150")
+        return {"anchor_model": model, "anchor_rating": points}
     if key == "providers":
         return {key: _pairs("--provider", value, "nsfw=opennsfw2")}
     return {key: day_of(key, value) if key in ("since", "until") else value}
@@ -251,6 +250,21 @@ def _pairs(option: str, texts: Iterable[str], example: str) -> dict[str, str]:
             raise BadInput(f"{option} {text!r}: give NAME=VALUE, for example {example}")
         pairs[name] = value
     return pairs
+
+
+def existing(store: str) -> "Store":
+    """The store that a command reads. Raises BadInput where there is none. Help needs no polars."""
+    from tasks.storage.tables import Store
+
+    return Store.existing(store)
+
+
+def measured_versions(settings: Settings) -> "Versions":
+    """The versions of all signals under the chosen providers."""
+    from tasks.providers import Providers
+    from tasks.signals.steps import signal_versions
+
+    return signal_versions(Providers(settings.providers))
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands.engine import run_flows
-from flows.commands.options import CompatOption, JsonOption, takes
+from flows.commands.options import CompatOption, JsonOption, existing, measured_versions, takes
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput
 from schemas.publication import Compat
-from schemas.run import Funnel, StageReport, Use
+from schemas.run import StageReport, Use
 from schemas.settings import Settings
 from tasks.runtime.progress import json_asked, tell
 
@@ -79,12 +79,9 @@ def _print_changes(settings: Settings, as_json: bool) -> None:
     from flows.products import item_findings
     from tasks.policy.differences import dry_run
     from tasks.policy.policy_file import load_policy
-    from tasks.providers import Providers
-    from tasks.signals.steps import signal_versions
-    from tasks.storage.tables import Store
 
-    store, policy = Store.existing(settings.store), load_policy(settings.policy)
-    changes, notes = dry_run(store, policy, signal_versions(Providers(settings.providers)), item_findings)
+    store, policy = existing(settings.store), load_policy(settings.policy)
+    changes, notes = dry_run(store, policy, measured_versions(settings), item_findings)
     if as_json:
         print_rows("changes", changes, as_json)
         return
@@ -104,9 +101,8 @@ def curate_all(settings: Settings, stages: tuple[str, str] = ("flows.curate", "c
 def run_stages(settings: Settings, stage: tuple[str, str]) -> list[StageReport]:
     """Run a stage on an existing store; print its reports and the path of the run record."""
     from tasks.storage.run_record import latest_run_record
-    from tasks.storage.tables import Store
 
-    store = Store.existing(settings.store)
+    store = existing(settings.store)
     reports = run_flows(settings, _flow(*stage))
     print_stages(reports)
     print(f"record   {settings.store}/{latest_run_record(store)}")
@@ -148,7 +144,16 @@ def print_result(settings: Settings, reports: Sequence[StageReport]) -> None:
     print(f"release  {settings.store}/{released.result}" + ("" if released.counts["new"] else "  (unchanged)"))
     print(f"report   {settings.store}/{released.result}/report/index.html")
     print(f"look     curate view {shlex.quote(settings.store)}")
-    _print_funnel(funnel(store), released.changed)
+    # the counts per reason, what is new since the last release, then the summary line that scripts parse
+    gone = funnel(store)
+    for outcome, reasons in (("dropped", gone.dropped_by), ("rejected", gone.rejected_by)):
+        for reason, count in reasons.items():
+            print(f"  {outcome:<9}{count:>8,}  {reason}")
+    if gone.held:
+        print(f"  held     {gone.held:>8,}  of the dropped, waiting for a review: curate review serve held")
+    for line in released.changed:
+        print(line)
+    print(f"in {gone.lines} = kept {gone.kept} + dropped {gone.dropped} + rejected {gone.rejected}")
 
 
 def print_stages(reports: Sequence[StageReport]) -> None:
@@ -189,15 +194,3 @@ def _in_money(service: str, use: Use) -> str:
     counted = f"{use.units:,} units" if use.units else f"{use.input_tokens:,} + {use.output_tokens:,} tokens"
     unconfirmed = f" (+ at most ${use.usd_unconfirmed:.4f} unconfirmed)" if use.usd_unconfirmed else ""
     return f"{service} {use.calls:,} requests, {counted}, ${use.usd:.4f}{unconfirmed}"
-
-
-def _print_funnel(gone: Funnel, changed: Sequence[str]) -> None:
-    """Print the counts per reason, what is new since the last release, then the summary line that scripts parse."""
-    for outcome, reasons in (("dropped", gone.dropped_by), ("rejected", gone.rejected_by)):
-        for reason, count in reasons.items():
-            print(f"  {outcome:<9}{count:>8,}  {reason}")
-    if gone.held:
-        print(f"  held     {gone.held:>8,}  of the dropped, waiting for a review: curate review serve held")
-    for line in changed:
-        print(line)
-    print(f"in {gone.lines} = kept {gone.kept} + dropped {gone.dropped} + rejected {gone.rejected}")

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import takes
+from flows.commands.options import existing, takes
 from schemas.errors import BadInput
 from schemas.settings import Settings
 
@@ -126,12 +126,11 @@ def yank(
     from tasks.publish.plan import check_name
     from tasks.publish.records import forget
     from tasks.publish.yank import require_version, yank_version
-    from tasks.storage.tables import Store
 
     api = hub_api()
     quiet_client()
     check_name(repo, longest="")
-    of_store = Store.existing(store) if store else None
+    of_store = existing(store) if store else None
     try:
         require_version(api, repo, version)
     except BadInput:

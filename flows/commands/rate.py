@@ -1,7 +1,6 @@
 """`curate rate`: rating tables from any battle table, or the rating stage of a store."""
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -10,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import JsonOption, takes
+from flows.commands.options import JsonOption, existing, measured_versions, takes
 from flows.commands.pipeline import run_stages
-from flows.commands.tables import print_rows
+from flows.commands.tables import note, print_rows
 from schemas.errors import BadInput, known_values
 from schemas.policy import ModelFacts
 from schemas.rating import Rating
@@ -122,23 +121,19 @@ def _battles(battles: str | None, settings: Settings, view: _View) -> "pl.DataFr
             return read_battles(table, view.named, prompts)
         return with_prompts(read_battles(table / "battle", view.named, prompts), table)
     from tasks.leaderboard.steps import rated_battles
-    from tasks.providers import Providers
-    from tasks.signals.steps import signal_versions
-    from tasks.storage.tables import Store
 
-    return rated_battles(Store.existing(settings.store), signal_versions(Providers(settings.providers)), view.named)
+    return rated_battles(existing(settings.store), measured_versions(settings), view.named)
 
 
 def _model_facts(battles: str | None, settings: Settings) -> dict[str, ModelFacts]:
     """Facts about models: of --policy if it is given, else of the policy that a release or a store was made with."""
     from tasks.policy.policy_file import load_policy
     from tasks.storage.queries.released import decided_policy
-    from tasks.storage.tables import Store
 
     if "policy" in settings.model_fields_set:
         return load_policy(settings.policy).models
     if battles is None:
-        policy = decided_policy(Store.existing(settings.store))
+        policy = decided_policy(existing(settings.store))
         return policy.models if policy else {}
     manifest = Path(battles) / "manifest.json"
     shown = json.loads(manifest.read_bytes())["policy"] if manifest.is_file() else {}
@@ -162,14 +157,15 @@ def _rate_table(battles: str | None, settings: Settings, view: _View) -> None:
     if view.table in FAIRNESS:
         _note_unknown(facts, {*tables.rated["model_a"], *tables.rated["model_b"]})
     if tables.same_model:
-        print(f"curate: note: {tables.same_model:,} battles of a model with itself are left out", file=sys.stderr)
+        note(f"note: {tables.same_model:,} battles of a model with itself are left out")
     if view.named and "named" in chosen.columns:
-        print(f"curate: note: {chosen['named'].sum():,} votes are on models whose names were shown", file=sys.stderr)
+        note(f"note: {chosen['named'].sum():,} votes are on models whose names were shown")
     if view.table == "suspects":
-        for note in lacking(tables.battles):
-            print(f"curate: note: {note}", file=sys.stderr)
-    if "style" in view.table or view.table == "rank_changes":
-        _note_unmeasured(tables.rated.height - tables.measured.height)
+        for told in lacking(tables.battles):
+            note(f"note: {told}")
+    of_style = "style" in view.table or view.table == "rank_changes"
+    if of_style and (left_out := tables.rated.height - tables.measured.height):
+        note(f"note: {left_out:,} battles lack a count that style control needs; left out")
     if view.agreement is None:
         rows, is_stable = tables.rows(view.table), view.table == "ratings" and not view.slices and view.as_json
         print_rows(view.table, _stable(rows) if is_stable else rows, view.as_json)
@@ -184,12 +180,7 @@ def _note_unknown(facts: dict[str, ModelFacts], models: set[str]) -> None:
         told = (
             f"{one_line(name)!r}" + (f" (near {one_line(found[0])!r})" if found else "") for name, found in near.items()
         )
-        print(f"curate: note: the policy has facts about models without votes: {', '.join(told)}", file=sys.stderr)
-
-
-def _note_unmeasured(battles: int) -> None:
-    if battles:
-        print(f"curate: note: {battles:,} battles lack a count that style control needs; left out", file=sys.stderr)
+        note(f"note: the policy has facts about models without votes: {', '.join(told)}")
 
 
 def _print_agreement(tables: "RatingTables", view: _View) -> None:
@@ -209,5 +200,5 @@ def _stable(rows: Sequence[Row]) -> list[dict[str, Any]]:
     for flag in ("only_wins", "only_losses", "unbounded", "separate_group"):
         models = [one_line(row.model) for row in rows if isinstance(row, Rating) and flag in row.flags]
         if models:
-            print(f"curate: note: {flag}: {', '.join(models[:10])}{' …' if len(models) > 10 else ''}", file=sys.stderr)
+            note(f"note: {flag}: {', '.join(models[:10])}{' …' if len(models) > 10 else ''}")
     return [row.model_dump(mode="json", include=_COLUMNS) for row in rows]

@@ -1,4 +1,4 @@
-"""Prints rows: aligned columns for people, or one JSON object a line."""
+"""Prints rows, as aligned columns for people or one JSON object a line, and notes beside them."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,14 @@ _FILE_WIDTH = 160
 """Columns where the output is no terminal."""
 _DIGITS = {"score": 2, "win_rate": 1, "reward": 1, "mean_tokens": 0, "rating": 1, "rating_style": 1, "evidence": 1}
 _DIGITS |= {"rating_late": 1, "moved": 1, "moved_by_chance": 1, "votes_a_model": 1, "expected_maximum": 1, "bias": 1}
-_DIGITS |= {"left_density": 5, "right_density": 5, "elo": 1, "seconds": 1}
 _DIGITS |= {"left_density": 5, "right_density": 5, "elo": 1, "seconds": 1, "difference": 1}
 _DIGITS |= {"needed_fraction": 5, "deviation": 1}
 """Decimals of a column; others have three."""
+
+
+def note(text: str) -> None:
+    """Print a line on stderr, beside the results on stdout."""
+    print(f"curate: {text}", file=sys.stderr)
 
 
 def print_rows(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from flows.commands.options import existing
 from schemas.errors import BadInput, known_values
 from schemas.run import Estimate, Prices
 from schemas.settings import Settings
@@ -92,7 +93,12 @@ class TagSides:
             self._said(asked, failures, now) if asked else labels or {}
             for labels, asked in zip(self.labels, self.asked, strict=True)
         )
-        return Sides(tagger, reference, self._prompts(), failures)
+        documents = self.documents
+        if self.kept is not None:
+            store = Store.existing(self.settings.store)
+            texts = store.empty("signals/image_text"), store.empty("signals/image_layout")
+            documents = Documents(self.kept, *texts, None).load(self.wanted)
+        return Sides(tagger, reference, {document.document_id: document.prompt for document in documents}, failures)
 
     def _said(self, asked: AskedSide, failures: dict[str, int], now: datetime) -> Spoken:
         if self.kept is None:
@@ -104,14 +110,6 @@ class TagSides:
                 )
         failures |= {f"{asked.told}: {reason}": count for (_, reason), count in sorted(done.failures.items())}
         return said
-
-    def _prompts(self) -> dict[str, str]:
-        documents = self.documents
-        if self.kept is not None:
-            store = Store.existing(self.settings.store)
-            texts = store.empty("signals/image_text"), store.empty("signals/image_layout")
-            documents = Documents(self.kept, *texts, None).load(self.wanted)
-        return {document.document_id: document.prompt for document in documents}
 
 
 def sides_to_compare(
@@ -153,7 +151,7 @@ def _labels(name: str, signal: str, store: str) -> Spoken | None:
 def _reviewed(store: str, signal: str) -> Spoken:
     if signal != "categories":
         raise BadInput(f"people review categories only; give a file of labels in place of {REVIEWS!r}")
-    found = reviewed_tags(Store.existing(store)) if store else {}
+    found = reviewed_tags(existing(store)) if store else {}
     if not found:
         raise BadInput(f"{REVIEWS!r} needs tags that people reviewed, in --store DIR; see `curate review serve`")
     return found

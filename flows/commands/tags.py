@@ -1,6 +1,5 @@
 """`curate tags` and `curate topics`: how good tags are, and what is in a store."""
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import JsonOption, takes
-from flows.commands.tables import print_rows
+from flows.commands.options import JsonOption, existing, measured_versions, takes
+from flows.commands.tables import note, print_rows
 from schemas.errors import BadInput
 from schemas.row import Row
 from schemas.settings import Settings
@@ -33,9 +32,8 @@ def family() -> typer.Typer:
 
 def topics_family() -> typer.Typer:
     """The subcommands of `curate topics`."""
-    topics = typer.Typer(no_args_is_help=True, help="Topics of the kept prompts, and of two releases side by side.")
+    topics = typer.Typer(no_args_is_help=True, help="Topics of the kept prompts.")
     topics.command(name="show")(show_topics)
-    topics.command(name="compare")(compare_topics)
     return topics
 
 
@@ -104,7 +102,7 @@ def _print_evaluation(
     rows: Sequence[TagAgreement], differ: Sequence[TagDisagreement], sides: "Sides", as_json: bool
 ) -> None:
     for failure, count in sides.failures.items():
-        print(f"curate: FAILED {failure}: {count}", file=sys.stderr)
+        note(f"FAILED {failure}: {count}")
     if as_json:
         print_rows("labels", [*rows, *differ], as_json)
         return
@@ -164,18 +162,15 @@ def _kept(settings: Settings) -> "pl.DataFrame":
     """Kept conversations with every tag. Raises BadInput for a store without decisions."""
     import polars as pl
 
-    from tasks.providers import Providers
-    from tasks.signals.steps import signal_versions
     from tasks.storage.queries.conversation_features import conversation_features, with_labels
     from tasks.storage.queries.released import conversations_as_released
-    from tasks.storage.tables import Store
 
-    store = Store.existing(settings.store)
+    store = existing(settings.store)
     ids = store.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="conversation")["item_id"]
     if ids.is_empty():
         raise BadInput(f"store {settings.store!r} keeps no conversation; run `curate run` or `curate decide` first")
     kept = conversations_as_released(store).filter(pl.col("conversation_id").is_in(ids.implode()))
-    versions = signal_versions(Providers(settings.providers))
+    versions = measured_versions(settings)
     features = conversation_features(store, kept, versions)
     return with_labels(store, kept, versions).join(features, on="conversation_id", maintain_order="left")
 
@@ -188,47 +183,11 @@ def show_topics(
 ) -> None:
     """Topics with their names, and the prompts and conversations in each; -1 holds the outliers."""
     from tasks.storage.queries.bench import topic_sizes
-    from tasks.storage.tables import Store
 
-    topics = topic_sizes(Store.existing(settings.store))
+    topics = topic_sizes(existing(settings.store))
     if topics.is_empty():
         raise BadInput(f"store {settings.store!r} has no topics; `curate sample` finds them")
     rows = topics.to_dicts()
     print_rows("topics", rows if as_json else rows[:first], as_json)
     if len(rows) > first and not as_json:
         print(f"… {len(rows) - first:,} more; all with --first {len(rows)}")
-
-
-def compare_topics(
-    one: Annotated[str, typer.Argument(metavar="A", help="Folder of a release, or its s3://… address.")],
-    other: Annotated[str, typer.Argument(metavar="B", help="The release to compare it with.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Also write a page with pictures to this .html file.")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Topics of two releases side by side: the share of each, and what only one of them has."""
-    from flows.commands.view import opened
-    from tasks.explore.pages import compared_topics_page
-    from tasks.explore.topic_map import MATCHED, compared_topics
-
-    if out and (out.suffix != ".html" or not out.parent.is_dir()):
-        raise BadInput(f"--out {str(out)!r}: give a name that ends in .html, in a folder that exists")
-    with opened(one, None) as (first, _), opened(other, None) as (second, _):
-        for place, source in ((one, first), (other, second)):
-            if source.private:
-                raise BadInput(f"{place!r} is a store; give two releases, such as {place}/releases/VERSION")
-            source.refresh()
-        rows = compared_topics(first.listing, second.listing)
-        for place, source in ((one, first), (other, second)):
-            for problem in source.problems:
-                print(f"curate: {place}: {problem}", file=sys.stderr)
-        if not rows:
-            raise BadInput(f"neither {one!r} nor {other!r} has topics; `curate sample` finds them before a release")
-        page = compared_topics_page(rows, (first, second)) if out else ""
-    told = [{name: value for name, value in row._asdict().items() if "images" not in name} for row in rows]
-    print_rows("topics", told, as_json)
-    print(f"curate: {MATCHED}", file=sys.stderr)
-    if out:
-        out.write_text(page, encoding="utf-8")
-        print(f"curate: {out}", file=sys.stderr)

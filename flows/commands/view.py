@@ -1,7 +1,6 @@
 """`curate view`: look at a store or a release in a browser, or write a release as static pages."""
 
 import socket
-import sys
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.commands.tables import note
 from schemas.errors import BadInput, why_unreadable
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def serve(
         link = f"http://127.0.0.1:{chosen}{path}"
         print(f"{link}\nCtrl-C ends it", flush=True)
         if browse and not webbrowser.open(link):
-            print("curate: no browser was found; open the link above", file=sys.stderr)
+            note("no browser was found; open the link above")
         serve_on(listener, app, lifespan="off")
 
 

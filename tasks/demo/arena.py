@@ -39,7 +39,12 @@ def generate_arena(
     problems are added to these, each with a line in `expected.jsonl`. At most `images_max` ordinary images are drawn.
     Only the lines of one day are in memory. Raises BadInput when the folder already has an arena or a size is invalid.
     """
-    _check(folder, conversations, battles, images_max)
+    if min(conversations, battles) < 0 or images_max < 1:
+        given = f"{conversations} conversations, {battles} battles, at most {images_max} images"
+        raise BadInput(f"cannot draw {given}; give 0 or more conversations and battles, and at least 1 image")
+    if (folder / "logs").exists() or (folder / "presets").exists():
+        state = "an" if (folder / EXPECTED).is_file() else "an unfinished"
+        raise BadInput(f"{str(folder)!r} holds {state} arena already; give another folder, or remove logs and presets")
     days, total = log_days(), conversations + 2 * battles
     images = ImageFolder(folder / "logs" / "serve_images")
     presets = PresetFolder(folder / "presets")
@@ -59,15 +64,6 @@ def generate_arena(
     stage.presets.close()
     (folder / "logs" / SERVER_LOG).write_text("".join(_SERVER_LINE.format(day.date) for day in days))
     writer.close()
-
-
-def _check(folder: Path, conversations: int, battles: int, images_max: int) -> None:
-    if min(conversations, battles) < 0 or images_max < 1:
-        given = f"{conversations} conversations, {battles} battles, at most {images_max} images"
-        raise BadInput(f"cannot draw {given}; give 0 or more conversations and battles, and at least 1 image")
-    if (folder / "logs").exists() or (folder / "presets").exists():
-        state = "an" if (folder / EXPECTED).is_file() else "an unfinished"
-        raise BadInput(f"{str(folder)!r} holds {state} arena already; give another folder, or remove logs and presets")
 
 
 def _planted(stage: Stage, conversations: int, seed: int) -> dict[LogDay, list[Scene]]:

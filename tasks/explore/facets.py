@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import polars as pl
@@ -36,21 +36,13 @@ class Query:
         chosen = {name: some for name, some in {**self.chosen, facet: left}.items() if some}
         return replace(self, chosen=chosen, page=1)
 
-    def at(self, page: int) -> "Query":
-        """Another page of the same results."""
-        return replace(self, page=page)
-
-    def with_search(self, search: str) -> "Query":
-        """Another search with the same facets; on the first page."""
-        return replace(self, search=search, page=1)
+    def but(self, **changed: Any) -> "Query":
+        """The query with other fields."""
+        return replace(self, **changed)
 
     def cleared(self) -> "Query":
         """The query for every row."""
         return replace(self, search="", chosen={}, page=1)
-
-    def with_outliers(self, shown: bool) -> "Query":
-        """The query with or without outliers on the map."""
-        return replace(self, outliers=shown)
 
     def encoded(self) -> str:
         """The query as the part of a link after `?`; empty when nothing is asked for."""
@@ -138,7 +130,7 @@ def _masks(listing: pl.DataFrame, query: Query) -> dict[str, pl.Series]:
     if "kind" not in masks:
         masks["kind"] = listing.select(pl.col("kind").cast(pl.String) != SIDE).to_series()
     if query.search:
-        masks["search"] = _holding(listing, query.search)
+        masks["search"] = listing["searched"].str.contains(query.search.lower(), literal=True).fill_null(False)
     return masks
 
 
@@ -150,10 +142,6 @@ def _having(listing: pl.DataFrame, facet: Facet, values: tuple[str, ...]) -> pl.
     rows = listing.select(column).with_row_index("row").explode(facet.column)
     places = rows.filter(column.cast(pl.String).is_in(among.implode()))["row"].unique()
     return listing.select(pl.int_range(pl.len(), dtype=pl.UInt32).is_in(places.implode())).to_series()
-
-
-def _holding(listing: pl.DataFrame, search: str) -> pl.Series:
-    return listing["searched"].str.contains(search.lower(), literal=True).fill_null(False)
 
 
 def _counts(listing: pl.DataFrame, facet: Facet, among: pl.Series, chosen: tuple[str, ...]) -> list[FacetCount]:

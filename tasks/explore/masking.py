@@ -134,15 +134,6 @@ def blurred(content: bytes) -> bytes | None:
     return _webp(opened.resize(size, PIL.Image.Resampling.BICUBIC))
 
 
-def image_size(content: bytes) -> tuple[int, int]:
-    """(width, height) in pixels; (0, 0) for something that is not an image."""
-    try:
-        with PIL.Image.open(io.BytesIO(content), formats=("PNG", "JPEG")) as image:
-            return image.size
-    except Exception:  # decoders raise what they like
-        return 0, 0
-
-
 def media_type(content: bytes) -> str:
     """The type of an encoded image of a store or release, PNG or JPEG, or of a small copy."""
     if content.startswith(b"RIFF"):

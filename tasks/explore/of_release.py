@@ -117,18 +117,16 @@ class OfRelease:
                 names = [leaf for leaf in leaves if leaf.startswith("images.") and leaf.endswith(".path")]
                 for group in range(file.num_row_groups):
                     read = pl.DataFrame(file.read_row_group(group, [*columns, *names]))
-                    place = self._number(config, number, group, read)
+                    # the place of a row group; notes which images it holds
+                    place = len(self._groups)
+                    self._groups.append((config, number, group))
+                    for image_id in (
+                        read["images"].explode().drop_nulls().struct.field("path").str.extract(IMAGE_ID).drop_nulls()
+                    ):
+                        self._group_of.setdefault(image_id, place)
                     yield release_rows(config, read, points).with_columns(place=pl.lit(place, pl.Int32))
             except _BROKEN as error:
                 self._name(f"{config}/data/{shard.name}", error)
-
-    def _number(self, config: str, shard: int, group: int, rows: pl.DataFrame) -> int:
-        """The place of a row group; notes which images it holds."""
-        place = len(self._groups)
-        self._groups.append((config, shard, group))
-        for image_id in rows["images"].explode().drop_nulls().struct.field("path").str.extract(IMAGE_ID).drop_nulls():
-            self._group_of.setdefault(image_id, place)
-        return place
 
     def _shards(self, config: str) -> list[Path]:
         return sorted((self._folder / config / "data").glob("train-*.parquet"))

@@ -183,7 +183,10 @@ class OfStore:
         if image_id not in self._images.part_of:
             return ItemImage(image_id, self.hidden_image(image_id))
         stored = self._images[image_id]
-        boxes = tuple(_face_boxes(narrow, image_id)) + tuple(_text_boxes(narrow, image_id))
+        rows = narrow.read("signals/faces").filter(content_id=image_id).sort("measured_at")
+        faces = rows["faces"].to_list()[-1] if rows.height else []
+        found = (_box(face["box"], f"face {face['confidence']:.2f}") for face in faces)
+        boxes = (*found, *_text_boxes(narrow, image_id))
         return ItemImage(image_id, self.hidden_image(image_id), stored.width, stored.height, boxes)
 
     def _sentences(self, narrow: Store, account: Account) -> list[str]:
@@ -262,12 +265,6 @@ def _side(
         "not decided" if decided is None else "kept" if decided["keep"] else "held" if decided["held"] else "dropped"
     )
     return ShownSide(row["model"], messages, outcome, tuple(decided["reasons"]) if decided else ())
-
-
-def _face_boxes(narrow: Store, image_id: str) -> list[Box]:
-    rows = narrow.read("signals/faces").filter(content_id=image_id).sort("measured_at")
-    faces = rows["faces"].to_list()[-1] if rows.height else []
-    return [_box(face["box"], f"face {face['confidence']:.2f}") for face in faces]
 
 
 def _box(place: Sequence[int], label: str) -> Box:

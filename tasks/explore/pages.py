@@ -4,11 +4,10 @@ import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import jinja2
 import polars as pl
-from markupsafe import Markup
 
 from schemas.publication import ReleaseDiff, RowChange
 from tasks.explore import topic_map
@@ -27,7 +26,7 @@ from tasks.explore.summaries import (
     shown_board,
     slices,
 )
-from tasks.look import LOOK
+from tasks.look import LOOK, one_file
 from tasks.runtime.untrusted import one_line
 from tasks.storage.queries.board_order import RANK_RULE, contests
 
@@ -48,7 +47,8 @@ _VOTES = {"model_a": "left preferred", "model_b": "right preferred", "tie": "tie
 _KINDS = {"chat": CONVERSATION, "battle": BATTLE, "bench": PROMPT, "failures": FAILURE}
 
 
-class Links(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Links:
     """Addresses of pages and files, on a server or in a folder."""
 
     policy: str
@@ -59,19 +59,30 @@ class Links(Protocol):
     """Whether a page with the whole of a long message exists."""
     rows: str
     """The script with all rows, for pages that are filtered without a server; else empty."""
-
-    def browse(self, query: Query = ...) -> str: ...  # noqa: D102
-    def map(self, query: Query = ...) -> str: ...  # noqa: D102
-    def item(self, key: str) -> str: ...  # noqa: D102
-    def opening(self, key: str) -> str: ...  # noqa: D102
-    def image(self, image_id: str, opened: bool) -> str: ...  # noqa: D102
-    def thumb(self, image_id: str) -> str: ...  # noqa: D102
-    def boards(self, name: str = ...) -> str: ...  # noqa: D102
-    def dropped(self) -> str: ...  # noqa: D102
-    def compare(self) -> str: ...  # noqa: D102
-    def asset(self, name: str) -> str: ...  # noqa: D102
-    def points(self, query: Query) -> str: ...  # noqa: D102
-    def piece(self) -> str: ...  # noqa: D102
+    browse: Callable[..., str]
+    """The listing, of all rows or of a query."""
+    map: Callable[..., str]
+    """The topic map, of all rows or of a query."""
+    item: Callable[[str], str]
+    """An item, by its key."""
+    opening: Callable[[str], str]
+    """The address at which to ask for the masked content of an item."""
+    image: Callable[[str, bool], str]
+    """An image; its address differs once it is opened, so that no browser shows the blurred one again."""
+    thumb: Callable[[str], str]
+    """A small image."""
+    boards: Callable[..., str]
+    """A leaderboard, the overall one or that of a slice."""
+    asset: Callable[[str], str]
+    """A style sheet or script."""
+    points: Callable[[Query], str]
+    """The script with the places of the map."""
+    piece: str
+    """The script with prompts of some rows of the map; {} is its number."""
+    dropped: str
+    """The page of reasons for dropping; empty where there is none."""
+    compare: str
+    """The comparison with an earlier release."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +133,7 @@ class Pages:
     def map(self, query: Query) -> str:
         """The topic map, facets, and a table of topics."""
         points = topic_map.on_map(self.listing)
-        found = find(points, query.at(1))
+        found = find(points, query.but(page=1))
         return self._page(
             "map.html", "Topics", found=found, query=query, topics=topic_map.map_topics(points), placed=points.height,
             elsewhere=self.listing.height - points.height, beside=_sides_left_out(points, query), chosen=found.total,
@@ -132,7 +143,7 @@ class Pages:
     def points(self, query: Query) -> str:
         """The script with all places of the map."""
         points = topic_map.on_map(self.listing)
-        return topic_map.points_script(points, matching(points, query), self._links.piece(), query.outliers)
+        return topic_map.points_script(points, matching(points, query), self._links.piece, query.outliers)
 
     def piece(self, number: int) -> str:
         """The script with prompts and links of some rows of the map."""
@@ -194,8 +205,8 @@ class Pages:
     def _about(self) -> dict[str, Any]:
         private = self._source.private
         tabs = [("Browse", self._links.browse()), ("Topics", self._links.map()), ("Leaderboards", self._links.boards())]
-        tabs += [("Dropped", self._links.dropped())] if private else []
-        tabs += [("Compare", self._links.compare())] if self._comparison else []
+        tabs += [("Dropped", self._links.dropped)] if private else []
+        tabs += [("Compare", self._links.compare)] if self._comparison else []
         tabs += self.more_tabs
         heading = f"{'Store' if private else 'Release'} {self._source.title}"
         times = f"{self.opened:,} {'time' if self.opened == 1 else 'times'}"
@@ -209,9 +220,8 @@ def compared_topics_page(rows: Sequence[topic_map.ComparedTopic], sources: Seque
     """One file with two releases' topics side by side, and thumbnails of both inside."""
     titles = [source.title for source in sources]
     shown = [(row, [_inline(row.images, sources[0]), _inline(row.other_images, sources[1])]) for row in rows]
-    style = Markup(LOOK.read_text("utf-8") + (_STATIC / "explore.css").read_text("utf-8"))  # noqa: S704 - files of ours
-    template = _ENVIRONMENT.get_template("compared_topics.html")
-    return template.render(rows=shown, titles=titles, style=style, rule=topic_map.MATCHED)
+    template, sheets = _ROOT / "compared_topics.html", [_STATIC / "explore.css"]
+    return one_file(template, {"line": one_line}, sheets, rows=shown, titles=titles, rule=topic_map.MATCHED)
 
 
 def _inline(image_ids: Sequence[str], source: Source) -> list[str]:

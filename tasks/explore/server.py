@@ -13,7 +13,7 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Resp
 from schemas.errors import BadInput, StoreUnwell
 from tasks.explore import masking
 from tasks.explore.facets import Query, query_of
-from tasks.explore.pages import POLICY, SERVED, Comparison, Pages
+from tasks.explore.pages import POLICY, SERVED, Comparison, Links, Pages
 from tasks.explore.source import Gone, Source
 from tasks.runtime.serving import Bounded, is_from_elsewhere
 
@@ -32,70 +32,33 @@ _HEADERS = {
 }
 
 
-class ServedLinks:
-    """Addresses on the server."""
-
-    policy, opens, whole, rows = "", True, True, ""
-
-    def browse(self, query: Query = Query()) -> str:  # noqa: B008 - frozen
-        """The listing."""
-        return "/" + _after(query)
-
-    def map(self, query: Query = Query()) -> str:  # noqa: B008
-        """The topic map."""
-        return "/topics" + _after(query)
-
-    def item(self, key: str) -> str:
-        """One item."""
-        return f"/items/{key}"
-
-    def opening(self, key: str) -> str:
-        """The address at which to ask for the masked content of an item."""
-        return f"/items/{key}/open"
-
-    def image(self, image_id: str, opened: bool) -> str:
-        """An image; its address differs once it is opened, so that no browser shows the blurred one again."""
-        return f"/images/{image_id}" + ("?opened=1" if opened else "")
-
-    def thumb(self, image_id: str) -> str:
-        """A small image."""
-        return f"/thumbs/{image_id}"
-
-    def boards(self, name: str = "") -> str:
-        """A leaderboard."""
-        return "/boards" + (f"?slice={quote(name)}" if name else "")
-
-    def dropped(self) -> str:
-        """The page of reasons for dropping."""
-        return "/dropped"
-
-    def compare(self) -> str:
-        """The comparison."""
-        return "/compare"
-
-    def asset(self, name: str) -> str:
-        """A style sheet or script."""
-        return f"/static/{name}"
-
-    def points(self, query: Query) -> str:
-        """The places of the map."""
-        return "/topics/points.js" + _after(query)
-
-    def piece(self) -> str:
-        """Prompts of the map; {} is a number."""
-        return "/topics/piece-{}.js"
-
-
-def _after(query: Query) -> str:
-    encoded = query.encoded()
+def _after(query: Query | None) -> str:
+    encoded = query.encoded() if query else ""
     return f"?{encoded}" if encoded else ""
 
 
+SERVED_LINKS = Links(
+    policy="",
+    opens=True,
+    whole=True,
+    rows="",
+    browse=lambda query=None: "/" + _after(query),
+    map=lambda query=None: "/topics" + _after(query),
+    item=lambda key: f"/items/{key}",
+    opening=lambda key: f"/items/{key}/open",
+    image=lambda image_id, opened: f"/images/{image_id}" + ("?opened=1" if opened else ""),
+    thumb=lambda image_id: f"/thumbs/{image_id}",
+    boards=lambda name="": "/boards" + (f"?slice={quote(name)}" if name else ""),
+    asset=lambda name: f"/static/{name}",
+    points=lambda query: "/topics/points.js" + _after(query),
+    piece="/topics/piece-{}.js",
+    dropped="/dropped",
+    compare="/compare",
+)
+
+
 def explorer(
-    source: Source,
-    port: Callable[[], int],
-    comparison: Comparison | None = None,
-    more: Sequence["MorePages"] = (),
+    source: Source, port: Callable[[], int], comparison: Comparison | None = None, more: Sequence["MorePages"] = ()
 ) -> tuple[FastAPI, str]:
     """The app and the path of the link to open first. `port` is known once the server listens.
 
@@ -117,7 +80,7 @@ class Served:
 
     def __init__(self, source: Source, comparison: Comparison | None) -> None:
         self.source = source
-        self.pages = Pages(source, ServedLinks(), comparison)
+        self.pages = Pages(source, SERVED_LINKS, comparison)
         self.opened: set[str] = set()
         self.opened_images: set[str] = set()
         self._thumbs = lru_cache(_THUMBS_IN_MEMORY)(self._thumb)

@@ -12,7 +12,7 @@ from schemas.errors import BadInput
 from tasks.explore import masking, topic_map
 from tasks.explore.facets import Query
 from tasks.explore.listing import FACETS, NO_TOPIC
-from tasks.explore.pages import ASSETS, POLICY, Comparison, Pages
+from tasks.explore.pages import ASSETS, POLICY, Comparison, Links, Pages
 from tasks.explore.source import Source
 from tasks.explore.summaries import slices
 from tasks.runtime.untrusted import one_line
@@ -25,66 +25,34 @@ _META_POLICY = POLICY.replace("; frame-ancestors 'none'", "").replace("form-acti
 """A policy in a meta element cannot speak of frames."""
 
 
-class StaticLinks:
-    """Addresses in a folder; `root` leads from a page to it."""
+def static_links(root: str, endings: dict[str, str], boards: list[str]) -> Links:
+    """Addresses in a folder, to which `root` leads from a page. Boards are numbered: slices may be named anything.
 
-    policy, opens, whole, rows = _META_POLICY, False, False, "data/rows.js"
+    A script reads the filter behind the # of listing and map.
+    """
 
-    def __init__(self, root: str, endings: dict[str, str], boards: list[str]) -> None:
-        self._root, self._endings, self._boards = root, endings, boards
+    def filtered(name: str, query: Query | None) -> str:
+        encoded = query.encoded() if query else ""
+        return f"{root}{name}" + (f"#{encoded}" if encoded else "")
 
-    def browse(self, query: Query = Query()) -> str:  # noqa: B008 - frozen
-        """The listing; a script reads the filter behind the #."""
-        return self._page("index.html", query)
-
-    def map(self, query: Query = Query()) -> str:  # noqa: B008
-        """The topic map."""
-        return self._page("topics.html", query)
-
-    def item(self, key: str) -> str:
-        """One item."""
-        return f"{self._root}items/{key}.html"
-
-    def opening(self, key: str) -> str:
-        """Nothing of a release is masked."""
-        return ""
-
-    def image(self, image_id: str, opened: bool) -> str:
-        """An image."""
-        return f"{self._root}images/{image_id}{self._endings.get(image_id, '')}"
-
-    def thumb(self, image_id: str) -> str:
-        """A small image."""
-        return f"{self._root}thumbs/{image_id}.webp"
-
-    def boards(self, name: str = "") -> str:
-        """A leaderboard; slices are numbered, because their names may hold anything."""
-        number = self._boards.index(name) if name in self._boards else 0
-        return f"{self._root}boards-{number}.html"
-
-    def dropped(self) -> str:
-        """A release holds nothing of what was dropped."""
-        return ""
-
-    def compare(self) -> str:
-        """The comparison."""
-        return f"{self._root}compare.html"
-
-    def asset(self, name: str) -> str:
-        """A style sheet or script."""
-        return f"{self._root}static/{name}"
-
-    def points(self, query: Query) -> str:
-        """The places of the map."""
-        return f"{self._root}data/points.js"
-
-    def piece(self) -> str:
-        """Prompts of the map; {} is a number."""
-        return f"{self._root}data/piece-{{}}.js"
-
-    def _page(self, name: str, query: Query) -> str:
-        encoded = query.encoded()
-        return f"{self._root}{name}" + (f"#{encoded}" if encoded else "")
+    return Links(
+        policy=_META_POLICY,
+        opens=False,
+        whole=False,
+        rows="data/rows.js",
+        browse=lambda query=None: filtered("index.html", query),
+        map=lambda query=None: filtered("topics.html", query),
+        item=lambda key: f"{root}items/{key}.html",
+        opening=lambda key: "",
+        image=lambda image_id, opened: f"{root}images/{image_id}{endings.get(image_id, '')}",
+        thumb=lambda image_id: f"{root}thumbs/{image_id}.webp",
+        boards=lambda name="": f"{root}boards-{boards.index(name) if name in boards else 0}.html",
+        asset=lambda name: f"{root}static/{name}",
+        points=lambda query: f"{root}data/points.js",
+        piece=f"{root}data/piece-{{}}.js",
+        dropped="",
+        compare=f"{root}compare.html",
+    )
 
 
 def export_pages(source: Source, folder: Path, rows_max: int, comparison: Comparison | None) -> int:
@@ -129,7 +97,7 @@ def _write(source: Source, folder: Path, rows_max: int, comparison: Comparison |
     rows = sampled(source.listing, rows_max)
     endings = dict(_images(source, rows, folder))
     boards = slices(source.boards())
-    links = StaticLinks("", endings, boards)
+    links = static_links("", endings, boards)
     pages = Pages(source, links, comparison, rows)
     named = {"index.html": pages.browse(Query()), "topics.html": pages.map(Query()), "compare.html": pages.compare()}
     named |= {f"boards-{number}.html": pages.boards(name) for number, name in enumerate(boards or [""])}
@@ -138,7 +106,7 @@ def _write(source: Source, folder: Path, rows_max: int, comparison: Comparison |
     named["data/points.js"] = pages.points(Query())
     pieces = range(-(-points.height // topic_map.PIECE_ROWS))
     named |= {f"data/piece-{number}.js": pages.piece(number) for number in pieces}
-    below = Pages(source, StaticLinks("../", endings, boards), comparison, rows)
+    below = Pages(source, static_links("../", endings, boards), comparison, rows)
     named |= {f"items/{key}.html": below.item(key, opened=False, whole=False) for key in rows["key"]}
     for name, text in named.items():
         if text is not None:
@@ -158,7 +126,7 @@ def _images(source: Source, rows: pl.DataFrame, folder: Path) -> Iterator[tuple[
             yield image_id, ending
 
 
-def rows_script(rows: pl.DataFrame, links: StaticLinks) -> str:
+def rows_script(rows: pl.DataFrame, links: Links) -> str:
     """A script that calls `exploreRows` with what cards, facets and the search need."""
     facets = []
     for facet in FACETS:

@@ -121,7 +121,10 @@ def grouped(names: Sequence[str]) -> dict[str, list[str]]:
 
 def pair_counts(listing: pl.DataFrame, name: str) -> dict[tuple[str, str], Pair]:
     """(model, opponent) -> votes of the slice's battles that are kept, in both orders."""
-    votes = listing.filter(pl.col("kind").cast(pl.String) == BATTLE, _kept(), _in_slice(name)).select(
+    outcome = pl.col("outcome").cast(pl.String)
+    votes = listing.filter(
+        pl.col("kind").cast(pl.String) == BATTLE, outcome.is_null() | (outcome == "kept"), _in_slice(name)
+    ).select(
         a=pl.col("models").list.get(0, null_on_oob=True).cast(pl.String),
         b=pl.col("models").list.get(1, null_on_oob=True).cast(pl.String),
         vote=pl.col("vote").cast(pl.String),
@@ -135,11 +138,6 @@ def pair_counts(listing: pl.DataFrame, name: str) -> dict[tuple[str, str], Pair]
             before = found.get((one, other), Pair(0, 0, 0))
             found[one, other] = Pair(before.wins + wins, before.losses + losses, before.ties + every - won - lost)
     return found
-
-
-def _kept() -> pl.Expr:
-    outcome = pl.col("outcome").cast(pl.String)
-    return outcome.is_null() | (outcome == "kept")
 
 
 def _in_slice(name: str) -> pl.Expr:

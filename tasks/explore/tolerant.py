@@ -85,7 +85,10 @@ class _Narrow:
         self._known["decisions"] = self._rows("decisions", ["item_id"], items)
         twins = self._known["decisions"]["duplicate_of"].drop_nulls()
         self._known["conversations"] = self._rows("conversations", ["conversation_id"], pl.concat([items, twins]))
-        self._content_ids = self._contents()
+        rows = self._known["conversations"]
+        texts = rows["turns"].explode().struct.field("text_id")
+        every = [texts, rows["prompt_id"], rows["document_id"], rows["image_ids"].explode()]
+        self._content_ids = pl.concat(every).drop_nulls().unique()
 
     def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """The rows of a table that belong to the items."""
@@ -111,9 +114,3 @@ class _Narrow:
             if known.select(chosen.any()).item():
                 frames.append(self._whole.read_part(table, self._whole.parts(table)[number]).filter(chosen))
         return pl.concat(frames)
-
-    def _contents(self) -> pl.Series:
-        rows = self._known["conversations"]
-        texts = rows["turns"].explode().struct.field("text_id")
-        every = [texts, rows["prompt_id"], rows["document_id"], rows["image_ids"].explode()]
-        return pl.concat(every).drop_nulls().unique()

@@ -93,7 +93,13 @@ def accuracy_rows(
         covering = [each for each in marked.values() if len(ids & each.right.keys()) >= COVERAGE_MIN * len(ids)]
         common = ids.intersection(*(each.right.keys() for each in covering)) if covering else ids
         found = [_row(name, model, each, ids, common, author) for model, each in marked.items()]
-        rows += _ranked(found)
+        # ranks among the models that answered enough
+        counted = [row for row in found if "low_coverage" not in row.flags and row.accuracy is not None]
+        ranked = []
+        for row in found:
+            better = sum(1 for other in counted if (other.accuracy or 0) > (row.accuracy or 0))
+            ranked.append(row.model_copy(update={"rank": 1 + better}) if row in counted else row)
+        rows += sorted(ranked, key=lambda row: (row.rank is None, row.rank or 0, row.model))
     return rows
 
 
@@ -142,16 +148,6 @@ def wrote(version: str, author: str) -> bool:
     if model.startswith("gemini-"):  # vendor gemini of a models file is google in a provider's version
         model = f"google-{model.removeprefix('gemini-')}"
     return bool(writer) and model == writer
-
-
-def _ranked(rows: list[AccuracyRow]) -> list[AccuracyRow]:
-    """Ranks among the models that answered enough."""
-    counted = [row for row in rows if "low_coverage" not in row.flags and row.accuracy is not None]
-    ranked = []
-    for row in rows:
-        better = sum(1 for other in counted if (other.accuracy or 0) > (row.accuracy or 0))
-        ranked.append(row.model_copy(update={"rank": 1 + better}) if row in counted else row)
-    return sorted(ranked, key=lambda row: (row.rank is None, row.rank or 0, row.model))
 
 
 def levels_that_do_not_fall(rows: Iterable[AccuracyRow]) -> list[str]:

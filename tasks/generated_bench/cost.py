@@ -38,11 +38,7 @@ def estimate_making(
     expected = {
         "author": (descriptions, _answers(written, written * about + 3 * words), asked_most / written),
         "pictures": (descriptions, ExpectedUse(descriptions, descriptions, descriptions * count(TOLD)), redraws),
-        "viewer": (
-            descriptions,
-            _answers(checks, checks * PROMPT_TOKENS, [_SHOWN] * checks),
-            redraws,
-        ),
+        "viewer": (descriptions, _answers(checks, checks * PROMPT_TOKENS, [_SHOWN] * checks), redraws),
     }
     return [
         estimate_row(str(providers[name].service), name, items, use, prices, most=most)

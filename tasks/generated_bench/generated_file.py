@@ -68,13 +68,8 @@ def _row(item: dict[str, object], forbidden: Collection[str]) -> ReleasedGenerat
         description=None if personal_data(description) & set(forbidden) else description,
         alignment=float(str(item["score"])),
         failed_elements=list(dict.fromkeys(each["element"] for each in answers if not each["right"])),
-        **{name: _short(made_by.get(name, EMBEDDED)) for name in sorted(MAKERS)},
+        **{name: made_by.get(name, EMBEDDED).partition(":")[0] for name in sorted(MAKERS)},  # no folder of weights
     )  # fmt: skip
-
-
-def _short(provider: str) -> str:
-    """A provider's name without a folder of weights, which is a path."""
-    return provider.partition(":")[0]
 
 
 def wrong_generated(release: OpenRelease) -> Iterator[str]:

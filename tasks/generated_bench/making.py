@@ -31,7 +31,7 @@ from tasks.providers.ask_items import Work, ask_each, store_results
 from tasks.providers.capabilities import Author, Failed, ImageModel, Viewer
 from tasks.storage.content_id import combined_id
 from tasks.storage.keyed_ids import Tombstones
-from tasks.storage.parts import AppendRows, append_incrementally
+from tasks.storage.parts import append_incrementally
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store, frame_of
 
@@ -107,27 +107,14 @@ def write_missing_descriptions(store: Store, made: BenchState, author: Author, w
         ):
             for results in ask_each("descriptions", write, cells, author.calls_at_once):
                 for description_id, result in results:
-                    _keep_description(made, description_id, result, keep, end, work)
-
-
-def _keep_description(
-    made: BenchState,
-    description_id: str,
-    result: GeneratedDescription | Failed,
-    keep: AppendRows,
-    end: AppendRows,
-    work: Work,
-) -> None:
-    if isinstance(result, Failed) and result.reason in ("description_rejected", "no_check_questions"):
-        outcome = GeneratedOutcome(
-            description_id=description_id, bench=made.bench.bench, outcome=Outcome.DROPPED, reason=result.reason,
-            images=0, score=None,
-        )  # fmt: skip
-        end([outcome.model_dump()])
-        work.counts[result.reason] += 1
-    elif work.took("author", result) and not isinstance(result, Failed):
-        keep([result.model_dump()])
-        work.counts["descriptions"] += 1
+                    if isinstance(result, Failed) and result.reason in ("description_rejected", "no_check_questions"):
+                        about = {"description_id": description_id, "bench": made.bench.bench, "reason": result.reason}
+                        outcome = GeneratedOutcome(**about, outcome=Outcome.DROPPED, images=0, score=None)
+                        end([outcome.model_dump()])
+                        work.counts[result.reason] += 1
+                    elif work.took("author", result) and not isinstance(result, Failed):
+                        keep([result.model_dump()])
+                        work.counts["descriptions"] += 1
 
 
 def _write_cell(

@@ -71,7 +71,17 @@ def write_questions(settings: Settings, providers: Providers, rule: GeneratedRul
     tombstones = Tombstones(store, store_key(store))
     making.store_items(store, read_bench(store, made.bench.bench), tombstones, work)
     finished = read_bench(store, made.bench.bench)
-    return work.report("bench_questions", _summary(finished))
+    # items of the benchmark, and the outcomes of the rest
+    dropped = Counter(outcome.reason for outcome in finished.outcomes.values() if outcome.reason)
+    ended, items = len(finished.outcomes), len(finished.items)
+    notes = [f"{ended:,} of {finished.wanted:,} descriptions have their end, {items:,} are items"]
+    if dropped:
+        notes.append(f"dropped: {', '.join(f'{reason} {count:,}' for reason, count in sorted(dropped.items()))}")
+    for level, letters in key_counts(finished.items).items():
+        notes.append(f"{level}: keys {', '.join(f'{letter} {count:,}' for letter, count in letters.items())}")
+    embedded = [each.partition("=")[0] for each in finished.bench.providers if each.endswith("=embedded")]
+    notes += [STAND_INS.format(", ".join(embedded))] if embedded else []
+    return work.report("bench_questions", notes)
 
 
 @task(cache_policy=NO_CACHE)
@@ -115,19 +125,6 @@ def rate_generated(settings: Settings) -> StageReport:
 def _opened(settings: Settings) -> tuple[Store, BenchState]:
     store = Store.open(settings.store)
     return store, read_bench(store, settings.generate.name)
-
-
-def _summary(made: BenchState) -> list[str]:
-    """Items of the benchmark, and the outcomes of the rest."""
-    dropped = Counter(outcome.reason for outcome in made.outcomes.values() if outcome.reason)
-    notes = [f"{len(made.outcomes):,} of {made.wanted:,} descriptions have their end, {len(made.items):,} are items"]
-    notes += [f"dropped: {', '.join(f'{reason} {count:,}' for reason, count in sorted(dropped.items()))}"] * bool(
-        dropped
-    )
-    for level, letters in key_counts(made.items).items():
-        notes.append(f"{level}: keys {', '.join(f'{letter} {count:,}' for letter, count in letters.items())}")
-    embedded = [each.partition("=")[0] for each in made.bench.providers if each.endswith("=embedded")]
-    return [*notes, STAND_INS.format(", ".join(embedded))] if embedded else notes
 
 
 def _diversity(made: BenchState, providers: Providers) -> str:

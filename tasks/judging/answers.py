@@ -130,11 +130,7 @@ def take_in_answers(store: Store, read: AnswersRead) -> Called:
 
 
 def answers_by_model(
-    store: Store,
-    bench: Bench,
-    versions: dict[str, str] | None = None,
-    baseline: str = "",
-    but: str | None = None,
+    store: Store, bench: Bench, versions: dict[str, str] | None = None, baseline: str = "", but: str | None = None
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Model -> question_id -> its row of `answers`, for the questions of the benchmark as they are now.
 

@@ -127,11 +127,8 @@ def protocol(name: str) -> Protocol:
         return _vote()
     if name not in PROTOCOLS:
         raise BadInput(f"--protocol {known_values(name, PROTOCOLS)}")
-    return _arena_hard(name, both_orders=name == "visionarena")
-
-
-def _arena_hard(name: str, both_orders: bool) -> Protocol:
-    """Arena-Hard's published prompt, with the images; WildVision-Bench shows the baseline first, once."""
+    # Arena-Hard's published prompt, with the images; WildVision-Bench shows the baseline first, once
+    both_orders = name == "visionarena"
     system, user, again = (
         load_prompt(f"judges/{text}").text.removesuffix("\n") for text in ("system", "user", f"follow_up_{name}")
     )

@@ -95,8 +95,17 @@ def _bench(store: Store, draw: str, rows: pl.DataFrame) -> Bench:
 def bench_of_questions(store: Store, draw: str, questions: Sequence[BenchQuestion]) -> Bench:
     """A benchmark of questions whose images are in the store. Raises BadInput when one is lost."""
     stored = StoredImages(store, "images", "redacted_images")
-    _check_images(questions, stored.part_of.__contains__)
-    return Bench(draw, questions, lambda asked: _of_store(stored, asked))
+    for asked in questions:
+        if lost := next((each for each in asked.image_ids if each not in stored.part_of), None):
+            raise BadInput(
+                f"question {asked.question_id!r}: its image {lost!r} is lost; without it the answers would be guesses. "
+                "Put the store's copy back, or draw the benchmark again with `curate sample`"
+            )
+
+    def images(asked: BenchQuestion) -> Images:
+        return tuple((each.format, each.bytes) for each in map(stored.__getitem__, asked.image_ids))
+
+    return Bench(draw, questions, images)
 
 
 def prompts_of_draw(store: Store, draw: str) -> list[str]:
@@ -115,21 +124,6 @@ _COLUMNS = ("question_id", "turns", "image_ids")
 def _question(question_id: str, turns: list[dict[str, Any]], image_ids: list[str]) -> BenchQuestion:
     prompt = BETWEEN.join(turn["content"] for turn in turns if turn["role"] == "user")
     return BenchQuestion(question_id, prompt, tuple(image_ids), image_places(turns, len(image_ids)))
-
-
-def _check_images(questions: Sequence[BenchQuestion], known: Callable[[str], bool]) -> None:
-    for asked in questions:
-        for image_id in asked.image_ids:
-            if not known(image_id):
-                raise BadInput(
-                    f"question {asked.question_id!r}: its image {image_id!r} is lost; without it the answers would be "
-                    "guesses. Put the store's copy back, or draw the benchmark again with `curate sample`"
-                )
-
-
-def _of_store(stored: StoredImages, asked: BenchQuestion) -> Images:
-    found = [stored[image_id] for image_id in asked.image_ids]
-    return tuple((each.format, each.bytes) for each in found)
 
 
 def texts_of_images(store: Store, versions: Versions) -> Callable[[Sequence[str]], str]:
@@ -153,19 +147,17 @@ def bench_of_release(folder: Path) -> Bench:
     for file in files:
         for number in range(pq.ParquetFile(file).num_row_groups):
             for row in _group(file, number, ("question_id", "turns", "images")):
-                questions.append(_released(row))
+                for image in row["images"]:
+                    if not image["bytes"]:
+                        raise BadInput(
+                            f"question {row['question_id']!r}: the release has no bytes of its image {image['path']!r}"
+                        )
+                names = [image["path"] for image in row["images"]]
+                questions.append(_question(row["question_id"], row["turns"], names))
                 place[row["question_id"]] = (file, number)
     if not questions:
         raise BadInput(f"--bench-release {str(folder)!r} has an empty benchmark; give a release with prompts in it")
     return Bench(draw, sorted(questions, key=lambda asked: asked.question_id), _of_release(place))
-
-
-def _released(row: dict[str, Any]) -> BenchQuestion:
-    for image in row["images"]:
-        if not image["bytes"]:
-            raise BadInput(f"question {row['question_id']!r}: the release has no bytes of its image {image['path']!r}")
-    names = [image["path"] for image in row["images"]]
-    return _question(row["question_id"], row["turns"], names)
 
 
 def _group(file: Path, number: int, columns: Sequence[str]) -> list[dict[str, Any]]:
@@ -178,17 +170,18 @@ def _of_release(place: dict[str, tuple[Path, int]]) -> Callable[[BenchQuestion],
     @lru_cache(3)
     def images(file: Path, number: int) -> dict[str, Images]:
         rows = _group(file, number, ("question_id", "images"))
-        return {row["question_id"]: tuple((_format(i["path"]), i["bytes"]) for i in row["images"]) for row in rows}
+        return {
+            row["question_id"]: tuple(
+                ("png" if i["path"].endswith(".png") else "jpeg", i["bytes"]) for i in row["images"]
+            )
+            for row in rows
+        }
 
     def of(asked: BenchQuestion) -> Images:
         with lock:
             return images(*place[asked.question_id])[asked.question_id]
 
     return of
-
-
-def _format(path: str) -> str:
-    return "png" if path.endswith(".png") else "jpeg"
 
 
 def image_places(turns: Sequence[Mapping[str, Any]], images: int, numbered: bool = False) -> tuple[int, ...]:

@@ -19,13 +19,7 @@ from tasks.judging.agreement.reproduced import comparisons, every
 from tasks.judging.agreement.stored import said_of, stored
 from tasks.judging.answers import Called, answers_by_model, ask_models, take_in_answers
 from tasks.judging.ask import Judge, ask, judge_version, model_judge
-from tasks.judging.boards.released_board import (
-    ChosenVerdicts,
-    chosen_verdicts,
-    judge_agreement,
-    judge_cards,
-    released_board,
-)
+from tasks.judging.boards.released_board import chosen_verdicts, judge_agreement, judge_cards, released_board
 from tasks.judging.boards.submission_boards import board_for_release, judged_benches, keep_board, stored_board
 from tasks.judging.files.answer_files import read_answers
 from tasks.judging.items import Items
@@ -196,15 +190,11 @@ def rate_judged(settings: Settings, versions: Versions, release: Path) -> StageR
     store.replace("judge_agreement", frame_of(JudgeAgreement, about))
     store.replace("judge_cards", frame_of(JudgeCard, cards))
     counts = {"prompts": len(prompts), "verdicts": len(cards), "boards": len({row.slice for row in board})}
-    return StageReport(stage="rate_judged", counts=counts, notes=_whose(about, chosen))
-
-
-def _whose(about: Sequence[JudgeAgreement], chosen: ChosenVerdicts | None) -> list[str]:
-    """Whose verdicts are released, and how many judge versions are left out."""
+    # whose verdicts are released, and how many judge versions are left out
     notes = [f"board by {row.judge}, {row.protocol}, against {row.baseline}, draw {row.draw}" for row in about]
     if chosen and chosen.left_out:
         notes.append(f"verdicts of {len(chosen.left_out)} other judge versions on this draw are not released")
-    return [one_line(note) for note in notes]
+    return StageReport(stage="rate_judged", counts=counts, notes=[one_line(note) for note in notes])
 
 
 def _batch_hours(settings: Settings) -> float | None:

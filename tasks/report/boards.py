@@ -7,16 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tasks.report.figures import (
-    bars,
-    densities,
-    line_chart,
-    matrix,
-    paired_bars,
-    rating_intervals,
-    shares,
-    sunburst,
-)
+from tasks.report.figures import bars, densities, line_chart, matrix, paired_bars, rating_intervals, shares, sunburst
 from tasks.report.page import SECTIONS, Part, part
 from tasks.report.panels import Drawn
 from tasks.runtime.untrusted import one_line

@@ -14,7 +14,6 @@ from schemas.tags import TagCount
 from tasks.report.boards import battle_parts, bench_parts, vote_parts
 from tasks.report.figures import NAMED_TOPICS, RED, bars, daily_panels, matrix, merges, paired_bars, shares, topic_map
 from tasks.report.page import SECTIONS, Content, Part, part
-from tasks.report.panels import Drawn
 from tasks.storage.queries.conversation_features import (
     ALL_TAGS,
     CRITERIA,
@@ -272,13 +271,9 @@ def topic_tree_part(store: Store, counts: pl.DataFrame) -> Part | None:
     names = dict(counts.filter(pl.col("topic") >= 0).select("topic", "name").iter_rows())
     left, right = (pl.col(side).replace_strict(names, default="", return_dtype=pl.String) for side in ("left", "right"))
     table = tree.with_columns(left_name=left, right_name=right)
-    return part("topic_tree", table, _tree_figure(tree, names))
-
-
-def _tree_figure(tree: pl.DataFrame, names: Mapping[int, str]) -> Drawn:
-    """Renumbers the nodes, because topics without documents leave gaps."""
+    # nodes are renumbered, because topics without documents leave gaps
     nodes = pl.concat([tree["left"], tree["right"], tree["node"]]).unique().sort()
     topics = nodes.filter(~nodes.is_in(tree["node"].implode()))
     place = {node: number for number, node in enumerate(nodes)}
     rows = [(place[left], place[right], distance) for left, right, distance in tree["left", "right", "distance"].rows()]
-    return merges(rows, [f"{topic} {names.get(topic, '')}" for topic in topics], _LEAVES_MAX)
+    return part("topic_tree", table, merges(rows, [f"{topic} {names.get(topic, '')}" for topic in topics], _LEAVES_MAX))

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import polars as pl
 import yaml
-from markupsafe import Markup
 
 from schemas.run import Funnel
-from tasks.look import LOOK
+from tasks.look import one_file
 from tasks.report.panels import Drawn
 from tasks.runtime.untrusted import csv_cell, one_line
 
@@ -67,20 +65,13 @@ def write_report(folder: Path, content: Content, about: Mapping[str, Any]) -> No
     for each in content.parts:
         (folder / "figures" / f"{each.key}.svg").write_text(each.figure, encoding="utf-8")
         _write_table(each, folder / "tables")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    template = environment.from_string((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
     groups: dict[str, list[dict[str, Any]]] = {}
     for each in content.parts:
         groups.setdefault(SECTIONS[each.key]["group"], []).append(_shown(each))
-    style = LOOK.read_text("utf-8") + Path(__file__).with_name("report.css").read_text("utf-8")
-    shown = {
-        "funnel": content.funnel,
-        "numbers": content.numbers,
-        "withheld": content.withheld,
-        "groups": groups,
-        "style": Markup(style),  # noqa: S704 - files of ours
-    }
-    (folder / "index.html").write_text(template.render(**shown, **about), encoding="utf-8")
+    shown = {"funnel": content.funnel, "numbers": content.numbers, "withheld": content.withheld, "groups": groups}
+    here = Path(__file__).parent
+    page = one_file(here / "page.html", {}, [here / "report.css"], **shown, **about)
+    (folder / "index.html").write_text(page, encoding="utf-8")
 
 
 def _write_table(section: Part, folder: Path) -> None:

@@ -8,7 +8,7 @@ import polars as pl
 
 from schemas.items.review import Choice, Finding, QueueName, ShownText, Stretch, Waiting
 from schemas.policy import Over
-from tasks.review.review_queue import ReviewQueue, among_or_drawn
+from tasks.review.review_queue import DrawnQueue
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.findings import found_faces, of_policy, personal_spans
 from tasks.storage.queries.repeated_values import Span, with_repeats
@@ -20,7 +20,7 @@ CONTEXT_CHARACTERS = 200
 _CHOICES = (Choice("y", Finding.CONFIRMED.value, "Yes"), Choice("x", Finding.FALSE_ALARM.value, "No, a false alarm"))
 
 
-class FacesQueue(ReviewQueue):
+class FacesQueue(DrawnQueue):
     """Images in which a face was found, as strong as the policy's rules ask for."""
 
     name, title, choices = QueueName.FACES.value, "Faces", _CHOICES
@@ -30,19 +30,16 @@ class FacesQueue(ReviewQueue):
     )
     tables = ("decisions", "conversations", "images", "signals/faces")
 
-    def __init__(self, sample: int, seed: int) -> None:
-        self._sample, self._seed = sample, seed
-
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """A sample of the images, drawn by hash."""
         shown = _shown(store, set(found_faces(store)["item_id"]))
         return [
             Waiting(image, image, shown[image], "Does a box hold a human face?", image_ids=(image,))
-            for image in among_or_drawn(shown, self._sample, self._seed, among)
+            for image in self.drawn(shown, among)
         ]
 
 
-class PersonalDataQueue(ReviewQueue):
+class PersonalDataQueue(DrawnQueue):
     """Stretches of messages that were found to be personal data of a type that the policy's rules name."""
 
     name, title, choices = QueueName.PERSONAL_DATA.value, "Personal data", _CHOICES
@@ -52,16 +49,13 @@ class PersonalDataQueue(ReviewQueue):
     )
     tables = ("decisions", "conversations", "signals/text_pii")
 
-    def __init__(self, sample: int, seed: int) -> None:
-        self._sample, self._seed = sample, seed
-
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """A sample of the stretches of each type in messages, drawn by hash."""
         every = personal_spans(store)
         asked = of_policy(store, every)
         messages = dict(_messages(store, set(asked["content_id"])))
         there = asked.filter(pl.col("content_id").is_in(list(messages)))
-        chosen = _of_each_type(there, self._sample, self._seed, among)
+        chosen = _of_each_type(there, self, among)
         rows = {row["item_id"]: row for row in there.iter_rows(named=True)}
         places = [messages[rows[item]["content_id"]] for item in chosen]
         spans = _masked(store, every, {conversation_id for conversation_id, _ in places})
@@ -71,7 +65,7 @@ class PersonalDataQueue(ReviewQueue):
         ]
 
 
-class ImageTextsQueue(ReviewQueue):
+class ImageTextsQueue(DrawnQueue):
     """Stretches of the text of images that were found to be personal data of a type that a rule over it names."""
 
     name, title, choices = QueueName.IMAGE_TEXTS.value, "Personal data in images", _CHOICES
@@ -80,9 +74,6 @@ class ImageTextsQueue(ReviewQueue):
         "alarms` and the report give the precision for each type. A verdict changes no decision."
     )
     tables = ("decisions", "conversations", "images", "signals/text_pii", "signals/image_text")
-
-    def __init__(self, sample: int, seed: int) -> None:
-        self._sample, self._seed = sample, seed
 
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """A sample of the stretches of each type, drawn by hash; each in the first image with that text."""
@@ -93,7 +84,7 @@ class ImageTextsQueue(ReviewQueue):
         there = asked.filter(pl.col("content_id").is_in([name for name, (image, _) in read.items() if image in shown]))
         rows = {row["item_id"]: row for row in there.iter_rows(named=True)}
         found = _by_text(every.filter(pl.col("content_id").is_in(list(read))).iter_rows(named=True))
-        chosen = _of_each_type(there, self._sample, self._seed, among)
+        chosen = _of_each_type(there, self, among)
         waiting = []
         for item in chosen:
             image_id, text = read[rows[item]["content_id"]]
@@ -130,9 +121,9 @@ def alarm_labels(store: Store) -> pl.DataFrame:
     return found.unique().sort("text", "start", "end")
 
 
-def _of_each_type(found: pl.DataFrame, size: int, seed: int, among: Collection[str] | None) -> list[str]:
+def _of_each_type(found: pl.DataFrame, queue: DrawnQueue, among: Collection[str] | None) -> list[str]:
     of_types = found.sort("type").partition_by("type", maintain_order=True)
-    return [item for of_type in of_types for item in among_or_drawn(of_type["item_id"], size, seed, among)]
+    return [item for of_type in of_types for item in queue.drawn(of_type["item_id"], among)]
 
 
 def _image_texts(store: Store, text_ids: set[str]) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import polars as pl
 
-from schemas.items.review import CANNOT_TELL, Choice, QueueName, ShownText, Stretch, Waiting
+from schemas.items.review import CANNOT_TELL, Choice, QueueName, Waiting
 from tasks.judging.agreement.label_files import VOTES, Labels, labels_of
 from tasks.judging.shown_battles import ShownBattle, shown
-from tasks.review.review_queue import Listed, ReviewQueue
+from tasks.review.review_queue import Listed, ReviewQueue, plain
 from tasks.storage.content_id import combined_id
 from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store
@@ -88,7 +88,7 @@ class BattlesQueue(ReviewQueue):
 def _listed(battle: ShownBattle, swapped: bool) -> Listed:
     sides = (battle.right, battle.left) if swapped else (battle.left, battle.right)
     texts = zip(("Prompt", "Left", "Right"), (battle.prompt, *sides), strict=True)
-    return Listed([ShownText(heading, (Stretch(text),)) for heading, text in texts], battle.image_ids)
+    return Listed([plain(*each) for each in texts], battle.image_ids)
 
 
 def people_of(battles: pl.DataFrame) -> Labels:

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from schemas.benches.bench import FailureType
-from schemas.items.review import Choice, QueueName, ShownText, Stretch, Waiting
-from tasks.review.review_queue import Listed, ReviewQueue
+from schemas.items.review import Choice, QueueName, Waiting
+from tasks.review.review_queue import Listed, ReviewQueue, plain
 from tasks.storage.tables import Store
 
 
@@ -41,10 +41,6 @@ class FailuresQueue(ReviewQueue):
         rows = store.read("failures", ["document_id", "conversation_id", "judges", "both_bad"]).iter_rows()
         headings = ("Conversation ID", "Judges", "Both bad")
         return {
-            document: Listed([ShownText(*each) for each in zip(headings, map(_text, facts), strict=True)])
+            document: Listed([plain(*each) for each in zip(headings, map(str, facts), strict=True)])
             for document, *facts in rows
         }
-
-
-def _text(fact: object) -> tuple[Stretch]:
-    return (Stretch(str(fact)),)

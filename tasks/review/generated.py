@@ -8,12 +8,12 @@ import polars as pl
 from schemas.benches.generated import GeneratedAspect, GeneratedDescription, GeneratedItem
 from schemas.benches.generated_results import ReviewRow
 from schemas.errors import BadInput, known_values
-from schemas.items.review import Choice, QueueName, ShownText, Stretch, Waiting
+from schemas.items.review import Choice, QueueName, Waiting
 from tasks.generated_bench.accuracy import interval
 from tasks.generated_bench.bench_state import BenchState, read_bench
 from tasks.generated_bench.items import LETTERS
 from tasks.generated_bench.kept_items import FITS, GUIDED, generated_reviews
-from tasks.review.review_queue import NONE, Listed, ReviewQueue
+from tasks.review.review_queue import NONE, Listed, ReviewQueue, plain
 from tasks.storage.keyed_ids import store_key
 from tasks.storage.tables import Store
 
@@ -51,9 +51,9 @@ class GeneratedQueue(ReviewQueue):
         return {
             item.item_id: Listed(
                 [
-                    _text("Level", item.level),
-                    _text("Question", item.question),
-                    _text("Options", " | ".join(item.options)),
+                    plain("Level", item.level),
+                    plain("Question", item.question),
+                    plain("Options", " | ".join(item.options)),
                 ],
                 [item.image_id],
             )
@@ -103,14 +103,10 @@ def _waiting(item: GeneratedItem, described: GeneratedDescription, aspect: Gener
         conversation_id=item.item_id,
         question="What fits?",
         reasons=(GUIDED,) if aspect else (),
-        texts=tuple(_text(*each) for each in texts),
+        texts=tuple(plain(*each) for each in texts),
         beside=True,
         blinded=True,
     )
-
-
-def _text(heading: str, text: str) -> ShownText:
-    return ShownText(heading, (Stretch(text),))
 
 
 def review_rows(store: Store, items: Sequence[GeneratedItem]) -> list[ReviewRow]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from schemas.benches.written import SAMPLED, Fault
 from schemas.errors import BadInput, known_values
-from schemas.items.review import Choice, QueueName, Review, ShownText, Stretch, Waiting
-from tasks.review.review_queue import NONE, Listed, ReviewQueue
+from schemas.items.review import Choice, QueueName, Review, ShownText, Waiting
+from tasks.review.review_queue import NONE, Listed, ReviewQueue, plain
 from tasks.review.sheets import read_rows
 from tasks.runtime.untrusted import one_line
 from tasks.storage.content_id import text_id
@@ -53,7 +53,7 @@ class WrittenQueue(ReviewQueue):
     def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
         """Instructions and images."""
         return {
-            item.item_id: Listed([_text("Instruction", item.instruction)], item.image_ids)
+            item.item_id: Listed([plain("Instruction", item.instruction)], item.image_ids)
             for item in self._items(store)
         }
 
@@ -123,7 +123,7 @@ def _waiting(item: ItemForJudging, reference: str) -> Waiting:
         content_id=text_id(reference),
         conversation_id=item.item_id,
         question="What is wrong with the reference?",
-        texts=(*_captions(item.captions), _text("Reference", reference)),
+        texts=(*_captions(item.captions), plain("Reference", reference)),
         beside=True,
         blinded=True,
     )
@@ -131,8 +131,4 @@ def _waiting(item: ItemForJudging, reference: str) -> Waiting:
 
 def _captions(captions: list[str]) -> Iterator[ShownText]:
     for number, caption in enumerate(captions, 1):
-        yield _text(f"Caption of image {number}" if len(captions) > 1 else "Caption", caption)
-
-
-def _text(heading: str, text: str) -> ShownText:
-    return ShownText(heading, (Stretch(text),))
+        yield plain(f"Caption of image {number}" if len(captions) > 1 else "Caption", caption)

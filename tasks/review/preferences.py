@@ -12,11 +12,11 @@ import polars as pl
 
 from schemas.benches.written import Split
 from schemas.errors import BadInput
-from schemas.items.review import Choice, QueueName, ShownText, Stretch, Waiting
+from schemas.items.review import Choice, QueueName, ShownText, Waiting
 from tasks.judging.agreement.stored import Stored
 from tasks.judging.visit_battles import REFERENCE
 from tasks.review.battles import is_swapped
-from tasks.review.review_queue import Listed, ReviewQueue
+from tasks.review.review_queue import Listed, ReviewQueue, plain
 from tasks.storage.content_id import combined_id
 from tasks.storage.keyed_ids import Pseudonyms
 from tasks.storage.reviews import reviews_of
@@ -102,7 +102,7 @@ class PreferencesQueue(ReviewQueue):
     def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
         """Prompts and images."""
         return {
-            each.name: Listed([ShownText("Prompt", (Stretch(each.item.instruction),))], each.item.image_ids)
+            each.name: Listed([plain("Prompt", each.item.instruction)], each.item.image_ids)
             for each in self._every(store)[0]
         }
 
@@ -110,7 +110,7 @@ class PreferencesQueue(ReviewQueue):
 def _answer(heading: str, model: str, pair: ItemAnswers, known: Stored) -> ShownText:
     item_id = pair.item.item_id
     text = known.references[item_id] if model == REFERENCE else known.answers[item_id, model]
-    return ShownText(heading, (Stretch(text),))
+    return plain(heading, text)
 
 
 class Preferred(NamedTuple):

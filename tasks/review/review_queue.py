@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from schemas.errors import BadInput, known_values
-from schemas.items.review import Choice, Review, ShownText, Waiting
+from schemas.items.review import Choice, Review, ShownText, Stretch, Waiting
 from tasks.runtime.untrusted import one_line
 from tasks.signals.tag_evaluation import drawn
 from tasks.storage.content_id import combined_id
@@ -71,6 +71,22 @@ class ReviewQueue(Protocol):
         return {}
 
 
+class DrawnQueue(ReviewQueue):
+    """A queue that asks about a sample, drawn by hash."""
+
+    def __init__(self, sample: int, seed: int) -> None:
+        self._sample, self._seed = sample, seed
+
+    def drawn(self, ids: Iterable[str], among: Collection[str] | None) -> list[str]:
+        """A sample of ids by hash, or all of them that are `among` others."""
+        return drawn(ids, self._sample, self._seed) if among is None else [each for each in ids if each in among]
+
+
+def plain(heading: str, text: str) -> ShownText:
+    """A text without a marked stretch."""
+    return ShownText(heading, (Stretch(text),))
+
+
 class Subject(NamedTuple):
     """Item, content and reasons that a verdict holds for."""
 
@@ -89,11 +105,6 @@ def item_fingerprint(item: Waiting) -> str:
     texts = [stretch.text + "\0" + stretch.hidden for text in item.texts for stretch in text.stretches]
     asked = [item.item_id, item.content_id, *item.reasons, item.question]
     return combined_id("shown for review", [*asked, *item.image_ids, *texts])
-
-
-def among_or_drawn(ids: Iterable[str], size: int, seed: int, among: Collection[str] | None) -> list[str]:
-    """A sample of ids by hash, or all of them that are `among` others."""
-    return drawn(ids, size, seed) if among is None else [each for each in ids if each in among]
 
 
 def verdict_of(queue: ReviewQueue, said: Sequence[str]) -> str:

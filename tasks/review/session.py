@@ -78,7 +78,11 @@ class ReviewSession:
                 self._journal |= waiting_reviews(self.store, set(files) - self._journal.keys())
                 journal = [self._journal[file] for file in files if file in self._journal]
                 every = pl.concat([reviews_of(self.store), frame_of(Review, journal)])  # read last: what left is there
-                self._verdicts = seen, _by_queue(latest(every))
+                found: dict[str, Given] = {}
+                for row in latest(every).iter_rows(named=True):
+                    subject = Subject(row["item_id"], row["content_id"], tuple(row["reasons"]))
+                    found.setdefault(row["queue"], {}).setdefault(subject, {})[row["reviewer"]] = row["verdict"]
+                self._verdicts = seen, found
             return self._verdicts[1].get(name, {})
 
     def progress(self, reviewer: str) -> list[Progress]:
@@ -108,9 +112,13 @@ class ReviewSession:
             raise VerdictRefused("This item does not wait any more: it was decided or taken down. Nothing was stored.")
         if item_fingerprint(item) != shown:
             raise VerdictRefused("This item changed since it was shown. Nothing was stored; look at it again.")
-        review = review_of(queue, item, _verdict(queue, verdicts), reviewer, datetime.now(UTC))
         try:
-            keep(self.store, review)
+            verdict = verdict_of(queue, verdicts)
+        except BadInput:
+            allowed = ", ".join(choice.verdict for choice in queue.choices)
+            raise VerdictRefused(f"That is no verdict of this queue; it has {allowed}. Nothing was stored.") from None
+        try:
+            keep(self.store, review_of(queue, item, verdict, reviewer, datetime.now(UTC)))
         except Exception as error:  # a full disk, or an object store, which has its own errors
             raise VerdictRefused(f"The verdict could not be stored ({why_unreadable(error)}). Give it again.") from None
 
@@ -135,19 +143,3 @@ class ReviewSession:
             if self._known is None or self._known[0] != seen:
                 self._known = seen, self._figures(self.store)
             return self._known[1]
-
-
-def _by_queue(reviews: pl.DataFrame) -> dict[str, Given]:
-    found: dict[str, Given] = {}
-    for row in reviews.iter_rows(named=True):
-        subject = Subject(row["item_id"], row["content_id"], tuple(row["reasons"]))
-        found.setdefault(row["queue"], {}).setdefault(subject, {})[row["reviewer"]] = row["verdict"]
-    return found
-
-
-def _verdict(queue: ReviewQueue, verdicts: Sequence[str]) -> str:
-    try:
-        return verdict_of(queue, verdicts)
-    except BadInput:
-        allowed = ", ".join(choice.verdict for choice in queue.choices)
-        raise VerdictRefused(f"That is no verdict of this queue; it has {allowed}. Nothing was stored.") from None

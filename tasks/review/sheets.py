@@ -76,25 +76,21 @@ def _lines(store: Store, queues: Sequence[ReviewQueue], unmasked: bool) -> tuple
             images = [*beside.image_ids, *(item.image_ids if unmasked else ())]
             image_ids |= {*images}
             texts = {_column(text): _text(text, unmasked) for text in (*beside.texts, *item.texts)}
-            lines.append(_line(queue, item, images, texts))
+            names = [choice.verdict for choice in queue.choices]
+            cells = {
+                "queue": queue.name,
+                "item": queue.sheet_name(item),
+                "content_id": item.content_id,
+                "reasons": " ".join(item.reasons),
+                "asked": item.question,
+                "images": " ".join(images),
+                **texts,
+                "choices": " ".join([*names, f"or {NONE}"]) if queue.many else " | ".join(names),
+                "verdict": "",
+                "reviewer": "",
+            }
+            lines.append({name: csv_text(text, CELL_CHARACTERS_MAX) for name, text in cells.items()})
     return lines, image_ids
-
-
-def _line(queue: ReviewQueue, item: Waiting, images: Sequence[str], texts: Mapping[str, str]) -> dict[str, str]:
-    names = [choice.verdict for choice in queue.choices]
-    cells = {
-        "queue": queue.name,
-        "item": queue.sheet_name(item),
-        "content_id": item.content_id,
-        "reasons": " ".join(item.reasons),
-        "asked": item.question,
-        "images": " ".join(images),
-        **texts,
-        "choices": " ".join([*names, f"or {NONE}"]) if queue.many else " | ".join(names),
-        "verdict": "",
-        "reviewer": "",
-    }
-    return {name: csv_text(text, CELL_CHARACTERS_MAX) for name, text in cells.items()}
 
 
 def _column(text: ShownText) -> str:
@@ -161,7 +157,13 @@ def read_sheets(
         if item is None:
             elsewhere.append(line.where)
             continue
-        shown = _as_shown(item, line)
+        # the item with the content and the reasons of its line
+        cells = line.cells
+        content = cells.get("content_id", item.content_id)
+        if len(content) != len(item.content_id or "0" * ID_DIGITS):
+            raise BadInput(f"{line.where}: content_id was changed; leave that column as it was written")
+        reasons = tuple(sorted(cells["reasons"].split())) if "reasons" in cells else item.reasons
+        shown = item._replace(content_id=content, reasons=reasons)
         key = (line.queue.name, shown.item_id, line.reviewer, *shown.reasons)
         if key in seen:
             raise BadInput(f"{line.where}: {one_line(line.reviewer, 40)!r} has this item in {seen[key]}; keep one")
@@ -214,22 +216,18 @@ def _read(file: Path, queues: Sequence[ReviewQueue], reviewer: str) -> Iterator[
             raise BadInput(f"{where}: queue {known_values(one_line(name, 40), known)}")
         queue = known[name]
         if "verdict" not in cells:
-            cells |= _of_earlier(queue, where, cells)
+            # the cells that a line of an earlier version's sheet stands for
+            try:
+                found = queue.earlier(cells)
+            except BadInput as error:
+                raise BadInput(f"{where}: {error}") from None
+            if not found:
+                raise BadInput(f"{where}: the sheet lacks the column verdict; see `curate review out`")
+            cells |= found
         who = one_line(cells.get("reviewer", "")) or reviewer or (file.stem if queue.named_by_file else "")
         if queue.needs_rater and cells["verdict"] and not who:
             raise BadInput(f"{where}: no reviewer; write who filled the line in, or give --reviewer: any name will do")
         yield _Line(where, cells, queue, who)
-
-
-def _of_earlier(queue: ReviewQueue, where: str, cells: Mapping[str, str]) -> Mapping[str, str]:
-    """The cells that a line of an earlier version's sheet stands for. Raises BadInput where there is no verdict."""
-    try:
-        found = queue.earlier(cells)
-    except BadInput as error:
-        raise BadInput(f"{where}: {error}") from None
-    if not found:
-        raise BadInput(f"{where}: the sheet lacks the column verdict; see `curate review out`")
-    return found
 
 
 def _by_name(queue: ReviewQueue, store: Store, names: Collection[str]) -> dict[str, Waiting]:
@@ -251,13 +249,3 @@ def _verdict(line: _Line) -> str:
         return verdict_of(queue, [names.get(each, each) for each in said])
     except BadInput as error:
         raise BadInput(f"{line.where}: {error}") from None
-
-
-def _as_shown(item: Waiting, line: _Line) -> Waiting:
-    """The item with the content and the reasons of its line."""
-    cells = line.cells
-    content = cells.get("content_id", item.content_id)
-    if len(content) != len(item.content_id or "0" * ID_DIGITS):
-        raise BadInput(f"{line.where}: content_id was changed; leave that column as it was written")
-    reasons = tuple(sorted(cells["reasons"].split())) if "reasons" in cells else item.reasons
-    return item._replace(content_id=content, reasons=reasons)

@@ -6,9 +6,9 @@ A verdict is absolute, not about one tagger or version: the next tagger is measu
 from collections.abc import Collection, Mapping, Sequence
 
 from schemas.items.decision import ItemKind
-from schemas.items.review import Choice, QueueName, ShownText, Stretch, Waiting
+from schemas.items.review import Choice, QueueName, Waiting
 from schemas.tags import TAGS
-from tasks.review.review_queue import Listed, ReviewQueue, among_or_drawn
+from tasks.review.review_queue import DrawnQueue, Listed, plain
 from tasks.signals.documents import prompt_text
 from tasks.signals.tag_evaluation import Spoken
 from tasks.storage.queries.released import conversations_as_released
@@ -21,7 +21,7 @@ def _title(tag: str) -> str:
     return words.upper() if tag == "ocr" else words
 
 
-class TagsQueue(ReviewQueue):
+class TagsQueue(DrawnQueue):
     """Prompts of kept conversations, drawn evenly over all of them, so that every share is one of the arena."""
 
     name, title, many = QueueName.TAGS.value, "Tags", True
@@ -31,9 +31,6 @@ class TagsQueue(ReviewQueue):
     )
     choices = tuple(Choice(str(n), tag, _title(tag)) for n, tag in enumerate(TAGS, 1))
     tables = ("decisions", "conversations")
-
-    def __init__(self, sample: int, seed: int) -> None:
-        self._sample, self._seed = sample, seed
 
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """The drawn prompts, each in the first conversation that has it."""
@@ -45,7 +42,7 @@ class TagsQueue(ReviewQueue):
         shown = dict(first.select("document_id", "conversation_id").iter_rows())
         return [
             Waiting(document, document, shown[document], "Which tags apply to the prompt?")
-            for document in among_or_drawn(shown, self._sample, self._seed, among)
+            for document in self.drawn(shown, among)
         ]
 
     def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
@@ -54,8 +51,7 @@ class TagsQueue(ReviewQueue):
         released = conversations_as_released(store).select("conversation_id", "turns", "image_ids")
         rows = released.filter(released["conversation_id"].is_in(list(item_of))).iter_rows()
         return {
-            item_of[name]: Listed([ShownText("Prompt", (Stretch(prompt_text(turns)),))], image_ids)
-            for name, turns, image_ids in rows
+            item_of[name]: Listed([plain("Prompt", prompt_text(turns))], image_ids) for name, turns, image_ids in rows
         }
 
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from schemas.items.review import Choice, QueueName, ShownText, Stretch, Waiting
+from schemas.items.review import Choice, QueueName, Waiting
 from tasks.generated_bench.items import LETTERS
 from tasks.generated_bench.results.errors import ERRORS, WrongAnswer, wrong_answers
 from tasks.generated_bench.wordings import named_letters
-from tasks.review.review_queue import Listed, ReviewQueue, among_or_drawn
+from tasks.review.review_queue import DrawnQueue, Listed, plain
 from tasks.storage.tables import Store
 
 
-class WrongAnswersQueue(ReviewQueue):
+class WrongAnswersQueue(DrawnQueue):
     """A sample of the wrong answers to one benchmark, or to all, drawn by hash; the model is not named."""
 
     name, title = QueueName.WRONG_ANSWERS.value, "Wrong answers"
@@ -26,23 +26,22 @@ class WrongAnswersQueue(ReviewQueue):
     tables = ("generated_items", "answers", "audit_answers", "conversations", "decisions", "generated_images")
 
     def __init__(self, bench: str | None, sample: int, seed: int) -> None:
-        self._bench, self._sample, self._seed = bench, sample, seed
+        super().__init__(sample, seed)
+        self._bench = bench
 
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """A sample, in the order of the draw."""
         found = self._wrong(store)
-        return [_waiting(found[each]) for each in among_or_drawn(found, self._sample, self._seed, among)]
+        return [_waiting(found[each]) for each in self.drawn(found, among)]
 
     def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
         """Questions, options and images."""
         found = self._wrong(store)
         return {
-            each.item_id: Listed(
-                [_text("Question", named_letters(item.question, item.options))], [item.image_id]
-            )
+            each.item_id: Listed([plain("Question", named_letters(item.question, item.options))], [item.image_id])
             for each in items
             for item in [found[each.item_id].item]
-        }  # fmt: skip
+        }
 
     def _wrong(self, store: Store) -> dict[str, WrongAnswer]:
         names = [self._bench] if self._bench else store.read("generated_items", ["bench"])["bench"].unique().sort()
@@ -57,12 +56,7 @@ def _waiting(wrong: WrongAnswer) -> Waiting:
         content_id=wrong.content_id,
         conversation_id=item.item_id,
         question="What is it an error of?",
-        reasons=(),
-        texts=(_text("Right", f"{item.key}: {right}"), _text("Answer", wrong.text)),
+        texts=(plain("Right", f"{item.key}: {right}"), plain("Answer", wrong.text)),
         beside=True,
         blinded=True,
     )
-
-
-def _text(heading: str, text: str) -> ShownText:
-    return ShownText(heading, (Stretch(text),))

@@ -123,6 +123,7 @@ def store_members(store: Store, items: Sequence[FileItem], bench: str, validatio
 
 def _member(item: FileItem, bench: str, validation_share: float) -> WrittenItem:
     own = item_id(bench, item)
+    asked = [" ".join(item.instruction.split()), *item.pictures]  # equal in benchmarks of any name
     return WrittenItem(
         item_id=own,
         bench=bench,
@@ -131,13 +132,8 @@ def _member(item: FileItem, bench: str, validation_share: float) -> WrittenItem:
         licences=item.licences,
         authors=item.authors,
         origin=item.origin,
-        split=split_of(_asked(item), validation_share),
+        split=split_of(combined_id("asked", asked), validation_share),
     )
-
-
-def _asked(item: FileItem) -> str:
-    """Hash of what an item asks about which images: equal in benchmarks of any name."""
-    return combined_id("asked", [" ".join(item.instruction.split()), *item.pictures])
 
 
 def store_texts(store: Store, items: Sequence[FileItem], bench: str, now: datetime) -> dict[str, int]:

@@ -89,7 +89,15 @@ def read_items(path: Path, families: Families) -> list[FileItem]:
             f"items {path.name!r} lacks {', '.join(lacking)}; its columns are {', '.join(map(str, rows[0]))[:200]}"
         )
     items = [_item(row, columns, families) for row in rows]
-    _tell_apart(items)
+    # give every item a key of its own; a second row with the id of another one is a problem
+    seen = dict[str, int]()
+    for item in items:
+        given = item.key
+        key = given or json.dumps([item.family, item.instruction, item.images])
+        seen[key] = seen.get(key, 0) + 1
+        item.key = key if seen[key] == 1 else f"{key} {seen[key]}"
+        if given and seen[key] > 1:
+            item.problem = "an id that an earlier item has"
     return items
 
 
@@ -147,18 +155,6 @@ def _problem(item: FileItem) -> str:
     if any(told and len(told) != len(item.images) for told in (item.captions, item.generic)):
         return "captions unlike images in number"
     return ""
-
-
-def _tell_apart(items: Sequence[FileItem]) -> None:
-    """Give every item a key of its own; a second row with the id of another one is a problem."""
-    seen = dict[str, int]()
-    for item in items:
-        given = item.key
-        key = given or json.dumps([item.family, item.instruction, item.images])
-        seen[key] = seen.get(key, 0) + 1
-        item.key = key if seen[key] == 1 else f"{key} {seen[key]}"
-        if given and seen[key] > 1:
-            item.problem = "an id that an earlier item has"
 
 
 def _text(value: Any) -> str:

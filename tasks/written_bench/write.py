@@ -25,12 +25,7 @@ from tasks.providers.cost import Count, Sent, chat_cost
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
-from tasks.written_bench.written_items import (
-    ItemForJudging,
-    captions_id,
-    items_for_judging,
-    providers_of,
-)
+from tasks.written_bench.written_items import ItemForJudging, captions_id, items_for_judging, providers_of
 
 _CAPTION, _REFERENCE = "written/caption", "written/reference"
 STAND_IN_NOTE = (
@@ -94,12 +89,7 @@ def reference_gaps(store: Store, bench: str, hidden: bool = True, anew: bool = F
 
 
 def write_by_model(
-    store: Store,
-    bench: str,
-    asked: AskedModel,
-    now: datetime,
-    hidden: bool = False,
-    batch_hours: float | None = None,
+    store: Store, bench: str, asked: AskedModel, now: datetime, hidden: bool = False, batch_hours: float | None = None
 ) -> Work:
     """Ask a model for what is missing. It sees the picture for a caption, and no picture for a reference.
 

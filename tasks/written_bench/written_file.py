@@ -64,7 +64,12 @@ def write_item_table(unsealed: Unsealed) -> Stated:
 
 def _rows(store: Store, versions: Versions, forbidden: Collection[str]) -> Iterator[ReleasedItem]:
     members = {row["item_id"]: row for row in store.read("bench_items").iter_rows(named=True)}
-    clean = _clean_texts(store, versions, forbidden) - {text_id(text) for text in hidden_distinctive(store)}
+    # ids of texts that were measured, without personal data of a forbidden type and without what a moderator flags
+    personal = signal_values(store, "text_pii", versions["text_pii"], ["types"])
+    free = personal.filter(pl.col("types").list.set_intersection(list(forbidden)).list.len() == 0)["content_id"]
+    harmful = signal_values(store, "moderation", versions["moderation"], ["flagged_categories"])
+    unflagged = harmful.filter(pl.col("flagged_categories").list.len() == 0)["content_id"]
+    clean = (set(free) & set(unflagged)) - {text_id(text) for text in hidden_distinctive(store)}
     seen = objects_of_images(store, released=True)
     for bench in (SAMPLED, *sorted({row["bench"] for row in members.values()})):
         items = items_for_judging(store, bench)
@@ -100,36 +105,24 @@ def _named(providers: set[str]) -> str:
     return ", ".join(sorted(providers - {PEOPLE})) or PEOPLE
 
 
-def _clean_texts(store: Store, versions: Versions, forbidden: Collection[str]) -> set[str]:
-    """Ids of texts that were measured, without personal data of a forbidden type and without what a moderator flags."""
-    personal = signal_values(store, "text_pii", versions["text_pii"], ["types"])
-    free = personal.filter(pl.col("types").list.set_intersection(list(forbidden)).list.len() == 0)["content_id"]
-    harmful = signal_values(store, "moderation", versions["moderation"], ["flagged_categories"])
-    unflagged = harmful.filter(pl.col("flagged_categories").list.len() == 0)["content_id"]
-    return set(free) & set(unflagged)
-
-
 def wrong_items(release: OpenRelease) -> Iterator[str]:
     """Problems of the file: unknown prompts, hidden captions or references, identifiers and personal data."""
     rows, problems = sound_items(release.folder, TABLE)
     yield from problems
     if rows is not None:
-        yield from _wrong_rows(rows, forbidden_data(Policy.model_validate(release.manifest.policy)))
+        told = pl.col("captions").is_not_null() | pl.col("reference").is_not_null()
+        by = pl.concat_str("captions_by", "reference_by", separator=", ", ignore_nulls=True)
+        for name in rows.filter(by.str.split(", ").list.contains(STAND_IN))["question_id"]:
+            yield f"{ITEMS}: {name!r} has captions or a reference of the stand-in"
+        for name in rows.filter(told & (pl.col("split") != Split.VALIDATION.value))["question_id"]:
+            yield f"{ITEMS}: {name!r} is not of the validation split and has captions or a reference"
+        lists = [rows[name].explode() for name in ("licences", "authors", "captions", "objects")]
+        texts = pl.concat([*lists, rows["origin"], rows["reference"]]).drop_nulls().unique(maintain_order=True)
+        yield from wrong_identifiers(ITEMS, texts)
+        written = pl.concat([rows["captions"].explode(), rows["reference"]])
+        forbidden = forbidden_data(Policy.model_validate(release.manifest.policy))
+        yield from wrong_texts(ITEMS, written, forbidden, "a caption or reference")
     yield from hidden_captions(release.folder, release.store)
-
-
-def _wrong_rows(rows: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
-    told = pl.col("captions").is_not_null() | pl.col("reference").is_not_null()
-    by = pl.concat_str("captions_by", "reference_by", separator=", ", ignore_nulls=True)
-    for name in rows.filter(by.str.split(", ").list.contains(STAND_IN))["question_id"]:
-        yield f"{ITEMS}: {name!r} has captions or a reference of the stand-in"
-    for name in rows.filter(told & (pl.col("split") != Split.VALIDATION.value))["question_id"]:
-        yield f"{ITEMS}: {name!r} is not of the validation split and has captions or a reference"
-    lists = [rows[name].explode() for name in ("licences", "authors", "captions", "objects")]
-    texts = pl.concat([*lists, rows["origin"], rows["reference"]]).drop_nulls().unique(maintain_order=True)
-    yield from wrong_identifiers(ITEMS, texts)
-    written = pl.concat([rows["captions"].explode(), rows["reference"]])
-    yield from wrong_texts(ITEMS, written, forbidden, "a caption or reference")
 
 
 _WITH_TEXT = (".parquet", ".md", ".csv", ".html", ".json", ".jsonl", ".yaml")

@@ -141,11 +141,7 @@ def test_so_are_the_tables_and_nothing_else_lies_beside_them(chaos):
 
 
 def test_no_row_is_there_twice_and_no_recorded_fact_was_measured_or_paid_again(chaos):
-    for table, key in (
-        ("sightings", ["source", "line", "side"]),
-        ("images", ["image_id"]),
-        ("image_files", ["name"]),
-    ):
+    for table, key in (("sightings", ["source", "line", "side"]), ("images", ["image_id"]), ("image_files", ["name"])):
         rows = Store(str(chaos.killed)).read(table, key)
         assert rows.height == rows.n_unique() > 0, f"seed {SEED}: {table}"
     facts = _facts(chaos.killed)

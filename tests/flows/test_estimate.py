@@ -131,12 +131,7 @@ def test_moderation_is_counted_in_pieces_of_text_and_in_images(curate, store):
     assert code == 0, err
     images, texts = (json.loads(line) for line in out.splitlines())
     assert (texts["signals"], texts["items"], texts["calls"], texts["units"]) == ("moderation", 5, 1, 5)
-    assert (images["signals"], images["items"], images["calls"], images["units"]) == (
-        "image_moderation",
-        1,
-        1,
-        1,
-    )
+    assert (images["signals"], images["items"], images["calls"], images["units"]) == ("image_moderation", 1, 1, 1)
 
 
 def test_answers_that_would_be_released_are_counted_when_asked_for(curate, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import typer
 
 from flows.commands.agreement.printing import print_agreement, print_raters
 from flows.commands.judge.calls import EMBEDDED, PAID
-from flows.commands.options import JsonOption, takes
+from flows.commands.options import JsonOption, existing, takes
 from flows.commands.pipeline import run_stages
 from schemas.errors import BadInput
 from schemas.settings import Settings
@@ -20,7 +20,7 @@ FilesArgument = Annotated[
     list[Path],
     typer.Argument(
         help="Labels (.csv, .jsonl, .parquet) with columns item, label and, with several people an item, rater; or "
-        "battle tables, whose labels are the votes. The first file is what the others are held to.",
+        "battle tables, whose labels are the votes. The first file is what the others are held to."
     ),
 ]
 
@@ -55,10 +55,9 @@ def votes(settings: Settings, as_json: JsonOption = False) -> None:
     Without --sample nothing is asked; a larger one adds to a smaller one.
     """
     from tasks.judging.agreement.experts import judges_against_people
-    from tasks.storage.tables import Store
 
     if settings.evaluate.sample is not None:
         with redirect_stdout(sys.stderr if as_json else sys.stdout):
             run_stages(settings, ("flows.evaluate", "vote"))
-    found = judges_against_people(Store.existing(settings.store), settings.bootstraps, settings.seed)
+    found = judges_against_people(existing(settings.store), settings.bootstraps, settings.seed)
     print_agreement(found, as_json)

@@ -1,15 +1,19 @@
-"""`curate correlate`: score_correlations of boards and benchmarks."""
+"""`curate correlate`: correlations of boards and benchmarks; and agreement of two boards with other names of models."""
 
-import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.commands.options import JsonOption
-from flows.commands.tables import print_rows
+from flows.commands.tables import note, print_rows
 from schemas.errors import BadInput
 from tasks.runtime.untrusted import one_line
+
+if TYPE_CHECKING:
+    from schemas.rating import Agreement, Rating
+
 
 NEAR_SHOWN = 5
 """Pairs of like names in a note."""
@@ -34,7 +38,6 @@ def correlate(
     as_json: JsonOption = False,
 ) -> None:
     """Spearman, Kendall and Pearson of every two columns, over the models that both have."""
-    from flows.commands.judge.board_agreement import read_renames
     from tasks.judging.agreement.correlation import as_matrix, read_scores, score_correlations
 
     scores, near = read_scores(tables, read_renames(renames) if renames else {}, column or ())
@@ -42,7 +45,7 @@ def correlate(
         raise BadInput(f"--svg {str(svg)!r}: the heat map is an SVG; give a name that ends in .svg")
     if near:
         told = ", ".join(f"{one_line(a, 60)!r} and {one_line(b, 60)!r}" for a, b in near[:NEAR_SHOWN])
-        print(f"curate: names that only one table has look alike: {told}; --renames FILE joins them", file=sys.stderr)
+        note(f"names that only one table has look alike: {told}; --renames FILE joins them")
     rows = score_correlations(scores)
     print_rows("correlations", rows, as_json)
     if svg:
@@ -50,4 +53,40 @@ def correlate(
 
         names = list(scores)
         svg.write_text(matrix(names, names, 100 * as_matrix(names, rows)), encoding="utf-8")
-        print(f"curate: heat map of Spearman (x 100): {svg}", file=sys.stderr)
+        note(f"heat map of Spearman (x 100): {svg}")
+
+
+def agreement_with(board: "Sequence[Rating]", against: Path, renames: Path | None) -> "Agreement":
+    """The agreement with the board in `against`, after `renames`; models that only one has are named on stderr."""
+    from tasks.leaderboard.agreement import agreement
+    from tasks.leaderboard.battle_files import read_board
+
+    names = read_renames(renames) if renames else {}
+    renamed = [row.model_copy(update={"model": names.get(row.model, row.model)}) for row in board]
+    reference = read_board(against, "overall")
+    ours, theirs = {row.model for row in renamed}, {row.model for row in reference}
+    if ours != theirs and len(ours & theirs) > 1:
+        apart = f"only here: {_names(ours - theirs)}; only in {str(against)!r}: {_names(theirs - ours)}"
+        note(f"{apart}; --renames FILE says which are the same")
+    return agreement(renamed, reference)
+
+
+def _names(models: set[str]) -> str:
+    return one_line(", ".join(sorted(models))) or "none"
+
+
+def read_renames(file: Path) -> dict[str, str]:
+    """Our model -> its name in the other board."""
+    import yaml
+
+    from tasks.runtime.yaml_files import read_yaml
+
+    try:
+        names = read_yaml(file)
+    except OSError:
+        raise BadInput(f"--renames {str(file)!r} cannot be read; give a YAML file") from None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        names = None
+    if not isinstance(names, dict) or not all(isinstance(name, str) for pair in names.items() for name in pair):
+        raise BadInput(f"--renames {str(file)!r}: write one `our model: its name in the other board` a line")
+    return names

@@ -1,14 +1,13 @@
 """`curate judge metrics`: how many majorities of people text metrics and judges reproduce."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.commands.agreement.agree import ROUNDS
-from flows.commands.options import JsonOption, takes
-from flows.commands.tables import print_rows
+from flows.commands.options import JsonOption, existing, takes
+from flows.commands.tables import note, print_rows
 from schemas.errors import BadInput
 from schemas.settings import Settings
 
@@ -63,24 +62,23 @@ def metrics(
     print_rows("metrics", found, as_json)
     print_rows("boards", boards, as_json)
     if compared.left_out:
-        print(f"curate: {compared.left_out:,} comparisons have another number of votes; left out", file=sys.stderr)
+        note(f"{compared.left_out:,} comparisons have another number of votes; left out")
     if nothing:
-        print(f"curate: without a reference, or without a verdict: {', '.join(nothing)}", file=sys.stderr)
+        note(f"without a reference, or without a verdict: {', '.join(nothing)}")
 
 
 def _inputs(settings: Settings, answers: list[Path], references: Path | None) -> "Stored":
     from schemas.benches.written import SAMPLED
-    from tasks.judging.agreement.stored import Stored, read_references, stored
+    from tasks.judging.agreement.stored import REFERENCE_COLUMNS, Stored, read_references, stored
     from tasks.judging.files.answer_files import texts_of_files
     from tasks.leaderboard.battle_files import read_table
-    from tasks.storage.tables import Store
 
     found, bench = Stored({}, {}, {}), settings.evaluate.bench or SAMPLED
     if settings.store:
-        found = stored(Store.existing(settings.store), bench, not answers)
+        found = stored(existing(settings.store), bench, not answers)
     if answers:
         found = found._replace(answers={(name, model): text for model, name, text in texts_of_files(answers)})
     if references:
-        wanted = {"question_id", "item_id", "item", "prompt", "reference", "text", "output"}
+        wanted = {name for names in REFERENCE_COLUMNS.values() for name in names}
         found = found._replace(references=read_references(read_table(references, wanted), repr(str(references))))
     return found

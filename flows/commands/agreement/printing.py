@@ -1,10 +1,9 @@
 """Prints agreement: figures with their intervals side by side, confusion, raters."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flows.commands.tables import print_rows
+from flows.commands.tables import note, print_rows
 from schemas.benches.agreement import Agreed, AgreedByRaters, LabelAgreement, RaterAgreement
 from tasks.runtime.untrusted import one_line
 
@@ -26,7 +25,14 @@ def print_agreement(found: Sequence[LabelAgreement], as_json: bool) -> None:
         return
     print_rows("agreement", [figures for row in found for figures in _figures(row)], width=_WIDTH)
     for row in found:
-        _print_left_out(row)
+        left_out = {
+            f"items only in {row.a}": row.only_a,
+            f"items only in {row.b}": row.only_b,
+            f"rows of {row.a} without a verdict": row.no_verdict_a,
+            f"rows of {row.b} without a verdict": row.no_verdict_b,
+        }
+        if told := ", ".join(f"{count:,} {what}" for what, count in left_out.items() if count):
+            note(f"left out: {one_line(told)}")
         if 0 < len(row.labels) == len({*map(_name, row.labels)}) <= _CONFUSIONS_MAX:
             print_rows("confusion", list(_confusion(row)), width=_WIDTH)
     print_raters(list({each.file: each for row in found for each in row.raters}.values()), False)
@@ -58,17 +64,6 @@ def _confusion(row: LabelAgreement) -> Iterator[dict[str, Any]]:
     corner = f"{_name(row.a)} \\ {_name(row.b)}"
     for label, counts in zip(row.labels, row.confusion, strict=True):
         yield {corner: _name(label)} | {_name(other): count for other, count in zip(row.labels, counts, strict=True)}
-
-
-def _print_left_out(row: LabelAgreement) -> None:
-    left_out = {
-        f"items only in {row.a}": row.only_a,
-        f"items only in {row.b}": row.only_b,
-        f"rows of {row.a} without a verdict": row.no_verdict_a,
-        f"rows of {row.b} without a verdict": row.no_verdict_b,
-    }
-    if told := ", ".join(f"{count:,} {what}" for what, count in left_out.items() if count):
-        print(f"curate: left out: {one_line(told)}", file=sys.stderr)
 
 
 def _with_interval(row: Agreed | AgreedByRaters, name: str) -> str | None:

@@ -120,7 +120,10 @@ def _write(folder: Path, settings: ArenaSettings, asked: Mapping[str, object]) -
     if settings.presets:
         shutil.copytree(settings.presets, folder / "presets")
         options += ["--presets", "presets"]
-    options += _passed_on(settings)
+    # options for the settings that are not those by default
+    given = settings.model_dump(exclude_defaults=True, exclude=_OF_PLACE)
+    chosen = {f"providers.{name}": value for name, value in given.pop("providers", {}).items()}
+    options += [part for key, value in (given | chosen).items() for part in ("--set", f"{key}={value}")]
     (folder / "app.py").write_text(_APP.format(options=json.dumps(options)), encoding="utf-8")
     (folder / "README.md").write_text(_README.format(title=json.dumps(settings.title)), encoding="utf-8")
     (folder / "Dockerfile").write_text(_DOCKERFILE, encoding="utf-8")
@@ -132,13 +135,6 @@ def _write(folder: Path, settings: ArenaSettings, asked: Mapping[str, object]) -
     for package in _PACKAGES:
         here = Path(str(package.__path__[0]))
         shutil.copytree(here, folder / here.name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-
-
-def _passed_on(settings: ArenaSettings) -> list[str]:
-    """Options for the settings that are not those by default."""
-    given = settings.model_dump(exclude_defaults=True, exclude=_OF_PLACE)
-    chosen = {f"providers.{name}": value for name, value in given.pop("providers", {}).items()}
-    return [part for key, value in (given | chosen).items() for part in ("--set", f"{key}={value}")]
 
 
 def pinned() -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from flows.commands.options import existing
 from flows.commands.review.kinds import KINDS, figures_of, queues_of
 from schemas.asked_model import ArenaTasks
 from schemas.errors import BadInput, MissingProvider, known_values
@@ -55,13 +56,12 @@ def open_tasks(path: Path) -> "Tasks":
     from tasks.review.assigned import Assigned
     from tasks.review.routes import reviewer_name
     from tasks.review.session import ReviewSession, VerdictRefused
-    from tasks.storage.tables import Store
 
     wanted = read_tasks(path)
     keys = annotator_keys(wanted)
     if odd := next((name for name in keys if not name or reviewer_name(name) != name), None):
         raise BadInput(f"annotator {odd!r}: give a name on one line of at most 60 characters")
-    store = Store.existing(wanted.store)
+    store = existing(wanted.store)
     chosen = _chosen(wanted)
     session = ReviewSession(store, chosen, figures_of)
     session.take_in()

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from flows.commands.bench.written import take_in
+from flows.commands.options import existing
 from schemas.items.review import Draws
 from schemas.run import StageReport
 from schemas.settings import EvaluateSettings, Settings
@@ -63,9 +64,8 @@ def _submitted(settings: Settings, folder: Path) -> list[StageReport]:
 
 def _print_caught(expected: Path, store: str, bench: str) -> None:
     """Print how many of the planted faults were dropped."""
-    from tasks.storage.tables import Store
     from tasks.written_bench.written_items import items_for_judging
 
     planted = {json.loads(line)["item_id"] for line in expected.read_text(encoding="utf-8").splitlines()}
-    kept = {item.item_id for item in items_for_judging(Store.existing(store), bench)}
+    kept = {item.item_id for item in items_for_judging(existing(store), bench)}
     print(f"planted faults: {len(planted - kept)} caught, {len(planted & kept)} missed; {len(kept):,} items kept")

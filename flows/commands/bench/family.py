@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.bench import demo_items, generated, written
-from flows.commands.options import JsonOption, takes
+from flows.commands.options import JsonOption, existing, takes
 from flows.commands.pipeline import run_stages
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput
@@ -39,9 +39,8 @@ def family() -> typer.Typer:
 def show(settings: Settings, as_json: JsonOption = False) -> None:
     """Prompts after each filter, prompts drawn per topic, how well they represent the arena, and the hidden split."""
     from tasks.storage.queries.bench import bench_tables
-    from tasks.storage.tables import Store
 
-    for name, rows in bench_tables(Store.existing(settings.store)).items():
+    for name, rows in bench_tables(existing(settings.store)).items():
         print_rows(name, rows.to_dicts(), as_json, titled=True)
 
 
@@ -52,10 +51,9 @@ def refresh(settings: Settings, as_json: JsonOption = False) -> None:
     Months only go forward; `--set bench.hidden_epoch=YYYY-MM` sets it, by default it is that of the last data.
     """
     from tasks.storage.queries.bench import changes_of_hidden
-    from tasks.storage.tables import Store
 
     run_stages(settings, ("flows.sample", "bench"))
-    changes = changes_of_hidden(Store.existing(settings.store)).to_dicts()
+    changes = changes_of_hidden(existing(settings.store)).to_dicts()
     print_rows("hidden_changes", changes, as_json, titled=True)
 
 
@@ -79,12 +77,11 @@ def check(
     """Find questions of the benchmark in any dataset. Exit 0: none found; 1: some found; 2: bad input."""
     from flows.products import hidden_texts, item_ids
     from tasks.bench.contamination.check import Checker, questions_of_release, questions_of_store
-    from tasks.storage.tables import Store
 
     if (store is None) == (release is None):
         raise BadInput("give either --store DIR or --bench-release DIR, the one that holds the benchmark")
     if store is not None:
-        opened = Store.existing(store)
+        opened = existing(store)
         bench = questions_of_store(opened, item_ids(opened), hidden_texts(opened))
     else:
         bench = questions_of_release(release or Path())
@@ -115,9 +112,8 @@ def failures(settings: Settings, as_json: JsonOption = False) -> None:
     or loss by a judge against the baseline, R refused, ? not judged.
     """
     from tasks.storage.queries.bench import failure_tables
-    from tasks.storage.tables import Store
 
-    for name, rows in failure_tables(Store.existing(settings.store)).items():
+    for name, rows in failure_tables(existing(settings.store)).items():
         print_rows(name, rows.to_dicts(), as_json, titled=True)
 
 

@@ -1,15 +1,14 @@
 """`curate bench generate` and what is done with such a benchmark."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 import flows.commands.options as opt
-from flows.commands.options import takes
+from flows.commands.options import existing, takes
 from flows.commands.pipeline import run_stages
-from flows.commands.tables import print_rows
+from flows.commands.tables import note, print_rows
 from schemas.errors import BadInput, known_values
 from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 
 NameOption = Annotated[str, typer.Option("--bench", help="Name of the benchmark.")]
 CapabilityArgument = Annotated[
-    str,
-    typer.Argument(help="basic, spatial, semantic, reasoning or atmospheric, or a YAML file of your own."),
+    str, typer.Argument(help="basic, spatial, semantic, reasoning or atmospheric, or a YAML file of your own.")
 ]
 
 
@@ -77,7 +75,7 @@ def _print_estimate(settings: Settings) -> None:
     prices, capability = load_prices(settings.prices), load_capability(wanted.capability)
     found = estimate_making(wanted, capability, levels(), rule, providers, prices, tokens_in())
     print_estimates(found, settings)
-    print("curate: images are screened by the chosen providers, too; that is not counted here", file=sys.stderr)
+    note("images are screened by the chosen providers, too; that is not counted here")
 
 
 @takes("store", others=False)
@@ -113,7 +111,6 @@ def accuracy(
     from tasks.generated_bench.accuracy import accuracy_rows as rows_of
     from tasks.generated_bench.accuracy import levels_that_do_not_fall, rank_table
     from tasks.generated_bench.results.examined import SLICES, marked_bench
-    from tasks.storage.tables import Store
 
     chosen = [*(slices or ("overall", "level"))]
     if unknown := [name for name in chosen if name not in SLICES]:
@@ -125,7 +122,7 @@ def accuracy(
     if table in ("errors", "alignment", "diversity") and len(bench) == 1:
         _print_of_making(settings.store, bench[0], table, as_json)
         return
-    opened = Store.existing(settings.store)
+    opened = existing(settings.store)
     marked, *other = (marked_bench(opened, name, answer_version or ()) for name in bench)
     if other:
         _print_side_by_side(marked, other[0], chosen, table, as_json)
@@ -142,8 +139,8 @@ def accuracy(
         print_rows("accuracy", rows, as_json, titled=True)
     notes = levels_that_do_not_fall(rows)
     notes += [f"left out: {reason} {count:,}" for reason, count in marked.dropped.items()]
-    for note in [*notes, *_of_makers(marked)]:
-        print(f"curate: {one_line(note)}", file=sys.stderr)
+    for each in [*notes, *_of_makers(marked)]:
+        note(one_line(each))
 
 
 def _print_of_making(store: str, bench: str, table: str, as_json: bool) -> None:
@@ -151,9 +148,8 @@ def _print_of_making(store: str, bench: str, table: str, as_json: bool) -> None:
     from tasks.generated_bench.results.errors import error_rows
     from tasks.generated_bench.results.figures import alignment_rows, diversity_rows
     from tasks.providers import Providers
-    from tasks.storage.tables import Store
 
-    opened = Store.existing(store)
+    opened = existing(store)
     made = read_bench(opened, bench)
     if table == "alignment":
         print_rows(table, alignment_rows(made), as_json, titled=True)
@@ -178,7 +174,7 @@ def _write_heat_map(ranks: list[dict[str, object]], svg: Path) -> None:
     values = np.array([[row.get(model) for row in ranks] for model in models], np.float64)  # null becomes NaN
     drawn = matrix(models, slices, values, low_is_dark=True)
     svg.write_bytes(drawn.pdf()[0] if svg.suffix == ".pdf" else drawn.encode())
-    print(f"curate: heat map of ranks: {svg}", file=sys.stderr)
+    note(f"heat map of ranks: {svg}")
 
 
 def _print_side_by_side(one: "MarkedBench", other: "MarkedBench", slices: list[str], table: str, as_json: bool) -> None:
@@ -192,8 +188,8 @@ def _print_side_by_side(one: "MarkedBench", other: "MarkedBench", slices: list[s
     notes = [f"{each.bench} was written by {each.author}" for each in (one.examined, other.examined)]
     if one.examined.author == other.examined.author:
         notes.append("both have one author: what differs is chance, or how they were made")
-    for note in dict.fromkeys([*notes, *_of_makers(one), *_of_makers(other)]):
-        print(f"curate: {one_line(note)}", file=sys.stderr)
+    for each in dict.fromkeys([*notes, *_of_makers(one), *_of_makers(other)]):
+        note(one_line(each))
 
 
 @takes(
@@ -218,7 +214,6 @@ def audit(
     """
     from tasks.generated_bench.results.examined import audited_rows, marked_bench
     from tasks.judging.sources import EMBEDDED_JUDGE
-    from tasks.storage.tables import Store
 
     chosen = settings.evaluate
     if (chosen.models is None) == (chosen.judge is None) or chosen.judge == EMBEDDED_JUDGE:
@@ -230,12 +225,12 @@ def audit(
     if chosen.judge:
         _print_of_making(settings.store, chosen.generated or "", "errors", as_json)
         return
-    opened = Store.existing(settings.store)
+    opened = existing(settings.store)
     marked = marked_bench(opened, chosen.generated or "", answer_version or ())
     rows = audited_rows(opened, marked, answer_version or ())
     print_rows("audit", [row.model_dump(exclude={"bench"}) for row in rows], as_json, titled=True)
-    for note in _of_makers(marked):
-        print(f"curate: {one_line(note)}", file=sys.stderr)
+    for each in _of_makers(marked):
+        note(one_line(each))
 
 
 def _print_audit_estimate(settings: Settings) -> None:
@@ -245,9 +240,8 @@ def _print_audit_estimate(settings: Settings) -> None:
     from tasks.generated_bench.results.errors import estimate_sorting
     from tasks.judging.sources import to_ask
     from tasks.runtime.prices import load_prices
-    from tasks.storage.tables import Store
 
-    chosen, opened = settings.evaluate, Store.existing(settings.store)
+    chosen, opened = settings.evaluate, existing(settings.store)
     modes = [AuditMode(mode) for mode in chosen.audit_modes]
     prices = load_prices(settings.prices)
     bench, models = chosen.generated or "", to_ask(settings)

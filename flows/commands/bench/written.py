@@ -10,6 +10,7 @@ import typer
 
 import flows.commands.options as opt
 from flows.commands.engine import run_flows
+from flows.commands.options import existing
 from flows.commands.pipeline import print_stages, run_stages
 from schemas.benches.written import VALIDATION_SHARE
 from schemas.run import StageReport
@@ -137,9 +138,8 @@ def write(settings: Settings) -> None:
     A model writes for the validation split; with --hidden for the hidden one, too.
     """
     from flows.before_work import writer_of
-    from tasks.storage.tables import Store
     from tasks.written_bench.written_items import check_known
 
-    check_known(Store.existing(settings.store), settings.written.name)
+    check_known(existing(settings.store), settings.written.name)
     writer_of(settings)
     run_stages(settings, ("flows.written", "write_items"))

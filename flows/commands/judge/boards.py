@@ -1,6 +1,5 @@
 """`curate judge board`: a board from judgement files or from the verdicts of a store, without a call."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from flows.commands.judge.board_agreement import agreement_with
-from flows.commands.options import JsonOption, takes
-from flows.commands.tables import print_rows
+from flows.commands.agreement.correlate import agreement_with
+from flows.commands.options import JsonOption, existing, measured_versions, takes
+from flows.commands.tables import note, print_rows
 from schemas.benches.judging import STAND_IN, BoardMethod, NoVerdict, Orders, ParsedJudgements, Resampled
 from schemas.errors import BadInput, known_values
 from schemas.rating import RatingMethod, StylePreset
@@ -118,10 +117,16 @@ def board(
         return
     _check(files, settings, view, {"--draw": draw, "--answer-version": answer_version})
     if files and files[0].suffix == ".csv":
-        _print_finished(files[0], view)
+        from tasks.leaderboard.battle_files import read_board
+
+        _print_agreement(read_board(files[0], "overall"), view)
         return
     if settings.store:
-        judged = _of_store(settings, draw, answer_version or ())
+        from tasks.judging.boards.judged_verdicts import judged_in_store
+
+        wanted = {"baseline": settings.evaluate.baseline, "judge_version": settings.judge_version, "draw": draw}
+        versions = measured_versions(settings)
+        judged = judged_in_store(existing(settings.store), versions, wanted, answer_version or ())
     else:
         judged = _of_files(settings, files or [], answers or [], view)
     counted = {"no_verdict": no_verdict, "orders": orders, "interval": resampled, "strong_weight": strong_weight}
@@ -148,12 +153,6 @@ def _print_board(judged: "Judged", method: BoardMethod, view: _View, style: Styl
         _note(judged)
 
 
-def _print_finished(file: Path, view: _View) -> None:
-    from tasks.leaderboard.battle_files import read_board
-
-    _print_agreement(read_board(file, "overall"), view)
-
-
 def _print_agreement(board: "Sequence[Rating]", view: _View) -> None:
     assert view.agreement
     print_rows("agreement", [agreement_with(board, view.agreement, view.renames)], view.as_json)
@@ -178,17 +177,6 @@ def _rows(
     return coefficients if table == "style_coefficients" else board
 
 
-def _of_store(settings: Settings, draw: str | None, answer_versions: Sequence[str]) -> "Judged":
-    from tasks.judging.boards.judged_verdicts import judged_in_store
-    from tasks.providers import Providers
-    from tasks.signals.steps import signal_versions
-    from tasks.storage.tables import Store
-
-    wanted = {"baseline": settings.evaluate.baseline, "judge_version": settings.judge_version, "draw": draw}
-    versions = signal_versions(Providers(settings.providers))
-    return judged_in_store(Store.existing(settings.store), versions, wanted, answer_versions)
-
-
 def _of_files(settings: Settings, files: list[Path], answers: list[Path], view: _View) -> "Judged":
     from tasks.judging.boards.judged_verdicts import judged_in_files
 
@@ -198,19 +186,13 @@ def _of_files(settings: Settings, files: list[Path], answers: list[Path], view: 
 def _print_written(settings: Settings, files: list[Path] | None, view: _View) -> None:
     """Print the board of a written benchmark, or the judge with both sets of captions."""
     from flows.commands.judge.submit import print_board
-    from tasks.judging.boards.caption_boards import captions_compared
-    from tasks.judging.boards.submission_boards import stored_board
-    from tasks.storage.tables import Store
+    from tasks.judging.boards.submission_boards import captions_compared, stored_board
 
     if not settings.store or files:
         raise BadInput("--bench names a written benchmark of a store; give --store DIR and no files")
     if view.table not in ("board", _CAPTIONS):
         raise BadInput(f"--table {known_values(view.table, ('board', _CAPTIONS))} The others have no written benchmark")
-    bench, method, store = (
-        settings.evaluate.bench or "",
-        RatingMethod(seed=settings.seed),
-        Store.existing(settings.store),
-    )
+    bench, method, store = (settings.evaluate.bench or "", RatingMethod(seed=settings.seed), existing(settings.store))
     if view.table == _CAPTIONS:
         print_rows(_CAPTIONS, captions_compared(store, bench, settings.judge_version), view.as_json)
         return
@@ -252,7 +234,7 @@ def _style_controlled(
     style = style_of_answers(texts, Providers()["tokens"].count_tokens, markdown)
     board, coefficients, left_out = style_controlled(rows, judged.verdicts, style, method, preset)
     if left_out:
-        print(f"curate: note: {left_out:,} verdicts lack the text of an answer; left out", file=sys.stderr)
+        note(f"note: {left_out:,} verdicts lack the text of an answer; left out")
     return board, coefficients
 
 
@@ -261,11 +243,11 @@ def _note(judged: "Judged") -> None:
     parsed, bias = judged.parsed, judged.bias
     if bias.judge == STAND_IN:
         what = "it measures how close an answer is to the other models' answers; rank nothing in public with it"
-        print(f"curate: the judge is the {STAND_IN}: {what}", file=sys.stderr)
+        note(f"the judge is the {STAND_IN}: {what}")
     if parsed:
         kinds = [name for name in ParsedJudgements.model_fields if name != "model"]
         counts = [f"{kind.replace('_', ' ')} {sum(getattr(row, kind) for row in parsed):,}" for kind in kinds]
-        print(f"curate: {', '.join(counts)}", file=sys.stderr)
+        note(f"{', '.join(counts)}")
     told = []
     if bias.both_orders:
         told.append(f"{bias.flipped:,} of {bias.both_orders:,} pairs flip with the order")
@@ -274,4 +256,4 @@ def _note(judged: "Judged") -> None:
     if bias.same_vendor:
         told.append(f"{one_line(bias.judge)} judges models of its own vendor: {one_line(', '.join(bias.same_vendor))}")
     if told:
-        print(f"curate: {'; '.join(told)}", file=sys.stderr)
+        note(f"{'; '.join(told)}")

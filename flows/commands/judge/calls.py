@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flows.commands.options import takes
+from flows.commands.options import existing, takes
 from flows.commands.pipeline import run_stages
 from schemas.errors import BadInput
 from schemas.settings import EvaluateSettings, Settings
@@ -45,12 +45,11 @@ def with_bench(settings: Settings) -> Settings:
     """The settings with the benchmark as `bench` if it is a written one, as `generated` if it was made on demand."""
     from schemas.benches.written import SAMPLED
     from tasks.storage.queries.bench import FAILURES
-    from tasks.storage.tables import Store
 
     chosen = settings.evaluate
     if chosen.bench is None:
         return settings
-    written = Store.existing(settings.store).read("bench_items", ["bench"])["bench"]
+    written = existing(settings.store).read("bench_items", ["bench"])["bench"]
     if chosen.bench == FAILURES and chosen.hidden:
         raise BadInput("--hidden: no hidden prompt is asked of the failures; leave the option out")
     if chosen.bench not in (SAMPLED, FAILURES, *written):

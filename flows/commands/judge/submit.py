@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.judge.calls import EMBEDDED, PAID, VISIT, with_evaluate
-from flows.commands.options import JsonOption, takes
+from flows.commands.options import JsonOption, existing, takes
 from flows.commands.pipeline import run_stages
-from flows.commands.tables import print_rows
+from flows.commands.tables import note, print_rows
 from schemas.benches.judging import STAND_IN, SubmissionRating
 from schemas.benches.written import SAMPLED
 from schemas.errors import BadInput
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 _NAMED = 5
 """Items that a line names."""
 AnswersArgument = Annotated[
-    Path,
-    typer.Argument(help="Answers (.csv, .jsonl, .parquet): item_id, or family and instruction, and prediction."),
+    Path, typer.Argument(help="Answers (.csv, .jsonl, .parquet): item_id, or family and instruction, and prediction.")
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be judged and what it would cost.")]
 LinesOption = Annotated[
@@ -56,7 +55,6 @@ def submit(
     """
     from flows.before_work import check_before_work
     from tasks.judging.submissions import plan_of
-    from tasks.storage.tables import Store
 
     chosen = settings.evaluate
     if _is_keyed(settings):
@@ -71,7 +69,7 @@ def submit(
         raise BadInput(f"--out {str(out)!r}: a folder, or in a folder that is not there; give a file in one that is")
     settings = with_evaluate(settings, submission=str(answers))
     check_before_work(settings)
-    plan = plan_of(Store.existing(settings.store), settings.evaluate)
+    plan = plan_of(existing(settings.store), settings.evaluate)
     _say_what(plan)
     _say_cost(settings, plan)
     if dry_run:
@@ -87,9 +85,7 @@ def submit(
 
 def _is_keyed(settings: Settings) -> bool:
     """Whether the benchmark was made on demand."""
-    from tasks.storage.tables import Store
-
-    return settings.evaluate.bench in Store.existing(settings.store).read("generated_benches", ["bench"])["bench"]
+    return settings.evaluate.bench in existing(settings.store).read("generated_benches", ["bench"])["bench"]
 
 
 def _submit_keyed(settings: Settings, answers: Path, dry_run: bool, as_json: bool) -> None:
@@ -100,30 +96,27 @@ def _submit_keyed(settings: Settings, answers: Path, dry_run: bool, as_json: boo
     from tasks.generated_bench.kept_items import kept_items
     from tasks.judging.submissions import keep_answers, read_keyed
     from tasks.storage.lock import writing
-    from tasks.storage.tables import Store
 
     bench, model = settings.evaluate.bench or "", settings.evaluate.submitted_as or ""
-    opened = Store.existing(settings.store)
+    opened = existing(settings.store)
     handed = read_keyed(opened, bench, answers, model)
     _say_read(handed)
     if dry_run:
-        print(f"curate: {len(handed.answers):,} answers would be taken in", file=sys.stderr)
+        note(f"{len(handed.answers):,} answers would be taken in")
         return
     with writing(settings.store) as locked:
         new = keep_answers(locked, handed)
-    print(f"curate: {len(handed.answers):,} answers, {new:,} of them new", file=sys.stderr)
+    note(f"{len(handed.answers):,} answers, {new:,} of them new")
     items = kept_items(opened, bench).items
     own = opened.read("answers").filter(pl.col("model") == model, pl.col("version") == handed.version)
     rows = accuracy_rows(items, mark(items, own), ["overall", "level"])
     print_rows("accuracy", [row.model_dump(mode="json", exclude={"rank"}) for row in rows], as_json, titled=True)
-    print(f"curate: beside other models: `curate bench accuracy --bench {bench}`", file=sys.stderr)
+    note(f"beside other models: `curate bench accuracy --bench {bench}`")
 
 
 def board_in_file(store: str, file: str | None) -> list[SubmissionRating]:
     """The rows of a board; none without a file: the budget was reached before there was one."""
-    from tasks.storage.tables import Store
-
-    lines = (Store.existing(store).read_bytes(file) or b"").splitlines() if file else []
+    lines = (existing(store).read_bytes(file) or b"").splitlines() if file else []
     return [SubmissionRating(**json.loads(line)) for line in lines]
 
 
@@ -135,7 +128,7 @@ def print_board(board: Sequence[SubmissionRating], as_json: bool) -> None:
         return
     print_rows("overall", [row for row in board if row.slice == "overall"])
     if any(row.judge == STAND_IN for row in board):
-        print(f"curate: the judge is the {STAND_IN}; rank nothing in public with it", file=sys.stderr)
+        note(f"the judge is the {STAND_IN}; rank nothing in public with it")
 
 
 def _say_what(plan: "Plan") -> None:
@@ -144,7 +137,7 @@ def _say_what(plan: "Plan") -> None:
     _say_read(handed)
     left_out = ", ".join(f"{why.replace('_', ' ')} {count:,}" for why, count in sorted(plan.items.left_out.items()))
     told = f"; items that are not judged: {left_out}" if left_out else ""
-    print(f"curate: {len(handed.answers):,} answers, {len(plan.wanted) // 2:,} battles{told}", file=sys.stderr)
+    note(f"{len(handed.answers):,} answers, {len(plan.wanted) // 2:,} battles{told}")
 
 
 def _say_read(handed: "Submission") -> None:
@@ -154,7 +147,7 @@ def _say_read(handed: "Submission") -> None:
     ):  # fmt: skip
         if names:
             some = ", ".join(one_line(name, 60) for name in names[:_NAMED])
-            print(f"curate: {what} {len(names):,}: {some}{' …' if len(names) > _NAMED else ''}", file=sys.stderr)
+            note(f"{what} {len(names):,}: {some}{' …' if len(names) > _NAMED else ''}")
 
 
 def _say_cost(settings: Settings, plan: "Plan") -> None:
@@ -174,9 +167,8 @@ def _write_lines(settings: Settings, plan: "Plan", path: Path) -> None:
     from tasks.judging.steps import judge_in_use
     from tasks.judging.submissions import battle_lines
     from tasks.judging.visit_battles import visit_battles, visit_verdicts
-    from tasks.storage.tables import Store
 
-    verdicts = visit_verdicts(Store.existing(settings.store), plan.items.bench, judge_in_use(settings))
+    verdicts = visit_verdicts(existing(settings.store), plan.items.bench, judge_in_use(settings))
     lines = list(battle_lines(visit_battles(verdicts), plan.items, settings.evaluate.submitted_as or ""))
     path.write_text("".join(f"{json_text(line)}\n" for line in lines), encoding="utf-8")
-    print(f"curate: {len(lines):,} battles without the reference: {path}", file=sys.stderr)
+    note(f"{len(lines):,} battles without the reference: {path}")

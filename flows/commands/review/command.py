@@ -1,6 +1,5 @@
 """`curate review`: everything that people are asked, as sheets or in the browser, and what they said."""
 
-import sys
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.agreement.agree import ROUNDS
-from flows.commands.options import BootstrapsOption, JsonOption, takes
+from flows.commands.options import BootstrapsOption, JsonOption, existing, takes
 from flows.commands.review.kinds import KINDS, OF_EVERY_STORE, figures_of, queues_of
+from flows.commands.tables import note
 from flows.commands.view import NoBrowserOption, PortOption, serve
 from schemas.errors import BadInput, known_values
 from schemas.items.review import Draws
@@ -55,9 +55,8 @@ def out(
     from schemas.upkeep.audit import Audited
     from tasks.review.sheets import sheet_csv, write_sheet
     from tasks.storage.audit import add_audit_entry
-    from tasks.storage.tables import Store
 
-    opened = Store.existing(wanted.store)
+    opened = existing(wanted.store)
     queues = queues_of([kind], wanted)
     if unmasked:
         add_audit_entry(opened, Audited.LOOKED, {"sheets": 1})
@@ -69,7 +68,7 @@ def out(
     asked = (
         "fill in the columns verdict and reviewer" + ", or name each copy after its reviewer" * queues[0].named_by_file
     )
-    print(f"curate: {written.items:,} items and {written.images:,} images; {asked}", file=sys.stderr)
+    note(f"{written.items:,} items and {written.images:,} images; {asked}")
 
 
 @takes("store", "bench", "providers", row=Draws, shared=_SHARED)
@@ -91,9 +90,8 @@ def take(
 ) -> None:
     """Store the verdicts of filled-in sheets; a later verdict of a reviewer on an item replaces the earlier one."""
     from tasks.review.items import read_qualification
-    from tasks.storage.tables import Store
 
-    Store.existing(wanted.store)
+    existing(wanted.store)
     if qualification is not None and kind != "items":
         raise BadInput(f"--qualification is for the kind items, not {kind!r}")
     known = read_qualification(qualification) if qualification else {}
@@ -101,7 +99,7 @@ def take(
     print(f"{said}; {KINDS[kind].next}")
     if filled.elsewhere:
         first = f"{len(filled.elsewhere):,} lines are on items that the store does not have, or not any more"
-        print(f"curate: {first}: {filled.elsewhere[0]}", file=sys.stderr)
+        note(f"{first}: {filled.elsewhere[0]}")
 
 
 def take_sheets(
@@ -160,7 +158,6 @@ def results(
     """
     import flows.commands.review.results as said
     from tasks.storage.reviews import journalled
-    from tasks.storage.tables import Store
 
     if kind is not None and kind not in KINDS:
         raise BadInput(f"kind {known_values(kind, KINDS)}")
@@ -168,10 +165,10 @@ def results(
         raise BadInput(f"the results of {kind} are those of one benchmark; give --bench NAME")
     if kind != "alarms" and (kind == "preferences") != (battles is not None and wanted.bench is not None):
         raise BadInput("preferences need --bench NAME and --out FILE; of the other kinds, only alarms takes --out")
-    opened, bench = Store.existing(wanted.store), wanted.bench
+    opened, bench = existing(wanted.store), wanted.bench
     if waiting := len(journalled(opened)):
         told = "are not counted here; the next `curate run`, `review in` or `review serve` takes them in"
-        print(f"curate: {waiting} verdicts wait in the journal and {told}", file=sys.stderr)
+        note(f"{waiting} verdicts wait in the journal and {told}")
     if kind == "items":
         said.print_yields(opened, bench or "", as_json)
     elif kind == "generated":
@@ -198,9 +195,8 @@ def serve_pages(
 ) -> None:
     """Ask in the browser, by keyboard. A verdict given while a run writes to the store waits in its journal."""
     from tasks.review.routes import reviewer_name
-    from tasks.storage.tables import Store
 
-    opened = Store.existing(wanted.store)
+    opened = existing(wanted.store)
     queues = queues_of(kinds or OF_EVERY_STORE, wanted)
     _serve(opened, queues, reviewer_name(reviewer), port, not no_browser)
 
@@ -223,4 +219,4 @@ def _serve(store: "Store", queues: "Sequence[ReviewQueue]", name: str, port: int
         with suppress(Exception):  # the store may be out of reach by now
             if left := session.in_journal:
                 waiting = "verdict waits" if left == 1 else "verdicts wait"
-                print(f"curate: {left:,} {waiting} in the journal; the next run takes them in", file=sys.stderr)
+                note(f"{left:,} {waiting} in the journal; the next run takes them in")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from flows.commands.options import existing, measured_versions
 from schemas.errors import BadInput, known_values
 from schemas.items.review import Draws
 from schemas.settings import Settings
@@ -43,11 +44,10 @@ def _failures(wanted: Draws) -> "list[ReviewQueue]":
 
 def _items(wanted: Draws) -> "list[ReviewQueue]":
     from tasks.review.items import WrittenQueue
-    from tasks.storage.tables import Store
     from tasks.written_bench.written_items import check_known
 
     if wanted.bench:
-        check_known(Store.existing(wanted.store), wanted.bench)
+        check_known(existing(wanted.store), wanted.bench)
     return [WrittenQueue(wanted.bench)]
 
 
@@ -72,7 +72,6 @@ def _battles(wanted: Draws) -> "list[ReviewQueue]":
 
 def _preferences(wanted: Draws) -> "list[ReviewQueue]":
     from tasks.review.preferences import PreferencesQueue
-    from tasks.storage.tables import Store
 
     bench = wanted.bench
     if not bench:
@@ -81,7 +80,7 @@ def _preferences(wanted: Draws) -> "list[ReviewQueue]":
     def every(store: "Store") -> "tuple[list[ItemAnswers], Stored]":
         return tuples_of(store, bench, wanted.hidden)
 
-    every(Store.existing(wanted.store))
+    every(existing(wanted.store))
     return [PreferencesQueue(every, wanted.tuples, wanted.seed)]
 
 
@@ -141,12 +140,9 @@ def _ids_of_slice(settings: Settings, name: str) -> "pl.DataFrame":
     from tasks.leaderboard.leaderboard import slice_masks
     from tasks.leaderboard.steps import rated_battles
     from tasks.leaderboard.votes import rateable
-    from tasks.providers import Providers
-    from tasks.signals.steps import signal_versions
     from tasks.storage.queries.conversation_features import UNKNOWN, english_name
-    from tasks.storage.tables import Store
 
-    rows = rateable(rated_battles(Store.existing(settings.store), signal_versions(Providers(settings.providers))))
+    rows = rateable(rated_battles(existing(settings.store), measured_versions(settings)))
     masks, prefix, value = slice_masks(rows), *name.partition(":")[::2]
     if prefix == "language" and name not in masks and english_name(value) != UNKNOWN:
         name = f"language:{english_name(value)}"

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.commands.agreement.printing import print_agreement, print_raters
+from flows.commands.options import existing
 from flows.commands.review.kinds import anonymous_battles_of, tuples_of
-from flows.commands.tables import print_rows
+from flows.commands.tables import note, print_rows
 from schemas.errors import BadInput
 from schemas.items.review import Draws
 
@@ -74,17 +75,16 @@ def print_experts(wanted: Draws, as_json: bool, rounds: int) -> None:
     """Battles: how far experts agree with the people's votes and with each other, and the boards of both."""
     from tasks.judging.agreement.experts import experts
     from tasks.review.battles import experts_of, people_of
-    from tasks.storage.tables import Store
 
     battles = anonymous_battles_of(wanted)
-    said = experts_of(Store.existing(wanted.store), battles["question_id"].to_list())
+    said = experts_of(existing(wanted.store), battles["question_id"].to_list())
     if not said:
         raise BadInput("no expert reviewed a battle of this store; see `curate review serve battles`")
     found = experts(people_of(battles), said, battles, rounds, wanted.seed)
     print_agreement(found.pairs, as_json)
     print_raters(found.raters, as_json)
     if found.boards is None:
-        print("curate: fewer than two models have an expert's verdict, so there is no board", file=sys.stderr)
+        note("fewer than two models have an expert's verdict, so there is no board")
     elif as_json:
         print(json.dumps({"board": "experts", "reference": "people", **found.boards.model_dump(mode="json")}))
     else:
@@ -98,7 +98,7 @@ def write_labels(store: "Store", file: Path) -> None:
     labels = alarm_labels(store)
     labels.write_csv(file)
     print(file)
-    print(f"curate: {labels.height:,} stretches, {(labels['personal'] == 'no').sum():,} false alarms", file=sys.stderr)
+    note(f"{labels.height:,} stretches, {(labels['personal'] == 'no').sum():,} false alarms")
 
 
 def write_battles(wanted: Draws, file: Path) -> None:
@@ -114,4 +114,4 @@ def write_battles(wanted: Draws, file: Path) -> None:
     print(file)
     votes = ", ".join(f"{pairs:,} with {count}" for count, pairs in majority_counts(found.battles).items())
     told = f"{found.battles.height:,} choices; pairs by number of choices: {votes}"
-    print(f"curate: {told}; {found.unknown:,} on other answers", file=sys.stderr)
+    note(f"{told}; {found.unknown:,} on other answers")

@@ -22,22 +22,18 @@ def _rigged(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     for number in range(VOTES):
         for person in RIGGERS:
             at = Moment(moment.day, opened + number * APART_SECONDS)
-            lines += _battle(stage, rng, at, person, number)
+            (target,) = (model for model in models() if model.name == TARGET)
+            image, others = stage.image(rng, at), [model for model in models() if model is not target]
+            pair = [target, others[number % len(others)]][:: 1 if rng.random() < 0.5 else -1]
+            (prompt,) = stage.prompts(rng, image)
+            asked = [f"Which model are you? {prompt}" if number % ASKS_EVERY == 0 else prompt]
+            left, right = (stage.talk(rng, image, asked, model=model) for model in pair)
+            facts: list[Fact] = [{"kind": "rigged_votes", "battle": left.conv_id, "model": TARGET}]
+            vote = "leftvote" if pair[0] is target else "rightvote"
+            voted = Moment(at.day, at.at + ANSWERED_SECONDS)
+            chats = [line for talk in (left, right) for line in stage.chat(rng, at, talk, person=person)]
+            lines += [*chats, vote_line(rng, voted, (left, right), person, *(facts if number == 0 else ()), vote=vote)]
     return lines
-
-
-def _battle(stage: Stage, rng: Random, moment: Moment, person: Person, number: int) -> list[LogLine]:
-    (target,) = (model for model in models() if model.name == TARGET)
-    image, others = stage.image(rng, moment), [model for model in models() if model is not target]
-    pair = [target, others[number % len(others)]][:: 1 if rng.random() < 0.5 else -1]
-    (prompt,) = stage.prompts(rng, image)
-    asked = [f"Which model are you? {prompt}" if number % ASKS_EVERY == 0 else prompt]
-    left, right = (stage.talk(rng, image, asked, model=model) for model in pair)
-    facts: list[Fact] = [{"kind": "rigged_votes", "battle": left.conv_id, "model": TARGET}] if number == 0 else []
-    vote = "leftvote" if pair[0] is target else "rightvote"
-    voted = Moment(moment.day, moment.at + ANSWERED_SECONDS)
-    chats = [line for talk in (left, right) for line in stage.chat(rng, moment, talk, person=person)]
-    return [*chats, vote_line(rng, voted, (left, right), person, *facts, vote=vote)]
 
 
 PLANTERS: dict[str, Planter] = {"rigged_votes": planter(_rigged, eras=IN_MESSAGES)}

@@ -65,15 +65,11 @@ def _forms(*files: pl.DataFrame) -> list[tuple[Form, tuple[str, ...]]]:
     """(form, labels) of every form that these labels have, the finest first."""
     used = {label for rows in files for label in rows["label"].unique()}
     if not used <= set(_VOTES):
-        return [(Form.LABELS, _sorted(used))]
+        codes = _codes(sorted(used), Form.LABELS)
+        order = np.argsort(codes, kind="stable") if codes is not None else range(len(used))
+        return [(Form.LABELS, tuple(np.array(sorted(used), object)[list(order)]))]
     finest = Form.FOUR if "both bad" in used else Form.THREE if "tie" in used else Form.BINARY
     return list(_SHOWN.items())[[*_SHOWN].index(finest) :]
-
-
-def _sorted(labels: set[str]) -> tuple[str, ...]:
-    codes = _codes(sorted(labels), Form.LABELS)
-    order = np.argsort(codes, kind="stable") if codes is not None else range(len(labels))
-    return tuple(np.array(sorted(labels), object)[list(order)])
 
 
 def _codes(labels: Sequence[str], form: Form) -> Vector | None:

@@ -52,7 +52,12 @@ def read_scores(files: Sequence[Path], renames: Mapping[str, str], columns: Sequ
     tables = {file: _table(file, renames) for file in files}
     if len(tables) < len(files):
         raise BadInput("a table is given twice; give each once")
-    _check_shared(tables)
+    for file, (own, others) in _models(tables).items():
+        if others and not own & others:
+            raise BadInput(
+                f"no model of {str(file)!r} is in another table; {_hint(own, others)}; --renames FILE says which are "
+                "the same (`its name: the other name` lines)"
+            )
     names = [column for table in tables.values() for column in table]
     found = {
         column if names.count(column) == 1 else f"{file.stem}:{column}": scores
@@ -70,7 +75,8 @@ def read_scores(files: Sequence[Path], renames: Mapping[str, str], columns: Sequ
 
 
 def _table(file: Path, renames: Mapping[str, str]) -> Scores:
-    raw = _overall(_whole(file), file)
+    columns = read_table(file, set()).columns
+    raw = _overall(read_table(file, {*columns}), file)
     of_models = next((name for name in NAMES["board"]["model"] if name in raw.columns), None)
     if of_models is None:
         raise BadInput(f"table {str(file)!r} lacks a column model; its columns are {', '.join(raw.columns)}")
@@ -88,11 +94,6 @@ def _table(file: Path, renames: Mapping[str, str]) -> Scores:
     if not found:
         raise BadInput(f"table {str(file)!r} has no column of numbers beside the models; give one a benchmark")
     return found
-
-
-def _whole(file: Path) -> pl.DataFrame:
-    """All columns of a file."""
-    return read_table(file, {*read_table(file, set()).columns})
 
 
 def _overall(raw: pl.DataFrame, file: Path) -> pl.DataFrame:
@@ -129,16 +130,6 @@ def _number(cell: str | None) -> float:
         return float(str(cell).strip().removesuffix("%"))
     except ValueError:
         return math.nan
-
-
-def _check_shared(tables: Mapping[Path, Scores]) -> None:
-    """Raises BadInput for a table that shares no model with any other one."""
-    for file, (own, others) in _models(tables).items():
-        if others and not own & others:
-            raise BadInput(
-                f"no model of {str(file)!r} is in another table; {_hint(own, others)}; --renames FILE says which are "
-                "the same (`its name: the other name` lines)"
-            )
 
 
 def _models(tables: Mapping[Path, Scores]) -> dict[Path, tuple[set[str], set[str]]]:

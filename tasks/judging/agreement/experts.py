@@ -45,16 +45,12 @@ def experts(people: Labels, sheets: Sequence[Labels], battles: pl.DataFrame, rou
         if set(a.rows["item"]) & set(b.rows["item"]):
             pairs.append(label_agreement(a, b, rounds, seed))
     raters = [rater_agreement(every, rounds, seed)] if has_several(every) else []
-    return Experts(pairs, raters, _boards(asked, every, battles))
-
-
-def _boards(people: Labels, every: Labels, battles: pl.DataFrame) -> Agreement | None:
-    boards = []
-    for rows in (every.rows, people.rows):
+    boards = []  # of experts, then of people
+    for rows in (every.rows, asked.rows):
         winner = pl.col("label").replace_strict(_WINNER, return_dtype=pl.String)
         told = rows.join(battles, left_on="item", right_on="question_id").with_columns(winner=winner)
         boards.append(leaderboard(votes(rateable(told))))
-    return board_agreement(*boards) if min(map(len, boards)) > 1 else None
+    return Experts(pairs, raters, board_agreement(*boards) if min(map(len, boards)) > 1 else None)
 
 
 PEOPLE = "people"

@@ -4,7 +4,7 @@ Votes in any published spelling become left, right, tie and both bad. Other labe
 in one way, so that 1 and 1.0 are the same.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,16 +58,24 @@ def read_labels(path: Path, name: str) -> Labels:
     """
     folder = path / "battle" if (path / "manifest.json").is_file() else path
     raw = read_table(folder, {name for names in _COLUMNS.values() for name in names})
-    columns = {ours: next((name for name in names if name in raw.columns), None) for ours, names in _COLUMNS.items()}
-    if lacking := [name for name in ("item", "label") if columns[name] is None]:
-        raise BadInput(
-            f"{str(path)!r} lacks a column {' and a column '.join(lacking)}; its columns are {', '.join(raw.columns)}"
-        )
-    rater = pl.lit(None, pl.String) if columns["rater"] is None else pl.col(columns["rater"]).cast(pl.String)
-    rows = raw.select(item=pl.col(columns["item"] or "").cast(pl.String), rater=rater, label=columns["label"])
+    rows = in_our_columns(raw, _COLUMNS, f"{str(path)!r}")
+    rows = rows.select("item", "rater" if "rater" in rows.columns else pl.lit(None, pl.String).alias("rater"), "label")
     if rows["item"].null_count():
         raise BadInput(f"{str(path)!r}: {rows['item'].null_count():,} rows have no item; every label is on an item")
     return labels_of(name, rows, f"{str(path)!r}")
+
+
+def in_our_columns(raw: pl.DataFrame, known: Mapping[str, Sequence[str]], where: str) -> pl.DataFrame:
+    """The columns of a table as texts, under our names. Raises BadInput where one but `rater` is missing.
+
+    `known`: our name -> its names in files, of which the first one present is used; `where` names the table in errors.
+    """
+    columns = {ours: next((name for name in names if name in raw.columns), None) for ours, names in known.items()}
+    if lacking := [name for name in known if name != "rater" and columns[name] is None]:
+        raise BadInput(
+            f"{where} lacks a column {' and a column '.join(lacking)}; its columns are {', '.join(raw.columns)}"
+        )
+    return raw.select(pl.col(source).cast(pl.String).alias(name) for name, source in columns.items() if source)
 
 
 def labels_of(name: str, rows: pl.DataFrame, where: str) -> Labels:

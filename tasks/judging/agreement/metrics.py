@@ -39,9 +39,10 @@ class _Offline:
 
 def text_metrics(references: Iterable[str], embedder: TextEmbedder, seed: int) -> Mapping[str, Metric]:
     """Every metric under its name, which says where it is not the published one. Scores are remembered by text."""
+    scorer = RougeScorer(["rougeL"], use_stemmer=True)
     found: dict[str, tuple[Score, bool]] = {
         "bleu_4": (lambda reference, answer: float(sentence_bleu(answer, [reference]).score), True),
-        "rouge_l": (_rouge_l(), True),
+        "rouge_l": (lambda reference, answer: float(scorer.score(reference, answer)["rougeL"].fmeasure), True),
         "meteor_exact_stem": (_meteor, True),
         "cider_d": (Cider(references).score, True),
         f"bertscore_words_{embedder.version}": (MatchedWords(embedder).score, True),
@@ -49,11 +50,6 @@ def text_metrics(references: Iterable[str], embedder: TextEmbedder, seed: int) -
         "random": (lambda _, answer: _random(seed, answer), False),
     }
     return {name: Metric(cache(score), needs) for name, (score, needs) in found.items()}
-
-
-def _rouge_l() -> Score:
-    scorer = RougeScorer(["rougeL"], use_stemmer=True)
-    return lambda reference, answer: float(scorer.score(reference, answer)["rougeL"].fmeasure)
 
 
 def _meteor(reference: str, answer: str) -> float:

@@ -9,6 +9,7 @@ import polars as pl
 
 from schemas.benches.agreement import MetricAgreement, MetricBoard
 from schemas.errors import BadInput
+from tasks.judging.agreement.label_files import in_our_columns
 from tasks.judging.agreement.metrics import Metric
 from tasks.leaderboard.agreement import agreement
 from tasks.leaderboard.battle_files import NAMES, read_table
@@ -50,11 +51,7 @@ def comparisons(raw: pl.DataFrame, where: str, votes: int | None) -> Comparisons
 
     `where` names the table in errors.
     """
-    columns = {ours: next((name for name in names if name in raw.columns), None) for ours, names in _COLUMNS.items()}
-    if lacking := [name for name in _COLUMNS if name != "rater" and columns[name] is None]:
-        raise BadInput(f"{where} lacks {', '.join(lacking)}; its columns are {', '.join(raw.columns)}")
-    told = raw.select(pl.col(source).cast(pl.String).alias(name) for name, source in columns.items() if source)
-    told = told.drop_nulls("item").filter(pl.col("winner").is_not_null())
+    told = in_our_columns(raw, _COLUMNS, where).drop_nulls(["item", "winner"])
     turned = pl.col("model_a") > pl.col("model_b")
     cast = rateable(told).with_columns(
         a_wins=(pl.col("winner") == "model_a") != turned,

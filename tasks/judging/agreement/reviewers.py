@@ -26,20 +26,7 @@ def reviewer_agreements(reviews: pl.DataFrame, seed: int = 0) -> list[ReviewerAg
     raters = pl.col("reviewer").str.contains(_HASHED) | (pl.col("reviewer") == PUBLISHED)
     none = (pl.col("queue") == QueueName.SHEET.value) & (pl.col("verdict") == CANNOT_TELL)
     named = reviews.filter(pl.col("reviewer") != "", ~none, ~raters).with_columns(item=_ITEM)
-    told = pl.concat([_by_tag(named), named.filter(pl.col("queue") != QueueName.TAGS.value).select(*_COLUMNS)])
-    return [
-        found
-        for (queue,), rows in sorted(told.partition_by("queue", as_dict=True).items())
-        for a, b in combinations(sorted(rows["reviewer"].unique()), 2)
-        for found in _agreed(str(queue), _labels(rows, a), _labels(rows, b), seed)
-    ]
-
-
-_COLUMNS = ("queue", "item", "reviewer", "verdict")
-
-
-def _by_tag(named: pl.DataFrame) -> pl.DataFrame:
-    """The verdicts of queue `tags` as one queue for each tag."""
+    # the verdicts of queue `tags` as one queue for each tag
     given = named.filter(queue=QueueName.TAGS.value)
     applies = [pl.col("verdict").str.split(" ").list.contains(tag) for tag in TAGS]
     frames = [
@@ -51,7 +38,16 @@ def _by_tag(named: pl.DataFrame) -> pl.DataFrame:
         )
         for tag, holds in zip(TAGS, applies, strict=True)
     ]
-    return pl.concat(frames)
+    told = pl.concat([pl.concat(frames), named.filter(pl.col("queue") != QueueName.TAGS.value).select(*_COLUMNS)])
+    return [
+        found
+        for (queue,), rows in sorted(told.partition_by("queue", as_dict=True).items())
+        for a, b in combinations(sorted(rows["reviewer"].unique()), 2)
+        for found in _agreed(str(queue), _labels(rows, a), _labels(rows, b), seed)
+    ]
+
+
+_COLUMNS = ("queue", "item", "reviewer", "verdict")
 
 
 def _labels(rows: pl.DataFrame, reviewer: str) -> Labels:

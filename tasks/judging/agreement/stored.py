@@ -6,6 +6,7 @@ from typing import NamedTuple
 import polars as pl
 
 from schemas.errors import BadInput, known_values
+from tasks.judging.agreement.label_files import in_our_columns
 from tasks.judging.agreement.metrics import text_metrics
 from tasks.judging.agreement.reproduced import Winners, judged, scored
 from tasks.judging.visit_battles import ITEMS_DRAW, visit_battles, visit_verdicts
@@ -33,7 +34,17 @@ def stored(store: Store, bench: str, with_answers: bool) -> Stored:
         known = {*store.read("bench_items", ["bench"])["bench"]}
         raise BadInput(f"--bench {known_values(bench, known)} It has no kept item")
     references = {name: item.reference for name, item in items.items() if item.reference}
-    return Stored(_answers(store, items) if with_answers else {}, references, _judges(store, bench))
+    versions = store.read("verdicts", ["judge_version", "draw"]).filter(draw=f"{ITEMS_DRAW}{bench}")["judge_version"]
+    found: dict[str, Winners] = {}
+    for version in sorted(versions.unique()):
+        try:
+            verdicts = visit_verdicts(store, bench, version)
+        except BadInput:  # all on captions that have changed since
+            continue
+        name = f"judge:{verdicts['judge'][0]} {verdicts['protocol'][0]}"
+        columns = visit_battles(verdicts).select("question_id", "model_a", "model_b", "winner").iter_rows()
+        found[name if name not in found else f"judge:{version}"] = {(a, b, c): winner for a, b, c, winner in columns}
+    return Stored(_answers(store, items) if with_answers else {}, references, found)
 
 
 def said_of(
@@ -68,29 +79,12 @@ def _answers(store: Store, items: Mapping[str, ItemForJudging]) -> dict[tuple[st
     return answers
 
 
-def _judges(store: Store, bench: str) -> dict[str, Winners]:
-    versions = store.read("verdicts", ["judge_version", "draw"]).filter(draw=f"{ITEMS_DRAW}{bench}")["judge_version"]
-    found: dict[str, Winners] = {}
-    for version in sorted(versions.unique()):
-        try:
-            verdicts = visit_verdicts(store, bench, version)
-        except BadInput:  # all on captions that have changed since
-            continue
-        name = f"judge:{verdicts['judge'][0]} {verdicts['protocol'][0]}"
-        columns = visit_battles(verdicts).select("question_id", "model_a", "model_b", "winner").iter_rows()
-        found[name if name not in found else f"judge:{version}"] = {(a, b, c): winner for a, b, c, winner in columns}
-    return found
+REFERENCE_COLUMNS = {"item": ("question_id", "item_id", "item", "prompt"), "reference": ("reference", "text", "output")}
 
 
 def read_references(rows: pl.DataFrame, where: str) -> dict[str, str]:
     """Item -> reference, of a table with an item and a reference. Raises BadInput for an item with two."""
-    names = {"item": ("question_id", "item_id", "item", "prompt"), "reference": ("reference", "text", "output")}
-    columns = {ours: next((name for name in theirs if name in rows.columns), None) for ours, theirs in names.items()}
-    if lacking := [name for name, column in columns.items() if column is None]:
-        raise BadInput(f"{where} lacks {', '.join(lacking)}; its columns are {', '.join(rows.columns)}")
-    told = rows.select(
-        pl.col(column or "").cast(pl.String).alias(name) for name, column in columns.items()
-    ).drop_nulls()
+    told = in_our_columns(rows, REFERENCE_COLUMNS, where).drop_nulls()
     if told["item"].is_duplicated().any():
         raise BadInput(f"{where} has two references of item {told.filter(told['item'].is_duplicated())['item'][0]!r}")
     return dict(told.iter_rows())

@@ -145,7 +145,9 @@ def _board(
         counts = counted.get(model) or dict.fromkeys((*_COUNTS, "no_verdict"), 0)
         verdicts = counts.pop("verdicts", 0)
         coverage = 1.0 if model == method.baseline else verdicts / shown
-        flags = _flags(of_model["score"], coverage) + ["same_vendor"] * same_vendor(judge, model)
+        score = of_model["score"]
+        marks = {"low_coverage": coverage < COVERAGE_MIN, "only_wins": score == 100, "only_losses": score == 0}
+        flags = [flag for flag, holds in marks.items() if holds] + ["same_vendor"] * same_vendor(judge, model)
         flags += ["few_prompts"] * (name != OVERALL and each["question_id"].n_unique() < FEW_PROMPTS)
         about = {
             "slice": name,
@@ -161,18 +163,23 @@ def _board(
 
 def _numbers(cast: Votes, models: list[str], method: BoardMethod) -> list[dict[str, float | None]]:
     """Score, rating, their intervals, and the rank of each model."""
-    score = 100 * np.stack([_win_shares(cast, models, method.baseline), *_intervals(cast, models, method)])
+    # 95 % intervals of win rates. Resampled rows get the published quantiles: NumPy's, with the point as a round
+    point = _win_shares(cast, models, method.baseline)
+    known, low, high = ~np.isnan(point), point.copy(), point.copy()
+    if known.sum() > 1:
+        rounds = [_win_shares(cast, models, method.baseline, n) for n in draws(cast, method.bootstraps, method.seed)]
+        samples: Matrix = np.array(rounds)[:, known]
+        if method.interval is Resampled.PROMPTS:
+            low[known], high[known] = quantiles95(samples, point[known])
+        else:
+            low[known], high[known] = np.nanquantile(np.vstack([point[known], samples]), [0.025, 0.975], axis=0)
+    score = 100 * np.stack([point, low, high])
     rating, bounded = np.full(score.shape, np.nan), (score > 0) & (score < 100)
     rating[bounded] = 1000 + SCALE * np.log(score[bounded] / (100 - score[bounded]))
     rank = np.where(np.isnan(score[0]), np.nan, 1 + (score[1][None, :] > score[2][:, None]).sum(axis=1))
     names = ("score", "score_ci95_low", "score_ci95_high", "rating", "ci95_low", "ci95_high", "rank")
     of_models = np.vstack([score, rating, rank]).T.tolist()
     return [dict(zip(names, (None if np.isnan(n) else n for n in each), strict=True)) for each in of_models]
-
-
-def _flags(score: float | None, coverage: float) -> list[str]:
-    marks = {"low_coverage": coverage < COVERAGE_MIN, "only_wins": score == 100, "only_losses": score == 0}
-    return [flag for flag, holds in marks.items() if holds]
 
 
 def _both_agree(told: pl.DataFrame) -> pl.DataFrame:
@@ -223,20 +230,6 @@ def _win_shares(cast: Votes, models: list[str], baseline: str, times: Vector | N
     shares[np.where(is_first, ends[:, 0], ends[:, 1])] = np.where(is_first, share, 1 - share)
     shares[place[baseline]] = 0.5
     return shares
-
-
-def _intervals(cast: Votes, models: list[str], method: BoardMethod) -> tuple[Vector, Vector]:
-    """95 % intervals of win rates. Resampled rows get the published quantiles: NumPy's, with the point as a round."""
-    point = _win_shares(cast, models, method.baseline)
-    known, low, high = ~np.isnan(point), point.copy(), point.copy()
-    if known.sum() > 1:
-        rounds = [_win_shares(cast, models, method.baseline, n) for n in draws(cast, method.bootstraps, method.seed)]
-        samples: Matrix = np.array(rounds)[:, known]
-        if method.interval is Resampled.PROMPTS:
-            low[known], high[known] = quantiles95(samples, point[known])
-        else:
-            low[known], high[known] = np.nanquantile(np.vstack([point[known], samples]), [0.025, 0.975], axis=0)
-    return low, high
 
 
 def _counted(each: pl.DataFrame, seen: pl.Expr) -> dict[str, dict[str, float]]:

@@ -160,7 +160,7 @@ def judge_section(release: Path, prompts: int) -> str:
         Path(__file__).with_suffix(".md"),
         about=about,
         judge=markdown_text(about["judge"]),
-        version=_code(about["judge_version"]),
+        version=one_line(about["judge_version"]).replace("`", "'"),  # it stands between backticks
         baseline=markdown_text(about["baseline"]),
         stand_in=about["judge"] == STAND_IN,
         models=overall.height,
@@ -189,11 +189,6 @@ def _number(value: float | None, digits: int) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
-def _code(text: str) -> str:
-    """Text between backticks, without any of its own."""
-    return one_line(text).replace("`", "'")
-
-
 JUDGE_SECTION = CardSection("## The judge's board", "the judge's board", JUDGE_FOLDER, judge_section)
 
 
@@ -218,9 +213,5 @@ def shown_verdicts(rows_of: RowsOf) -> Iterator[ShownSection]:
 
 
 JUDGE_BOARD = ReleasePart(
-    tuple(TABLES.values()),
-    write_judge_files,
-    wrong_judge_files,
-    section=JUDGE_SECTION,
-    shown=shown_verdicts,
+    tuple(TABLES.values()), write_judge_files, wrong_judge_files, section=JUDGE_SECTION, shown=shown_verdicts
 )

@@ -23,20 +23,16 @@ def judge_parts(store: Store) -> list[Part | None]:
         return []
     overall = best_first(store.read("judge_ratings").filter(slice="overall"), "score")
     people = store.read("ratings").filter(slice="overall")
-    return [
-        _board(overall, about),
-        _beside(overall, people, about),
-        _verdicts(overall, store.read("judge_cards"), about),
-    ]
-
-
-def _board(board: pl.DataFrame, about: dict[str, Any]) -> Part:
-    shown = board.drop("slice", "judge").with_columns(pl.col(pl.Float64).round(2), pl.col("flags").list.join(" "))
-    rated = board.drop_nulls("score")
+    shown = overall.drop("slice", "judge").with_columns(pl.col(pl.Float64).round(2), pl.col("flags").list.join(" "))
+    rated = overall.drop_nulls("score")
     figure = intervals(rated["model"], rated, _SCORE, "score with its 95 % interval")
     names = {name: one_line(str(about[name]), 60) for name in ("judge", "protocol", "baseline", "draw")}
     caution = SECTIONS["judge_board"]["stand_in"] if about["judge"] == STAND_IN else ""
-    return part("judge_board", shown, figure, **names, prompts=about["prompts"], caution=caution)
+    return [
+        part("judge_board", shown, figure, **names, prompts=about["prompts"], caution=caution),
+        _beside(overall, people, about),
+        _verdicts(overall, store.read("judge_cards"), about),
+    ]
 
 
 def _beside(board: pl.DataFrame, people: pl.DataFrame, about: dict[str, Any]) -> Part | None:

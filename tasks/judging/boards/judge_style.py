@@ -35,11 +35,7 @@ def style_of_answers(
 
 
 def style_controlled(
-    plain: Sequence[JudgeRating],
-    verdicts: pl.DataFrame,
-    style: pl.DataFrame,
-    method: BoardMethod,
-    preset: StylePreset,
+    plain: Sequence[JudgeRating], verdicts: pl.DataFrame, style: pl.DataFrame, method: BoardMethod, preset: StylePreset
 ) -> tuple[list[JudgeRating], list[StyleCoefficient], int]:
     """The boards with scores, ratings, intervals and ranks under style control; the coefficients; verdicts left out.
 
@@ -59,11 +55,7 @@ def style_controlled(
 
 
 def _one_board(
-    plain: Sequence[JudgeRating],
-    verdicts: pl.DataFrame,
-    style: pl.DataFrame,
-    method: BoardMethod,
-    preset: StylePreset,
+    plain: Sequence[JudgeRating], verdicts: pl.DataFrame, style: pl.DataFrame, method: BoardMethod, preset: StylePreset
 ) -> tuple[list[JudgeRating], list[StyleCoefficient], int]:
     battles, baseline = battles_of(outcomes(verdicts, method.baseline), method), method.baseline
     counted = _with_counts(battles, style)
@@ -96,7 +88,8 @@ def _controlled(plain: JudgeRating, found: Rating | None, is_baseline: bool) -> 
         kept = {"slice": STYLE_CONTROL, "rank": found.rank if found else None}
         return plain.model_copy(update=kept)
     ends = (found.rating, found.ci95_low, found.ci95_high) if found else (None, None, None)
-    score, low, high = (None if end is None else _win_rate(end) for end in ends)
+    # percent won against the baseline, whose rating is 1000
+    score, low, high = (None if end is None else float(100 / (1 + 10 ** ((1000 - end) / 400))) for end in ends)
     changed = {
         "slice": STYLE_CONTROL,
         "score": score,
@@ -108,8 +101,3 @@ def _controlled(plain: JudgeRating, found: Rating | None, is_baseline: bool) -> 
         "rank": found.rank if found else None,
     }
     return plain.model_copy(update=changed)
-
-
-def _win_rate(rating: float) -> float:
-    """Percent won against the baseline, whose rating is 1000."""
-    return float(100 / (1 + 10 ** ((1000 - rating) / 400)))

@@ -1,6 +1,7 @@
 """The board of a written benchmark: Elo, Bradley-Terry, coverage and wins against the reference, kept in dated files.
 
-All items and each family have a board.
+All items and each family have a board. One judge with two sets of captions, those for the instruction and generic ones,
+says whether captions must be written for their instruction (VisIT-Bench sec. 3).
 """
 
 import re
@@ -12,7 +13,7 @@ import numpy as np
 import orjson
 import polars as pl
 
-from schemas.benches.judging import STAND_IN, SubmissionRating, WrittenRating
+from schemas.benches.judging import STAND_IN, CaptionsCompared, SubmissionRating, WrittenRating
 from schemas.benches.written import SAMPLED, Split
 from schemas.errors import BadInput
 from schemas.rating import Rating, RatingMethod
@@ -21,7 +22,7 @@ from tasks.judging.released_texts import public_version
 from tasks.judging.visit_battles import ITEMS_DRAW, REFERENCE, one_answer_version, visit_battles, visit_verdicts
 from tasks.leaderboard.leaderboard import OVERALL, slice_boards
 from tasks.leaderboard.records import elo_ratings, expected_score
-from tasks.leaderboard.votes import Mask, Votes, votes
+from tasks.leaderboard.votes import Mask, votes
 from tasks.storage.tables import Store
 from tasks.written_bench.written_items import ItemForJudging, items_for_judging
 
@@ -107,7 +108,8 @@ def submission_board(
         of_slice = [row for row in rated if row.slice == name]
         items = [item for item, family in families.items() if name in (OVERALL, f"family:{family}")]
         part = battles.filter(pl.Series(chosen))
-        elo = _elo(cast.only(chosen), method, shuffled)
+        own = elo_ratings(cast.only(chosen), method.seed if shuffled else None, method.elo_k)
+        elo = {row.model: row.rating for row in own}
         rows += [_row(row, elo[row.model], part, len(items), of_slice, about) for row in of_slice]
     return rows
 
@@ -116,11 +118,6 @@ def _slices(battles: pl.DataFrame) -> dict[str, Mask]:
     named = sorted(set(battles["family"]) - {""})
     families = {f"family:{name}": (battles["family"] == name).to_numpy() for name in named}
     return {OVERALL: np.ones(battles.height, bool), **families}
-
-
-def _elo(cast: Votes, method: RatingMethod, shuffled: bool) -> dict[str, float]:
-    rows = elo_ratings(cast, method.seed if shuffled else None, method.elo_k)
-    return {row.model: row.rating for row in rows}
 
 
 def _row(
@@ -149,3 +146,40 @@ def _row(
         expected_vs_reference=None if is_reference or reference is None else expected_score(rated.rating, reference),
         flags=[*rated.flags, *low],
     )
+
+
+_SAME_BATTLE = ["question_id", "model_a", "model_b", "answer_a", "answer_b"]
+_WON = {"model_a": 1.0, "tie": 0.5, "model_b": 0.0}
+
+
+def captions_compared(store: Store, bench: str, judge_version: str | None) -> list[CaptionsCompared]:
+    """Every player's share of wins under both sets, by name; the first row is about all battles.
+
+    Only battles that have both orders under both. Raises BadInput without any, and as `visit_verdicts` does.
+    """
+    verdicts = visit_verdicts(store, bench, judge_version)
+    version = verdicts["judge_version"][0]
+    sides = verdicts, visit_verdicts(store, bench, version, generic=True)
+    told, generic = (visit_battles(one_answer_version(each)).select(*_SAME_BATTLE, "winner") for each in sides)
+    both = told.join(generic, on=_SAME_BATTLE, suffix="_generic")
+    if both.is_empty():
+        raise BadInput(
+            f"benchmark {bench!r} has no battle that judge {version!r} has decided with both sets of captions; add "
+            "`--set evaluate.captions=generic` to `curate judge compare --protocol visit`"
+        )
+    same = pl.col("winner") == pl.col("winner_generic")
+    wins = both.with_columns(
+        pl.col("winner", "winner_generic").replace_strict(_WON, return_dtype=pl.Float64), same=same
+    )
+    turned = wins.select(pl.col("model_b").alias("model"), "same", pl.col("winner", "winner_generic") * -1 + 1)
+    each = pl.concat([wins.select(pl.col("model_a").alias("model"), "same", "winner", "winner_generic"), turned])
+    shares = pl.len().alias("battles"), pl.col("same").mean(), pl.col("winner", "winner_generic").mean()
+    players = each.group_by("model").agg(*shares).sort("model").to_dicts()
+    everything = {"model": None, **wins.select(*shares).to_dicts()[0], "winner": None, "winner_generic": None}
+    return [
+        CaptionsCompared(
+            model=row["model"], judge_version=version, battles=row["battles"], same_outcome=row["same"],
+            won=row["winner"], won_generic=row["winner_generic"],
+        )
+        for row in [everything, *players]
+    ]  # fmt: skip

@@ -11,7 +11,7 @@ import orjson
 
 from schemas.benches.judging import Answer, AnswerState
 from schemas.errors import BadInput
-from tasks.judging.files.answer_shapes import SUFFIXES, SaidAnswer, answer_of_line, answers_in
+from tasks.judging.files.answer_shapes import SUFFIXES, SaidAnswer, answer_of_line, answers_in, json_lines
 from tasks.judging.questions import BenchQuestion
 from tasks.providers import token_count
 
@@ -115,29 +115,24 @@ def answer_lengths(paths: Sequence[Path]) -> Lengths:
     """
     tokens: dict[str, dict[str, int]] = defaultdict(dict)
     for file in [file for path in paths for file in (sorted(path.rglob("*.jsonl")) if path.is_dir() else [path])]:
-        if not file.is_file():
-            raise BadInput(f"{str(file)!r} does not exist; give files or folders of answers")
-        for number, content in enumerate(file.read_bytes().splitlines(), 1):
+        for where, row in json_lines(file):
             try:
-                row = orjson.loads(content)
                 question, model = str(row.get("question_id") or row["uid"]), str(row.get("model") or row["model_id"])
-                length = _length(row, file, number)
-            except (orjson.JSONDecodeError, AttributeError, KeyError, IndexError, TypeError):
-                raise BadInput(
-                    f"{str(file)!r} line {number} is no answer with question_id, model, and length or text"
-                ) from None
+                length = _length(row, file, where)
+            except (AttributeError, KeyError, IndexError, TypeError):
+                raise BadInput(f"{where}: no answer with question_id, model, and length or text") from None
             if question in tokens[model]:
-                raise BadInput(f"{str(file)!r} line {number}: model {model!r} answers question {question!r} twice")
+                raise BadInput(f"{where}: model {model!r} answers question {question!r} twice")
             tokens[model][question] = length
     means = {model: sum(of_model.values()) / len(of_model) for model, of_model in tokens.items()}
     return Lengths(means, {question for of_model in tokens.values() for question in of_model})
 
 
-def _length(row: dict[str, Any], file: Path, number: int) -> int:
+def _length(row: dict[str, Any], file: Path, where: str) -> int:
     """token_len of the line, of its metadata, or of its first turn; else the tokens of its text."""
     if "token_len" in row:
         return int(row["token_len"])
     of_turn = row["choices"][0]["turns"][0] if "choices" in row else {}
     if "token_len" in (stated := row.get("metadata") or of_turn):
         return int(stated["token_len"])
-    return token_count(answer_of_line(row, file, f"{file.name}:{number}").text or "")
+    return token_count(answer_of_line(row, file, where).text or "")

@@ -7,6 +7,7 @@ logs.
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,7 +50,7 @@ def answers_in(file: Path) -> Iterator[SaidAnswer] | None:
         rows = _table(file)
         return _predictions(rows, file) if rows and "prediction" in rows[0] else None
     if file.suffix != ".json":
-        return (answer_of_line(row, file, where) for where, row in _lines(file))
+        return (answer_of_line(row, file, where) for where, row in json_lines(file))
     content = _json(file)
     if isinstance(content, dict) and isinstance(content.get("samples"), list) and "eval" in content:
         return _samples(content, file)
@@ -66,11 +67,11 @@ def is_models_file(path: Path) -> bool:
     return not path.is_dir() and path.suffix not in SUFFIXES
 
 
-def _bytes(file: Path) -> bytes:
+def _bytes(file: Path, kind: str = "answers") -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise BadInput(f"answers {str(file)!r} cannot be read ({why_unreadable(error)})") from None
+        raise BadInput(f"{kind} {str(file)!r} cannot be read ({why_unreadable(error)}); give another file") from None
 
 
 def _json(file: Path) -> Any:
@@ -81,19 +82,16 @@ def _json(file: Path) -> Any:
         raise BadInput(f"{file.name}: not JSON; give it as its runner wrote it") from None
 
 
-def _lines(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(FILE:LINE, object) of every line that is not blank."""
-    for number, line in enumerate(_bytes(file).splitlines(), 1):
-        if not line.strip():
-            continue
-        where = f"{file.name}:{number}"
-        try:
-            row = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            raise BadInput(f"{where}: not a JSON object; answer files have one a line") from None
-        if not isinstance(row, dict):
-            raise BadInput(f"{where}: not a JSON object; answer files have one a line")
-        yield where, row
+def json_lines(file: Path, kind: str = "answers") -> Iterator[tuple[str, dict[str, Any]]]:
+    """(FILE:LINE, object) of every line that is not blank. Raises BadInput; `kind`: what the file holds."""
+    for number, line in enumerate(_bytes(file, kind).splitlines(), 1):
+        if line.strip():
+            where, row = f"{file.name}:{number}", None
+            with suppress(orjson.JSONDecodeError):
+                row = orjson.loads(line)
+            if not isinstance(row, dict):
+                raise BadInput(f"{where}: not a JSON object; {kind} are one a line")
+            yield where, row
 
 
 def answer_of_line(row: dict[str, Any], file: Path, where: str) -> SaidAnswer:

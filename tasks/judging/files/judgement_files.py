@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
 import polars as pl
 
 from schemas.benches.judging import Label, ParsedJudgements
 from schemas.errors import BadInput, known_values
+from tasks.judging.files.answer_shapes import json_lines
 from tasks.judging.labels import labelled, labels_in
 from tasks.runtime.untrusted import one_line
 
@@ -95,17 +95,8 @@ def check_labels(judgements: Judgements) -> None:
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file, each with its place (`at`), `question_id`, `model` and games."""
-    if not file.is_file():
-        raise BadInput(f"{str(file)!r} does not exist; give files or folders of judgements")
-    for number, content in enumerate(file.read_bytes().splitlines(), 1):
-        if not content.strip():
-            continue
-        at = f"{str(file)!r} line {number}"
-        try:
-            line = orjson.loads(content)
-        except orjson.JSONDecodeError:
-            raise BadInput(f"{at} is not JSON; judgements have one object a line") from None
-        if not isinstance(line, dict) or not isinstance(line.get("games"), list):
+    for at, line in json_lines(file, "judgements"):
+        if not isinstance(line.get("games"), list):
             raise BadInput(f"{at} has no list of games; give judgements as WildVision-Bench or Arena-Hard write them")
         line["question_id"] = line.get("question_id", line.get("uid"))
         if lacking := [name for name in ("question_id", "model") if not line[name]]:
@@ -169,10 +160,6 @@ def _read(game: dict[str, Any], at: str) -> dict[str, str | None]:
     labels = sorted(label.value for label in labels_in(text))
     silent = "error_marks" if _ERROR_MARK in text else "without_label" if text else "empty"
     kind = "labels" if len(labels) == 1 else "conflicting" if labels else silent
-    unread = _instead(text) if kind == "without_label" else None
+    # the last thing in brackets, or else the end of the text
+    unread = one_line((_BRACKETS.findall(text) or [text[-_SHOWN_CHARACTERS:]])[-1]) if kind == "without_label" else None
     return {"kind": kind, "label": labels[0] if kind == "labels" else None, "stored": stored, "unread": unread}
-
-
-def _instead(text: str) -> str:
-    """The last thing in brackets, or else the end of the text."""
-    return one_line((_BRACKETS.findall(text) or [text[-_SHOWN_CHARACTERS:]])[-1])

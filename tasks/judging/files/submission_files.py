@@ -11,6 +11,7 @@ import polars as pl
 
 from schemas.benches.judging import Answer, AnswerState
 from schemas.errors import BadInput, why_unreadable
+from tasks.judging.files.answer_shapes import json_lines
 from tasks.judging.visit_battles import REFERENCE
 
 _ITEM, _FAMILY = ("item_id", "question_id", "item"), ("family", "instruction_category")
@@ -57,7 +58,10 @@ class Submission:
 
 def read_submission(path: Path, model: str, items: Sequence[AnswerableItem]) -> Submission:
     """Raises BadInput for a file that cannot be read, has no answer to an item, or a name that cannot be used."""
-    _check_name(model)
+    if not model.strip() or len(model) > _NAME_CHARACTERS_MAX or not model.isprintable():
+        raise BadInput(f"--model: give a name of 1 to {_NAME_CHARACTERS_MAX} printable characters")
+    if model.strip().lower() == REFERENCE:
+        raise BadInput(f"--model {model!r} is the name of the verified reference; give another one")
     known = {item.item_id: item for item in items}
     by_text = _by_instruction(items)
     said, unknown = dict[str, list[str]](), list[str]()
@@ -78,13 +82,6 @@ def read_submission(path: Path, model: str, items: Sequence[AnswerableItem]) -> 
     digest = hashlib.sha256(orjson.dumps(list(chosen.items()))).hexdigest()[:8]
     answers = [_answer(known[name], model, f"submission+{digest}", text) for name, text in chosen.items()]
     return Submission(answers, sorted(known.keys() - said.keys()), unknown, double, empty)
-
-
-def _check_name(model: str) -> None:
-    if not model.strip() or len(model) > _NAME_CHARACTERS_MAX or not model.isprintable():
-        raise BadInput(f"--model: give a name of 1 to {_NAME_CHARACTERS_MAX} printable characters")
-    if model.strip().lower() == REFERENCE:
-        raise BadInput(f"--model {model!r} is the name of the verified reference; give another one")
 
 
 def _by_instruction(items: Sequence[AnswerableItem]) -> dict[tuple[str, str], str | None]:
@@ -139,22 +136,13 @@ def _read(path: Path) -> list[dict[str, Any]]:
             return pl.read_csv(path, infer_schema=False).to_dicts()
         if path.suffix == ".parquet":
             return pl.read_parquet(path).to_dicts()
-        lines = path.read_bytes().splitlines()
+        return [row for _, row in json_lines(path)]
+    except BadInput:
+        raise
     except OSError as error:
         raise BadInput(f"answers {str(path)!r} cannot be read ({why_unreadable(error)})") from None
     except Exception as error:  # polars raises errors of its own for a broken file
         raise BadInput(f"{str(path)!r} cannot be read as a table ({type(error).__name__})") from None
-    return [_line(line, path, number) for number, line in enumerate(lines, 1) if line.strip()]
-
-
-def _line(line: bytes, path: Path, number: int) -> dict[str, Any]:
-    try:
-        row = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        row = None
-    if not isinstance(row, dict):
-        raise BadInput(f"{str(path)!r}, line {number}: not a JSON object; write one a line")
-    return row
 
 
 def _answer(item: AnswerableItem, model: str, version: str, text: str) -> Answer:

@@ -7,16 +7,14 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import polars as pl
-from markupsafe import Markup
 from pydantic import ValidationError
 
 from schemas.benches.certificate import Certificate, OffTheBoard
 from schemas.errors import BadInput
 from schemas.items.conversation import UNDATED_BEFORE
 from schemas.policy import Policy
-from tasks.look import LOOK
+from tasks.look import one_file
 from tasks.release.declared import READ_ERRORS
 from tasks.release.registered import CardSection, OpenRelease, ReleasePart, Stated, Unsealed
 from tasks.runtime.untrusted import markdown_text, one_line
@@ -61,11 +59,7 @@ def _off_the_board(store: Store, folder: Path) -> list[OffTheBoard]:
 
 def _page(certificate: Certificate) -> str:
     """The page, which holds no more than the JSON file."""
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters |= {"cell": _cell, "line": one_line}
-    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
-    style = Markup(LOOK.read_text("utf-8"))  # noqa: S704 - a file of ours
-    return template.render(told=certificate, style=style) + "\n"
+    return one_file(_TEMPLATE, {"cell": _cell, "line": one_line}, told=certificate) + "\n"
 
 
 def _cell(value: object) -> str:

@@ -62,7 +62,7 @@ def test_sides_of_battles_are_listed_only_when_asked_for(listing):
 
 @pytest.mark.parametrize("value", ["x", "a&b=c#d", "</script>", "\u202e", "100 %", "ä ö"])
 def test_a_view_is_a_link_and_the_link_is_the_view(value):
-    query = Query("words & more", {}, 3).toggled("topic", value).toggled("model", value).at(2).with_outliers(False)
+    query = Query("words & more", {}, 3).toggled("topic", value).toggled("model", value).but(page=2, outliers=False)
     assert query_of(parse_qsl(query.encoded())) == query
     assert query.toggled("topic", value).chosen == {"model": (value,)}
 

@@ -190,11 +190,7 @@ def test_kept_conversations_are_counted_by_part_and_type(tmp_path):
     kept = [decision(conversation(name), redactions=each) for name, each in done.items()]
     gone = decision(conversation("c"), "redaction_failed", redactions=done["a"])
     part = redactions_part(store_with(tmp_path, decisions=[*kept, gone]))
-    assert part.table.rows() == [
-        ("message", "email", 2, 3),
-        ("image", "face", 1, 3),
-        ("message", "phone", 1, 1),
-    ]
+    assert part.table.rows() == [("message", "email", 2, 3), ("image", "face", 1, 3), ("message", "phone", 1, 1)]
     assert "2 kept conversations" in part.about
 
 

@@ -71,14 +71,14 @@ def test_the_baseline_is_found_in_the_folder_or_as_the_model_compared_with_itsel
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
-        ([{"question_id": "q1", "model": "m"}], "line 1 has no list of games"),
-        ([line(None, "m", game("[[A>B]]"))], "line 1 has no question_id"),
-        ([line("q1", "", game("[[A>B]]"))], "line 1 has no model"),
-        ([line("q1", "m")], "line 1 has 0 games"),
+        ([{"question_id": "q1", "model": "m"}], ":1 has no list of games"),
+        ([line(None, "m", game("[[A>B]]"))], ":1 has no question_id"),
+        ([line("q1", "", game("[[A>B]]"))], ":1 has no model"),
+        ([line("q1", "m")], ":1 has 0 games"),
         ([line("q1", "m", {"score": "C"})], "unknown label 'C'. Known: A=B, A>>B, A>B, B>>A, B>A"),
         ([line("q1", "m", game("[[A>B]]")), line("q2", "m", game(""), judge="k")], r"2 judges \(j, k\)"),
         ([line("q1", "m", game(""), baseline="other")], "'base', but the files were compared with other"),
-        (["x"], "line 1 has no list of games"),
+        (["x"], ":1: not a JSON object"),
         ([], "no judgement"),
     ],
 )
