@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from schemas.errors import BadInput
 from schemas.items.suspects import VoteCheck
+from schemas.policy import Policy
 from schemas.rating import Fragility, Rating, RatingMethod
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.fragility import lead_after
@@ -59,7 +60,7 @@ def released_tables(release: OpenRelease) -> RatingTables:
         RatingMethod(**{name: settings[name] for name in RatingMethod.model_fields if name in settings}),
         (ALL_SLICES,),
         exclude_outliers=bool(settings.get("exclude_outlier_judges")),
-        exclude_suspects=bool(settings.get("exclude_suspects")),
+        rules=Policy.model_validate(release.manifest.policy).votes,
     )
 
 
