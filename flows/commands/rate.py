@@ -148,7 +148,6 @@ def _policy(battles: str | None, settings: Settings) -> Policy:
 
 def _rate_table(battles: str | None, settings: Settings, view: _View) -> None:
     from tasks.leaderboard.rating_tables import FAIRNESS, FRAGILITY, PLAN, TABLES, RatingTables, method_of, within
-    from tasks.leaderboard.suspects.named import lacking
 
     if view.table not in TABLES:
         raise BadInput(f"--table {known_values(view.table, TABLES)}")
@@ -166,9 +165,8 @@ def _rate_table(battles: str | None, settings: Settings, view: _View) -> None:
         print(f"curate: note: {tables.same_model:,} battles of a model with itself are left out", file=sys.stderr)
     if view.named and "named" in chosen.columns:
         print(f"curate: note: {chosen['named'].sum():,} votes are on models whose names were shown", file=sys.stderr)
-    if view.table == "suspects":
-        for note in lacking(tables.battles):
-            print(f"curate: note: {note}", file=sys.stderr)
+    for note in tables.lacking(view.table):
+        print(f"curate: note: {note}", file=sys.stderr)
     if "style" in view.table or view.table == "rank_changes":
         _note_unmeasured(tables.rated.height - tables.measured.height)
     if view.agreement is None:

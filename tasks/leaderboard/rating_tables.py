@@ -1,6 +1,6 @@
 """All rating tables of a set of battles, each computed on first use."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
@@ -38,7 +38,7 @@ from tasks.leaderboard.records import (
 )
 from tasks.leaderboard.style_control import PARTIAL, STYLE_CONTROL, measured_covariates, rank_changes, style_board
 from tasks.leaderboard.suspects.checks import vote_checks
-from tasks.leaderboard.suspects.named import suspects
+from tasks.leaderboard.suspects.named import lacking, suspects
 from tasks.leaderboard.vote_plan import boards_wanted, separations
 from tasks.leaderboard.vote_statistics import length_differences, vote_statistics
 from tasks.leaderboard.votes import Mask, beyond_day, rateable, repeats_counted_once, votes
@@ -86,6 +86,24 @@ class RatingTables:
     def suspects(self) -> list[Suspect]:
         """Voters whose votes pull one model; none where the table names no voters."""
         return suspects(rateable(self.battles))
+
+    def lacking(self, table: str) -> Iterator[str]:
+        """Lines on what battles and facts lack, so that a table, or a rule about votes, cannot tell something."""
+        columns = {*self.battles.columns}
+        for rule in self.rules.about_voters:
+            needed = {"judge", "tstamp"} if rule == "day_votes_max" else {"judge"}
+            if gone := sorted(needed - columns):
+                yield f"the table has no {' and no '.join(gone)}: {rule} of the policy leaves no vote out"
+        if WITHOUT_SUSPECTS in self.slices and "judge" not in columns:
+            yield f"the table names no voters (column judge): {WITHOUT_SUSPECTS} has all votes"
+        if table == SUSPECTS:
+            yield from lacking(self.battles)
+        if table == FRAGILITY and "question_id" not in columns:
+            yield "the table has no ids (column question_id): which votes these are is not told"
+        if table in ("months", "model_lives") and "tstamp" not in columns:
+            yield "the table has no times (column tstamp): who came and left when is not told"
+        if table in ("exposure", "best_of") and not any(fact.provider for fact in self.facts.values()):
+            yield "the policy names no provider of a model (models): whose models these are is not told"
 
     @property
     def same_model(self) -> int:

@@ -218,6 +218,24 @@ def test_answers_that_name_their_model_or_hold_hidden_marks_are_counted_from_the
 
 
 @pytest.mark.parametrize(
+    ("without", "options", "note"),
+    [
+        ("judge", ("--policy",), "no judge: exclude_suspects of the policy leaves no vote out"),
+        ("tstamp", ("--policy",), "no tstamp: day_votes_max of the policy leaves no vote out"),
+        ("judge", ("--slice", "without_suspects"), "without_suspects has all votes"),
+        ("tstamp", ("--table", "months"), "who came and left when is not told"),
+        ("judge", ("--table", "best_of"), "names no provider of a model"),
+        ("judge", ("--table", "fragility"), "which votes these are is not told"),
+    ],
+)
+def test_a_rule_or_a_table_that_needs_more_than_there_is_says_so(curate, tmp_path, honest, without, options, note):
+    honest.drop(without).write_parquet(tmp_path / "v.parquet")
+    mine = policy_with(tmp_path, "exclude_suspects: true, day_votes_max: 9") if "--policy" in options else None
+    code, out, err = curate(tmp_path / "v.parquet", *options, *([mine] if mine else ()))
+    assert code == 0 and out and note in err
+
+
+@pytest.mark.parametrize(
     ("without", "models", "note"),
     [
         (("judge",), 8, "names no voters"),
