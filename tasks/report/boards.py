@@ -47,7 +47,7 @@ def battle_parts(store: Store, pairs: pl.DataFrame) -> list[Part | None]:
         *boards,
         _fragility(store.read("fragility")),
         _ranks(ratings),
-        *_made(store, {"vote_checks": _checks, "exposure": _exposure, "model_lives": _lives}),
+        *_made(store, {"vote_checks": _checks, "exposure": _exposure, "model_lives": _lives, "months": _months}),
         *votes,
         *_pairs(pairs),
         *_styles(store, ratings),
@@ -88,11 +88,12 @@ def _fragility(table: pl.DataFrame) -> Part | None:
 
 
 def _checks(table: pl.DataFrame) -> Part | None:
-    told = checked_votes(table)
-    counts = {row["check"].replace("_", " "): row["votes"] for row in told}
-    return (
-        part("vote_checks", table.with_columns(pl.col("counted").round(1)), bars(counts, "votes")) if counts else None
-    )
+    counts = {row["check"].replace("_", " "): row["votes"] for row in checked_votes(table)}
+    return part("vote_checks", _rounded(table, 1), bars(counts, "votes")) if counts else None
+
+
+def _months(table: pl.DataFrame) -> Part:
+    return part("months", _rounded(table, 3), bars(dict(table.select("month", "votes").iter_rows()), "votes"))
 
 
 def _ranks(ratings: pl.DataFrame) -> Part | None:

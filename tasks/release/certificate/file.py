@@ -175,7 +175,7 @@ def _sentences(told: Certificate) -> Iterator[str]:
         yield f"Votes by what checks found: {listed}."
     if told.largest_to_smallest is not None:
         yield f"The most voted model has {told.largest_to_smallest:,.1f} times as many votes as the least voted one."
-    for by in ("provider", "weights"):
+    for by in ("provider", "licence", "weights"):
         rows = [row for row in told.exposure if row.by == by][:_SHOWN]
         if rows:
             yield f"Votes by {by}: {', '.join(f'{_name(row.group)} {row.share:.1%}' for row in rows)}."
@@ -185,10 +185,16 @@ def _sentences(told: Certificate) -> Iterator[str]:
         yield f"{len(gone):,} models fought anonymously and are not on the board: {_few(row.model for row in gone)}."
     if split := [month.month for month in told.months if month.groups > 1]:
         yield f"In {len(split):,} of {len(told.months):,} months the votes do not connect all models: {_few(split)}."
+    if moved := [row for row in told.lives if abs(row.moved or 0) > (row.moved_by_chance or 0)]:
+        names = _few(row.model for row in moved)
+        yield f"Without the earlier half of the votes these move beyond the 95 % interval of chance: {names}."
+    if seen := [month for month in told.months if month.seen_before]:
+        most = max(seen, key=lambda month: month.seen_before or 0)
+        yield f"In {most.month} {most.seen_before:.1%} of the prompts were of earlier months; in no month were more."
     if told.best_of:
-        most = told.best_of[0]
+        best = told.best_of[0]
         yield (
-            f"Choosing the best of {most.models:,} models of {_name(most.provider)} adds {most.bias:,.1f} points "
+            f"Choosing the best of {best.models:,} models of {_name(best.provider)} adds {best.bias:,.1f} points "
             "on average; no other provider gains more by it."
         )
     for effect in told.filters:

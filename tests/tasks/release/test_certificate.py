@@ -24,6 +24,8 @@ def test_the_certificate_counts_the_votes_of_the_release(release):
     card = (release / "README.md").read_text("utf-8")
     assert f"{told['votes']:,} votes" in card
     checks = {row["check"]: row for row in told["checks"]}
+    seen = max((month["seen_before"] or 0 for month in told["months"]), default=0)
+    assert ("of the prompts were of earlier months" in card) == (seen > 0)
     assert checks["not_in_full"]["votes"] == checks["names_model"]["votes"] == 0 and checks["repeated"]["note"]
 
 
