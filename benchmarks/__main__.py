@@ -12,6 +12,7 @@ MODULES = [
     "rate",
     "rate_coverage",
     "fragility",
+    "rigging",
     "release",
     "release_memory",
     "release_versions",

@@ -13,7 +13,7 @@ are `named` of the attackers and `named_honest` of the honest voters.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,7 +53,7 @@ class World(NamedTuple):
 
 
 def run() -> list[dict[str, Any]]:
-    """A row for each world, attack, accuracy, number of attackers and number of their votes."""
+    """A row for each world and attack, of means over all it prints: accuracies, numbers of attackers and of votes."""
     rows = []
     for world in (_simulated(), _people()):
         honest = _rank(world.battles, world)
@@ -61,7 +61,18 @@ def run() -> list[dict[str, Any]]:
             if count >= voters:
                 rows.append(_played(world, honest, attack, accuracy, days, voters, count))
                 print(json.dumps(rows[-1]), flush=True)
-    return rows
+    return summed(rows)
+
+
+def summed(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each world and attack: shares, and the places that the target gains with and without suspects."""
+    mean = {name: pl.col(name).mean().round(3) for name in ("found", "votes_found", "named")}
+    gained, left = (pl.col("rank") - pl.col(name) for name in ("rigged_rank", "left_rank"))
+    made = pl.DataFrame(rows).group_by("bench", maintain_order=True)
+    return made.agg(
+        n=pl.len(), **mean, named_honest_max=pl.col("named_honest").max(),
+        places_gained=gained.mean().round(1), places_left=left.mean().round(1),
+    ).to_dicts()  # fmt: skip
 
 
 def _played(

@@ -259,6 +259,25 @@ class Linkage(Row):
     boards leave out no outlier judges."""
 
 
+class VoteRules(Row):
+    """Rules that say which votes count on boards, and how much. Others stay in the release."""
+
+    exclude_suspects: bool = False
+    """Whether votes of suspects (docs/integrity.md) count nothing on any board. By default they count, and the slice
+    without_suspects shows the board without them."""
+    pair_votes_max: int | None = Field(default=None, ge=1)
+    """Votes of one voter on one pair of models that count in full, the earliest; the others count as one vote together.
+    Null for no limit, as for a judge's votes, which are no repetition."""
+    day_votes_max: int | None = Field(default=None, ge=1)
+    """Votes of one voter in one UTC day that count, the earliest; later ones count nothing, and neither at the arena.
+    Null for no limit."""
+
+    @property
+    def about_voters(self) -> list[str]:
+        """The rules that are in force, all of which need voters."""
+        return [name for name, value in self.model_dump().items() if value]
+
+
 class ModelFacts(Row):
     """Facts about a model, for the tables of who was given what. Null where nobody said."""
 
@@ -303,6 +322,8 @@ class Policy(Row):
     """When a run is held before its release; null for never. It does not change any decision."""
     linkage: Linkage = Linkage()
     """How coarse the times of released rows are, and whether rows of a person can be joined."""
+    votes: VoteRules = VoteRules()
+    """Rules that say which votes count on boards, and how much."""
     renames: list[Rename] = []
     """Models to rename in releases and ratings; applied once, by the time of the conversation or vote."""
     excluded_models: list[str] = []
@@ -336,6 +357,15 @@ class Policy(Row):
         return users
 
     @model_validator(mode="after")
+    def _voters_are_known(self) -> Self:
+        """Boards are computed from released rows alone."""
+        if self.votes.about_voters and not self.linkage.users:
+            raise ValueError(f"votes: {self.votes.about_voters[0]} needs voters; leave it out, or linkage: users true")
+        if self.votes.day_votes_max and self.linkage.times == "month":
+            raise ValueError("votes: day_votes_max needs days; leave it out, or give linkage: times day, hour or exact")
+        return self
+
+    @model_validator(mode="after")
     def _one_name_at_a_time(self) -> Self:
         for first, second in combinations(self.renames, 2):
             if first.overlaps(second):
@@ -345,7 +375,7 @@ class Policy(Row):
 
 def policy_hash(policy: Policy) -> str:
     """12 hex digits that change whenever the policy would decide differently."""
-    added_later: dict[str, Any] = {"generated": None, "linkage": Linkage(), "open_models": []}
+    added_later: dict[str, Any] = {"generated": None, "linkage": Linkage(), "open_models": [], "votes": VoteRules()}
     unset = (key for key, value in added_later.items() if getattr(policy, key) == value)
     left_out: dict[str, Any] = dict.fromkeys(("about", "drift", "licence", "contact", "models", *unset), True)
     if not any(rule.models for rule in policy.rules):  # as before rules could tell models

@@ -57,8 +57,6 @@ class RatingMethod(Row):
     """Normalisation and penalty of style control."""
     elo_k: float = Field(default=4.0, gt=0, allow_inf_nan=False)
     """Rating points that one vote can move a model in sequential Elo."""
-    pair_votes_max: int | None = Field(default=None, ge=1)
-    """Votes of one voter on one pair of models that count in full; the others count as one vote together."""
 
 
 class Rating(Row):
@@ -80,7 +78,7 @@ class Rating(Row):
     """Battles of the model in the slice."""
     flags: list[str]
     """few_battles, only_wins, only_losses, unbounded, separate_group, anchor_missing, named_votes: why a rating may
-    mislead. repeats_count_once, suspects_excluded: rules that leave votes out, where they do."""
+    mislead. repeats_count_once, days_limited, suspects_excluded: rules that leave votes out, where they do."""
 
 
 class StyleCoefficient(Row):

@@ -274,12 +274,6 @@ class Settings(Row):
     """Normalisation and penalty of style control."""
     exclude_outlier_judges: bool = False
     """Leave out voters whose votes contradict those of others."""
-    exclude_suspects: bool = False
-    """Leave out suspects (docs/integrity.md) on every board; by default their votes count, and the slice
-    without_suspects shows the board without them."""
-    pair_votes_max: int | None = Field(default=None, ge=1)
-    """Votes of one voter on one pair of models that count in full; the others count as one vote together. By default no
-    limit, because a judge's votes on one pair are no repetition."""
 
     @model_validator(mode="after")
     def _places_and_window(self) -> Self:

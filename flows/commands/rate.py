@@ -1,7 +1,7 @@
 """`curate rate`: rating tables from any battle table, or the rating stage of a store."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,7 +13,7 @@ from flows.commands.options import JsonOption, existing, measured_versions, take
 from flows.commands.pipeline import run_stages
 from flows.commands.tables import note, print_rows
 from schemas.errors import BadInput, known_values
-from schemas.policy import ModelFacts
+from schemas.policy import ModelFacts, Policy
 from schemas.rating import Rating
 from schemas.row import Row
 from schemas.settings import Settings
@@ -106,13 +106,13 @@ class _View:
     named: bool = False
 
 
-def _battles(battles: str | None, settings: Settings, view: _View) -> "pl.DataFrame":
+def _battles(battles: str | None, settings: Settings, view: _View, policy: Policy) -> "pl.DataFrame":
     """The battles of a file, folder or release, or without one the kept battles of the store."""
     if battles is not None:
         from tasks.leaderboard.battle_files import read_battles, with_prompts
         from tasks.release.fetched import fetched, is_remote
 
-        prompts = view.table in ("suspects", "vote_checks") or bool(view.slices) or settings.exclude_suspects
+        prompts = view.table in ("suspects", "vote_checks") or bool(view.slices) or policy.votes.exclude_suspects
         if is_remote(battles):
             with fetched(battles, "battle") as folder:
                 return with_prompts(read_battles(folder / "battle", view.named, prompts), folder)
@@ -125,44 +125,43 @@ def _battles(battles: str | None, settings: Settings, view: _View) -> "pl.DataFr
     return rated_battles(existing(settings.store), measured_versions(settings), view.named)
 
 
-def _model_facts(battles: str | None, settings: Settings) -> dict[str, ModelFacts]:
-    """Facts about models: of --policy if it is given, else of the policy that a release or a store was made with."""
+def _policy(battles: str | None, settings: Settings) -> Policy:
+    """The policy that says which votes count: --policy if it is given, else the one of a release or store; or none."""
     from tasks.policy.policy_file import load_policy
     from tasks.storage.queries.released import decided_policy
 
     if "policy" in settings.model_fields_set:
-        return load_policy(settings.policy).models
+        return load_policy(settings.policy)
+    none = Policy(name="none", rules=[])
     if battles is None:
-        policy = decided_policy(existing(settings.store))
-        return policy.models if policy else {}
+        return decided_policy(existing(settings.store)) or none
     manifest = Path(battles) / "manifest.json"
     shown = json.loads(manifest.read_bytes())["policy"] if manifest.is_file() else {}
-    return {name: ModelFacts(**facts) for name, facts in shown.get("models", {}).items()}
+    told = {key: shown[key] for key in ("votes", "models") if key in shown}
+    return Policy.model_validate({**none.model_dump(), **told})
 
 
 def _rate_table(battles: str | None, settings: Settings, view: _View) -> None:
     from tasks.leaderboard.rating_tables import FAIRNESS, FRAGILITY, PLAN, TABLES, RatingTables, method_of, within
-    from tasks.leaderboard.suspects.named import lacking
 
     if view.table not in TABLES:
         raise BadInput(f"--table {known_values(view.table, TABLES)}")
-    chosen = within(_battles(battles, settings, view), settings.since, settings.until)
+    policy = _policy(battles, settings)
+    chosen = within(_battles(battles, settings, view, policy), settings.since, settings.until)
     outliers = settings.exclude_outlier_judges
-    facts = _model_facts(battles, settings)
     tables = RatingTables(
-        chosen, method_of(settings), view.slices, view.reference, outliers, settings.exclude_suspects, facts=facts
+        chosen, method_of(settings), view.slices, view.reference, outliers, policy.votes, facts=policy.models
     )
     if tables.rated.is_empty() and view.table not in (FRAGILITY, PLAN):
         raise BadInput(f"{str(battles or settings.store)!r} holds no battle between two different models")
     if view.table in FAIRNESS:
-        _note_unknown(facts, {*tables.rated["model_a"], *tables.rated["model_b"]})
+        _note_unknown(policy.models, {*tables.rated["model_a"], *tables.rated["model_b"]})
     if tables.same_model:
         note(f"note: {tables.same_model:,} battles of a model with itself are left out")
     if view.named and "named" in chosen.columns:
         note(f"note: {chosen['named'].sum():,} votes are on models whose names were shown")
-    if view.table == "suspects":
-        for told in lacking(tables.battles):
-            note(f"note: {told}")
+    for told in tables.lacking(view.table):
+        note(f"note: {told}")
     of_style = "style" in view.table or view.table == "rank_changes"
     if of_style and (left_out := tables.rated.height - tables.measured.height):
         note(f"note: {left_out:,} battles lack a count that style control needs; left out")
@@ -173,7 +172,7 @@ def _rate_table(battles: str | None, settings: Settings, view: _View) -> None:
         _print_agreement(tables, view)
 
 
-def _note_unknown(facts: dict[str, ModelFacts], models: set[str]) -> None:
+def _note_unknown(facts: Mapping[str, ModelFacts], models: set[str]) -> None:
     unknown = sorted(facts.keys() - models)
     if unknown:
         near = {name: get_close_matches(name, models, n=1) for name in unknown}

@@ -37,6 +37,15 @@ class OffTheBoard(Row):
     """UTC day of the last one."""
 
 
+class DroppedVotes(Row):
+    """Votes on record that the policy leaves out of the release; a vote has all reasons that fired."""
+
+    reason: str
+    """The reason, as in decisions."""
+    votes: int
+    """Votes that have it."""
+
+
 class FilterEffect(Row):
     """The overall board against a board of fewer votes, or of the same votes under style control."""
 
@@ -93,7 +102,7 @@ class Contest(Row):
 class Certificate(Row):
     """Statement of what the votes of a release allow to say about its models.
 
-    `verify` computes all but `off_the_board` again.
+    `verify` computes all but `off_the_board` and `dropped` again.
     """
 
     layout: int = 1
@@ -122,6 +131,8 @@ class Certificate(Row):
     """Which models came and left, and how ratings move when early votes are left out."""
     off_the_board: list[OffTheBoard] = Field(default_factory=list)
     """Models that fought and are not on the board: withdrawn, renamed, excluded by the policy, or private variants."""
+    dropped: list[DroppedVotes] = Field(default_factory=list)
+    """Votes that are not in the release, by reason."""
     months: list[ArenaMonth]
     """The comparison graph and the prompts of each month."""
     best_of: list[BestOf]

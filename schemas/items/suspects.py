@@ -42,7 +42,8 @@ class VoteCheck(Row):
     """How many votes, and how many voters, a check found."""
 
     check: str
-    """suspects, groups, fast, asks_identity, repeated, outlier_judges, same_model or both_bad."""
+    """suspects, groups, fast, asks_identity, names_model, unseen_marks, repeated, beyond_day, both_bad, same_model; or
+    not_in_full: votes that a rule leaves out of the boards, or makes lighter."""
     voters: int | None
     """Voters of these votes; null where the table names none."""
     votes: int | None

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -17,8 +18,8 @@ from tasks.arena.words import page_words
 from tasks.explore.summaries import OVERALL, Rated, grouped, shown_board, slices
 from tasks.storage.queries.board_order import RANK_RULE
 
-Rate = Callable[[pl.DataFrame], Sequence[Rating]]
-"""A table model_a, model_b, winner -> its board, best model first."""
+Rate = Callable[[pl.DataFrame], tuple[Sequence[Rating], int]]
+"""A table model_a, model_b, winner, judge, tstamp -> its board, best model first, and how many votes count in full."""
 _FRESH_SECONDS = 30.0
 _SLICES: dict[str, Callable[[Cast], bool]] = {
     "overall": lambda cast: True,
@@ -92,9 +93,14 @@ class LiveBoard(Board):
                 "model_a": [each.model_a for each in chosen],
                 "model_b": [each.model_b for each in chosen],
                 "winner": [each.winner for each in chosen],
+                "judge": [each.user or None for each in chosen],
+                "tstamp": [datetime.fromtimestamp(each.seconds, UTC) for each in chosen],
             }
         )
-        rated = [each.model_dump(include=set(_COLUMNS)) | {"slice": name} for each in self._rate(table)]
+        board, in_full = self._rate(table)
+        lighter = page_words()["board_lighter"].format(votes=f"{len(chosen) - in_full:,}")
+        self.about = page_words()["board_live"] + (f" {lighter}" if in_full < len(chosen) else "")
+        rated = [each.model_dump(include=set(_COLUMNS)) | {"slice": name} for each in board]
         return shown_board(pl.DataFrame(rated, infer_schema_length=None), name)
 
 

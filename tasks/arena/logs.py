@@ -245,6 +245,10 @@ class Cast(NamedTuple):
     with_image: bool
     battle: str = ""
     """`conv_id` of its first side."""
+    user: str = ""
+    """The visitor, as logged."""
+    seconds: float = 0.0
+    """Time of the vote, since 1970 (UTC)."""
 
     @property
     def winner(self) -> str:
@@ -262,7 +266,9 @@ def cast_in(record: Mapping[str, Any]) -> Cast | None:
             with_image = any(
                 isinstance(said, list) for message in messages if isinstance(message, list) for said in message
             )
-            return Cast(a, b, RecordType(kind), with_image, str(first.get("conv_id", "")))
+            user, when = record.get("ip"), record.get("tstamp")
+            known = user if isinstance(user, str) else "", float(when) if isinstance(when, int | float) else 0.0
+            return Cast(a, b, RecordType(kind), with_image, str(first.get("conv_id", "")), *known)
     return None
 
 

@@ -301,8 +301,8 @@ class Arena:
         if conversation.mode is Mode.BATTLE:
             conversation.revealed = conversation.closed = True
             a, b = (side.model.name for side in conversation.sides)
-            pictures = any(prompt.pictures for prompt in conversation.prompts)
-            self.cast.append(Cast(a, b, kind, pictures, conversation.id))
+            known = (any(prompt.pictures for prompt in conversation.prompts), conversation.id)
+            self.cast.append(Cast(a, b, kind, *known, self.visitors.logged(visit.address), time.time()))
 
     async def give_reason(self, conversation: ArenaConversation, reason: str, visit: Visit) -> None:
         """Add a reason to the vote on the present state: its line is written again, and the last line counts."""

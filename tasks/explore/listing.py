@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import polars as pl
 
+from tasks.storage.queries.conversation_features import marks
+
 SNIPPET_CHARACTERS = 280
 """Characters of a prompt that a card shows."""
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -74,7 +76,8 @@ def item_key(kind: str, item_id: str) -> str:
 def finished(rows: list[pl.DataFrame]) -> pl.DataFrame:
     """The listing from rows with the columns of `SCHEMA`; those that are missing are null.
 
-    Adds `key`, `snippet` and `searched` (prompt and answers in lower case), and leaves `answers` and `prompt` out.
+    Adds `MARKS` of answers to `tags`, and `key`, `snippet` and `searched` (prompt and answers in lower case). Leaves
+    `answers` and `prompt` out.
     """
     frames = [_typed(pl.DataFrame(schema=SCHEMA)), *map(_typed, rows)]
     whole = pl.concat(frames, how="diagonal").sort(
@@ -95,6 +98,10 @@ def _typed(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with the types of `SCHEMA`, and `snippet` and `searched` in place of their texts."""
     typed = rows.with_columns(pl.col(name).cast(kind) for name, kind in SCHEMA.items() if name in rows.columns)
     answers = pl.col("answers").fill_null("") if "answers" in rows.columns else pl.lit("")
+    if {"answers", "tags", "models"} <= {*rows.columns}:
+        found = marks([pl.col("models").list.first(), pl.col("models").list.last()], answers)
+        flags = [pl.when(holds).then(pl.lit(name)) for name, holds in found.items()]
+        typed = typed.with_columns(tags=pl.concat_list(pl.col("tags").fill_null([]), *flags).list.drop_nulls())
     return typed.with_columns(
         snippet=pl.col("prompt").str.head(SNIPPET_CHARACTERS),
         searched=pl.concat_str("prompt", pl.lit("\n"), answers).str.to_lowercase(),

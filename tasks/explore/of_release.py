@@ -9,12 +9,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from schemas.items.suspects import VoteCheck
 from schemas.rating import Fragility
 from schemas.release import CONFIGS, KEYS
 from tasks.explore import listing
 from tasks.explore.release_listing import IMAGE_ID, release_rows
 from tasks.explore.source import Gone, Item, ItemImage, MessageStretch, Reason, Section, ShownMessage, ShownSide, Text
-from tasks.release.registered import BOARD_PATHS, FRAGILITY, ReleasePart, ShownBoard, path_in_release
+from tasks.release.registered import BOARD_PATHS, FRAGILITY, VOTE_CHECKS, ReleasePart, ShownBoard, path_in_release
 from tasks.storage.tables import frame_of
 
 _KINDS = {"chat": listing.CONVERSATION, "battle": listing.BATTLE, "bench": listing.PROMPT, "failures": listing.FAILURE}
@@ -71,9 +72,9 @@ class OfRelease:
 
     @cached_property
     def _tables(self) -> dict[str, pl.DataFrame]:
-        """Tables of products and of fragility, without those that cannot be read."""
+        """Tables of products, and of votes that decide or look wrong, without those that cannot be read."""
         read = dict[str, pl.DataFrame]()
-        for table in (FRAGILITY, *(name for part in self._of_products for name in part.tables)):
+        for table in (FRAGILITY, VOTE_CHECKS, *(name for part in self._of_products for name in part.tables)):
             path = path_in_release(table)
             try:
                 if (self._folder / path).is_file():
@@ -210,6 +211,10 @@ class OfRelease:
     def fragility(self) -> pl.DataFrame:
         """The fewest votes that change the boards; empty in releases that do not say so."""
         return self._tables.get(FRAGILITY, frame_of(Fragility, []))
+
+    def vote_checks(self) -> pl.DataFrame:
+        """Counts of votes that look wrong; empty in releases that do not say so."""
+        return self._tables.get(VOTE_CHECKS, frame_of(VoteCheck, []))
 
     def judged(self) -> tuple[pl.DataFrame, dict[str, Any]]:
         """The judge's board of the release, and what it rests on."""

@@ -32,7 +32,7 @@ from tasks.storage.tables import Store
 
 _TABLES = (
     "conversations", "battles", "decisions", "topics", "bench", "images", "quarantine", "takedowns", "ratings",
-    "fragility", "rejects", "signals/text_pii", "signals/nsfw", "signals/faces", "signals/image_text",
+    "fragility", "vote_checks", "rejects", "signals/text_pii", "signals/nsfw", "signals/faces", "signals/image_text",
     "signals/image_moderation", "signals/language", "signals/categories", "bench_items", "generated_items",
     "judge_ratings", "judge_agreement",
     *ITEM_BOARDS,
@@ -219,6 +219,10 @@ class OfStore:
     def fragility(self) -> pl.DataFrame:
         """The table `fragility`."""
         return self._tables.read("fragility")
+
+    def vote_checks(self) -> pl.DataFrame:
+        """The table `vote_checks`."""
+        return self._tables.read("vote_checks")
 
     def judged(self) -> tuple[pl.DataFrame, dict[str, Any]]:
         """The tables `judge_ratings` and `judge_agreement`, which has one row."""

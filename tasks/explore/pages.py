@@ -28,7 +28,7 @@ from tasks.explore.summaries import (
 )
 from tasks.look import LOOK, one_file
 from tasks.runtime.untrusted import one_line
-from tasks.storage.queries.board_order import RANK_RULE, contests
+from tasks.storage.queries.board_order import RANK_RULE, checked_votes, contests
 
 _STATIC = Path(__file__).with_name("static")
 _EXPORTED = ("explore.css", "explore.js", "static.js", "map.js", "icon.svg", "deck.gl-9.1.15.min.js", "deck.gl-LICENSE")
@@ -163,7 +163,7 @@ class Pages:
             "boards.html", "Leaderboards", groups=grouped(every), slice=name, board=rows, models=models, pairs=votes,
             rank_rule=RANK_RULE, query=Query(), judged=judged_board(verdicts, name), judge=rests_on,
             contests=contests(self._source.fragility().filter(slice=name)).to_dicts(),
-            item_boards=self._source.item_boards(),
+            item_boards=self._source.item_boards(), checks=checked_votes(self._source.vote_checks()),
         )  # fmt: skip
 
     def dropped(self) -> str:

@@ -174,6 +174,9 @@ class Source(Protocol):
     def fragility(self) -> pl.DataFrame:
         """The table `fragility`; empty without one."""
 
+    def vote_checks(self) -> pl.DataFrame:
+        """The table `vote_checks`; empty without one."""
+
     def judged(self) -> tuple[pl.DataFrame, dict[str, Any]]:
         """Rows of `JudgeRating`, and what they rest on (`JudgeAgreement`); both may be empty."""
 

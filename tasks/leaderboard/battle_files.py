@@ -18,6 +18,7 @@ from tasks.leaderboard.leaderboard import CATEGORY
 from tasks.leaderboard.suspects.prompts import wording
 from tasks.runtime.yaml_files import read_yaml
 from tasks.storage.parquet import read_parquet_groups, read_parquet_schema
+from tasks.storage.queries.conversation_features import MARKS, answers_of, marks
 
 NAMES: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
 """Column names of published tables."""
@@ -27,7 +28,8 @@ _SOURCES |= {*NAMES["one_hot"], *NAMES["categories"], *NAMES["context_tokens"], 
 _OFFSETS = ("ci_lower_offset", "ci_upper_offset")
 """Ends of an interval as differences from the rating, as papers print them."""
 _SOURCES |= {name.format(side) for names in _STYLE.values() for name in names for side in ("a", "b")}
-_SAID = {*NAMES["battle"]["prompt"], *NAMES["battle"]["vote_reason"]}
+_CONVERSATIONS = ("conversation_a", "conversation_b")
+_SAID = {*NAMES["battle"]["prompt"], *NAMES["battle"]["vote_reason"], *_CONVERSATIONS}
 TAXONOMY = tuple(Taxonomy.model_fields)
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -40,10 +42,10 @@ def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.D
     float64 `<covariate>_a`, `<covariate>_b`, rounds (user messages), context_tokens (theirs), weight and score. `score`
     is 1 where model_a won and 0 where it lost; soft preferences from 1.0 to 2.0, as AlpacaEval's, become scores from 1
     to 0. Battles with visible names (`anony` is false) are left out; with `named` they stay, and a column tells
-    them. With `prompts`, what prompts and reasons say for the search of suspects (`suspects.prompts.wording`); their
-    texts are not kept. Raises BadInput for a file that is not such a table.
+    them. With `prompts`, what prompts and reasons say for the search of suspects (`suspects.prompts.wording`), and
+    `conversation_features.MARKS`; their texts are not kept. Raises BadInput for a file that is not such a table.
     """
-    raw = read_table(path, _SOURCES if prompts else _SOURCES - _SAID)
+    raw = read_table(path, _SOURCES | _SAID if prompts else _SOURCES - _SAID)
     if "winner" not in raw.columns and set(NAMES["one_hot"]) <= set(raw.columns):
         one_hot = (pl.when(pl.col(c).cast(pl.Int8) == 1).then(pl.lit(w)) for c, w in NAMES["one_hot"].items())
         raw = raw.with_columns(winner=pl.coalesce(one_hot))
@@ -66,7 +68,7 @@ def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.D
     counted = _counted(raw)
     made += [_count(found, name).alias(name) for name, found in [*_style(counted), *_lengths(counted, columns)]]
     made += wording(columns.get("prompt"), columns.get("vote_reason")) if prompts else []
-    found = pl.DataFrame(made)
+    found = pl.DataFrame([*made, *(raw[name] for name in MARKS if name in raw.columns)])
     shown = ~_flag(columns["anony"]).fill_null(True) if "anony" in columns else None
     kept = found if shown is None else found.with_columns(named=shown) if named else found.filter(~shown)
     return kept.filter(pl.col("weight") > 0) if "weight" in columns else kept
@@ -254,11 +256,26 @@ def read_table(path: Path, wanted: Set[str]) -> pl.DataFrame:
 
 
 def _opened(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with the text of its first message in place of a conversation; a table without rows has no types."""
+    """The table with the text of its first message in place of a conversation, and `MARKS` of the answers of both.
+
+    A table without rows has no types.
+    """
     if not isinstance(table.schema.get("conversation_a"), pl.List):
         return table
     opening = pl.col("conversation_a").list.first().struct.field("content").cast(pl.String, strict=False)
-    return table.with_columns(conversation_a=opening)
+    turns, models = [table.schema.get(name) for name in _CONVERSATIONS], _chosen(table, NAMES["battle"])
+    if all(map(_is_told, turns)) and {"model_a", "model_b"} <= {*models}:
+        said = pl.concat_str(*(answers_of(pl.col(name)) for name in _CONVERSATIONS), separator="\n", ignore_nulls=True)
+        sides = [pl.col(models[side].name).cast(pl.String) for side in ("model_a", "model_b")]
+        table = table.with_columns(**marks(sides, said))
+    return table.drop("conversation_b", strict=False).with_columns(conversation_a=opening)
+
+
+def _is_told(kind: pl.DataType | None) -> bool:
+    """Whether a column has messages of a role and a text."""
+    inner = kind.inner if isinstance(kind, pl.List) else None
+    fields = {field.name: field.dtype for field in inner.fields} if isinstance(inner, pl.Struct) else {}
+    return fields.get("role") == fields.get("content") == pl.String
 
 
 def _parquet(path: Path, wanted: Set[str]) -> pl.DataFrame:

@@ -1,6 +1,6 @@
 """All rating tables of a set of battles, each computed on first use."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
@@ -10,7 +10,7 @@ import polars as pl
 
 from schemas.errors import BadInput, known_values
 from schemas.items.suspects import Suspect
-from schemas.policy import ModelFacts
+from schemas.policy import ModelFacts, VoteRules
 from schemas.rating import (
     Fragility,
     OutlierJudge,
@@ -38,10 +38,10 @@ from tasks.leaderboard.records import (
 )
 from tasks.leaderboard.style_control import PARTIAL, STYLE_CONTROL, measured_covariates, rank_changes, style_board
 from tasks.leaderboard.suspects.checks import vote_checks
-from tasks.leaderboard.suspects.named import suspects
+from tasks.leaderboard.suspects.named import lacking, suspects
 from tasks.leaderboard.vote_plan import boards_wanted, separations
 from tasks.leaderboard.vote_statistics import length_differences, vote_statistics
-from tasks.leaderboard.votes import Mask, rateable, repeats_counted_once, votes
+from tasks.leaderboard.votes import Mask, beyond_day, rateable, repeats_counted_once, votes
 
 ALL_SLICES = "all"
 NAMED_VOTES = "named_votes"
@@ -67,8 +67,8 @@ class RatingTables:
     """Model that win rates are computed against."""
     exclude_outliers: bool = False
     """Whether votes of outlier judges are left out."""
-    exclude_suspects: bool = False
-    """Whether votes of suspects are left out."""
+    rules: VoteRules = field(default_factory=VoteRules)
+    """Rules that say which votes count, and how much."""
     board: Sequence[Rating] | None = None
     """The board of all `battles`, if it is known."""
     facts: Mapping[str, ModelFacts] = field(default_factory=dict)
@@ -87,6 +87,24 @@ class RatingTables:
         """Voters whose votes pull one model; none where the table names no voters."""
         return suspects(rateable(self.battles))
 
+    def lacking(self, table: str) -> Iterator[str]:
+        """Lines on what battles and facts lack, so that a table, or a rule about votes, cannot tell something."""
+        columns = {*self.battles.columns}
+        for rule in self.rules.about_voters:
+            needed = {"judge", "tstamp"} if rule == "day_votes_max" else {"judge"}
+            if gone := sorted(needed - columns):
+                yield f"the table has no {' and no '.join(gone)}: {rule} of the policy leaves no vote out"
+        if WITHOUT_SUSPECTS in self.slices and "judge" not in columns:
+            yield f"the table names no voters (column judge): {WITHOUT_SUSPECTS} has all votes"
+        if table == SUSPECTS:
+            yield from lacking(self.battles)
+        if table == FRAGILITY and "question_id" not in columns:
+            yield "the table has no ids (column question_id): which votes these are is not told"
+        if table in ("months", "model_lives") and "tstamp" not in columns:
+            yield "the table has no times (column tstamp): who came and left when is not told"
+        if table in ("exposure", "best_of") and not any(fact.provider for fact in self.facts.values()):
+            yield "the policy names no provider of a model (models): whose models these are is not told"
+
     @property
     def same_model(self) -> int:
         """Number of battles of a model with itself, which are left out."""
@@ -94,16 +112,26 @@ class RatingTables:
 
     @cached_property
     def valid(self) -> pl.DataFrame:
-        """Battles between different models, without excluded outliers; both-bad votes included."""
-        battles = rateable(self.battles)
+        """Battles between different models that count, both-bad votes included; `vote` is their place in `battles`."""
+        battles, rules = rateable(self.battles.with_columns(vote=pl.int_range(pl.len()))), self.rules
         battles = without_outliers(battles, self.outliers) if self.exclude_outliers else battles
-        battles = battles.filter(self._unsuspected(battles)) if self.exclude_suspects else battles
-        return repeats_counted_once(battles, self.method.pair_votes_max)
+        battles = battles.filter(self._unsuspected(battles)) if rules.exclude_suspects else battles
+        battles = battles.filter(~beyond_day(battles, rules.day_votes_max))
+        return repeats_counted_once(battles, rules.pair_votes_max)
 
     @cached_property
     def rated(self) -> pl.DataFrame:
         """The battles that boards are computed from."""
         return rateable(self.valid, self.method.both_bad)
+
+    @property
+    def votes_in_full(self) -> int:
+        """Number of battles that no rule leaves out or makes lighter."""
+        given, rated = (
+            rows.get_column("weight", default=_ONE.new_from_index(0, rows.height))
+            for rows in (self.battles, self.rated)
+        )
+        return int((rated >= given.gather(self.rated["vote"])).sum())
 
     @cached_property
     def ratings(self) -> list[Rating]:
@@ -183,13 +211,14 @@ class RatingTables:
     @property
     def _rules(self) -> list[str]:
         """Flags of all boards: votes that are on them, or not in full, by a rule."""
-        rules = {
+        given, rules = self.battles.get_column("weight", default=_ONE).min(), self.rules
+        flags = {
             NAMED_VOTES: self.battles.get_column("named", default=_NONE).any(),
-            "repeats_count_once": self.method.pair_votes_max
-            and self.valid.get_column("weight", default=_ONE).min() != 1,
-            "suspects_excluded": self.exclude_suspects and bool(self.suspects),
+            "repeats_count_once": rules.pair_votes_max and self.valid.get_column("weight", default=_ONE).min() != given,
+            "days_limited": beyond_day(self.battles, rules.day_votes_max).any(),
+            "suspects_excluded": rules.exclude_suspects and bool(self.suspects),
         }
-        return [name for name, holds in rules.items() if holds]
+        return [name for name, holds in flags.items() if holds]
 
     def _rows(self, table: str) -> Sequence[Row]:
         if table in (*_OF_VOTERS, *FAIRNESS) and self.slices:
@@ -210,9 +239,8 @@ class RatingTables:
         battles = self.valid.filter(pl.Series(mask))
         cast = votes(rateable(battles, self.method.both_bad), self.method.cluster)
         board = rate_slice(cast, name, self.method, self._level)
-        method = self.method.model_copy(update={"pair_votes_max": None})  # the weights say so already
-        alone = replace(self, battles=battles, method=method, slices=(), board=board)
-        return replace(alone, exclude_outliers=False, exclude_suspects=False)
+        alone = replace(self, battles=battles, slices=(), board=board)
+        return replace(alone, exclude_outliers=False, rules=VoteRules())  # the weights say so already
 
     def _chosen(self, battles: pl.DataFrame) -> dict[str, Mask]:
         """Slice name -> bool (battles,), of the chosen slices."""
@@ -250,7 +278,7 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
     ],
     "outlier_judges": lambda of: of.outliers,
     SUSPECTS: lambda of: of.suspects,
-    VOTE_CHECKS: lambda of: vote_checks(of.battles, of.suspects, of.method, of.exclude_suspects),
+    VOTE_CHECKS: lambda of: vote_checks(of.battles, of.rated, of.suspects, of.rules),
     FRAGILITY: lambda of: of.fragility,
     PLAN: lambda of: of.plan,
     "exposure": lambda of: exposure(of.rated, of.facts),

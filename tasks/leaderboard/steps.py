@@ -8,6 +8,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.benches.bench import BenchAgreement
+from schemas.policy import VoteRules
 from schemas.rating import VoteStatistics
 from schemas.run import StageReport
 from schemas.settings import Settings
@@ -31,8 +32,10 @@ from tasks.runtime.timing import timed
 from tasks.storage.queries.conversation_features import (
     CATEGORIES,
     TAXONOMY,
+    answers_of,
     conversation_features,
     english_name,
+    marks,
     with_labels,
 )
 from tasks.storage.queries.released import battles_as_released, conversations_as_released, decided_policy
@@ -70,7 +73,7 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
         reference=settings.anchor_model,
         exclude_outliers=settings.exclude_outlier_judges,
         facts=policy.models if policy else {},
-        exclude_suspects=settings.exclude_suspects,
+        rules=policy.votes if policy else VoteRules(),
     )
     tables = replace(whole, slices=(ALL_SLICES,))
     store.replace(VOTE_STATISTICS, frame_of(VoteStatistics, replace(whole, battles=every).rows(VOTE_STATISTICS)))
@@ -119,7 +122,8 @@ def rated_battles(store: Store, versions: Versions, named: bool = False) -> pl.D
         pl.col("conversation_id").is_in(pl.concat([battles["conversation_a"], battles["conversation_b"]]).implode())
     )
     known = conversation_features(store, sides, versions)
-    openings = sides.select("conversation_id", prompt=pl.col("turns").list.first().struct.field("content"))
+    turns = pl.col("turns")
+    openings = sides.select("conversation_id", prompt=turns.list.first().struct.field("content"))
     prompt = known.select(
         "conversation_id",
         "language",
@@ -129,15 +133,18 @@ def rated_battles(store: Store, versions: Versions, named: bool = False) -> pl.D
     prompt = prompt.join(openings, on="conversation_id", how="left")
     prompt = prompt.join(with_labels(store, sides, versions).select("conversation_id", *TAXONOMY), on="conversation_id")
     joined = battles.join(prompt, left_on="conversation_a", right_on="conversation_id", maintain_order="left")
+    known = known.join(sides.select("conversation_id", said=answers_of(turns)), on="conversation_id", how="left")
     for side in ("a", "b"):
         answers = known.select(
             pl.col("conversation_id").alias(f"conversation_{side}"),
             *(pl.col(name).alias(f"{covariate}_{side}") for name, covariate in _FEATURES.items()),
-            pl.col("refusal").alias(f"refusal_{side}"),
+            *(pl.col(name).alias(f"{name}_{side}") for name in ("refusal", "said")),
         )
         joined = joined.join(answers, on=f"conversation_{side}", maintain_order="left")
     words = wording(joined["prompt"], joined["vote_reason"])
-    return joined.drop("prompt", "vote_reason").with_columns(
+    said = pl.concat_str("said_a", "said_b", separator="\n", ignore_nulls=True)
+    joined = joined.with_columns(**marks([pl.col("model_a"), pl.col("model_b")], said))
+    return joined.drop("prompt", "vote_reason", "said_a", "said_b").with_columns(
         *words,
         question_id="battle_id",
         language=_LANGUAGE,

@@ -97,6 +97,19 @@ def rateable(
     return different.filter(pl.col("winner") != "tie_bothbad") if both_bad is BothBad.EXCLUDE else different
 
 
+def beyond_day(battles: pl.DataFrame, day_votes_max: int | None) -> pl.Series:
+    """Whether a vote, bool (battles,), is later than its voter's first so many of the UTC day.
+
+    Votes without a voter or a time are not limited.
+    """
+    if day_votes_max is None or not {"judge", "tstamp"} <= {*battles.columns}:
+        return pl.repeat(False, battles.height, dtype=pl.Boolean, eager=True)
+    row = pl.int_range(pl.len())
+    number = row.over("judge", pl.col("tstamp").dt.date(), order_by=["tstamp", row])
+    known = pl.col("judge").is_not_null() & pl.col("tstamp").is_not_null()
+    return battles.select(known & (number >= day_votes_max)).to_series()
+
+
 def repeats_counted_once(battles: pl.DataFrame, pair_votes_max: int | None) -> pl.DataFrame:
     """Battles with a weight, if need be, by which a voter's votes on a pair beyond the limit count as one together.
 
@@ -105,8 +118,8 @@ def repeats_counted_once(battles: pl.DataFrame, pair_votes_max: int | None) -> p
     if pair_votes_max is None or "judge" not in battles.columns:
         return battles
     pair = ("judge", pl.min_horizontal(*_SIDES), pl.max_horizontal(*_SIDES))
-    order = "tstamp" if "tstamp" in battles.columns else pl.int_range(pl.len())
-    number = pl.int_range(pl.len()).over(*pair, order_by=order)
+    row = pl.int_range(pl.len())
+    number = row.over(*pair, order_by=["tstamp", row] if "tstamp" in battles.columns else row)
     share = pl.when(number < pair_votes_max).then(1.0).otherwise(1 / (pl.len().over(*pair) - pair_votes_max))
     share = pl.when(pl.col("judge").is_null()).then(1.0).otherwise(share)
     return battles.with_columns(weight=share * (pl.col("weight") if "weight" in battles.columns else 1.0))

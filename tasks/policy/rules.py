@@ -13,21 +13,12 @@ from schemas.items.conversation import UNDATED_BEFORE, Battle, Conversation
 from schemas.policy import Action, OnMissing, Over, Policy, Rule
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
+from tasks.storage.queries.conversation_features import answers_of, names_model, unseen_marks
 from tasks.storage.queries.released import renamed
 from tasks.storage.tables import frame_of
 
 _ROLE = pl.col("turns").struct.field("role")
 _LENGTHS = pl.element().struct.field("content").str.len_chars()
-
-_NO_SIGNS = r"[^\p{L}\p{N}]+"
-_MODEL = pl.col("model").str.to_lowercase().str.replace_all(_NO_SIGNS, "")
-_ANSWERS = pl.col("turns").list.eval(
-    pl.element().filter(pl.element().struct.field("role") == "assistant").struct.field("content")
-)
-_NAMED = (
-    (_MODEL.str.contains(r"\p{N}") & (_MODEL.str.len_chars() >= 6))  # "command" and "phi-3" are also other things
-    & _ANSWERS.list.join("\n").str.to_lowercase().str.replace_all(_NO_SIGNS, "").str.contains(_MODEL, literal=True)
-).fill_null(False)
 
 _ENDS_WITH_USER = pl.col("turns").list.last().struct.field("role") == "user"
 
@@ -50,7 +41,8 @@ CONVERSATION_COLUMNS: dict[str, pl.Expr] = {
         pl.col("turns").list.eval(_LENGTHS).list.first()
     ),
     "undated": pl.col("tstamp") < UNDATED_BEFORE,
-    "names_its_model": _NAMED,
+    "names_its_model": names_model(pl.col("model"), answers_of(pl.col("turns"))).fill_null(False),
+    "unseen_marks": unseen_marks(answers_of(pl.col("turns"))).fill_null(False),
     "feedback": pl.col("feedback"),
     "is_preset": pl.col("preset_dataset").is_not_null(),
     "model_excluded": pl.col("model_excluded"),
@@ -60,6 +52,7 @@ CONVERSATION_COLUMNS: dict[str, pl.Expr] = {
 
 names_its_model: an answer holds the name of its own model as the log has it, but for case and signs, if the name has a
 digit and at least six letters and digits.
+unseen_marks: an answer holds characters that show nothing and that no script needs there, as hidden watermarks do.
 unanswered: ends_with_user, but for items of a written benchmark, which nobody answers. item_incorrect, item_harmful: at
 least half of those who checked its reference say so; item_unchecked: an item that nobody has checked.
 """

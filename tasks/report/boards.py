@@ -12,7 +12,7 @@ from tasks.report.page import SECTIONS, Part, part
 from tasks.report.panels import Drawn
 from tasks.runtime.untrusted import one_line
 from tasks.storage.queries.bench import hard_prompts
-from tasks.storage.queries.board_order import APART, RANK_RULE, best_first, contests
+from tasks.storage.queries.board_order import APART, RANK_RULE, best_first, checked_votes, contests
 from tasks.storage.tables import Store
 
 MODELS_MAX = 40
@@ -38,7 +38,7 @@ def battle_parts(store: Store, pairs: pl.DataFrame) -> list[Part | None]:
         *boards,
         _fragility(store.read("fragility")),
         _ranks(ratings),
-        *_made(store, {"exposure": _exposure, "model_lives": _lives}),
+        *_made(store, {"vote_checks": _checks, "exposure": _exposure, "model_lives": _lives, "months": _months}),
         *votes,
         *_pairs(pairs),
         *_styles(store, ratings),
@@ -76,6 +76,15 @@ def _fragility(table: pl.DataFrame) -> Part | None:
     unit = "votes" if shown["unit"][0] == "vote" else f"votes, by {shown['unit'][0]}"
     rounded = told.with_columns(pl.col("difference").round(1), pl.col("^.*_fraction$").round(5))
     return part("fragility", rounded, paired_bars(names, needed, unit), votes=f"{shown['of'][0]:,}")
+
+
+def _checks(table: pl.DataFrame) -> Part | None:
+    counts = {row["check"].replace("_", " "): row["votes"] for row in checked_votes(table)}
+    return part("vote_checks", _rounded(table, 1), bars(counts, "votes")) if counts else None
+
+
+def _months(table: pl.DataFrame) -> Part:
+    return part("months", _rounded(table, 3), bars(dict(table.select("month", "votes").iter_rows()), "votes"))
 
 
 def _ranks(ratings: pl.DataFrame) -> Part | None:

@@ -14,6 +14,7 @@ from schemas.asked_model import ArenaModel, ArenaSettings
 from schemas.errors import BadInput, why_unreadable
 
 if TYPE_CHECKING:
+    import polars as pl
     from fastapi import FastAPI
 
     from tasks.arena.board import Board
@@ -143,7 +144,7 @@ def app(
         chosen.host,
         terms=chosen.terms,
         examples=Examples(admission, kinds, Random()) if kinds else None,  # noqa: S311 - draws examples
-        board=_board(chosen.board, arena),
+        board=_board(chosen, arena),
         tasks=open_tasks(chosen.tasks) if chosen.tasks else None,
     )
 
@@ -196,16 +197,22 @@ def _kinds(presets: str | None, logs: Path) -> dict[str, list[tuple[str, Path]]]
     return kinds
 
 
-def _board(board: str | None, arena: "Arena") -> "Board | None":
+def _board(chosen: Chosen, arena: "Arena") -> "Board | None":
+    from schemas.rating import Rating, RatingMethod
     from tasks.arena.board import LiveBoard, ReleaseBoard
-    from tasks.leaderboard.leaderboard import leaderboard
-    from tasks.leaderboard.votes import rateable, votes
+    from tasks.leaderboard.rating_tables import RatingTables
+    from tasks.policy.policy_file import load_policy
 
-    if board is None:
+    rules = load_policy(chosen.settings.policy).votes
+
+    def rated(votes: "pl.DataFrame") -> tuple[Sequence[Rating], int]:
+        """The board of votes so far, by the rules of the policy that the curation has, too."""
+        tables = RatingTables(votes, RatingMethod(), rules=rules)
+        return [row for row in tables.rows("ratings") if isinstance(row, Rating)], tables.votes_in_full
+
+    if chosen.board is None:
         return None
-    if board == LIVE:
-        return LiveBoard(arena.cast, lambda table: leaderboard(votes(rateable(table))))
-    return ReleaseBoard(Path(board))
+    return LiveBoard(arena.cast, rated) if chosen.board == LIVE else ReleaseBoard(Path(chosen.board))
 
 
 def terms(file: Path | None) -> str:

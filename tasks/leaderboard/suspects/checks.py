@@ -5,58 +5,67 @@ from collections.abc import Sequence
 import polars as pl
 
 from schemas.items.suspects import Suspect, VoteCheck
-from schemas.rating import BothBad, RatingMethod
+from schemas.policy import VoteRules
 from tasks.leaderboard.suspects.named import fast_votes
-from tasks.leaderboard.votes import rateable, repeats_counted_once
+from tasks.leaderboard.votes import beyond_day, rateable
 
+_VOTERS = "voters (a column judge)"
 _NEEDS = {
-    "suspects": "voters (a column judge)",
-    "groups": "voters (a column judge)",
+    "suspects": _VOTERS,
+    "groups": _VOTERS,
     "fast": "voters and times (columns judge and tstamp)",
     "asks_identity": "prompts",
-    "repeated": "voters (a column judge) and pair_votes_max",
+    "names_model": "answers (columns conversation_a and conversation_b)",
+    "unseen_marks": "answers (columns conversation_a and conversation_b)",
+    "repeated": f"{_VOTERS} and a policy with votes: pair_votes_max",
+    "beyond_day": "voters, times, and a policy with votes: day_votes_max",
+    "both_bad": "",
+    "same_model": "",
+    "not_in_full": "",
 }
 """Check -> what it cannot be made without."""
 
 
 def vote_checks(
-    battles: pl.DataFrame, found: Sequence[Suspect], method: RatingMethod, without_suspects: bool
+    battles: pl.DataFrame, rated: pl.DataFrame, found: Sequence[Suspect], rules: VoteRules
 ) -> list[VoteCheck]:
     """One row for each check of all battles, none without battles.
 
-    `without_suspects`: whether the boards leave the suspects' votes out.
+    `rated`: the battles that boards are computed from, with `vote`, their place among all, and perhaps a weight.
     """
     if battles.is_empty():
         return []
-    rated = rateable(battles)
-    limited = repeats_counted_once(rated, method.pair_votes_max)
-    excluded = pl.lit(method.both_bad is BothBad.EXCLUDE) & (pl.col("winner") == "tie_bothbad")
-    weighed = limited.with_columns(
-        counted=pl.when(excluded).then(0.0).otherwise("weight" if "weight" in limited.columns else pl.lit(1.0))
+    placed = battles.with_columns(vote=pl.int_range(pl.len()))
+    same = placed.filter(pl.col("model_a") == pl.col("model_b"))
+    cast = pl.concat([_weighed(rateable(placed), "given"), _weighed(same, "given")], how="diagonal_relaxed")
+    counted = _weighed(rated, "counted").select("vote", "counted")
+    cast = cast.join(counted, on="vote", how="left", maintain_order="left").with_columns(
+        pl.col("counted").fill_null(0.0)
     )
-    voted = {"suspects": [row.judge for row in found], "groups": [row.judge for row in found if row.group is not None]}
-    known = "judge" in rated.columns and rated["judge"].null_count() < rated.height
+    voters = "judge" in cast.columns and cast["judge"].null_count() < cast.height
+    named = {"suspects": [row.judge for row in found], "groups": [row.judge for row in found if row.group is not None]}
+    lighter = cast["counted"] < cast["given"]
     masks = {
-        **{name: weighed.select(pl.col("judge").is_in(of)).to_series() for name, of in voted.items() if known},
-        "fast": fast_votes(rated),
-        "asks_identity": rated.get_column("asks_identity", default=None),
-        "repeated": weighed["counted"] != rated.get_column("weight", default=pl.repeat(1.0, rated.height, eager=True))
-        if known and method.pair_votes_max
-        else None,
-        "both_bad": rated["winner"] == "tie_bothbad",
+        **{name: cast["judge"].is_in(who) for name, who in named.items() if voters},
+        **{name: cast[name] for name in ("asks_identity", "names_model", "unseen_marks") if name in cast.columns},
+        "fast": fast_votes(cast),
+        **({"repeated": lighter & (cast["counted"] > 0)} if voters and rules.pair_votes_max else {}),
+        **({"beyond_day": beyond_day(cast, rules.day_votes_max)} if voters and rules.day_votes_max else {}),
+        "both_bad": cast["winner"] == "tie_bothbad",
+        "same_model": cast["model_a"] == cast["model_b"],
+        "not_in_full": lighter,
     }
-    if without_suspects and known:
-        weighed = weighed.with_columns(
-            counted=pl.when(masks["suspects"].fill_null(False)).then(0.0).otherwise("counted")
-        )
-    same = battles.filter(pl.col("model_a") == pl.col("model_b"))
-    counts = [_check(name, masks.get(name), weighed) for name in (*_NEEDS, "both_bad")]
-    return [*counts, _check("same_model", None, same.with_columns(counted=0.0), whole=True)]
+    return [_check(name, masks.get(name), cast) for name in _NEEDS]
 
 
-def _check(name: str, mask: pl.Series | None, votes: pl.DataFrame, whole: bool = False) -> VoteCheck:
-    if not whole and (mask is None or (len(mask) and mask.null_count() == len(mask))):
+def _weighed(battles: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The battles with their weight under another name."""
+    return battles.with_columns((pl.col("weight") if "weight" in battles.columns else pl.lit(1.0)).alias(name))
+
+
+def _check(name: str, mask: pl.Series | None, votes: pl.DataFrame) -> VoteCheck:
+    if mask is None or (len(mask) and mask.null_count() == len(mask)):
         return VoteCheck(check=name, voters=None, votes=None, counted=None, note=f"needs {_NEEDS[name]}")
-    found = votes if mask is None else votes.filter(mask.fill_null(False))
+    found = votes.filter(mask.fill_null(False))
     voters = found["judge"].drop_nulls().n_unique() if "judge" in found.columns else None
     return VoteCheck(check=name, voters=voters, votes=found.height, counted=float(found["counted"].sum()), note="")

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 from pydantic import ValidationError
 
-from schemas.benches.certificate import Certificate, OffTheBoard
+from schemas.benches.certificate import Certificate, DroppedVotes, OffTheBoard
 from schemas.errors import BadInput
 from schemas.items.conversation import UNDATED_BEFORE
 from schemas.policy import Policy
@@ -34,7 +34,7 @@ def _write(unsealed: Unsealed) -> Stated:
     from tasks.release.certificate.numbers import certificate_of, rounded  # imported late: the explorer needs no scipy
 
     gone = _off_the_board(unsealed.store, unsealed.folder)
-    made = certificate_of(unsealed.folder, unsealed.settings, unsealed.policy.models, gone)
+    made = certificate_of(unsealed.folder, unsealed.settings, unsealed.policy, gone, _dropped(unsealed.store))
     if made is not None:
         values = rounded(made.model_dump(mode="json"))
         text = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -55,6 +55,14 @@ def _off_the_board(store: Store, folder: Path) -> list[OffTheBoard]:
     gone = sides.filter(~pl.col("model").is_in(known.implode())).group_by("model")
     found = gone.agg(battles=pl.len(), first_day=day.min(), last_day=day.max()).sort("model")
     return [OffTheBoard(**row) for row in found.iter_rows(named=True)]
+
+
+def _dropped(store: Store) -> list[DroppedVotes]:
+    """Votes of the store that the policy drops, by reason, most first."""
+    votes = store.read("decisions", ["item_kind", "keep", "reasons"]).filter(~pl.col("keep"), item_kind="battle")
+    counted = votes.select(reason=pl.col("reasons").list.unique()).explode("reason").group_by("reason").len("votes")
+    found = counted.with_columns(pl.col("votes").cast(pl.Int64)).sort("votes", "reason", descending=[True, False])
+    return [DroppedVotes(**row) for row in found.iter_rows(named=True)]
 
 
 def _page(certificate: Certificate) -> str:
@@ -88,9 +96,10 @@ def _wrong(release: OpenRelease) -> Iterator[str]:
         return
     if told is None and manifest.layout < SINCE_LAYOUT:
         return
-    facts = Policy.model_validate(manifest.policy).models
+    policy = Policy.model_validate(manifest.policy)
     try:
-        right = certificate_of(folder, manifest.settings, facts, told.off_the_board if told else [])
+        on_record = (told.off_the_board, told.dropped) if told else ([], [])
+        right = certificate_of(folder, manifest.settings, policy, *on_record)
     except READ_ERRORS:
         return  # the part of the file says so
     except (BadInput, ValidationError) as error:
@@ -149,9 +158,18 @@ def _sentences(told: Certificate) -> Iterator[str]:
         fewest = min(known, key=lambda row: row.needed or 0)
         change = f"{_counted(fewest.needed or 0, 'vote')}, {fewest.change}"
         yield f"What puts {_name(fewest.rival or '')} in first place: {change}."
+    found = {row.check: row.votes for row in told.checks if row.votes}
+    if lighter := found.pop("not_in_full", 0):
+        yield f"Votes that do not count in full on the boards: {lighter:,}."
+    if told.dropped:
+        listed = ", ".join(f"{_name(row.reason)} {row.votes:,}" for row in told.dropped[:_SHOWN])
+        yield f"Votes that the policy leaves out of the release, by reason: {listed}."
+    if found:
+        listed = ", ".join(f"{name.replace('_', ' ')} {votes:,}" for name, votes in found.items())
+        yield f"Votes by what checks found: {listed}."
     if told.largest_to_smallest is not None:
         yield f"The most voted model has {told.largest_to_smallest:,.1f} times as many votes as the least voted one."
-    for by in ("provider", "weights"):
+    for by in ("provider", "licence", "weights"):
         rows = [row for row in told.exposure if row.by == by][:_SHOWN]
         if rows:
             yield f"Votes by {by}: {', '.join(f'{_name(row.group)} {row.share:.1%}' for row in rows)}."
@@ -161,10 +179,16 @@ def _sentences(told: Certificate) -> Iterator[str]:
         yield f"{len(gone):,} models fought anonymously and are not on the board: {_few(row.model for row in gone)}."
     if split := [month.month for month in told.months if month.groups > 1]:
         yield f"In {len(split):,} of {len(told.months):,} months the votes do not connect all models: {_few(split)}."
+    if moved := [row for row in told.lives if abs(row.moved or 0) > (row.moved_by_chance or 0)]:
+        names = _few(row.model for row in moved)
+        yield f"Without the earlier half of the votes these move beyond the 95 % interval of chance: {names}."
+    if seen := [month for month in told.months if month.seen_before]:
+        most = max(seen, key=lambda month: month.seen_before or 0)
+        yield f"In {most.month} {most.seen_before:.1%} of the prompts were of earlier months; in no month were more."
     if told.best_of:
-        most = told.best_of[0]
+        best = told.best_of[0]
         yield (
-            f"Choosing the best of {most.models:,} models of {_name(most.provider)} adds {most.bias:,.1f} points "
+            f"Choosing the best of {best.models:,} models of {_name(best.provider)} adds {best.bias:,.1f} points "
             "on average; no other provider gains more by it."
         )
     for effect in told.filters:

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 from scipy.stats import spearmanr
 
-from schemas.benches.certificate import Apart, Certificate, Contest, Coverage, FilterEffect, OffTheBoard
+from schemas.benches.certificate import Apart, Certificate, Contest, Coverage, DroppedVotes, FilterEffect, OffTheBoard
 from schemas.items.suspects import VoteCheck
-from schemas.policy import ModelFacts
+from schemas.policy import Policy
 from schemas.rating import Rating, RatingMethod
 from tasks.leaderboard.battle_files import read_battles, with_prompts
 from tasks.leaderboard.fairness import best_of, exposure, model_lives, months
@@ -28,16 +28,17 @@ _DIGITS = 4
 def certificate_of(
     folder: Path,
     settings: Mapping[str, Any],
-    facts: Mapping[str, ModelFacts],
+    policy: Policy,
     off_the_board: Sequence[OffTheBoard],
+    dropped: Sequence[DroppedVotes],
 ) -> Certificate | None:
     """The certificate of the release in `folder`; None without votes. `settings`: those of its manifest."""
     method = RatingMethod(**{name: settings[name] for name in RatingMethod.model_fields if name in settings})
     battles = with_prompts(read_battles(folder / "battle", prompts=True), folder)
     if battles.is_empty():
         return None
-    outliers, suspected = (bool(settings.get(name)) for name in ("exclude_outlier_judges", "exclude_suspects"))
-    tables = RatingTables(battles, method, exclude_outliers=outliers, exclude_suspects=suspected)
+    outliers, facts = bool(settings.get("exclude_outlier_judges")), policy.models
+    tables = RatingTables(battles, method, exclude_outliers=outliers, rules=policy.votes)
     rated, board = tables.rated, tables.overall
     if rated.is_empty():
         return None
@@ -56,6 +57,7 @@ def certificate_of(
         largest_to_smallest=max(given) / min(given),
         lives=model_lives(rated, board, method, facts),
         off_the_board=list(off_the_board),
+        dropped=list(dropped),
         months=months(rated),
         best_of=best_of(board, facts),
     )

@@ -10,10 +10,11 @@ from pydantic import ValidationError
 
 from schemas.errors import BadInput
 from schemas.items.suspects import VoteCheck
+from schemas.policy import Policy
 from schemas.rating import Fragility, Rating, RatingMethod
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.fragility import lead_after
-from tasks.leaderboard.rating_tables import ALL_SLICES, VOTE_CHECKS, WITHOUT_SUSPECTS, RatingTables
+from tasks.leaderboard.rating_tables import ALL_SLICES, FRAGILITY, VOTE_CHECKS, WITHOUT_SUSPECTS, RatingTables
 from tasks.release.registered import OpenRelease
 from tasks.storage.parquet import read_parquet_groups
 from tasks.storage.tables import frame_of
@@ -59,7 +60,7 @@ def released_tables(release: OpenRelease) -> RatingTables:
         RatingMethod(**{name: settings[name] for name in RatingMethod.model_fields if name in settings}),
         (ALL_SLICES,),
         exclude_outliers=bool(settings.get("exclude_outlier_judges")),
-        exclude_suspects=bool(settings.get("exclude_suspects")),
+        rules=Policy.model_validate(release.manifest.policy).votes,
     )
 
 
@@ -80,7 +81,7 @@ def unlike_fragility(release: OpenRelease, told: pl.DataFrame) -> Iterator[str]:
     """
     try:
         tables = released_tables(release)
-        right = frame_of(Fragility, tables.fragility)
+        right = frame_of(Fragility, tables.rows(FRAGILITY))
     except (BadInput, ValidationError) as error:
         yield f"the votes of battle cannot be rated as the manifest says ({str(error).splitlines()[0]})"
         return

@@ -5,6 +5,7 @@ rank comes first everywhere: in tables, cards, reports and pages.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import polars as pl
 
@@ -51,3 +52,9 @@ def contests(fragility: pl.DataFrame) -> pl.DataFrame:
     return wide.sort(
         pl.col("slice") != "overall", "slice", pl.col("contest") != "first_place", "place", maintain_order=True
     )
+
+
+def checked_votes(checks: pl.DataFrame) -> list[dict[str, Any]]:
+    """Rows of `vote_checks` that found a vote: those that do not count in full first, then in order of their names."""
+    found = checks.filter(pl.col("votes") > 0)
+    return found.sort(pl.col("check") != "not_in_full", "check").to_dicts()

@@ -1,6 +1,7 @@
 """Signals summarised by conversation, for leaderboards, releases and reports.
 
-Also counts of tags, and how often two tags occur together (VisionArena Fig. 5 and 24).
+Also counts of tags, how often two tags occur together (VisionArena Fig. 5 and 24), and marks by which a voter may know
+whose answers are.
 """
 
 from collections.abc import Sequence
@@ -28,6 +29,16 @@ _OF_TEXTS = {
 """Signal of a text -> its columns that are summarised."""
 ALL_TAGS = (*TAGS, "code", "refusal", "multi_turn")
 """Tags of the report's distribution and overlap; the last three need no tagger."""
+
+MARKS = ("names_model", "unseen_marks")
+"""Bool columns of a vote: an answer holds the name of one of its models, or characters that are not shown."""
+_NO_SIGNS = r"[^\p{L}\p{N}]+"
+_UNSEEN = (
+    r"[\x{200b}\x{2060}-\x{2064}\x{180e}\x{fff9}-\x{fffb}]|.\x{feff}"  # show nothing in any script
+    r"|[\x21-\x7e][\x{200c}\x{200d}\x{00ad}][\x21-\x7e]"  # joiners that Latin letters do not need, and soft hyphens
+    r"|[a-zA-Z,;.][\x{2000}-\x{200a}\x{202f}\x{205f}][a-zA-Z]"  # spaces of other widths between words
+    r"|[\x21-\x7e][\x{fe00}-\x{fe0f}\x{e0100}-\x{e01ef}]|[\x{e0020}-\x{e007f}]{8}"  # variants of letters; tags
+)
 
 
 def conversation_features(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
@@ -162,3 +173,27 @@ def english_name(code: str | None) -> str:
         except (UnknownLocaleError, ValueError):
             return UNKNOWN
     return str(name or UNKNOWN)
+
+
+def answers_of(turns: pl.Expr) -> pl.Expr:
+    """All answers of a list of messages, as one text; null without a list."""
+    said = pl.element().filter(pl.element().struct.field("role") == "assistant").struct.field("content")
+    return turns.list.eval(said).list.join("\n")
+
+
+def names_model(model: pl.Expr, answers: pl.Expr) -> pl.Expr:
+    """Whether answers hold the model's name, but for case and signs, if it has a digit and six letters and digits."""
+    name = model.str.to_lowercase().str.replace_all(_NO_SIGNS, "")
+    telling = name.str.contains(r"\p{N}") & (name.str.len_chars() >= 6)  # "command" and "phi-3" are also other things
+    return telling & answers.str.to_lowercase().str.replace_all(_NO_SIGNS, "").str.contains(name, literal=True)
+
+
+def unseen_marks(answers: pl.Expr) -> pl.Expr:
+    """Whether answers hold characters that show nothing and that no script needs there, as hidden watermarks do."""
+    return answers.str.contains(_UNSEEN)
+
+
+def marks(models: Sequence[pl.Expr], answers: pl.Expr) -> dict[str, pl.Expr]:
+    """The columns `MARKS` of votes, bool: `models` that were asked, and all their `answers` in one text."""
+    named = pl.any_horizontal(names_model(model, answers) for model in models)
+    return dict(zip(MARKS, (named, unseen_marks(answers)), strict=True))

@@ -251,7 +251,7 @@ def test_a_missing_key_is_named_by_its_model(tmp_path, monkeypatch):
 
 def test_the_live_board_has_the_order_of_the_votes_and_slices_with_votes_only():
     cast = [Cast("a", "b", RecordType.LEFT_VOTE, True)] * 30 + [Cast("b", "a", RecordType.LEFT_VOTE, True)] * 10
-    board = LiveBoard(cast, lambda table: leaderboard(votes(rateable(table))))
+    board = LiveBoard(cast, lambda table: (leaderboard(votes(rateable(table))), table.height))
     assert board.slices() == ["overall", "with_image"]
     rows = board.rows("overall")
     assert [(row.model, row.battles) for row in rows] == [("a", 40), ("b", 40)]

@@ -44,6 +44,19 @@ def test_values_of_one_facet_are_alternatives_and_facets_add_up(listing):
     assert ids(listing, tag="humor", language="German") == []
 
 
+def test_answers_that_name_a_model_of_the_vote_or_hold_hidden_marks_are_tagged(listing):
+    rows = {
+        "kind": ["battle"] * 3,
+        "id": ["n", "m", "p"],
+        "models": [["gpt-4o-mini", "tern-2"]] * 3,
+        "tags": [["ocr"]] * 3,
+    }
+    answers = ["Ask **GPT 4o mini**.", "Two\u2060 cats", "gpt"]
+    tagged = finished([pl.DataFrame(rows | {"answers": answers, "prompt": "gpt-4o-mini", "tstamp": [3.0, 2.0, 1.0]})])
+    assert tagged["tags"].to_list() == [["ocr", "names_model"], ["ocr", "unseen_marks"], ["ocr"]]
+    assert "names_model" not in counts(listing, "tag")
+
+
 def test_a_facet_counts_what_its_other_values_would_give(listing):
     assert counts(listing, "language", language="German") == {"English": 2, "German": 1}
     assert counts(listing, "tag", language="German") == {"ocr": 1}

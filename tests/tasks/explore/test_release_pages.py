@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from schemas.errors import BadInput
+from schemas.items.suspects import VoteCheck
 from schemas.publication import Bump, ReleaseDiff, RowChange
 from schemas.rating import Fragility
 from tasks.explore.listing import item_key
@@ -16,7 +17,7 @@ from tasks.explore.of_release import OfRelease
 from tasks.explore.pages import ASSETS, DECK, Comparison, compared_topics_page
 from tasks.explore.static_pages import export_pages
 from tasks.explore.topic_map import MATCHED, compared_topics
-from tasks.release.registered import FRAGILITY, write_table
+from tasks.release.registered import FRAGILITY, VOTE_CHECKS, write_table
 from tasks.storage.tables import frame_of
 from tests.looked_store import client, strict
 from tests.small_store import HOSTILE_MODEL, manifest_of
@@ -78,6 +79,25 @@ def test_boards_say_how_few_votes_change_them(own_release, small_release):
     page = client(OfRelease(own_release, "r", lambda: False)).get("/boards?slice=overall").text
     assert "The fewest of 900 votes found" in page and "33 (3.67 %)" in page and HOSTILE_MODEL not in page
     assert '<td class="n">12.3</td>' in page and '<td class="n">–</td>' in page
+
+
+def test_the_overall_board_says_how_many_votes_look_wrong_and_how_many_do_not_count(own_release):
+    checks = [
+        VoteCheck(check="suspects", voters=2, votes=1_234, counted=0.0, note=""),
+        VoteCheck(check="not_in_full", voters=None, votes=1_240, counted=3.5, note=""),
+        VoteCheck(check="fast", voters=None, votes=None, counted=None, note="needs times"),
+    ]
+    write_table(own_release, VOTE_CHECKS, frame_of(VoteCheck, checks))
+    page = client(OfRelease(own_release, "r", lambda: False)).get("/boards?slice=overall").text
+    shown = page.partition("Votes that look wrong")[2].partition("</table>")[0]
+    assert (
+        shown.index("not in full")
+        < shown.index("1,240")
+        < shown.index("3.5")
+        < shown.index("suspects")
+        < shown.index("1,234")
+    )
+    assert "fast" not in shown
 
 
 def test_boards_show_every_model_with_its_interval_and_who_beats_whom(of_release):

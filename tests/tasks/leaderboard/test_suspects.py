@@ -13,7 +13,7 @@ from tasks.leaderboard.suspects.evidence import holm
 from tasks.leaderboard.suspects.history import TASTE, TILTS, history
 from tasks.leaderboard.suspects.named import fast_votes, suspects
 from tasks.leaderboard.suspects.prompts import asks_identity, sorted_words
-from tasks.leaderboard.votes import rateable, repeats_counted_once, votes
+from tasks.leaderboard.votes import beyond_day, rateable, repeats_counted_once, votes
 from tests.tasks.leaderboard.battle_tables import beats, drawn, games
 
 PUBLISHED = Path(__file__).parents[2] / "published"
@@ -143,6 +143,11 @@ def curate(curate):
     return partial(curate, "rate")
 
 
+def policy_with(folder, votes):
+    (folder / "mine.yaml").write_text(f"name: mine\nrules: []\nvotes: {{{votes}}}\n")
+    return folder / "mine.yaml"
+
+
 def rows(out):
     return [json.loads(line) for line in out.splitlines()]
 
@@ -155,12 +160,13 @@ def attacked(tmp_path, honest):
 
 def test_the_board_without_suspects_is_a_slice_and_the_default_board_has_all_votes(curate, attacked):
     code, out, err = curate(attacked, "--table", "suspects", "--json")
+    without = policy_with(attacked.parent, "exclude_suspects: true")
     assert (code, [row["judge"] for row in rows(out)]) == (0, ["rigger 0"]) and "no prompts" in err
     boards = {
         name: {row["model"]: row for row in rows(curate(attacked, "--json", *options)[1])}
         for name, options in {
-            "default": (), "slice": ("--slice", "without_suspects"), "rule": ("--set", "exclude_suspects=yes"),
-            "flags": ("--slice", "overall", "--set", "exclude_suspects=yes"),
+            "default": (), "slice": ("--slice", "without_suspects"), "rule": ("--policy", without),
+            "flags": ("--slice", "overall", "--policy", without),
         }.items()
     }  # fmt: skip
     battles = {name: sum(row["battles"] for row in board.values()) // 2 for name, board in boards.items()}
@@ -170,14 +176,63 @@ def test_the_board_without_suspects_is_a_slice_and_the_default_board_has_all_vot
 
 
 def test_checks_count_votes_and_what_they_weigh_and_name_nobody(curate, attacked):
-    options = ("--set", "pair_votes_max=4", "--set", "exclude_suspects=yes")
-    code, out, _ = curate(attacked, "--table", "vote_checks", "--json", *options)
+    without = policy_with(attacked.parent, "exclude_suspects: true, pair_votes_max: 1, day_votes_max: 3")
+    code, out, _ = curate(attacked, "--table", "vote_checks", "--json", "--policy", without)
     found = {row["check"]: row for row in rows(out)}
     assert code == 0 and "rigger" not in out
     assert (found["suspects"]["voters"], found["suspects"]["votes"], found["suspects"]["counted"]) == (1, 40, 0)
-    assert found["repeated"]["votes"] >= 7 and "prompts" in found["asks_identity"]["note"]
-    board = rows(curate(attacked, "--json", "--slice", "overall", "--set", "pair_votes_max=4")[1])
-    assert all(row["flags"] == ["repeats_count_once"] for row in board)
+    assert found["repeated"]["votes"] > 0 and "prompts" in found["asks_identity"]["note"]
+    assert found["beyond_day"]["votes"] > 40 - 3 and found["beyond_day"]["counted"] == 0
+    lighter = [found[name]["votes"] for name in ("suspects", "beyond_day", "repeated", "not_in_full")]
+    assert max(lighter[:3]) < lighter[3] <= sum(lighter[:3])
+    board = rows(curate(attacked, "--json", "--slice", "overall", "--policy", without)[1])
+    assert all(row["flags"] == ["repeats_count_once", "days_limited", "suspects_excluded"] for row in board)
+    assert sum(row["battles"] for row in board) == 2 * (4040 - 40 - found["beyond_day"]["votes"] + (40 - 3))
+
+
+def test_the_first_votes_of_a_voter_on_a_utc_day_count_and_later_ones_do_not():
+    table = games(*beats("A", "B", 5)).with_columns(
+        judge=pl.Series(["j", "j", "j", "j", None]), tstamp=pl.Series(at([30, 0, 60, 24 * 60, 40]))
+    )
+    assert beyond_day(table, 1).to_list() == [True, False, True, False, False]
+    assert not beyond_day(table, None).any() and not beyond_day(table.drop("judge"), 1).any()
+
+
+def test_answers_that_name_their_model_or_hold_hidden_marks_are_counted_from_the_texts_of_a_table(curate, tmp_path):
+    plain, marks = "It is a cat.", "It is\u200b a\u202fcat."
+    answers = [(plain, plain), ("I am GPT-4o mini!", plain), (plain, marks), ("می\u200cخواهم 👩\u200d🔬", plain)]
+    told = [
+        [[{"role": "user", "content": "gpt-4o-mini?"}, {"role": "assistant", "content": text}] for text in pair]
+        for pair in answers
+    ]
+    table = pl.DataFrame({"model_a": "gpt-4o-mini", "model_b": "claude", "winner": ["model_a", "model_b"] * 2})
+    table = table.with_columns(
+        conversation_a=pl.Series([a for a, _ in told]), conversation_b=pl.Series([b for _, b in told])
+    )
+    table.write_parquet(tmp_path / "v.parquet")
+    found = {
+        row["check"]: row["votes"]
+        for row in rows(curate(tmp_path / "v.parquet", "--table", "vote_checks", "--json")[1])
+    }
+    assert (found["names_model"], found["unseen_marks"], found["suspects"], found["not_in_full"]) == (1, 1, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("without", "options", "note"),
+    [
+        ("judge", ("--policy",), "no judge: exclude_suspects of the policy leaves no vote out"),
+        ("tstamp", ("--policy",), "no tstamp: day_votes_max of the policy leaves no vote out"),
+        ("judge", ("--slice", "without_suspects"), "without_suspects has all votes"),
+        ("tstamp", ("--table", "months"), "who came and left when is not told"),
+        ("judge", ("--table", "best_of"), "names no provider of a model"),
+        ("judge", ("--table", "fragility"), "which votes these are is not told"),
+    ],
+)
+def test_a_rule_or_a_table_that_needs_more_than_there_is_says_so(curate, tmp_path, honest, without, options, note):
+    honest.drop(without).write_parquet(tmp_path / "v.parquet")
+    mine = policy_with(tmp_path, "exclude_suspects: true, day_votes_max: 9") if "--policy" in options else None
+    code, out, err = curate(tmp_path / "v.parquet", *options, *([mine] if mine else ()))
+    assert code == 0 and out and note in err
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,19 @@ def test_a_rule_about_models_drops_tags_or_holds_conversations_and_changes_no_ot
     assert policy_hash(load_policy("public_release")) == "0d811c5e982a"  # stores decided before the key stay decided
 
 
+def test_rules_about_votes_are_in_the_hash_and_need_the_voters_and_days_of_released_rows(tmp_path):
+    def voted(votes, **linkage):
+        return {"name": "mine", "rules": [RULE], "votes": votes, "linkage": linkage}
+
+    rules = ({}, {"exclude_suspects": True}, {"pair_votes_max": 5}, {"day_votes_max": 50})
+    assert len({policy_hash(_load(tmp_path, voted(each))) for each in rules}) == 4
+    for each in rules[1:]:
+        (name,) = each
+        assert f"votes: {name} needs voters" in _refused(tmp_path, voted(each, users=False))
+    assert "day_votes_max needs days" in _refused(tmp_path, voted({"day_votes_max": 5}, times="month"))
+    assert "greater than or equal to 1" in _refused(tmp_path, voted({"pair_votes_max": 0}))
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_policy_loads_by_its_name_and_says_who_it_is_for(name):
     policy = load_policy(name)

@@ -2,6 +2,7 @@
 
 import json
 
+import polars as pl
 import pytest
 
 from flows.products import problems_of
@@ -20,7 +21,22 @@ def test_the_certificate_counts_the_votes_of_the_release(release):
     sides = {row["group"]: row["appearances"] for row in told["exposure"] if row["by"] == "model"}
     assert told["votes"] > 0 and sum(sides.values()) == 2 * told["votes"]
     assert {row["model"] for row in told["lives"]} == sides.keys()
-    assert f"{told['votes']:,} votes" in (release / "README.md").read_text("utf-8")
+    card = (release / "README.md").read_text("utf-8")
+    assert f"{told['votes']:,} votes" in card
+    checks = {row["check"]: row for row in told["checks"]}
+    seen = max((month["seen_before"] or 0 for month in told["months"]), default=0)
+    assert ("of the prompts were of earlier months" in card) == (seen > 0)
+    assert checks["not_in_full"]["votes"] == checks["names_model"]["votes"] == 0 and checks["repeated"]["note"]
+
+
+def test_the_certificate_counts_the_dropped_votes_of_the_store_by_reason(store, release):
+    decided = store.read("decisions").filter(~pl.col("keep"), item_kind="battle")
+    counted = dict(
+        decided.select(pl.col("reasons").list.unique()).explode("reasons").group_by("reasons").len().iter_rows()
+    )
+    dropped = {row["reason"]: row["votes"] for row in _told(release)["dropped"]}
+    assert dropped == counted != {}
+    assert "leaves out of the release, by reason" in (release / "README.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import polars as pl
 import pytest
 
+from schemas.policy import VoteRules
 from schemas.rating import Fragility, RatingMethod
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.leaderboard import OVERALL
@@ -47,6 +48,16 @@ def test_the_table_of_the_votes_is_whole_and_slices_of_few_votes_say_so(rated, r
     assert problems(rated, rows) == []
     assert rows.filter(slice="language:English")["flags"].to_list() == [["few_battles"]]
     assert rows.filter(slice="language:Thai")["needed"].null_count() == 0
+
+
+def test_under_rules_about_votes_the_table_has_their_flags_and_is_what_these_votes_give(rated, battles):
+    path, rules = rated.folder / "battle" / "train.parquet", VoteRules(pair_votes_max=1)
+    battles.with_columns(judge=pl.format("j{}", pl.int_range(pl.len()) % 40)).write_parquet(path)
+    told = RatingTables(read_battles(path), RatingMethod(), (ALL_SLICES,), rules=rules).rows("fragility")
+    assert all("repeats_count_once" in row.flags for row in told)
+    policy = rated.manifest.policy | {"votes": rules.model_dump()}
+    under = rated._replace(manifest=rated.manifest.model_copy(update={"policy": policy}))
+    assert problems(under, frame_of(Fragility, told)) == [] != problems(rated, frame_of(Fragility, told))
 
 
 def test_a_number_that_the_votes_do_not_give_is_found(rated, rows):

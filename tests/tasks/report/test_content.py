@@ -41,6 +41,18 @@ def test_sections_of_products_stand_where_their_texts_do(released_store, tallies
     assert keys[-1] == "written_families"
 
 
+def test_votes_are_counted_by_month_and_by_what_checks_found(tables, released_store):
+    checks = released_store.read("vote_checks")
+    assert (
+        tables["vote_checks"]
+        .sort("check")
+        .select("check", "votes")
+        .equals(checks.sort("check").select("check", "votes"))
+    )
+    sides = released_store.read("exposure").filter(by="model")["appearances"].sum()
+    assert 2 * tables["months"]["votes"].sum() == sides > 0
+
+
 def test_the_funnel_on_the_page_is_that_of_the_tables(content, released_store, report):
     assert content.funnel == funnel(released_store)
     html = (report / "index.html").read_text(encoding="utf-8")
