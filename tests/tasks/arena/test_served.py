@@ -19,6 +19,7 @@ import pytest
 from schemas.asked_model import ArenaModel
 from schemas.errors import MissingProvider
 from tasks.arena.answers import Counts
+from tasks.arena.words import page_words
 from tasks.providers.capabilities import ChatMessage, Thought
 from tasks.providers.chat import streaming_model
 from tasks.storage.tables import Store
@@ -99,6 +100,25 @@ def test_images_lose_their_metadata_and_are_their_owners(served):
         visitor.cookies.update(mine)
         assert visitor.delete(f"/pictures/{name}").status_code == 204
         assert visitor.get(f"/pictures/{name}").status_code == 404, "it was removed before it was sent"
+
+
+def test_pages_refusals_and_news_come_in_the_language_that_the_browser_wants(served):
+    visitor = Visitor(served.url)
+    visitor.client.headers["accept-language"] = "ar,en;q=0.5"
+    arabic = page_words("ar")
+    for address in ("/", "/side-by-side", "/direct", "/board", "/mine", "/tasks", "/nowhere"):
+        page = visitor.client.get(address).text
+        assert '<html lang="ar" dir="rtl">' in page and arabic["modes"]["battle"] in page
+        text = re.sub(r"(?s)<(script|title|select|bdi)\b.*?</\1>|<[^>]*>|&\S+;", " ", page)
+        assert set(re.findall(r"[A-Za-z]{2,}", text)) <= {"Vision", "arena", "Top", "Charts", "JavaScript", "JSON"}
+    assert arabic["unreadable"] in visitor.client.post("/pictures", content=b"<svg/>").json()["refused"]
+    assert visitor.say("x" * 12_001)[0]["refused"] == arabic["too_long"].format(characters="12,001", most="12,000")
+    told = visitor.say("Hello")
+    assert told[-1]["notice"] == arabic["answers_ended"] and arabic["votes"]["leftvote"] in told[-1]["bar"]
+    assert visitor.vote().startswith(arabic["voted"]["leftvote"])
+    page = visitor.client.get(f"/c/{visitor.number}").text
+    assert all(f'value="{chip}"' in page for chip in page_words("en")["chips"]["leftvote"]), "the log has one language"
+    assert httpx.get(served.url, headers={"accept-language": "de"}).text.count('<html lang="de" dir="ltr">') == 1
 
 
 MALFORMED = [b"", b"[]", b"{", b'{"mode": "x", "text": 1}', b'{"mode": "battle", "text": null}', b"\xff"]
@@ -311,10 +331,10 @@ def test_battles_in_a_browser_are_logged_and_curated_without_a_reject(served, pl
         name: Store.existing(str(store)).read(name) for name in ("conversations", "battles", "rejects", "presets")
     }
     assert set(tables["rejects"]["reason"]) == {"taken_down"}, "what was forgotten above, and nothing else"
-    assert tables["conversations"].height == 8 and "Project" not in str(tables["conversations"].to_dicts())
+    assert tables["conversations"].height == 10 and "Project" not in str(tables["conversations"].to_dicts())
     assert "Made something up" in tables["battles"]["vote_reason"].to_list()
     assert tables["battles"]["vote_reason"].str.len_chars().max() == 500
-    assert tables["battles"]["winner"].sort().to_list() == ["model_a", "model_a", "tie_bothbad"]
+    assert tables["battles"]["winner"].sort().to_list() == ["model_a"] * 3 + ["tie_bothbad"]
     preset = tables["presets"]["image_id"].item()
     assert sum(preset in images for images in tables["conversations"]["image_ids"]) == 2
 
