@@ -101,7 +101,7 @@ class ServedArena:
 
     async def events(self, conversation: ArenaConversation) -> AsyncIterator[bytes]:
         """Answers while they come, then the whole conversation."""
-        sent = dict[int, str]()
+        sent = dict[str, str]()
         async for _ in self.arena.updates(conversation):
             if conversation.answering:
                 yield _event("answers", answer_changes(conversation, sent, self.arena.before(conversation)))

@@ -182,17 +182,20 @@ def heading(conversation: ArenaConversation, side: Side, place: int) -> str:
     return str(text).format(letter=LETTERS[place], name=side.model.name)
 
 
-def answer_changes(conversation: ArenaConversation, sent: dict[int, str], before: int | None) -> dict[str, Any]:
-    """News for a page that was `sent` so much of the last answers; `sent` is brought on.
-
-    Of each side `html` takes the place of what stands after the first `keep` UTF-16 units, as browsers count.
-    """
+def answer_changes(conversation: ArenaConversation, sent: dict[str, str], before: int | None) -> dict[str, Any]:
+    """News for a page that was `sent` so much of the last answers and of the thinking; `sent` is brought on."""
     sides = []
     for place, side in enumerate(conversation.sides):
         answer = shown_answer(conversation, place, side.answers[-1])
-        kept = commonprefix([sent.get(place, ""), answer.html])  # noqa: RUF071 - of texts
-        sent[place] = answer.html
-        told = {"place": place, "keep": len(kept.encode("utf-16-le")) // 2, "html": answer.html[len(kept) :]}
-        sides.append(told | {"thinking": answer.thinking, "thought": answer.thought})
+        texts = {"answer": answer.html, "thinking": answer.thinking}
+        grown = {name: _grown(html, sent, f"{name} {place}") for name, html in texts.items()}
+        sides.append({"place": place, "thought": answer.thought, **grown})
     told_of_queue = "" if before is None else notice(conversation, before)
     return {"sides": sides, "notice": told_of_queue, "votable": conversation.may_vote()}
+
+
+def _grown(html: str, sent: dict[str, str], key: str) -> dict[str, Any]:
+    """The `html` that takes the place of what stands after the first `keep` UTF-16 units, as browsers count."""
+    kept = commonprefix([sent.get(key, ""), html])  # noqa: RUF071 - of texts
+    sent[key] = html
+    return {"keep": len(kept.encode("utf-16-le")) // 2, "html": html[len(kept) :]}

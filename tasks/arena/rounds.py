@@ -316,9 +316,9 @@ class Arena:
             await self._write_vote(conversation, kind, reason, visit)
 
     async def flag(self, conversation: ArenaConversation, place: int, visit: Visit) -> None:
-        """Report an answer, which is then not published; also before, after and beside a vote."""
+        """Report an answer, which is then not published; also while it comes, before, after and beside a vote."""
         self._check_owner(conversation, visit)
-        if not 0 <= place < len(conversation.sides) or not conversation.sides[place].answers or conversation.forgotten:
+        if conversation.forgotten or not conversation.said(place):
             raise Refused("no_such_vote")
         if (f"flag {place}", *conversation.state) not in conversation.voted:
             write = partial(self._write_vote, conversation, RecordType.FLAG, "", visit, place)

@@ -60,19 +60,25 @@ function listen(address) {
 }
 
 const sent = new Map();
+function longer(key, change, shown) {
+  const before = sent.get(key) || "", html = before.slice(0, change.keep) + change.html;
+  if (html && html !== before) shown.innerHTML = html;
+  sent.set(key, html);
+  return html;
+}
+
 function grow(told) {
   const near = innerHeight + scrollY > document.documentElement.scrollHeight - 160;
   const last = at("messages").querySelector(".turn:last-child");
   for (const each of told.sides) {
     const place = last?.querySelector(`[data-side="${each.place}"]`);
     if (!place) continue;
-    const html = (each.keep ? sent.get(each.place) || "" : "").slice(0, each.keep) + each.html;
-    if (html !== sent.get(each.place) && html) place.querySelector(".said-by").innerHTML = html;
-    sent.set(each.place, html);
+    const html = longer(`answer ${each.place}`, each.answer, place.querySelector(".said-by"));
     const thinking = place.querySelector(".thinking");
-    thinking.hidden = !each.thinking;
+    thinking.hidden = !longer(`thinking ${each.place}`, each.thinking, thinking.querySelector(".rich"));
     thinking.querySelector("summary").textContent = each.thought;
-    thinking.querySelector(".rich").innerHTML = each.thinking;
+    const report = at("bar").querySelector(`[data-act=flag][data-place="${each.place}"]`);
+    if (report) report.disabled = !html;
   }
   if (told.notice || at("notice").classList.contains("queued")) news(told.notice);
   at("notice").classList.toggle("queued", Boolean(told.notice));

@@ -20,12 +20,12 @@ from schemas.asked_model import ArenaModel
 from schemas.errors import MissingProvider
 from tasks.arena.answers import Counts
 from tasks.arena.words import page_words
-from tasks.providers.capabilities import ChatMessage, Thought
+from tasks.providers.capabilities import ChatMessage, Thought, TokensUsed
 from tasks.providers.chat import streaming_model
 from tasks.storage.tables import Store
 from tests.arena_client import Visitor
 from tests.built_arena import image_file
-from tests.chat_server import HOSTILE
+from tests.chat_server import HOSTILE, THOUGHT
 from tests.served_arena import ANN_KEY, NAMES, Served, curate, hidden, logged, models_file
 from tests.voted_store import voted
 
@@ -68,13 +68,41 @@ def test_a_model_that_thinks_is_asked_as_its_server_wants_it(chat_port, monkeypa
             await model._streaming.close()  # before the loop of the connection ends
 
     pieces = asyncio.run(said(**asked))
-    assert pieces == ["First ", "I think.", "An answer."]
-    assert [isinstance(each, Thought) for each in pieces] == [True, True, False]
+    assert pieces == ["First ", "I think of ", THOUGHT, "An answer.", TokensUsed(12, 34)]
+    assert [isinstance(each, Thought) for each in pieces] == [True, True, True, False, False]
     with pytest.raises(Exception, match="max_tokens"):
         asyncio.run(said())
     monkeypatch.delenv("TEAM_NAME")
     with pytest.raises(MissingProvider, match="header 'X-Team' is not set"):
         streaming_model(ArenaModel(**row, **asked))
+
+
+def test_thinking_tokens_and_two_arms_of_one_model_reach_the_store_and_no_answer(place, chat_port):
+    address = {"base_url": f"http://127.0.0.1:{chat_port}/v1"}
+    wanted = {"answer_tokens_max": 50, "limit_key": "max_completion_tokens", "headers": {"X-Team": "TEAM_NAME"}}
+    thinks = {"name": "thinks", "model": "thinking-model", "extra_body": {"reasoning_effort": "low"}, **wanted}
+    arms = [{"name": f"arm-{each}", "model": "system-model", "system": f"Be {each}."} for each in ("brief", "long")]
+    thinks["price"] = {"input_usd_per_million": 1, "output_usd_per_million": 2}
+    (place / "think.yaml").write_text(json.dumps({"models": [each | address for each in (thinks, *arms)]}))
+    asked = curate("arena", "--models", str(place / "think.yaml"), "--check", env=os.environ | {"TEAM_NAME": "vision"})
+    assert f"${(12 * 1 + 34 * 2) / 1e6:.6f}" in asked.stdout and "no price is known" in asked.stdout
+    running = Served(place / "think", place / "think.yaml", TEAM_NAME="vision")
+    try:
+        for name in ("thinks", "arm-brief", "arm-long"):
+            visitor = Visitor(running.url)
+            told = visitor.say("Hello", mode="direct", chosen=[name])
+            assert THOUGHT in told[-1]["messages"] and '<details class="thinking">' in told[-1]["messages"]
+            visitor.say("And then?")
+    finally:
+        running.end()
+    assert curate("ingest", "--logs", str(place / "think"), "--store", str(place / "thought")).returncode == 0
+    rows = {row["model"]: row for row in Store.existing(str(place / "thought")).read("conversations").to_dicts()}
+    answers = {name: [turn["content"] for turn in row["turns"][1::2]] for name, row in rows.items()}
+    told = {f"arm-{each}": [f"I am told: Be {each}."] * 2 for each in ("brief", "long")}
+    assert answers == {"thinks": ["An answer."] * 2} | told
+    for row in rows.values():
+        assert [(each["turn"], THOUGHT in each["thinking"]) for each in row["served"]] == [(1, True), (3, True)]
+        assert {(each["prompt_tokens"], each["answer_tokens"]) for each in row["served"]} == {(12, 34)}
 
 
 def test_images_lose_their_metadata_and_are_their_owners(served):
