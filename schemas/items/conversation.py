@@ -70,9 +70,9 @@ class Serving(Row):
     """From the question to the first piece of what came, thinking included."""
     first_word_seconds: float | None
     """From the question to the first word of the answer."""
-    prompt_tokens: Int32 | None
+    input_tokens: Int32 | None
     """Tokens of the question with everything before it, as the model's server counted them."""
-    answer_tokens: Int32 | None
+    output_tokens: Int32 | None
     """Tokens of the answer as the server counted them, thinking included."""
 
 

@@ -240,8 +240,7 @@ def chat_record(conversation: ArenaConversation, side: Side, user: str, about: d
     served = {
         "first_token_seconds": round(answer.first_token - answer.started, 3) if answer.first_token else None,
         "first_word_seconds": round(answer.first - answer.started, 3) if answer.first else None,
-        "prompt_tokens": answer.used.prompt,
-        "answer_tokens": answer.used.answer,
+        "usage": {name: count for name, count in answer.used._asdict().items() if count is not None} or None,
         "thinking": answer.thinking or None,
     }
     return {

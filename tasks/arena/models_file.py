@@ -96,7 +96,7 @@ def _cost(model: ArenaModel, text: str, used: TokensUsed, prices: Prices) -> str
     price = model.price or prices.tokens(f"openai-{model.asked_as}")
     if price is None:
         return "no price is known"
-    if used.prompt is not None and used.answer is not None:
-        return f"${price.usd(used.prompt, used.answer):.6f}"
+    if used.input_tokens is not None and used.output_tokens is not None:
+        return f"${price.usd(used.input_tokens, used.output_tokens):.6f}"
     tokens = len(_PROMPT) / _CHARACTERS_A_TOKEN, len(text) / _CHARACTERS_A_TOKEN
     return f"about ${price.usd(round(tokens[0]), max(1, round(tokens[1]))):.6f}"

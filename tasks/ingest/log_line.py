@@ -140,8 +140,9 @@ def _served(told: object) -> dict[str, Any] | None:
     for name in ("first_token_seconds", "first_word_seconds"):
         seconds = told.get(name)
         found[name] = seconds if type(seconds) is float and seconds >= 0 else None
-    for name in ("prompt_tokens", "answer_tokens"):
-        tokens = told.get(name)
+    usage = told["usage"] if type(told.get("usage")) is dict else {}
+    for name in ("input_tokens", "output_tokens"):
+        tokens = usage.get(name)
         found[name] = tokens if type(tokens) is int and 0 <= tokens <= _TOKENS_MAX else None
     return found if any(value is not None for value in found.values()) else None
 

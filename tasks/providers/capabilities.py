@@ -273,8 +273,8 @@ class Thought(str):
 class TokensUsed(NamedTuple):
     """Tokens of an answer, as its server counted them; None where it does not say."""
 
-    prompt: int | None = None
-    answer: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     """Thinking included."""
 
 

@@ -141,14 +141,14 @@ def test_thinking_is_logged_apart_and_is_no_part_of_the_answer(build, tmp_path):
     (told,) = rows["good-model"]["served"]
     assert (told["turn"], told["thinking"], told["thinking_id"]) == (1, "Hmm, well. ", text_id("Hmm, well. "))
     assert 0 <= told["first_token_seconds"] <= told["first_word_seconds"]
-    assert (told["prompt_tokens"], told["answer_tokens"]) == (12, 34)
-    assert rows["second-model"]["served"][0]["answer_tokens"] is None
+    assert (told["input_tokens"], told["output_tokens"]) == (12, 34)
+    assert rows["second-model"]["served"][0]["output_tokens"] is None
     screened = {text_id(text): text for text in ("Hmm, well. ", "Let me see")}
     assert thoughts(store.read("conversations")) == screened
     stays = live(store, Tombstones(store, store_key(store))).contents.hold(pl.col("id"))
     assert pl.DataFrame({"id": [*screened]}).filter(stays).height == 2, "their signals stay until they are taken down"
     (row,) = explain_item(store, rows["good-model"]["conversation_id"])["served"]
-    assert (row["answer_tokens"], row["signals"]) == (34, {}) and "thinking" not in row
+    assert (row["output_tokens"], row["signals"]) == (34, {}) and "thinking" not in row
 
 
 def test_an_answer_is_reported_while_it_comes_and_rated_beside_that(build, tmp_path):

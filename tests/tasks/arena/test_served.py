@@ -102,7 +102,7 @@ def test_thinking_tokens_and_two_arms_of_one_model_reach_the_store_and_no_answer
     assert answers == {"thinks": ["An answer."] * 2} | told
     for row in rows.values():
         assert [(each["turn"], THOUGHT in each["thinking"]) for each in row["served"]] == [(1, True), (3, True)]
-        assert {(each["prompt_tokens"], each["answer_tokens"]) for each in row["served"]} == {(12, 34)}
+        assert {(each["input_tokens"], each["output_tokens"]) for each in row["served"]} == {(12, 34)}
 
 
 def test_images_lose_their_metadata_and_are_their_owners(served):
