@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from schemas.items.review import Draws
 from schemas.row import Row
+from schemas.run import TokenRate
 
 _VENDORS_HOSTS = (".openai.com", ".openai.azure.com", ".googleapis.com", ".anthropic.com")
 ANSWER_TOKENS_MAX = 4096
@@ -144,6 +145,8 @@ class ArenaModel(Row):
     """Further keys of each request, such as `reasoning_effort: low`."""
     headers: dict[str, str] = {}
     """Further headers of each request: name of the header -> name of the environment variable with its value."""
+    price: TokenRate | None = None
+    """What the model costs; by default what the price file says of `openai-MODEL`."""
 
     @property
     def asked_as(self) -> str:

@@ -198,21 +198,26 @@ class Price(Row):
     """Whether it was read from the vendor's page."""
 
 
-class TokenPrice(Price):
-    """Price of a language model."""
+class TokenRate(Row):
+    """Price of the tokens of a language model."""
 
     input_usd_per_million: float = Field(ge=0, allow_inf_nan=False)
     """US dollars per million input tokens."""
     output_usd_per_million: float = Field(ge=0, allow_inf_nan=False)
     """US dollars per million output tokens."""
-    batch_share: float = Field(default=1.0, ge=0, le=1)
-    """Price of the vendor's batch API as a fraction of this price."""
-    image: ImagePrice
-    """Tokens of images."""
 
     def usd(self, input_tokens: float, output_tokens: float) -> float:
         """US dollars of one call."""
         return (input_tokens * self.input_usd_per_million + output_tokens * self.output_usd_per_million) / 1e6
+
+
+class TokenPrice(TokenRate, Price):
+    """Price of a language model."""
+
+    batch_share: float = Field(default=1.0, ge=0, le=1)
+    """Price of the vendor's batch API as a fraction of this price."""
+    image: ImagePrice
+    """Tokens of images."""
 
     def batch_usd(self, input_tokens: float, output_tokens: float) -> float:
         """US dollars of one question in a batch."""

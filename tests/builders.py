@@ -75,6 +75,7 @@ def conversation(conversation_id: str = "c1", *texts: str, **changes: Any) -> Co
         "anonymous": None,
         "voted": False,
         "feedback": [],
+        "served": None,
         "source": "2024-09-18-conv.json",
         "line": 1,
     }

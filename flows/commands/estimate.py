@@ -158,6 +158,7 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
         image_texts,
         shown_on,
         texts_of,
+        thoughts,
         vote_reasons,
     )
     from tasks.storage.queries.kept import logged_on
@@ -173,7 +174,7 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     topics = known.read("topics", ["topic"])["topic"].n_unique() or documents // members_min(documents, settings.topics)
     of_images = [*image_signals(providers)]
     texts = texts_of(logged)
-    texts[MeasuredOn.MESSAGES] |= vote_reasons(source, settings)
+    texts[MeasuredOn.MESSAGES] |= vote_reasons(source, settings) | thoughts(logged)
     texts[MeasuredOn.MESSAGES] |= texts_on_bench(known) if settings.with_answers else {}
     texts[MeasuredOn.MESSAGES] |= image_texts(known, providers, shown) if source is known else {}
     of_documents = estimate_documents(known, conversations, images, providers, prices, count)

@@ -61,6 +61,30 @@ class IdentifiedTurn(Row):
     are not listed, see image_problems."""
 
 
+class Serving(Row):
+    """How an answer came, where the arena's server logs it."""
+
+    thinking: str | None
+    """What the model thought aloud before the answer; null without it. No release has it."""
+    first_token_seconds: float | None
+    """From the question to the first piece of what came, thinking included."""
+    first_word_seconds: float | None
+    """From the question to the first word of the answer."""
+    input_tokens: Int32 | None
+    """Tokens of the question with everything before it, as the model's server counted them."""
+    output_tokens: Int32 | None
+    """Tokens of the answer as the server counted them, thinking included."""
+
+
+class ServedAnswer(Serving):
+    """How one answer of a conversation came."""
+
+    turn: Int32
+    """Index in turns of the answer, from 0."""
+    thinking_id: str | None
+    """Content id of what the model thought; signals screen it like a message."""
+
+
 class Sighting(Row):
     """One conversation state from one log line; a vote line has two."""
 
@@ -100,6 +124,8 @@ class Sighting(Row):
     """The vote, on vote lines only: model_a, model_b, tie or tie_bothbad."""
     vote_reason: str | None
     """What the voter wrote about the vote; null without it and outside vote lines."""
+    served: Serving | None
+    """How the last answer came; null in other logs, on lines of votes, and in older stores."""
 
 
 class Conversation(Row):
@@ -136,6 +162,8 @@ class Conversation(Row):
     """Whether the conversation is one side of a vote."""
     feedback: list[str]
     """Buttons the user pressed: upvote, downvote, flag."""
+    served: list[ServedAnswer] | None
+    """How answers came; null in logs that do not say it, in older stores, and once redacted."""
     source: str
     """Log file of the line with the final state, relative to the log folder."""
     line: int

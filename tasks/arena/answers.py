@@ -13,7 +13,7 @@ from schemas.asked_model import ArenaModel
 from tasks.arena.conversations import ArenaConversation, Side, StreamedAnswer, chat_record
 from tasks.arena.logs import Line, LogFolder, LogsUnwritable
 from tasks.arena.pool import Pool
-from tasks.providers.capabilities import ChatMessage, StreamingModel
+from tasks.providers.capabilities import ChatMessage, StreamingModel, TokensUsed
 
 UPDATE_SECONDS = 0.25
 """Least time between two updates of a page."""
@@ -117,6 +117,9 @@ class Answers:
         asked = next((made for model, made in self._asked if model == side.model), None) or self._connect(side.model)
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
             async for piece in asked.stream(messages):
+                if isinstance(piece, TokensUsed):
+                    answer.used = piece
+                    continue
                 answer.add(type(piece)(SURROGATES.sub("\ufffd", piece)))
                 current.changed.set()
                 if len(answer.text) >= ANSWER_CHARACTERS_MAX:

@@ -25,7 +25,7 @@ from tasks.arena.page import ADDRESSES, SERVED, ArenaPages, Tab, answer_changes
 from tasks.arena.rounds import Arena, Visit
 from tasks.arena.tasks_tab import Tasks, task_routes
 from tasks.arena.uploads import Examples, Uploads
-from tasks.arena.words import page_words
+from tasks.arena.words import check_words, page_words, speak
 from tasks.explore.masking import MEDIA_TYPE, thumb
 from tasks.explore.pages import POLICY
 from tasks.runtime.serving import Bounded, Message, Receive, Send, is_from_elsewhere
@@ -101,7 +101,7 @@ class ServedArena:
 
     async def events(self, conversation: ArenaConversation) -> AsyncIterator[bytes]:
         """Answers while they come, then the whole conversation."""
-        sent = dict[int, str]()
+        sent = dict[str, str]()
         async for _ in self.arena.updates(conversation):
             if conversation.answering:
                 yield _event("answers", answer_changes(conversation, sent, self.arena.before(conversation)))
@@ -188,9 +188,10 @@ def make_app(
     board: Board | None = None,
     tasks: Tasks | None = None,
 ) -> FastAPI:
-    """The application to serve, on the address `host`."""
-    more = [Tab("board", page_words()["leaderboard"], "/board")] if board else []
-    more += [Tab("tasks", page_words()["tasks"], "/tasks")] if tasks else []
+    """The application to serve, on the address `host`. `terms`: Markdown, by default what the languages say."""
+    check_words()
+    more = [Tab("board", "/board")] if board else []
+    more += [Tab("tasks", "/tasks")] if tasks else []
     pages = ArenaPages(arena, settings, terms, list(examples.kinds) if examples else [], more)
 
     async def tidy() -> None:
@@ -217,7 +218,9 @@ def make_app(
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(RequestValidationError, lambda *_: _told("not_understood", 422))
     app.add_exception_handler(400, lambda *_: _told("not_understood", 422))
-    app.add_exception_handler(404, lambda *_: HTMLResponse(pages.page("told.html", "", told="Not found"), 404))
+    app.add_exception_handler(
+        404, lambda *_: HTMLResponse(pages.page("told.html", "", told=page_words()["not_found"]), 404)
+    )
     app.add_middleware(_Guard, known=partial(_is_own, host, settings), proxied=settings.proxies > 0)
     app.add_middleware(Bounded, bytes_max=lambda path: UPLOAD_BYTES_MAX if path == "/pictures" else _EVENT_BYTES_MAX)
     return app
@@ -352,8 +355,9 @@ class _Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
+        speak(dict(scope["headers"]).get(b"accept-language", b"").decode("latin-1"))
         if is_from_elsewhere(scope["method"], scope["headers"], self._known, self._proxied):
-            await Response("This arena answers its own page only.", 403)(scope, receive, send)
+            await Response(page_words()["own_page_only"], 403)(scope, receive, send)
             return
         headers = dict(_HEADERS)
         if scope["method"] == "GET" and _is_page(scope["path"]):

@@ -14,9 +14,8 @@ from schemas.errors import BadInput
 from schemas.rating import Rating
 from tasks.arena.logs import Cast
 from tasks.arena.page import ArenaPages
-from tasks.arena.words import page_words
+from tasks.arena.words import number, page_words
 from tasks.explore.summaries import OVERALL, Rated, grouped, shown_board, slices
-from tasks.storage.queries.board_order import RANK_RULE
 
 Rate = Callable[[pl.DataFrame], tuple[Sequence[Rating], int]]
 """A table model_a, model_b, winner, judge, tstamp -> its board, best model first, and how many votes count in full."""
@@ -32,7 +31,9 @@ _COLUMNS = ["slice", "rank", "model", "rating", "ci95_low", "ci95_high", "battle
 class Board(Protocol):
     """The board that the tab shows."""
 
-    about: str = ""
+    def about(self) -> str:
+        """Source of the boards, in a sentence."""
+        ...
 
     def slices(self) -> list[str]:
         """Names of the boards; the one that is shown first comes first."""
@@ -53,7 +54,11 @@ class ReleaseBoard(Board):
         if not boards:
             raise BadInput(f"--board {str(release)!r} is no release with a leaderboard; give its folder, or live")
         self._ratings = pl.concat(boards, how="vertical_relaxed").unique(["slice", "model"], maintain_order=True)
-        self.about = page_words()["board_of_release"].format(name=release.name)
+        self._name = release.name
+
+    def about(self) -> str:
+        """Names the release."""
+        return str(page_words()["board_of_release"]).format(name=self._name)
 
     def slices(self) -> list[str]:
         """Overall first."""
@@ -70,7 +75,10 @@ class LiveBoard(Board):
     def __init__(self, cast: Sequence[Cast], rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
         self._cast, self._rate, self._clock = cast, rate, clock
         self._made: dict[str, tuple[float, int, list[Rated]]] = {}
-        self.about = page_words()["board_live"]
+
+    def about(self) -> str:
+        """Says that nothing was cleaned."""
+        return str(page_words()["board_live"])
 
     def slices(self) -> list[str]:
         """Names of the slices that have votes."""
@@ -107,7 +115,7 @@ class LiveBoard(Board):
 def votes_of(rows: Sequence[Rated]) -> str:
     """How many votes a board rests on, in words; every vote is in the rows of two models."""
     votes, texts = sum(row.battles for row in rows) // 2, page_words()
-    told = texts["board_vote"] if votes == 1 else texts["board_many"].format(votes=f"{votes:,}")
+    told = texts["board_vote"] if votes == 1 else texts["board_many"].format(votes=number(votes))
     return str(texts["board_votes"].format(votes=told, models=len(rows)) if rows else texts["board_none"])
 
 
@@ -119,5 +127,11 @@ def board_routes(app: FastAPI, pages: ArenaPages, board: Board) -> None:
         names = board.slices()
         name = slice if slice in names else next(iter(names), OVERALL)
         rows = board.rows(name)
-        values = {"about": board.about, "groups": grouped(names), "slice": name, "board": rows, "votes": votes_of(rows)}
-        return HTMLResponse(pages.page("board.html", "board", rank_rule=RANK_RULE, **values))
+        values = {
+            "about": board.about(),
+            "groups": grouped(names),
+            "slice": name,
+            "board": rows,
+            "votes": votes_of(rows),
+        }
+        return HTMLResponse(pages.page("board.html", "board", **values))

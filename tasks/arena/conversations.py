@@ -12,7 +12,7 @@ from typing import Any
 from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
 from tasks.arena.names import holds_name, names_of
-from tasks.providers.capabilities import ChatMessage, Thought
+from tasks.providers.capabilities import ChatMessage, Thought, TokensUsed
 
 ROLES = ("user", "assistant")
 TEMPLATE = "arena"
@@ -62,6 +62,8 @@ class StreamedAnswer:
     """Thinking of the model, which is no part of the answer."""
     started: float = 0.0
     """Epoch seconds."""
+    first_token: float = 0.0
+    """When the first piece of the thinking or the answer came; 0 before."""
     first: float = 0.0
     """When the first piece of the answer came; 0 before."""
     finished: float = 0.0
@@ -71,11 +73,13 @@ class StreamedAnswer:
     """Whether the visitor, or a vote, ended it early."""
     regenerated: int = 0
     """How many answers to the same prompt came before it."""
+    used: TokensUsed = field(default_factory=TokensUsed)
     _raw: str = field(default="", repr=False)
     """Pieces that came before it was known whether they are thinking."""
 
     def add(self, piece: str) -> None:
         """Take a piece of the answer, or of the thinking before it, which servers mark or write between `<think>`."""
+        self.first_token = self.first_token or time.time()
         if isinstance(piece, Thought):
             self.thinking += piece
         elif self.text:
@@ -176,6 +180,11 @@ class ArenaConversation:
         begun = len(answers) == len(self.sides) and all(answer.text and not answer.failed for answer in answers)
         return begun and (kind, *self.state) not in self.voted
 
+    def said(self, place: int) -> str:
+        """The last answer of a side, as far as it has come; empty without one."""
+        answers = self.sides[place].answers if 0 <= place < len(self.sides) else []
+        return answers[-1].text if answers else ""
+
     def messages(self, side: Side) -> list[ChatMessage]:
         """Messages that are sent to a side's model for its next answer."""
         said = [ChatMessage("system", side.model.system)] if side.model.system else []
@@ -228,8 +237,12 @@ def chat_record(conversation: ArenaConversation, side: Side, user: str, about: d
     """The line of one answer."""
     answer = side.answers[-1]
     model = side.model
-    waits = {"first_word_seconds": round(answer.first - answer.started, 3)} if answer.first else {}
-    thought = {"thinking": answer.thinking} if answer.thinking else {}
+    served = {
+        "first_token_seconds": round(answer.first_token - answer.started, 3) if answer.first_token else None,
+        "first_word_seconds": round(answer.first - answer.started, 3) if answer.first else None,
+        "usage": {name: count for name, count in answer.used._asdict().items() if count is not None} or None,
+        "thinking": answer.thinking or None,
+    }
     return {
         "tstamp": round(answer.finished, 4),
         "type": RecordType.CHAT.value,
@@ -246,8 +259,7 @@ def chat_record(conversation: ArenaConversation, side: Side, user: str, about: d
         "arena": {
             **about,
             **conversation.marks(),
-            **waits,
-            **thought,
+            **{name: value for name, value in served.items() if value is not None},
             "regenerated": answer.regenerated,
             "stopped": answer.stopped,
             "names_itself": side.names_itself(),

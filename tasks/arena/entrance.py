@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, why_unreadable
 from tasks.arena.conversations import Picture
-from tasks.arena.words import page_words
+from tasks.arena.words import number, page_words
 from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.images.served import as_served, served_name
 from tasks.providers.capabilities import Failed, ImageModerator, Moderator, NsfwClassifier
@@ -39,7 +39,8 @@ class Refused(Exception):
         self.key, self.values = key, values
 
     def __str__(self) -> str:
-        return str(page_words()[self.key]).format(**self.values)
+        told = {name: number(each) if isinstance(each, int | float) else each for name, each in self.values.items()}
+        return str(page_words()[self.key]).format(**told)
 
 
 class ConversationEnded(Refused):
@@ -161,7 +162,9 @@ def with_sampling(model: ArenaModel, sampling: Mapping[str, float]) -> ArenaMode
     for name, value in sampling.items():
         if name not in most or not most[name][0] <= value <= most[name][1]:
             least, largest = most.get(name, (0, 0))
-            raise Refused("bad_sampling", name=name[:40], least=least, most=largest)
+            raise Refused(
+                "bad_sampling", name=page_words()[name] if name in most else name[:40], least=least, most=largest
+            )
     given = {name: int(value) if name == "answer_tokens_max" else value for name, value in sampling.items()}
     return model.model_copy(update=given)
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, MissingProvider
 from schemas.run import Prices
-from tasks.providers.capabilities import ChatMessage, StreamingModel
+from tasks.providers.capabilities import ChatMessage, StreamingModel, TokensUsed
 from tasks.runtime.prices import load_prices
 from tasks.runtime.yaml_files import read_models_list
 
 _HINTS = {
     "key": "; give the name of an environment variable, not the key",
     "base_url": "; give an address such as http://gpu1:8000/v1, without a user's name",
+    "price": "; give input_usd_per_million and output_usd_per_million, in US dollars",
 }
 
 
@@ -73,10 +74,13 @@ async def asked_once(
 
 
 async def _asked(model: ArenaModel, stream: StreamingModel, prices: Prices) -> ModelCheck:
-    began, first, text = time.monotonic(), None, ""
+    began, first, text, used = time.monotonic(), None, "", TokensUsed()
     try:
         async with asyncio.timeout(_SECONDS_MAX):
             async for piece in stream.stream([ChatMessage("user", _PROMPT)]):
+                if isinstance(piece, TokensUsed):
+                    used = piece
+                    continue
                 first = first or time.monotonic() - began
                 text += piece
     except Exception as error:  # servers fail in any way; the text may quote a key
@@ -84,13 +88,15 @@ async def _asked(model: ArenaModel, stream: StreamingModel, prices: Prices) -> M
     if first is None:
         return ModelCheck(model.name, False, f"{model.name}: an empty answer")
     took = f"first word after {first:.2f} s, whole answer after {time.monotonic() - began:.2f} s"
-    return ModelCheck(model.name, True, f"{model.name}: {took}, {_cost(model, text, prices)}")
+    return ModelCheck(model.name, True, f"{model.name}: {took}, {_cost(model, text, used, prices)}")
 
 
-def _cost(model: ArenaModel, text: str, prices: Prices) -> str:
-    """The cost of the question and answer, by their lengths."""
-    price = prices.tokens(f"openai-{model.asked_as}")
+def _cost(model: ArenaModel, text: str, used: TokensUsed, prices: Prices) -> str:
+    """The cost of the question and answer, by the server's count of tokens, or by their lengths."""
+    price = model.price or prices.tokens(f"openai-{model.asked_as}")
     if price is None:
         return "no price is known"
+    if used.input_tokens is not None and used.output_tokens is not None:
+        return f"${price.usd(used.input_tokens, used.output_tokens):.6f}"
     tokens = len(_PROMPT) / _CHARACTERS_A_TOKEN, len(text) / _CHARACTERS_A_TOKEN
     return f"about ${price.usd(round(tokens[0]), max(1, round(tokens[1]))):.6f}"

@@ -16,7 +16,7 @@ from tasks.arena.conversations import ArenaConversation, Mode, Side, StreamedAns
 from tasks.arena.markdown import html_of
 from tasks.arena.names import names_of, without_names
 from tasks.arena.rounds import REASON_CHARACTERS_MAX, Arena
-from tasks.arena.words import page_words
+from tasks.arena.words import ENGLISH, page_language, page_words
 from tasks.explore.pages import ASSETS
 from tasks.runtime.untrusted import one_line
 
@@ -36,8 +36,13 @@ class Tab:
     """A page of the navigation."""
 
     name: str
-    title: str
     address: str
+
+    @property
+    def title(self) -> str:
+        """Text of its link."""
+        words = page_words()
+        return str(words["modes"].get(self.name) or words[self.name])
 
 
 class ArenaPages:
@@ -50,21 +55,21 @@ class ArenaPages:
         self._arena, self._settings, self._kinds = arena, settings, kinds
         self.terms_version = hashlib.sha256(terms.encode()).hexdigest()[:16]
         """Value of the cookie of a browser that accepted these terms."""
-        self._terms = html_of(terms)
-        modes = [Tab(mode, page_words()["modes"][mode], address) for mode, address in ADDRESSES.items()]
-        self._tabs = [*modes, *more, Tab("mine", page_words()["mine"], "/mine")]
+        self._terms = terms
+        self._tabs = [*(Tab(mode, address) for mode, address in ADDRESSES.items()), *more, Tab("mine", "/mine")]
         self._environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader([_HERE / "pages", _EXPLORER]), autoescape=True,
             undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
         self._environment.filters |= {"line": one_line, "capitalize_first": lambda text: text[:1].upper() + text[1:]}
-        self._environment.globals |= {"words": page_words(), "letters": LETTERS, "katex": KATEX}
+        self._environment.globals |= {"letters": LETTERS, "katex": KATEX, "english": page_words(ENGLISH)}
 
     def page(self, template: str, tab: str, **values: Any) -> str:
         """A whole page."""
-        return self._environment.get_template(template).render(
-            tabs=self._tabs, tab=tab, title=self._settings.title, **values
-        )
+        return self._html(template, tabs=self._tabs, tab=tab, title=self._settings.title, **page_language(), **values)
+
+    def _html(self, template: str, **values: Any) -> str:
+        return self._environment.get_template(template).render(words=page_words(), **values)
 
     def talk(self, mode: Mode, conversation: ArenaConversation | None, accepted: bool) -> str:
         """The page of a mode, with a conversation or as it is at first."""
@@ -72,7 +77,8 @@ class ArenaPages:
         models = {model.name: model for model in self._arena.pool.models}
         return self.page(
             "talk.html", mode, mode=mode, kinds=self._kinds, names=names, models=models, accepted=accepted,
-            terms=self._terms, settings=self._settings, shown=conversation and self.shown(conversation),
+            terms=_rendered(self._terms or page_words()["terms_text"]), settings=self._settings,
+            shown=conversation and self.shown(conversation),
             vision=self._settings.images_max > 0, number=conversation.id if conversation else "",
         )  # fmt: skip
 
@@ -90,9 +96,10 @@ class ArenaPages:
 
     def _part(self, template: str, conversation: ArenaConversation) -> str:
         cast = conversation.voted.get(("vote", *conversation.state))
-        return self._environment.get_template(template).render(
-            talk=conversation, turns=_turns(conversation), cast=cast, reason_characters_max=REASON_CHARACTERS_MAX,
-            ratings=conversation.mode is Mode.DIRECT, new=ADDRESSES[conversation.mode],
+        return self._html(
+            template, talk=conversation, turns=_turns(conversation), cast=cast,
+            reason_characters_max=REASON_CHARACTERS_MAX, ratings=conversation.mode is Mode.DIRECT,
+            new=ADDRESSES[conversation.mode],
             kinds=page_words()["feedback" if conversation.mode is Mode.DIRECT else "votes"],
         )  # fmt: skip
 
@@ -164,7 +171,7 @@ def shown_answer(conversation: ArenaConversation, place: int, answer: StreamedAn
 
 
 _rendered = lru_cache(128)(html_of)
-"""HTML of answers that have ended, which are shown again with every turn."""
+"""HTML of terms, and of answers that have ended, which are shown again with every turn."""
 
 
 def heading(conversation: ArenaConversation, side: Side, place: int) -> str:
@@ -175,17 +182,20 @@ def heading(conversation: ArenaConversation, side: Side, place: int) -> str:
     return str(text).format(letter=LETTERS[place], name=side.model.name)
 
 
-def answer_changes(conversation: ArenaConversation, sent: dict[int, str], before: int | None) -> dict[str, Any]:
-    """News for a page that was `sent` so much of the last answers; `sent` is brought on.
-
-    Of each side `html` takes the place of what stands after the first `keep` UTF-16 units, as browsers count.
-    """
+def answer_changes(conversation: ArenaConversation, sent: dict[str, str], before: int | None) -> dict[str, Any]:
+    """News for a page that was `sent` so much of the last answers and of the thinking; `sent` is brought on."""
     sides = []
     for place, side in enumerate(conversation.sides):
         answer = shown_answer(conversation, place, side.answers[-1])
-        kept = commonprefix([sent.get(place, ""), answer.html])  # noqa: RUF071 - of texts
-        sent[place] = answer.html
-        told = {"place": place, "keep": len(kept.encode("utf-16-le")) // 2, "html": answer.html[len(kept) :]}
-        sides.append(told | {"thinking": answer.thinking, "thought": answer.thought})
+        texts = {"answer": answer.html, "thinking": answer.thinking}
+        grown = {name: _grown(html, sent, f"{name} {place}") for name, html in texts.items()}
+        sides.append({"place": place, "thought": answer.thought, **grown})
     told_of_queue = "" if before is None else notice(conversation, before)
     return {"sides": sides, "notice": told_of_queue, "votable": conversation.may_vote()}
+
+
+def _grown(html: str, sent: dict[str, str], key: str) -> dict[str, Any]:
+    """The `html` that takes the place of what stands after the first `keep` UTF-16 units, as browsers count."""
+    kept = commonprefix([sent.get(key, ""), html])  # noqa: RUF071 - of texts
+    sent[key] = html
+    return {"keep": len(kept.encode("utf-16-le")) // 2, "html": html[len(kept) :]}

@@ -90,8 +90,9 @@ class Past:
             texts = [text or "" for role, text in last["state"]["messages"] if role == "assistant"]
             side.answers = [StreamedAnswer(text, done=True) for text in texts]
             side.answers[-1] = StreamedAnswer(
-                texts[-1], told.get("thinking", ""), last["start"], last["start"] + told.get("first_word_seconds", 0.0),
-                last["finish"], True, False, told["stopped"], told["regenerated"],
+                texts[-1], told.get("thinking", ""), last["start"],
+                first=last["start"] + told.get("first_word_seconds", 0.0),
+                finished=last["finish"], done=True, stopped=told["stopped"], regenerated=told["regenerated"],
             )  # fmt: skip
         return side
 

@@ -194,9 +194,9 @@ class Arena:
             if any(side.answers[-1].failed for side in conversation.sides if side.answers):
                 raise Refused("did_not_answer")
         if len(text) > self.characters_max:
-            raise Refused("too_long", characters=f"{len(text):,}", most=f"{self.characters_max:,}")
+            raise Refused("too_long", characters=len(text), most=self.characters_max)
         if wait := self.visitors.wait_seconds(visit.address):
-            raise Refused("too_many", seconds=f"{wait:.0f}")
+            raise Refused("too_many", seconds=round(wait))
 
     def _check_still(self, conversation: ArenaConversation, state: tuple[int, int]) -> None:
         """Raises Refused when a second click was faster."""
@@ -271,7 +271,7 @@ class Arena:
             raise Refused("nothing_to_regenerate")
         self._check_still(conversation, conversation.state)
         if wait := self.visitors.wait_seconds(visit.address):
-            raise Refused("too_many", seconds=f"{wait:.0f}")
+            raise Refused("too_many", seconds=round(wait))
         before, texts = conversation.state, conversation.texts(last_answers=False)
         moderation = await asyncio.to_thread(self.admission.check_texts, texts, conversation.open)
         self._check_still(conversation, before)
@@ -316,9 +316,9 @@ class Arena:
             await self._write_vote(conversation, kind, reason, visit)
 
     async def flag(self, conversation: ArenaConversation, place: int, visit: Visit) -> None:
-        """Report an answer, which is then not published; also before, after and beside a vote."""
+        """Report an answer, which is then not published; also while it comes, before, after and beside a vote."""
         self._check_owner(conversation, visit)
-        if not 0 <= place < len(conversation.sides) or not conversation.sides[place].answers or conversation.forgotten:
+        if conversation.forgotten or not conversation.said(place):
             raise Refused("no_such_vote")
         if (f"flag {place}", *conversation.state) not in conversation.voted:
             write = partial(self._write_vote, conversation, RecordType.FLAG, "", visit, place)

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from schemas.items.review import Task
 from tasks.arena.markdown import html_of
 from tasks.arena.page import ArenaPages
-from tasks.arena.words import page_words
+from tasks.arena.words import number, page_words
 
 KEY_COOKIE = "arena_annotator"
 
@@ -51,7 +51,7 @@ class _Seats:
     def shown(self, name: str, who: str, told: str = "", after: str = "") -> Response:
         """The next task of a list."""
         task = self._now[who, name] = self._tasks.next(name, who, after)
-        left = page_words()["task_left"].format(left=f"{task.left:,}") if task else page_words()["task_none"]
+        left = page_words()["task_left"].format(left=number(task.left)) if task else page_words()["task_none"]
         return self.page(who, name, task, " ".join(filter(None, [told, left])))
 
     def given(self, name: str, who: str, form: dict[str, list[str]]) -> Response:

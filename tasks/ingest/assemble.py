@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-from schemas.items.conversation import Battle, Conversation, IdentifiedTurn, RecordType, Role
+from schemas.items.conversation import Battle, Conversation, IdentifiedTurn, RecordType, Role, ServedAnswer
 from tasks.runtime.parallel import map_ordered
 from tasks.storage.content_id import combined_id, text_id
 from tasks.storage.database import TemporaryDatabase
@@ -28,6 +28,7 @@ _MADE_FROM = "ingest/assembled_from"
 _COLUMNS = [
     "source", "line", "side", "record_type", "tstamp", "conv_id", "opening_id", "model", "num_messages", "images",
     "image_places", "name_problems", "user_id", "anonymous", "winner", "vote_reason",
+    "served",
 ]  # fmt: skip
 _VOTES = [RecordType.LEFT_VOTE, RecordType.RIGHT_VOTE, RecordType.TIE_VOTE, RecordType.BOTH_BAD_VOTE]
 _BUTTONS = [RecordType.UPVOTE, RecordType.DOWNVOTE, RecordType.FLAG]
@@ -70,8 +71,9 @@ def _assembled(store: Store, parts: Sequence[str]) -> TemporaryDatabase:
 
 
 def _numbered(rows: pl.DataFrame, part: int) -> pl.DataFrame:
-    """Sightings with their part number and row number."""
-    return rows.with_row_index("row").with_columns(part=pl.lit(part, pl.Int32))
+    """Sightings with their part number and row number; of how an answer came, only whether the log says it."""
+    told = pl.col("served").is_not_null()
+    return rows.with_row_index("row").with_columns(part=pl.lit(part, pl.Int32), served=told)
 
 
 def _by_conv_id(seen: TemporaryDatabase) -> Iterator[pl.DataFrame]:
@@ -105,6 +107,10 @@ def assembled(seen: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         *(pl.coalesce(pl.col(name).filter(said).last(), pl.col(name).last()) for name in ("source", "line")),
     )
     conversations = conversations.with_columns(pl.col("feedback").list.unique(maintain_order=True))
+    answers = seen.filter("served").group_by("conversation_id", "num_messages", maintain_order=True)
+    told = answers.agg(pl.col("part", "row").last()).with_columns(turn=pl.col("num_messages") - 1)
+    told = told.group_by("conversation_id", maintain_order=True).agg(served=pl.struct("part", "row", "turn"))
+    conversations = conversations.join(told, on="conversation_id", how="left", maintain_order="left")
     turns = (pl.col("num_messages").last().over("conversation_id") + 1) // 2
     return conversations, seen.with_columns(turns=turns).filter("is_vote").select(_OF_VOTES)
 
@@ -149,7 +155,7 @@ def _write_conversations(root: str, parts: Sequence[str], last: pl.DataFrame) ->
     `parts` are those of `sightings`; `last` has the columns that `with_images` adds.
     """
     store = Store(root)
-    rows = with_turns(last.with_columns(texts=_texts(store, parts, last)))
+    rows = with_turns(_with_served(store, parts, last.with_columns(texts=_texts(store, parts, last))))
     return store.write_part("conversations", _as_rows(rows, Conversation))
 
 
@@ -178,6 +184,23 @@ def _texts_at(store: Store, part: str, rows: pl.Series) -> pl.Series:
     seen = store.read_part("sightings", part, ["source", "conv_id", "texts"]).with_row_index("row")
     holder = pl.when(pl.col("texts").is_not_null()).then("row").backward_fill().over("source", "conv_id")
     return seen["texts"].gather(seen.select(holder).to_series().gather(rows))
+
+
+def _with_served(store: Store, parts: Sequence[str], last: pl.DataFrame) -> pl.DataFrame:
+    """`served` with what the log says of each answer, in place of the sightings that have it."""
+    each = last.select("conversation_id", "num_messages", "served").explode("served").drop_nulls("served")
+    each = each.unnest("served").filter(pl.col("turn") < pl.col("num_messages"))
+    if each.is_empty():
+        return last.with_columns(served=None)
+    found = [
+        rows.with_columns(store.read_part("sightings", parts[int(str(part))], ["served"])["served"].gather(rows["row"]))
+        for (part,), rows in each.partition_by("part", as_dict=True).items()
+    ]
+    told = pl.concat(found).unnest("served").sort("conversation_id", "turn")
+    ids = [None if text is None else text_id(text) for text in told["thinking"]]
+    told = told.with_columns(thinking_id=pl.Series(ids, dtype=pl.String))
+    by_conversation = told.group_by("conversation_id").agg(served=pl.struct(*ServedAnswer.model_fields))
+    return last.drop("served").join(by_conversation, on="conversation_id", how="left", maintain_order="left")
 
 
 def with_turns(rows: pl.DataFrame) -> pl.DataFrame:

@@ -32,7 +32,7 @@ _SURROGATE = re.compile(
 )
 """An escaped backslash, a surrogate pair, or a lone surrogate (group `lone`)."""
 _FIRST_SECOND, _LAST_SECOND = 1_672_531_200, 4_102_444_800  # 2023-01-01 to 2100-01-01
-_MODEL_CHARACTERS_MAX = 200
+_MODEL_CHARACTERS_MAX, _TOKENS_MAX = 200, 2**31 - 1
 Record = dict[str, Any]
 _opening_id = lru_cache(maxsize=1024)(text_id)
 
@@ -65,6 +65,8 @@ class Seen(NamedTuple):
     anonymous: bool | None
     winner: str | None
     vote_reason: str | None
+    served: dict[str, Any] | None
+    """`schemas.items.conversation.Serving`."""
 
 
 def parse_json(raw: bytes) -> Record:
@@ -101,6 +103,7 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
     user_id = people.user_id(record.get("ip"))
     winner = _WINNERS.get(record_type)
     vote_reason = _vote_reason(record.get("reason")) if winner else None
+    served = _served(record.get("arena")) if record_type == RecordType.CHAT else None
     found = []
     for side, state in enumerate(states):
         texts, names, places = _messages_of(state)
@@ -112,7 +115,7 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
         seen = (
             place.source, place.line, side, record_type, tstamp, conv_id, _opening_id(texts[0] or ""), model,
             texts, images, _image_places(names, images, places) if images else [], problems, user_id, anonymous, winner,
-            vote_reason,
+            vote_reason, served,
         )  # fmt: skip
         found.append(Seen._make(seen))
     if wanted == 2 and found[0].conv_id == found[1].conv_id:
@@ -125,6 +128,23 @@ def _vote_reason(value: object) -> str | None:
     if value is not None and type(value) is not str:
         raise LineRejected(RejectReason.BAD_VOTE_REASON, f"{type(value).__name__}, not a text")
     return value.strip() or None if value else None
+
+
+def _served(told: object) -> dict[str, Any] | None:
+    """How the answer of a line of our own arena came; what is not of its shape is another server's and left out."""
+    if type(told) is not dict:
+        return None
+    found: dict[str, Any] = {"thinking": told.get("thinking") or None}
+    if type(found["thinking"]) is not str:
+        found["thinking"] = None
+    for name in ("first_token_seconds", "first_word_seconds"):
+        seconds = told.get(name)
+        found[name] = seconds if type(seconds) is float and seconds >= 0 else None
+    usage = told["usage"] if type(told.get("usage")) is dict else {}
+    for name in ("input_tokens", "output_tokens"):
+        tokens = usage.get(name)
+        found[name] = tokens if type(tokens) is int and 0 <= tokens <= _TOKENS_MAX else None
+    return found if any(value is not None for value in found.values()) else None
 
 
 def _named(state: dict[str, Any], model: object) -> tuple[str, str]:

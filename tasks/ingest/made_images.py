@@ -86,4 +86,5 @@ def _sighting(item: GeneratedItem) -> Sighting:
         anonymous=None,
         winner=None,
         vote_reason=None,
+        served=None,
     )

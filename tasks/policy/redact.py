@@ -210,6 +210,7 @@ def _form(
         "prompt_id": prompt_id,
         "document_id": combined_id("document", [prompt_id, *image_ids]),
         "image_ids": image_ids,
+        "served": None,
         "redactions": [*_listed("message", counts), *_listed("image", [image.counts for image in images])],
         "left_names": sorted(left),
         "policy_hash": policy_hash,

@@ -8,7 +8,7 @@ of the batch as failed. `version` changes with weights, preprocessing or prompt,
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -270,15 +270,21 @@ class Thought(str):
     """A piece of what a model thinks aloud before its answer."""
 
 
+class TokensUsed(NamedTuple):
+    """Tokens of an answer, as its server counted them; None where it does not say."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    """Thinking included."""
+
+
 class StreamingModel(Protocol):
     """Answers chats piece by piece, for an arena. Chosen by its models file (`schemas/asked_model.py`)."""
 
-    def stream(self, messages: Sequence[ChatMessage]) -> AsyncIterator[str]:
+    def stream(self, messages: Sequence[ChatMessage]) -> AsyncIterator[str | TokensUsed]:
         """The pieces of the model's next message as they come. Raises anything when there is no answer, or half of one.
 
-        What it thinks aloud comes as Thought.
-
-        Images are sent as they are; they must hold no metadata.
+        What it thinks aloud comes as Thought, and the server's count of tokens last. Images must hold no metadata.
         """
 
 

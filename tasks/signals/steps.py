@@ -65,6 +65,7 @@ def measure_texts(settings: Settings, providers: Providers, stage: str, kept_onl
     texts = texts_of(conversations := _conversations(store, settings, kept_only))
     texts[MeasuredOn.MESSAGES] |= vote_reasons(store, settings)
     if not kept_only:
+        texts[MeasuredOn.MESSAGES] |= thoughts(conversations)
         texts[MeasuredOn.MESSAGES] |= image_texts(store, providers, shown_on(store, settings))
     done = _measure_texts(store, settings, providers, texts, screens=not kept_only)
     if kept_only:
@@ -249,6 +250,12 @@ def vote_reasons(store: Store, settings: Settings) -> dict[str, str]:
     slices = store.read_slices("battles", ["vote_reason_id", "vote_reason", "day"])
     days = (logged_on(rows, settings.since, settings.until).drop("day").drop_nulls() for rows in slices)
     return dict(row for rows in days for row in rows.iter_rows())
+
+
+def thoughts(conversations: pl.DataFrame) -> dict[str, str]:
+    """Text id -> what a model thought before an answer; it is screened like any message."""
+    told = conversations["served"].explode().drop_nulls().struct.unnest()
+    return dict(told.select("thinking_id", "thinking").drop_nulls().iter_rows()) if told.height else {}
 
 
 def image_texts(store: Store, providers: Providers, shown: Collection[str] | None = None) -> dict[str, str]:

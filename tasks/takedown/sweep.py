@@ -21,7 +21,7 @@ from tasks.storage.parts import names_any, parts_with, rewritten
 from tasks.storage.tables import Store
 from tasks.takedown.other_layouts import unwanted_elsewhere
 
-_OF_CONVERSATIONS = ["conversation_id", "turns.list.element.text_id", "prompt_id", "document_id", "image_ids"]
+_OF_CONVERSATIONS = ["conversation_id", "turns.list.element.text_id", "prompt_id", "document_id", "image_ids", "served"]
 _TEXT_ID = pl.element().struct.field("text_id")
 UNNAMED = "untitled ({})"
 """Placeholder name of a topic that lost documents; unique by the topic's number."""
@@ -66,7 +66,8 @@ def live(store: Store, tombstones: Tombstones) -> Live:
     for table in (name for name, declared in TABLES.items() if "turns" in arrow_schema(declared.row).names):
         for rows in store.read_slices(table, _OF_CONVERSATIONS):
             kept = rows.filter(stay.conversations.hold(pl.col("conversation_id")))
-            for ids in (kept["turns"].list.eval(_TEXT_ID).explode(), kept["prompt_id"], kept["document_id"]):
+            told = kept["served"].explode().struct.field("thinking_id")
+            for ids in (kept["turns"].list.eval(_TEXT_ID).explode(), kept["prompt_id"], kept["document_id"], told):
                 stay.contents.add(ids)
             stay.add_images(kept["image_ids"].explode(), tombstones)
     for rows in store.read_slices("image_files", ["name", "image_id"]):

@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 PORT = 8385
 DEMO_FOLDER = "arena-demo"
 LIVE = "live"
-TERMS = """This page is a research preview. Do not upload private pictures or personal data.
-Conversations, images and votes are stored under a keyed hash of your network address, cleaned, and may be published as
-a dataset. Answers come from models and may be wrong or offensive. You may ask for the removal of a conversation below
-it, and of any of yours under "My conversations"."""
 
 
 @dataclass(frozen=True)
@@ -216,9 +212,9 @@ def _board(chosen: Chosen, arena: "Arena") -> "Board | None":
 
 
 def terms(file: Path | None) -> str:
-    """The terms that visitors accept. Raises BadInput for a file that cannot be read."""
+    """The terms that visitors accept; empty for those of the page's languages. Raises BadInput for a bad file."""
     if file is None:
-        return TERMS
+        return ""
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

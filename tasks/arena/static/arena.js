@@ -20,7 +20,7 @@ async function ask(method, address, content, type = "application/json") {
   }
   const told = answer.headers.get("content-type")?.includes("json") ? await answer.json() : {};
   if (answer.ok) return told;
-  news(told.refused || words.unreachable, true);
+  news(told.refused || (answer.status === 413 ? words.too_large : words.unreachable), true);
   return null;
 }
 
@@ -60,19 +60,25 @@ function listen(address) {
 }
 
 const sent = new Map();
+function longer(key, change, shown) {
+  const before = sent.get(key) || "", html = before.slice(0, change.keep) + change.html;
+  if (html && html !== before) shown.innerHTML = html;
+  sent.set(key, html);
+  return html;
+}
+
 function grow(told) {
   const near = innerHeight + scrollY > document.documentElement.scrollHeight - 160;
   const last = at("messages").querySelector(".turn:last-child");
   for (const each of told.sides) {
     const place = last?.querySelector(`[data-side="${each.place}"]`);
     if (!place) continue;
-    const html = (each.keep ? sent.get(each.place) || "" : "").slice(0, each.keep) + each.html;
-    if (html !== sent.get(each.place) && html) place.querySelector(".said-by").innerHTML = html;
-    sent.set(each.place, html);
+    const html = longer(`answer ${each.place}`, each.answer, place.querySelector(".said-by"));
     const thinking = place.querySelector(".thinking");
-    thinking.hidden = !each.thinking;
+    thinking.hidden = !longer(`thinking ${each.place}`, each.thinking, thinking.querySelector(".rich"));
     thinking.querySelector("summary").textContent = each.thought;
-    thinking.querySelector(".rich").innerHTML = each.thinking;
+    const report = at("bar").querySelector(`[data-act=flag][data-place="${each.place}"]`);
+    if (report) report.disabled = !html;
   }
   if (told.notice || at("notice").classList.contains("queued")) news(told.notice);
   at("notice").classList.toggle("queued", Boolean(told.notice));
@@ -120,7 +126,7 @@ function size() {
   text.style.height = "auto";
   text.style.height = `${text.scrollHeight}px`;
   const left = Number(text.dataset.most) - [...text.value].length, counter = at("counter");
-  counter.textContent = left < Number(text.dataset.most) / 10 ? words.counter.replace("{left}", left.toLocaleString()) : "";
+  counter.textContent = left < Number(text.dataset.most) / 10 ? words.counter.replace("{left}", left.toLocaleString(document.documentElement.lang)) : "";
   counter.classList.toggle("bad", left < 0);
 }
 
@@ -227,7 +233,8 @@ document.addEventListener("submit", async (event) => {
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.target.closest("input, textarea, select, dialog")) return;
-  const button = document.querySelector(`.vote[data-key="${CSS.escape(event.key.toLowerCase())}"]:not(:disabled)`);
+  const latin = /^[a-z]$/i.test(event.key) ? event.key.toLowerCase() : event.code.replace("Key", "").toLowerCase();
+  const button = document.querySelector(`.vote[data-key="${CSS.escape(latin)}"]:not(:disabled)`);
   if (button) { event.preventDefault(); button.click(); }
 });
 
@@ -250,7 +257,7 @@ if (text) {
   at("messages").addEventListener("touchstart", (event) => { from = event.target.closest("pre, table, .math") ? null : event.touches[0]; }, {passive: true});
   at("messages").addEventListener("touchend", (event) => {
     const to = event.changedTouches[0];
-    if (from && Math.abs(to.clientX - from.clientX) > 60 && Math.abs(to.clientY - from.clientY) < 50) side(to.clientX < from.clientX ? 1 : 0);
+    if (from && Math.abs(to.clientX - from.clientX) > 60 && Math.abs(to.clientY - from.clientY) < 50) side((to.clientX < from.clientX) === (document.dir === "rtl") ? 0 : 1);
   }, {passive: true});
   addEventListener("popstate", () => location.reload());
   if (matchMedia("(pointer: fine)").matches && !at("composer").hidden) text.focus({preventScroll: true});

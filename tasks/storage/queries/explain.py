@@ -56,6 +56,11 @@ def _conversation(store: Store, item: str) -> Account | None:
         "name_problems": row["image_problems"],
         "images": {image_id: _signals(store, image_id) for image_id in row["image_ids"]},
         "messages": messages,
+        "served": [
+            {name: value for name, value in told.items() if name != "thinking"}
+            | {"signals": _signals(store, told["thinking_id"]) if told["thinking_id"] else {}}
+            for told in row["served"] or []
+        ],
         "prompt": _signals(store, row["prompt_id"]),
         "document": _signals(store, row["document_id"]),
         "battle": _battle(store, item),

@@ -10,13 +10,21 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 
+import polars as pl
 import pytest
 
 from schemas.errors import BadInput
+from schemas.items.conversation import RecordType
 from tasks.arena.conversations import Mode
+from tasks.arena.entrance import Refused
 from tasks.arena.logs import LogFolder, LogsUnwritable
-from tasks.providers.capabilities import Thought
-from tests.built_arena import Scripted
+from tasks.providers.capabilities import Thought, TokensUsed
+from tasks.signals.steps import thoughts
+from tasks.storage.content_id import text_id
+from tasks.storage.keyed_ids import Tombstones, store_key
+from tasks.storage.queries.explain import explain_item
+from tasks.takedown.sweep import live
+from tests.built_arena import VISIT, Scripted
 from tests.tasks.ingest.logs import ingested
 
 NOW = datetime(2026, 5, 4, 23, 59, 59, tzinfo=UTC)
@@ -107,7 +115,7 @@ def test_days_are_utc_and_a_clock_that_went_back_is_an_error(tmp_path):
 
 
 def test_thinking_is_logged_apart_and_is_no_part_of_the_answer(build, tmp_path):
-    marked = Scripted((Thought("Hmm, "), Thought("well. "), "Yes."))
+    marked = Scripted((Thought("Hmm, "), Thought("well. "), "Yes.", TokensUsed(12, 34)))
     written = Scripted(("<th", "ink>Let me ", "see</thi", "nk>\n\nNo", "."))
     built = build({"good-model": marked, "second-model": written, "only-thinks": Scripted(("<think>For ever",))})
 
@@ -125,5 +133,41 @@ def test_thinking_is_logged_apart_and_is_no_part_of_the_answer(build, tmp_path):
     }
     assert all(arena["first_word_seconds"] >= 0 for arena in told.values())
     store = ingested(built.folder, tmp_path / "store")
-    said = json.dumps([store.read(table).to_dicts() for table in ("conversations", "sightings")], default=str)
-    assert '"Yes."' in said and '"No."' in said and "Let me" not in said and "Hmm" not in said
+    rows = {row["model"]: row for row in store.read("conversations").iter_rows(named=True)}
+    assert {name: row["turns"][-1]["content"] for name, row in rows.items()} == {
+        "good-model": "Yes.",
+        "second-model": "No.",
+    }
+    (told,) = rows["good-model"]["served"]
+    assert (told["turn"], told["thinking"], told["thinking_id"]) == (1, "Hmm, well. ", text_id("Hmm, well. "))
+    assert 0 <= told["first_token_seconds"] <= told["first_word_seconds"]
+    assert (told["input_tokens"], told["output_tokens"]) == (12, 34)
+    assert rows["second-model"]["served"][0]["output_tokens"] is None
+    screened = {text_id(text): text for text in ("Hmm, well. ", "Let me see")}
+    assert thoughts(store.read("conversations")) == screened
+    stays = live(store, Tombstones(store, store_key(store))).contents.hold(pl.col("id"))
+    assert pl.DataFrame({"id": [*screened]}).filter(stays).height == 2, "their signals stay until they are taken down"
+    (row,) = explain_item(store, rows["good-model"]["conversation_id"])["served"]
+    assert (row["output_tokens"], row["signals"]) == (34, {}) and "thinking" not in row
+
+
+def test_an_answer_is_reported_while_it_comes_and_rated_beside_that(build, tmp_path):
+    gate = asyncio.Event()
+    built = build({"good-model": Scripted(("Half ", gate, "done.")), "second-model": Scripted()})
+
+    async def chat():
+        conversation = await built.say(mode=Mode.DIRECT, chosen=("good-model",))
+        for place in (0, 1, -1):
+            with pytest.raises(Refused, match="no vote"):
+                await built.arena.flag(conversation, place, VISIT)  # nothing has come
+        async for _ in built.arena.updates(conversation):
+            if conversation.said(0):
+                break
+        await built.arena.flag(conversation, 0, VISIT)
+        gate.set()
+        await built.finished(conversation)
+        await built.arena.vote(conversation, RecordType.UPVOTE, "", VISIT)
+
+    asyncio.run(chat())
+    (row,) = ingested(built.folder, tmp_path / "store").read("conversations").to_dicts()
+    assert (row["turns"][-1]["content"], row["feedback"]) == ("Half done.", ["flag", "upvote"])

@@ -2,7 +2,9 @@
 
 import json
 import re
+import shutil
 from collections import Counter
+from contextvars import copy_context
 from html.parser import HTMLParser
 from pathlib import Path
 from random import Random
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, MissingProvider
 from schemas.items.conversation import RecordType
+from tasks.arena import words
 from tasks.arena.board import LiveBoard, ReleaseBoard, votes_of
 from tasks.arena.entrance import Visitors, key_of
 from tasks.arena.logs import Cast
@@ -30,6 +33,7 @@ from tasks.storage.keyed_ids import Pseudonyms
 
 ARENA = Path(__file__).parents[3] / "tasks" / "arena"
 KEY = b"k" * 32
+VOTED = ("votes", "feedback")
 KNOWN_TAGS = {"p", "br", "sub", "sup", "em", "strong", "s", "code", "pre", "a", "ul", "ol", "li", "blockquote", "hr"}
 KNOWN_TAGS |= {"h1", "h2", "h3", "h4", "h5", "h6", "span", "table", "thead", "tbody", "tr", "th", "td"}
 KNOWN_ATTRIBUTES = {"href", "title", "rel", "target", "class", "data-display", "start"}
@@ -211,6 +215,49 @@ def test_every_word_of_the_page_is_in_the_file_of_words():
     named = set(re.findall(r"\bwords\.([a-z_]+)", "".join(pages)))
     named |= set(re.findall(r'(?:Refused|Ended)\("([a-z_]+)', "".join(file.read_text() for file in ARENA.glob("*.py"))))
     assert len(named) > 80 and named <= page_words().keys()
+
+
+def test_a_language_file_says_every_word_with_its_values_and_one_that_does_not_is_named(tmp_path, monkeypatch):
+    assert {"ar", "de", "en", "es", "fr", "ja", "zh"} <= {*words.LANGUAGES}
+    words.check_words()
+    for language in words.LANGUAGES:
+        keys, chips = (page_words(language)[each] for each in ("keys", "chips"))
+        assert all(len({keys[kind] for kind in page_words()[kinds]}) == len(page_words()[kinds]) for kinds in VOTED)
+        assert [len(each) for each in chips.values()] == [len(each) for each in page_words()["chips"].values()]
+    shutil.copytree(ARENA / "words", tmp_path / "words")
+    monkeypatch.setattr(words, "_HERE", tmp_path / "words")
+    german = (tmp_path / "words" / "de.yaml").read_text()
+    for bad, error in (
+        (german.replace("shared:", "# shared:"), r"de\.yaml lacks the word 'shared'"),
+        (german + "odd: x\n", r"de\.yaml has, and en\.yaml lacks, the word 'odd'"),
+        (german.replace("{seconds} Sekunden", "Sekunden"), r"the word 'too_many' must hold \{seconds\}"),
+        (german + ": [", "is not YAML"),
+    ):
+        (tmp_path / "words" / "de.yaml").write_text(bad)
+        words._words.cache_clear()
+        with pytest.raises(BadInput, match=error):
+            words.check_words()
+    words._words.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("accepted", "lang", "many"),
+    [
+        ("de-CH,de;q=0.9,en;q=0.8", "de", "12.000"),
+        ("en;q=0.4, pt-BR, fr-CA;q=0.5", "fr", "12\u202f000"),
+        ("zh-Hant-TW", "zh", "12,000"),
+        ("AR;q=0.1, en;q=0", "ar", "12,000"),
+        ("de;q=0, *", "en", "12,000"),
+        ("de;q=many,\0,;;=,\xff" + ",x" * 9_999, "en", "12,000"),
+        ("", "en", "12,000"),
+    ],
+)
+def test_the_language_is_what_the_browser_wants_most_of_those_that_there_are(accepted, lang, many):
+    def told():
+        words.speak(accepted)
+        return words.page_language(), words.number(12_000)
+
+    assert copy_context().run(told) == ({"lang": lang, "dir": "rtl" if lang == "ar" else "ltr"}, many)
 
 
 GOOD = "{name: a, base_url: 'http://h/v1'}, {name: b, base_url: 'http://h/v1'}"

@@ -19,12 +19,13 @@ import pytest
 from schemas.asked_model import ArenaModel
 from schemas.errors import MissingProvider
 from tasks.arena.answers import Counts
-from tasks.providers.capabilities import ChatMessage, Thought
+from tasks.arena.words import page_words
+from tasks.providers.capabilities import ChatMessage, Thought, TokensUsed
 from tasks.providers.chat import streaming_model
 from tasks.storage.tables import Store
 from tests.arena_client import Visitor
 from tests.built_arena import image_file
-from tests.chat_server import HOSTILE
+from tests.chat_server import HOSTILE, THOUGHT
 from tests.served_arena import ANN_KEY, NAMES, Served, curate, hidden, logged, models_file
 from tests.voted_store import voted
 
@@ -67,13 +68,41 @@ def test_a_model_that_thinks_is_asked_as_its_server_wants_it(chat_port, monkeypa
             await model._streaming.close()  # before the loop of the connection ends
 
     pieces = asyncio.run(said(**asked))
-    assert pieces == ["First ", "I think.", "An answer."]
-    assert [isinstance(each, Thought) for each in pieces] == [True, True, False]
+    assert pieces == ["First ", "I think of ", THOUGHT, "An answer.", TokensUsed(12, 34)]
+    assert [isinstance(each, Thought) for each in pieces] == [True, True, True, False, False]
     with pytest.raises(Exception, match="max_tokens"):
         asyncio.run(said())
     monkeypatch.delenv("TEAM_NAME")
     with pytest.raises(MissingProvider, match="header 'X-Team' is not set"):
         streaming_model(ArenaModel(**row, **asked))
+
+
+def test_thinking_tokens_and_two_arms_of_one_model_reach_the_store_and_no_answer(place, chat_port):
+    address = {"base_url": f"http://127.0.0.1:{chat_port}/v1"}
+    wanted = {"answer_tokens_max": 50, "limit_key": "max_completion_tokens", "headers": {"X-Team": "TEAM_NAME"}}
+    thinks = {"name": "thinks", "model": "thinking-model", "extra_body": {"reasoning_effort": "low"}, **wanted}
+    arms = [{"name": f"arm-{each}", "model": "system-model", "system": f"Be {each}."} for each in ("brief", "long")]
+    thinks["price"] = {"input_usd_per_million": 1, "output_usd_per_million": 2}
+    (place / "think.yaml").write_text(json.dumps({"models": [each | address for each in (thinks, *arms)]}))
+    asked = curate("arena", "--models", str(place / "think.yaml"), "--check", env=os.environ | {"TEAM_NAME": "vision"})
+    assert f"${(12 * 1 + 34 * 2) / 1e6:.6f}" in asked.stdout and "no price is known" in asked.stdout
+    running = Served(place / "think", place / "think.yaml", TEAM_NAME="vision")
+    try:
+        for name in ("thinks", "arm-brief", "arm-long"):
+            visitor = Visitor(running.url)
+            told = visitor.say("Hello", mode="direct", chosen=[name])
+            assert THOUGHT in told[-1]["messages"] and '<details class="thinking">' in told[-1]["messages"]
+            visitor.say("And then?")
+    finally:
+        running.end()
+    assert curate("ingest", "--logs", str(place / "think"), "--store", str(place / "thought")).returncode == 0
+    rows = {row["model"]: row for row in Store.existing(str(place / "thought")).read("conversations").to_dicts()}
+    answers = {name: [turn["content"] for turn in row["turns"][1::2]] for name, row in rows.items()}
+    told = {f"arm-{each}": [f"I am told: Be {each}."] * 2 for each in ("brief", "long")}
+    assert answers == {"thinks": ["An answer."] * 2} | told
+    for row in rows.values():
+        assert [(each["turn"], THOUGHT in each["thinking"]) for each in row["served"]] == [(1, True), (3, True)]
+        assert {(each["input_tokens"], each["output_tokens"]) for each in row["served"]} == {(12, 34)}
 
 
 def test_images_lose_their_metadata_and_are_their_owners(served):
@@ -99,6 +128,25 @@ def test_images_lose_their_metadata_and_are_their_owners(served):
         visitor.cookies.update(mine)
         assert visitor.delete(f"/pictures/{name}").status_code == 204
         assert visitor.get(f"/pictures/{name}").status_code == 404, "it was removed before it was sent"
+
+
+def test_pages_refusals_and_news_come_in_the_language_that_the_browser_wants(served):
+    visitor = Visitor(served.url)
+    visitor.client.headers["accept-language"] = "ar,en;q=0.5"
+    arabic = page_words("ar")
+    for address in ("/", "/side-by-side", "/direct", "/board", "/mine", "/tasks", "/nowhere"):
+        page = visitor.client.get(address).text
+        assert '<html lang="ar" dir="rtl">' in page and arabic["modes"]["battle"] in page
+        text = re.sub(r"(?s)<(script|title|select|bdi)\b.*?</\1>|<[^>]*>|&\S+;", " ", page)
+        assert set(re.findall(r"[A-Za-z]{2,}", text)) <= {"Vision", "arena", "Top", "Charts", "JavaScript", "JSON"}
+    assert arabic["unreadable"] in visitor.client.post("/pictures", content=b"<svg/>").json()["refused"]
+    assert visitor.say("x" * 12_001)[0]["refused"] == arabic["too_long"].format(characters="12,001", most="12,000")
+    told = visitor.say("Hello")
+    assert told[-1]["notice"] == arabic["answers_ended"] and arabic["votes"]["leftvote"] in told[-1]["bar"]
+    assert visitor.vote().startswith(arabic["voted"]["leftvote"])
+    page = visitor.client.get(f"/c/{visitor.number}").text
+    assert all(f'value="{chip}"' in page for chip in page_words("en")["chips"]["leftvote"]), "the log has one language"
+    assert httpx.get(served.url, headers={"accept-language": "de"}).text.count('<html lang="de" dir="ltr">') == 1
 
 
 MALFORMED = [b"", b"[]", b"{", b'{"mode": "x", "text": 1}', b'{"mode": "battle", "text": null}', b"\xff"]
@@ -311,10 +359,10 @@ def test_battles_in_a_browser_are_logged_and_curated_without_a_reject(served, pl
         name: Store.existing(str(store)).read(name) for name in ("conversations", "battles", "rejects", "presets")
     }
     assert set(tables["rejects"]["reason"]) == {"taken_down"}, "what was forgotten above, and nothing else"
-    assert tables["conversations"].height == 8 and "Project" not in str(tables["conversations"].to_dicts())
+    assert tables["conversations"].height == 10 and "Project" not in str(tables["conversations"].to_dicts())
     assert "Made something up" in tables["battles"]["vote_reason"].to_list()
     assert tables["battles"]["vote_reason"].str.len_chars().max() == 500
-    assert tables["battles"]["winner"].sort().to_list() == ["model_a", "model_a", "tie_bothbad"]
+    assert tables["battles"]["winner"].sort().to_list() == ["model_a"] * 3 + ["tie_bothbad"]
     preset = tables["presets"]["image_id"].item()
     assert sum(preset in images for images in tables["conversations"]["image_ids"]) == 2
 

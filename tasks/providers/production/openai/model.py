@@ -14,7 +14,7 @@ from typing import Any
 import openai
 
 from schemas.asked_model import is_own_server
-from tasks.providers.capabilities import ChatMessage, Reply, ReplyShape, Thought
+from tasks.providers.capabilities import ChatMessage, Reply, ReplyShape, Thought, TokensUsed
 from tasks.providers.chat import Endpoint
 from tasks.providers.production.batches.api import Request
 from tasks.providers.production.language_model import Chat, Form, HostedModel, Turn, named_by_environment
@@ -111,17 +111,21 @@ class OpenAiModel(HostedModel):
         }
         return {name: value for name, value in limits.items() if value is not None}
 
-    async def stream(self, messages: Sequence[ChatMessage]) -> AsyncIterator[str]:
+    async def stream(self, messages: Sequence[ChatMessage]) -> AsyncIterator[str | TokensUsed]:
         """The pieces of the next message, for an arena. Raises the SDK's errors, or AnswerCutOff."""
         turns = [_as_it_is(message) for message in messages]
-        request = {"messages": [_message(turn, str) for turn in turns], **self._limits(), **self.endpoint.extra_body}
-        whole = False
+        counted = {"stream_options": {"include_usage": True}}
+        sent = [_message(turn, str) for turn in turns]
+        request = {"messages": sent, **counted, **self._limits(), **self.endpoint.extra_body}
+        whole, used = False, TokensUsed()
         create = self._streaming.chat.completions.create
         asked = create(
             model=self.endpoint.model, messages=[], stream=True, extra_body=request, extra_headers=self.endpoint.headers
         )
         async with await asked as pieces:
             async for piece in pieces:
+                if piece.usage:  # of all so far
+                    used = TokensUsed(*tokens_used(piece))
                 for choice in piece.choices[:1]:
                     whole = whole or choice.finish_reason is not None
                     told = choice.delta.model_extra or {}
@@ -132,6 +136,7 @@ class OpenAiModel(HostedModel):
                         yield text
         if not whole:
             raise AnswerCutOff
+        yield used
 
     @cached_property
     def _streaming(self) -> openai.AsyncOpenAI:
