@@ -124,6 +124,8 @@ class ArenaConversation:
     browser: str = ""
     """Keyed hash of the owner, for the log."""
     prompts: list[VisitorPrompt] = field(default_factory=list)
+    drawn: dict[str, Any] = field(default_factory=dict)
+    """How the models of a battle were drawn, for the lines of its first answers."""
     moderation: list[str] | None = None
     """Categories of the texts before the last answers that the admission let pass; None without such texts."""
     voted: dict[tuple[str, int, int], RecordType] = field(default_factory=dict)
@@ -230,6 +232,7 @@ def chat_record(conversation: ArenaConversation, side: Side, user: str, about: d
     model = side.model
     waits = {"first_word_seconds": round(answer.first - answer.started, 3)} if answer.first else {}
     thought = {"thinking": answer.thinking} if answer.thinking else {}
+    first = conversation.drawn and conversation.state == (1, 0)
     return {
         "tstamp": round(answer.finished, 4),
         "type": RecordType.CHAT.value,
@@ -248,6 +251,7 @@ def chat_record(conversation: ArenaConversation, side: Side, user: str, about: d
             **conversation.marks(),
             **waits,
             **thought,
+            **({"sampling": conversation.drawn} if first else {}),
             "regenerated": answer.regenerated,
             "stopped": answer.stopped,
             "names_itself": side.names_itself(),

@@ -145,12 +145,7 @@ class LogFolder:
 
     def _keep(self, path: Path, content: bytes) -> None:
         if not path.exists():
-            part = path.with_suffix(f".part-{secrets.token_hex(8)}")
-            try:
-                _write_whole(part, content)
-                part.replace(path)
-            finally:
-                part.unlink(missing_ok=True)
+            replace_whole(path, content)
 
     def _failing(self) -> "_Failing":
         return _Failing(self)
@@ -214,6 +209,16 @@ def _append(path: Path, line: bytes) -> int:
         return size + broken
     finally:
         os.close(descriptor)
+
+
+def replace_whole(path: Path, content: bytes) -> None:
+    """Put a whole file, for its owner alone, in place of another or of none; a killed process leaves the old one."""
+    part = path.with_suffix(f".part-{secrets.token_hex(8)}")
+    try:
+        _write_whole(part, content)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _write_whole(path: Path, content: bytes) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tasks.arena.rounds import Arena
     from tasks.providers.capabilities import StreamingModel
 
-PORT = 8385
+PORT, ADMIN_PORT = 8385, 8386
 DEMO_FOLDER = "arena-demo"
 LIVE = "live"
 TERMS = """This page is a research preview. Do not upload private pictures or personal data.
@@ -129,14 +129,16 @@ def app(
     connect: Callable[[ArenaModel], "StreamingModel"],
     admission: "Admission",
     presets: str | None,
-) -> "FastAPI":
-    """The application."""
+) -> tuple["Arena", "FastAPI"]:
+    """The arena and its application."""
     from tasks.arena.app import make_app
+    from tasks.arena.entrance import key_of
+    from tasks.arena.guards.captcha import chosen_captcha
     from tasks.arena.uploads import Examples, Uploads
 
     arena = _arena(chosen, served, connect, admission)
     kinds = _kinds(presets, chosen.logs) if chosen.settings.images_max else {}
-    return make_app(
+    made = make_app(
         arena,
         Uploads(admission),
         chosen.settings,
@@ -145,7 +147,9 @@ def app(
         examples=Examples(admission, kinds, Random()) if kinds else None,  # noqa: S311 - draws examples
         board=_board(chosen.board, arena),
         tasks=open_tasks(chosen.tasks) if chosen.tasks else None,
+        captcha=chosen_captcha(chosen.settings, key_of(chosen.logs)),
     )
+    return arena, made
 
 
 def _arena(
@@ -156,17 +160,26 @@ def _arena(
 ) -> "Arena":
     from tasks.arena.entrance import Visitors, key_of
     from tasks.arena.logs import LogFolder
-    from tasks.arena.pool import read_plan
+    from tasks.arena.pool import Sampling, read_plan
     from tasks.arena.rounds import Arena
 
-    plan = read_plan(Path(chosen.settings.plan), served) if chosen.settings.plan else {}
+    settings = chosen.settings
+    if settings.login_header and not settings.proxies:
+        raise BadInput(
+            f"--set login_header={settings.login_header} needs --set proxies=N: without a proxy in front anybody may "
+            "send that header"
+        )
+    plan = read_plan(Path(settings.plan), served) if settings.plan else {}
     folder = LogFolder(chosen.logs)
     folder.prepare(datetime.now(UTC).date())
     visitors = Visitors(
         key_of(chosen.logs),
-        messages_a_minute=chosen.settings.messages_per_minute,
-        proxies=chosen.settings.proxies,
-        raw=chosen.settings.log_addresses,
+        messages_a_minute=settings.messages_per_minute,
+        shared=settings.visitors_per_address,
+        proxies=settings.proxies,
+        proxied_by=settings.proxied_by,
+        login_header=settings.login_header,
+        raw=settings.log_addresses,
     )
     made = Arena(
         served,
@@ -175,13 +188,12 @@ def _arena(
         folder,
         visitors,
         version=version("arena-curation"),
-        images_max=chosen.settings.images_max,
-        characters_max=chosen.settings.characters_max,
-        answers_at_once=chosen.settings.answers_at_once,
-        narrowing=chosen.settings.narrow,
-        rng=Random(chosen.settings.seed),  # noqa: S311 - draws pairs
+        images_max=settings.images_max,
+        characters_max=settings.characters_max,
+        answers_at_once=settings.answers_at_once,
+        rng=Random(settings.seed),  # noqa: S311 - draws pairs
     )
-    made.pool.plan = plan
+    made.pool.sampling = Sampling(settings.narrow, settings.boost, settings.equal, plan)
     made.read_logs()
     return made
 
