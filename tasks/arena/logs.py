@@ -19,6 +19,7 @@ import orjson
 from schemas.errors import BadInput, why_unreadable
 from schemas.items.conversation import RecordType, Winner
 from schemas.items.reject import REQUESTS
+from tasks.signals.rules.markdown import markdown
 
 IMAGES, FLAGGED_IMAGES = "serve_images", "csam_images"
 _NAME = re.compile(r"vision-(?:tmp|csam)-(\d{4}-\d{2}-\d{2})-conv\.json")
@@ -250,6 +251,10 @@ class Cast(NamedTuple):
     with_image: bool
     battle: str = ""
     """`conv_id` of its first side."""
+    day: str = ""
+    """UTC day."""
+    style: tuple[int, ...] = (0,) * 8
+    """Characters, headers, list items and bold runs of the answers of A, then of B."""
 
     @property
     def winner(self) -> str:
@@ -263,12 +268,25 @@ def cast_in(record: Mapping[str, Any]) -> Cast | None:
     if not isinstance(kind, str) or kind not in VOTES or record.get("models") != ["", ""]:
         return None
     match states:
-        case [{"model_name": str(a), "messages": list(messages)} as first, {"model_name": str(b)}]:
+        case [{"model_name": str(a), "messages": list(messages)} as first, {"model_name": str(b)} as second]:
             with_image = any(
                 isinstance(said, list) for message in messages if isinstance(message, list) for said in message
             )
-            return Cast(a, b, RecordType(kind), with_image, str(first.get("conv_id", "")))
+            style, at = (*_style(messages), *_style(second.get("messages"))), record.get("tstamp")
+            day = datetime.fromtimestamp(at, UTC).date().isoformat() if isinstance(at, float) else ""
+            return Cast(a, b, RecordType(kind), with_image, str(first.get("conv_id", "")), day, style)
     return None
+
+
+def _style(messages: object) -> tuple[int, int, int, int]:
+    """Characters, headers, list items and bold runs of one side's answers."""
+    said = messages if isinstance(messages, list) else []
+    text = "\n".join(
+        each[1] for each in said if isinstance(each, list) and each[:1] == ["assistant"] and isinstance(each[-1], str)
+    )
+    found = markdown(text)
+    headers = found.h1 + found.h2 + found.h3 + found.h4 + found.h5 + found.h6
+    return len(text), headers, found.ordered + found.unordered, found.bold_stars + found.bold_underscores
 
 
 def conv_ids_in(record: Mapping[str, Any]) -> list[str]:

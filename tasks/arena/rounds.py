@@ -283,13 +283,11 @@ class Arena:
         await self.stop(conversation, visit)
         if any(side.answers[-1].failed for side in conversation.sides):
             raise Refused("did_not_answer")
-        await self._write_vote(conversation, kind, reason, visit)
+        vote = cast_in(await self._write_vote(conversation, kind, reason, visit))
         self.counts.votes += 1
-        if conversation.mode is Mode.BATTLE:
+        if vote:
             conversation.revealed = conversation.closed = True
-            a, b = (side.model.name for side in conversation.sides)
-            pictures = any(prompt.pictures for prompt in conversation.prompts)
-            self.cast.append(Cast(a, b, kind, pictures, conversation.id))
+            self.cast.append(vote)
 
     async def give_reason(self, conversation: ArenaConversation, reason: str, visit: Visit) -> None:
         """Add a reason to the vote on the present state: its line is written again, and the last line counts."""
@@ -312,7 +310,7 @@ class Arena:
             await self._claimed(f"flag {place}", RecordType.FLAG, conversation, write)
 
     async def _claimed(
-        self, what: str, kind: RecordType, conversation: ArenaConversation, write: Callable[[], Awaitable[None]]
+        self, what: str, kind: RecordType, conversation: ArenaConversation, write: Callable[[], Awaitable[Any]]
     ) -> None:
         """Take the present state for a vote or a share, then write it; only a failed write gives the state back.
 
@@ -346,11 +344,12 @@ class Arena:
 
     async def _write_vote(
         self, conversation: ArenaConversation, kind: RecordType, reason: str, visit: Visit, place: int = 0
-    ) -> None:
+    ) -> dict[str, Any]:
         now = time.time()
         user = self.visitors.logged(visit.address)
         record = vote_record(conversation, kind, now, user, self._about, reason, place)
         await self._written(lambda: self._note(record, self.logs.append(record, utc(now))))
+        return record
 
     async def forget(self, conversation: ArenaConversation, visit: Visit) -> bool:
         """Ask for the removal of everything that was logged of a conversation. Returns whether anything was."""

@@ -14,8 +14,10 @@ from schemas.asked_model import ArenaModel, ArenaSettings
 from schemas.errors import BadInput, why_unreadable
 
 if TYPE_CHECKING:
+    import polars as pl
     from fastapi import FastAPI
 
+    from schemas.rating import Fragility, Rating
     from tasks.arena.board import Board
     from tasks.arena.entrance import Admission
     from tasks.arena.rounds import Arena
@@ -210,14 +212,26 @@ def _kinds(presets: str | None, logs: Path) -> dict[str, list[tuple[str, Path]]]
 
 def _board(board: str | None, arena: "Arena") -> "Board | None":
     from tasks.arena.board import LiveBoard, ReleaseBoard
-    from tasks.leaderboard.leaderboard import leaderboard
-    from tasks.leaderboard.votes import rateable, votes
 
     if board is None:
         return None
     if board == LIVE:
-        return LiveBoard(arena.cast, lambda table: leaderboard(votes(rateable(table))))
+        return LiveBoard(arena.cast, rated_live)
     return ReleaseBoard(Path(board))
+
+
+def rated_live(table: "pl.DataFrame", name: str) -> "tuple[list[Rating], list[Fragility]]":
+    """The board of the votes of a slice, and how few votes change it."""
+    from schemas.rating import RatingMethod
+    from tasks.leaderboard.fragility import fragility, styled_fragility
+    from tasks.leaderboard.leaderboard import leaderboard
+    from tasks.leaderboard.style_control import STYLE_CONTROL, style_board
+    from tasks.leaderboard.votes import rateable, votes
+
+    battles, method = rateable(table), RatingMethod()
+    if name == STYLE_CONTROL:
+        return style_board(battles, method)[0], styled_fragility(battles, method)
+    return leaderboard(votes(battles)), fragility(battles, name, method)
 
 
 def terms(file: Path | None) -> str:

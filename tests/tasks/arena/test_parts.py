@@ -13,19 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flows.commands.arena.serving import rated_live
 from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, MissingProvider
 from schemas.items.conversation import RecordType
 from tasks.arena.board import LiveBoard, ReleaseBoard, votes_of
 from tasks.arena.entrance import Visitors, key_of
-from tasks.arena.logs import Cast
+from tasks.arena.logs import Cast, cast_in
 from tasks.arena.markdown import html_of
 from tasks.arena.models_file import check_arena_keys, read_arena_models
 from tasks.arena.names import HIDDEN, holds_name, names_of, without_names
 from tasks.arena.pool import FIRST_SECONDS, Pool, Sampling, draw_pair, for_prompt, read_plan
 from tasks.arena.words import page_words
-from tasks.leaderboard.leaderboard import leaderboard
-from tasks.leaderboard.votes import rateable, votes
 from tasks.storage.keyed_ids import Pseudonyms
 
 ARENA = Path(__file__).parents[3] / "tasks" / "arena"
@@ -289,13 +288,35 @@ def test_a_missing_key_is_named_by_its_model(tmp_path, monkeypatch):
 
 def test_the_live_board_has_the_order_of_the_votes_and_slices_with_votes_only():
     cast = [Cast("a", "b", RecordType.LEFT_VOTE, True)] * 30 + [Cast("b", "a", RecordType.LEFT_VOTE, True)] * 10
-    board = LiveBoard(cast, lambda table: leaderboard(votes(rateable(table))))
-    assert board.slices() == ["overall", "with_image"]
+    board = LiveBoard(cast, rated_live)
+    assert board.slices() == ["overall", "with_image", "style_control"]
     rows = board.rows("overall")
     assert [(row.model, row.battles) for row in rows] == [("a", 40), ("b", 40)]
     assert round(rows[0].rating - rows[1].rating) in (190, 191, 192), "400 log10(30/10)"
     assert votes_of(rows) == "40 votes on 2 models" and votes_of([]) == "No votes yet."
-    assert board.rows("text_only") == []
+    assert board.rows("text_only") == [] == board.contests("text_only")
+    assert board.contests("overall") == [] and board.days() is None, "fewer than 100 votes, without days"
+
+
+def test_a_live_board_says_its_days_how_few_votes_change_it_and_what_style_does():
+    rng, cast = Random(1), []
+    for number in range(600):  # b wins when it is longer, and it is longer in 4 of 5 battles
+        longer, day = rng.random() < 0.8, f"2026-11-{number // 60 + 1:02}"
+        a_wins, a, b = rng.random() > (0.9 if longer else 0.1), (200, 0, 0, 0), (400 if longer else 100, 0, 0, 0)
+        names, style = (("a", "b") if number % 2 else ("b", "a")), ((*a, *b) if number % 2 else (*b, *a))
+        won = RecordType.LEFT_VOTE if a_wins == number % 2 else RecordType.RIGHT_VOTE
+        cast.append(Cast(*names, won, False, str(number), day, style))
+    board = LiveBoard(cast, rated_live)
+    plain, styled = ({row.model: row.rating for row in board.rows(name)} for name in ("overall", "style_control"))
+    assert plain["b"] - plain["a"] > 100 and abs(styled["b"] - styled["a"]) < (plain["b"] - plain["a"]) / 3
+    assert board.days() == ("2026-11-01", "2026-11-10")
+    first = board.contests("overall")[0]
+    ahead = 2 * sum((each.winner == "model_a") == (each.model_a == "b") for each in cast) - 600
+    assert (first["model"], first["rival"], first["of"], first["removed"]) == ("b", "a", 600, ahead + 1)
+    messages = [["user", "# x"], ["assistant", "# A\n- b\n**c**"]]
+    states = [{"model_name": "a", "messages": messages}, {"model_name": "b"}]
+    record = {"type": "leftvote", "models": ["", ""], "tstamp": 1795650520.5, "states": states}
+    assert (cast_in(record).day, cast_in(record).style) == ("2026-11-25", (13, 1, 1, 1, 0, 0, 0, 0))
 
 
 def test_a_releases_boards_are_read_and_another_folder_is_an_error(tmp_path):
@@ -310,3 +331,4 @@ def test_a_releases_boards_are_read_and_another_folder_is_an_error(tmp_path):
     assert board.slices() == ["overall", "language:en"]
     assert (row.rank, row.model, row.rating, row.low, row.high, row.battles) == (1, "a", 1000.2, 990.0, 1010.0, 7)
     assert board.rows("language:en")[0].low is None
+    assert (board.contests("overall"), board.days()) == ([], None), "a release of an early layout"
