@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from schemas.asked_model import ArenaSettings
-from schemas.errors import BadInput, CurateError
+from schemas.errors import BadInput, CurateError, StoreUnwell
 from tasks.arena.app import PageGuard
 from tasks.arena.entrance import cookie_hash
 from tasks.arena.guards.requests import is_own
@@ -30,6 +30,8 @@ TOKEN_VARIABLE = "ARENA_ADMIN_TOKEN"  # noqa: S105 - the name of it
 TOKEN_CHARACTERS_MIN = 16
 _COOKIE = "arena_admin"
 _FORM_BYTES_MAX = 8192
+CHANGES = 20
+"""Changes that are shown, of the audit log."""
 _HERE = Path(__file__).parent
 
 
@@ -71,6 +73,10 @@ class Admin:
         """All that the page shows, as JSON takes it."""
         arena, state = self.arena, self.arena.steering.now()
         hours = arena.figures.hours()
+        try:
+            changes, broken = arena.steering.audited()[-CHANGES:], ""
+        except StoreUnwell as error:
+            changes, broken = [], str(error)
         return {
             "health": arena.health(),
             "waiting": arena.waiting(),
@@ -80,6 +86,8 @@ class Admin:
             "sampling": arena.pool.sampling_in_words(),
             "models": [self._model(model.name, model.weight) for model in arena.pool.models],
             "hours": {hour: {name: vars(each) for name, each in counts.items()} for hour, counts in hours.items()},
+            "changes": [(f"{each.at:%Y-%m-%d %H:%M}", each.about) for each in reversed(changes)],
+            "audit_log_broken": broken,
             "appeals": [each.model_dump(mode="json") for each in reversed(state.appeals)],
         }
 

@@ -10,10 +10,10 @@ from filelock import FileLock
 from pydantic import ValidationError
 
 from schemas.errors import BadInput, StoreUnwell, why_unreadable
-from schemas.upkeep.audit import Audited
+from schemas.upkeep.audit import Audited, AuditEntry
 from schemas.upkeep.steering import APPEAL_CHARACTERS_MAX, Appeal, ArenaSteering
 from tasks.arena.logs import replace_whole
-from tasks.storage.audit import add_audit_entry
+from tasks.storage.audit import add_audit_entry, audit_entries
 from tasks.storage.tables import Store
 
 APPEALS_MAX = 500
@@ -69,6 +69,10 @@ class Steering:
                 self._refresh()
         except (OSError, ValidationError) as error:
             raise StoreUnwell(f"{str(self._file)!r} cannot be written ({why_unreadable(error)})") from None
+
+    def audited(self) -> list[AuditEntry]:
+        """All changes so far, oldest first. Raises StoreUnwell where the audit log was changed."""
+        return list(audit_entries(self._store))
 
     def pause(self, model: str, paused: bool) -> None:
         """Take a model out of new conversations, or let it in again."""

@@ -61,6 +61,7 @@ def test_pause_weight_and_budget_hold_at_once_in_every_process_and_are_audited(b
         async with browser(built, follow_redirects=True) as client:
             assert "The arena now" in (await client.post("/", data={"token": f" {TOKEN} "})).text
             assert "Done." in (await client.post("/pause", data={"model": "cat"})).text
+            first = (built.folder / "audit" / "00000001.json").read_bytes()
             for each in (built, again):
                 assert {side.model.name for _ in range(12) for side in (await each.say()).sides} == {"ant", "bee"}
                 with pytest.raises(Refused, match="choose models"):
@@ -76,7 +77,10 @@ def test_pause_weight_and_budget_hold_at_once_in_every_process_and_are_audited(b
             with pytest.raises(Refused, match="no more messages today"):
                 await again.say()
             shown = (await client.get("/")).text
-            assert "The budget of today is used up" in shown and "<b>dog" not in shown
+            assert "The budget of today is used up" in shown and "<b>dog" not in shown and "weight 0 for ant" in shown
+            (built.folder / "audit" / "00000001.json").unlink()
+            assert "was changed: entry 1 is missing" in (await client.get("/")).text
+            (built.folder / "audit" / "00000001.json").write_bytes(first)
 
     built, again = build(models), build(models)
     asyncio.run(steered(built, again))
