@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -118,8 +119,9 @@ class LiveBoard(Board):
 
     def days(self) -> tuple[str, str] | None:
         """Days of the votes so far."""
-        days = [each.day for each in self._cast if each.day]
-        return (min(days), max(days)) if days else None
+        times = [each.seconds for each in self._cast if each.seconds]
+        first, last = (datetime.fromtimestamp(at, UTC).date() for at in (min(times, default=0), max(times, default=0)))
+        return (first.isoformat(), last.isoformat()) if times else None
 
     def _board(self, name: str) -> "_Made":
         made_at, votes, made = self._made.get(name, (0.0, 0, _Made([], [])))

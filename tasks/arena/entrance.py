@@ -11,7 +11,6 @@ import io
 import os
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import Protocol, TypeVar
 from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, why_unreadable
 from tasks.arena.conversations import Picture
+from tasks.arena.guards.limits import PerMinute
 from tasks.arena.words import page_words
 from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.images.served import as_served, served_name
@@ -171,8 +171,6 @@ def with_sampling(model: ArenaModel, sampling: Mapping[str, float]) -> ArenaMode
 _KEY_FILE = "user_key"
 _KEY_BYTES = 64
 _FORWARDED = "x-forwarded-for"
-_VISITORS_MAX = 50_000
-WINDOW_SECONDS = 60.0
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 
 
@@ -210,8 +208,8 @@ class Visitors:
         """
         self._key, self._most, self._shared, self._proxies = key, messages_a_minute, shared, proxies
         self._networks = [_network(each) for each in proxied_by]
-        self._login_header, self._raw, self._clock = login_header, raw, clock
-        self._asked: dict[bytes, deque[float]] = {}
+        self._login_header, self._raw = login_header, raw
+        self._sent = PerMinute(clock)
 
     def logged(self, address: str) -> str:
         """Value of `ip` in the log: a keyed hash, or the address where the operator wants it."""
@@ -253,26 +251,12 @@ class Visitors:
         """0 when a message may be sent now, which then counts; otherwise how long to wait.
 
         A visitor is a browser or a login, `owner`; without one, the address. Several visitors share an address, as
-        behind one router, so an address may send as much as `shared` visitors. Addresses are held as keyed hashes, in
-        memory only.
+        behind one router, so an address may send as much as `shared` visitors.
         """
         limits = {f"visitor {owner or address}": self._most}
         if owner:
             limits[f"address {network_of(address)}"] = self._most * self._shared
-        now, windows = self._clock(), list[deque[float]]()
-        for who, most in limits.items():
-            times = self._asked.setdefault(hmac.digest(self._key, who.encode("utf-8", "replace"), "sha256"), deque())
-            while times and now - times[0] >= WINDOW_SECONDS:
-                times.popleft()
-            if len(times) >= most:
-                return WINDOW_SECONDS - (now - times[0])
-            windows.append(times)
-        for times in windows:
-            times.append(now)
-        if len(self._asked) > _VISITORS_MAX:
-            recent = {who: each for who, each in self._asked.items() if each and now - each[-1] < WINDOW_SECONDS}
-            self._asked = recent
-        return 0.0
+        return self._sent.wait_seconds(limits)
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:

@@ -251,8 +251,8 @@ class Cast(NamedTuple):
     with_image: bool
     battle: str = ""
     """`conv_id` of its first side."""
-    day: str = ""
-    """UTC day."""
+    seconds: float = 0.0
+    """Time of the vote, since 1970 (UTC); 0 where it is not known."""
     style: tuple[int, ...] = (0,) * 8
     """Characters, headers, list items and bold runs of the answers of A, then of B."""
 
@@ -273,8 +273,8 @@ def cast_in(record: Mapping[str, Any]) -> Cast | None:
                 isinstance(said, list) for message in messages if isinstance(message, list) for said in message
             )
             style, at = (*_style(messages), *_style(second.get("messages"))), record.get("tstamp")
-            day = datetime.fromtimestamp(at, UTC).date().isoformat() if isinstance(at, float) else ""
-            return Cast(a, b, RecordType(kind), with_image, str(first.get("conv_id", "")), day, style)
+            seconds = float(at) if isinstance(at, int | float) else 0.0
+            return Cast(a, b, RecordType(kind), with_image, str(first.get("conv_id", "")), seconds, style)
     return None
 
 

@@ -1,6 +1,5 @@
 """Refusals: told with their reason, counted by it, and open to an appeal that the operators read."""
 
-import secrets
 from collections.abc import Callable
 
 from fastapi import FastAPI, Request
@@ -11,7 +10,8 @@ from starlette.concurrency import run_in_threadpool
 from schemas.errors import CurateError
 from schemas.upkeep.steering import APPEAL_CHARACTERS_MAX
 from tasks.arena.answers import SURROGATES
-from tasks.arena.entrance import Refused, Visit, Visitors
+from tasks.arena.entrance import Refused, Visit
+from tasks.arena.guards.limits import PerMinute
 from tasks.arena.rounds import Arena
 from tasks.arena.words import page_words
 
@@ -27,7 +27,7 @@ class Objection(BaseModel):
 
 def refusal_routes(app: FastAPI, arena: Arena, visit: Callable[[Request], Visit]) -> None:
     """The answer to each refusal, and the address of appeals; both keep nothing that says who was refused."""
-    limits = Visitors(secrets.token_bytes(32), messages_a_minute=_APPEALS_A_MINUTE)
+    sent = PerMinute()
 
     @app.exception_handler(Refused)
     async def refused(_: Request, error: Exception) -> Response:
@@ -39,7 +39,7 @@ def refusal_routes(app: FastAPI, arena: Arena, visit: Callable[[Request], Visit]
     @app.post("/appeal")
     async def appeal(said: Objection, request: Request) -> Response:
         asking, words = visit(request), SURROGATES.sub("\ufffd", said.words).strip()
-        if wait := limits.wait_seconds(asking.address, asking.owner):
+        if wait := sent.wait_seconds({asking.address: _APPEALS_A_MINUTE}):
             raise Refused("too_many", seconds=f"{wait:.0f}")
         if not words:
             raise Refused("write_something")

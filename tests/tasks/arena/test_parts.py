@@ -301,11 +301,11 @@ def test_the_live_board_has_the_order_of_the_votes_and_slices_with_votes_only():
 def test_a_live_board_says_its_days_how_few_votes_change_it_and_what_style_does():
     rng, cast = Random(1), []
     for number in range(600):  # b wins when it is longer, and it is longer in 4 of 5 battles
-        longer, day = rng.random() < 0.8, f"2026-11-{number // 60 + 1:02}"
+        longer, seconds = rng.random() < 0.8, 1793500000.0 + 86_400 * (number // 60)
         a_wins, a, b = rng.random() > (0.9 if longer else 0.1), (200, 0, 0, 0), (400 if longer else 100, 0, 0, 0)
         names, style = (("a", "b") if number % 2 else ("b", "a")), ((*a, *b) if number % 2 else (*b, *a))
         won = RecordType.LEFT_VOTE if a_wins == number % 2 else RecordType.RIGHT_VOTE
-        cast.append(Cast(*names, won, False, str(number), day, style))
+        cast.append(Cast(*names, won, False, str(number), seconds, style))
     board = LiveBoard(cast, rated_live)
     plain, styled = ({row.model: row.rating for row in board.rows(name)} for name in ("overall", "style_control"))
     assert plain["b"] - plain["a"] > 100 and abs(styled["b"] - styled["a"]) < (plain["b"] - plain["a"]) / 3
@@ -316,7 +316,7 @@ def test_a_live_board_says_its_days_how_few_votes_change_it_and_what_style_does(
     messages = [["user", "# x"], ["assistant", "# A\n- b\n**c**"]]
     states = [{"model_name": "a", "messages": messages}, {"model_name": "b"}]
     record = {"type": "leftvote", "models": ["", ""], "tstamp": 1795650520.5, "states": states}
-    assert (cast_in(record).day, cast_in(record).style) == ("2026-11-25", (13, 1, 1, 1, 0, 0, 0, 0))
+    assert (cast_in(record).seconds, cast_in(record).style) == (1795650520.5, (13, 1, 1, 1, 0, 0, 0, 0))
 
 
 def test_a_releases_boards_are_read_and_another_folder_is_an_error(tmp_path):
