@@ -180,14 +180,35 @@ class ArenaSettings(Row):
     plan: str | None = None
     """File with the votes that the board needs, as `curate rate --table plan --json` prints them; half of the battles
     are drawn in proportion to them."""
+    boost: float = Field(default=1.0, ge=1, le=100, allow_inf_nan=False)
+    """How many times as often a model is drawn that has fewer than 100 votes."""
+    equal: bool = False
+    """Draw models with fewer votes than the mean more often, at most four times, and those with more less often."""
     log_addresses: bool = False
     """Log network addresses as they are, instead of keyed hashes."""
     proxies: int = Field(default=0, ge=0)
     """Your own reverse proxies in front, whose X-Forwarded-For counts."""
+    proxied_by: list[str] = ["127.0.0.0/8", "::1/128"]
+    """Addresses or networks of the last of these proxies; headers of all others are a visitor's word."""
+    login_header: str | None = Field(default=None, pattern=r"^[A-Za-z0-9-]+$")
+    """Header in which a proxy names who has logged in, such as X-Auth-Request-User of oauth2-proxy; without it nobody
+    gets in."""
     hosts: list[str] = []
     """Names under which visitors reach it, such as arena.example.org; requests with another name are refused."""
     messages_per_minute: int = Field(default=20, ge=1)
     """Messages of one visitor in a minute."""
+    visitors_per_address: int = Field(default=5, ge=1)
+    """Visitors that share one address: so many times the messages of one visitor are taken from it in a minute."""
+    captcha_script: str | None = Field(default=None, pattern=r"^https?://[A-Za-z0-9._:/?=&-]+$")
+    """Address of the provider's script, of Turnstile, hCaptcha or a server of one's own."""
+    captcha_site_key: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]+$")
+    """Site key that the provider gave; its secret is in ARENA_CAPTCHA_SECRET."""
+    captcha_verify: str | None = Field(default=None, pattern=r"^https?://[A-Za-z0-9._:/-]+$")
+    """Address that is asked whether an answer holds; it takes `secret` and `response`, as `siteverify` does."""
+    admin_host: str = "127.0.0.1"
+    """Address on which the admin page listens, when ARENA_ADMIN_TOKEN is set."""
+    admin_port: int | None = Field(default=None, ge=1, le=65_535)
+    """Port of the admin page; by default 8386, or a free one."""
     answers_at_once: int = Field(default=40, ge=1)
     """Messages answered at once; others wait in a queue."""
 

@@ -176,10 +176,12 @@ def serve(
 
 
 @contextmanager
-def listening(port: int | None, usual: int, host: str = "127.0.0.1") -> Iterator[socket.socket]:
+def listening(
+    port: int | None, usual: int, host: str = "127.0.0.1", option: str = "--port "
+) -> Iterator[socket.socket]:
     """A socket that listens on this machine only, unless `host` is another address.
 
-    On a free port when none was named and the usual one is taken.
+    On a free port when none was named and the usual one is taken. `option`: how the port is named.
     """
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -188,7 +190,7 @@ def listening(port: int | None, usual: int, host: str = "127.0.0.1") -> Iterator
         except OSError as error:
             if port is not None:
                 raise BadInput(
-                    f"--port {port} cannot be used ({why_unreadable(error)}); name another one, or leave it out"
+                    f"{option}{port} cannot be used ({why_unreadable(error)}); name another one, or leave it out"
                 ) from None
             listener.bind((host, 0))
         listener.listen()  # who follows the link before the server runs waits

@@ -23,6 +23,8 @@ class Audited(StrEnum):
     RESTORED = "restored"
     REMOVED = "removed"
     """Removed what the retention of the settings no longer keeps."""
+    STEERED = "steered"
+    """Changed an arena while it runs; the log stands in the folder of its logs."""
 
 
 class AuditEntry(Row):

@@ -73,6 +73,10 @@ class Answers:
         """How many answers have not ended."""
         return sum(not writer.done() for each in self._rounds.values() for writer in each.writers)
 
+    def waiting(self) -> int:
+        """How many rounds wait for others to end."""
+        return len(self._waiting)
+
     def before(self, conversation: ArenaConversation) -> int | None:
         """How many rounds wait before a conversation's; None when its models are being asked, or nothing comes."""
         current = self._rounds.get(conversation.id)

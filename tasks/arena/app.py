@@ -1,18 +1,15 @@
 """The web application: pages, actions of the page, answers as server-sent events, images, and `/health`."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from http.cookies import SimpleCookie
-from ipaddress import ip_address
 from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
@@ -20,9 +17,12 @@ from schemas.asked_model import ArenaSettings
 from schemas.items.conversation import RecordType
 from tasks.arena.board import Board, board_routes
 from tasks.arena.conversations import ArenaConversation, Mode
-from tasks.arena.entrance import UPLOAD_BYTES_MAX, ConversationEnded, Refused, browser_token, cookie_hash
+from tasks.arena.entrance import UPLOAD_BYTES_MAX, ConversationEnded, Refused, Visit, browser_token
+from tasks.arena.guards.appeals import refusal_routes
+from tasks.arena.guards.captcha import CAPTCHA_COOKIE, CAPTCHA_PAGE, Captcha, captcha_routes
+from tasks.arena.guards.requests import cookie_of, forwarded_in_one, is_own
 from tasks.arena.page import ADDRESSES, SERVED, ArenaPages, Tab, answer_changes
-from tasks.arena.rounds import Arena, Visit
+from tasks.arena.rounds import Arena
 from tasks.arena.tasks_tab import Tasks, task_routes
 from tasks.arena.uploads import Examples, Uploads
 from tasks.arena.words import check_words, page_words, speak
@@ -73,22 +73,26 @@ class ServedArena:
     """An arena behind its routes."""
 
     def __init__(
-        self, arena: Arena, pages: ArenaPages, uploads: Uploads, examples: Examples | None, settings: ArenaSettings
+        self, arena: Arena, pages: ArenaPages, uploads: Uploads, examples: Examples | None, captcha: Captcha | None
     ) -> None:
-        self.arena, self.pages, self.uploads, self.examples, self.settings = arena, pages, uploads, examples, settings
+        self.arena, self.pages, self.uploads, self.examples, self.captcha = arena, pages, uploads, examples, captcha
         self._uploading = list[str]()
         self._decoding = asyncio.Semaphore(_DECODED_AT_ONCE_MAX)
 
     def visit(self, request: Request) -> Visit:
         """Who asks; without the cookie, a visit that owns nothing."""
-        owner = cookie_hash(request.cookies.get(COOKIE, ""))
-        client = request.client.host if request.client else ""
+        visitors, client = self.arena.visitors, request.client.host if request.client else ""
+        owner = visitors.owner(client, request.headers, request.cookies.get(COOKIE, ""))
         accepted = request.cookies.get(TERMS_COOKIE, "") == self.pages.terms_version
-        return Visit(owner, self.arena.visitors.address(client, request.headers), accepted)
+        proven = self.captcha is None or self.captcha.holds(request.cookies.get(CAPTCHA_COOKIE, ""), owner)
+        return Visit(owner, visitors.address(client, request.headers), accepted, proven)
 
     def talk(self, request: Request, mode: Mode) -> Response:
         """The page of a mode."""
-        return HTMLResponse(self.pages.talk(mode, None, self.visit(request).accepted))
+        visit = self.visit(request)
+        if not visit.proven:
+            return RedirectResponse(CAPTCHA_PAGE, 303)
+        return HTMLResponse(self.pages.talk(mode, None, visit.accepted))
 
     def conversation(self, number: str, request: Request) -> Response:
         """The page of a conversation."""
@@ -143,8 +147,8 @@ class ServedArena:
         """Take an image; the body is its file."""
         visit = self.visit(request)
         address, visitor = visit.address, self.arena.visitors.logged(visit.address)
-        if not visit.owner:
-            raise Refused("cookies")
+        if not visit.owner or not visit.proven:
+            raise Refused("captcha_first" if visit.owner else "cookies")
         busy = len(self._uploading) >= _UPLOADS_MAX or self._uploading.count(address) >= _UPLOADS_OF_ONE_MAX
         if busy or self.uploads.wait_seconds(visitor):
             return JSONResponse({"refused": page_words()["uploads_wait"]}, 429)
@@ -187,6 +191,7 @@ def make_app(
     examples: Examples | None = None,
     board: Board | None = None,
     tasks: Tasks | None = None,
+    captcha: Captcha | None = None,
 ) -> FastAPI:
     """The application to serve, on the address `host`. `terms`: Markdown, by default what the languages say."""
     check_words()
@@ -207,7 +212,7 @@ def make_app(
         tidying.cancel()
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=running)
-    served = ServedArena(arena, pages, uploads, examples, settings)
+    served = ServedArena(arena, pages, uploads, examples, captcha)
     _page_routes(app, served)
     _action_routes(app, served)
     _image_routes(app, served)
@@ -215,13 +220,15 @@ def make_app(
         board_routes(app, pages, board)
     if tasks:
         task_routes(app, pages, tasks)
-    app.add_exception_handler(Refused, _refused)
+    if captcha:
+        captcha_routes(app, pages, captcha, lambda request: served.visit(request).owner)
+    refusal_routes(app, arena, served.visit)
     app.add_exception_handler(RequestValidationError, lambda *_: _told("not_understood", 422))
     app.add_exception_handler(400, lambda *_: _told("not_understood", 422))
     app.add_exception_handler(
         404, lambda *_: HTMLResponse(pages.page("told.html", "", told=page_words()["not_found"]), 404)
     )
-    app.add_middleware(_Guard, known=partial(_is_own, host, settings), proxied=settings.proxies > 0)
+    app.add_middleware(PageGuard, known=partial(is_own, host, settings), proxied=settings.proxies > 0)
     app.add_middleware(Bounded, bytes_max=lambda path: UPLOAD_BYTES_MAX if path == "/pictures" else _EVENT_BYTES_MAX)
     return app
 
@@ -325,29 +332,15 @@ def _event(name: str, content: dict[str, Any]) -> bytes:
     return b"event: " + name.encode() + b"\ndata: " + orjson.dumps(content) + b"\n\n"
 
 
-def _refused(_: Request, refused: Exception) -> Response:
-    return JSONResponse({"refused": str(refused), "key": refused.key if isinstance(refused, Refused) else ""}, 409)
-
-
 def _told(key: str, status: int) -> Response:
     return JSONResponse({"refused": page_words()[key], "key": key}, status)
 
 
-def _is_own(listens_on: str, settings: ArenaSettings, host: str) -> bool:
-    """Whether a value of Host is this arena's. Another site can have its own name lead here, but no address."""
-    name = host.rpartition(":")[0] if re.search(r":\d+$", host) else host
-    with suppress(ValueError):
-        return bool(ip_address(name.strip("[]")))
-    if settings.proxies and not settings.hosts:
-        return True  # a proxy answers for names
-    return name.lower() in {"localhost", listens_on.lower(), *(each.lower() for each in settings.hosts)}
-
-
-class _Guard:
+class PageGuard:
     """Refuses what other sites send, and adds the policy, other headers and the browser's cookie."""
 
-    def __init__(self, app: Any, known: Callable[[str], bool], proxied: bool) -> None:
-        self._app, self._known, self._proxied = app, known, proxied
+    def __init__(self, app: Any, known: Callable[[str], bool], proxied: bool, cookie: bool = True) -> None:
+        self._app, self._known, self._proxied, self._cookie = app, known, proxied, cookie
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """One request."""
@@ -360,40 +353,25 @@ class _Guard:
             await Response(page_words()["own_page_only"], 403)(scope, receive, send)
             return
         headers = dict(_HEADERS)
-        if scope["method"] == "GET" and _is_page(scope["path"]):
+        if scope["method"] == "GET" and (_is_page(scope["path"]) or not self._cookie):
             headers["cache-control"] = "no-store"
-            if not _cookie(scope):
+            if self._cookie and not cookie_of(scope, COOKIE):
                 headers["set-cookie"] = (
                     f"{COOKIE}={browser_token()}; Path=/; HttpOnly; SameSite=Lax; Max-Age={_YEAR_SECONDS}"
                 )
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
+                given = message.get("headers", [])
+                known = {name for name, _ in given} - {b"set-cookie"}
                 added = [(name.encode(), value.encode()) for name, value in headers.items()]
-                message["headers"] = [*message.get("headers", []), *added]
+                message["headers"] = [*given, *(each for each in added if each[0] not in known)]
             await send(message)
 
-        scope["headers"] = _forwarded_in_one(scope["headers"])
+        scope["headers"] = forwarded_in_one(scope["headers"])
         await self._app(scope, receive, answer)
 
 
 def _is_page(path: str) -> bool:
-    inner = path.count("/") <= 2 and path.startswith(("/c/", "/mine", "/board", "/tasks"))
+    inner = path.count("/") <= 2 and path.startswith(("/c/", "/mine", "/board", "/tasks", CAPTCHA_PAGE))
     return inner or path in ADDRESSES.values()
-
-
-def _forwarded_in_one(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The lines of X-Forwarded-For as one: a proxy may add a line of its own below the visitor's."""
-    given = [value for name, value in headers if name.lower() == b"x-forwarded-for"]
-    others = [(name, value) for name, value in headers if name.lower() != b"x-forwarded-for"]
-    return [*others, *([(b"x-forwarded-for", b", ".join(given))] if given else [])]
-
-
-def _cookie(scope: Message) -> str:
-    """The browser's token; empty when it has none."""
-    given = dict(scope["headers"]).get(b"cookie", b"").decode("latin-1")
-    try:
-        found = SimpleCookie(given).get(COOKIE)
-    except Exception:  # a malformed cookie of another application on this host
-        return ""
-    return found.value if found else ""

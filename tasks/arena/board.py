@@ -4,35 +4,43 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
+import orjson
 import polars as pl
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, Response
 
 from schemas.errors import BadInput
-from schemas.rating import Rating
+from schemas.rating import Fragility, Rating
 from tasks.arena.logs import Cast
 from tasks.arena.page import ArenaPages
 from tasks.arena.words import number, page_words
 from tasks.explore.summaries import OVERALL, Rated, grouped, shown_board, slices
+from tasks.storage.queries.board_order import contests
+from tasks.storage.tables import frame_of
 
-Rate = Callable[[pl.DataFrame], tuple[Sequence[Rating], int]]
-"""A table model_a, model_b, winner, judge, tstamp -> its board, best model first, and how many votes count in full."""
+Rate = Callable[[pl.DataFrame, str], tuple[Sequence[Rating], Sequence[Fragility], int]]
+"""A table model_a, model_b, winner, judge, tstamp, with style covariates, and a slice -> its board, how few votes
+change it, and how many votes count in full."""
 _FRESH_SECONDS = 30.0
+STYLE_CONTROL = "style_control"
 _SLICES: dict[str, Callable[[Cast], bool]] = {
     "overall": lambda cast: True,
     "with_image": lambda cast: cast.with_image,
     "text_only": lambda cast: not cast.with_image,
+    STYLE_CONTROL: lambda cast: True,
 }
+_COVARIATES = [f"{name}_{side}" for side in "ab" for name in ("tokens", "headers", "list_items", "bold")]
+"""Columns of `Cast.style`; answers are compared by their lengths, so characters stand in for tokens."""
 _COLUMNS = ["slice", "rank", "model", "rating", "ci95_low", "ci95_high", "battles", "flags"]
 
 
 class Board(Protocol):
     """The board that the tab shows."""
 
-    def about(self) -> str:
-        """Source of the boards, in a sentence."""
+    def about(self, name: str) -> str:
+        """Source of a board, in a sentence."""
         ...
 
     def slices(self) -> list[str]:
@@ -41,6 +49,14 @@ class Board(Protocol):
 
     def rows(self, name: str) -> list[Rated]:
         """Every model of a board, best first; none for a slice without votes."""
+        ...
+
+    def contests(self, name: str) -> list[dict[str, Any]]:
+        """How few votes change a board; nothing where that is not known."""
+        ...
+
+    def days(self) -> tuple[str, str] | None:
+        """First and last day of the votes."""
         ...
 
 
@@ -55,8 +71,12 @@ class ReleaseBoard(Board):
             raise BadInput(f"--board {str(release)!r} is no release with a leaderboard; give its folder, or live")
         self._ratings = pl.concat(boards, how="vertical_relaxed").unique(["slice", "model"], maintain_order=True)
         self._name = release.name
+        fragile, manifest = release / "leaderboard" / "integrity" / "fragility.parquet", release / "manifest.json"
+        self._fragility = pl.read_parquet(fragile) if fragile.is_file() else pl.DataFrame()
+        told = orjson.loads(manifest.read_bytes()) if manifest.is_file() else {}
+        self._days = (told["first_day"], told["last_day"]) if told.get("last_day") else None
 
-    def about(self) -> str:
+    def about(self, name: str) -> str:
         """Names the release."""
         return str(page_words()["board_of_release"]).format(name=self._name)
 
@@ -68,17 +88,37 @@ class ReleaseBoard(Board):
         """Best model first."""
         return shown_board(self._ratings, name)
 
+    def contests(self, name: str) -> list[dict[str, Any]]:
+        """None for releases before layout 7."""
+        return contests(self._fragility.filter(slice=name)).to_dicts() if self._fragility.height else []
+
+    def days(self) -> tuple[str, str] | None:
+        """Days of the manifest."""
+        return self._days
+
+
+class _Made(NamedTuple):
+    """A board that was made of votes."""
+
+    rows: list[Rated]
+    contests: list[dict[str, Any]]
+    lighter: int
+    """Votes that do not count in full."""
+
 
 class LiveBoard(Board):
     """Boards of the votes so far, made anew at most twice a minute."""
 
     def __init__(self, cast: Sequence[Cast], rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
         self._cast, self._rate, self._clock = cast, rate, clock
-        self._made: dict[str, tuple[float, int, list[Rated]]] = {}
+        self._made: dict[str, tuple[float, int, _Made]] = {}
 
-    def about(self) -> str:
-        """Says that nothing was cleaned."""
-        return str(page_words()["board_live"])
+    def about(self, name: str) -> str:
+        """Says that nothing was cleaned, and how many votes do not count in full."""
+        texts, lighter = page_words(), self._board(name).lighter
+        return " ".join(
+            [texts["board_live"], *([texts["board_lighter"].format(votes=number(lighter))] if lighter else [])]
+        )
 
     def slices(self) -> list[str]:
         """Names of the slices that have votes."""
@@ -86,30 +126,39 @@ class LiveBoard(Board):
 
     def rows(self, name: str) -> list[Rated]:
         """Best model first; empty for a slice without votes. What was forgotten is gone at once."""
-        made_at, votes, rows = self._made.get(name, (0.0, 0, []))
-        if not rows or len(self._cast) < votes or self._clock() - made_at > _FRESH_SECONDS:
-            rows = self._board(name)
-            self._made[name] = self._clock(), len(self._cast), rows
-        return rows
+        return self._board(name).rows
 
-    def _board(self, name: str) -> list[Rated]:
+    def contests(self, name: str) -> list[dict[str, Any]]:
+        """Nothing for fewer than 100 votes."""
+        return self._board(name).contests
+
+    def days(self) -> tuple[str, str] | None:
+        """Days of the votes so far."""
+        times = [each.seconds for each in self._cast if each.seconds]
+        first, last = (datetime.fromtimestamp(at, UTC).date() for at in (min(times, default=0), max(times, default=0)))
+        return (first.isoformat(), last.isoformat()) if times else None
+
+    def _board(self, name: str) -> "_Made":
+        made_at, votes, made = self._made.get(name, (0.0, 0, _Made([], [], 0)))
+        if not made.rows or len(self._cast) < votes or self._clock() - made_at > _FRESH_SECONDS:
+            made = self._rated(name)
+            self._made[name] = self._clock(), len(self._cast), made
+        return made
+
+    def _rated(self, name: str) -> "_Made":
         chosen = [each for each in self._cast if name in _SLICES and _SLICES[name](each)]
         if not chosen:
-            return []
-        table = pl.DataFrame(
-            {
-                "model_a": [each.model_a for each in chosen],
-                "model_b": [each.model_b for each in chosen],
-                "winner": [each.winner for each in chosen],
-                "judge": [each.user or None for each in chosen],
-                "tstamp": [datetime.fromtimestamp(each.seconds, UTC) for each in chosen],
-            }
-        )
-        board, in_full = self._rate(table)
-        lighter = page_words()["board_lighter"].format(votes=f"{len(chosen) - in_full:,}")
-        self.about = page_words()["board_live"] + (f" {lighter}" if in_full < len(chosen) else "")
+            return _Made([], [], 0)
+        names = ("model_a", "model_b", "winner")
+        rows = [
+            (*(getattr(each, key) for key in names), each.user or None, each.seconds, *each.style) for each in chosen
+        ]
+        table = pl.DataFrame(rows, [*names, "judge", "tstamp", *_COVARIATES], orient="row")
+        table = table.with_columns(pl.from_epoch(1e6 * pl.col("tstamp"), "us").dt.replace_time_zone("UTC"))
+        board, fragile, in_full = self._rate(table, name)
         rated = [each.model_dump(include=set(_COLUMNS)) | {"slice": name} for each in board]
-        return shown_board(pl.DataFrame(rated, infer_schema_length=None), name)
+        shown = shown_board(pl.DataFrame(rated, infer_schema_length=None), name)
+        return _Made(shown, contests(frame_of(Fragility, fragile)).to_dicts(), len(chosen) - in_full)
 
 
 def votes_of(rows: Sequence[Rated]) -> str:
@@ -127,11 +176,12 @@ def board_routes(app: FastAPI, pages: ArenaPages, board: Board) -> None:
         names = board.slices()
         name = slice if slice in names else next(iter(names), OVERALL)
         rows = board.rows(name)
-        values = {
-            "about": board.about(),
+        values: dict[str, Any] = {
+            "about": board.about(name),
             "groups": grouped(names),
             "slice": name,
             "board": rows,
             "votes": votes_of(rows),
         }
+        values |= {"contests": board.contests(name), "days": board.days()}
         return HTMLResponse(pages.page("board.html", "board", **values))

@@ -128,6 +128,8 @@ class ArenaConversation:
     browser: str = ""
     """Keyed hash of the owner, for the log."""
     prompts: list[VisitorPrompt] = field(default_factory=list)
+    drawn: dict[str, Any] = field(default_factory=dict)
+    """How the models of a battle were drawn, for the lines of its first answers."""
     moderation: list[str] | None = None
     """Categories of the texts before the last answers that the admission let pass; None without such texts."""
     voted: dict[tuple[str, int, int], RecordType] = field(default_factory=dict)
@@ -242,6 +244,7 @@ def chat_record(conversation: ArenaConversation, side: Side, user: str, about: d
         "first_word_seconds": round(answer.first - answer.started, 3) if answer.first else None,
         "usage": {name: count for name, count in answer.used._asdict().items() if count is not None} or None,
         "thinking": answer.thinking or None,
+        "sampling": (conversation.drawn or None) if conversation.state == (1, 0) else None,
     }
     return {
         "tstamp": round(answer.finished, 4),

@@ -11,15 +11,17 @@ import io
 import os
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, why_unreadable
 from tasks.arena.conversations import Picture
+from tasks.arena.guards.limits import PerMinute
 from tasks.arena.words import number, page_words
 from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.images.served import as_served, served_name
@@ -172,8 +174,20 @@ def with_sampling(model: ArenaModel, sampling: Mapping[str, float]) -> ArenaMode
 _KEY_FILE = "user_key"
 _KEY_BYTES = 64
 _FORWARDED = "x-forwarded-for"
-_VISITORS_MAX = 50_000
-WINDOW_SECONDS = 60.0
+LOOPBACK = ("127.0.0.0/8", "::1/128")
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Who asks."""
+
+    owner: str
+    """Fingerprint of the browser's cookie."""
+    address: str
+    accepted: bool = True
+    """Whether the terms were accepted."""
+    proven: bool = True
+    """Whether a captcha was solved, where one is asked for."""
 
 
 class Visitors:
@@ -184,12 +198,21 @@ class Visitors:
         key: bytes,
         *,
         messages_a_minute: int,
+        shared: int = 5,
         proxies: int = 0,
+        proxied_by: Sequence[str] = LOOPBACK,
+        login_header: str | None = None,
         raw: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._key, self._most, self._proxies, self._raw, self._clock = key, messages_a_minute, proxies, raw, clock
-        self._asked: dict[str, deque[float]] = {}
+        """`shared`: visitors that one address may hold. `proxied_by`: networks of the `proxies` in front.
+
+        `login_header`: header in which they name who has logged in. Raises BadInput for what is no network.
+        """
+        self._key, self._most, self._shared, self._proxies = key, messages_a_minute, shared, proxies
+        self._networks = [_network(each) for each in proxied_by]
+        self._login_header, self._raw = login_header, raw
+        self._sent = PerMinute(clock)
 
     def logged(self, address: str) -> str:
         """Value of `ip` in the log: a keyed hash, or the address where the operator wants it."""
@@ -200,28 +223,61 @@ class Visitors:
 
         Each proxy adds one address at the end of the header; whatever stands before these was sent by the visitor.
         """
-        if not self._proxies:
+        if not self._is_proxy(client):
             return client
         seen = [each.strip() for each in headers.get(_FORWARDED, "").split(",") if each.strip()]
         return seen[-self._proxies] if len(seen) >= self._proxies else client
+
+    def _is_proxy(self, client: str) -> bool:
+        """Whether a connection comes from the operator's proxy; headers of any other one are a visitor's word."""
+        with suppress(ValueError):
+            return self._proxies > 0 and any(ip_address(client) in network for network in self._networks)
+        return False
+
+    def owner(self, client: str, headers: Mapping[str, str], token: str) -> str:
+        """Fingerprint of who asks: of the login that the proxy names, otherwise of the browser's cookie.
+
+        Raises Refused where a login is asked for and none came through the proxy.
+        """
+        if not self._login_header:
+            return cookie_hash(token)
+        login = headers.get(self._login_header, "").strip() if self._is_proxy(client) else ""
+        if not login:
+            raise Refused("login_first")
+        return cookie_hash(f"login {login}")
 
     def browser(self, owner: str) -> str:
         """Value of `browser` in the log: a keyed hash of the fingerprint of a cookie."""
         return hmac.digest(self._key, b"browser " + owner.encode(), "sha256").hex()[:24]
 
-    def wait_seconds(self, address: str) -> float:
-        """0 when a message may be sent now, which then counts; otherwise how long to wait."""
-        who = hmac.digest(self._key, address.encode("utf-8", "replace"), "sha256").hex()
-        now = self._clock()
-        times = self._asked.setdefault(who, deque())
-        while times and now - times[0] >= WINDOW_SECONDS:
-            times.popleft()
-        if len(times) >= self._most:
-            return WINDOW_SECONDS - (now - times[0])
-        times.append(now)
-        if len(self._asked) > _VISITORS_MAX:
-            self._asked = {name: each for name, each in self._asked.items() if now - each[-1] < WINDOW_SECONDS}
-        return 0.0
+    def wait_seconds(self, address: str, owner: str = "") -> float:
+        """0 when a message may be sent now, which then counts; otherwise how long to wait.
+
+        A visitor is a browser or a login, `owner`; without one, the address. Several visitors share an address, as
+        behind one router, so an address may send as much as `shared` visitors.
+        """
+        limits = {f"visitor {owner or address}": self._most}
+        if owner:
+            limits[f"address {network_of(address)}"] = self._most * self._shared
+        return self._sent.wait_seconds(limits)
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text.strip())
+    except ValueError:
+        raise BadInput(
+            f"proxied_by {text!r} is no network; give the address of a proxy, such as 10.0.0.5, or a network such as "
+            "10.0.0.0/8"
+        ) from None
+
+
+def network_of(address: str) -> str:
+    """The address of a household: an IPv4 address, or the /64 of an IPv6 address."""
+    with suppress(ValueError):
+        found = ip_address(address.partition("%")[0])
+        return str(found if found.version == 4 else ip_network((found, 64), strict=False))
+    return address
 
 
 def key_of(folder: Path) -> bytes:

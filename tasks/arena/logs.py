@@ -19,6 +19,7 @@ import orjson
 from schemas.errors import BadInput, why_unreadable
 from schemas.items.conversation import RecordType, Winner
 from schemas.items.reject import REQUESTS
+from tasks.signals.rules.markdown import markdown
 
 IMAGES, FLAGGED_IMAGES = "serve_images", "csam_images"
 _NAME = re.compile(r"vision-(?:tmp|csam)-(\d{4}-\d{2}-\d{2})-conv\.json")
@@ -145,12 +146,7 @@ class LogFolder:
 
     def _keep(self, path: Path, content: bytes) -> None:
         if not path.exists():
-            part = path.with_suffix(f".part-{secrets.token_hex(8)}")
-            try:
-                _write_whole(part, content)
-                part.replace(path)
-            finally:
-                part.unlink(missing_ok=True)
+            replace_whole(path, content)
 
     def _failing(self) -> "_Failing":
         return _Failing(self)
@@ -216,6 +212,16 @@ def _append(path: Path, line: bytes) -> int:
         os.close(descriptor)
 
 
+def replace_whole(path: Path, content: bytes) -> None:
+    """Put a whole file, for its owner alone, in place of another or of none; a killed process leaves the old one."""
+    part = path.with_suffix(f".part-{secrets.token_hex(8)}")
+    try:
+        _write_whole(part, content)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 def _write_whole(path: Path, content: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
     try:
@@ -248,7 +254,9 @@ class Cast(NamedTuple):
     user: str = ""
     """The visitor, as logged."""
     seconds: float = 0.0
-    """Time of the vote, since 1970 (UTC)."""
+    """Time of the vote, since 1970 (UTC); 0 where it is not known."""
+    style: tuple[int, ...] = (0,) * 8
+    """Characters, headers, list items and bold runs of the answers of A, then of B."""
 
     @property
     def winner(self) -> str:
@@ -262,14 +270,26 @@ def cast_in(record: Mapping[str, Any]) -> Cast | None:
     if not isinstance(kind, str) or kind not in VOTES or record.get("models") != ["", ""]:
         return None
     match states:
-        case [{"model_name": str(a), "messages": list(messages)} as first, {"model_name": str(b)}]:
+        case [{"model_name": str(a), "messages": list(messages)} as first, {"model_name": str(b)} as second]:
             with_image = any(
                 isinstance(said, list) for message in messages if isinstance(message, list) for said in message
             )
-            user, when = record.get("ip"), record.get("tstamp")
-            known = user if isinstance(user, str) else "", float(when) if isinstance(when, int | float) else 0.0
-            return Cast(a, b, RecordType(kind), with_image, str(first.get("conv_id", "")), *known)
+            user, at = record.get("ip"), record.get("tstamp")
+            known = user if isinstance(user, str) else "", float(at) if isinstance(at, int | float) else 0.0
+            style = (*_style(messages), *_style(second.get("messages")))
+            return Cast(a, b, RecordType(kind), with_image, str(first.get("conv_id", "")), *known, style)
     return None
+
+
+def _style(messages: object) -> tuple[int, int, int, int]:
+    """Characters, headers, list items and bold runs of one side's answers."""
+    said = messages if isinstance(messages, list) else []
+    text = "\n".join(
+        each[1] for each in said if isinstance(each, list) and each[:1] == ["assistant"] and isinstance(each[-1], str)
+    )
+    found = markdown(text)
+    headers = found.h1 + found.h2 + found.h3 + found.h4 + found.h5 + found.h6
+    return len(text), headers, found.ordered + found.unordered, found.bold_stars + found.bold_underscores
 
 
 def conv_ids_in(record: Mapping[str, Any]) -> list[str]:

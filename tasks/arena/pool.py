@@ -1,20 +1,23 @@
 """Choice of the models that are asked: the pool of those that answer now, and the two that are drawn for a battle.
 
-A model that fails again and again leaves the pool for a while, and comes back. Pairs are drawn by weight, by what most
-narrows the intervals of the board, or in part by a plan of the votes that it needs.
+A model that fails again and again leaves the pool for a while, and comes back; one that the operator pauses stays out.
+Pairs are drawn by rules that are told with each draw, so that the log shows why models met.
 """
 
 import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from random import Random
+from typing import Any, NamedTuple
 
 from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput
+from schemas.upkeep.steering import ArenaSteering
 from tasks.leaderboard.battle_files import read_table
 
 Pair = tuple[ArenaModel, ArenaModel]
@@ -24,8 +27,39 @@ FAILURES_UNTIL_DOWN = 3
 """Answers that must fail in a row."""
 PLANNED_FRACTION = 0.5
 """Share of the battles that a plan draws; the others keep all models in view."""
+NEW_VOTES = 100
+"""Votes under which a model is new, as on boards, which flag it `few_battles`."""
+EXPOSURE_FACTOR_MAX = 4.0
+"""Most that equal exposure changes a weight by: up to so many times, or down to one part in so many."""
 FIRST_SECONDS, LONGEST_SECONDS = 30.0, 900.0
 """How long a model stays out: at first, and after it has failed again and again."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Rules of the draw beside the models' weights."""
+
+    narrow: bool = False
+    """Whether pairs whose next vote narrows the intervals most are drawn more often."""
+    boost: float = 1.0
+    """Factor of the weight of a new model."""
+    equal: bool = False
+    """Whether models with fewer votes than the mean are drawn more often, and those with more less often."""
+    plan: Plan = field(default_factory=dict)
+    """Votes that the board needs on pairs; none without a plan."""
+
+    @property
+    def by_votes(self) -> bool:
+        """Whether a rule asks for the votes so far."""
+        return self.narrow or self.equal or self.boost != 1
+
+
+class DrawnPair(NamedTuple):
+    """Two models in the order of the page, and how they were drawn."""
+
+    pair: Pair
+    told: dict[str, Any]
+    """For the log: `rules`, the `chance` of the pair, and of each model its `weights` and its `shares` of battles."""
 
 
 class Pool:
@@ -37,14 +71,37 @@ class Pool:
         self._failed: dict[str, int] = {}
         self._back_at: dict[str, float] = {}
         self._lock = threading.Lock()
-        self.plan: Plan = {}
-        """Votes that the board needs on pairs; none without a plan."""
+        self.failures = Counter[str]()
+        """Failed answers since the start."""
+        self.sampling = Sampling()
+        self.steered: Callable[[], ArenaSteering] = ArenaSteering
+        """The changes of the operator."""
 
     def available(self) -> list[ArenaModel]:
         """The models that may be asked now; one that was out is tried again when its time is over."""
+        paused = self.steered().paused
+        return [model for model in self.models if model.name not in paused and not self.down_seconds(model.name)]
+
+    def down_seconds(self, name: str) -> float:
+        """How long a model that failed stays out; 0 for one that is in."""
         with self._lock:
             now = self._clock()
-            return [model for model in self.models if self._back_at.get(model.name, now) <= now]
+            return max(0.0, self._back_at.get(name, now) - now)
+
+    def sampling_in_words(self) -> str:
+        """The rules of the draw, in words of the settings."""
+        return ", ".join(_rules(self.sampling, planned=bool(self.sampling.plan)))
+
+    def draw(self, with_image: bool, cast: Iterable[Sequence[Any]], rng: Random) -> DrawnPair | None:
+        """Two models for a prompt; None when too few answer. `cast`: the votes so far, each with its models first."""
+        votes = Counter(frozenset(vote[:2]) for vote in cast) if self.sampling.by_votes else Counter[frozenset[str]]()
+        weights = {model.name: model.weight for model in self.models} | self.steered().weights
+        weighted = [model.model_copy(update={"weight": weights[model.name]}) for model in self.available()]
+        found = draw_pair(for_prompt(weighted, with_image), rng, votes, self.sampling)
+        if found is None:
+            return None
+        known = {model.name: model for model in self.models}
+        return found._replace(pair=(known[found.pair[0].name], known[found.pair[1].name]))
 
     def answered(self, name: str) -> None:
         """Note an answer."""
@@ -55,6 +112,7 @@ class Pool:
     def failed(self, name: str) -> None:
         """Note a failure; each one beyond the third in a row doubles the time out."""
         with self._lock:
+            self.failures[name] += 1
             count = self._failed[name] = self._failed.get(name, 0) + 1
             if count >= FAILURES_UNTIL_DOWN:
                 seconds = FIRST_SECONDS * 2.0 ** min(count - FAILURES_UNTIL_DOWN, 10)
@@ -91,28 +149,83 @@ def read_plan(file: Path, models: Sequence[ArenaModel]) -> Plan:
 
 
 def draw_pair(
-    models: Sequence[ArenaModel], rng: Random, battles: Counter[frozenset[str]] | None = None, plan: Plan | None = None
-) -> Pair | None:
-    """Two different models in random order; None when there are fewer than two.
+    models: Sequence[ArenaModel],
+    rng: Random,
+    votes: Mapping[frozenset[str], int] = {},
+    sampling: Sampling = Sampling(),
+) -> DrawnPair | None:
+    """Two different models in random order; None when there are fewer than two. `votes`: of each pair so far.
 
-    A pair's chance is the product of its weights. With `battles`, the number of votes of each pair, it is also in
+    A pair's chance is the product of its models' weights, as `weights_of` gives them. With `narrow` it is also in
     proportion to what one more vote takes off the standard error of the pair's win rate, which goes with
     1 / sqrt(votes) (Chatbot Arena, arXiv 2403.04132, eq. 9, with equal variances and one vote more for each pair).
-    With `plan`, half of the pairs are drawn by the product of their weights and the votes planned on them.
+    With a plan, half of the pairs are drawn by the product of their weights and the votes planned on them.
     """
-    pairs = list(combinations(models, 2))
+    pairs = list(combinations([model.name for model in models], 2))
     if not pairs:
         return None
-    weights = [a.weight * b.weight * _gain(battles, a, b) for a, b in pairs]
-    planned = [a.weight * b.weight * (plan or {}).get(frozenset((a.name, b.name)), 0) for a, b in pairs]
-    if any(planned) and rng.random() < PLANNED_FRACTION:
-        weights = planned
-    first, second = rng.choices(pairs, weights)[0]
-    return (first, second) if rng.random() < 0.5 else (second, first)
+    weights = weights_of(models, votes, sampling)
+    gains = [_gain(votes.get(frozenset(pair), 0)) if sampling.narrow else 1.0 for pair in pairs]
+    chances = _scaled([weights[a] * weights[b] * gain for (a, b), gain in zip(pairs, gains, strict=True)])
+    planned = _scaled([weights[a] * weights[b] * sampling.plan.get(frozenset((a, b)), 0) for a, b in pairs])
+    if any(planned):
+        both = zip(chances, planned, strict=True)
+        chances = [(1 - PLANNED_FRACTION) * free + PLANNED_FRACTION * wanted for free, wanted in both]
+    (number,) = rng.choices(range(len(pairs)), chances)
+    shares = Counter[str]()
+    for pair, chance in zip(pairs, chances, strict=True):
+        shares.update(dict.fromkeys(pair, chance))
+    told = {
+        "rules": _rules(sampling, planned=any(planned)),
+        "chance": round(chances[number], 6),
+        "weights": {name: round(weight, 4) for name, weight in weights.items()},
+        "shares": {name: round(shares[name], 6) for name in weights},
+    }
+    known = {model.name: model for model in models}
+    first, second = (known[name] for name in pairs[number])
+    return DrawnPair((first, second) if rng.random() < 0.5 else (second, first), told)
 
 
-def _gain(battles: Counter[frozenset[str]] | None, a: ArenaModel, b: ArenaModel) -> float:
-    if battles is None:
-        return 1.0
-    votes = battles[frozenset((a.name, b.name))] + 1
-    return math.sqrt(1 / votes) - math.sqrt(1 / (votes + 1))
+def weights_of(
+    models: Sequence[ArenaModel], votes: Mapping[frozenset[str], int], sampling: Sampling
+) -> dict[str, float]:  # fmt: skip
+    """Name -> weight under the rules about single models.
+
+    A model with fewer than `NEW_VOTES` votes has its weight times the boost. Equal exposure multiplies each weight by
+    (mean votes + 1) / (own votes + 1), within a factor of four, so that a model that comes late is not in every battle.
+    """
+    weights = {model.name: model.weight for model in models}
+    if sampling.boost == 1 and not sampling.equal:
+        return weights
+    own = Counter[str]()
+    for pair, number in votes.items():
+        own.update(dict.fromkeys(pair, number))
+    mean = sum(own[name] for name in weights) / len(weights)
+    for name in weights:
+        if own[name] < NEW_VOTES:
+            weights[name] *= sampling.boost
+        if sampling.equal:
+            factor = (mean + 1) / (own[name] + 1)
+            weights[name] *= min(max(factor, 1 / EXPOSURE_FACTOR_MAX), EXPOSURE_FACTOR_MAX)
+    return weights
+
+
+def _rules(sampling: Sampling, *, planned: bool) -> list[str]:
+    """The rules in force, in words of the settings."""
+    rules = {
+        f"boost={sampling.boost:g}": sampling.boost != 1,
+        "equal": sampling.equal,
+        "narrow": sampling.narrow,
+        "plan": planned,
+    }
+    return ["weights", *(rule for rule, holds in rules.items() if holds)]
+
+
+def _scaled(weights: Sequence[float]) -> list[float]:
+    """Weights that sum to 1; zeros stay zeros."""
+    whole = sum(weights)
+    return [weight / whole for weight in weights] if whole else list(weights)
+
+
+def _gain(votes: int) -> float:
+    return math.sqrt(1 / (votes + 1)) - math.sqrt(1 / (votes + 2))

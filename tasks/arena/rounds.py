@@ -8,13 +8,14 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
 
 from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
+from tasks.arena.admin.figures import ArenaFigures
+from tasks.arena.admin.steering import Steering
 from tasks.arena.answers import SURROGATES, Answers, Counts, utc
 from tasks.arena.conversations import (
     TURNS_MAX,
@@ -27,26 +28,15 @@ from tasks.arena.conversations import (
     flagged_record,
     vote_record,
 )
-from tasks.arena.entrance import Admission, ConversationEnded, KnownImage, Refused, Visitors, with_sampling
-from tasks.arena.logs import RATINGS, VOTES, Cast, LogFolder, LogsUnwritable, cast_in, conv_ids_in
+from tasks.arena.entrance import Admission, ConversationEnded, KnownImage, Refused, Visit, Visitors, with_sampling
+from tasks.arena.logs import RATINGS, VOTES, Cast, Line, LogFolder, LogsUnwritable, cast_in, conv_ids_in
 from tasks.arena.past import Past
-from tasks.arena.pool import Pool, draw_pair, for_prompt
+from tasks.arena.pool import Pool
 from tasks.providers.capabilities import StreamingModel
 
 REASON_CHARACTERS_MAX = 500
 KEPT_SECONDS = 240.0
 """How long a conversation stays in memory after its visitor did something last; then it is read from the log."""
-
-
-@dataclass(frozen=True)
-class Visit:
-    """Who asks."""
-
-    owner: str
-    """Fingerprint of the browser's cookie."""
-    address: str
-    accepted: bool = True
-    """Whether the terms were accepted."""
 
 
 class Arena:
@@ -64,7 +54,6 @@ class Arena:
         images_max: int = 4,
         characters_max: int = 12_000,
         answers_at_once: int = 40,
-        narrowing: bool = False,
         rng: Random | None = None,
     ) -> None:
         self.pool, self.admission, self.logs, self.visitors = Pool(models), admission, logs, visitors
@@ -75,16 +64,22 @@ class Arena:
         self._about = {"version": version}
         self._answers = Answers(connect, self.pool, logs, self.counts, self._about, answers_at_once)
         self.past = Past(logs, {model.name: model for model in models})
-        self._answers.noted = self.past.note
+        self.figures, self.steering, self.refusals = ArenaFigures(models), Steering(logs.folder), Counter[str]()
+        self.pool.steered = self.steering.now
+        self._answers.noted = self._note
         self._open_now: dict[str, ArenaConversation] = {}
-        self.before, self.updates = self._answers.before, self._answers.updates
-        self._narrowing, self._rng = narrowing, rng or Random()  # noqa: S311 - draws pairs
+        self.before, self.updates, self.waiting = self._answers.before, self._answers.updates, self._answers.waiting
+        self._rng = rng or Random()  # noqa: S311 - draws pairs
+
+    def _note(self, record: dict[str, Any], line: Line) -> None:
+        self.past.note(record, line)
+        self.figures.note(record)
 
     def read_logs(self) -> None:
         """Take in what the log holds: anonymous votes, the last one of each battle, and whose conversations it has."""
         forgotten, votes = self.logs.forgotten(), dict[str, Cast]()
         for number, (record, line) in enumerate(self.logs.records()):
-            self.past.note(record, line)
+            self._note(record, line)
             if (vote := cast_in(record)) and not forgotten & set(conv_ids_in(record)):
                 votes[vote.battle or str(number)] = vote
         self.past.drop(forgotten)
@@ -135,22 +130,6 @@ class Arena:
         `pictures` gives the images that came with it, or raises Refused or KnownImage. `sampling`: settings of the
         models of a new direct chat. Raises Refused when the message is not taken; then nothing of it is kept.
         """
-        try:
-            return await self._say(conversation, mode, chosen, text, pictures, visit, sampling)
-        except Refused:
-            self.counts.refused += 1
-            raise
-
-    async def _say(
-        self,
-        conversation: ArenaConversation | None,
-        mode: Mode,
-        chosen: Sequence[str],
-        text: str,
-        pictures: Callable[[], Sequence[Picture]],
-        visit: Visit,
-        sampling: Mapping[str, float] = {},
-    ) -> ArenaConversation:
         text = SURROGATES.sub("\ufffd", text).strip()
         self._check_visit(conversation, text, visit)
         if not self.logs.writable:
@@ -184,6 +163,8 @@ class Arena:
     def _check_visit(self, conversation: ArenaConversation | None, text: str, visit: Visit) -> None:
         if not visit.owner:
             raise Refused("cookies")
+        if not visit.proven:
+            raise Refused("captcha_first")
         if not visit.accepted:
             raise Refused("terms_first")
         if conversation is not None:
@@ -195,7 +176,13 @@ class Arena:
                 raise Refused("did_not_answer")
         if len(text) > self.characters_max:
             raise Refused("too_long", characters=len(text), most=self.characters_max)
-        if wait := self.visitors.wait_seconds(visit.address):
+        self._check_limits(visit)
+
+    def _check_limits(self, visit: Visit) -> None:
+        budget = self.pool.steered().usd_a_day_max
+        if budget is not None and self.figures.usd_today() >= budget:
+            raise Refused("budget_reached")
+        if wait := self.visitors.wait_seconds(visit.address, visit.owner):
             raise Refused("too_many", seconds=round(wait))
 
     def _check_still(self, conversation: ArenaConversation, state: tuple[int, int]) -> None:
@@ -219,21 +206,22 @@ class Arena:
         self, mode: Mode, chosen: Sequence[str], with_image: bool, visit: Visit, sampling: Mapping[str, float] = {}
     ) -> ArenaConversation:  # fmt: skip
         """A conversation with drawn or chosen models. Raises Refused."""
-        available = self.pool.available()
         if mode is Mode.BATTLE:
-            battles = Counter(frozenset(vote[:2]) for vote in self.cast) if self._narrowing else None
-            drawn = draw_pair(for_prompt(available, with_image), self._rng, battles, self.pool.plan)
+            drawn = self.pool.draw(with_image, self.cast, self._rng)
             if drawn is None:
                 no_vision = with_image and not any(model.vision for model in self.pool.models)
                 raise Refused("no_vision" if no_vision else "few_models")
-            return self._begun(mode, drawn, visit)
-        models = {model.name: model for model in available if not model.anonymous_only}
+            return self._begun(mode, drawn.pair, visit, drawn.told)
+        models = {model.name: model for model in self.pool.available() if not model.anonymous_only}
         if len(chosen) != (1 if mode is Mode.DIRECT else 2) or any(name not in models for name in chosen):
             raise Refused("choose_models")
         return self._begun(mode, [with_sampling(models[name], sampling) for name in chosen], visit)
 
-    def _begun(self, mode: Mode, models: Sequence[ArenaModel], visit: Visit) -> ArenaConversation:
-        return ArenaConversation(mode, [Side(each) for each in models], visit.owner, self.visitors.browser(visit.owner))
+    def _begun(
+        self, mode: Mode, models: Sequence[ArenaModel], visit: Visit, drawn: Mapping[str, Any] = {}
+    ) -> ArenaConversation:
+        browser = self.visitors.browser(visit.owner)
+        return ArenaConversation(mode, [Side(each) for each in models], visit.owner, browser, drawn=dict(drawn))
 
     def _not_sent(self, mode: Mode, chosen: Sequence[str], visit: Visit) -> ArenaConversation:
         """A conversation of which nothing is sent, also when no model answers now: for the log alone."""
@@ -270,8 +258,7 @@ class Arena:
         if not conversation.prompts or conversation.answering or conversation.closed:
             raise Refused("nothing_to_regenerate")
         self._check_still(conversation, conversation.state)
-        if wait := self.visitors.wait_seconds(visit.address):
-            raise Refused("too_many", seconds=round(wait))
+        self._check_limits(visit)
         before, texts = conversation.state, conversation.texts(last_answers=False)
         moderation = await asyncio.to_thread(self.admission.check_texts, texts, conversation.open)
         self._check_still(conversation, before)
@@ -296,13 +283,11 @@ class Arena:
         await self.stop(conversation, visit)
         if any(side.answers[-1].failed for side in conversation.sides):
             raise Refused("did_not_answer")
-        await self._write_vote(conversation, kind, reason, visit)
+        vote = cast_in(await self._write_vote(conversation, kind, reason, visit))
         self.counts.votes += 1
-        if conversation.mode is Mode.BATTLE:
+        if vote:
             conversation.revealed = conversation.closed = True
-            a, b = (side.model.name for side in conversation.sides)
-            known = (any(prompt.pictures for prompt in conversation.prompts), conversation.id)
-            self.cast.append(Cast(a, b, kind, *known, self.visitors.logged(visit.address), time.time()))
+            self.cast.append(vote)
 
     async def give_reason(self, conversation: ArenaConversation, reason: str, visit: Visit) -> None:
         """Add a reason to the vote on the present state: its line is written again, and the last line counts."""
@@ -325,7 +310,7 @@ class Arena:
             await self._claimed(f"flag {place}", RecordType.FLAG, conversation, write)
 
     async def _claimed(
-        self, what: str, kind: RecordType, conversation: ArenaConversation, write: Callable[[], Awaitable[None]]
+        self, what: str, kind: RecordType, conversation: ArenaConversation, write: Callable[[], Awaitable[Any]]
     ) -> None:
         """Take the present state for a vote or a share, then write it; only a failed write gives the state back.
 
@@ -359,11 +344,12 @@ class Arena:
 
     async def _write_vote(
         self, conversation: ArenaConversation, kind: RecordType, reason: str, visit: Visit, place: int = 0
-    ) -> None:
+    ) -> dict[str, Any]:
         now = time.time()
         user = self.visitors.logged(visit.address)
         record = vote_record(conversation, kind, now, user, self._about, reason, place)
-        await self._written(lambda: self.past.note(record, self.logs.append(record, utc(now))))
+        await self._written(lambda: self._note(record, self.logs.append(record, utc(now))))
+        return record
 
     async def forget(self, conversation: ArenaConversation, visit: Visit) -> bool:
         """Ask for the removal of everything that was logged of a conversation. Returns whether anything was."""

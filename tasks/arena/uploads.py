@@ -7,7 +7,7 @@ file as it came, for the operator.
 import secrets
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +16,7 @@ from random import Random
 
 from tasks.arena.conversations import Picture
 from tasks.arena.entrance import Admission, KnownImage, Refused
+from tasks.arena.guards.limits import PerMinute
 
 KEPT_SECONDS = 3600.0
 """How long an upload waits for its message."""
@@ -23,7 +24,6 @@ WAITING_BYTES_MAX = 256 * 1024 * 1024
 _WAITING_OF_ONE_MAX = 40
 UPLOADS_A_MINUTE_MAX = 40
 """Uploads of one visitor."""
-_WINDOW_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -45,22 +45,18 @@ class Uploads:
         self._door, self._clock = admission, clock
         self._waiting: OrderedDict[str, _Upload] = OrderedDict()
         self._bytes = 0
-        self._taken: dict[str, deque[float]] = {}
+        self._sent = PerMinute(clock)
         self._lock = threading.Lock()
 
     def wait_seconds(self, visitor: str) -> float:
-        """0 when a visitor may upload something now; otherwise how long to wait."""
-        with self._lock:
-            times = [at for at in self._taken.get(visitor, ()) if self._clock() - at < _WINDOW_SECONDS]
-            return 0.0 if len(times) < UPLOADS_A_MINUTE_MAX else _WINDOW_SECONDS - (self._clock() - times[0])
+        """0 when a visitor may upload something now, which then counts; otherwise how long to wait."""
+        return self._sent.wait_seconds({visitor: UPLOADS_A_MINUTE_MAX})
 
     def take(self, content: bytes, owner: str, visitor: str = "") -> str:
         """Check an upload of a browser (`owner`) at an address (`visitor`), and return its name. Raises Refused.
 
         Nobody is told of a known image before its message is sent.
         """
-        with self._lock:
-            self._taken.setdefault(visitor, deque(maxlen=UPLOADS_A_MINUTE_MAX)).append(self._clock())
         try:
             return self.keep(self._door.picture(content), owner, visitor)
         except KnownImage as known:
@@ -109,7 +105,6 @@ class Uploads:
         """Let go what waits too long."""
         with self._lock:
             now = self._clock()
-            self._taken = {each: at for each, at in self._taken.items() if now - at[-1] < _WINDOW_SECONDS}
             for name in [name for name, upload in self._waiting.items() if now - upload.at >= KEPT_SECONDS]:
                 self._remove(name)
 

@@ -96,8 +96,11 @@ async def _refuse(send: Send, status: int) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def serve_on(listener: socket.socket, app: Any, **options: Any) -> None:
-    """Serve until somebody ends it; nothing is written to the terminal. `options`: further ones of uvicorn."""
+def serve_on(listener: socket.socket, app: Any, *more: socket.socket, **options: Any) -> None:
+    """Serve until somebody ends it; nothing is written to the terminal.
+
+    `more`: further sockets of the same application. `options`: further ones of uvicorn.
+    """
     import uvicorn  # imported late: only the extras `explore` and `arena` bring it
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -144,4 +147,4 @@ def serve_on(listener: socket.socket, app: Any, **options: Any) -> None:
         **options,
     )
     with suppress(KeyboardInterrupt):  # uvicorn raises it again after it has stopped
-        uvicorn.Server(config).run([listener])
+        uvicorn.Server(config).run([listener, *more])

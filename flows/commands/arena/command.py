@@ -1,8 +1,10 @@
 """`curate arena`: the chat front end that writes the logs."""
 
+import socket
 import webbrowser
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +14,9 @@ from flows.commands.options import takes
 from flows.commands.view import NoBrowserOption, listening
 from schemas.asked_model import ArenaSettings
 from schemas.errors import BadInput
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 
 @takes(
@@ -75,13 +80,24 @@ def arena(
         settings = settings.model_copy(update={"images_max": 0})
     shown_board = board or (serving.LIVE if demo else None)
     chosen = serving.Chosen(settings, Path(folder), shown_board, serving.terms(terms), tasks, host)
+    from tasks.arena.admin.pages import Beside, admin_app, admin_token
     from tasks.runtime.serving import serve_on
 
-    admission = serving.admission(settings)
-    with listening(port, serving.PORT, host) as listener:
-        app = serving.app(chosen, served, connect, admission, settings.presets or examples_at)
+    admission, token = serving.admission(settings), admin_token()
+    with ExitStack() as opened:
+        listener = opened.enter_context(listening(port, serving.PORT, host))
+        made, app = serving.app(chosen, served, connect, admission, settings.presets or examples_at)
         link = f"http://{host}:{listener.getsockname()[1]}/"
-        print(f"{link}\n{serving.hint(chosen.logs)}\nCtrl-C ends it", flush=True)
+        print(f"{link}\n{serving.hint(chosen.logs)}", flush=True)
+        served_app: FastAPI | Beside = app
+        more: list[socket.socket] = []
+        if token:
+            at = listening(settings.admin_port, serving.ADMIN_PORT, settings.admin_host, "--set admin_port=")
+            more = [opened.enter_context(at)]
+            number = more[0].getsockname()[1]
+            served_app = Beside(app, admin_app(made, token, settings), number)
+            print(f"for operators: http://{settings.admin_host}:{number}/", flush=True)
+        print("Ctrl-C ends it", flush=True)
         if not no_browser:
             webbrowser.open(link)
-        serve_on(listener, app, timeout_graceful_shutdown=3)
+        serve_on(listener, served_app, *more, timeout_graceful_shutdown=3)

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     import polars as pl
     from fastapi import FastAPI
 
-    from tasks.arena.board import Board
+    from schemas.policy import VoteRules
+    from schemas.rating import Fragility, Rating
+    from tasks.arena.board import Board, Rate
     from tasks.arena.entrance import Admission
     from tasks.arena.rounds import Arena
     from tasks.providers.capabilities import StreamingModel
 
-PORT = 8385
+PORT, ADMIN_PORT = 8385, 8386
 DEMO_FOLDER = "arena-demo"
 LIVE = "live"
 
@@ -126,14 +128,16 @@ def app(
     connect: Callable[[ArenaModel], "StreamingModel"],
     admission: "Admission",
     presets: str | None,
-) -> "FastAPI":
-    """The application."""
+) -> tuple["Arena", "FastAPI"]:
+    """The arena and its application."""
     from tasks.arena.app import make_app
+    from tasks.arena.entrance import key_of
+    from tasks.arena.guards.captcha import chosen_captcha
     from tasks.arena.uploads import Examples, Uploads
 
     arena = _arena(chosen, served, connect, admission)
     kinds = _kinds(presets, chosen.logs) if chosen.settings.images_max else {}
-    return make_app(
+    made = make_app(
         arena,
         Uploads(admission),
         chosen.settings,
@@ -142,7 +146,9 @@ def app(
         examples=Examples(admission, kinds, Random()) if kinds else None,  # noqa: S311 - draws examples
         board=_board(chosen, arena),
         tasks=open_tasks(chosen.tasks) if chosen.tasks else None,
+        captcha=chosen_captcha(chosen.settings, key_of(chosen.logs)),
     )
+    return arena, made
 
 
 def _arena(
@@ -153,17 +159,26 @@ def _arena(
 ) -> "Arena":
     from tasks.arena.entrance import Visitors, key_of
     from tasks.arena.logs import LogFolder
-    from tasks.arena.pool import read_plan
+    from tasks.arena.pool import Sampling, read_plan
     from tasks.arena.rounds import Arena
 
-    plan = read_plan(Path(chosen.settings.plan), served) if chosen.settings.plan else {}
+    settings = chosen.settings
+    if settings.login_header and not settings.proxies:
+        raise BadInput(
+            f"--set login_header={settings.login_header} needs --set proxies=N: without a proxy in front anybody may "
+            "send that header"
+        )
+    plan = read_plan(Path(settings.plan), served) if settings.plan else {}
     folder = LogFolder(chosen.logs)
     folder.prepare(datetime.now(UTC).date())
     visitors = Visitors(
         key_of(chosen.logs),
-        messages_a_minute=chosen.settings.messages_per_minute,
-        proxies=chosen.settings.proxies,
-        raw=chosen.settings.log_addresses,
+        messages_a_minute=settings.messages_per_minute,
+        shared=settings.visitors_per_address,
+        proxies=settings.proxies,
+        proxied_by=settings.proxied_by,
+        login_header=settings.login_header,
+        raw=settings.log_addresses,
     )
     made = Arena(
         served,
@@ -172,13 +187,12 @@ def _arena(
         folder,
         visitors,
         version=version("arena-curation"),
-        images_max=chosen.settings.images_max,
-        characters_max=chosen.settings.characters_max,
-        answers_at_once=chosen.settings.answers_at_once,
-        narrowing=chosen.settings.narrow,
-        rng=Random(chosen.settings.seed),  # noqa: S311 - draws pairs
+        images_max=settings.images_max,
+        characters_max=settings.characters_max,
+        answers_at_once=settings.answers_at_once,
+        rng=Random(settings.seed),  # noqa: S311 - draws pairs
     )
-    made.pool.plan = plan
+    made.pool.sampling = Sampling(settings.narrow, settings.boost, settings.equal, plan)
     made.read_logs()
     return made
 
@@ -194,21 +208,32 @@ def _kinds(presets: str | None, logs: Path) -> dict[str, list[tuple[str, Path]]]
 
 
 def _board(chosen: Chosen, arena: "Arena") -> "Board | None":
-    from schemas.rating import Rating, RatingMethod
     from tasks.arena.board import LiveBoard, ReleaseBoard
-    from tasks.leaderboard.rating_tables import RatingTables
     from tasks.policy.policy_file import load_policy
-
-    rules = load_policy(chosen.settings.policy).votes
-
-    def rated(votes: "pl.DataFrame") -> tuple[Sequence[Rating], int]:
-        """The board of votes so far, by the rules of the policy that the curation has, too."""
-        tables = RatingTables(votes, RatingMethod(), rules=rules)
-        return [row for row in tables.rows("ratings") if isinstance(row, Rating)], tables.votes_in_full
 
     if chosen.board is None:
         return None
-    return LiveBoard(arena.cast, rated) if chosen.board == LIVE else ReleaseBoard(Path(chosen.board))
+    if chosen.board == LIVE:
+        return LiveBoard(arena.cast, live_rates(load_policy(chosen.settings.policy).votes))
+    return ReleaseBoard(Path(chosen.board))
+
+
+def live_rates(rules: "VoteRules") -> "Rate":
+    """How the votes of a slice so far are rated, by the rules of the policy that the curation has, too."""
+    from schemas.rating import Rating, RatingMethod
+    from tasks.leaderboard.fragility import fragility
+    from tasks.leaderboard.rating_tables import RatingTables
+    from tasks.leaderboard.style_control import STYLE_CONTROL
+
+    def rated(table: "pl.DataFrame", name: str) -> "tuple[list[Rating], list[Fragility], int]":
+        tables, styled = RatingTables(table, RatingMethod(), rules=rules), name == STYLE_CONTROL
+        rows = tables.rows(STYLE_CONTROL if styled else "ratings")
+        few = (
+            styled_fragility(tables.measured, tables.method) if styled else fragility(tables.rated, name, tables.method)
+        )
+        return [row for row in rows if isinstance(row, Rating)], few, tables.votes_in_full
+
+    return rated
 
 
 def terms(file: Path | None) -> str:

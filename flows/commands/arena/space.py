@@ -26,7 +26,7 @@ _REFUSED = {
     "machine of your own",
     "log_addresses": "--set log_addresses does not go with --space: a Space does not log network addresses",
 }
-_OF_PLACE = {"logs", "presets", "proxies", *_REFUSED}
+_OF_PLACE = {"logs", "presets", "proxies", "proxied_by", "admin_host", "admin_port", *_REFUSED}
 """Settings that a Space has of its own."""
 
 _APP = '''"""The arena of this Space. Keys of models are secrets of it, under the names that models.yaml gives."""
@@ -46,11 +46,12 @@ VOLUME = Path("/data")  # storage of the Space; without it, votes are lost at a 
 LOGS = os.environ.get("ARENA_LOGS", str(VOLUME / "logs"))
 HOST = os.environ.get("ARENA_HOST", "0.0.0.0")  # noqa: S104 - a Space is reached through its proxy
 PORT = os.environ.get("ARENA_PORT", "7860")
+NETWORKS = "proxied_by=10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10"  # a Space's proxy is in one of them
 
 if __name__ == "__main__":
     if "ARENA_LOGS" not in os.environ and not os.path.ismount(VOLUME):
         sys.exit(f"{{VOLUME}} is no storage that was mounted, so votes would be lost; mount it, or set ARENA_LOGS")
-    placed = ["--logs", LOGS, "--host", HOST, "--port", PORT, "--set", "proxies=1", "--no-browser"]
+    placed = ["--logs", LOGS, "--host", HOST, "--port", PORT, "--set", "proxies=1", "--set", NETWORKS, "--no-browser"]
     sys.argv = ["curate", "arena", *OPTIONS, *placed]
     main()
 '''

@@ -19,9 +19,18 @@ async function ask(method, address, content, type = "application/json") {
     return null;
   }
   const told = answer.headers.get("content-type")?.includes("json") ? await answer.json() : {};
+  appeal(answer.ok ? "" : told.key);
   if (answer.ok) return told;
   news(told.refused || (answer.status === 413 ? words.too_large : words.unreachable), true);
   return null;
+}
+
+// Who was refused may write to the operators.
+function appeal(key) {
+  if (!at("appeal")) return;
+  at("appeal").hidden = !key;
+  at("appeal").open = false;
+  at("appeal").dataset.key = key || "";
 }
 
 const post = (address, content = {}) => ask("POST", address, JSON.stringify(content));
@@ -224,6 +233,11 @@ document.addEventListener("click", async (event) => {
 
 document.addEventListener("submit", async (event) => {
   if (event.target.id === "composer") { event.preventDefault(); send(); }
+  if (event.target.id === "appeal-form") {
+    event.preventDefault();
+    const sent = await post("/appeal", {key: at("appeal").dataset.key, words: event.target.elements.words.value});
+    if (sent) { event.target.reset(); news(sent.notice); }
+  }
   if (event.target.id !== "why") return;
   event.preventDefault();
   const form = new FormData(event.target);

@@ -31,10 +31,29 @@ def test_models_that_make_no_arena(arena, tmp_path):
     assert not (tmp_path / "logs").exists()
 
 
-def test_a_port_that_is_taken(arena):
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        (["login_header=X-User"], "--set login_header=X-User needs --set proxies=N"),
+        (["login_header=X User"], "--set login_header: String should match pattern"),
+        (["proxies=1", "proxied_by=10.0.0.5,my proxy"], "proxied_by 'my proxy' is no network; give the address"),
+        (["captcha_script=https://h/api.js"], "captcha_site_key is not set"),
+        (["captcha_script=javascript:x"], "--set captcha_script: String should match pattern"),
+        (["boost=0.5"], "--set boost: Input should be greater than or equal to 1"),
+    ],
+)
+def test_guards_that_cannot_guard(arena, given, error):
+    assert error in arena(*(part for each in given for part in ("--set", each)))
+
+
+def test_a_port_that_is_taken(arena, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"--port {port} cannot be used" in arena("--port", port)
+        monkeypatch.setenv("ARENA_ADMIN_TOKEN", "0123456789abcdef")
+        assert f"--set admin_port={port} cannot be used" in arena("--set", f"admin_port={port}")
+        monkeypatch.setenv("ARENA_ADMIN_TOKEN", "short")
+        assert "ARENA_ADMIN_TOKEN has 5 characters" in arena()
 
 
 def test_a_folder_that_cannot_hold_logs(arena, tmp_path, monkeypatch):

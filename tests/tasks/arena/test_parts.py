@@ -15,20 +15,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flows.commands.arena.serving import live_rates
 from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, MissingProvider
 from schemas.items.conversation import RecordType
+from schemas.policy import VoteRules
 from tasks.arena import words
 from tasks.arena.board import LiveBoard, ReleaseBoard, votes_of
 from tasks.arena.entrance import Visitors, key_of
-from tasks.arena.logs import Cast
+from tasks.arena.logs import Cast, cast_in
 from tasks.arena.markdown import html_of
 from tasks.arena.models_file import check_arena_keys, read_arena_models
 from tasks.arena.names import HIDDEN, holds_name, names_of, without_names
-from tasks.arena.pool import FIRST_SECONDS, Pool, draw_pair, for_prompt, read_plan
+from tasks.arena.pool import FIRST_SECONDS, Pool, Sampling, draw_pair, for_prompt, read_plan
 from tasks.arena.words import page_words
-from tasks.leaderboard.leaderboard import leaderboard
-from tasks.leaderboard.votes import rateable, votes
 from tasks.storage.keyed_ids import Pseudonyms
 
 ARENA = Path(__file__).parents[3] / "tasks" / "arena"
@@ -46,13 +46,15 @@ def model(name: str, **given) -> ArenaModel:
 def test_pairs_follow_the_weights_sides_are_shuffled_and_narrowing_prefers_pairs_with_few_votes():
     models = [model("a"), model("b", weight=2), model("c"), model("never", weight=0)]
     rng = Random(0)
-    drawn = Counter(tuple(each.name for each in draw_pair(for_prompt(models, False), rng)) for _ in range(10_000))
+    drawn = Counter(tuple(each.name for each in draw_pair(for_prompt(models, False), rng).pair) for _ in range(10_000))
     pairs = Counter(frozenset(pair) for pair in drawn.elements())
     assert abs(pairs[frozenset("ab")] / 10_000 - 2 / 5) < 0.02 and abs(pairs[frozenset("ac")] / 10_000 - 1 / 5) < 0.02
     assert abs(drawn["a", "b"] - drawn["b", "a"]) < 300 and "never" not in {n for pair in drawn for n in pair}
     known = Counter({frozenset("ab"): 1_000, frozenset("bc"): 1_000})
     equal = [model(name) for name in "abc"]
-    narrow = Counter(frozenset(each.name for each in draw_pair(equal, rng, known)) for _ in range(1_000))
+    narrow = Counter(
+        frozenset(each.name for each in draw_pair(equal, rng, known, Sampling(narrow=True)).pair) for _ in range(1_000)
+    )
     assert narrow[frozenset("ac")] > 950
     assert draw_pair(equal[:1], rng) is None
 
@@ -69,13 +71,49 @@ def test_half_of_the_battles_follow_a_plan_and_the_others_the_weights(tmp_path):
     models, rng = [model(name) for name in "abc"], Random(0)
     plan = read_plan(tmp_path / "plan.jsonl", models)
     assert plan == {frozenset("ab"): 300, frozenset("bc"): 100}
-    drawn = Counter(frozenset(each.name for each in draw_pair(models, rng, plan=plan)) for _ in range(12_000))
+    drawn = Counter(
+        frozenset(each.name for each in draw_pair(models, rng, {}, Sampling(plan=plan)).pair) for _ in range(12_000)
+    )
     shares = {"ab": 0.5 * 3 / 4 + 0.5 / 3, "bc": 0.5 / 4 + 0.5 / 3, "ac": 0.5 / 3}
     assert all(abs(drawn[frozenset(pair)] / 12_000 - share) < 0.02 for pair, share in shares.items())
     for content in ('{"model": "a"}\n', json.dumps(rows[3])):
         (tmp_path / "plan.jsonl").write_text(content)
         with pytest.raises(BadInput, match=r"is not what|asks for no vote on two of a, b, c"):
             read_plan(tmp_path / "plan.jsonl", models)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "at_once", "after"),
+    [
+        (Sampling(), 1.0, 1.0),  # shares of the new model as a multiple of an equal share: in 300 battles, after 6,000
+        (Sampling(boost=4), 2.1, 1.0),
+        (Sampling(equal=True), 2.1, 1.0),
+    ],
+    ids=["weights", "boost", "equal"],
+)
+def test_a_new_model_is_drawn_by_the_rule_and_what_the_log_says_adds_up_to_the_battles(sampling, at_once, after):
+    names, rng = "abcdef", Random(7)
+    models = [model(name) for name in names]
+    votes = Counter({frozenset(pair): 40 for pair in ("ab", "bc", "cd", "de", "ea", "ac", "bd", "ce", "da", "eb")})
+    drawn, expected, shares = Counter[str](), Counter[str](), []
+    for number in range(6_000):
+        found = draw_pair(models, rng, votes, sampling)
+        pair = [each.name for each in found.pair]
+        votes[frozenset(pair)] += 1
+        drawn.update(pair)
+        expected.update(found.told["shares"])
+        shares.append("f" in pair)
+        assert sum(found.told["shares"].values()) == pytest.approx(2, abs=1e-5), number
+    equal_share = 2 / len(names)
+    assert sum(shares[:60]) / 60 / equal_share == pytest.approx(at_once, abs=0.45)
+    assert sum(shares[-3000:]) / 3000 / equal_share == pytest.approx(after, abs=0.1)
+    for name in names:  # the deviation of a sum of draws is below sqrt(n / 4)
+        assert abs(drawn[name] - expected[name]) < 4 * (6_000 / 4) ** 0.5, "what was drawn is what the log says"
+    total = Counter[str]()
+    for pair, number in votes.items():
+        total.update(dict.fromkeys(pair, number))
+    spread = max(total.values()) - min(total.values())
+    assert (spread < 100) == sampling.equal, f"votes of all models in the end: {total}"
 
 
 def test_an_image_draws_vision_models_and_a_text_draws_text_models():
@@ -298,13 +336,35 @@ def test_a_missing_key_is_named_by_its_model(tmp_path, monkeypatch):
 
 def test_the_live_board_has_the_order_of_the_votes_and_slices_with_votes_only():
     cast = [Cast("a", "b", RecordType.LEFT_VOTE, True)] * 30 + [Cast("b", "a", RecordType.LEFT_VOTE, True)] * 10
-    board = LiveBoard(cast, lambda table: (leaderboard(votes(rateable(table))), table.height))
-    assert board.slices() == ["overall", "with_image"]
+    board = LiveBoard(cast, live_rates(VoteRules()))
+    assert board.slices() == ["overall", "with_image", "style_control"]
     rows = board.rows("overall")
     assert [(row.model, row.battles) for row in rows] == [("a", 40), ("b", 40)]
     assert round(rows[0].rating - rows[1].rating) in (190, 191, 192), "400 log10(30/10)"
     assert votes_of(rows) == "40 votes on 2 models" and votes_of([]) == "No votes yet."
-    assert board.rows("text_only") == []
+    assert board.rows("text_only") == [] == board.contests("text_only")
+    assert board.contests("overall") == [] and board.days() is None, "fewer than 100 votes, without days"
+
+
+def test_a_live_board_says_its_days_how_few_votes_change_it_and_what_style_does():
+    rng, cast = Random(1), []
+    for number in range(600):  # b wins when it is longer, and it is longer in 4 of 5 battles
+        longer, seconds = rng.random() < 0.8, 1793500000.0 + 86_400 * (number // 60)
+        a_wins, a, b = rng.random() > (0.9 if longer else 0.1), (200, 0, 0, 0), (400 if longer else 100, 0, 0, 0)
+        names, style = (("a", "b") if number % 2 else ("b", "a")), ((*a, *b) if number % 2 else (*b, *a))
+        won = RecordType.LEFT_VOTE if a_wins == number % 2 else RecordType.RIGHT_VOTE
+        cast.append(Cast(*names, won, False, str(number), seconds, style))
+    board = LiveBoard(cast, live_rates)
+    plain, styled = ({row.model: row.rating for row in board.rows(name)} for name in ("overall", "style_control"))
+    assert plain["b"] - plain["a"] > 100 and abs(styled["b"] - styled["a"]) < (plain["b"] - plain["a"]) / 3
+    assert board.days() == ("2026-11-01", "2026-11-10")
+    first = board.contests("overall")[0]
+    ahead = 2 * sum((each.winner == "model_a") == (each.model_a == "b") for each in cast) - 600
+    assert (first["model"], first["rival"], first["of"], first["removed"]) == ("b", "a", 600, ahead + 1)
+    messages = [["user", "# x"], ["assistant", "# A\n- b\n**c**"]]
+    states = [{"model_name": "a", "messages": messages}, {"model_name": "b"}]
+    record = {"type": "leftvote", "models": ["", ""], "tstamp": 1795650520.5, "states": states}
+    assert (cast_in(record).seconds, cast_in(record).style) == (1795650520.5, (13, 1, 1, 1, 0, 0, 0, 0))
 
 
 def test_a_releases_boards_are_read_and_another_folder_is_an_error(tmp_path):
@@ -319,3 +379,4 @@ def test_a_releases_boards_are_read_and_another_folder_is_an_error(tmp_path):
     assert board.slices() == ["overall", "language:en"]
     assert (row.rank, row.model, row.rating, row.low, row.high, row.battles) == (1, "a", 1000.2, 990.0, 1010.0, 7)
     assert board.rows("language:en")[0].low is None
+    assert (board.contests("overall"), board.days()) == ([], None), "a release of an early layout"

@@ -1,0 +1,123 @@
+"""Figures of an arena by hour and model, and whether battles were drawn as the log says. They come from the log alone.
+
+Tokens are those that the log has; where it has none, a token counts as four characters, images left out.
+"""
+
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.asked_model import ArenaModel
+from schemas.items.conversation import RecordType
+from schemas.run import Prices
+from tasks.arena.logs import VOTES
+from tasks.runtime.prices import load_prices
+
+HOURS = 24
+"""Hours that are shown, the present one included; the UTC day of a budget is never longer."""
+_HOUR_SECONDS, _CHARACTERS_A_TOKEN = 3600, 4
+Record = Mapping[str, Any]
+
+
+@dataclass
+class Counted:
+    """Events of one model in one hour."""
+
+    answers: int = 0
+    votes: int = 0
+    usd: float = 0.0
+    """Cost of the answers; 0 for a model without a price."""
+
+
+class ArenaFigures:
+    """Counts of log lines. Thread-safe."""
+
+    def __init__(
+        self, models: Sequence[ArenaModel], prices: Prices | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        known = prices or load_prices(None)
+        self._prices = {model.name: known.tokens(f"openai-{model.asked_as}") for model in models}
+        self._clock, self._lock = clock, threading.Lock()
+        self._hours: dict[int, dict[str, Counted]] = {}
+        self._voted: dict[str, int] = {}
+        """Conversation and state -> hour of its vote: a reason writes the vote again."""
+        self._drawn, self._expected = Counter[str](), defaultdict[str, float](float)
+
+    def note(self, record: Record) -> None:
+        """Take in a line; lines of other arenas and of earlier versions are left out."""
+        told, at = record.get("arena"), record.get("tstamp")
+        if not isinstance(told, Mapping) or not isinstance(at, int | float):
+            return
+        hour, model, kind = int(at // _HOUR_SECONDS), str(record.get("model")), record.get("type")
+        with self._lock:
+            if hour > self._last() - HOURS:
+                if kind == RecordType.CHAT:
+                    self._note_answer(self._counted(hour, model), record, model)
+                elif kind in VOTES:
+                    self._note_vote(hour, told)
+            match told.get("sampling"):
+                case {"shares": Mapping() as shares}:
+                    self._drawn[model] += 1
+                    for name, share in shares.items():  # each of the two lines has half
+                        self._expected[name] += share / 2
+
+    def _last(self) -> int:
+        return int(self._clock() // _HOUR_SECONDS)
+
+    def _note_answer(self, counted: Counted, record: Record, model: str) -> None:
+        counted.answers += 1
+        if price := self._prices.get(model):
+            counted.usd += price.usd(*_tokens(record))
+
+    def _note_vote(self, hour: int, told: Record) -> None:
+        sides = [side for side in told.get("sides", []) if isinstance(side, Mapping)]
+        key = f"{[side.get('conv_id') for side in sides]} {told.get('voted_on')}"
+        if key not in self._voted:
+            self._voted[key] = hour
+            for side in sides:
+                self._counted(hour, str(side.get("model"))).votes += 1
+
+    def _counted(self, hour: int, model: str) -> Counted:
+        """The counts to add to; a new hour lets go of those that are not shown any more."""
+        if hour not in self._hours:
+            oldest = self._last() - HOURS + 1
+            self._hours = {each: counts for each, counts in self._hours.items() if each >= oldest}
+            self._voted = {key: each for key, each in self._voted.items() if each >= oldest}
+        return self._hours.setdefault(hour, {}).setdefault(model, Counted())
+
+    def hours(self) -> dict[int, dict[str, Counted]]:
+        """Hours since the epoch -> model -> its counts, the present hour first; hours without a line are empty."""
+        last = self._last()
+        with self._lock:
+            return {hour: dict(self._hours.get(hour, {})) for hour in range(last, last - HOURS, -1)}
+
+    def usd_today(self) -> float:
+        """Cost since midnight UTC."""
+        today = self._last() // 24
+        with self._lock:
+            days = [counts for hour, counts in self._hours.items() if hour // 24 == today]
+            return sum(each.usd for counts in days for each in counts.values())
+
+    def priced(self, model: str) -> bool:
+        """Whether a price of the model is known."""
+        return self._prices.get(model) is not None
+
+    def exposure(self) -> dict[str, tuple[int, float]]:
+        """Model -> in how many battles it answered, and in how many the logged shares say that it should have."""
+        with self._lock:
+            return {name: (self._drawn[name], expected) for name, expected in self._expected.items()}
+
+
+def _tokens(record: Record) -> tuple[float, float]:
+    """Tokens of the question with all that came before it, and of the answer with its thinking."""
+    match record["arena"].get("usage"):
+        case {"input_tokens": int(asked), "output_tokens": int(answered)}:
+            return asked, answered
+    state = record.get("state") or {}
+    said = [text[0] if isinstance(text, list) else text or "" for _, text in state.get("messages", [])] or [""]
+    asked = sum(map(len, said[:-1])) + len(state.get("system_message", ""))
+    answered = len(said[-1]) + len(record["arena"].get("thinking", ""))
+    return asked / _CHARACTERS_A_TOKEN, answered / _CHARACTERS_A_TOKEN

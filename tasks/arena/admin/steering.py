@@ -1,0 +1,113 @@
+"""Changes of the operator: read from `admin.json` beside the logs by every process, written whole, and audited."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+from pydantic import ValidationError
+
+from schemas.errors import BadInput, StoreUnwell, why_unreadable
+from schemas.upkeep.audit import Audited, AuditEntry
+from schemas.upkeep.steering import APPEAL_CHARACTERS_MAX, Appeal, ArenaSteering
+from tasks.arena.logs import replace_whole
+from tasks.storage.audit import add_audit_entry, audit_entries
+from tasks.storage.tables import Store
+
+APPEALS_MAX = 500
+"""Appeals that are kept; a new one pushes out the oldest."""
+_LOCK_SECONDS = 10.0
+
+
+class Steering:
+    """The operator's changes of one log folder, which several processes may serve."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises BadInput for a file that cannot be read: a model that was paused must not come back unseen."""
+        self._file, self._store = folder / "admin.json", Store(str(folder))
+        self._lock = FileLock(folder / ".admin.lock", timeout=_LOCK_SECONDS)
+        self._read_of: tuple[int, int] | None = None
+        self._state = ArenaSteering()
+        try:
+            self._refresh()
+        except (OSError, ValidationError) as error:
+            raise BadInput(
+                f"{str(self._file)!r} cannot be read ({why_unreadable(error)}); mend it, or delete it to start without "
+                "paused models, weights and budget"
+            ) from None
+
+    def now(self) -> ArenaSteering:
+        """The present state; the last one that could be read."""
+        with suppress(OSError, ValidationError):
+            self._refresh()
+        return self._state
+
+    def _refresh(self) -> None:
+        try:
+            found = self._file.stat()
+        except FileNotFoundError:
+            self._read_of, self._state = None, ArenaSteering()
+            return
+        if self._read_of != (found.st_mtime_ns, found.st_ino):
+            self._state = ArenaSteering.model_validate_json(self._file.read_bytes())
+            self._read_of = (found.st_mtime_ns, found.st_ino)
+
+    def change(self, about: str, changed: Callable[[ArenaSteering], dict[str, Any]]) -> None:
+        """Put in new values. They are on the disk, and in the audit log unless `about` is empty, when this returns.
+
+        Raises StoreUnwell; then nothing changed.
+        """
+        try:
+            with self._lock:
+                self._refresh()
+                state = self._state.model_copy(update=changed(self._state))
+                if about:
+                    add_audit_entry(self._store, Audited.STEERED, {}, about[:300])
+                replace_whole(self._file, state.model_dump_json(indent=1).encode())
+                self._refresh()
+        except (OSError, ValidationError) as error:
+            raise StoreUnwell(f"{str(self._file)!r} cannot be written ({why_unreadable(error)})") from None
+
+    def audited(self) -> list[AuditEntry]:
+        """All changes so far, oldest first. Raises StoreUnwell where the audit log was changed."""
+        return list(audit_entries(self._store))
+
+    def pause(self, model: str, paused: bool) -> None:
+        """Take a model out of new conversations, or let it in again."""
+        added = [model] if paused else []
+        self.change(
+            f"{'paused' if paused else 'resumed'} {model}",
+            lambda state: {"paused": [*(name for name in state.paused if name != model), *added]},
+        )
+
+    def weigh(self, model: str, weight: float | None) -> None:
+        """Draw a model by another weight; None for that of the models file."""
+        added = {} if weight is None else {model: weight}
+        self.change(
+            f"weight {'of the models file' if weight is None else f'{weight:g}'} for {model}",
+            lambda state: {"weights": {name: each for name, each in state.weights.items() if name != model} | added},
+        )
+
+    def limit(self, usd_a_day_max: float | None) -> None:
+        """Set the cost of a UTC day at which the arena pauses; None for no limit."""
+        about = "no budget" if usd_a_day_max is None else f"budget of ${usd_a_day_max:.2f} a day"
+        self.change(about, lambda state: {"usd_a_day_max": usd_a_day_max})
+
+    def appeal(self, reason: str, words: str) -> None:
+        """Keep the words of a refused visitor."""
+
+        def added(state: ArenaSteering) -> dict[str, Any]:
+            number, now = state.appeals_so_far + 1, datetime.now(UTC)
+            new = Appeal(number=number, at=now, reason=reason, words=words[:APPEAL_CHARACTERS_MAX])
+            return {"appeals": [*state.appeals, new][-APPEALS_MAX:], "appeals_so_far": number}
+
+        self.change("", added)
+
+    def close_appeal(self, number: int) -> None:
+        """Remove an appeal."""
+        self.change(
+            f"closed appeal {number}",
+            lambda state: {"appeals": [each for each in state.appeals if each.number != number]},
+        )
