@@ -221,7 +221,7 @@ def _board(chosen: Chosen, arena: "Arena") -> "Board | None":
 def live_rates(rules: "VoteRules") -> "Rate":
     """How the votes of a slice so far are rated, by the rules of the policy that the curation has, too."""
     from schemas.rating import Rating, RatingMethod
-    from tasks.leaderboard.fragility import fragility
+    from tasks.leaderboard.fragility import fragility, styled_fragility
     from tasks.leaderboard.rating_tables import RatingTables
     from tasks.leaderboard.style_control import STYLE_CONTROL
 
