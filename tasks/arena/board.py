@@ -153,8 +153,10 @@ class LiveBoard(Board):
         rows = [
             (*(getattr(each, key) for key in names), each.user or None, each.seconds, *each.style) for each in chosen
         ]
-        table = pl.DataFrame(rows, [*names, "judge", "tstamp", *_COVARIATES], orient="row")
-        table = table.with_columns(pl.from_epoch(1e6 * pl.col("tstamp"), "us").dt.replace_time_zone("UTC"))
+        table = pl.DataFrame(rows, [*names, "judge", "tstamp", *_COVARIATES], orient="row").with_columns(
+            pl.col("judge").cast(pl.String),
+            pl.from_epoch((pl.col("tstamp") * 1e6).cast(pl.Int64), "us").dt.replace_time_zone("UTC"),
+        )
         board, fragile, in_full = self._rate(table, name)
         rated = [each.model_dump(include=set(_COLUMNS)) | {"slice": name} for each in board]
         shown = shown_board(pl.DataFrame(rated, infer_schema_length=None), name)

@@ -39,7 +39,7 @@ class ArenaFigures:
         self, models: Sequence[ArenaModel], prices: Prices | None = None, clock: Callable[[], float] = time.time
     ) -> None:
         known = prices or load_prices(None)
-        self._prices = {model.name: known.tokens(f"openai-{model.asked_as}") for model in models}
+        self._prices = {model.name: model.price or known.tokens(f"openai-{model.asked_as}") for model in models}
         self._clock, self._lock = clock, threading.Lock()
         self._hours: dict[int, dict[str, Counted]] = {}
         self._voted: dict[str, int] = {}

@@ -119,7 +119,7 @@ _PARTED = (
     r"[^\S\n]{0,3}[\"'`]?(?:\n\s{0,4}(?:(?:[*+-]|\d{1,2}[.)])\s{1,3})?|[|>]{1,2}[^\S\n]{1,2}|\$(?=[^\s$]{6,200}\$)"
     r"|\{\"\w{1,12}\":\s?|\\text\w{2}\{)?[^\S\n]{0,3}[\"'`]?"
 )
-"""What may part a secret from the word before it: a list item, a cell, a quotation, mathematics, JSON, LaTeX."""
+"""Marks that may part a secret from the word before it: a list item, a cell, a quotation, mathematics, JSON, LaTeX."""
 _VALUE = r"(?P<data>[A-Za-z0-9._~+/=-]{12,4000}(?<!\.))(?![\w(\[])"
 _SAID = (
     r"(?:pass(?:word|wd|phrase|code)?s?|pwd|passwort|kennwort|contraseña|mot de passe|senha|hasło|şifre|parola|пароль"
