@@ -353,8 +353,8 @@ def test_a_live_board_says_its_days_how_few_votes_change_it_and_what_style_does(
         a_wins, a, b = rng.random() > (0.9 if longer else 0.1), (200, 0, 0, 0), (400 if longer else 100, 0, 0, 0)
         names, style = (("a", "b") if number % 2 else ("b", "a")), ((*a, *b) if number % 2 else (*b, *a))
         won = RecordType.LEFT_VOTE if a_wins == number % 2 else RecordType.RIGHT_VOTE
-        cast.append(Cast(*names, won, False, str(number), seconds, style))
-    board = LiveBoard(cast, live_rates)
+        cast.append(Cast(*names, won, False, str(number), "", seconds, style))
+    board = LiveBoard(cast, live_rates(VoteRules()))
     plain, styled = ({row.model: row.rating for row in board.rows(name)} for name in ("overall", "style_control"))
     assert plain["b"] - plain["a"] > 100 and abs(styled["b"] - styled["a"]) < (plain["b"] - plain["a"]) / 3
     assert board.days() == ("2026-11-01", "2026-11-10")

@@ -395,7 +395,7 @@ def test_votes_beyond_a_days_limit_are_logged_and_count_neither_at_the_arena_nor
         assert sum(row.battles for row in rows) == 2 * 3
         assert {"days_limited"} <= set(
             rows[0].flags
-        ) and "do not count in full, by the rules of the policy: 2." in board.about
+        ) and "do not count in full, by the rules of the policy: 2." in board.about("overall")
     battles = ingested(built.folder, tmp_path / "store").read("battles")
     assert battles.height == 5, "no vote is lost"
     assert beyond_day(battles, 2).sum() == 2
