@@ -34,10 +34,11 @@ MARKS = ("names_model", "unseen_marks")
 """Bool columns of a vote: an answer holds the name of one of its models, or characters that are not shown."""
 _NO_SIGNS = r"[^\p{L}\p{N}]+"
 _UNSEEN = (
-    r"[\x{200b}\x{2060}-\x{2064}\x{180e}\x{fff9}-\x{fffb}]|.\x{feff}"  # show nothing in any script
+    r"[\x{2060}-\x{2064}\x{180e}\x{fff9}-\x{fffb}]|.\x{feff}"  # show nothing in any script
+    r"|[\x20-\x7e]\x{200b}|\x{200b}[\x20-\x7e]"  # Khmer and Thai part words so; Latin letters have spaces
     r"|[\x21-\x7e][\x{200c}\x{200d}\x{00ad}][\x21-\x7e]"  # joiners that Latin letters do not need, and soft hyphens
     r"|[a-zA-Z,;.][\x{2000}-\x{200a}\x{202f}\x{205f}][a-zA-Z]"  # spaces of other widths between words
-    r"|[\x21-\x7e][\x{fe00}-\x{fe0f}\x{e0100}-\x{e01ef}]|[\x{e0020}-\x{e007f}]{8}"  # variants of letters; tags
+    r"|[a-zA-Z][\x{fe00}-\x{fe0f}\x{e0100}-\x{e01ef}]|[\x{e0020}-\x{e007f}]{8}"  # variants of letters; tags
 )
 
 

@@ -200,7 +200,12 @@ def test_the_first_votes_of_a_voter_on_a_utc_day_count_and_later_ones_do_not():
 
 def test_answers_that_name_their_model_or_hold_hidden_marks_are_counted_from_the_texts_of_a_table(curate, tmp_path):
     plain, marks = "It is a cat.", "It is\u200b a\u202fcat."
-    answers = [(plain, plain), ("I am GPT-4o mini!", plain), (plain, marks), ("می\u200cخواهم 👩\u200d🔬", plain)]
+    answers = [
+        (plain, plain),
+        ("I am GPT-4o mini!", plain),
+        (plain, marks),
+        ("می\u200cخواهم 👩\u200d🔬 1\ufe0f\u20e3 ภาษา\u200bไทย", plain),
+    ]
     told = [
         [[{"role": "user", "content": "gpt-4o-mini?"}, {"role": "assistant", "content": text}] for text in pair]
         for pair in answers
