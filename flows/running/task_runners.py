@@ -4,7 +4,7 @@ import logging
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from prefect import task
@@ -14,7 +14,9 @@ from prefect.futures import PrefectFuture
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.task_runners import TaskRunner
 
+from schemas.errors import BadInput
 from schemas.settings import THREADS, Settings
+from tasks.runtime.device import use_device
 from tasks.runtime.parallel import shard_runner, shards_on
 
 Shard = TypeVar("Shard")
@@ -29,7 +31,8 @@ _DASK = {
 @task(name="shard", cache_policy=NO_CACHE, persist_result=False)
 def run_shard(work_and_shard: bytes) -> Any:
     """Process one shard in a worker. The argument is pickled so that no engine inspects, copies or prints it."""
-    work, shard = pickle.loads(work_and_shard)  # noqa: S301 - only `PrefectShards` makes these bytes
+    work, shard, device = pickle.loads(work_and_shard)  # noqa: S301 - only `PrefectShards` makes these bytes
+    use_device(device)
     return work(shard)
 
 
@@ -40,12 +43,13 @@ class PrefectShards:
         self._settings, self._stack = settings, stack
         self._runner: TaskRunner[Any] | None = None
         self._api = ""
+        self._share = 0.0
 
     def map_ordered(self, work: Callable[[Shard], Done], shards: Iterable[Shard]) -> Iterator[Done]:
         """`map(work, shards)` in order; at most two shards per worker are submitted at a time."""
         flying: deque[Any] = deque()
         for shard in shards:
-            flying.append(self._submit(pickle.dumps((work, shard))))
+            flying.append(self._submit(pickle.dumps((work, shard, self._settings.device))))
             if len(flying) >= 2 * self._settings.workers:
                 yield flying.popleft().result()
         while flying:
@@ -56,7 +60,9 @@ class PrefectShards:
             with get_client(sync_client=True) as client:
                 self._api = str(client.api_url)
             self._runner = self._stack.enter_context(_task_runner(self._settings))
-        with temporary_settings({PREFECT_API_URL: self._api}):  # otherwise each worker starts its own server
+            self._share = _share_of_cards(self._settings, self._runner)
+        # without the address of this server, each worker starts its own
+        with temporary_settings({PREFECT_API_URL: self._api}), _on_cards(self._settings, self._share):
             future: PrefectFuture[Any] = self._runner.submit(run_shard, {"work_and_shard": work_and_shard})
         return future
 
@@ -73,6 +79,39 @@ def shards_by(settings: Settings) -> Iterator[None]:
 
 def _task_runner(settings: Settings) -> Any:
     return _dask(settings) if settings.task_runner == "dask" else _ray(settings)
+
+
+def _share_of_cards(settings: Settings, runner: Any) -> float:
+    """Share of a card that a shard takes. Raises BadInput when no worker has it, because shards would wait for ever."""
+    share = settings.gpus_a_worker or 0.0
+    if settings.task_runner == "ray":
+        import ray
+
+        there = float(ray.cluster_resources().get("GPU", 0.0))  # type: ignore[no-untyped-call]
+        if not settings.gpus_a_worker and not settings.task_runner_address and settings.device != "cpu":
+            share = min(1.0, there / settings.workers)
+    else:
+        workers = runner.client.scheduler_info(n_workers=-1)["workers"].values() if share else ()
+        there = max((float(each["resources"].get("GPU", 0.0)) for each in workers), default=0.0)
+    if share > there:
+        raise BadInput(
+            f"--set gpus_a_worker={share}: the cluster offers no card; start its workers with cards (Dask: with "
+            "--resources GPU=1 and one card in CUDA_VISIBLE_DEVICES), or leave it out"
+        )
+    return share
+
+
+def _on_cards(settings: Settings, share: float) -> Any:
+    """Shards that are submitted inside take this share of a card."""
+    if not share:
+        return nullcontext()
+    if settings.task_runner == "ray":
+        from prefect_ray.context import remote_options
+
+        return remote_options(num_gpus=share, max_calls=0)  # a worker keeps its models for the next shard
+    from dask.base import annotate
+
+    return annotate(resources={"GPU": share})
 
 
 def _dask(settings: Settings) -> Any:

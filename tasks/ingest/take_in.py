@@ -24,6 +24,7 @@ from schemas.tables import TABLES
 from tasks.images.decode import FILE_BYTES_MAX, DecodedImage, ImageRejected, open_image, require_within
 from tasks.ingest.image_files import ImageSource
 from tasks.ingest.known_images import KnownHashes, file_digests, load_known_hashes
+from tasks.runtime.device import batch_of
 from tasks.runtime.parallel import ShardRunner, map_ordered
 from tasks.runtime.progress import Advance, progress, silent
 from tasks.runtime.timing import Measured
@@ -142,7 +143,7 @@ class ImageReader:
     def read(self, files: Iterable[ImageSource], workers: int, advance: Advance = silent) -> Iterator[ImageShard]:
         """Read files on threads and write the parts of each shard, in order; no thread waits at the end of a shard."""
         batches = self._batches(files, workers, advance)
-        while some := list(islice(batches, FILES_A_SHARD // FILES_AT_ONCE)):
+        while some := list(islice(batches, FILES_A_SHARD // batch_of(FILES_AT_ONCE))):
             yield self._write(some)
 
     def _batches(self, files: Iterable[ImageSource], workers: int, advance: Advance) -> Iterator[ImageBatch]:
@@ -151,7 +152,7 @@ class ImageReader:
         def work(some: Sequence[ImageSource]) -> ImageBatch:
             return self._read_batch(some, seen_ids)  # reading a set that grows meanwhile is safe
 
-        for batch in map_ordered(work, _cut(files, FILES_AT_ONCE), workers):
+        for batch in map_ordered(work, _cut(files, batch_of(FILES_AT_ONCE)), workers):
             batch.leave_out(seen_ids)  # several threads may have read the same image
             seen_ids.update(image.image_id for image in batch.images)
             advance(len(batch.files) + len(batch.known))

@@ -49,7 +49,7 @@ from tasks.storage.tables import Store
 
 _RELEVANT = {"seed", "topics", "bench"} | {
     "bootstraps", "anchor_model", "anchor_rating", "interval", "cluster", "both_bad", "style_preset",
-    "exclude_outlier_judges", "with_answers",
+    "exclude_outlier_judges", "with_answers", "device",
 }  # fmt: skip
 
 

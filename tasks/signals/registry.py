@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from schemas.errors import CurateError
 from schemas.row import Row
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
@@ -93,9 +94,14 @@ class Signal(Generic[Item]):
     """The paid remote model, or None for signals measured locally."""
 
     def values(self, items: Sequence[Item]) -> list[Row | Failed]:
-        """Measure a batch. If `measure` raises, every item of the batch is `Failed`."""
+        """Measure a batch. If `measure` raises, every item of the batch is `Failed`.
+
+        Raises CurateError where the model itself cannot be used, such as on a worker without the card it needs.
+        """
         try:
             measured = list(self.measure(items))
+        except CurateError:
+            raise
         except Exception as error:  # providers fail in their own ways; the type is safe to report, the text is not
             return [Failed(type(error).__name__)] * len(items)
         if len(measured) != len(items):

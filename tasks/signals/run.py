@@ -15,6 +15,7 @@ from schemas.tables import TABLES
 from tasks.images.decode import DecodedImage, decode_stored
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
+from tasks.runtime.device import batch_of
 from tasks.runtime.parallel import ShardRunner, map_ordered
 from tasks.runtime.progress import Advance, progress, silent
 from tasks.runtime.timing import Measured
@@ -25,6 +26,7 @@ from tasks.storage.queries.signals import signal_values, table_name
 from tasks.storage.tables import Store, frame_schema
 
 BATCH = 32
+"""Items of one call on a CPU."""
 TEXTS_A_PART = 64 * BATCH
 """Texts or documents per stored part. A killed run has to measure at most this many again."""
 IMAGES_A_PART = 8 * BATCH
@@ -106,13 +108,13 @@ def _parts(
     def work(batch: Sequence[str]) -> tuple[Rows, Measured]:
         return measured(signals, batch, load(batch), now)
 
-    rows, total = Rows(), Measured()
-    for number, (of_batch, done) in enumerate(map_ordered(work, list(cut(content_ids, BATCH)), workers), 1):
+    rows, total, size = Rows(), Measured(), batch_of(BATCH)
+    for number, (of_batch, done) in enumerate(map_ordered(work, list(cut(content_ids, size)), workers), 1):
         total.add(done)
         advance(max(done.calls.values(), default=0))
         for name, found in of_batch.items():
             rows.setdefault(name, []).extend(found)
-        if number * BATCH % part_items == 0:
+        if number * size % part_items == 0:
             yield rows, total
             rows, total = Rows(), Measured()
     yield rows, total

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from schemas.errors import BadInput
 from schemas.settings import Settings
 from schemas.tables import TABLES
+from tasks.runtime.device import cards
 from tasks.signals import run
 from tasks.signals.run import MeasuringObserver
 from tasks.storage.tables import Store
@@ -96,6 +98,59 @@ def cluster():
         yield started
 
 
+def _cards(_: int) -> tuple[str, str]:
+    return os.environ.get("CUDA_VISIBLE_DEVICES", ""), os.environ.get("CURATE_DEVICE", "")
+
+
+@pytest.fixture
+def placed(prefect_server):
+    """What shards on a cluster with these settings see."""
+    from flows.running.task_runners import shards_by
+    from tasks.runtime.parallel import shard_runner
+
+    def seen(work=_cards, shards=4, **chosen):
+        settings = Settings(store="", **chosen)
+        with shards_by(settings):
+            return list(shard_runner(settings).map_ordered(work, range(shards)))
+
+    return seen
+
+
+def test_ray_gives_each_process_its_card(placed, monkeypatch):
+    """The cards are Ray's count, so that a machine without any can test it; CUDA_VISIBLE_DEVICES is what models see."""
+    import ray
+
+    started = ray.init
+    monkeypatch.setattr(ray, "init", lambda **given: started(num_gpus=2, **given))
+    seen = placed(workers=2, task_runner="ray", device="auto")
+    assert {card for card, _ in seen} == {"0", "1"} and {device for _, device in seen} == {""}
+
+
+def test_dask_gives_shards_to_workers_with_a_card(placed, cluster):
+    from distributed import LocalCluster
+
+    asked = {"workers": 1, "task_runner": "dask", "gpus_a_worker": 1}
+    with pytest.raises(BadInput, match="the cluster offers no card"):
+        placed(task_runner_address=cluster.scheduler_address, **asked)
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=":0", resources={"GPU": 1}
+    ) as with_card:
+        assert placed(task_runner_address=with_card.scheduler_address, device="cpu", **asked) == [("", "cpu")] * 4
+
+
+def _embed(_: int) -> int:
+    from tasks.images.decode import open_image
+    from tasks.providers.embedded.image_embedding import EfficientNet
+
+    return len(EfficientNet().embed_images([open_image(image_bytes(1))]))
+
+
+@pytest.mark.skipif(cards() > 0, reason="this machine has a card")
+def test_a_worker_without_a_card_computes_nothing_on_its_cpu(placed, cluster):
+    with pytest.raises(BadInput, match="this process sees no NVIDIA card"):
+        placed(_embed, 1, workers=1, task_runner="dask", task_runner_address=cluster.scheduler_address, device="cuda")
+
+
 def test_a_running_scheduler_is_given_the_shards(prefect_server, cluster, tmp_path):
     from flows.running.task_runners import shards_by
     from tasks.runtime.parallel import shard_runner
@@ -140,5 +195,7 @@ def test_an_address_out_of_reach_is_told(refused):
         )
 
 
-def test_threads_have_no_address(refused):
+def test_threads_have_neither_address_nor_cards_to_share(refused):
     assert "threads have none" in refused("--set", "task_runner_address=tcp://127.0.0.1:8786")
+    assert "threads have none" in refused("--set", "gpus_a_worker=1")
+    assert "Dask places cards of clusters only" in refused("--set", "gpus_a_worker=1", "--set", "task_runner=dask")

@@ -5,12 +5,18 @@ In: decoded images, texts, documents. Out: the return types of the Protocols in 
 
 from typing import TYPE_CHECKING
 
+from tasks.runtime.device import execution_providers
+
 if TYPE_CHECKING:
     import onnxruntime
 
 
-def one_thread() -> "onnxruntime.SessionOptions":
-    """Options of every embedded ONNX session: one thread per call, because one call runs per core."""
+def onnx_session(model: bytes, on_cpu: bool = False) -> "onnxruntime.InferenceSession":
+    """A session of a serialized model with one thread per call, because one call runs per core.
+
+    It runs on the chosen device unless `on_cpu` is set, for models in 8 bits, whose products no card has.
+    Raises BadInput or MissingProvider where a card is demanded and cannot be used.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -18,4 +24,6 @@ def one_thread() -> "onnxruntime.SessionOptions":
     options.inter_op_num_threads = 1
     options.enable_cpu_mem_arena = False  # images differ in size, and an arena keeps the largest of every size
     options.log_severity_level = 3
-    return options
+    if on_cpu:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(model, options, providers=execution_providers())

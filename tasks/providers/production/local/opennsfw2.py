@@ -21,27 +21,31 @@ import torch
 from schemas.errors import MissingProvider
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
-from tasks.providers.production.local.weights import fingerprint, offline
+from tasks.providers.production.local.weights import fingerprint, offline, torch_devices
+from tasks.runtime.device import batch_of
 
 WEIGHTS = "CURATE_OPENNSFW2_WEIGHTS"
 BATCH = 16
 
 
 class OpenNsfw2:
-    """Probability of pornography, on the GPU when there is one."""
+    """Probability of pornography, on the device that is chosen."""
 
     def __init__(self) -> None:
         self._file = _weights()
         self.version = f"opennsfw2-{version('opennsfw2')}-{fingerprint([self._file])}"
+        self._device = torch_devices()[0]
         self._one_at_a_time = threading.Lock()
 
     @cached_property
     def _model(self) -> keras.Model:
-        return opennsfw2.make_open_nsfw_model(weights_path=str(self._file))
+        with keras.device(self._device):
+            return opennsfw2.make_open_nsfw_model(weights_path=str(self._file))
 
     def nsfw_probabilities(self, images: Sequence[DecodedImage]) -> list[float | Failed]:
         """Probability, 0 to 1, of every image."""
-        batches = (images[start : start + BATCH] for start in range(0, len(images), BATCH))
+        size = batch_of(BATCH)
+        batches = (images[start : start + size] for start in range(0, len(images), size))
         probabilities = [probability for batch in batches for probability in self._batch(batch)]
         # NaN would pass every `>=` rule of a policy
         return [each if 0.0 <= each <= 1.0 else Failed("not_a_probability") for each in probabilities]
@@ -49,7 +53,11 @@ class OpenNsfw2:
     def _batch(self, images: Sequence[DecodedImage]) -> list[float]:
         preprocessing = opennsfw2.Preprocessing.YAHOO
         pixels = np.stack([opennsfw2.preprocess_image(image.pil, preprocessing) for image in images])
-        with self._one_at_a_time, torch.no_grad():  # opennsfw2 would keep gradients, and fail on them
+        with (
+            self._one_at_a_time,
+            keras.device(self._device),
+            torch.no_grad(),
+        ):  # opennsfw2 would keep gradients, and fail on them
             probabilities: Any = self._model(pixels)[:, 1].cpu()
         return [float(probability) for probability in probabilities]
 

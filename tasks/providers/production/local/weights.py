@@ -1,4 +1,4 @@
-"""Weight files: found in the Hugging Face cache or downloaded from its hub, and identified by a digest."""
+"""Weight files, in the Hugging Face cache or downloaded from its hub, with a digest; and the devices that torch has."""
 
 import hashlib
 import os
@@ -8,6 +8,7 @@ from pathlib import Path
 import huggingface_hub
 
 from schemas.errors import MissingProvider
+from tasks.runtime.device import card_demanded, on_card
 
 
 def fingerprint(files: Iterable[Path]) -> str:
@@ -22,6 +23,16 @@ def fingerprint(files: Iterable[Path]) -> str:
 def offline() -> bool:
     """Whether HF_HUB_OFFLINE forbids downloads."""
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in huggingface_hub.constants.ENV_VARS_TRUE_VALUES
+
+
+def torch_devices() -> list[str]:
+    """Names of all cards, or of the CPU. Raises BadInput or MissingProvider where `cuda` is set and torch has none."""
+    import torch
+
+    found = [f"cuda:{number}" for number in range(torch.cuda.device_count())] if on_card() else []
+    if card_demanded() and not found:
+        raise MissingProvider("--set device=cuda: this torch has no CUDA; install one that has, or give device=auto")
+    return found or ["cpu"]
 
 
 def hub_file(repository: str, names: Sequence[str]) -> Path:
