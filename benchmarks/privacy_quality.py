@@ -12,10 +12,9 @@ import argparse
 import csv
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 

@@ -58,7 +58,8 @@ class TopicSettings(Row):
     fit_max: int = Field(default=100_000, ge=100)
     """Maximum number of fitted documents; of more, a sample by content id is fitted and the others are assigned."""
     drift_max: float = Field(default=0.1, ge=0.0, le=1.0)
-    """Topics are fitted again when a larger share of the new documents lies far from all fitted ones."""
+    """Topics are fitted again, at most four times while the documents grow by `refit_growth`, when a larger share of
+    the new documents lies far from all fitted ones."""
 
 
 class BenchSettings(Row):

@@ -2,7 +2,7 @@
 
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +16,11 @@ from schemas.settings import Settings
 from tasks.runtime.progress import tell
 
 if TYPE_CHECKING:
+    from tasks.providers import Providers
     from tasks.storage.tables import Store
+
+TRIED = 300
+"""Documents that are screened to know what the policy drops, where it has decided nothing so far."""
 
 
 @takes(
@@ -120,16 +124,19 @@ def tokens_in() -> Callable[[str], int]:
 
 def _estimates(settings: Settings) -> list[Estimate]:
     from flows.before_work import check_before_work
+    from flows.commands.engine import prepare_engine
     from tasks.storage.tables import Store
 
-    if settings.logs is None:
-        store = existing(settings.store)
-        check_before_work(settings)
-        return _of(settings, store, store)
     with tempfile.TemporaryDirectory(prefix="curate-estimate-") as folder:
-        elsewhere = settings.model_copy(update={"store": folder})
+        tried = f"{folder}/tried"
+        prepare_engine(tried)  # before anything imports Prefect
+        if settings.logs is None:
+            store = existing(settings.store)
+            check_before_work(settings)
+            return _of(settings, store, store, tried)
+        elsewhere = settings.model_copy(update={"store": f"{folder}/logged"})
         check_before_work(elsewhere)
-        return _of(settings, Store(settings.store), _ingested(elsewhere))
+        return _of(settings, Store(settings.store), _ingested(elsewhere), tried)
 
 
 def _ingested(settings: Settings) -> "Store":
@@ -143,24 +150,49 @@ def _ingested(settings: Settings) -> "Store":
     return existing(settings.store)
 
 
-def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
-    """Estimates for items of `source` without signals in `known`, including items that the policy will drop."""
+def _decided(settings: Settings, known: "Store", source: "Store", folder: str) -> "tuple[Store, Providers]":
+    """A store that says what the policy keeps of `source`, and the models that screened it.
+
+    It is `known`, or, where that has decided little and paid models would be asked about texts, one in `folder`, in
+    which embedded models screen some of the documents.
+    """
+    import polars as pl
+
+    from flows.commands.engine import run_flows
+    from flows.decide import decide
+    from flows.measure import screen
+    from schemas.signals import MeasuredOn
+    from tasks.providers import Providers
+    from tasks.signals.registry import chosen_signals, text_signals
+    from tasks.signals.steps import DECIDED_MIN
+    from tasks.storage.queries.kept import logged_on
+    from tasks.storage.sample_store import sample_store
+
+    providers = Providers(settings.providers)
+    of_documents = chosen_signals(providers, MeasuredOn.DOCUMENTS, MeasuredOn.FAILURES, screens=False)
+    asked = providers.paid([*text_signals(providers), *of_documents, "topic_names"])
+    decided, conversations = known.read("decisions", ["item_id"])["item_id"], source.read("conversations")
+    new = conversations.filter(~pl.col("conversation_id").is_in(decided.implode()))
+    new = logged_on(new, settings.since, settings.until)
+    if not asked or new.is_empty() or len(decided) >= DECIDED_MIN:
+        return known, providers
+    documents = new["document_id"].n_unique()
+    tell(f"curate: {min(TRIED, documents):,} of {documents:,} documents are screened, to know what the policy drops")
+    tried = sample_store(source, new, TRIED, folder)
+    own = Settings(store=folder, policy=settings.policy, workers=settings.workers)
+    run_flows(own, lambda: screen, lambda: decide)
+    return tried, Providers(own.providers)
+
+
+def _of(settings: Settings, known: "Store", source: "Store", folder: str) -> list[Estimate]:
+    """Estimates for items of `source` without signals in `known`; what must be tried is tried in `folder`."""
     from schemas.signals import MeasuredOn
     from tasks.judging.released_texts import texts_on_bench
     from tasks.providers import Providers
     from tasks.runtime.prices import load_prices
     from tasks.signals.paid import estimate_documents, estimate_images, estimate_texts, estimate_topic_names
     from tasks.signals.registry import image_signals
-    from tasks.signals.steps import (
-        DECIDED_MIN,
-        OF_ORIGINALS,
-        conversations_to_describe,
-        image_texts,
-        shown_on,
-        texts_of,
-        thoughts,
-        vote_reasons,
-    )
+    from tasks.signals.steps import OF_ORIGINALS, conversations_to_describe, shown_on, texts_of, thoughts, vote_reasons
     from tasks.storage.queries.kept import logged_on
     from tasks.topics.cluster import members_min
 
@@ -169,27 +201,35 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     shown = shown_on(source, settings)
     images, redacted = _sizes(source), _sizes(source, "redacted_images")
     originals = {each: size for each, size in _sizes(source, "images").items() if shown is None or each in shown}
-    conversations = logged_on(conversations_to_describe(source, known), settings.since, settings.until)
-    documents = conversations["document_id"].n_unique()
-    topics = known.read("topics", ["topic"])["topic"].n_unique() or documents // members_min(documents, settings.topics)
     of_images = [*image_signals(providers)]
     texts = texts_of(logged)
     texts[MeasuredOn.MESSAGES] |= vote_reasons(source, settings) | thoughts(logged)
     texts[MeasuredOn.MESSAGES] |= texts_on_bench(known) if settings.with_answers else {}
-    texts[MeasuredOn.MESSAGES] |= image_texts(known, providers, shown) if source is known else {}
-    of_documents = estimate_documents(known, conversations, images, providers, prices, count)
-    if of_documents and known.height("decisions") < DECIDED_MIN:
-        names = ", ".join(dict.fromkeys(row.signals for row in of_documents))
-        tell(f"curate: at most, for {names}: what the policy drops is not sent, and no run here has decided so far")
+    decided, screeners = _decided(settings, known, source, folder)
+    conversations = logged_on(conversations_to_describe(source, decided), settings.since, settings.until)
+    texts[MeasuredOn.MESSAGES] |= _texts_of_images(decided, screeners, originals)
+    documents = conversations["document_id"].n_unique()
+    topics = known.read("topics", ["topic"])["topic"].n_unique() or documents // members_min(documents, settings.topics)
     return [
         *estimate_images(known, originals, providers, prices, count, of_images),
         *estimate_images(
             known, redacted, providers, prices, count, [name for name in of_images if name not in OF_ORIGINALS]
         ),
         *estimate_texts(known, texts, providers, prices, count),
-        *of_documents,
+        *estimate_documents(known, conversations, images, providers, prices, count),
         *estimate_topic_names(topics, providers, prices, count),
     ]
+
+
+def _texts_of_images(seen: "Store", providers: "Providers", images: Collection[str]) -> dict[str, str]:
+    """Text id -> text of these images; of those that are not in `seen`, as many texts as there on average."""
+    from tasks.signals.steps import image_texts
+
+    known = set(seen.read("images", ["image_id"])["image_id"])
+    anywhere = sorted(image_texts(seen, providers).items())
+    unseen = sum(each not in known for each in images)
+    more = round(len(anywhere) * unseen / max(1, len(known)))
+    return image_texts(seen, providers, images) | {f"unseen {n}": anywhere[n % len(anywhere)][1] for n in range(more)}
 
 
 def _in_words(row: Estimate) -> str:

@@ -203,8 +203,9 @@ class EarlierRelease:
             self._fetch(path, file)
         if all(_described(file) == self.manifest.files[path] for path, file in zip(paths, made, strict=True)):
             return made
-        for file in made:
+        for path, file in zip(paths, made, strict=True):
             file.unlink()  # the new release gets a file of its own
+            self._path_of.pop(self.manifest.files[path], None)
         return []
 
     def _fetch(self, path: str, file: Path) -> None:

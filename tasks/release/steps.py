@@ -20,6 +20,7 @@ from schemas.settings import Settings
 from tasks.prompts.texts import replaced_hashes
 from tasks.providers import EMBEDDED, EMBEDDED_RECALL, MAKERS, Providers
 from tasks.release.build import (
+    EarlierRelease,
     checked_version,
     earlier_release,
     place_release,
@@ -67,6 +68,8 @@ class Built(NamedTuple):
     """The manifest's."""
     tallies: Tallies
     """The rows counted, for the report."""
+    earlier: EarlierRelease | None
+    """The release whose shards were taken over."""
 
 
 @task(cache_policy=NO_CACHE)
@@ -131,7 +134,7 @@ def build_release(settings: Settings, versions: Versions, items: pl.Series, left
     counts["withheld_for_bench"] = gathered.withheld_for_bench
     cells = {config: found.cells() for config, found in statistics.items()}
     listed = {config: found.hexdigest() for config, found in shown.items()}
-    return Built(staging, counts, cells, listed, shards, tallies)
+    return Built(staging, counts, cells, listed, shards, tallies, earlier)
 
 
 def _expected(store: Store) -> dict[str, int]:
@@ -164,9 +167,8 @@ def seal_release(
     (staging / "README.md").write_text(card, encoding="utf-8")
     manifest = manifest.model_copy(update={"files": released_files(staging)})
     write_manifest(manifest, staging)
-    earlier = earlier_release(store, LAYOUT)
-    changed = since_earlier(earlier, manifest, staging) if earlier else []
-    version, new = place_release(store, staging, manifest.version, settings.release is not None, earlier)
+    changed = since_earlier(built.earlier, manifest, staging) if built.earlier else []
+    version, new = place_release(store, staging, manifest.version, settings.release is not None, built.earlier)
     counts = manifest.counts | {"new": int(new)}
     return StageReport(stage="release", counts=counts, result=f"releases/{version}", changed=changed if new else [])
 

@@ -213,7 +213,8 @@ def texts_of(conversations: pl.DataFrame) -> dict[MeasuredOn, dict[str, str]]:
 def conversations_to_describe(source: Store, known: Store) -> pl.DataFrame:
     """Conversations of `source` that `known` has not dropped: kept ones as released, undecided ones as logged.
 
-    Of the undecided ones, as large a share as was kept so far, by content id, once DECIDED_MIN have a decision.
+    Of the documents that it has not decided on, as large a share as it kept, by content id, once DECIDED_MIN items have
+    a decision.
     """
     decisions = known.read("decisions", ["item_kind", "item_id", "kept_by_screening"]).filter(item_kind="conversation")
     dropped = decisions.filter(~pl.col("kept_by_screening"))["item_id"]
@@ -221,10 +222,13 @@ def conversations_to_describe(source: Store, known: Store) -> pl.DataFrame:
     conversations = conversations.filter(~pl.col("conversation_id").is_in(dropped.implode()))
     if decisions.height < DECIDED_MIN:
         return conversations
-    new = conversations.filter(~pl.col("conversation_id").is_in(decisions["item_id"].implode()))
-    kept = round(new.height * (1 - dropped.len() / decisions.height))
-    gone = new.sort("document_id", "conversation_id")["conversation_id"][kept:]
-    return conversations.filter(~pl.col("conversation_id").is_in(gone.implode()))
+    of_documents = known.read("conversations", ["conversation_id", "document_id"])
+    decided = of_documents.join(decisions, left_on="conversation_id", right_on="item_id")
+    kept = decided.group_by("document_id").agg(pl.col("kept_by_screening").any())["kept_by_screening"]
+    undecided = ~pl.col("conversation_id").is_in(decisions["item_id"].implode())
+    new = conversations.filter(undecided)["document_id"].unique().sort()
+    gone = new[round(len(new) * kept.sum() / max(1, len(kept))) :]
+    return conversations.filter(~(undecided & pl.col("document_id").is_in(gone.implode())))
 
 
 def _conversations(store: Store, settings: Settings, kept_only: bool) -> pl.DataFrame:

@@ -66,13 +66,15 @@ def writing(root: str, any_layout: bool = False) -> Iterator[Store]:
 
 def remove_leftovers(store: Store) -> None:
     """Remove incomplete files and unlisted parts that killed writers left. Call it only while holding the lock."""
-    found = store.fs.find(store.path)
-    for path in found:
+    store.fs.invalidate_cache()
+    files: dict[str, list[str]] = {}
+    for path in store.fs.find(store.path):
         if _HALF.search(path):
             store.fs.rm_file(path)
-    tables = {path.removeprefix(f"{store.path}/tables/").rsplit("/", 1)[0] for path in found}
-    for table in sorted(tables & TABLES.keys()):
-        store.purge(table)
+        else:
+            files.setdefault(path.removeprefix(f"{store.path}/tables/").rsplit("/", 1)[0], []).append(path)
+    for table in sorted(files.keys() & TABLES.keys()):
+        store.purge(table, files[table])
 
 
 @contextmanager

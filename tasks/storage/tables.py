@@ -50,7 +50,6 @@ Reader = Callable[[Sequence[str] | None], pl.DataFrame]
 """Names of columns, None for all -> rows of a table."""
 HOLDS: dict[str, Callable[[], None]] = {}
 """Path of a store whose lease this process holds -> a function that raises when another run has taken it over."""
-
 LISTS: dict[tuple[str, str], list[str]] = {}
 """(path of such a store, table) -> its listed parts, which nobody else changes meanwhile."""
 
@@ -282,7 +281,9 @@ class Store:
 
     def replace(self, table: str, frame: pl.DataFrame) -> None:
         """Make `frame` the whole content of the table, sorted by the table's key; earlier parts are deleted."""
-        self.list_parts(table, [self.write_part(table, frame)])
+        part = self.write_part(table, frame)
+        if LISTS.get((self.path, table)) != [part]:
+            self.list_parts(table, [part])
 
     def append(self, table: str, frame: pl.DataFrame) -> None:
         """Add the rows of `frame` as one part. The same rows give the same part, so adding them again is harmless."""
@@ -296,7 +297,8 @@ class Store:
             rows = conform(rows.sort(declared.sort, maintain_order=True), arrow_schema(declared.row))
         content = encode_parquet(rows, declared.compression)
         name = part_name(content)
-        self.write_bytes(f"tables/{table}/{name}", content)
+        if name not in LISTS.get((self.path, table), ()):
+            self.write_bytes(f"tables/{table}/{name}", content)
         return name
 
     def add_parts(self, table: str, parts: Sequence[str]) -> None:
@@ -311,11 +313,11 @@ class Store:
         self._list(table, parts)
         self.purge(table)
 
-    def purge(self, table: str) -> None:
-        """Delete replaced parts and what killed writers left, so that removed content is not kept on disk."""
+    def purge(self, table: str, found: Iterable[str] | None = None) -> None:
+        """Delete replaced parts and what killed writers left; `found` are the table's files, if they are known."""
         listed = {*self.parts(table), _LIST}
         with suppress(FileNotFoundError):
-            for path in self.fs.ls(self.at(f"tables/{table}"), detail=False, refresh=True):
+            for path in found or self.fs.ls(self.at(f"tables/{table}"), detail=False, refresh=True):
                 if path.rsplit("/", 1)[-1] not in listed:
                     self.fs.rm_file(path)
 

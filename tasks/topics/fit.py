@@ -22,6 +22,8 @@ from tasks.topics.cluster import assign, check_vectors, cluster, members_min, re
 from tasks.topics.engines import Clustering, Rows, Vectors, engine
 
 TABLE = "topic_model"
+DRIFT_STEPS = 4
+"""After drift, topics are fitted at most so many times while the documents grow by `refit_growth`."""
 SPLIT_SHARE_MIN = 0.2
 """A topic split when at least two new topics each hold this share of its documents."""
 Chosen = npt.NDArray[np.bool_]
@@ -41,7 +43,7 @@ class Topics:
     far: Chosen
     """(n,) whether a document was assigned and lies beyond `reach` of the fitted ones."""
     drifted: float = 0.0
-    """Share of documents after the fit day that lie beyond `reach`."""
+    """Share of documents after the fit day, up to the last step, that lie beyond `reach`."""
     tried: tuple[pl.DataFrame, ...] = ()
     """All fits used to decide; the table `topic_model` must keep each of them."""
 
@@ -49,22 +51,24 @@ class Topics:
 def fit_and_assign(
     store: Store, days: pl.Series, ids: pl.Series, vectors: Vectors, fittable: Chosen, settings: Settings
 ) -> Topics:
-    """Fit the documents up to the fit day and assign the others; fit all documents when the others have drifted.
+    """Fit the documents up to the fit day and assign the others; when these have drifted, fit up to a later day.
 
-    Only documents of `fittable` bool (n,) are fitted; the others join the topic of their neighbours however far it is.
-    `ids` are sorted hashes, so the first `fit_max` are a random sample that changes little from fit to fit.
+    Both days move in steps of growth, so a night with few documents keeps the fit. Only documents of `fittable` bool
+    (n,) are fitted; the others join the topic of their neighbours however far it is. `ids` are sorted hashes, so the
+    first `fit_max` are a random sample that changes little from fit to fit.
     Raises BadInput when a vector is zero or not finite.
     """
     check_vectors(vectors)
     chosen, everything = settings.topics, np.flatnonzero(fittable)
-    until = everything[fit_day_rows(days.filter(pl.Series(fittable)), chosen.refit_growth)]
+    known, growth = days.filter(pl.Series(fittable)), chosen.refit_growth
+    until, last = (everything[fit_day_rows(known, step)] for step in (growth, growth ** (1 / DRIFT_STEPS)))
     first = _topics(store, until[: chosen.fit_max], ids, vectors, fittable, settings)
-    late = np.setdiff1d(everything, until)
+    late = np.setdiff1d(last, until)
     far = int(first.far[late].sum())
     drifted = far / max(1, len(late))
     if drifted <= chosen.drift_max or far < members_min(len(vectors), chosen):
         return replace(first, drifted=drifted, tried=(first.fit,))
-    again = _topics(store, everything[: chosen.fit_max], ids, vectors, fittable, settings)
+    again = _topics(store, last[: chosen.fit_max], ids, vectors, fittable, settings)
     return replace(again, drifted=drifted, tried=(first.fit, again.fit))
 
 

@@ -1,12 +1,12 @@
 """`curate estimate` counts items without a signal and sends nothing; `--budget` is checked before any work."""
 
 import json
+import shutil
 import sys
 from datetime import timedelta
 
 import pytest
 
-from schemas.items.decision import Decision
 from schemas.run import Use
 from schemas.settings import Settings
 from schemas.tags import Categories
@@ -15,7 +15,7 @@ from tasks.providers.capabilities import Failed
 from tasks.runtime.budget import ledger, start_ledger
 from tasks.signals.registry import signal_of
 from tasks.storage.run_record import latest_run_record
-from tasks.storage.tables import frame_of
+from tasks.storage.tables import Store
 from tests.asked_bench import benched, models_file
 from tests.builders import NOON, conversation, decision, drawn_image, image, store_with
 from tests.counting_server import CountingServer
@@ -33,7 +33,8 @@ def store(tmp_path, monkeypatch):
     shown = drawn_image(1)
     chats = [conversation(f"c{n}", f"Question {n}?", "Answer.", image_ids=[shown.image_id]) for n in range(3)]
     same = conversation("c9", "Question 0?", "Another answer.", image_ids=[shown.image_id])
-    return store_with(tmp_path, conversations=[*chats, same], images=[image(shown)])
+    chats.append(same)
+    return store_with(tmp_path, conversations=chats, images=[image(shown)], decisions=map(decision, chats))
 
 
 def _rows(curate, store, *more):
@@ -49,12 +50,17 @@ def test_identical_prompts_are_counted_once_and_a_batch_costs_half(curate, store
     assert 0 < single["usd"] < single["usd_most"]
 
 
-def test_before_anything_was_decided_the_calls_on_documents_are_said_to_be_at_most(curate, store):
-    said = "curate: at most, for categories: what the policy drops is not sent"
-    assert said in curate("estimate", "--store", store.root, *ASK)[2]
-    chats = [conversation(f"d{n}") for n in range(100)]
-    store.replace("decisions", frame_of(Decision, [decision(chat) for chat in chats]))
-    assert said not in curate("estimate", "--store", store.root, *ASK)[2]
+def test_before_anything_was_decided_some_documents_are_screened(curate, prefect_server, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    monkeypatch.setattr("flows.commands.estimate.TRIED", 40)
+    monkeypatch.setattr("tasks.signals.steps.DECIDED_MIN", 20)
+    words = ["giraffe", "receipt", "triangle", "kettle", "harbour", "violin"]
+    asked = [f"{words[n % 6]} {n}" + (" write to ann@example.com" if n % 3 == 0 else "") for n in range(90)]
+    chats = [conversation(f"c{n}", text, f"Answer {n}.") for n, text in enumerate(asked)]
+    store = store_with(tmp_path, conversations=chats)
+    single, _ = _rows(curate, store)
+    assert single["items"] == pytest.approx(60, abs=9)  # of 40 documents, a share is known to 7 points
+    assert store.parts("decisions") == store.parts("signals/text_pii") == []
 
 
 def test_what_is_measured_already_costs_nothing(curate, store):
@@ -157,7 +163,7 @@ def test_batches_without_a_provider_that_has_them_are_one_clear_line(curate, sto
 def test_topic_names_are_counted_for_as_many_topics_as_there_can_be(curate, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
     chats = [conversation(f"c{n}", f"Question {n}?", "Answer.") for n in range(23)]
-    store = store_with(tmp_path, conversations=chats)
+    store = store_with(tmp_path, conversations=chats, decisions=map(decision, chats))
     code, out, err = curate("estimate", "--store", store.root, "--provider", "topic_names=openai", "--json")
     assert code == 0, err
     (row,) = map(json.loads, out.splitlines())
@@ -178,12 +184,37 @@ def test_objects_that_vision_would_name_are_counted_with_the_writing(curate, tmp
     assert "objects" not in curate(*asked)[1]
 
 
-def test_an_estimate_is_what_the_server_then_counts(prefect_server, curate, tmp_path, monkeypatch):
+ASKED = ("categories", "criteria", "taxonomy", "moderation")
+
+
+def _estimated(curate, *where):
+    """What `curate estimate` says of the questions, and of moderation."""
+    chosen = [word for name in ASKED for word in ("--provider", f"{name}=openai")]
+    code, out, err = curate("estimate", *where, "--json", *chosen)
+    assert code == 0, err
+    rows = [row for row in map(json.loads, out.splitlines()) if row["mode"] == "one by one"]
+    names = ("calls", "input_tokens", "output_tokens")
+    said = {name: sum(row[name] for row in rows if row["signals"] != "moderation") for name in names}
+    (moderated,) = (row for row in rows if row["signals"] == "moderation")
+    return said | {"moderation_calls": moderated["calls"], "moderation_units": moderated["units"]}
+
+
+def _counted(store, monkeypatch):
+    """What a server counts when a decided store is measured."""
     from flows.measure import measure
 
-    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
     server = CountingServer()
     monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+    try:
+        measure(Settings(store=store.root, providers=dict.fromkeys(ASKED, "openai")))
+        counted = server.counted()
+    finally:
+        server.close()
+    return {name: pytest.approx(count, rel=0.1 if "calls" in name else 0.15) for name, count in counted.items()}
+
+
+def test_an_estimate_is_what_the_server_then_counts(prefect_server, curate, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
     shown = [drawn_image(n, size) for n, size in enumerate([(64, 64), (900, 700), (2400, 600)])]
     words = "What does this one say, and why does it matter to people who read it slowly? "
     chats = [
@@ -191,24 +222,16 @@ def test_an_estimate_is_what_the_server_then_counts(prefect_server, curate, tmp_
         for n, s in ((n, shown[n % 3]) for n in range(40))
     ]
     store = store_with(tmp_path, conversations=chats, images=map(image, shown), decisions=map(decision, chats))
-    names = ("categories", "criteria", "taxonomy", "moderation")
-    asked = [word for name in names for word in ("--provider", f"{name}=openai")]
-    code, out, err = curate("estimate", "--store", store.root, "--json", *asked)
-    assert code == 0, err
-    rows = [row for row in map(json.loads, out.splitlines()) if row["mode"] == "one by one"]
-    said = {
-        name: sum(row[name] for row in rows if row["signals"] != "moderation")
-        for name in rows[0]
-        if name.endswith(("calls", "tokens"))
-    }
-    (moderated,) = (row for row in rows if row["signals"] == "moderation")
-    said |= {"moderation_calls": moderated["calls"], "moderation_units": moderated["units"]}
-    try:
-        measure(Settings(store=store.root, providers=dict.fromkeys(names, "openai")))
-        counted = server.counted()
-    finally:
-        server.close()
-    assert {name: pytest.approx(count, rel=0.1 if "calls" in name else 0.15) for name, count in counted.items()} == said
+    said = _estimated(curate, "--store", store.root)
+    assert _counted(store, monkeypatch) == said
+
+
+def test_an_estimate_of_logs_is_what_the_server_counts_of_what_the_policy_kept(curated, curate, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    said = _estimated(curate, "--logs", curated.settings.logs, "--store", tmp_path / "new")
+    store = Store(str(shutil.copytree(curated.settings.store, tmp_path / "store")))
+    assert 0 < store.read("decisions")["kept_by_screening"].mean() < 0.95
+    assert _counted(store, monkeypatch) == said
 
 
 ACME = """

@@ -1,21 +1,39 @@
 """A release after another takes over what both have; each stays whole by itself, also when one is taken down."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
+from benchmarks.end_to_end import written_share
 from flows.products import parts_of_release
+from schemas.policy import policy_hash
 from schemas.settings import Settings
+from tasks.bench.steps import draw_bench
+from tasks.providers import Providers
 from tasks.release import shards
 from tasks.release.shards import shard_files, shard_rows
 from tasks.release.verify import verify_release
+from tasks.storage.content_id import text_id
 from tasks.storage.run_record import run_record
 from tasks.storage.tables import Store
 from tasks.takedown.take_down import take_down
+from tasks.topics.steps import find_topics
+from tests.builders import (
+    NOON,
+    VERSIONS,
+    conversation,
+    counted_tokens,
+    decision,
+    drawn_image,
+    image,
+    measure_clean,
+    store_with,
+)
 from tests.places import contents
-from tests.small_store import make_release
+from tests.small_store import POLICY, make_release
 
 GONE = "c03"
 
@@ -85,21 +103,31 @@ def test_a_takedown_from_one_release_changes_no_byte_of_the_other(nights, own_st
     assert contents(second) == before and verify_release(second, parts_of_release) == []
 
 
-def test_a_shard_that_was_damaged_since_is_written_anew(own_store):
-    first, _ = _night(own_store, "one")
-    damaged = shard_files(first, "chat")[0]
-    whole = damaged.read_bytes()
-    damaged.write_bytes(whole[:40] + bytes([whole[40] ^ 1]) + whole[41:])
-    _drop(own_store)
-    second, _ = _night(own_store, "two")
-    assert verify_release(second, parts_of_release) == []
-    assert whole in {path.read_bytes() for path in shard_files(second, "chat")}
-    assert damaged.read_bytes() != whole
+@pytest.mark.parametrize("place", ["folder", "bucket"])
+def test_a_shard_that_was_damaged_since_is_written_anew(own_store, tmp_path, place):
+    store = own_store if place == "folder" else _bucket(own_store, tmp_path)
+    _night(store, "one")
+    damaged = sorted(store.fs.find(store.at("releases/one/chat/data")))[0]
+    whole = store.fs.cat_file(damaged)
+    broken = whole[:40] + bytes([whole[40] ^ 1]) + whole[41:]
+    store.fs.pipe_file(damaged, broken)
+    _drop(store)
+    _night(store, "two")
+    store.fs.get(f"{store.at('releases/two')}/", f"{tmp_path}/two/", recursive=True)
+    assert verify_release(tmp_path / "two", parts_of_release) == []
+    assert whole in {path.read_bytes() for path in shard_files(tmp_path / "two", "chat")}
+    assert store.fs.cat_file(damaged) == broken
+
+
+def _bucket(store: Store, tmp_path: Path) -> Store:
+    """A copy of the store on an object store."""
+    bucket = Store(f"memory://{tmp_path.name}/store")
+    bucket.fs.put(f"{store.root}/", f"{bucket.path}/", recursive=True)
+    return bucket
 
 
 def test_a_bucket_copies_what_both_have_by_itself(own_store, tmp_path, monkeypatch):
-    bucket = Store(f"memory://{tmp_path.name}/store")
-    bucket.fs.put(f"{own_store.root}/", f"{bucket.path}/", recursive=True)
+    bucket = _bucket(own_store, tmp_path)
     sent, put = [], type(bucket.fs).put_file
     monkeypatch.setattr(type(bucket.fs), "put_file", lambda fs, a, b, **k: (sent.append(b), put(fs, a, b, **k))[1])
     for version in ("one", "two"):
@@ -111,6 +139,40 @@ def test_a_bucket_copies_what_both_have_by_itself(own_store, tmp_path, monkeypat
     assert len([path for path in there if "chat/data" in path]) > 4
     assert 0 < len([path for path in later if path.startswith("chat/data")]) <= 2
     assert not [path for path in later if path.startswith("battle/data")]
+
+
+def _measured(folder: Path, count: int) -> Store:
+    """A decided store of so many chats of five subjects, each with an image of its own; from the 601st of a new day."""
+    random, subjects = np.random.default_rng(0), ("giraffe", "receipt", "triangle", "kettle", "harbour")
+    shown = [drawn_image(n, (96, 72)) for n in range(count)]
+    chats = [
+        conversation(
+            f"c{n:03d}", f"{subjects[n % 5]} {n}", f"Answer {n}.", image_ids=[each.image_id], user_id=text_id(f"{n}"),
+            tstamp=NOON + timedelta(days=n // 600, minutes=n % 600),
+        )
+        for n, each in enumerate(shown)
+    ]  # fmt: skip
+    vectors = np.eye(8)[np.arange(count) % 5] + random.normal(scale=0.05, size=(count, 8))
+    units = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).tolist()
+    prompts = {chat.prompt_id: {"vector": unit} for chat, unit in zip(chats, units, strict=True)}
+    decided = [decision(chat).model_copy(update={"policy_hash": policy_hash(POLICY)}) for chat in chats]
+    store = store_with(folder, conversations=chats, images=map(image, shown), decisions=decided)
+    pictures = {each.image_id: {"vector": [1.0, 0.0]} for each in shown}
+    measure_clean(store, chats, text_embedding=prompts, image_embedding=pictures, tokens=counted_tokens(chats))
+    store.write_bytes(f"policies/{policy_hash(POLICY)}.json", POLICY.model_dump_json().encode())
+    return store
+
+
+def test_a_night_of_one_in_a_hundred_writes_at_most_fifteen_in_a_hundred_bytes(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    places = []
+    for count in (600, 606):
+        store, settings = _measured(tmp_path, count), Settings(store=str(tmp_path / "store"))
+        find_topics.fn(settings, Providers(), VERSIONS)
+        draw_bench.fn(settings, VERSIONS)
+        places.append(_night(store, f"of-{count}")[0])
+    assert store.read("topics").filter(pl.col("topic") >= 0)["topic"].n_unique() >= 5
+    assert 0 < written_share(*places) <= 0.15
 
 
 @pytest.mark.parametrize("expected, rows", [(63, 4_096), (100, 4), (1_100, 8), (100_000, 512), (10_000_000, 4_096)])

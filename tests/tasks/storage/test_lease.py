@@ -5,6 +5,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import fsspec
+import polars as pl
 import pytest
 
 from schemas.errors import StoreBusy, StoreUnwell
@@ -30,6 +31,20 @@ def test_a_store_is_held_and_free_again_and_nothing_is_left(store):
     with writing(store.root):
         assert store.read_bytes(FILE)
     assert store.fs.find(store.path) == []
+
+
+def test_who_holds_a_store_writes_no_table_again_that_stays_the_same(store, monkeypatch):
+    rows = pl.DataFrame({"source": ["a"], "line": [1], "reason": ["not_json"], "evidence": [""]})
+    written, write = [], Store.write_bytes
+    with leased(store):
+        store.replace("rejects", rows)
+        monkeypatch.setattr(Store, "write_bytes", lambda *to: (written.append(to[1]), write(*to))[1])
+        assert store.parts("rejects")
+        store.replace("rejects", rows)
+        assert written == []
+        store.replace("rejects", rows.with_columns(line=2))
+        assert len(written) == 2 and store.read("rejects")["line"].to_list() == [2]
+    assert len(store.fs.find(store.at("tables/rejects"))) == 2
 
 
 def test_a_hold_that_was_renewed_lately_refuses_and_says_when_it_ends(store):

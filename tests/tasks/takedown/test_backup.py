@@ -2,6 +2,7 @@
 
 import errno
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tasks.storage.audit import audit_entries
 from tasks.storage.keyed_ids import KEY_VARIABLE, UNFINISHED
 from tasks.storage.reviews import add_reviews, reviews_of
 from tasks.storage.tables import Store, frame_of
+from tests.s3_server import s3_here
 from tests.small_store import small_store
 from tests.tasks.ingest.logs import conv_id
 from tests.tasks.takedown.conftest import SECRET, everything, files_with
@@ -37,16 +39,30 @@ def test_a_restored_store_is_the_store_and_proves_itself(store, folder, tmp_path
     assert (folder / "secret").stat().st_mode & 0o077 == 0 and folder.stat().st_mode & 0o077 == 0
 
 
-def test_what_was_taken_down_since_does_not_come_back(store, folder, tmp_path, curate):
+@pytest.fixture(params=["in folders", "in a bucket"])
+def places(request, store, tmp_path) -> Iterator[tuple[Store, str, str]]:
+    """A store, and where its backup and the restored store will be."""
+    if request.param == "in folders":
+        yield store, str(tmp_path / "backup"), str(tmp_path / "new")
+        return
+    with s3_here("arena"):
+        bucket = Store("s3://arena/store")
+        bucket.fs.put(f"{store.path}/", f"{bucket.path}/", recursive=True)
+        yield bucket, "s3://arena/backup", "s3://arena/new"
+
+
+def test_what_was_taken_down_since_does_not_come_back(places, curate):
+    store, backup, restored = places
+    assert curate("backup", backup, "--store", store.root)[0] == 0
     verdict = Review(conversation_id=conv_id("bob"), content_id="7" * 32, reasons=["y"], verdict="drop", reviewer="R")
     add_reviews(store, [verdict])
     code, out, _ = curate("takedown", "--yes", "--store", store.root, conv_id("ann"))
     assert code == 0 and "still in the backup until it is made again (curate backup); a restore takes it down" in out
-    code, out, err = curate("backup", folder, tmp_path / "new", "--store", store.root)
+    code, out, err = curate("backup", backup, restored, "--store", store.root)
     assert code == 0, out + err
-    new = Store(str(tmp_path / "new"))
+    new = Store(restored)
     assert "conversations" in out and files_with(new, conv_id("ann"), f"{SECRET} one") == []
-    assert (tmp_path / "new" / "releases" / "1.0.0" / "withdrawn.json").exists()
+    assert new.read_bytes("releases/1.0.0/withdrawn.json") is not None
     assert new.read("takedowns").equals(store.read("takedowns")) and new.read_bytes(UNFINISHED) is None
     assert reviews_of(new).equals(reviews_of(store))  # what people said since is kept
     assert [each.what for each in audit_entries(new)] == ["backed_up", "took_down", "took_down", "restored"]

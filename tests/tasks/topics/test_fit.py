@@ -187,6 +187,18 @@ def test_new_prompts_far_from_all_topics_have_everything_fitted_anew(store):
     assert (again.found.labels == drifted.found.labels).all()
 
 
+def test_after_drift_a_night_with_few_new_prompts_costs_no_fit(store):
+    days, ids, vectors = _documents([300, 50, 3])
+    vectors = vectors.copy()
+    late = (days > FIRST).to_numpy()
+    vectors[late] = np.roll(vectors[late], 20, axis=1)
+    drifted = _find(store, _until((days, ids, vectors), 1))
+    after = _find(store, (days, ids, vectors))
+    assert (drifted.new, after.new, len(after.rows)) == (True, False, 350)
+    old = (days <= FIRST + timedelta(1)).to_numpy()
+    assert (after.found.labels[old] == drifted.found.labels).all() and (after.found.labels[~old] >= 0).any()
+
+
 def test_a_few_strange_prompts_are_outliers_and_no_reason_to_fit_anew(store):
     days, ids, vectors = _documents([300, 9])
     late = (days > FIRST).to_numpy()

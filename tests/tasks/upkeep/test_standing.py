@@ -12,6 +12,7 @@ from schemas.run import StageReport, Use
 from schemas.settings import Settings
 from tasks.storage.run_record import RunRecord, run_record
 from tasks.storage.tables import Store
+from tests.s3_server import s3_here
 from tests.small_store import small_store
 
 
@@ -53,6 +54,15 @@ def test_status_says_what_is_new_held_and_waiting_and_what_the_month_cost(store,
     }
     (cost,) = rows["cost"]  # of this month only
     assert cost == {"service": "openai-mini", "requests": 40, "usd": 1.25, "usd_unconfirmed": 0.5}
+
+
+def test_the_status_of_a_bucket_is_that_of_the_folder(store, curate):
+    here = curate("status", store.root, "--json")
+    with s3_here("arena"):
+        bucket = Store("s3://arena/store")
+        bucket.fs.put(f"{store.path}/", f"{bucket.path}/", recursive=True)
+        assert curate("status", bucket.root, "--json") == here
+    assert here[0] == 0 and len(here[1].splitlines()) > 5
 
 
 def test_one_screen_names_the_command_that_goes_on_and_what_retention_would_remove(store, curate, tmp_path):
