@@ -62,12 +62,14 @@ def battle_until_killed(url: str, visitors: int, votes_least: int, kill, start: 
                 if len(acknowledged) >= votes_least:
                     enough.set()
         except (httpx.HTTPError, OSError):
+            pass
+        finally:
             enough.set()
 
     threads = [threading.Thread(target=visit, args=(number,)) for number in range(visitors)]
     for thread in threads:
         thread.start()
-    enough.wait(60)
+    enough.wait()
     kill()
     for thread in threads:
         thread.join()
