@@ -12,7 +12,7 @@ class Visitor:
     """One browser: sends prompts in battles, and votes."""
 
     def __init__(self, url: str, accepted: bool = True):
-        self.client = httpx.Client(base_url=url, timeout=30, headers={"connection": "close"})
+        self.client = httpx.Client(base_url=url, timeout=None, headers={"connection": "close"})
         self.client.get("/")
         if accepted:
             self.client.post("/terms").raise_for_status()

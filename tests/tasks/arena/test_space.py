@@ -28,7 +28,7 @@ def test_the_folder_serves_battles_by_itself_and_logs_where_it_is_told(space, tm
     try:
         url = f"http://127.0.0.1:{port}"
         wait_until(lambda: httpx.get(f"{url}/health").status_code == 200, process)
-        assert "An &#34;arena&#34;" in httpx.get(url).text
+        assert "An &#34;arena&#34;" in httpx.get(url, timeout=None).text
         visitor = Visitor(url)
         visitor.say("How many cups are there?")
         assert visitor.vote().startswith("You voted")
