@@ -12,7 +12,7 @@ class Visitor:
     """One browser: sends prompts in battles, and votes."""
 
     def __init__(self, url: str, accepted: bool = True):
-        self.client = httpx.Client(base_url=url, timeout=30, headers={"connection": "close"})
+        self.client = httpx.Client(base_url=url, timeout=None, headers={"connection": "close"})
         self.client.get("/")
         if accepted:
             self.client.post("/terms").raise_for_status()
@@ -62,12 +62,14 @@ def battle_until_killed(url: str, visitors: int, votes_least: int, kill, start: 
                 if len(acknowledged) >= votes_least:
                     enough.set()
         except (httpx.HTTPError, OSError):
+            pass
+        finally:
             enough.set()
 
     threads = [threading.Thread(target=visit, args=(number,)) for number in range(visitors)]
     for thread in threads:
         thread.start()
-    enough.wait(60)
+    enough.wait()
     kill()
     for thread in threads:
         thread.join()

@@ -8,6 +8,7 @@ import ipaddress
 import os
 import socket
 import sys
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -15,7 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.places import LEFT_OUT
 
-hypothesis.settings.register_profile("shared machine", deadline=None)
+hypothesis.settings.register_profile("shared machine", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("shared machine")
 
 gc.set_threshold(
@@ -93,6 +94,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """How many tests compared nothing with real data, and why, in one line."""
     if left := sum(LEFT_OUT in str(each.longrepr) for each in terminalreporter.stats.get("skipped", ())):
         terminalreporter.write_line(f"left out: {left} tests, because {LEFT_OUT}")
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """What a test or its commands set in the environment (`curate doctor` goes offline) reaches no later process."""
+    before = dict(os.environ)
+    yield
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ class Way:
     port: int = 0
     requests: list[tuple[str, str]] = field(default_factory=list)
     """Method and address of each request, in order."""
+    waiting: int = 0
+    most_at_once: int = 0
 
     def by_method(self) -> dict[str, int]:
         """Method -> requests."""
@@ -34,7 +36,10 @@ def counted_way(port: int, seconds: float = 0.0) -> Iterator[Way]:
     def hear(content: bytes) -> None:
         if found := _REQUEST.match(content):
             way.requests.append((found[1].decode(), found[2].decode()))
+            way.waiting += 1
+            way.most_at_once = max(way.most_at_once, way.waiting)
             time.sleep(seconds)
+            way.waiting -= 1
 
     with cut_off_at(port, _NEVER, hear) as way.port:
         yield way

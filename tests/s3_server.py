@@ -1,9 +1,7 @@
 """S3 on 127.0.0.1: moto's server in its own process."""
 
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +9,8 @@ from typing import Any
 import boto3
 import pytest
 import s3fs
+
+from tests.waiting import free_port, listens, wait_until
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def s3_server(bucket: str) -> Iterator[dict[str, str]]:
 @contextmanager
 def s3_process(bucket: str) -> Iterator[tuple[dict[str, str], subprocess.Popen[bytes]]]:
     """The same; also yields the server process, which tests may kill."""
-    port = _free_port()
+    port = free_port()
     own = {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         "AWS_ACCESS_KEY_ID": "nobody",
@@ -33,11 +33,7 @@ def s3_process(bucket: str) -> Iterator[tuple[dict[str, str], subprocess.Popen[b
     }
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        for _ in range(600):
-            with socket.socket() as knocking:
-                if knocking.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
+        wait_until(lambda: listens(port), server)
         s3_client(own).create_bucket(Bucket=bucket)
         yield own, server
         server.terminate()
@@ -63,9 +59,3 @@ def s3_client(environment: Mapping[str, str]) -> Any:
         aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
         region_name=environment["AWS_DEFAULT_REGION"],
     )
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])

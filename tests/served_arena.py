@@ -4,13 +4,13 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
+
+from tests.waiting import free_port, wait_until
 
 ANN_KEY = "the key of an annotator"
 NAMES = ("good-model", "hostile-model-7b")
@@ -21,12 +21,6 @@ def models_file(file: Path, port: int, names: tuple[str, ...]) -> Path:
     rows = [{"name": name, "base_url": f"http://127.0.0.1:{port}/v1", "vision": True} for name in names]
     file.write_text(json.dumps({"models": rows}))  # JSON is YAML
     return file
-
-
-def free_port() -> int:
-    with socket.socket() as opened:
-        opened.bind(("127.0.0.1", 0))
-        return opened.getsockname()[1]
 
 
 def curate(*arguments: str, **options) -> subprocess.CompletedProcess:
@@ -51,13 +45,7 @@ class Served:
         )
         assert self.process.stdout is not None
         assert self.process.stdout.readline().strip() == f"{self.url}/"
-        for _ in range(300):
-            try:
-                if httpx.get(f"{self.url}/health", timeout=5).status_code == 200:
-                    return
-            except httpx.TransportError:
-                time.sleep(0.1)
-        raise AssertionError("the arena does not answer")
+        wait_until(lambda: httpx.get(f"{self.url}/health").status_code == 200, self.process)
 
     def kill(self, how: int = signal.SIGKILL):
         self.process.send_signal(how)

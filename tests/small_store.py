@@ -238,13 +238,17 @@ def _sightings(items: list[Conversation | Battle]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=frame_schema(Sighting))
 
 
-def make_release(store: Store, rated: bool = True, **settings: object) -> StageReport:
-    """Build, rate unless told not to, report on, seal and place a release of the store, as `flows/release.py` does."""
+def make_release(store: Store, rated: bool = True, reported: bool = False, **settings: object) -> StageReport:
+    """Build, rate unless told not to, seal and place a release of the store, as `flows/release.py` does.
+
+    Its report is half of the work, and is made only where it is asked for.
+    """
     chosen, providers = Settings(store=store.root, **settings), Providers()
     built = build_release.fn(chosen, VERSIONS, item_ids(store), left_out_items(store))
     if rated:
         rate_models.fn(chosen, VERSIONS, built.staging)
-    report_release.fn(chosen, providers, built.staging, built.tallies, report_sections, judge_stand_ins(store))
+    if reported:
+        report_release.fn(chosen, providers, built.staging, built.tallies, report_sections, judge_stand_ins(store))
     return seal_release.fn(chosen, providers, VERSIONS, built, parts_of_store(store))
 
 

@@ -161,7 +161,7 @@ def test_a_battle_table_is_read_or_refused_in_one_line(kind, data, tmp_path_fact
 def release(tmp_path_factory):
     """A small release."""
     store = small_store(tmp_path_factory.mktemp("small"))
-    make_release(store, release="first")
+    make_release(store, reported=True, release="first")
     return tmp_path_factory.getbasetemp() / store.root / "releases" / "first"
 
 

@@ -33,7 +33,7 @@ assert load_capability("counting").name == "counting"
 store = small_store(Path(sys.argv[1]))
 assert store.read("topic_notes").columns == ["topic_id", "note"]
 assert "image_counts" in [part.key for part in report_content(store, Tallies()).parts]
-made = Path(store.root) / str(make_release(store).result)
+made = Path(store.root) / str(make_release(store, reported=True).result)
 assert (made / "topics" / "sizes.csv").read_text().startswith("topic,documents")
 assert problems_of(made) == []
 """

@@ -29,13 +29,13 @@ def executed(work: Callable[[], Any]) -> dict[str, set[str]]:
         if event == "call" and named and code.co_filename.startswith(CODE):
             seen.setdefault(code.co_filename.removeprefix(f"{ROOT}{os.sep}"), set()).add(code.co_qualname)
 
-    threading.setprofile(note)
-    sys.setprofile(note)
+    threading.settrace(note)  # told of calls alone: a profiler is told of returns and of C code, too
+    sys.settrace(note)
     try:
         work()
     finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
+        sys.settrace(None)
+        threading.settrace(None)
     return seen
 
 

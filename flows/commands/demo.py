@@ -17,8 +17,8 @@ EXPECTED = "expected.jsonl"
 
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for the arena, its store and its release.")] = Path("demo"),
-    conversations: Annotated[int, typer.Option(min=0, help="Direct chats to draw.")] = 600,
-    battles: Annotated[int, typer.Option(min=0, help="Battles to draw, of two conversations each.")] = 400,
+    conversations: Annotated[int, typer.Option(min=0, help="Direct chats to draw.")] = 240,
+    battles: Annotated[int, typer.Option(min=0, help="Battles to draw, of two conversations each.")] = 160,
     seed: Annotated[int, typer.Option(help="Seed of the arena.")] = 0,
     check: Annotated[
         bool, typer.Option("--check", help="Only count the planted problems that a store caught and missed.")

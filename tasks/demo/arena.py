@@ -18,8 +18,8 @@ EXPECTED = "expected.jsonl"
 SERVER_LOG = "gradio_web_server.log"
 """The web server's own text log, which lies beside the conversation logs and must be ignored."""
 _SERVER_LINE = "{} 09:00:00 | INFO | gradio_web_server | add_text. ip: 192.0.2.1\n"
-IMAGES_MIN, IMAGES_A_ROOT = 24, 7
-"""Ordinary images grow with the square root of the conversations: 260 for 1,400."""
+IMAGES_MIN, IMAGES_A_ROOT = 24, 5
+"""Ordinary images grow with the square root of the conversations: 118 for 560."""
 ONE_ROUND = 1_000
 """Problems are planted once, and once more for every factor of ten above this many conversations."""
 
@@ -27,8 +27,8 @@ ONE_ROUND = 1_000
 def generate_arena(
     folder: Path,
     *,
-    conversations: int = 600,
-    battles: int = 400,
+    conversations: int = 240,
+    battles: int = 160,
     seed: int = 0,
     images_max: int = 1_000,
     problems: bool = True,

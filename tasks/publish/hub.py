@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
-from huggingface_hub import HfApi
+from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
 from huggingface_hub.hf_api import RepoFile
 from huggingface_hub.utils.tqdm import disable_progress_bars
@@ -40,7 +40,9 @@ T = TypeVar("T")
 
 
 def hub_api() -> HfApi:
-    """The Hub client with the token of the environment. Raises BadInput when there is no usable token."""
+    """The Hub client with the token of the environment. Raises BadInput when there is no usable token, or offline."""
+    if constants.HF_HUB_OFFLINE:
+        raise BadInput("HF_HUB_OFFLINE is set, which forbids every request to the Hub; unset it")
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if not token:
         raise BadInput(f"{TOKEN_VARIABLE} is not set; set it to a token with write access to the repository")

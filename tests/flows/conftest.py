@@ -7,19 +7,17 @@ import os
 import pwd
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import certifi
+import httpx
 import pytest
 
 from schemas.run import StageReport
@@ -27,6 +25,7 @@ from schemas.settings import BenchSettings, Settings
 from tasks.demo.arena import generate_arena
 from tasks.storage.tables import Store
 from tests.builders import USER_KEY
+from tests.waiting import free_port, wait_until
 
 ROOT = Path(__file__).parents[2]
 OPENED: list[str] = []
@@ -71,12 +70,6 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 @pytest.fixture(scope="session")
 def database() -> Iterator[str | None]:
     """A PostgreSQL server of its own, with an empty database: its address for SQLAlchemy. None without PostgreSQL."""
@@ -84,7 +77,7 @@ def database() -> Iterator[str | None]:
         yield None
         return
     user = pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())  # it refuses to run as root
-    port = _free_port()
+    port = free_port()
     with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
         os.chown(folder, user.pw_uid, user.pw_gid)
         options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
@@ -107,7 +100,7 @@ def scheduling_server(database: str | None, tmp_path_factory: pytest.TempPathFac
 
     Unlike `prefect_server` it schedules the runs of deployments and runs automations.
     """
-    port, environment = str(_free_port()), {name: os.environ[name] for name in os.environ if name != "PREFECT_API_URL"}
+    port, environment = str(free_port()), {name: os.environ[name] for name in os.environ if name != "PREFECT_API_URL"}
     environment |= {
         "PREFECT_HOME": str(tmp_path_factory.mktemp("served")),
         "PREFECT_SERVER_SERVICES_TRIGGERS_PROACTIVE_GRANULARITY": "1",
@@ -117,12 +110,7 @@ def scheduling_server(database: str | None, tmp_path_factory: pytest.TempPathFac
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port, "--no-ui"]
     url = f"http://127.0.0.1:{port}/api"
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as started:
-        for _ in range(900):
-            with suppress(OSError):
-                urllib.request.urlopen(f"{url}/health").close()
-                break
-            assert started.poll() is None, "the server did not start"
-            time.sleep(0.2)
+        wait_until(lambda: httpx.get(f"{url}/health").status_code == 200, started)
         yield url
         started.terminate()
 

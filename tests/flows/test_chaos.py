@@ -22,9 +22,9 @@ from tests.flows.killed_run import Change, KillAt, fork_server, run
 pytest.importorskip("openai", reason="production extra")
 from tests.flows.moderation_server import ModerationServer
 
-pytestmark = pytest.mark.timeout(1800)  # six runs on a machine that may be busy
+pytestmark = pytest.mark.timeout(1800)  # five runs on a machine that may be busy
 SEED = int(os.environ.get("CURATE_CHAOS_SEED", "20261121"))
-KILLS = 4
+KILLS = 3
 KILLS_AMONG_PROBES = 1
 PRODUCTS = ("written_bench", "generated_bench", "judging", "review", "explore", "arena", "demo")
 Facts = dict[tuple[str, str, str], str]
@@ -116,7 +116,7 @@ def _files(store: Path, pattern: str) -> dict[str, bytes]:
 def test_runs_were_killed_in_every_share_of_the_work_and_the_last_one_finished(chaos):
     *killed, last = chaos.codes
     assert set(killed) <= {-signal.SIGKILL, 0} and last == 0, f"seed {SEED}: exit codes {chaos.codes}"
-    assert killed.count(-signal.SIGKILL) >= KILLS - 2, f"seed {SEED}: too few died: {chaos.codes}"
+    assert killed.count(-signal.SIGKILL) >= KILLS - 1, f"seed {SEED}: too few died: {chaos.codes}"
 
 
 def test_a_run_without_benchmarks_and_judges_loads_no_product(chaos):

@@ -61,7 +61,6 @@ def test_explain_names_reason_and_signals(curate, curated):
 
 def test_doctor_says_what_is_missing_and_how_to_get_it(curate, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "")  # which `doctor` overrules; restored afterwards
     monkeypatch.setenv("NO_GCE_CHECK", "true")  # asks the network whether this is one of Google's machines
     few = {name: PROVIDERS[name] for name in ("nsfw", "moderation")}  # the others take seconds to import
     monkeypatch.setattr("tasks.providers.PROVIDERS", few)
@@ -74,7 +73,7 @@ def test_doctor_says_what_is_missing_and_how_to_get_it(curate, monkeypatch):
 @pytest.fixture(scope="module")
 def store(tmp_path_factory) -> Store:
     made = small_store(tmp_path_factory.mktemp("small"))
-    make_release(made, release="1.0.0")
+    make_release(made, reported=True, release="1.0.0")
     return made
 
 

@@ -9,17 +9,16 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
 import yaml
 
-from tests.flows.conftest import _free_port
 from tests.small_store import small_store
+from tests.waiting import free_port, wait_until
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -79,13 +78,8 @@ def test_the_worker_deploys_every_flow_and_waits_for_runs(scheduling_server, tmp
         quiet = {"stdout": log, "stderr": log, "start_new_session": True}
         started = subprocess.Popen([DEPLOY / "worker.sh"], cwd=ROOT, env=environment, **quiet)
     try:
-        until, workers = time.monotonic() + 200, []
-        while not workers and time.monotonic() < until:
-            assert started.poll() is None, (tmp_path / "worker.log").read_text()
-            time.sleep(1)
-            with suppress(urllib.error.HTTPError):
-                workers = _post(f"{scheduling_server}/work_pools/curation/workers/filter")
-        assert workers and workers[0]["status"] == "ONLINE"
+        workers = wait_until(lambda: _post(f"{scheduling_server}/work_pools/curation/workers/filter"), started)
+        assert workers[0]["status"] == "ONLINE"
         deployed = {each["name"] for each in _post(f"{scheduling_server}/deployments/filter")}
         assert {"nightly", "backfill", "release", "refresh-bench", "publish"} <= deployed
     finally:
@@ -117,7 +111,7 @@ class _Login(http.server.BaseHTTPRequestHandler):
 def test_the_explorer_is_behind_the_login_and_behind_its_own_token(tmp_path):
     login = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Login)
     threading.Thread(target=login.serve_forever, daemon=True).start()
-    ports = {"8384": str(_free_port()), "8443": str(_free_port())}
+    ports = {"8384": str(free_port()), "8443": str(free_port())}
     file = re.sub("8384|8443", lambda found: ports[found[0]], (DEPLOY / "Caddyfile").read_text("utf-8"))
     (tmp_path / "Caddyfile").write_text(file, "utf-8")
     (unit,) = (unit for unit in UNITS if "explorer" in unit.name)
@@ -140,7 +134,8 @@ def test_the_explorer_is_behind_the_login_and_behind_its_own_token(tmp_path):
         link = re.search(r"http://[^/\s]+(/\?token=\S+)", _until(explorer, "token="))
         assert link
         with closing(httpx.Client(base_url=there, timeout=30, follow_redirects=True)) as visitor:
-            assert _first_answer(visitor, link[1]) == 401, "nobody comes in without the login"
+            first = wait_until(lambda: visitor.get(link[1]).status_code, caddy)
+            assert first == 401, "nobody comes in without the login"
             visitor.cookies.set("colleague", "1")
             assert visitor.get("/").status_code == 403, "the login alone is not enough: the link has a token"
             entered = visitor.get(link[1])
@@ -165,11 +160,3 @@ def _until(process: subprocess.Popen[str], word: str) -> str:
         assert line, "".join(lines)
         lines.append(line)
     return "".join(lines)
-
-
-def _first_answer(visitor: httpx.Client, path: str) -> int:
-    for _ in range(150):
-        with suppress(httpx.TransportError):
-            return visitor.get(path).status_code
-        time.sleep(0.2)
-    raise AssertionError("the proxy does not answer")

@@ -5,10 +5,8 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,6 +18,7 @@ import pytest
 
 from tasks.demo.arena import generate_arena
 from tests.tasks.ingest.logs import chat, write
+from tests.waiting import free_port, listens, wait_until
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
@@ -127,13 +126,13 @@ def clone(tmp_path) -> Path:
 def environment(tmp_path, clone) -> dict[str, str]:
     """What a login shell has, apart from ports and folders that no other test may share."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     return kept | {
         "PREFECT_HOME": str(tmp_path / "prefect"),
-        "PREFECT_SERVER_API_PORT": str(port),
+        "PREFECT_SERVER_API_PORT": str(free_port()),
         "COLUMNS": "200",
         "PYTHONPATH": str(clone),  # the environment's own folder of code is another one
+        "PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "5",  # of 60, and of 15 for the worker
+        "PREFECT_WORKER_QUERY_SECONDS": "1",
     }
 
 
@@ -144,19 +143,6 @@ def terminals(clone, environment, tmp_path) -> Iterator[list[Terminal]]:
     yield opened
     for each in reversed(opened):
         each.close()
-
-
-def _until(ready, seconds: float) -> None:
-    ends = time.monotonic() + seconds
-    while not ready():
-        assert time.monotonic() < ends, "what was awaited did not happen"
-        time.sleep(0.5)
-
-
-def _listens(port: str) -> bool:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", int(port)), 1):
-        return True
-    return False
 
 
 def _soon() -> str:
@@ -212,7 +198,7 @@ def test_the_guide_is_followed_from_a_fresh_clone_to_a_release_and_a_scheduled_n
     assert "\nready" in printed
     server, pool, worker = start.splitlines()
     served.leave_running(server)
-    _until(lambda: _listens(port), 120)
+    wait_until(lambda: listens(port))
     assert _asked(port, "admin/settings")["server"]["analytics_enabled"] is False
     typed.type(pool)
     worked.leave_running(worker)
@@ -223,11 +209,11 @@ def test_the_guide_is_followed_from_a_fresh_clone_to_a_release_and_a_scheduled_n
     )
     typed.type(deploy.strip())
     typed.type(backfill.strip())
-    _until(lambda: list((store / "releases").glob("*/manifest.json")), 240)
-    _until(lambda: _night_by_schedule(port) == "Completed", 400)
+    wait_until(lambda: list((store / "releases").glob("*/manifest.json")))
+    wait_until(lambda: _night_by_schedule(port) == "Completed")
     typed.type("prefect deployment schedule pause --all")  # or a later night would be at work when commands write
     at_work = {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}}
-    _until(lambda: not _asked(port, "flow_runs/filter", at_work), 400)  # on a busy machine, a second night has begun
+    wait_until(lambda: not _asked(port, "flow_runs/filter", at_work))  # on a busy machine, a second night has begun
     for command in TYPED.values():
         printed = typed.type(command)
         assert "Traceback" not in printed, printed

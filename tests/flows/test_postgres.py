@@ -5,11 +5,12 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 STAGE = """
@@ -48,11 +49,7 @@ def test_the_scheduler_makes_the_nights_of_a_deployment(scheduling_server, datab
     flow = _post(f"{scheduling_server}/flows/", {"name": "curate"})["id"]
     nightly = {"name": "nightly", "flow_id": flow, "schedules": [{"schedule": {"cron": "30 2 * * *"}, "active": True}]}
     _post(f"{scheduling_server}/deployments/", nightly)
-    made, until = [], time.monotonic() + 60
-    while not made and time.monotonic() < until:
-        time.sleep(1)
-        made = _rows(database, "select name from flow_run where auto_scheduled and state_name = 'Scheduled'")
-    assert made, "no run was scheduled within a minute"
+    wait_until(lambda: _rows(database, "select name from flow_run where auto_scheduled and state_name = 'Scheduled'"))
 
 
 def _post(url: str, body: dict) -> dict:

@@ -40,7 +40,7 @@ def test_ten_steps_lead_from_logs_to_a_published_version(curate, curated, hub, t
     dropped = curated.store.read("decisions").filter(pl.col("reasons") == ["pii_text"], item_kind="conversation")
     here = {
         "2024.08.18": curated.release.name,
-        "35ba3c74d8fe700ebe96ed933a618b3d": dropped["item_id"][0],
+        "adc189d2df34868e7eb8e843fb967cc5": dropped["item_id"][0],
         "ORG/NAME": "org/name",
     }
     typed, refusal = [], ""

@@ -29,7 +29,7 @@ assert battles_rated >= 0 and store.read("ratings").height >= battles_rated
 def test_every_example_runs_in_a_notebook_without_a_server(tmp_path, monkeypatch):
     store = small_store(tmp_path)
     (tmp_path / "image.png").write_bytes(image_bytes(1, (32, 24)))
-    make_release(store, release="1.0.0")
+    make_release(store, reported=True, release="1.0.0")
     page = PAGE.replace("path/to/store", store.root).replace("path/to/release", f"{store.root}/releases/1.0.0")
     page = page.replace("path/to/image.png", str(tmp_path / "image.png"))
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)

@@ -70,7 +70,7 @@ def released_store(tmp_path_factory) -> Store:
     from tests.small_store import make_release, small_store  # a release takes seconds to import, and few need it
 
     made = small_store(tmp_path_factory.mktemp("released"))
-    make_release(made, release="first")
+    make_release(made, reported=True, release="first")
     return made
 
 

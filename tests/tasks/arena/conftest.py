@@ -1,10 +1,8 @@
 """Arenas with scripted models, the embedded checks, and log folders of their own."""
 
 import json
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from random import Random
 
@@ -16,7 +14,8 @@ from tasks.arena.logs import LogFolder
 from tasks.arena.rounds import Arena
 from tasks.providers import Providers
 from tests.built_arena import KEY, Built, Scripted, image_file
-from tests.served_arena import NAMES, ROOT, free_port, models_file
+from tests.served_arena import NAMES, ROOT, models_file
+from tests.waiting import free_port, listens, wait_until
 
 
 @pytest.fixture(scope="session")
@@ -54,12 +53,7 @@ def chat_port():
     """A server of models."""
     port = free_port()
     process = subprocess.Popen([sys.executable, "-m", "tests.chat_server", str(port)], cwd=ROOT)
-    for _ in range(200):
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            break
-        except OSError:
-            time.sleep(0.1)
+    wait_until(lambda: listens(port), process)
     yield port
     process.kill()
     process.wait()

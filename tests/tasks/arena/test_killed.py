@@ -29,7 +29,7 @@ def test_what_annotators_say_over_http_outlives_a_kill_and_gives_the_exact_agree
 
     def annotate(url: str, who: str, items: int) -> int:
         """Say what is planted of so many items; how many were left before."""
-        with httpx.Client(base_url=url, follow_redirects=True) as visitor:
+        with httpx.Client(base_url=url, follow_redirects=True, timeout=None) as visitor:
             page = visitor.post("/tasks", data={"key": keys[who], "list": "sheet"}).text
             left = int(re.search(r"(\d+) left for you", page)[1])
             for _ in range(items):

@@ -76,7 +76,7 @@ def test_while_a_vote_is_written_nothing_else_is_taken_and_a_cancelled_request_c
 
     def slow(record, *given, **options):
         if record["type"] == "leftvote":
-            go.wait(10)
+            go.wait()
         append(record, *given, **options)
 
     monkeypatch.setattr(built.arena.logs, "append", slow)

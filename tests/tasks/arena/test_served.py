@@ -106,7 +106,7 @@ def test_thinking_tokens_and_two_arms_of_one_model_reach_the_store_and_no_answer
 
 
 def test_images_lose_their_metadata_and_are_their_owners(served):
-    with httpx.Client(base_url=served.url) as visitor:
+    with httpx.Client(base_url=served.url, timeout=None) as visitor:
         page = visitor.get("/")
         policy = page.headers["content-security-policy"]
         assert "unsafe" not in policy and "script-src 'self';" in policy and "img-src 'self';" in policy
@@ -154,7 +154,9 @@ MALFORMED = [b"", b"[]", b"{", b'{"mode": "x", "text": 1}', b'{"mode": "battle",
 
 def test_a_malformed_action_is_refused_in_words_and_repeats_nothing(served):
     for body, path in product(MALFORMED, ("/say", "/c/x/vote")):
-        told = httpx.post(f"{served.url}{path}", content=body, headers={"content-type": "application/json"})
+        told = httpx.post(
+            f"{served.url}{path}", content=body, headers={"content-type": "application/json"}, timeout=None
+        )
         assert told.status_code in (409, 422) and set(told.json()) == {"refused", "key"}, told.text
     visitor = Visitor(served.url)
     visitor.say("Hello")
@@ -176,19 +178,19 @@ FORGED = [
 
 @pytest.mark.parametrize("forged", FORGED, ids=str)
 def test_no_route_answers_a_page_of_another_site_or_another_host_name(served, forged):
-    with httpx.Client(base_url=served.url, headers=forged) as client:
+    with httpx.Client(base_url=served.url, headers=forged, timeout=None) as client:
         for path in ("/", "/mine.json", "/health", "/c/x/events", "/pictures/x", "/static/arena.js"):
             assert client.get(path).status_code == 403, path
         for path in ("/say", "/pictures", "/terms", "/mine/forget", "/c/x/vote"):
             assert client.post(path, json={}).status_code == 403, path
     own = {"origin": served.url, "sec-fetch-site": "same-origin"}
-    assert httpx.get(f"{served.url}/health", headers=own).status_code == 200
+    assert httpx.get(f"{served.url}/health", headers=own, timeout=None).status_code == 200
     link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
-    assert httpx.get(served.url, headers=link).status_code == 200, "a link may be followed"
+    assert httpx.get(served.url, headers=link, timeout=None).status_code == 200, "a link may be followed"
 
 
 def test_a_file_or_a_message_that_is_too_large_is_refused_before_it_is_kept(served):
-    with httpx.Client(base_url=served.url, timeout=60) as visitor:
+    with httpx.Client(base_url=served.url, timeout=None) as visitor:
         visitor.get("/")
         assert visitor.post("/pictures", content=b"x" * (20 * 1024 * 1024 + 1)).status_code == 413
         assert visitor.post("/say", content=b"x" * (1024 * 1024 + 1)).status_code == 413
@@ -209,7 +211,7 @@ def test_a_conversation_belongs_to_its_browser_and_names_are_nowhere_before_the_
     assert said.startswith("You voted: A is better.") and all(name in said for name in NAMES)
     assert mine.vote(1).startswith("You voted: A is better."), "the first vote stands"
     assert mine.say("And more?")[0]["key"] == "ended"
-    health = httpx.get(f"{served.url}/health").json()
+    health = httpx.get(f"{served.url}/health", timeout=None).json()
     assert set(health) == {"status", "logs_writable", "models", "answers_coming", *vars(Counts())}
     assert health["models"] == {"answering": 2, "down": 0}
     assert all(isinstance(each, str | int) for each in health.values() if each is not health["models"])
@@ -269,7 +271,7 @@ def test_who_waits_for_others_is_told_the_place_in_the_queue(place, chat_port):
 
 
 def test_an_annotator_needs_a_key_and_gets_images_and_texts_without_models(served):
-    with httpx.Client(base_url=served.url, follow_redirects=True) as annotator:
+    with httpx.Client(base_url=served.url, follow_redirects=True, timeout=None) as annotator:
         nobody = annotator.post("/tasks", data={"key": "a wrong key", "list": "sheet"}).text
         assert "No annotator has this key" in nobody and "Prompt" not in nobody
         page = annotator.post("/tasks", data={"key": ANN_KEY, "list": "sheet"}).text
@@ -280,7 +282,7 @@ def test_an_annotator_needs_a_key_and_gets_images_and_texts_without_models(serve
         assert "Choose a verdict" in annotator.post("/tasks/sheet", data=hidden(page)).text
         assert "5 left for you" in annotator.post("/tasks/sheet", data=hidden(page) | {"verdict": "tie"}).text
         assert "changed meanwhile" in annotator.post("/tasks/sheet", data=hidden(page) | {"verdict": "tie"}).text
-    assert "No annotator" in httpx.post(f"{served.url}/tasks/sheet", data={"verdict": "tie"}).text
+    assert "No annotator" in httpx.post(f"{served.url}/tasks/sheet", data={"verdict": "tie"}, timeout=None).text
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH: the page was not opened in a browser")
@@ -333,7 +335,7 @@ def test_battles_in_a_browser_are_logged_and_curated_without_a_reject(served, pl
         page.get_by_role("link", name="My conversations").click()
         assert page.locator(".mine li").count() == 2 and "And this?" in page.inner_text(".mine")
         page.get_by_role("link", name="Leaderboard").click()
-        votes = httpx.get(f"{served.url}/health").json()["votes"]
+        votes = httpx.get(f"{served.url}/health", timeout=None).json()["votes"]
         api.expect(page.locator("#board-votes")).to_have_text(f"{votes} votes on 2 models")
         assert page.locator("td.interval svg").count() == 2
         keep(page, "arena-board")

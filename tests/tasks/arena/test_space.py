@@ -3,13 +3,13 @@
 import os
 import subprocess
 import sys
-import time
 
 import httpx
 import pytest
 
 from tests.arena_client import Visitor
-from tests.served_arena import free_port, models_file
+from tests.served_arena import models_file
+from tests.waiting import free_port, wait_until
 
 
 @pytest.fixture
@@ -27,13 +27,8 @@ def test_the_folder_serves_battles_by_itself_and_logs_where_it_is_told(space, tm
     process = subprocess.Popen([sys.executable, "app.py"], cwd=folder, env=environment, stdout=subprocess.DEVNULL)
     try:
         url = f"http://127.0.0.1:{port}"
-        for _ in range(300):
-            try:
-                if httpx.get(f"{url}/health", timeout=5).status_code == 200:
-                    break
-            except httpx.TransportError:
-                time.sleep(0.1)
-        assert "An &#34;arena&#34;" in httpx.get(url).text
+        wait_until(lambda: httpx.get(f"{url}/health").status_code == 200, process)
+        assert "An &#34;arena&#34;" in httpx.get(url, timeout=None).text
         visitor = Visitor(url)
         visitor.say("How many cups are there?")
         assert visitor.vote().startswith("You voted")

@@ -28,7 +28,7 @@ def browser(looked) -> TestClient:
 def small_release(tmp_path_factory) -> Path:
     """A release of the small store. Do not write to it."""
     made = small_store(tmp_path_factory.mktemp("small"))
-    make_release(made, release="1.0.0")
+    make_release(made, reported=True, release="1.0.0")
     return Path(made.root) / "releases" / "1.0.0"
 
 

@@ -18,6 +18,7 @@ from tests.http_server import HttpServer, Reply
 
 pytest.importorskip("openai", reason="production extra")
 from tasks.judging.steps import collect_answers, collect_verdicts
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
 SEATS = ["model_a", "model_b", "label"]
@@ -184,7 +185,7 @@ def test_a_run_killed_between_the_two_orders_continues_with_the_second(judged, s
     server.answer(Reply(respond))
     command = [sys.executable, "-c", KILLED, compare.store.root, models_file(tmp_path, server.url, "judge")]
     with subprocess.Popen(command, cwd=ROOT) as run:
-        assert reached.wait(60)
+        wait_until(reached.is_set, run)
         run.send_signal(signal.SIGKILL)
     kept = compare.store.read("verdicts")
     assert kept.height == 32

@@ -117,7 +117,6 @@ def test_one_class_for_two_capabilities_must_fulfil_both(package):
 
 
 def test_doctor_names_it_and_a_missing_one_ends_a_run_before_any_work(package, curate, monkeypatch, tmp_path):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "")  # which `doctor` overrules; restored afterwards
     monkeypatch.setattr("tasks.providers.PROVIDERS", {"image_embedding": PROVIDERS["image_embedding"]})
     (tmp_path / "theirs/tags").mkdir(parents=True)
     (tmp_path / "theirs/tags/ocr.md").write_text("* `ocr`: it says something.\n")

@@ -55,6 +55,13 @@ def test_a_token_with_letters_that_no_token_has_is_one_clear_line(hub, publish, 
     assert hub.requests == []
 
 
+def test_offline_is_said_at_once_and_not_waited_for(hub, publish, waited, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(BadInput, match="HF_HUB_OFFLINE is set"):
+        publish()
+    assert waited == hub.requests == []
+
+
 def _under(release, **changes):
     """Write card and manifest as a policy with these changes would have left them."""
     manifest = manifest_of(release)

@@ -3,7 +3,6 @@
 import socket
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tests.hub_server import TOKEN, LoopbackHub
 from tests.places import contents
 from tests.small_store import manifest_of
 from tests.tasks.publish.conftest import REPO, reader_environment
+from tests.waiting import wait_until
 
 COMMIT = ("POST", f"/api/datasets/{REPO}/commit/")
 TAG = ("POST", f"/api/datasets/{REPO}/tag/")
@@ -137,23 +137,15 @@ def sizes(release) -> dict[str, int]:
     }
 
 
-def wait_for(condition) -> None:
-    for _ in range(600):
-        if condition():
-            return
-        time.sleep(0.1)
-    raise AssertionError("it did not come to that")
-
-
 def test_a_killed_upload_sends_again_only_the_file_that_was_under_way(hub: LoopbackHub, curate, release, tmp_path):
     wanted = sizes(release)
     half = list(wanted)[-1]
     others = wanted.keys() - {half}
     there = hub.stall(half)
     command = [sys.executable, "-c", CURATE, "publish", str(release), "--repo", REPO, "--yes"]
-    with subprocess.Popen(command, env=reader_environment(hub, tmp_path), stderr=subprocess.DEVNULL) as killed:
+    with subprocess.Popen(command, env=reader_environment(hub, tmp_path)) as killed:  # a failure shows its output
         try:
-            wait_for(lambda: there.is_set() and others <= {f"/lfs/{oid}" for oid in hub.blobs})
+            wait_until(lambda: there.is_set() and others <= {f"/lfs/{oid}" for oid in hub.blobs}, killed)
         finally:
             killed.kill()
     assert {path: hub.received[path] for path in wanted} == wanted | {half: wanted[half] // 2}

@@ -71,7 +71,7 @@ def release(store) -> Path:
     review = ItemReview(item_id=unfit, rater="r", guided=True, description_fits=False, question_fits=True)
     store.replace("reviews", frame_of(Review, [review_of_generated(review, NOON)]))
     rate_generated.fn(Settings(store=store.root))
-    make_release(store, release="1.0.0")
+    make_release(store, reported=True, release="1.0.0")
     return Path(store.root) / "releases" / "1.0.0"
 
 

@@ -42,7 +42,7 @@ def test_a_copy_is_checked_against_the_store_that_is_named(held, tmp_path):
 
 def test_the_next_release_of_the_store_has_none_of_them(held, tmp_path):
     store, _ = held
-    folder = tmp_path / "store" / make_release(store, release="1.0.1").result
+    folder = tmp_path / "store" / make_release(store, reported=True, release="1.0.1").result
     assert problems_of(folder) == []
 
 

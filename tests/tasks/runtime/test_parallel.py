@@ -41,7 +41,7 @@ def test_the_workers_run_at_the_same_time():
     meeting = threading.Barrier(3)
 
     def meet(_: int) -> int:
-        return meeting.wait(timeout=10)
+        return meeting.wait()
 
     assert sorted(map_ordered(meet, range(3), 3)) == [0, 1, 2]
 

@@ -11,6 +11,7 @@ import pytest
 from schemas.errors import StoreBusy, StoreUnwell
 from tasks.storage.lock import Terms, leased, writing
 from tasks.storage.tables import Store
+from tests.waiting import wait_until
 
 QUICK = Terms(renewed_every=0.02, expires_after=600.0, settles_in=0.2)
 FILE = "writing.lock"
@@ -74,7 +75,7 @@ def test_of_several_that_take_over_at_once_one_succeeds(store):
         try:
             with leased(store, QUICK):
                 held.append(1)
-                time.sleep(1)
+                wait_until(lambda: len(held) + len(refused) == 4)
         except StoreBusy:
             refused.append(1)
 
@@ -89,14 +90,13 @@ def test_of_several_that_take_over_at_once_one_succeeds(store):
 def test_a_run_renews_its_hold(store):
     with leased(store, QUICK):
         first = store.fs.modified(store.at(FILE))
-        time.sleep(0.5)
-        assert store.fs.modified(store.at(FILE)) > first
+        wait_until(lambda: store.fs.modified(store.at(FILE)) > first)
 
 
 def test_a_run_whose_hold_was_taken_over_stops_and_leaves_the_other_s(store, capsys):
     with pytest.raises(KeyboardInterrupt), leased(store, QUICK):
         store.write_bytes(FILE, b"another")
-        until = time.monotonic() + 5
+        until = time.monotonic() + 60
         while time.monotonic() < until:  # one long sleep would not be interrupted
             time.sleep(0.01)
     assert store.read_bytes(FILE) == b"another"

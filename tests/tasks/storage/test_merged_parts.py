@@ -1,7 +1,6 @@
 """Parts are listed in batches and merged when a stage ends; a bucket is asked little; a kill loses nothing."""
 
 import os
-import time
 
 import polars as pl
 import pytest
@@ -12,7 +11,7 @@ from tasks.storage.lock import remove_leftovers
 from tasks.storage.part_files import WHOLE_BYTES
 from tasks.storage.parts import SMALL_PARTS, listed_in_batches, merge_small
 from tasks.storage.queries.images import StoredImages
-from tasks.storage.tables import REQUESTS, Store
+from tasks.storage.tables import Store
 from tests.builders import facts_frame
 from tests.counted_way import counted_way
 from tests.s3_server import s3_here
@@ -122,21 +121,18 @@ def test_an_image_is_read_without_the_rest_of_a_merged_part(store, monkeypatch):
 
 
 def test_a_part_in_a_bucket_is_one_request_and_many_are_read_at_once(tmp_path, monkeypatch):
-    seconds = 0.02
     with s3_here("arena"):
         port = int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2])
         there = Store.open("s3://arena/store")
         there.add_parts(TABLE, [part for _, part in _written(there)])
-        with counted_way(port, seconds) as way:
+        with counted_way(port, seconds=0.02) as way:
             monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{way.port}")
             s3fs.S3FileSystem.clear_instance_cache()
             slow = Store("s3://arena/store")
-            began = time.monotonic()
             assert slow.read(TABLE, ["content_id"]).height == PARTS
-            took = time.monotonic() - began
             assert way.by_method() == {"GET": 1 + PARTS}
             assert max(int(part.split("-")[1]) for part in slow.parts(TABLE)) < WHOLE_BYTES
-            assert REQUESTS > 1 and took < PARTS * seconds * 4  # also on a busy machine
+            assert way.most_at_once > 1
             merge_small(slow, TABLE)
             way.requests.clear()
             assert slow.read(TABLE, ["content_id"]).height == PARTS

@@ -25,7 +25,7 @@ def server():
 def made(tmp_path_factory) -> Store:
     """A store with a release."""
     store = small_store(tmp_path_factory.mktemp("made"))
-    make_release(store, release="1.0.0")
+    make_release(store, reported=True, release="1.0.0")
     return store
 
 
