@@ -14,7 +14,7 @@ MODULES = [
     "rate_coverage",
     "fragility",
     "release",
-    "release_memory",
+    "set_stages",
     "release_versions",
     "llm_throughput",
     "bench_split",

@@ -28,14 +28,21 @@ def estimate(
     writer: Annotated[
         str | None, typer.Option("--writer", help="Estimate `curate bench write` with this models file instead.")
     ] = None,
+    scale: Annotated[
+        bool, typer.Option("--scale", help="Estimate hours, memory and disk of a first run over --logs instead.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate calls, tokens and US dollars for everything that is not measured yet. Sends nothing.
 
     Of the content of the store, or of --logs. With --models it estimates `curate judge answer` instead, with --judge
-    `curate judge compare`, with --judge and --sample `curate judge votes`, with --writer `curate bench write`.
+    `curate judge compare`, with --judge and --sample `curate judge votes`, with --writer `curate bench write`,
+    and with --scale the hours, memory and disk of a first run.
     """
     chosen = settings.evaluate
+    if scale:
+        print(_scale(settings, as_json))
+        return
     if writer or chosen.hidden:
         print_estimates(_of_writing(settings, writer), settings, as_json)
         return
@@ -132,6 +139,32 @@ def _estimates(settings: Settings) -> list[Estimate]:
         return _of(settings, Store(settings.store), _ingested(elsewhere))
 
 
+def _scale(settings: Settings, as_json: bool) -> str:
+    """Time and room of a first run over the logs. Their lines are read into a temporary store; no image is opened."""
+    from tasks.ingest.steps import assemble, read_log_lines
+    from tasks.runtime.scale import expected
+    from tasks.storage.content_id import Distinct
+    from tasks.storage.tables import Store
+
+    with tempfile.TemporaryDirectory(prefix="curate-estimate-") as folder:
+        elsewhere = settings.model_copy(update={"store": folder})
+        read_log_lines.fn(elsewhere)
+        assemble.fn(elsewhere)
+        store, images = Store.existing(folder), Distinct()
+        for rows in store.read_slices("sightings", ["images"]):
+            images.add(rows["images"].explode())
+        read, turns = store.read("log_files", ["lines", "tail_lines"]), store.read("conversations", ["num_turns"])
+        lines, messages = (int(sum(each.sum() or 0 for each in table.get_columns())) for table in (read, turns))
+        found = expected(lines, turns.height, 2 * messages, len(images), settings.workers)
+    if as_json:
+        return found.model_dump_json()
+    return (
+        f"{found.lines:,} lines, {found.conversations:,} conversations, {found.messages:,} messages, "
+        f"{found.images:,} images: about {found.hours:g} hours with embedded models on {found.workers} cores, "
+        f"{found.peak_mb:,} MB of memory and {found.disk_mb:,} MB of disk"
+    )
+
+
 def _ingested(settings: Settings) -> "Store":
     """Ingest the logs into a temporary store, without measuring anything."""
     from tasks.ingest.steps import assemble, read_log_lines, take_in_images
@@ -181,7 +214,8 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     texts = texts_of(logged)
     texts[MeasuredOn.MESSAGES] |= vote_reasons(source, settings)
     texts[MeasuredOn.MESSAGES] |= texts_on_bench(known) if settings.with_answers else {}
-    texts[MeasuredOn.MESSAGES] |= image_texts(known, providers, shown) if source is known else {}
+    read = image_texts(known, providers, shown) if source is known else ()
+    texts[MeasuredOn.MESSAGES] |= {text_id: text for some in read for text_id, text in some.iter_rows()}
     of_documents = estimate_documents(known, conversations, images, providers, prices, count)
     if of_documents and known.height("decisions") < DECIDED_MIN:
         names = ", ".join(dict.fromkeys(row.signals for row in of_documents))
