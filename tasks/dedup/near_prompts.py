@@ -37,8 +37,9 @@ def near_prompts(conversations: pl.DataFrame, jaccard_min: float) -> pl.DataFram
 
     A prompt is matched to the most similar earlier representative, or becomes one itself; there are no chains.
     """
-    asked = conversations.sort("tstamp", "conversation_id")
-    first = asked.unique("prompt_id", keep="first", maintain_order=True)
+    ordered = conversations.sort("tstamp", "conversation_id")
+    asked, first = ordered.drop("prompt"), ordered.unique("prompt_id", keep="first", maintain_order=True)
+    del conversations, ordered  # so that each text is held once
     matches, jaccards = near_texts(first["prompt"], jaccard_min)
     tied = np.flatnonzero(matches >= 0)
     of_prompt = pl.DataFrame(

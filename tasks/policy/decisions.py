@@ -56,6 +56,7 @@ class StoredSignals:
         self.versions = versions
         self._findings = findings
         self._whole = whole or self
+        self._values = dict[str, pl.DataFrame]()
 
     def blocks(self, rules: Iterable[Rule]) -> Iterator["StoredSignals"]:
         """The same about some conversations at a time, with the signals that these rules name."""
@@ -127,7 +128,11 @@ class StoredSignals:
 
     def signal(self, name: str, columns: list[str] | None = None, ids: Collection[str] | None = None) -> pl.DataFrame:
         """Values of one signal by content id, of all or of these; empty when this run does not measure it."""
-        return signal_values(self.store, name, self.versions.get(name, ""), columns, ids)
+        if columns is not None or ids is not None:
+            return signal_values(self.store, name, self.versions.get(name, ""), columns, ids)
+        if name not in self._values:  # several rules read it
+            self._values[name] = signal_values(self.store, name, self.versions.get(name, ""))
+        return self._values[name]
 
     def stands(self, rule: Rule) -> bool:
         """Whether the rule applies: rules with `if_chosen` need a chosen provider."""
