@@ -14,7 +14,7 @@ MODULES = [
     "fragility",
     "rigging",
     "release",
-    "release_memory",
+    "set_stages",
     "release_versions",
     "llm_throughput",
     "bench_split",

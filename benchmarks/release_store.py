@@ -1,7 +1,10 @@
-"""A synthetic store of any size, ready for release: all stages before it are filled in without running a model."""
+"""Synthetic stores of any size, filled in without running a model.
+
+`decided_store` is ready for release; `logged_store` holds what ingest read, and `fill_signals` all that is measured.
+"""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,8 +15,10 @@ import PIL.Image
 import polars as pl
 
 from schemas.policy import policy_hash
-from schemas.tables import SIGNALS, TABLES
+from schemas.signals import MeasuredOn
+from schemas.tables import SIGNAL_ENTRIES, SIGNALS, TABLES
 from tasks.policy.policy_file import load_policy
+from tasks.storage.content_id import image_id, text_id
 from tasks.storage.tables import Store, frame_schema
 
 VERSIONS = dict.fromkeys(SIGNALS, "1")
@@ -24,10 +29,15 @@ _PART = 16_384
 _MODELS, _TOPICS, _BENCH, _USERS = 40, 400, 500, 97_000
 _DROPPED = 50
 """One of this many direct chats is dropped."""
-_IMAGES = 256
 _TEXT_WORDS, _WORDS = 8_000_000, 30_000
 _PROMPT, _ANSWER, _LONGEST = 280, 860, 30_000
 """Characters: means are 70 and 215 tokens, those of LMSYS-Chat-1M."""
+_WIDTHS = {"text_embedding": 512, "image_embedding": 1280}
+"""Dimensions of the embedded models."""
+_CENTRES, _NOISE = 40, 0.8
+"""Vectors of prompts lie around so many centres; the length of the noise beside a centre of length 1."""
+_WITH_MAIL = 100
+"""One of this many texts has an e-mail address."""
 Numbers = npt.NDArray[np.int64]
 
 
@@ -48,7 +58,7 @@ def decided_store(folder: Path, conversations: int, votes: int) -> Store:
         first = rows.filter(pl.Series(numbers == left))
         votes_of = first.join(rows.filter(pl.Series(numbers != left)), on="document_id", suffix="_b")
         _append_items(store, rows, votes_of, about)
-        _append(store, "images", _images(first["document_id"]))
+        _append(store, "images", _images(numbers[numbers == left]))
         topics = _topics(first["document_id"])
         _append(store, "topics", topics)
         _append(store, "topic_model", topics | {"model": "the fit that these topics are of"})
@@ -59,6 +69,64 @@ def decided_store(folder: Path, conversations: int, votes: int) -> Store:
             _append(store, f"signals/{signal}", _facts(signal, content_ids))
     _append(store, "ratings", _ratings())
     return store
+
+
+def logged_store(folder: Path, conversations: int, votes: int, images: int) -> Store:
+    """A store as ingest leaves it: log lines and images are read, and nothing is assembled or measured.
+
+    Conversations and votes are those of `decided_store`; the conversations show `images` distinct ones in turn.
+    """
+    store, texts = Store.open(str(folder)), _Texts()
+    for start in range(0, conversations, _PART):
+        numbers = np.arange(start, min(start + _PART, conversations))
+        left = _left_sides(numbers, conversations, votes)
+        rows = _conversations(numbers, left, texts)
+        said = rows["turns"].list.eval(pl.element().struct.field("content"))
+        sides = pl.Series(np.where(numbers != left, 1, np.where(np.append(left[1:], -1) == numbers, 0, -1)))
+        voted = pl.select(pl.when(sides >= 0).then(pl.lit("leftvote")).otherwise(pl.lit("chat"))).to_series()
+        place = pl.Series([[{"image": 0, "character": 0, "message": 0}]]).new_from_index(0, rows.height)
+        about = {name: rows[name] for name in ("source", "line", "tstamp", "model", "user_id")}
+        lines = {
+            "line": pl.Series(left + 1), "side": sides.clip(0), "record_type": voted,
+            "conv_id": rows["conversation_id"], "texts": said,
+            "opening_id": pl.Series([text_id(each[0]) for each in said]),
+            "num_messages": said.list.len(), "images": pl.Series([[each] for each in _hex(left % images)]),
+            "image_places": place, "anonymous": voted == "leftvote",
+            "winner": pl.select(pl.when(sides >= 0).then(pl.lit("model_a"))).to_series(),
+        }  # fmt: skip
+        _append(store, "sightings", about | lines)
+    for start in range(0, images, _PART):
+        numbers = np.arange(start, min(start + _PART, images))
+        _append(store, "images", _images(numbers))
+        files = {"name": _hex(numbers) + ".png", "image_id": _image_ids(numbers), "size_bytes": 250, "modified_ns": 0}
+        _append(store, "image_files", files | dict.fromkeys(("evidence", "md5", "sha1", "sha256"), ""))
+    return store
+
+
+def fill_signals(store: Store, versions: Mapping[str, str]) -> None:
+    """Every signal of every text, document and image of an assembled store; one text of a hundred has an address."""
+    for images in store.read_slices("images", ["image_id"]):
+        _fill(store, versions, {MeasuredOn.IMAGES: images["image_id"]})
+        _append(store, "signals/code", _facts("code", images["image_id"]) | {"version": versions["code"]})
+    for rows in store.read_slices("conversations", ["turns", "prompt_id", "document_id"]):
+        turns = rows["turns"].explode().struct.unnest()
+        on = {MeasuredOn.MESSAGES: turns["text_id"], MeasuredOn.PROMPT: rows["prompt_id"]}
+        on[MeasuredOn.ASSISTANT_MESSAGES] = turns.filter(role="assistant")["text_id"]
+        _fill(store, versions, on | {MeasuredOn.DOCUMENTS: rows["document_id"]})
+
+
+def _fill(store: Store, versions: Mapping[str, str], ids_on: Mapping[MeasuredOn, pl.Series]) -> None:
+    for signal in versions.keys() & SIGNAL_ENTRIES.keys():
+        ids = ids_on.get(SIGNAL_ENTRIES[signal].on)
+        if ids is not None:
+            facts = _facts(signal, ids.unique(maintain_order=True)) | {"version": versions[signal]}
+            _append(store, f"signals/{signal}", facts)
+
+
+def _left_sides(numbers: Numbers, conversations: int, votes: int) -> Numbers:
+    """Each conversation's own number; for right sides of votes, that of the left side, the conversation before."""
+    every = conversations // votes if votes else conversations + 1
+    return numbers - ((numbers % every == every - 1) & (numbers // every < votes) & (numbers > numbers[0]))
 
 
 class _Texts:
@@ -116,7 +184,7 @@ def _conversations(numbers: Numbers, left: Numbers, texts: _Texts) -> pl.DataFra
             "num_turns": pl.Series(turns),
             "prompt_id": _hex(left, "f"),
             "document_id": _hex(left, "d"),
-            "image_ids": pl.Series([[image] for image in _hex(left, "d")]),
+            "image_ids": pl.Series([[image] for image in _image_ids(left)]),
             "tstamp": tstamp,
             "day": tstamp.dt.date(),
             "user_id": _hex(left % _USERS, digits=24),
@@ -152,15 +220,24 @@ def _append_items(store: Store, rows: pl.DataFrame, votes_of: pl.DataFrame, abou
     _append(store, "sightings", line | {"side": 0, "record_type": "leftvote", "tstamp": votes_of["tstamp_b"]})
 
 
-def _images(ids: pl.Series) -> dict[str, Any]:
+def _pixels(number: int) -> npt.NDArray[np.uint8]:
+    """8 x 8 pixels that no other number has."""
+    pixels = np.full((8, 8, 3), 127, np.uint8)
+    pixels[0].flat[:8] = list(int(number).to_bytes(8, "little"))
+    return pixels
+
+
+def _image_ids(numbers: Numbers) -> pl.Series:
+    return pl.Series([image_id(_pixels(number)) for number in numbers])
+
+
+def _images(numbers: Numbers) -> dict[str, Any]:
     contents = []
-    for seed in range(_IMAGES):
+    for number in numbers:
         stream = io.BytesIO()
-        pixels = np.random.default_rng(seed).integers(0, 255, (8, 8, 3), np.uint8)
-        PIL.Image.fromarray(pixels).save(stream, "PNG")
+        PIL.Image.fromarray(_pixels(number)).save(stream, "PNG")
         contents.append(stream.getvalue())
-    content = pl.Series([contents[number % _IMAGES] for number in range(len(ids))])
-    return {"image_id": ids, "bytes": content, "format": "png", "width": 8, "height": 8}
+    return {"image_id": _image_ids(numbers), "bytes": pl.Series(contents), "format": "png", "width": 8, "height": 8}
 
 
 def _topics(documents: pl.Series) -> dict[str, Any]:
@@ -195,18 +272,37 @@ def _measured(rows: pl.DataFrame, first: pl.DataFrame) -> Iterator[tuple[str, pl
 
 def _facts(signal: str, content_ids: pl.Series) -> dict[str, Any]:
     facts = {"content_id": content_ids, "version": "1", "provider": "none", "measured_at": _NOON}
-    if signal == "language":
-        return facts | {"language": "en", "confidence": 1.0}
-    if signal == "text_embedding":
-        drawn = np.random.default_rng(len(content_ids)).standard_normal((len(content_ids), 384), np.float32)
-        vectors = pl.Series(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
-        return facts | {"vector": vectors.cast(pl.List(pl.Float32))}
+    random = np.random.default_rng(len(content_ids))
+    if signal in _WIDTHS:
+        return facts | {"vector": _vectors(content_ids, _WIDTHS[signal], signal == "text_embedding", random)}
     if signal == "tokens":  # of another version, so `verify` does not count tokens again
         return facts | {"version": "0", "tokens": 300}
-    values = {"is_code": False, "refusal": False, "entities": 3}
-    return facts | {
-        name: values.get(name, 0 if signal == "markdown" else None) for name in SIGNALS[signal].model_fields
-    }
+    if signal == "image_hash":
+        hashes = {"phash": 8, "pdq": 32}
+        drawn = {name: pl.Series([random.bytes(size).hex() for _ in content_ids]) for name, size in hashes.items()}
+        return facts | drawn | {"pdq_quality": 100, "grey": "7f" * 1024}
+    if signal == "text_pii":
+        found = [["email"] if int(each[-6:], 16) % _WITH_MAIL == 0 else [] for each in content_ids]
+        spans = [[{"type": "email", "start": 0, "end": 6, "confidence": 1.0} for _ in kinds] for kinds in found]
+        return facts | {"types": pl.Series(found, dtype=pl.List(pl.String)), "spans": pl.Series(spans)}
+    values: dict[str, Any] = {"is_code": False, "refusal": False, "entities": 3, "language": "en", "confidence": 1.0}
+    screens = SIGNAL_ENTRIES[signal].screens or signal == "markdown"
+    schema = frame_schema(SIGNALS[signal])
+    return facts | {name: values.get(name, _nothing(kind) if screens else None) for name, kind in schema.items()}
+
+
+def _nothing(kind: pl.DataType) -> Any:
+    return [] if isinstance(kind, pl.List) else "" if kind == pl.String else 0
+
+
+def _vectors(ids: pl.Series, width: int, in_topics: bool, random: np.random.Generator) -> pl.Series:
+    """Unit vectors around a centre that the id says, or around one for all."""
+    centres = np.random.default_rng(0).standard_normal((_CENTRES, width), np.float32) / np.sqrt(np.float32(width))
+    chosen = [int(each[-6:], 16) % _CENTRES if in_topics else 0 for each in ids]
+    drawn = centres[chosen] + random.standard_normal((len(ids), width), np.float32) * _NOISE / np.sqrt(width)
+    return pl.Series((drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)).cast(
+        pl.List(pl.Float32)
+    )
 
 
 def _append(store: Store, table: str, columns: dict[str, Any]) -> None:

@@ -176,6 +176,27 @@ class Estimate(Row):
     """Cost if every answer had the maximum length; null when the price file has no price."""
 
 
+class Scale(Row):
+    """Time and room that a first run over a folder of logs takes."""
+
+    lines: int
+    """Lines of the log files."""
+    conversations: int
+    """Conversations that the lines show."""
+    messages: int
+    """Messages of these; a text that several have is measured once."""
+    images: int
+    """Image names that the lines show."""
+    workers: int
+    """Cores that work at the same time."""
+    hours: float
+    """Expected hours with the embedded models; near-duplicates, topics and ratings are included."""
+    peak_mb: int
+    """Expected peak memory."""
+    disk_mb: int
+    """Expected size of the store with one release."""
+
+
 class ImagePrice(Row):
     """How a vendor counts the tokens of an image."""
 

@@ -33,14 +33,21 @@ def estimate(
     writer: Annotated[
         str | None, typer.Option("--writer", help="Estimate `curate bench write` with this models file instead.")
     ] = None,
+    scale: Annotated[
+        bool, typer.Option("--scale", help="Estimate hours, memory and disk of a first run over --logs instead.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate calls, tokens and US dollars for everything that is not measured yet. Sends nothing.
 
     Of the content of the store, or of --logs. With --models it estimates `curate judge answer` instead, with --judge
-    `curate judge compare`, with --judge and --sample `curate judge votes`, with --writer `curate bench write`.
+    `curate judge compare`, with --judge and --sample `curate judge votes`, with --writer `curate bench write`,
+    and with --scale the hours, memory and disk of a first run.
     """
     chosen = settings.evaluate
+    if scale:
+        print(_scale(settings, as_json))
+        return
     if writer or chosen.hidden:
         print_estimates(_of_writing(settings, writer), settings, as_json)
         return
@@ -139,6 +146,32 @@ def _estimates(settings: Settings) -> list[Estimate]:
         return _of(settings, Store(settings.store), _ingested(elsewhere), tried)
 
 
+def _scale(settings: Settings, as_json: bool) -> str:
+    """Time and room of a first run over the logs. Their lines are read into a temporary store; no image is opened."""
+    from tasks.ingest.steps import assemble, read_log_lines
+    from tasks.runtime.scale import expected
+    from tasks.storage.content_id import Distinct
+    from tasks.storage.tables import Store
+
+    with tempfile.TemporaryDirectory(prefix="curate-estimate-") as folder:
+        elsewhere = settings.model_copy(update={"store": folder})
+        read_log_lines.fn(elsewhere)
+        assemble.fn(elsewhere)
+        store, images = Store.existing(folder), Distinct()
+        for rows in store.read_slices("sightings", ["images"]):
+            images.add(rows["images"].explode())
+        read, turns = store.read("log_files", ["lines", "tail_lines"]), store.read("conversations", ["num_turns"])
+        lines, messages = (int(sum(each.sum() or 0 for each in table.get_columns())) for table in (read, turns))
+        found = expected(lines, turns.height, 2 * messages, len(images), settings.workers)
+    if as_json:
+        return found.model_dump_json()
+    return (
+        f"{found.lines:,} lines, {found.conversations:,} conversations, {found.messages:,} messages, "
+        f"{found.images:,} images: about {found.hours:g} hours with embedded models on {found.workers} cores, "
+        f"{found.peak_mb:,} MB of memory and {found.disk_mb:,} MB of disk"
+    )
+
+
 def _ingested(settings: Settings) -> "Store":
     """Ingest the logs into a temporary store, without measuring anything."""
     from tasks.ingest.steps import assemble, read_log_lines, take_in_images
@@ -225,11 +258,14 @@ def _texts_of_images(seen: "Store", providers: "Providers", images: Collection[s
     """Text id -> text of these images; of those that are not in `seen`, as many texts as there on average."""
     from tasks.signals.steps import image_texts
 
+    def read(shown: Collection[str] | None) -> dict[str, str]:
+        return {text_id: text for some in image_texts(seen, providers, shown) for text_id, text in some.iter_rows()}
+
     known = set(seen.read("images", ["image_id"])["image_id"])
-    anywhere = sorted(image_texts(seen, providers).items())
+    anywhere = sorted(read(None).items())
     unseen = sum(each not in known for each in images)
     more = round(len(anywhere) * unseen / max(1, len(known)))
-    return image_texts(seen, providers, images) | {f"unseen {n}": anywhere[n % len(anywhere)][1] for n in range(more)}
+    return read(images) | {f"unseen {n}": anywhere[n % len(anywhere)][1] for n in range(more)}
 
 
 def _in_words(row: Estimate) -> str:

@@ -20,6 +20,7 @@ from tasks.runtime.parallel import ShardRunner, map_ordered
 from tasks.runtime.progress import Advance, progress, silent
 from tasks.runtime.timing import Measured
 from tasks.signals.registry import Item, Signal, image_signals, signal_of
+from tasks.storage.content_id import Distinct
 from tasks.storage.parts import listed_in_batches
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import signal_values, table_name
@@ -42,8 +43,38 @@ Load = Callable[[Sequence[str]], Sequence[Item]]
 
 def missing(store: Store, signal: Signal[Any], content_ids: Iterable[str]) -> list[str]:
     """The content ids, sorted, that have no value of the signal's version yet."""
-    known = set(signal_values(store, signal.name, signal.version, [])["content_id"])
-    return sorted(set(content_ids) - known)
+    lacking = Lacking(store, {signal.name: signal})
+    lacking.add(pl.Series([*content_ids], dtype=pl.String))
+    return sorted(each for ids in lacking.by_signals().values() for each in ids)
+
+
+class Lacking:
+    """Content ids that lack some of these signals. What is stored takes 8 bytes an id and signal (`Distinct`)."""
+
+    def __init__(self, store: Store, signals: Mapping[str, Signal[Any]]) -> None:
+        self._stored, self._found = dict[str, Distinct](), Distinct()
+        self._lacking = [pl.DataFrame(schema={"content_id": pl.String, "signals": pl.String})]
+        for name, signal in signals.items():
+            known = self._stored[name] = Distinct()
+            for rows in store.read_slices(table_name(name), ["content_id", "version"]):
+                known.add(rows.filter(version=signal.version)["content_id"])
+
+    def add(self, content_ids: pl.Series) -> None:
+        """Look for these ids; those of earlier calls are passed over."""
+        ids = content_ids.drop_nulls().unique()
+        ids = ids.filter(~self._found.has(ids))
+        lacks = [pl.when(~known.has(ids)).then(pl.lit(name)) for name, known in self._stored.items()]
+        rows = pl.DataFrame({"content_id": ids}).with_columns(
+            signals=pl.concat_str(*lacks, pl.lit(None, pl.String), separator=",", ignore_nulls=True)
+        )
+        rows = rows.filter(pl.col("signals") != "")
+        self._found.add(rows["content_id"])
+        self._lacking.append(rows)
+
+    def by_signals(self) -> dict[tuple[str, ...], pl.Series]:
+        """Names of signals, in their order -> the ids that lack just these."""
+        groups = pl.concat(self._lacking).partition_by("signals", as_dict=True)
+        return {tuple(str(names).split(",")): rows["content_id"] for (names,), rows in groups.items()}
 
 
 def measured(
@@ -223,12 +254,23 @@ class Measurer(NamedTuple):
 
         Paid signals are measured in this process, which holds the budget; so is work of at most one part.
         """
-        wanted, lacking, total = list(content_ids), dict[str, list[str]](), Measured()
-        for name, signal in signals.items():
-            for content_id in missing(store, signal, wanted):
-                lacking.setdefault(content_id, []).append(name)
-        for names in sorted({tuple(names) for names in lacking.values()}):
-            ids = items.ordered(each for each, of_item in lacking.items() if tuple(of_item) == names)
+        lacking = Lacking(store, signals)
+        lacking.add(pl.Series([*content_ids], dtype=pl.String))
+        return self.measure_lacking(store, items, signals, lacking, workers, runner)
+
+    def measure_lacking(
+        self,
+        store: Store,
+        items: TextItems | ImageItems,
+        signals: Mapping[str, Signal[Any]],
+        lacking: Lacking,
+        workers: int,
+        runner: ShardRunner | None,
+    ) -> Measured:
+        """The same for items of which is known what they lack."""
+        total = Measured()
+        for names, some_ids in sorted(lacking.by_signals().items()):
+            ids = items.ordered(some_ids)
             paid = self.providers.paid(names) if runner else set()
             elsewhere = tuple(name for name in names if name not in paid)
             away = runner if elsewhere and len(ids) > items.part_items else None

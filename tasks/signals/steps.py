@@ -1,6 +1,6 @@
 """Prefect tasks that measure signals of images, texts and documents."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,15 +17,16 @@ from tasks.providers.capabilities import Document
 from tasks.runtime.parallel import shard_runner
 from tasks.runtime.progress import progress
 from tasks.runtime.timing import Measured, report, timed
-from tasks.signals.documents import prompt_text, stored_documents
+from tasks.signals.documents import stored_documents
 from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight
 from tasks.signals.registry import Signal, chosen_signals, image_signals, signal_of, text_signals
-from tasks.signals.run import ImageItems, Measurer, TextItems, measure_items, missing
-from tasks.storage.content_id import text_id
+from tasks.signals.run import ImageItems, Lacking, Measurer, TextItems, measure_items, missing
+from tasks.signals.texts import TextSlices, TextsOn, WaitingTexts, texts_by_kind, texts_in
+from tasks.storage.content_id import Distinct, text_id
 from tasks.storage.queries.images import StoredImages
-from tasks.storage.queries.kept import kept_conversations, logged_on
+from tasks.storage.queries.kept import kept_conversations, kept_slices, logged_on
 from tasks.storage.queries.released import conversations_as_released
-from tasks.storage.queries.signals import Versions, signal_values
+from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
 OF_ORIGINALS = frozenset({"nsfw", "image_hash", "image_moderation"})
@@ -33,9 +34,6 @@ OF_ORIGINALS = frozenset({"nsfw", "image_hash", "image_moderation"})
 
 DECIDED_MIN = 100
 """Decisions from which a share of kept conversations is taken for later ones."""
-
-TextsOn = Mapping[MeasuredOn, Mapping[str, str]]
-"""Kind of text -> text id -> text."""
 
 
 def signal_versions(providers: Providers) -> Versions:
@@ -61,15 +59,22 @@ def catch_up_images(settings: Settings, providers: Providers) -> StageReport:
 @timed
 def measure_texts(settings: Settings, providers: Providers, stage: str, kept_only: bool) -> StageReport:
     """Measure text signals: screening ones on all conversations, or descriptive ones on those the policy keeps."""
-    store = Store.open(settings.store)
-    texts = texts_of(conversations := _conversations(store, settings, kept_only))
-    texts[MeasuredOn.MESSAGES] |= vote_reasons(store, settings)
-    if not kept_only:
-        texts[MeasuredOn.MESSAGES] |= thoughts(conversations)
-        texts[MeasuredOn.MESSAGES] |= image_texts(store, providers, shown_on(store, settings))
-    done = _measure_texts(store, settings, providers, texts, screens=not kept_only)
+    store, columns = Store.open(settings.store), ["conversation_id", "day", "prompt_id", "turns", "served"]
+
+    def slices() -> Iterator[TextsOn]:
+        kept = kept_slices(store, columns, "kept_by_screening") if kept_only else None
+        for rows in kept or store.read_slices("conversations", columns):
+            logged = logged_on(rows, settings.since, settings.until)
+            yield texts_by_kind(logged)
+            if not kept_only:
+                yield {MeasuredOn.MESSAGES: texts_in(thoughts(logged))}
+        yield {MeasuredOn.MESSAGES: texts_in(vote_reasons(store, settings))}
+        for texts in () if kept_only else image_texts(store, providers, shown_on(store, settings)):
+            yield {MeasuredOn.MESSAGES: texts}
+
+    done = _measure_texts(store, settings, providers, slices, screens=not kept_only)
     if kept_only:
-        done.add(_measure_shown_code(store, settings, providers, conversations["image_ids"].explode()))
+        done.add(_measure_shown_code(store, settings, providers))
     return report(stage, done)
 
 
@@ -84,9 +89,12 @@ def measure_redacted(settings: Settings, providers: Providers) -> StageReport:
     stored = shown.filter(shown.is_in(list(items.part_of)))
     signals = {name: signal for name, signal in image_signals(providers).items() if name not in OF_ORIGINALS}
     total = _measure_missing(settings, store, providers, items, signals, stored)
-    texts = texts_of(redacted)
-    texts[MeasuredOn.MESSAGES] |= image_texts(store, providers)
-    total.add(_measure_texts(store, settings, providers, texts, screens=True))
+
+    def slices() -> Iterator[TextsOn]:
+        yield texts_by_kind(redacted)
+        yield from ({MeasuredOn.MESSAGES: texts} for texts in image_texts(store, providers))
+
+    total.add(_measure_texts(store, settings, providers, slices, screens=True))
     return report("measure_redacted", total)
 
 
@@ -118,24 +126,53 @@ def measure_item_images(
 @timed
 def measure_written(settings: Settings, providers: Providers, texts: Sequence[str]) -> StageReport:
     """Measure the screening signals of captions and references that a release may hold."""
-    texts_on = {MeasuredOn.MESSAGES: {text_id(text): text for text in texts}}
-    done = _measure_texts(Store.open(settings.store), settings, providers, texts_on, screens=True)
+    texts_on = {MeasuredOn.MESSAGES: texts_in({text_id(text): text for text in texts})}
+    done = _measure_texts(Store.open(settings.store), settings, providers, lambda: iter([texts_on]), screens=True)
     return report("measure_written", done)
 
 
-def _measure_texts(store: Store, settings: Settings, providers: Providers, texts: TextsOn, screens: bool) -> Measured:
-    total = Measured()
-    for on, text_of in texts.items():
-        signals = chosen_signals(providers, on, screens=screens)
-        total.add(_measure_missing(settings, store, providers, TextItems(text_of), signals, text_of))
+def _measure_texts(
+    store: Store, settings: Settings, providers: Providers, slices: TextSlices, screens: bool
+) -> Measured:
+    kinds = (MeasuredOn.MESSAGES, MeasuredOn.ASSISTANT_MESSAGES, MeasuredOn.PROMPT)
+    signals = {on: chosen_signals(providers, on, screens=screens) for on in kinds}
+    return _measure_slices(store, settings, providers, slices, signals)
+
+
+def _measure_slices(
+    store: Store,
+    settings: Settings,
+    providers: Providers,
+    slices: TextSlices,
+    signals: Mapping[MeasuredOn, Mapping[str, Signal[Any]]],
+) -> Measured:
+    """Measure texts of a kind that lack one of its signals; only these are held, in a temporary database."""
+    lacking = {on: Lacking(store, of_kind) for on, of_kind in signals.items()}
+    for some in slices():
+        for on, texts in some.items():
+            lacking[on].add(texts["content_id"])
+    measurer, total = Measurer(store.root, providers, datetime.now(UTC)), Measured()
+    for on, wanted in lacking.items():
+        if ids := [each for some_ids in wanted.by_signals().values() for each in some_ids]:
+            items = TextItems(WaitingTexts(ids, (some[on] for some in slices() if on in some)))
+            runner = shard_runner(settings)
+            total.add(measurer.measure_lacking(store, items, signals[on], wanted, settings.workers, runner))
     return total
 
 
-def _measure_shown_code(store: Store, settings: Settings, providers: Providers, image_ids: pl.Series) -> Measured:
-    """Measure whether the text in images is code; the values are under the ids of the images."""
-    version = signal_of("image_text", providers).version
-    read = dict(signal_values(store, "image_text", version, ["text"], image_ids.drop_nulls().unique()).iter_rows())
-    return _measure_missing(settings, store, providers, TextItems(read), {"code": signal_of("code", providers)}, read)
+def _measure_shown_code(store: Store, settings: Settings, providers: Providers) -> Measured:
+    """Measure whether the text in images of kept conversations is code; values are under the ids of the images."""
+    version, shown = signal_of("image_text", providers).version, Distinct()
+    for rows in kept_slices(store, ["conversation_id", "day", "image_ids"], "kept_by_screening"):
+        shown.add(logged_on(rows, settings.since, settings.until)["image_ids"].explode())
+
+    def slices() -> Iterator[TextsOn]:
+        for rows in store.read_slices("signals/image_text", ["content_id", "version", "text"]):
+            of_shown = rows.filter(shown.hold(pl.col("content_id")), version=version)
+            yield {MeasuredOn.MESSAGES: of_shown.drop("version")}
+
+    signals = {MeasuredOn.MESSAGES: {"code": signal_of("code", providers)}}
+    return _measure_slices(store, settings, providers, slices, signals)
 
 
 def _measure_missing(
@@ -155,9 +192,18 @@ def _measure_missing(
 def measure_documents(settings: Settings, providers: Providers) -> StageReport:
     """Measure document signals of the conversations that the policy keeps."""
     store = Store.open(settings.store)
-    kept = _conversations(store, settings, kept_only=True)
-    signals = chosen_signals(providers, MeasuredOn.DOCUMENTS, screens=False)
-    return report("measure_documents", _measure_documents(settings, store, providers, kept, signals))
+    signals, lacking = chosen_signals(providers, MeasuredOn.DOCUMENTS, screens=False), Distinct()
+    known = Lacking(store, signals)
+    for rows in kept_slices(store, ["conversation_id", "day", "document_id"], "kept_by_screening"):
+        known.add(logged_on(rows, settings.since, settings.until)["document_id"])
+    for ids in known.by_signals().values():
+        lacking.add(ids)
+    asked = ["conversation_id", "tstamp", "day", "document_id", "image_ids", "turns"]
+    of_lacking = lacking.hold(pl.col("document_id"))
+    read = (rows.filter(of_lacking) for rows in kept_slices(store, asked, "kept_by_screening") if len(lacking))
+    wanted = logged_on(pl.concat([store.empty("conversations", asked), *read]), settings.since, settings.until)
+    wanted = wanted.sort("tstamp", "conversation_id")
+    return report("measure_documents", _measure_documents(settings, store, providers, wanted, signals))
 
 
 @task(cache_policy=NO_CACHE)
@@ -198,16 +244,7 @@ def _measure_documents(
 
 def texts_of(conversations: pl.DataFrame) -> dict[MeasuredOn, dict[str, str]]:
     """Text id -> text of all messages, of assistant messages, and of prompts."""
-    messages: dict[str, str] = {}
-    answers: dict[str, str] = {}
-    prompts: dict[str, str] = {}
-    for prompt_id, turns in conversations.select("prompt_id", "turns").iter_rows():
-        for turn in turns:
-            messages[turn["text_id"]] = turn["content"]
-            if turn["role"] == "assistant":
-                answers[turn["text_id"]] = turn["content"]
-        prompts[prompt_id] = prompt_text(turns)
-    return {MeasuredOn.MESSAGES: messages, MeasuredOn.ASSISTANT_MESSAGES: answers, MeasuredOn.PROMPT: prompts}
+    return {on: dict(texts.iter_rows()) for on, texts in texts_by_kind(conversations).items()}
 
 
 def conversations_to_describe(source: Store, known: Store) -> pl.DataFrame:
@@ -229,11 +266,6 @@ def conversations_to_describe(source: Store, known: Store) -> pl.DataFrame:
     new = conversations.filter(undecided)["document_id"].unique().sort()
     gone = new[round(len(new) * kept.sum() / max(1, len(kept))) :]
     return conversations.filter(~(undecided & pl.col("document_id").is_in(gone.implode())))
-
-
-def _conversations(store: Store, settings: Settings, kept_only: bool) -> pl.DataFrame:
-    rows = kept_conversations(store, "kept_by_screening") if kept_only else store.read("conversations")
-    return logged_on(rows, settings.since, settings.until)
 
 
 def shown_on(store: Store, settings: Settings) -> set[str] | None:
@@ -262,8 +294,11 @@ def thoughts(conversations: pl.DataFrame) -> dict[str, str]:
     return dict(told.select("thinking_id", "thinking").drop_nulls().iter_rows()) if told.height else {}
 
 
-def image_texts(store: Store, providers: Providers, shown: Collection[str] | None = None) -> dict[str, str]:
-    """Text id -> text recognised in images, in all or in those that are `shown`."""
-    version = signal_of("image_text", providers).version
-    read = signal_values(store, "image_text", version, ["text"], shown)["text"]
-    return {text_id(text): text for text in read if text}
+def image_texts(store: Store, providers: Providers, shown: Collection[str] | None = None) -> Iterator[pl.DataFrame]:
+    """content_id and text of what was recognised in images, in all or in those that are `shown`, some at a time."""
+    version, among = signal_of("image_text", providers).version, pl.lit(value=True)
+    if shown is not None:
+        among = pl.col("content_id").is_in(list(shown))
+    for rows in store.read_slices("signals/image_text", ["content_id", "version", "text"]):
+        texts = rows.filter(among, pl.col("text") != "", version=version)["text"]
+        yield pl.DataFrame({"content_id": pl.Series(map(text_id, texts), dtype=pl.String), "text": texts})

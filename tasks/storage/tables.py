@@ -222,8 +222,9 @@ class Store:
         self, table: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS
     ) -> Iterator[pl.DataFrame]:
         """The table in slices of at most `rows` rows and about 16 MB, however large its parts are."""
-        for part in self.parts(table):
-            yield from self.part_slices(table, part, columns, rows)
+        if table in self._readers:
+            return self.read(table, columns).iter_slices(rows)
+        return (some for part in self.parts(table) for some in self.part_slices(table, part, columns, rows))
 
     def part_slices(
         self, table: str, part: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from schemas.errors import BadInput
 from schemas.settings import TopicSettings
+from tasks.storage.queries.documents import PIECE, unload
 from tasks.topics.engines import Clustering, Labels, Rows, Vectors, engine, nearest
 
 TOPICS_NEED = 3
@@ -39,7 +40,11 @@ def cluster(vectors: Vectors, settings: TopicSettings, seed: int, workers: int =
 
 def check_vectors(vectors: Vectors) -> None:
     """Raises BadInput when a vector is zero or not finite."""
-    broken = ~np.isfinite(vectors).all(axis=1) | (np.abs(vectors).sum(axis=1) == 0)
+    pieces = (vectors[start : start + PIECE] for start in range(0, len(vectors), PIECE))
+    broken = np.zeros(0, bool)
+    for piece in pieces:
+        broken = np.append(broken, ~np.isfinite(piece).all(axis=1) | (np.abs(piece).sum(axis=1) == 0))
+        unload(vectors)
     if broken.any():
         raise BadInput(
             f"{broken.sum()} of {len(vectors)} document vectors are zero or not finite (the first is row "
@@ -47,10 +52,15 @@ def check_vectors(vectors: Vectors) -> None:
         )
 
 
-def too_few(vectors: Vectors, settings: TopicSettings) -> bool:
-    """Whether there are too few distinct documents for more than one topic."""
-    needed = TOPICS_NEED * members_min(len(vectors), settings)
-    return len(vectors) < needed or len({vector.tobytes() for vector in vectors}) < needed
+def too_few(vectors: Vectors, settings: TopicSettings, rows: Rows | None = None) -> bool:
+    """Whether there are too few distinct documents, of these rows or all, for more than one topic."""
+    rows = np.arange(len(vectors)) if rows is None else rows
+    needed, distinct = TOPICS_NEED * members_min(len(rows), settings), set[bytes]()
+    for row in rows:
+        distinct.add(vectors[row].tobytes())
+        if len(distinct) >= needed:
+            return False
+    return True
 
 
 def _numbered_by_size(labels: Labels) -> Labels:

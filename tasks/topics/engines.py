@@ -87,7 +87,7 @@ def nearest(vectors: Vectors, queries: Vectors, count: int, workers: int = 1) ->
     count = min(count, len(vectors))
     if not len(queries) or not count:
         return np.empty((len(queries), count), np.int64), np.empty((len(queries), count), np.float32)
-    size = max(1, BLOCK // len(vectors))
+    size = block_rows(vectors)
 
     def of_block(top: int) -> Neighbours:
         apart = queries[top : top + size] @ vectors.T
@@ -101,6 +101,11 @@ def nearest(vectors: Vectors, queries: Vectors, count: int, workers: int = 1) ->
         blocks = list(map_ordered(of_block, range(0, len(queries), size), workers))
     rows, distances = (np.concatenate(column) for column in zip(*blocks, strict=True))
     return rows, np.where(distances < ROUNDING, np.float32(0), distances)
+
+
+def block_rows(vectors: Vectors) -> int:
+    """Queries that are compared with these vectors at a time."""
+    return max(1, BLOCK // len(vectors))
 
 
 def layout(vectors: Vectors, neighbours: Neighbours, dimensions: int, epochs: int, seed: int) -> Vectors:

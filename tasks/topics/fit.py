@@ -17,9 +17,10 @@ import polars as pl
 from scipy.optimize import linear_sum_assignment
 
 from schemas.settings import Settings
+from tasks.storage.queries.documents import PIECE, unload
 from tasks.storage.tables import Store
-from tasks.topics.cluster import assign, check_vectors, cluster, members_min, reach_of, too_few
-from tasks.topics.engines import Clustering, Rows, Vectors, engine
+from tasks.topics.cluster import REFERENCE_MAX, assign, check_vectors, cluster, members_min, reach_of, too_few
+from tasks.topics.engines import Clustering, Rows, Vectors, block_rows, engine
 
 TABLE = "topic_model"
 DRIFT_STEPS = 4
@@ -94,7 +95,12 @@ def largest_step(count: int, growth: float) -> int:
 
 def _topics(store: Store, rows: Rows, ids: pl.Series, vectors: Vectors, fittable: Chosen, settings: Settings) -> Topics:
     recipe = _recipe(vectors, settings)
-    documents = pl.DataFrame({"document_id": ids, "vector": [_digest(v.tobytes(), 8) for v in vectors]}, _KEY)
+    pieces = (vectors[start : start + PIECE] for start in range(0, len(vectors), PIECE))
+    digests = [pl.Series(dtype=pl.String)]
+    for piece in pieces:
+        digests.append(pl.Series([_digest(vector.tobytes(), 8) for vector in piece]))
+        unload(vectors)
+    documents = pl.DataFrame({"document_id": ids, "vector": pl.concat(digests)}, _KEY)
     fits = store.read(TABLE).filter(pl.col("model").str.starts_with(f"{recipe}-")).sort("document_id")
     kept = fits.partition_by("model", maintain_order=True)
     if store.parts("takedowns"):
@@ -140,10 +146,15 @@ def _fitted_and_assigned(
     if not len(others):
         return model, far
     reach = np.where(fittable[others], np.float32(fit["reach"][0]), np.float32(np.inf))
-    assigned, far[others] = assign(vectors[rows], model, reach, vectors[others], workers)
+    fitted, assigned = vectors[rows[:REFERENCE_MAX]], [model]
+    at_once = -(-PIECE // block_rows(fitted)) * block_rows(fitted)  # the same blocks as all at once: the same sums
+    for start in range(0, len(others), at_once):
+        some = others[start : start + at_once]
+        part, far[some] = assign(fitted, model, reach[start : start + at_once], vectors[some], workers)
+        assigned.append(part)
+        unload(vectors)
     order = np.argsort(np.concatenate([rows, others]))
-    columns = ("labels", "probabilities", "positions")
-    both = ([getattr(part, name) for part in (model, assigned)] for name in columns)
+    both = ([getattr(part, name) for part in assigned] for name in ("labels", "probabilities", "positions"))
     return Clustering(*(np.concatenate(parts)[order] for parts in both)), far
 
 

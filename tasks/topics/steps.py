@@ -13,8 +13,9 @@ from schemas.settings import Settings, TopicSettings
 from schemas.tags import TAGS
 from tasks.providers import Providers
 from tasks.runtime.timing import timed
-from tasks.storage.queries.documents import embedded_documents
+from tasks.storage.queries.documents import embedded_documents, unload
 from tasks.storage.queries.kept import kept_conversations
+from tasks.storage.queries.released import released_slices
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_schema
 from tasks.topics.cluster import TOPICS_NEED, members_min, too_few
@@ -23,13 +24,15 @@ from tasks.topics.engines import Clustering, Vectors
 from tasks.topics.fit import TABLE, Chosen, Topics, changes_in_words, fit_and_assign, topic_changes
 from tasks.topics.personal import impersonal_prompts, personal_names
 
+_ABOUT = ["conversation_id", "document_id", "prompt_id", "image_ids", "day", "num_turns", "user_id"]
+
 
 @task(cache_policy=NO_CACHE)
 @timed
 def find_topics(settings: Settings, providers: Providers, versions: Versions) -> StageReport:
     """Put every kept document with an embedding into a topic, and name the topics."""
     store = Store.open(settings.store)
-    kept = kept_conversations(store).unique("document_id", keep="first").sort("document_id")
+    kept = kept_conversations(store, columns=_ABOUT).unique("document_id", keep="first").sort("document_id")
     told = signal_values(store, "language", versions["language"], ["language"])
     kept = kept.join(told, left_on="prompt_id", right_on="content_id", how="left", maintain_order="left")
     joint = providers.names["text_embedding"] == providers.names["image_embedding"] != "embedded"
@@ -37,16 +40,18 @@ def find_topics(settings: Settings, providers: Providers, versions: Versions) ->
     fittable, why_all = _fittable(documents, vectors, settings.topics)
     topics = fit_and_assign(store, documents["day"], documents["document_id"], vectors, fittable, settings)
     labels, fitted = topics.fit["topic"].to_numpy(), documents[topics.rows]
-    evidence = topic_evidence(_described(store, fitted, versions), labels, vectors[topics.rows])
+    of_fitted = vectors[topics.rows]
+    unload(vectors)
+    evidence = topic_evidence(_described(store, fitted, versions), labels, of_fitted)
     names = topic_names(store, evidence, fitted["document_id"], labels, providers["topic_names"])
     personal = personal_names(store, names, providers["text_pii"])
     names |= {topic: f"untitled ({topic})" for topic in personal}
     members = _members(documents["document_id"], topics.found, names)
-    notes = _notes(kept.height, topics, too_few(vectors[topics.rows], settings.topics), settings)
+    notes = _notes(kept.height, topics, too_few(of_fitted, settings.topics), settings)
     notes += why_all + _write_changes(store, members)
     notes += [f"{len(personal)} topics are untitled: their names held personal data"] if personal else []
     store.replace(TABLE, pl.concat(topics.tried))
-    store.replace("topic_tree", topic_tree(vectors[topics.rows], labels))
+    store.replace("topic_tree", topic_tree(of_fitted, labels))
     store.replace("topics", members)
     outliers = members.filter(topic=-1).height
     counts = {"documents": len(vectors), "topics": len(names) - 1, "outliers": outliers, "fitted": len(labels)}
@@ -66,7 +71,7 @@ def _fittable(documents: pl.DataFrame, vectors: Vectors, settings: TopicSettings
     asked = {name: condition for name, (on, condition) in wanted.items() if on}
     chosen = documents.select(pl.all_horizontal(pl.lit(value=True), *asked.values()).fill_null(value=False))
     fittable = np.broadcast_to(chosen.to_series().to_numpy(), len(vectors))
-    if fittable.all() or not too_few(vectors[fittable], settings):
+    if fittable.all() or not too_few(vectors, settings, np.flatnonzero(fittable)):
         return fittable, []
     if too_few(vectors, settings):
         return np.ones(len(vectors), bool), []
@@ -75,7 +80,11 @@ def _fittable(documents: pl.DataFrame, vectors: Vectors, settings: TopicSettings
 
 def _described(store: Store, documents: pl.DataFrame, versions: Versions) -> pl.DataFrame:
     """Text without personal data, person, language, and tags with taxonomy of each document."""
-    ids = documents["document_id"]
+    ids, wanted = documents["document_id"], documents["conversation_id"].implode()
+    columns = ["conversation_id", "turns"]
+    read = (rows.filter(pl.col("conversation_id").is_in(wanted)) for rows in released_slices(store, columns))
+    turns = pl.concat([store.empty("conversations", columns), *read])
+    documents = documents.join(turns, on="conversation_id", how="left", maintain_order="left")
     tags = signal_values(store, "categories", versions["categories"], list(TAGS), ids)
     domain = ["image_domain", "image_subdomain", "question_subcategory"]
     places = signal_values(store, "taxonomy", versions["taxonomy"], domain, ids)

@@ -1,11 +1,14 @@
 """Conversations that the decisions keep, which of them are unsafe, and whether the decisions are up to date."""
 
 import json
+from collections.abc import Iterator, Sequence
 from datetime import date
+from itertools import chain
 
 import polars as pl
 
-from tasks.storage.queries.released import conversations_as_released
+from tasks.storage.content_id import Distinct
+from tasks.storage.queries.released import conversations_as_released, released_slices
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
 
@@ -14,14 +17,30 @@ _UNSAFE = ["moderation", "image_moderation", "nsfw_image"]
 """Reasons of rules that policies for internal use tag and others drop."""
 
 
-def kept_conversations(store: Store, by: str = "keep") -> pl.DataFrame:
+def kept_conversations(store: Store, by: str = "keep", columns: Sequence[str] | None = None) -> pl.DataFrame:
     """Conversations that the policy keeps, in released form, earliest first, with their preset dataset.
 
     `by` is the column of decisions that says so: `keep`, or `kept_by_screening` for those that its first pass keeps.
+    With `columns`, among them conversation_id, only these; without texts it takes a tenth of the memory.
     """
-    decided = store.read("decisions", ["item_kind", "item_id", by, "preset_dataset"])
-    kept = decided.filter(by, item_kind="conversation").select("preset_dataset", conversation_id="item_id")
-    return conversations_as_released(store).join(kept, on="conversation_id", maintain_order="left")
+    kept = _kept(store, by)
+    return conversations_as_released(store, columns).join(kept, on="conversation_id", maintain_order="left")
+
+
+def kept_slices(store: Store, columns: Sequence[str], by: str = "keep") -> Iterator[pl.DataFrame]:
+    """The same some at a time, in the order of the store, with models as logged; `columns` has conversation_id."""
+    kept = Distinct()
+    kept.add(_kept(store, by)["conversation_id"])
+    for rows in released_slices(store, columns):
+        yield rows.filter(kept.hold(pl.col("conversation_id")))
+
+
+def _kept(store: Store, by: str) -> pl.DataFrame:
+    """preset_dataset and conversation_id of what is kept."""
+    names = ["item_kind", "item_id", by, "preset_dataset"]
+    read = chain([store.empty("decisions", names)], store.read_slices("decisions", names))
+    kept = (rows.filter(by, item_kind="conversation") for rows in read)
+    return pl.concat(rows.select("preset_dataset", conversation_id="item_id") for rows in kept)
 
 
 def logged_on(rows: pl.DataFrame, since: date | None, until: date | None) -> pl.DataFrame:

@@ -4,7 +4,7 @@ All stages after `decide` use this form.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from itertools import chain
 
@@ -12,30 +12,41 @@ import polars as pl
 from pydantic import ValidationError
 
 from schemas.errors import BadInput
-from schemas.items.conversation import UNDATED_BEFORE
+from schemas.items.conversation import UNDATED_BEFORE, Conversation
 from schemas.policy import Policy, Rename
-from tasks.storage.tables import Store
+from tasks.storage.tables import Store, frame_schema
 
 _MODELS = ("model", "model_a", "model_b")
 
 
-def conversations_as_released(store: Store) -> pl.DataFrame:
+def conversations_as_released(store: Store, columns: Sequence[str] | None = None) -> pl.DataFrame:
     """The table `conversations` with redacted conversations in place of their originals, also those that are dropped.
 
     Raises BadInput when a redaction that a decision names is missing, as after a run that was killed between redacting
     and deciding; nothing may be released then.
     """
-    conversations = store.read("conversations")
-    decided = store.read("decisions", ["item_kind", "item_id", "redactions", "policy_hash"])
-    wanted = decided.filter(pl.col("redactions").list.len() > 0, item_kind="conversation")
-    made = store.read("redacted_conversations").join(
-        wanted.select("policy_hash", conversation_id="item_id"), on=["conversation_id", "policy_hash"], how="semi"
-    )
-    if made.height < wanted.height:
+    names = frame_schema(Conversation).names() if columns is None else columns
+    read = list(dict.fromkeys([*names, "conversation_id", "tstamp", "model"]))  # what order and released names need
+    released = pl.concat([store.empty("conversations", read), *released_slices(store, read)])
+    return released_names(store, released.sort("tstamp", "conversation_id")).select(names)
+
+
+def released_slices(store: Store, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """Rows of `conversations_as_released` with models as logged, some at a time, redacted ones last; raises as it."""
+    decided = store.read_slices("decisions", ["item_kind", "item_id", "redactions", "policy_hash"])
+    wanted = pl.DataFrame(schema={"policy_hash": pl.String, "conversation_id": pl.String})
+    for rows in decided:
+        redacted = rows.filter(pl.col("redactions").list.len() > 0, item_kind="conversation")
+        wanted = wanted.vstack(redacted.select("policy_hash", conversation_id="item_id"))
+    for rows in store.read_slices("conversations", columns):
+        yield rows.join(wanted, on="conversation_id", how="anti", maintain_order="left")
+    made = 0
+    for rows in store.read_slices("redacted_conversations", [*columns, "policy_hash"]):
+        some = rows.join(wanted, on=["conversation_id", "policy_hash"], how="semi", maintain_order="left")
+        made += some.height
+        yield some.drop("policy_hash")
+    if made < wanted.height:
         raise BadInput(f"store {store.root!r} lacks redactions that its decisions name; run `curate decide` again")
-    originals = conversations.join(made, on="conversation_id", how="anti")
-    released = pl.concat([originals, made.select(conversations.columns)]).sort("tstamp", "conversation_id")
-    return released_names(store, released)
 
 
 def battles_as_released(store: Store) -> pl.DataFrame:

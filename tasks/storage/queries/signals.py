@@ -52,9 +52,14 @@ def embeddings(store: Store, signal: str, versions: Versions, ids: pl.Series) ->
     )
     widths = sorted(stored["vector"].list.len().unique())
     if len(widths) > 1 or widths == [0]:
-        raise BadInput(
-            f"{signal}: vectors of version {versions[signal]!r} have {' and '.join(map(str, widths))} dimensions; "
-            "one version has one: remove its rows and run `curate measure` again"
-        )
+        raise BadInput(several_lengths(signal, versions[signal], widths))
     matrix = stored["vector"].explode().to_numpy().astype(np.float32, copy=False).reshape(stored.height, *widths)
     return dict(zip(stored["content_id"], matrix, strict=True))
+
+
+def several_lengths(signal: str, version: str, lengths: Collection[int]) -> str:
+    """The error for vectors of one version that have several lengths."""
+    return (
+        f"{signal}: vectors of version {version!r} have {' and '.join(map(str, sorted(lengths)))} dimensions; "
+        "one version has one: remove its rows and run `curate measure` again"
+    )

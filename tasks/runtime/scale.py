@@ -1,0 +1,21 @@
+"""Time and room of a first run, from figures that were measured (`benchmarks.set_stages`, `benchmarks.end_to_end`)."""
+
+from schemas.run import Scale
+
+LINE_S, MESSAGE_S, IMAGE_S, CONVERSATION_S = 0.00012, 0.006, 0.47, 0.01
+"""Core seconds with the embedded models; of a conversation, those of all stages over the whole set."""
+BASE_MB, CONVERSATION_BYTES = 2_330, 5_000
+"""Peak memory of a run with the embedded models on two workers, and what each further conversation adds."""
+MESSAGE_BYTES, IMAGE_BYTES = 1_500, 130_000
+"""On disk, with the signals, in the store and in one release."""
+
+
+def expected(lines: int, conversations: int, messages: int, images: int, workers: int) -> Scale:
+    """Hours, memory and disk of a first run, embedded models, on as many cores as workers."""
+    seconds = lines * LINE_S + messages * MESSAGE_S + images * IMAGE_S + conversations * CONVERSATION_S
+    return Scale(
+        lines=lines, conversations=conversations, messages=messages, images=images, workers=workers,
+        hours=round(seconds / 3600 / workers, 2),
+        peak_mb=BASE_MB + conversations * CONVERSATION_BYTES // 2**20,
+        disk_mb=2 * (messages * MESSAGE_BYTES + images * IMAGE_BYTES) // 2**20,
+    )  # fmt: skip
