@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -91,7 +92,15 @@ def rate(
     if settings.store and view == _View(as_json=as_json) and not (settings.since or settings.until):
         run_stages(settings, ("flows.rate", "rate"))
     else:
-        _rate_table(battles, settings, view)
+        with _here(battles) as place:
+            _rate_table(place, settings, view)
+
+
+def _here(battles: str | None) -> AbstractContextManager[str | Path | None]:
+    """The battles in a place of this machine until the block ends."""
+    from tasks.release.fetched import fetched, is_remote
+
+    return fetched(battles, "battle") if battles is not None and is_remote(battles) else nullcontext(battles)
 
 
 @dataclass(frozen=True)
@@ -106,16 +115,12 @@ class _View:
     named: bool = False
 
 
-def _battles(battles: str | None, settings: Settings, view: _View, policy: Policy) -> "pl.DataFrame":
+def _battles(battles: str | Path | None, settings: Settings, view: _View, policy: Policy) -> "pl.DataFrame":
     """The battles of a file, folder or release, or without one the kept battles of the store."""
     if battles is not None:
         from tasks.leaderboard.battle_files import read_battles, with_prompts
-        from tasks.release.fetched import fetched, is_remote
 
         prompts = view.table in ("suspects", "vote_checks") or bool(view.slices) or policy.votes.exclude_suspects
-        if is_remote(battles):
-            with fetched(battles, "battle") as folder:
-                return with_prompts(read_battles(folder / "battle", view.named, prompts), folder)
         table = Path(battles)
         if not (table / "manifest.json").is_file():
             return read_battles(table, view.named, prompts)
@@ -125,7 +130,7 @@ def _battles(battles: str | None, settings: Settings, view: _View, policy: Polic
     return rated_battles(existing(settings.store), measured_versions(settings), view.named)
 
 
-def _policy(battles: str | None, settings: Settings) -> Policy:
+def _policy(battles: str | Path | None, settings: Settings) -> Policy:
     """The policy that says which votes count: --policy if it is given, else the one of a release or store; or none."""
     from tasks.policy.policy_file import load_policy
     from tasks.storage.queries.released import decided_policy
@@ -141,7 +146,7 @@ def _policy(battles: str | None, settings: Settings) -> Policy:
     return Policy.model_validate({**none.model_dump(), **told})
 
 
-def _rate_table(battles: str | None, settings: Settings, view: _View) -> None:
+def _rate_table(battles: str | Path | None, settings: Settings, view: _View) -> None:
     from tasks.leaderboard.rating_tables import FAIRNESS, FRAGILITY, PLAN, TABLES, RatingTables, method_of, within
 
     if view.table not in TABLES:

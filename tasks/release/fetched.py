@@ -119,7 +119,7 @@ def maker(software: object) -> str:
 def fetched(location: str, config: str = "") -> Iterator[Path]:
     """The release as a local folder until the block ends. Raises BadInput, naming `location`, if it is unreadable.
 
-    With `config`, such as battle, a remote release is copied without its other configurations and files.
+    With `config`, such as battle, a remote release is copied with its manifest alone.
     """
     if not is_remote(location):
         yield Path(location)
@@ -140,6 +140,7 @@ def _copy(location: str, folder: Path, config: str) -> None:
         if there:
             part = f"{config}/" if config else ""
             fs.get(f"{path.rstrip('/')}/{part}", f"{folder}/{part}", recursive=True)
+            fs.get(f"{path.rstrip('/')}/{MANIFEST}", f"{folder}/{MANIFEST}")
     except Exception as error:  # every object store has its own errors
         raise BadInput(
             f"{location!r} cannot be read ({why_unreadable(error)}); check the address and the credentials"
