@@ -124,3 +124,13 @@ def test_addresses_of_an_object_store_work(curate, store, tmp_path):
         with pytest.raises(Gone):
             source.refresh()
     assert "'memory://looked/nothing' is not a release" in refused(curate, "memory://looked/nothing")
+
+
+def test_topics_of_two_releases_are_a_table_of_diff_and_its_page_belongs_to_it(curate, store, release, tmp_path):
+    page = tmp_path / "topics.html"
+    code, out, _ = curate("diff", release, release, "--table", "topics", "--out", page, "--json")
+    assert code == 0 and '"matched":' in out.splitlines()[0] and "<h1>Topics of" in page.read_text()
+    assert curate("diff", release, release, "--out", page)[2].endswith("add --table topics\n")
+    code, _, err = curate("diff", store.root, release, "--table", "topics")
+    assert code == 2 and "is a store; give two releases" in err
+    assert "curate diff A B --table topics" in curate("topics", "compare", release, release)[2]
