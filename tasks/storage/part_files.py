@@ -61,7 +61,7 @@ def open_part(fs: AbstractFileSystem, path: str, **options: Any) -> pq.ParquetFi
     return pq.ParquetFile(source, metadata=footer, page_checksum_verification=True, **options)
 
 
-def columns_of(fs: AbstractFileSystem, path: str, file: pq.ParquetFile, names: Sequence[str]) -> pa.Table:
+def columns_of_part(fs: AbstractFileSystem, path: str, file: pq.ParquetFile, names: Sequence[str]) -> pa.Table:
     """Columns of an opened part.
 
     On an object store, what stands beside the bytes of images is read once for all steps that need some of it: every
