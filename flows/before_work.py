@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.settings import THREADS, Settings
-from tasks.runtime.device import cards, on_card
+from tasks.runtime.parallel import cards, on_card
 
 SECONDS_TO_ANSWER = 10.0
 """Timeout for connecting to a task runner's address."""

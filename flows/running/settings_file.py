@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from schemas.errors import BadInput, CurateError, why_unreadable
 from schemas.row import Row
 from schemas.settings import NAME_OR_PLACE, PLACE, Settings
-from tasks.runtime.device import use_device
+from tasks.runtime.parallel import use_device
 
 NAME, VERSION = "curate.yaml", 1
 """Name of the file, and the value of its key `version`: raised when a key means something else."""

@@ -16,8 +16,7 @@ from prefect.task_runners import TaskRunner
 
 from schemas.errors import BadInput
 from schemas.settings import THREADS, Settings
-from tasks.runtime.device import use_device
-from tasks.runtime.parallel import shard_runner, shards_on
+from tasks.runtime.parallel import shard_runner, shards_on, use_device
 
 Shard = TypeVar("Shard")
 Done = TypeVar("Done")

@@ -24,8 +24,7 @@ from schemas.tables import TABLES
 from tasks.images.decode import FILE_BYTES_MAX, DecodedImage, ImageRejected, open_image, require_within
 from tasks.ingest.image_files import ImageSource
 from tasks.ingest.known_images import KnownHashes, file_digests, load_known_hashes
-from tasks.runtime.device import batch_of
-from tasks.runtime.parallel import ShardRunner, map_ordered
+from tasks.runtime.parallel import ShardRunner, batch_of, map_ordered
 from tasks.runtime.progress import Advance, progress, silent
 from tasks.runtime.timing import Measured
 from tasks.storage.keyed_ids import Tombstones

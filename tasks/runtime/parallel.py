@@ -1,17 +1,26 @@
-"""`map` on threads, processes or the workers of a task runner, with a bounded number of results in flight."""
+"""Where work runs: `map` on threads, processes or the workers of a task runner, and models on the CPU or a card.
 
+A bounded number of results is in flight. The setting `device` reaches every process that loads models in CURATE_DEVICE.
+"""
+
+import ctypes
 import multiprocessing
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol, TypeVar
+from functools import cache
+from typing import Any, Protocol, TypeVar
 
+from schemas.errors import BadInput, MissingProvider
 from schemas.settings import THREADS, Settings
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+_DEVICE, _AUTO, _CPU, _CUDA = "CURATE_DEVICE", "auto", "cpu", "cuda"
+_ON_CARD, _ON_CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 
 
 def map_ordered(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
@@ -82,3 +91,71 @@ def shards_on(runner: ShardRunner) -> Iterator[None]:
 def shard_runner(settings: Settings) -> ShardRunner | None:
     """The runner of these settings; None for threads of this process."""
     return None if settings.task_runner == THREADS else _chosen.get()
+
+
+def use_device(device: str) -> None:
+    """Choose the device of models that this process loads from now on."""
+    if device == _AUTO:
+        os.environ.pop(_DEVICE, None)
+    else:
+        os.environ[_DEVICE] = device
+
+
+@cache
+def cards() -> int:
+    """Number of NVIDIA cards that the driver shows to this process; CUDA_VISIBLE_DEVICES narrows them."""
+    try:
+        driver, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(0)
+    except OSError:
+        return 0
+    return count.value if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
+
+
+def on_card() -> bool:
+    """Whether models of this process run on a card. Raises BadInput where `cuda` is set and this process sees none."""
+    if card_demanded() and not cards():
+        raise BadInput(
+            "--set device=cuda: this process sees no NVIDIA card (driver, container or CUDA_VISIBLE_DEVICES hide it); "
+            "give device=cpu, or auto for a card only where one is"
+        )
+    return os.environ.get(_DEVICE) != _CPU and cards() > 0
+
+
+def batch_of(items_on_cpu: int) -> int:
+    """Number of items of one batch: on a card four times as many, for it waits for small ones."""
+    return 4 * items_on_cpu if on_card() else items_on_cpu
+
+
+def card_demanded() -> bool:
+    """Whether a model that cannot run on a card may not run at all."""
+    return os.environ.get(_DEVICE) == _CUDA
+
+
+def execution_providers() -> list[Any]:
+    """ONNX Runtime's names of the device, and of the CPU for what a card cannot compute.
+
+    Raises BadInput or MissingProvider where `cuda` is set and there is no card, or the runtime cannot use it.
+    """
+    there = on_card() and _onnx_on_card()
+    if card_demanded() and not there:
+        raise MissingProvider(
+            "--set device=cuda: this ONNX Runtime cannot compute on the card; install onnxruntime-gpu in place of "
+            "onnxruntime, with the CUDA and cuDNN that it needs, or give device=auto"
+        )
+    exactly = {"use_tf32": "0"}  # with it, values would differ from the CPU's in the third digit
+    return [(_ON_CARD, exactly), _ON_CPU] if there else [_ON_CPU]
+
+
+@cache
+def _onnx_on_card() -> bool:
+    """Whether a session runs on the card: ONNX Runtime falls back to the CPU where a library of CUDA is missing."""
+    import onnxruntime
+    from onnx import TensorProto, helper
+
+    if _ON_CARD not in onnxruntime.get_available_providers():
+        return False
+    given, made = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("given", "made"))
+    graph = helper.make_graph([helper.make_node("Identity", ["given"], ["made"])], "probe", [given], [made])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=[_ON_CARD, _ON_CPU])
+    return bool(session.get_providers()[0] == _ON_CARD)

@@ -15,8 +15,7 @@ from schemas.tables import TABLES
 from tasks.images.decode import DecodedImage, decode_stored
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
-from tasks.runtime.device import batch_of
-from tasks.runtime.parallel import ShardRunner, map_ordered
+from tasks.runtime.parallel import ShardRunner, batch_of, map_ordered
 from tasks.runtime.progress import Advance, progress, silent
 from tasks.runtime.timing import Measured
 from tasks.signals.registry import Item, Signal, image_signals, signal_of

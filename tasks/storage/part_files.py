@@ -61,6 +61,24 @@ def open_part(fs: AbstractFileSystem, path: str, **options: Any) -> pq.ParquetFi
     return pq.ParquetFile(source, metadata=footer, page_checksum_verification=True, **options)
 
 
+def columns_of_part(fs: AbstractFileSystem, path: str, file: pq.ParquetFile, names: Sequence[str]) -> pa.Table:
+    """Columns of an opened part.
+
+    On an object store, what stands beside the bytes of images is read once for all steps that need some of it: every
+    group of 32 images is a request, and a part never changes.
+    """
+    beside = [name for name in file.schema_arrow.names if name != "bytes"]
+    if isinstance(fs, LocalFileSystem) or len(beside) == len(file.schema_arrow.names) or not set(names) <= set(beside):
+        return file.read(names)
+    return _beside_bytes(fs, path, tuple(beside)).select(names)
+
+
+@lru_cache(maxsize=64)
+def _beside_bytes(fs: AbstractFileSystem, path: str, names: tuple[str, ...]) -> pa.Table:
+    with open_part(fs, path, pre_buffer=True) as file:
+        return file.read(list(names))
+
+
 def whole_file(fs: AbstractFileSystem, path: str) -> bytes:
     """Content of a file, with one request. Raises FileNotFoundError."""
     return cast(bytes, fs.cat_file(path, **({"max_concurrency": 1} if "s3" in fs.protocol else {})))

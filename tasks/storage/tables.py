@@ -346,7 +346,8 @@ class Store:
         # not `pq.read_table`, which imports pyarrow.dataset and pandas: half a second in every process
         with open_part(self.fs, self._at(table, part), pre_buffer=True) as file:
             there = [name for name in names if top_columns([name])[0] in file.schema_arrow.names]
-            rows = cast(pl.DataFrame, pl.from_arrow(file.read(there).replace_schema_metadata(None)))
+            read = part_files.columns_of_part(self.fs, self._at(table, part), file, there)
+            rows = cast(pl.DataFrame, pl.from_arrow(read.replace_schema_metadata(None)))
             differ = part_differences(table, file.schema_arrow, names)
         return (self._completed(table, rows, names, differ) if any(differ) else rows).select(top_columns(names))
 

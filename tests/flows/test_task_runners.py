@@ -11,7 +11,7 @@ import pytest
 from schemas.errors import BadInput
 from schemas.settings import Settings
 from schemas.tables import TABLES
-from tasks.runtime.device import cards
+from tasks.runtime.parallel import cards
 from tasks.signals import run
 from tasks.signals.run import MeasuringObserver
 from tasks.storage.tables import Store

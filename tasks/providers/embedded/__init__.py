@@ -5,7 +5,7 @@ In: decoded images, texts, documents. Out: the return types of the Protocols in 
 
 from typing import TYPE_CHECKING
 
-from tasks.runtime.device import execution_providers
+from tasks.runtime.parallel import execution_providers
 
 if TYPE_CHECKING:
     import onnxruntime

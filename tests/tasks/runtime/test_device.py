@@ -5,7 +5,7 @@ import pytest
 from schemas.errors import MissingProvider
 from tasks.images.decode import open_image
 from tasks.providers.embedded.image_embedding import EfficientNet
-from tasks.runtime import device
+from tasks.runtime import parallel as device
 from tasks.signals.registry import Signal
 from tests.builders import image_bytes
 

@@ -1,8 +1,12 @@
 """Only parts that change are read in full, and a large one is written anew some rows at a time."""
 
+import random
+
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
+from schemas.items.image import Image
 from schemas.items.reject import Reject
 from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_of
@@ -58,3 +62,26 @@ def test_a_part_without_any_row_left_goes(store):
     every = pl.col("source") == "b"
     kept = rows_without(store, "rejects", parts, every)
     assert kept == [parts[0], parts[2]]
+
+
+def test_ids_of_images_on_an_object_store_are_read_once(tmp_path, monkeypatch):
+    """Each group of 32 images would be a request, for every step."""
+    store, drawn, read = Store(f"memory://{tmp_path.name}/store"), random.Random(0), list[list[str]]()
+    images = [
+        Image(image_id=f"{number:032x}", bytes=drawn.randbytes(20_000), format="png", width=number + 1, height=2)
+        for number in range(100)
+    ]
+    store.append("images", frame_of(Image, images))
+    (part,), plainly = store.parts("images"), pq.ParquetFile.read
+
+    def spied(file: pq.ParquetFile, columns: list[str]):
+        read.append(columns)
+        return plainly(file, columns)
+
+    monkeypatch.setattr(pq.ParquetFile, "read", spied)
+    for names in (["image_id"], ["width", "image_id"], ["format"]):
+        assert store.read_part("images", part, names).rows() == [
+            tuple(getattr(image, name) for name in names) for image in images
+        ]
+    assert read == [["image_id", "format", "width", "height"]]
+    assert store.read_part("images", part)["bytes"].to_list() == [image.bytes for image in images]

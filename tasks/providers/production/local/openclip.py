@@ -26,7 +26,7 @@ from schemas.errors import BadInput, MissingProvider, known_values
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Vectors
 from tasks.providers.production.local.weights import fingerprint, hub_file, torch_devices
-from tasks.runtime.device import batch_of
+from tasks.runtime.parallel import batch_of
 
 MODEL, PRETRAINED = "CURATE_CLIP_MODEL", "CURATE_CLIP_PRETRAINED"
 PRECISION, COMPILE, DEVICES = "CURATE_CLIP_PRECISION", "CURATE_CLIP_COMPILE", "CURATE_CLIP_DEVICES"

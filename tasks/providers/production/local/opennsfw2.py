@@ -22,7 +22,7 @@ from schemas.errors import MissingProvider
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.local.weights import fingerprint, offline, torch_devices
-from tasks.runtime.device import batch_of
+from tasks.runtime.parallel import batch_of
 
 WEIGHTS = "CURATE_OPENNSFW2_WEIGHTS"
 BATCH = 16

@@ -8,7 +8,7 @@ from pathlib import Path
 import huggingface_hub
 
 from schemas.errors import MissingProvider
-from tasks.runtime.device import card_demanded, on_card
+from tasks.runtime.parallel import card_demanded, on_card
 
 
 def fingerprint(files: Iterable[Path]) -> str:
