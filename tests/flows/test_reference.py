@@ -18,8 +18,8 @@ from tests.places import ROOT
 VARIABLE = re.compile(r"(?:CURATE|ARENA|OPENAI|GEMINI|ANTHROPIC|GOOGLE|HF)_[A-Z][A-Z0-9_]+")
 BY_VENDOR = {"ANTHROPIC_API_KEY"}
 """Names that `AskedModel.key_variable` makes of the vendor's."""
-NOT_OURS = {"HF_SAFE_WEIGHTS_NAME", "HF_WEIGHTS_NAME", "ANTHROPIC_BASE_URL"}
-"""Constants of libraries, and a variable that is named because it does not count."""
+NOT_OURS = {"HF_SAFE_WEIGHTS_NAME", "HF_WEIGHTS_NAME", "ANTHROPIC_BASE_URL", "CURATE_DEVICE"}
+"""Constants of libraries, a variable that is named because it does not count, and one that processes hand on."""
 
 
 @pytest.mark.parametrize("page", PAGES)
