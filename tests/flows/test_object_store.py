@@ -16,11 +16,13 @@ import s3fs
 from schemas.settings import Settings
 from tasks.storage.lock import Terms
 from tests.builders import USER_KEY
+from tests.counted_way import counted_way
 from tests.cut_off import cut_off_at
 from tests.s3_server import s3_client, s3_here
 
 pytestmark = pytest.mark.timeout(1800)  # three runs on a machine that may be busy
 
+SLOW_SECONDS = 0.01
 BUCKET, STORE = "arena", "s3://arena/store"
 CUT_AT = b"PUT /arena/store/tables/signals/text_pii/"
 """When the first texts have been measured, after the images."""
@@ -33,15 +35,25 @@ def bucket() -> Iterator[None]:
         yield
 
 
+def _port() -> int:
+    return int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2])
+
+
 @contextmanager
-def _cut_off_at(words: bytes) -> Iterator[None]:
-    """The way to the bucket ends for good with a request that has these words, until the block ends."""
-    port = int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2])
-    with cut_off_at(port, words) as way, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{way}")
+def _through(port: int) -> Iterator[None]:
+    """The way to the bucket is that of a port, until the block ends."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
         s3fs.S3FileSystem.clear_instance_cache()
         yield
     s3fs.S3FileSystem.clear_instance_cache()
+
+
+@contextmanager
+def _cut_off_at(words: bytes) -> Iterator[None]:
+    """The way to the bucket ends for good with a request that has these words, until the block ends."""
+    with cut_off_at(_port(), words) as way, _through(way):
+        yield
 
 
 def _objects(prefix: str = "") -> dict[str, bytes]:
@@ -62,6 +74,8 @@ class Runs:
     """What the run that lost its connection wrote to stderr."""
     left: set[str]
     """Objects in the bucket after it."""
+    asked: list[dict[str, int]]
+    """Requests by method of the two runs after it, each of which waited ten milliseconds."""
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +91,12 @@ def runs(backfilled: Settings) -> Runs:
     left = set(_objects())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Terms.__new__, "__defaults__", (60.0, 0.0, 0.1))  # nobody waits ten minutes for a lease to end
+        asked = []
         for _ in range(2):
-            curate(backfilled.model_copy(update={"store": STORE, "workers": 2}))
-    return Runs(Path(backfilled.store), stopped.value.code, printed.getvalue(), left)
+            with counted_way(_port(), SLOW_SECONDS) as way, _through(way.port):
+                curate(backfilled.model_copy(update={"store": STORE, "workers": 2}))
+            asked.append(way.by_method())
+    return Runs(Path(backfilled.store), stopped.value.code, printed.getvalue(), left, asked)
 
 
 def test_a_run_that_loses_its_store_in_the_middle_ends_with_one_line_and_the_next_one_goes_on(runs):
@@ -107,6 +124,12 @@ def test_a_second_run_measures_nothing_and_leaves_no_lock(runs):
     calls = [sum(sum(stage["model_calls"].values()) for stage in record["stages"]) for record in (first, second)]
     assert calls[0] > 0 and calls[1] == 0
     assert "writing.lock" not in objects
+
+
+def test_a_night_on_a_slow_store_asks_half_of_what_one_did_and_hardly_how_large_a_file_is(runs):
+    asked = runs.asked[-1]
+    total = sum(asked.values())
+    assert total < 3_120 / 2 and asked.get("HEAD", 0) < 0.05 * total, asked
 
 
 def test_a_conversation_is_forgotten_in_the_bucket_though_it_was_lost_midway(runs, refused, curate):
