@@ -243,10 +243,9 @@ def logged_name(file: Path) -> str:
 
 
 def _inside(folder: Path, path: str) -> Path:
-    try:
-        file = (folder / path).resolve()
-    except RuntimeError:
-        raise BadInput(f"preset path {path!r} is a link to itself; give an image") from None
+    file = Path(os.path.realpath(folder / path))
+    if file.is_symlink():
+        raise BadInput(f"preset path {path!r} is a link to itself; give an image")
     if folder.resolve() not in file.parents:
         raise BadInput(f"preset path {path!r} leads out of {str(folder)!r}")
     return file
