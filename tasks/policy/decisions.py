@@ -37,6 +37,8 @@ from tasks.storage.queries.released import renamed
 from tasks.storage.queries.signals import Versions, embeddings, signal_values
 from tasks.storage.tables import Store, frame_schema
 
+WHOLE_ROWS = 131_072
+"""Conversations that are decided at once, which takes half the CPU."""
 ItemFindings = Callable[[Store, pl.Series], pl.DataFrame]
 """(store, conversation ids) -> ITEM_COLUMNS of each, in order; no columns when the store has no written items."""
 
@@ -60,7 +62,7 @@ class StoredSignals:
 
     def blocks(self, rules: Iterable[Rule]) -> Iterator["StoredSignals"]:
         """The same about some conversations at a time, with the signals that these rules name."""
-        if self.store.height("conversations") <= BLOCK_ROWS:
+        if self.store.height("conversations") <= WHOLE_ROWS:
             yield self
             return
         named = {rule.signal.partition(".")[0] for rule in rules} & self.versions.keys()

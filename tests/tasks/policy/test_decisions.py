@@ -33,6 +33,7 @@ def test_conversations_decided_some_at_a_time_have_the_same_decisions(deciding, 
     whole = deciding.given(*_some()).under(ASKING).decide()
     tables = ("decisions", "near_prompts", "rule_parity")
     first = {table: deciding.store.parts(table) for table in tables}
+    monkeypatch.setattr(decisions, "WHOLE_ROWS", 2)
     monkeypatch.setattr(decisions, "BLOCK_ROWS", 2)
     assert deciding.decide() == whole
     assert {table: deciding.store.parts(table) for table in tables} == first
