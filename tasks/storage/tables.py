@@ -180,7 +180,7 @@ class Store:
         """The whole table; an empty frame with the same columns when nothing was written yet."""
         if table in self._readers:
             return self._readers[table](columns)
-        names = _columns(table) if columns is None else columns
+        names = list(TABLES[table].row.model_fields) if columns is None else columns
         parts = self.parts(table)
         try:  # part by part: polars copies what Arrow reads, so memory never holds the whole table twice
             frames = list(self._read_parts(table, parts, names))
@@ -230,7 +230,7 @@ class Store:
         self, table: str, part: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS
     ) -> Iterator[pl.DataFrame]:
         """One part in slices. `columns` may name nested ones: `turns.list.element.text_id` reads nothing else."""
-        names = _columns(table) if columns is None else list(columns)
+        names = list(TABLES[table].row.model_fields) if columns is None else list(columns)
         with self._sound(table):
             file = self._opened_in_pieces(table, part)
             if file is None or any(part_differences(table, file.schema_arrow, names)):
@@ -276,7 +276,7 @@ class Store:
 
     def read_part(self, table: str, part: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """One part of a table."""
-        names = _columns(table) if columns is None else list(columns)
+        names = list(TABLES[table].row.model_fields) if columns is None else list(columns)
         with self._sound(table):
             return self._read_part(table, part, names)
 
@@ -385,10 +385,6 @@ class Store:
             self._has_stated_layout = True
         LISTS.pop((self.path, table), None)
         self.write_bytes(f"tables/{table}/{_LIST}", json.dumps(list(parts)).encode())
-
-
-def _columns(table: str) -> list[str]:
-    return list(TABLES[table].row.model_fields)
 
 
 @cache

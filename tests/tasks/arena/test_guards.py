@@ -7,14 +7,19 @@ from urllib.parse import parse_qs
 import httpx
 import pytest
 
+from flows.commands.arena import serving
 from schemas.asked_model import ArenaSettings
 from schemas.errors import BadInput, MissingProvider
+from schemas.items.conversation import RecordType
 from tasks.arena.app import make_app
 from tasks.arena.entrance import Refused, Visitors, cookie_hash, network_of
 from tasks.arena.guards.captcha import chosen_captcha
+from tasks.arena.rounds import Visit
 from tasks.arena.uploads import Uploads
+from tasks.leaderboard.votes import beyond_day
 from tests.built_arena import KEY
 from tests.http_server import HttpServer
+from tests.tasks.ingest.logs import ingested
 
 PROXY = "10.0.0.5"
 
@@ -148,3 +153,31 @@ def test_a_forged_request_is_refused_and_never_an_error_of_the_server(build, adm
         return {each.status_code for each in told}
 
     assert asyncio.run(forged()) <= {200, 204, 403, 404, 405, 409, 413, 422}
+
+
+def test_votes_beyond_a_days_limit_are_logged_and_count_neither_at_the_arena_nor_in_the_curation(build, tmp_path):
+    built, policy = build(), tmp_path / "mine.yaml"
+    policy.write_text("extends: public_release\nname: mine\nvotes: {day_votes_max: 2}\n")
+    settings = ArenaSettings(policy=str(policy))
+
+    async def battles():
+        for number, address in enumerate(["203.0.113.1"] * 4 + ["203.0.113.2"]):
+            visit = Visit(f"browser {number}", address)
+            conversation = await built.say(f"Is it {number}?", visit=visit)
+            await built.finished(conversation)
+            await built.arena.vote(conversation, RecordType.LEFT_VOTE, "", visit)
+        await built.arena.give_reason(conversation, "Clearer", visit)
+
+    asyncio.run(battles())
+    after = build().arena
+    after.read_logs()
+    for arena in (built.arena, after):
+        board = serving._board(serving.Chosen(settings, built.folder, "live", "", None, ""), arena)
+        rows = board.rows("overall")
+        assert sum(row.battles for row in rows) == 2 * 3
+        assert {"days_limited"} <= set(
+            rows[0].flags
+        ) and "do not count in full, by the rules of the policy: 2." in board.about("overall")
+    battles = ingested(built.folder, tmp_path / "store").read("battles")
+    assert battles.height == 5, "no vote is lost"
+    assert beyond_day(battles, 2).sum() == 2

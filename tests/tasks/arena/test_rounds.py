@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from flows.commands.arena import serving
-from schemas.asked_model import ArenaSettings
 from schemas.items.conversation import RecordType
 from schemas.settings import Settings
 from tasks.arena.conversations import Mode
@@ -15,7 +13,6 @@ from tasks.arena.entrance import KnownImage, Refused
 from tasks.arena.page import notice
 from tasks.arena.rounds import Visit
 from tasks.arena.words import page_words
-from tasks.leaderboard.votes import beyond_day
 from tasks.storage.keyed_ids import Pseudonyms
 from tasks.takedown.steps import apply_requests
 from tests.built_arena import KEY, VISIT, Scripted, image_file
@@ -371,34 +368,6 @@ def test_a_reason_after_the_vote_is_the_votes_own_and_reports_go_with_any_vote(b
     assert store.read("battles")["vote_reason"].to_list() == ["Clearer: fewer words"]
     feedback = {row["conversation_id"]: row["feedback"] for row in store.read("conversations").to_dicts()}
     assert feedback == {side.conv_id: ["flag"] for side in conversation.sides}
-
-
-def test_votes_beyond_a_days_limit_are_logged_and_count_neither_at_the_arena_nor_in_the_curation(build, tmp_path):
-    built, policy = build(), tmp_path / "mine.yaml"
-    policy.write_text("extends: public_release\nname: mine\nvotes: {day_votes_max: 2}\n")
-    settings = ArenaSettings(policy=str(policy))
-
-    async def battles():
-        for number, address in enumerate(["203.0.113.1"] * 4 + ["203.0.113.2"]):
-            visit = Visit(f"browser {number}", address)
-            conversation = await built.say(f"Is it {number}?", visit=visit)
-            await built.finished(conversation)
-            await built.arena.vote(conversation, LEFT, "", visit)
-        await built.arena.give_reason(conversation, "Clearer", visit)
-
-    asyncio.run(battles())
-    after = build().arena
-    after.read_logs()
-    for arena in (built.arena, after):
-        board = serving._board(serving.Chosen(settings, built.folder, "live", "", None, ""), arena)
-        rows = board.rows("overall")
-        assert sum(row.battles for row in rows) == 2 * 3
-        assert {"days_limited"} <= set(
-            rows[0].flags
-        ) and "do not count in full, by the rules of the policy: 2." in board.about("overall")
-    battles = ingested(built.folder, tmp_path / "store").read("battles")
-    assert battles.height == 5, "no vote is lost"
-    assert beyond_day(battles, 2).sum() == 2
 
 
 def test_a_direct_chat_has_the_sampling_that_its_visitor_chose_within_the_limits(build):
