@@ -13,6 +13,7 @@ MODULES = [
     "rate_coverage",
     "fragility",
     "rigging",
+    "exposure",
     "release",
     "set_stages",
     "release_versions",
