@@ -5,7 +5,6 @@ matches. A pair at the limit is found with a probability of at least 0.999. Sign
 the same table.
 """
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -33,14 +32,13 @@ _OUTSIDE_WORDS = r"[^\p{L}\p{M}\p{N}]+"
 
 
 def near_prompts(conversations: pl.DataFrame, jaccard_min: float) -> pl.DataFrame:
-    """The `near_prompts` table: conversations, `with_whole_prompts`, whose prompt is nearly that of an earlier one.
+    """The `near_prompts` table: conversations whose prompt is a near-duplicate of an earlier one.
 
     A prompt is matched to the most similar earlier representative, or becomes one itself; there are no chains.
     """
-    ordered = conversations.sort("tstamp", "conversation_id")
-    asked, first = ordered.drop("prompt"), ordered.unique("prompt_id", keep="first", maintain_order=True)
-    del conversations, ordered  # so that each text is held once
-    matches, jaccards = near_texts(first["prompt"], jaccard_min)
+    asked = conversations.sort("tstamp", "conversation_id").select("conversation_id", "prompt_id", "turns")
+    first = asked.unique("prompt_id", keep="first", maintain_order=True)
+    matches, jaccards = near_texts(_prompts(first), jaccard_min)
     tied = np.flatnonzero(matches >= 0)
     of_prompt = pl.DataFrame(
         {
@@ -53,11 +51,11 @@ def near_prompts(conversations: pl.DataFrame, jaccard_min: float) -> pl.DataFram
     return found.select(pl.col(name).cast(kind) for name, kind in frame_schema(NearPrompt).items())
 
 
-def with_whole_prompts(conversations: pl.DataFrame) -> pl.DataFrame:
-    """conversation_id, tstamp, prompt_id and prompt: all user messages, joined by blank lines."""
+def _prompts(conversations: pl.DataFrame) -> pl.Series:
+    """All user messages of each conversation, joined by blank lines."""
     turn = pl.element().struct
     said = pl.col("turns").list.eval(pl.element().filter(turn.field("role") == "user").struct.field("content"))
-    return conversations.select("conversation_id", "tstamp", "prompt_id", prompt=said.list.join("\n\n"))
+    return conversations.select(said.list.join("\n\n")).to_series()
 
 
 def near_texts(texts: pl.Series, jaccard_min: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
@@ -69,30 +67,21 @@ def near_texts(texts: pl.Series, jaccard_min: float) -> tuple[npt.NDArray[np.int
         int64 (n,) and float32 (n,), 0 to 1.
     """
     padded = _padded(texts)
+    signatures = RMinHash.from_token_sets((_grams(text) for text in padded), PERMUTATIONS, SEED)
     index = RMinHashLSH(jaccard_min, PERMUTATIONS, _bands(jaccard_min))
     grams_of = lru_cache(SETS_KEPT)(lambda row: _grams(padded[row]))
-    digests = np.empty((len(texts), PERMUTATIONS), np.uint32)
     matches, jaccards = np.full(len(texts), -1, np.int64), np.zeros(len(texts), np.float32)
-    for row, signature in _signatures(padded):
-        digests[row] = signature.digest()
+    for row, signature in enumerate(signatures):
         if not padded[row]:
             continue
-        likely = np.array(index.query(signature), np.int64)
-        likely = likely[(digests[likely] == digests[row]).mean(axis=1) > jaccard_min - ESTIMATE_MARGIN]
+        likely = [r for r in index.query(signature) if signature.jaccard(signatures[r]) > jaccard_min - ESTIMATE_MARGIN]
         own = _grams(padded[row])
-        jaccard, negative_row = max(((_jaccard(own, grams_of(r)), -r) for r in likely.tolist()), default=(0.0, 0))
-        if len(likely) and jaccard >= jaccard_min - _ROUNDING:
+        jaccard, negative_row = max(((_jaccard(own, grams_of(r)), -r) for r in likely), default=(0.0, 0))
+        if likely and jaccard >= jaccard_min - _ROUNDING:
             matches[row], jaccards[row] = -negative_row, jaccard
         else:
             index.insert(row, signature)
     return matches, jaccards
-
-
-def _signatures(padded: pl.Series) -> Iterator[tuple[int, RMinHash]]:
-    """Each row with its signature, of which few are held: one takes three times its 512 bytes."""
-    for start in range(0, len(padded), SETS_KEPT):
-        some = padded[start : start + SETS_KEPT]
-        yield from enumerate(RMinHash.from_token_sets((_grams(text) for text in some), PERMUTATIONS, SEED), start)
 
 
 def _bands(jaccard_min: float) -> int:
@@ -103,11 +92,11 @@ def _bands(jaccard_min: float) -> int:
     return PERMUTATIONS
 
 
-def _padded(texts: pl.Series) -> pl.Series:
+def _padded(texts: pl.Series) -> list[str]:
     """The texts in lower case without punctuation, padded with spaces; empty if nothing is left."""
     plain = texts.str.normalize("NFKC").str.to_lowercase().str.replace_all(_OUTSIDE_WORDS, " ").str.strip_chars()
     spread = plain.str.replace_all(_WITHOUT_BLANKS, "${1}${1}")
-    return spread.str.replace(r"^(.+)$", f"{_PADDING}${{1}}{_PADDING}")
+    return spread.str.replace(r"^(.+)$", f"{_PADDING}${{1}}{_PADDING}").to_list()
 
 
 def _grams(text: str) -> set[str]:

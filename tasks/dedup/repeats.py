@@ -42,13 +42,12 @@ def duplicates_of(
     the embedding of each prompt_id, `image_of` the representative of each image. Voted conversations come first and are
     never repeats; the others are ordered by time, and the first of a group represents it.
     """
-    conversations = conversations if "asked_id" in conversations.columns else asked_ids(conversations)
     ordered = conversations.sort(["voted", "tstamp", "conversation_id"], descending=[True, False, False])
     alike: dict[tuple[int, tuple[str, ...]], list[tuple[str, str, bool]]] = {}
-    columns = ordered.select("conversation_id", "prompt_id", "image_ids", "voted", "num_turns", "asked_id")
-    for conversation_id, prompt_id, image_ids, voted, num_turns, asked_id in columns.iter_rows():
+    columns = ordered.select("conversation_id", "prompt_id", "image_ids", "voted", "num_turns", _asked())
+    for conversation_id, prompt_id, image_ids, voted, num_turns, asked in columns.iter_rows():
         images = image_key(image_ids, image_of, rule.images)
-        text = prompt_id if _by_embedding(num_turns, images) else asked_id
+        text = prompt_id if _by_embedding(num_turns, images) else text_id(asked)
         alike.setdefault((num_turns, images), []).append((conversation_id, text, voted))
     repeats: dict[str, str] = {}
     for key, members in alike.items():
@@ -56,24 +55,6 @@ def duplicates_of(
         near = near_by_embedding(prompts, vectors, rule.prompt_cosine_min)
         repeats |= _repeats(members, near, rule.copies_max)
     return repeats
-
-
-def asked_ids(conversations: pl.DataFrame) -> pl.DataFrame:
-    """The conversations with `asked_id`: the content id of all user messages, written alike."""
-    asked = conversations.select(_asked()).to_series()
-    return conversations.with_columns(asked_id=pl.Series(map(text_id, asked), dtype=pl.String))
-
-
-def in_company(conversations: pl.DataFrame, image_of: Mapping[str, str], rule: DuplicateRule) -> pl.DataFrame:
-    """Conversations, with `asked_id`, that `duplicates_of` compares with at least one other."""
-    shown = pl.lit("")
-    if rule.images != "ignore":
-        image = pl.element() if rule.images == "same" or not image_of else pl.element().replace(image_of)
-        shown = pl.col("image_ids").list.eval(image).list.join(" ")
-    keyed = conversations.with_columns(shown=shown)
-    by_embedding = (pl.col("num_turns") == 1) & (pl.col("shown") != "")
-    keyed = keyed.with_columns(said=pl.when(by_embedding).then(pl.lit("")).otherwise("asked_id"))
-    return keyed.filter(pl.len().over("num_turns", "shown", "said") > 1).drop("shown", "said")
 
 
 def _by_embedding(num_turns: int, images: tuple[str, ...]) -> bool:

@@ -6,7 +6,6 @@ import polars as pl
 
 from schemas.policy import Action, Over, Policy
 from tasks.policy.redact import ROLES, exercise_names_in, findings, redact_rules, redact_texts, spans_of
-from tasks.policy.redact_step import RowsOf
 from tasks.policy.redact_text import without_left
 from tasks.policy.rules import FIRED, Signals, Step, fired, hit_columns
 from tasks.storage.content_id import text_id
@@ -55,12 +54,9 @@ def _fired_on_left_names(named: pl.DataFrame, signals: Signals, policy: Policy) 
 
 
 def repeated_words(
-    battles: pl.DataFrame, rows_of: RowsOf, redacted: pl.DataFrame, signals: Signals, policy: Policy
+    battles: pl.DataFrame, conversations: pl.DataFrame, redacted: pl.DataFrame, signals: Signals, policy: Policy
 ) -> pl.DataFrame:
-    """Redact rules as fired on battles whose voter wrote a value that is redacted in one of the sides.
-
-    `redacted` has the conversation_id of those that are.
-    """
+    """Redact rules as fired on battles whose voter wrote a value that is redacted in one of the sides."""
     sides = ["conversation_a", "conversation_b"]
     changed = pl.any_horizontal(pl.col(sides).is_in(redacted["conversation_id"].implode()))
     written = battles.drop_nulls("vote_reason").filter(changed).select("battle_id", *sides, "vote_reason")
@@ -68,7 +64,7 @@ def repeated_words(
         return pl.DataFrame(schema=FIRED)
     found, rows = findings(policy, signals), list[tuple[str, Step, int, str, str]]()
     names = {side for row in written.select(sides).iter_rows() for side in row}
-    asked = rows_of(names)
+    asked = conversations.filter(pl.col("conversation_id").is_in(sorted(names)))
     said = {
         name: (turns, ids) for name, turns, ids in asked.select("conversation_id", "turns", "image_ids").iter_rows()
     }

@@ -1,6 +1,6 @@
 """Rules that fired with action redact -> tables `redacted_conversations` and `redacted_images`."""
 
-from collections.abc import Callable, Collection, Mapping, Set
+from collections.abc import Mapping, Set
 
 import numpy as np
 import polars as pl
@@ -20,13 +20,11 @@ from tasks.storage.tables import Store, frame_of
 
 IMAGES_A_PART = 256
 
-RowsOf = Callable[[Collection[str]], pl.DataFrame]
-"""Conversation ids -> their rows of `conversations`."""
 _Keys = dict[tuple[str, tuple[Box, ...]], str]
 
 
 def redact_store(
-    store: Store, rows_of: RowsOf, hits: pl.DataFrame, policy: Policy, signals: Signals, workers: int
+    store: Store, conversations: pl.DataFrame, hits: pl.DataFrame, policy: Policy, signals: Signals, workers: int
 ) -> dict[str, int]:
     """Redact every conversation that a rule redacts and no rule drops, and what its battles' other sides repeat of it.
 
@@ -35,7 +33,7 @@ def redact_store(
     dropped = _items(hits, Action.DROP)
     wanted = _items(hits, Action.REDACT) - dropped
     together = groups(wanted, store.read("battles", ["conversation_a", "conversation_b"]), dropped)
-    rows = rows_of({each for group in together for each in group})
+    rows = conversations.filter(pl.col("conversation_id").is_in(sorted({i for group in together for i in group})))
     found = findings(policy, signals) if rows.height else Findings({}, {}, {}, {})
     images = _images(store, rows, found, workers)
     row_of = {row["conversation_id"]: row for row in rows.iter_rows(named=True)}

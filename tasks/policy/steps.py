@@ -17,9 +17,7 @@ from tasks.policy.decisions import ItemFindings, StoredSignals, conversation_hit
 from tasks.policy.differences import rule_parity, upstream_policy
 from tasks.policy.drift import drift_lines, drop_counts
 from tasks.policy.policy_file import load_policy
-from tasks.policy.redact import redact_rules
 from tasks.policy.redact_step import redact_store
-from tasks.policy.rules import FIRED
 from tasks.runtime.timing import timed
 from tasks.storage.queries.kept import mark_decided
 from tasks.storage.queries.released import decided_policy
@@ -48,9 +46,8 @@ def redact_items(settings: Settings, versions: Versions, findings: ItemFindings)
     store = Store.open(settings.store)
     policy = load_policy(settings.policy)
     known = StoredSignals(store, versions, findings)
-    blocks = known.blocks(policy.rules) if redact_rules(policy) else ()
-    hits = pl.concat([pl.DataFrame(schema=FIRED), *(conversation_hits(block, policy)[0] for block in blocks)])
-    counts = redact_store(store, known.rows_of, hits, policy, known.signal, settings.workers)
+    hits, _ = conversation_hits(known, policy)
+    counts = redact_store(store, known.conversations, hits, policy, known.signal, settings.workers)
     return StageReport(stage="redact", counts=counts)
 
 

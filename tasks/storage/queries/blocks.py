@@ -4,23 +4,19 @@ A block is the store showing some conversations or battles, and the rows of othe
 of all blocks are in a temporary DuckDB database.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import polars as pl
 
-from schemas.signals import MeasuredOn
-from schemas.tables import SIGNAL_ENTRIES
-from tasks.storage.content_id import text_id
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.tables import Store
 
 BLOCK_ROWS = 16_384
 ROW_BYTES = 4_096
 """Mean row size above which a block gets fewer than `BLOCK_ROWS` rows, so that its memory is bounded."""
-_RELEASED = (
-    "tokens", "code", "refusal", "markdown", "named_entities", "language", "categories", "criteria", "taxonomy"
-)  # fmt: skip
+_OF_TEXTS = [f"signals/{name}" for name in ("tokens", "code", "refusal", "markdown", "named_entities")]
+_OF_DOCUMENTS = [f"signals/{name}" for name in ("categories", "criteria", "taxonomy")]
 
 Wanted = Callable[[Store], pl.Series]
 """A block -> ids of rows of another table that belong to it."""
@@ -74,37 +70,14 @@ class Blocks:
             )
         self._divided |= {*tables}
 
-    def divide_signals(self, names: Iterable[str] = _RELEASED) -> None:
-        """Divide redactions and these signals, no embeddings, by the conversations of the blocks; those that are not.
-
-        Where `image_text` is among them or was, signals of texts are also divided by the texts read in images.
-        """
-        if "redacted_conversations" not in self._divided:
-            self.divide(["redacted_conversations"], "conversation_id", _CONVERSATION)
+    def divide_signals(self) -> None:
+        """Divide redactions, topics and signals, except embeddings, by the conversations of the blocks."""
+        self.divide(["redacted_conversations"], "conversation_id", _CONVERSATION)
         texts = pl.col("turns").list.eval(pl.element().struct.field("text_id"))
-        ids = {
-            (MeasuredOn.IMAGES,): _of_both(pl.col("image_ids").explode()),
-            (MeasuredOn.MESSAGES, MeasuredOn.ASSISTANT_MESSAGES): self._with_read(
-                _of_both(pl.concat_list(texts, "image_ids").explode())
-            ),
-            (MeasuredOn.PROMPT,): _of_both(pl.col("prompt_id")),
-            (MeasuredOn.DOCUMENTS,): _of_both(pl.col("document_id")),
-        }
-        for on, wanted in ids.items():
-            tables = [f"signals/{name}" for name in names if SIGNAL_ENTRIES[name].on in on]
-            if new := [table for table in tables if table not in self._divided]:
-                self.divide(new, "content_id", wanted)
-
-    def _with_read(self, wanted: Wanted) -> Wanted:
-        """The ids, and those of texts read in the images of a block, if that signal is divided."""
-
-        def both(block: Store) -> pl.Series:
-            if "signals/image_text" not in self._divided:
-                return wanted(block)
-            read = block.read("signals/image_text", ["text"])["text"].unique()
-            return pl.concat([wanted(block), pl.Series(map(text_id, read), dtype=pl.String)])
-
-        return both
+        self.divide(_OF_TEXTS, "content_id", _of_both(pl.concat_list(texts, "image_ids").explode()))
+        self.divide(["signals/language"], "content_id", _of_both(pl.col("prompt_id")))
+        self.divide(_OF_DOCUMENTS, "content_id", _of_both(pl.col("document_id")))
+        self.divide(["topics"], "document_id", _of_both(pl.col("document_id")))
 
 
 def conversation_blocks(store: Store, block_rows: int = BLOCK_ROWS) -> Blocks:
@@ -112,7 +85,6 @@ def conversation_blocks(store: Store, block_rows: int = BLOCK_ROWS) -> Blocks:
     blocks = Blocks(store, "conversations", block_rows)
     blocks.divide(["decisions"], "item_id", _CONVERSATION)
     blocks.divide_signals()
-    blocks.divide(["topics"], "document_id", _DOCUMENT)
     return blocks
 
 
@@ -122,7 +94,6 @@ def battle_blocks(store: Store, block_rows: int = BLOCK_ROWS) -> Blocks:
     blocks.divide(["conversations"], "conversation_id", _columns("battles", "conversation_a", "conversation_b"))
     blocks.divide(["decisions"], "item_id", _columns("battles", "battle_id", "conversation_a", "conversation_b"))
     blocks.divide_signals()
-    blocks.divide(["topics"], "document_id", _DOCUMENT)
     return blocks
 
 
@@ -130,9 +101,6 @@ def _of_both(ids: pl.Expr) -> Wanted:
     """Ids in the original and in the redacted conversations of a block."""
     tables = ("conversations", "redacted_conversations")
     return lambda block: pl.concat([block.read(table).select(ids.alias("id"))["id"] for table in tables])
-
-
-_DOCUMENT = _of_both(pl.col("document_id"))
 
 
 def _slices(store: Store, table: str) -> Iterator[pl.DataFrame]:

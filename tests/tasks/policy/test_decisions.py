@@ -1,7 +1,6 @@
 """What deciding leaves in the store; rules about what describes an item decide on what the others keep."""
 
 from schemas.policy import Policy, policy_hash
-from tasks.policy import decisions
 from tasks.policy.policy_file import load_policy
 from tasks.signals.steps import conversations_to_describe
 from tasks.storage.queries.funnel import reason_texts
@@ -27,16 +26,6 @@ def test_deciding_again_gives_the_same_bytes(deciding):
     first = {table: deciding.store.parts(table) for table in ("decisions", "near_images")}
     deciding.decide()
     assert {table: deciding.store.parts(table) for table in first} == first
-
-
-def test_conversations_decided_some_at_a_time_have_the_same_decisions(deciding, monkeypatch):
-    whole = deciding.given(*_some()).under(ASKING).decide()
-    tables = ("decisions", "near_prompts", "rule_parity")
-    first = {table: deciding.store.parts(table) for table in tables}
-    monkeypatch.setattr(decisions, "WHOLE_ROWS", 2)
-    monkeypatch.setattr(decisions, "BLOCK_ROWS", 2)
-    assert deciding.decide() == whole
-    assert {table: deciding.store.parts(table) for table in tables} == first
 
 
 def test_the_policy_of_every_decision_is_kept_whole_under_its_hash(deciding):
