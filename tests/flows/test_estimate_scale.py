@@ -2,8 +2,7 @@
 
 import json
 
-from benchmarks.large_log import write_large_log
-
+from benchmarks.ingest import write_large_log
 from tasks.runtime.scale import expected
 
 

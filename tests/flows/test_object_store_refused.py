@@ -161,7 +161,7 @@ def test_a_migration_in_a_bucket_is_killed_goes_on_and_stops_when_another_run_to
     assert (code, err.count("\n"), "its hold ends by itself 10 minutes after it" in err) == (2, 1, True)
     monkeypatch.setattr(Terms.__new__, "__defaults__", (60.0, 0.0, 0.1))  # nobody waits ten minutes for a lease to end
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "purge", lambda self, _: _taken_over(self, patch))
+        patch.setattr(Store, "purge", lambda self, *_: _taken_over(self, patch))
         code, _, err = curate(*bring_on)
     assert (code, err.count("\n"), "was taken over by another run" in err) == (2, 1, True)
     older.fs.invalidate_cache()

@@ -27,6 +27,7 @@ ELSEWHERE = {
     "curate measure --since DAY --until DAY": "tests/flows/test_estimate.py",
     "curate release": "tests/flows/test_nights.py",
     "curate estimate": "tests/flows/test_estimate.py",
+    "curate estimate --scale --logs LOGS": "tests/flows/test_estimate_scale.py",
     "curate doctor": "tests/flows/test_settings_file.py",
     "curate init": "tests/flows/test_settings_file.py",
     "curate arena": "tests/tasks/arena/test_served.py",

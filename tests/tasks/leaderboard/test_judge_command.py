@@ -241,7 +241,7 @@ def test_style_control_of_a_slice_is_fitted_on_its_own_verdicts():
         (("good.jsonl", "--baseline", "base", "--renames", "no.yaml"), "--renames needs --agreement"),
         (("good.jsonl", "--baseline", "base", "--agreement", "far.csv", "--slice", "all"), "give one --slice, or none"),
         (("good.jsonl", "--baseline", "base", "--draw", "1.0.0"), "--draw chooses from the verdicts of a store"),
-        (("gone.jsonl", "--baseline", "base"), "does not exist"),
+        (("gone.jsonl", "--baseline", "base"), "'gone.jsonl' cannot be read"),
         (("good.jsonl", "--baseline", "base", "--answers", "few"), "question 'q1' is judged, but 2 such questions"),
         (("good.jsonl", "--baseline", "base", "--answers", "twice"), "model 'base' answers question 'q0' twice"),
     ],
