@@ -365,9 +365,10 @@ class Store:
 
     def _completed(self, table: str, rows: pl.DataFrame, names: Sequence[str], differ: Differences) -> pl.DataFrame:
         if differ.changed or not (self.any_layout or TABLES[table].grown):
+            whole = shlex.quote(self.root.removesuffix("/canaries"))
             raise BadInput(
                 f"store {self.root!r} was written by another version: a part of table {table!r} {differ}; "
-                f"`curate migrate {shlex.quote(self.root)}` brings it on, or else use that version"
+                f"`curate migrate {whole}` brings it on, or else use that version"
             )
         return with_nulls(table, rows, names)
 
