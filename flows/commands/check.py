@@ -117,7 +117,7 @@ def _print(found: "ReleaseDiff", first: "dict[str, list[RowChange]]") -> None:
         print(line)
     for config, rows in first.items():
         counts = {change: found.rows.get(f"{config} {change}", 0) for change in ("added", "removed", "changed", "same")}
-        print(f"{config:<7}" + "  ".join(f"{change} {count:,}" for change, count in counts.items()))
+        print(f"{config:<6} " + "  ".join(f"{change} {count:,}" for change, count in counts.items()))
         for what, of in (("changed columns", found.columns[config]), ("why", found.why[config])):
             if of:
                 print(f"  {what}: " + ", ".join(f"{name} {count:,}" for name, count in of.items()))
