@@ -14,7 +14,7 @@ EMBEDDED = {
     "image_layout": "1",
     "image_text": "3+rapidocr-3.10.0-max640-turned",
     "image_embedding": "1+efficientnet-lite0-57934424",
-    "text_pii": "3+patterns-18+11+rampart-1.4.0-int8",
+    "text_pii": "3+patterns-18+11+rampart-1.4.0-int8-ort1.32",
     "moderation": "1+alt-profanity-check-1.9.1-window100",
     "service_text": "1",
     "model_names": "5.2",

@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 from schemas.errors import MissingProvider
 from tasks.providers.embedded import onnx_session
 
-VERSION = "rampart-1.4.0-int8"
+VERSION = "rampart-1.4.0-int8-ort1.32"
 _PERSON = {"GIVEN_NAME", "SURNAME"}
 _STREET = {"STREET_NAME"}
 _ADDRESS = {"BUILDING_NUMBER", "STREET_NAME", "SECONDARY_ADDRESS", "CITY", "STATE", "ZIP_CODE"}
