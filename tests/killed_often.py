@@ -185,7 +185,9 @@ def killed(
         before = {table: store.height(table) for table in TABLES}
         command = [sys.executable, "-m", "tests.killed_often", store.root, "--work", kind]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ | own) as process:
-            said.append(process.stdout.readline().strip())  # it works
+            said.append(process.stdout.readline().strip())
+            if not said[-1]:
+                raise RuntimeError(f"{kind} ended by itself, with {process.wait()}")
             time.sleep(drawn.uniform(0, seconds_max or work.seconds_max))
             process.kill()
             said += [line.strip() for line in process.stdout if line.endswith("\n")]
