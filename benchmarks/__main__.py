@@ -1,5 +1,6 @@
-"""Runs every benchmark and writes results.jsonl."""
+"""Runs every benchmark, or those that are named, and writes results.jsonl."""
 
+import sys
 from importlib import import_module
 
 from benchmarks.timing import RESULTS, write
@@ -25,6 +26,10 @@ MODULES = [
 ]
 
 if __name__ == "__main__":
-    RESULTS.unlink(missing_ok=True)
-    for name in MODULES:
+    named = sys.argv[1:]
+    if unknown := set(named) - set(MODULES):
+        raise SystemExit(f"{', '.join(sorted(unknown))}: no such benchmark; there are {', '.join(MODULES)}")
+    if not named:
+        RESULTS.unlink(missing_ok=True)
+    for name in named or MODULES:
         write(import_module(f"benchmarks.{name}").run())

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from schemas.errors import CurateError
+from schemas.errors import CurateError, StoreUnwell
 from schemas.run import DropCounts, StageReport
 from schemas.settings import Settings
 from tasks.storage.audit import last_entry
@@ -83,8 +83,8 @@ def run_record(store: Store, settings: Settings) -> Iterator[RunRecord]:
 
 def _end_killed(store: Store) -> None:
     for path in record_paths(store)[-1:]:
-        record = json.loads(store.read_bytes(path) or b"{}")
-        if record.get("state") == RUNNING:
+        record = _read(store, path)
+        if record["state"] == RUNNING:
             store.write_bytes(path, json.dumps(record | {"state": KILLED}, indent=2).encode())
 
 
@@ -98,8 +98,16 @@ def _without_places(error: BaseException, settings: Settings) -> str:
 
 
 def run_records(store: Store) -> list[dict[str, Any]]:
-    """Every record, oldest first."""
-    return [json.loads(store.read_bytes(path) or b"{}") for path in record_paths(store)]
+    """Every record, oldest first; raises `StoreUnwell` for one that cannot be read."""
+    return [_read(store, path) for path in record_paths(store)]
+
+
+def _read(store: Store, path: str) -> dict[str, Any]:
+    try:
+        record = json.loads(store.read_bytes(path) or b"")
+        return {**record, "stages": [*record["stages"]]}
+    except (ValueError, KeyError, TypeError):
+        raise StoreUnwell(f"store {store.root!r} is damaged: {path} is no record of a run; delete it") from None
 
 
 def latest_run_record(store: Store) -> str:

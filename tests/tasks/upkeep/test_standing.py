@@ -10,7 +10,7 @@ import pytest
 from schemas.errors import ProviderHeld
 from schemas.run import StageReport, Use
 from schemas.settings import Settings
-from tasks.storage.run_record import RunRecord, run_record
+from tasks.storage.run_record import RunRecord, record_paths, run_record
 from tasks.storage.tables import Store
 from tests.s3_server import s3_here
 from tests.small_store import small_store
@@ -91,3 +91,9 @@ def test_no_store_is_one_line(refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "no STORE is given" in refused("status")
     assert "is not a store" in refused("status", tmp_path)
+
+
+@pytest.mark.parametrize("written", [b"", b"{}", b'{"stages": 1}', b"\x00 torn"])
+def test_a_damaged_record_of_a_run_is_one_line(store, refused, written):
+    store.write_bytes(record_paths(store)[-1], written)
+    assert "is no record of a run; delete it" in refused("status", store.root)
