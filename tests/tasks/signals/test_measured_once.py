@@ -167,7 +167,7 @@ class Model:
         self.all_asked = threading.Event()
         self.signal = Signal("refusal", "v1", "service", self.measure, self)
 
-    def asked(self, items):
+    def measure(self, items):
         for item in items:
             self.asked.append(item)
             if len(self.asked) > self.dies_after:
