@@ -17,16 +17,12 @@ from packaging.version import Version
 
 NAMED = (
     ("libjpeg-turbo", rb"libjpeg-turbo version (\d[\d.]+\d)"),
-    ("libjpeg-turbo", rb"build-libjpeg-turbo \(ver (\d[\d.]+\d)"),
-    ("libpng", rb"libpng version (1\.[\d.]+\d)"),
-    ("libtiff", rb"LIBTIFF, Version (\d[\d.]+\d)"),
-    ("zlib", rb" inflate (1\.[\d.]+\d) Copyright"),
-    ("freetype", rb"FreeType (\d[\d.]+\d)"),
-    ("openssl", rb"OpenSSL (\d\.\d+\.\d+[a-z]?) +(?:FIPS +)?\d"),
-    ("ffmpeg", rb"FFmpeg version n?(\d[\d.]+\d)"),
-    ("expat", rb"expat_(\d[\d.]+\d)"),
+    ("libjpeg-turbo", rb"build-libjpeg-turbo \(ver (\d[\d.]+\d)"), ("libpng", rb"libpng version (1\.[\d.]+\d)"),
+    ("libtiff", rb"LIBTIFF, Version (\d[\d.]+\d)"), ("zlib", rb" inflate (1\.[\d.]+\d) Copyright"),
+    ("freetype", rb"FreeType (\d[\d.]+\d)"), ("openssl", rb"OpenSSL (\d\.\d+\.\d+[a-z]?) +(?:FIPS +)?\d"),
+    ("ffmpeg", rb"FFmpeg version n?(\d[\d.]+\d)"), ("expat", rb"expat_(\d[\d.]+\d)"),
     ("curl", rb"libcurl/(\d[\d.]+\d)"),
-)
+)  # fmt: skip
 """Library, and what its binaries say; each pattern begins with letters, by which the search is fast."""
 MENDED = {
     "libjpeg-turbo": "3.0.0",  # CVE-2023-2804; the betas before it, 2.1.90 to 2.1.92, get no mending

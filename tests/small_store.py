@@ -86,10 +86,7 @@ def _battles(images: list[DecodedImage]) -> tuple[list[list[Conversation]], list
 
 
 def _decisions(
-    kept: list[Conversation],
-    dropped: list[tuple[Conversation, str]],
-    both: list[Conversation],
-    battles: list[Battle],
+    kept: list[Conversation], dropped: list[tuple[Conversation, str]], both: list[Conversation], battles: list[Battle]
 ) -> list[Decision]:
     """Everything is kept but the dropped chats and the last battle."""
     made = [decision(each) for each in [*kept, *both, *battles[:-1]]]
@@ -148,13 +145,7 @@ def _rated() -> dict[str, list]:
 def _rank_change(model: str, rank: int) -> RankChange:
     rating = 1200.0 - rank
     return RankChange(
-        slice="overall",
-        model=model,
-        rank=rank,
-        rank_style=rank,
-        rank_change=0,
-        rating=rating,
-        rating_style=rating,
+        slice="overall", model=model, rank=rank, rank_style=rank, rank_change=0, rating=rating, rating_style=rating
     )
 
 

@@ -20,8 +20,6 @@ from schemas.settings import Settings
 _NAMES_THAT_DIFFER = re.compile(r"[0-9a-f]{20}|\.\d+\.tmp|\d{8}T\d{6}Z")
 """Names of parts, process numbers and times."""
 _CHANGES = {"os.rename": "rename", "os.remove": "remove", "os.mkdir": "mkdir", "os.rmdir": "rmdir"}
-
-
 _PRELOAD = [
     "schemas.tables", "schemas.settings", "schemas.release", "schemas.policy", "prefect", "prefect.flow_engine",
     "prefect.task_engine", "openai", "numba", "scipy.stats", "sklearn.linear_model", "cv2",

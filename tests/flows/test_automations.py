@@ -45,15 +45,12 @@ def made(prefect_server) -> dict[str, dict]:
         return {each.name: json.loads(each.model_dump_json()) for each in client.read_automations()}
 
 
-def test_the_server_makes_all_and_tells_through_the_block(made):
+def test_the_server_makes_all_of_the_deployments_and_tells_through_the_block(made):
     assert made.keys() == {"end killed runs", "curation failed", "over budget", "no night for 26 hours"}
     assert all(each["enabled"] for each in made.values())
     told = [made[name]["actions"][0]["block_document_id"] for name in made if name != "end killed runs"]
     assert NOBODY not in told
     assert made["no night for 26 hours"]["trigger"]["within"] == 26 * 3600
-
-
-def test_they_are_about_the_deployments_that_there_are(made):
     deployed = [each["name"] for each in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]]
     assert set(made["curation failed"]["trigger"]["match_related"]["prefect.resource.name"]) == set(deployed)
     assert made["no night for 26 hours"]["trigger"]["match_related"]["prefect.resource.name"] in deployed

@@ -40,20 +40,14 @@ def changed(tmp_path, name: str, **changes) -> str:
     return str(file)
 
 
-def test_a_run_reports_its_probes_and_a_second_run_measures_none(curated):
+def test_a_run_reports_its_probes_which_are_in_no_release_and_a_second_run_measures_none(curated):
     first, second = (next(r for r in reports if r.stage == "canaries") for reports in (curated.first, curated.second))
     assert first.counts == second.counts == {"probes": len(probes()), "caught": len(probes())}
     assert sum(first.model_calls.values()) > 0
     assert second.model_calls == {}
-
-
-def test_probes_are_in_no_table_and_no_release(curated):
     folders = [Path(curated.settings.store) / "tables", curated.release]
     for path in (path for folder in folders for path in folder.rglob("*") if path.is_file()):
         assert b"canary" not in path.read_bytes(), path
-
-
-def test_listed_probes_are_never_looked_at(curated):
     store = Store.existing(f"{curated.settings.store}/{STORE}")
     taken_in = store.read("image_files").height
     assert taken_in == sum(probe.image is not None and not probe.listed for probe in probes())

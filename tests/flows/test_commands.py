@@ -38,7 +38,7 @@ def test_inspect_prints_one_object_a_text(curate, tmp_path):
     assert bad["signals"]["text_pii"] == {"error": "no_text"}
 
 
-def test_inspect_prints_every_image_signal(curate, curated):
+def test_inspect_prints_every_image_signal_and_explain_names_reason_and_signals(curate, curated):
     image = next((curated.arena / "logs" / "serve_images").glob("*.jpg"))
     code, out, _ = curate("inspect", image, "--json")
     signals = json.loads(out)["signals"]
@@ -46,9 +46,6 @@ def test_inspect_prints_every_image_signal(curate, curated):
     assert 0 <= signals["nsfw"]["nsfw_probability"] <= 1
     assert len(signals["image_hash"]["phash"]) == 16 and len(signals["image_hash"]["pdq"]) == 64
     assert isinstance(signals["faces"]["faces"], list)
-
-
-def test_explain_names_reason_and_signals(curate, curated):
     dropped = curated.store.read("decisions").filter(item_kind="conversation", keep=False).row(0, named=True)
     code, out, _ = curate("explain", dropped["item_id"], "--store", curated.settings.store, "--json")
     account = json.loads(out)
@@ -130,11 +127,9 @@ def test_a_hostile_file_name_is_inspected_under_its_name_and_turns_nothing_round
     assert not CONTROL.search((out + words).replace("\n", ""))
 
 
-def test_the_stand_in_votes_and_is_held_against_people(prefect_server, curate, tmp_path):
+def test_the_stand_in_votes_and_is_held_against_people(prefect_server, curate, refused, tmp_path):
     store = voted(tmp_path)
-    code, out, err = curate("judge", "votes", "--store", store.root)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "has no votes of a judge; ask for some with --sample N" in err
+    assert "has no votes of a judge; ask for some with --sample N" in refused("judge", "votes", "--store", store.root)
     code, out, err = curate("judge", "votes", "--store", store.root, "--sample", 9)
     assert (code, out.count("\n")) == (2, 1)  # the path of the record; the images have no text
     assert f"gave a verdict on any of {len(MODELS)} battles" in err

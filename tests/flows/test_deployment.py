@@ -179,11 +179,16 @@ def _artifacts(client: SyncPrefectClient, run: UUID) -> dict[str, str]:
     return {each.key: str(each.data) for each in client.read_artifacts(artifact_filter=of_run)}
 
 
-def test_a_worker_runs_the_night_to_a_release(client, operated, place):
+def test_a_worker_runs_the_night_to_a_release_in_stages_named_by_day_and_tagged(client, operated, place):
     assert _state(client, operated.nightly) == "Completed", operated.printed[0]
     dated = sorted(folder for folder in (place / "store" / "releases").iterdir() if folder.name[0] == "2")
     assert len(dated) == 1 and (dated[0] / "manifest.json").exists()
     _shows_its_stages_and_no_person(client, operated.nightly, operated.printed[0])
+    inside = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[operated.nightly]))
+    stages = client.read_flow_runs(flow_run_filter=inside)
+    day = f"{client.read_flow_run(operated.nightly).expected_start_time:%Y-%m-%d}"
+    assert {run.name for run in stages} >= {f"{stage} {day}" for stage in ("canaries", "ingest", "screen", "describe")}
+    assert all(run.name.endswith(day) and {"curation", "nightly"} <= set(run.tags) for run in stages)
 
 
 def test_of_a_night_and_a_backfill_at_once_one_waits_for_the_other_and_both_complete(client, operated):
@@ -195,20 +200,16 @@ def test_of_a_night_and_a_backfill_at_once_one_waits_for_the_other_and_both_comp
     assert "another run has been writing to store" in operated.printed[0]
 
 
-def test_runs_of_stages_are_named_by_stage_and_day_and_tagged_as_the_night(client, operated):
-    inside = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[operated.nightly]))
-    stages = client.read_flow_runs(flow_run_filter=inside)
-    day = f"{client.read_flow_run(operated.nightly).expected_start_time:%Y-%m-%d}"
-    assert {run.name for run in stages} >= {f"{stage} {day}" for stage in ("canaries", "ingest", "screen", "describe")}
-    assert all(run.name.endswith(day) and {"curation", "nightly"} <= set(run.tags) for run in stages)
-
-
-def test_a_run_uses_the_changed_settings_file_without_a_new_deploy_and_only_draws_a_benchmark(client, operated, place):
+def test_changed_settings_hold_without_a_new_deploy_and_days_that_end_before_they_begin_fail(client, operated, place):
     assert _state(client, operated.refreshed) == "Completed", operated.printed[1]
     drawn = ["topics", "bench", "bench_failures"]
     assert _stages(client, operated.refreshed) == [*drawn, "check_providers", "drift", "rate", "report", "release"]
     manifest = json.loads((place / "store" / "releases" / "refreshed" / "manifest.json").read_text())
     assert manifest["counts"]["bench"] == 2 and manifest["settings"]["seed"] == 7
+    state = client.read_flow_run(operated.no_days).state
+    assert state.is_final() and not state.is_completed()
+    assert 'field "until" 2024-06-01 is before field "since" 2024-06-30' in state.message
+    assert not (place / "untouched").exists()
 
 
 def _shows_its_stages_and_no_person(client: SyncPrefectClient, run: UUID, printed: str) -> None:
@@ -226,13 +227,6 @@ def _shows_its_stages_and_no_person(client: SyncPrefectClient, run: UUID, printe
 def test_a_misspelt_or_mistyped_setting_is_refused_before_a_run_exists(client, wrong):
     with pytest.raises(PrefectHTTPStatusError, match="Validation failed"):
         _ordered(client, BACKFILL, **wrong)
-
-
-def test_days_that_end_before_they_begin_fail_with_one_line_and_no_work(client, operated, place):
-    state = client.read_flow_run(operated.no_days).state
-    assert state.is_final() and not state.is_completed()
-    assert 'field "until" 2024-06-01 is before field "since" 2024-06-30' in state.message
-    assert not (place / "untouched").exists()
 
 
 def test_nothing_is_published_before_somebody_approves_and_nothing_without(client, operated, hub):

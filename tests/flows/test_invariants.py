@@ -33,37 +33,42 @@ def _log_lines(arena: Path) -> dict[str, int]:
     return {name: content.count(b"\n") + (not content.endswith(b"\n")) for name, content in contents.items()}
 
 
-def test_every_input_line_is_kept_dropped_or_rejected_exactly_once(curated):
+def test_every_input_line_is_counted_exactly_once_and_flagged_images_leave_no_trace(curated):
     outcomes = line_outcomes(curated.store)
     assert dict(outcomes.group_by("source").len().rows()) == _log_lines(curated.arena)
     gone = funnel(curated.store)
     assert gone.kept + gone.dropped + gone.rejected == gone.lines == sum(_log_lines(curated.arena).values())
     assert sum(gone.dropped_by.values()) == gone.dropped
     assert sum(gone.rejected_by.values()) == gone.rejected
+    flagged = _expected(curated.arena, "csam_flag")
+    assert len(flagged) >= 2
+    names = {fact["image"] for fact in flagged if fact.get("image")}
+    assert any((curated.arena / "logs" / "serve_images" / f"{name}.png").exists() for name in names)
+    assert not [path for path in curated.opened_first if any(name in path for name in names)]
+    files = curated.store.read("image_files")["name"].str.slice(0, 32)
+    assert names.isdisjoint(files)
+    conversations = set(curated.store.read("sightings")["conv_id"])
+    assert conversations.isdisjoint(curated.store.read("quarantine").filter(kind="conversation")["key"])
 
 
-def test_nothing_failed_to_be_measured(curated):
+def test_nothing_failed_the_release_passes_its_check_and_a_second_run_gives_the_same_bytes(curated):
     assert {name: n for report in curated.first for name, n in report.failures.items()} == {}
+    assert problems_of(curated.release) == []
 
-
-def test_second_run_makes_no_model_call_and_opens_no_image(curated):
-    assert _calls(curated.first) > 1000
-    assert _calls(curated.second) == 0
-    assert [path for path in curated.opened_second if "serve_images" in path] == []
-
-
-def test_every_image_file_is_opened_once(curated):
-    opened = [Path(path).name for path in curated.opened_first if "/serve_images/" in path]
-    assert len(opened) > 30
-    assert sorted(opened) == sorted(set(opened))
-
-
-def test_second_run_gives_the_same_bytes(curated):
     def files(folder: Path) -> dict[str, bytes]:
         return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
     assert curated.second[-1].counts["new"] == 0
     assert files(curated.first_release) == files(curated.release)
+
+
+def test_every_image_file_is_opened_once_and_a_second_run_opens_none_and_calls_no_model(curated):
+    assert _calls(curated.first) > 1000
+    assert _calls(curated.second) == 0
+    assert [path for path in curated.opened_second if "serve_images" in path] == []
+    opened = [Path(path).name for path in curated.opened_first if "/serve_images/" in path]
+    assert len(opened) > 30
+    assert sorted(opened) == sorted(set(opened))
 
 
 def test_no_address_of_a_log_is_in_any_table_or_release(curated):
@@ -92,22 +97,6 @@ def test_released_images_carry_no_metadata(curated):
     for content in images:
         header = PIL.Image.open(io.BytesIO(content))
         assert not header.getexif() and "exif" not in header.info
-
-
-def test_flagged_images_are_never_opened_and_leave_no_trace(curated):
-    flagged = _expected(curated.arena, "csam_flag")
-    assert len(flagged) >= 2
-    names = {fact["image"] for fact in flagged if fact.get("image")}
-    assert any((curated.arena / "logs" / "serve_images" / f"{name}.png").exists() for name in names)
-    assert not [path for path in curated.opened_first if any(name in path for name in names)]
-    files = curated.store.read("image_files")["name"].str.slice(0, 32)
-    assert names.isdisjoint(files)
-    conversations = set(curated.store.read("sightings")["conv_id"])
-    assert conversations.isdisjoint(curated.store.read("quarantine").filter(kind="conversation")["key"])
-
-
-def test_release_passes_its_own_check(curated):
-    assert problems_of(curated.release) == []
 
 
 def test_unmeasured_items_are_not_released(curated, tmp_path):

@@ -1,5 +1,6 @@
-"""An object store that refuses, does not exist or is lost is one clear line of every command, without any secret."""
+"""An object store that refuses or is lost, and a full disk, are one clear line, and the next run goes on."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -7,17 +8,22 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler
 
+import polars as pl
 import pytest
 import s3fs
 
+from flows.running.one_writer import one_writer
+from schemas.errors import StoreUnwell
 from schemas.layout import LAYOUT, StoreLayout
+from schemas.run import StageReport
+from schemas.settings import Settings
 from tasks.storage.lock import Terms
 from tasks.storage.tables import Store
-from tests.cut_off import cut_off_at
+from tests.cut_off import cut_off_at, room_for
 from tests.http_server import LoopbackServer
 from tests.older_store import make_older
 from tests.places import ROOT
-from tests.s3_server import s3_client, s3_server
+from tests.s3_server import s3_client, s3_here, s3_server
 from tests.small_store import small_store
 from tests.tasks.ingest.logs import DAY, chat, write
 
@@ -25,15 +31,11 @@ SECRET, KEY_ID = "the secret access key", "AKIAOFATEST"
 STORE = "s3://arena/store"
 RELEASE = f"{STORE}/releases/1.0.0"
 COMMANDS = {
-    "run": ("run", "--logs", "{logs}", "--store", STORE),
-    "release": ("release", "--store", STORE),
-    "takedown": ("takedown", "--yes", "--store", STORE, "someid"),
-    "explain": ("explain", "someid", "--store", STORE),
-    "migrate": ("migrate", "--yes", STORE),
-    "verify": ("verify", RELEASE),
-    "diff": ("diff", RELEASE, RELEASE),
+    "run": ("run", "--logs", "{logs}", "--store", STORE), "release": ("release", "--store", STORE),
+    "takedown": ("takedown", "--yes", "--store", STORE, "someid"), "explain": ("explain", "someid", "--store", STORE),
+    "migrate": ("migrate", "--yes", STORE), "verify": ("verify", RELEASE), "diff": ("diff", RELEASE, RELEASE),
     "export": ("export", "dataset", RELEASE, "--out", "{logs}/out"),
-}
+}  # fmt: skip
 
 
 class _Denies(BaseHTTPRequestHandler):
@@ -173,3 +175,48 @@ def _taken_over(store: Store, patch: pytest.MonkeyPatch) -> None:
     """Another run takes the store over while this one stands still for hours."""
     store.fs.pipe_file(store.at("writing.lock"), b"2024-06-20 00:00:00 UTC another")
     patch.setattr("tasks.storage.lock._now", lambda: time.monotonic() + 1e6)
+
+
+def _rejects(source: str, count: int) -> pl.DataFrame:
+    rows = {"source": [source] * count, "line": range(count), "reason": "not_json", "evidence": ""}
+    return pl.DataFrame(rows | {"evidence": [os.urandom(16).hex() for _ in range(count)]})
+
+
+@one_writer
+def _stage(settings: Settings) -> list[StageReport]:
+    """Adds a small part and then a large one."""
+    store = Store.open(settings.store)
+    if not store.parts("rejects"):
+        store.append("rejects", _rejects("small", 3))
+    store.append("rejects", _rejects("large", 20_000))
+    return [StageReport(stage="ingest")]
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing_and_the_next_run_goes_on(tmp_path):
+    settings, store = Settings(store=str(tmp_path / "store")), Store(str(tmp_path / "store"))
+    with (
+        room_for(64 * 1024),
+        pytest.raises(StoreUnwell, match=r"^store '.*' has no room left \(File too large\); [^\n]*$"),
+    ):
+        _stage(settings)
+    assert set(store.read("rejects")["source"]) == {"small"}
+    assert list(tmp_path.rglob("*.tmp")) == []
+    _stage(settings)
+    assert store.read("rejects").height == 20_003
+
+
+def test_a_store_that_goes_out_of_reach_is_one_line():
+    @one_writer
+    def cut_off(settings: Settings) -> list[StageReport]:
+        store = Store.open(settings.store)
+        store.append("rejects", _rejects("first", 3))
+        server.kill()
+        server.wait()
+        store.append("rejects", _rejects("second", 3))
+        return []
+
+    with (
+        s3_here("arena") as server,
+        pytest.raises(StoreUnwell, match=r"^store 's3://arena/store' cannot be reached \([A-Za-z ]+\); [^\n]*$"),
+    ):
+        cut_off(Settings(store="s3://arena/store"))

@@ -27,12 +27,12 @@ ELSEWHERE = {
     "curate measure --since DAY --until DAY": "tests/flows/test_estimate.py",
     "curate release": "tests/flows/test_nights.py",
     "curate estimate": "tests/flows/test_estimate.py",
-    "curate estimate --scale --logs LOGS": "tests/flows/test_estimate_scale.py",
+    "curate estimate --scale --logs LOGS": "tests/flows/test_before_work.py",
     "curate doctor": "tests/flows/test_settings_file.py",
     "curate init": "tests/flows/test_settings_file.py",
     "curate arena": "tests/tasks/arena/test_served.py",
     "curate run … --policy FILE": "tests/flows/test_nights.py",
-    "curate yank VERSION --repo ORG/NAME": "tests/tasks/publish/test_yank.py",
+    "curate yank VERSION --repo ORG/NAME": "tests/tasks/publish/test_command.py",
     "curate backup": "tests/tasks/takedown/test_backup.py",
     "curate migrate STORE": "tests/tasks/takedown/test_migrate.py",
     "curate status": "tests/tasks/upkeep/test_standing.py",
@@ -147,9 +147,9 @@ def terminals(clone, environment, tmp_path) -> Iterator[list[Terminal]]:
 
 
 def _soon() -> str:
-    """Minutes of a cron line: the next but one, and two later ones in case that deploying takes longer."""
-    first = (datetime.now(UTC) + timedelta(seconds=90)).minute
-    return ",".join(str((first + later) % 60) for later in (0, 3, 6))
+    """Minutes of a cron line: the next one, and three later ones in case that deploying takes longer."""
+    first = (datetime.now(UTC) + timedelta(seconds=60)).minute
+    return ",".join(str((first + later) % 60) for later in range(4))
 
 
 def _asked(port: str, path: str, body: dict | None = None) -> Any:

@@ -180,11 +180,6 @@ def refused(curate, tmp_path):
     return told
 
 
-def test_a_task_runner_that_is_not_installed_is_named_with_its_extra(refused, monkeypatch):
-    monkeypatch.setitem(sys.modules, "prefect_ray", None)
-    assert "install arena-curation[scale]" in refused("--set", "task_runner=ray")
-
-
 def test_an_address_out_of_reach_is_told(refused):
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
@@ -195,7 +190,9 @@ def test_an_address_out_of_reach_is_told(refused):
         )
 
 
-def test_threads_have_neither_address_nor_cards_to_share(refused):
+def test_a_task_runner_that_is_not_installed_or_threads_with_cards_are_refused(refused, monkeypatch):
     assert "threads have none" in refused("--set", "task_runner_address=tcp://127.0.0.1:8786")
     assert "threads have none" in refused("--set", "gpus_a_worker=1")
     assert "Dask places cards of clusters only" in refused("--set", "gpus_a_worker=1", "--set", "task_runner=dask")
+    monkeypatch.setitem(sys.modules, "prefect_ray", None)
+    assert "install arena-curation[scale]" in refused("--set", "task_runner=ray")

@@ -60,16 +60,13 @@ def drawn(tmp_path_factory):
     return records, decided(records, tmp_path_factory.mktemp("drawn"), EXCLUDED)
 
 
-def test_every_drawn_vote_has_upstream_s_outcome(drawn):
+def test_every_drawn_vote_and_chat_has_upstreams_outcome(drawn):
     pairs = Counter(vote_outcomes(*drawn, EXCLUDED))
     assert {upstream for upstream, _ in pairs} == {
         *(KEPT, INVALID, NAMED, "empty_message", "leaked_identity", "service_error", "unfinished", "excluded_model")
     }
     assert all(upstream == ours for upstream, ours in pairs), pairs
     assert sum(pairs.values()) >= 300
-
-
-def test_every_drawn_chat_has_upstream_s_outcome(drawn):
     pairs = Counter(chat_outcomes(*drawn))
     assert set(pairs) == {(KEPT, KEPT), ("dropped", "dropped")}, pairs
     said = [[text for _, text in r["state"]["messages"]] for r in drawn[0] if r["type"] == "chat"]

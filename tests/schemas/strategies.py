@@ -10,14 +10,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 _SCALARS = {
-    str: st.text(max_size=8),
-    bool: st.booleans(),
-    int: st.integers(-(2**63), 2**63 - 1),
-    float: st.floats(allow_nan=False),
-    bytes: st.binary(max_size=8),
-    date: st.dates(),
+    str: st.text(max_size=8), bool: st.booleans(), int: st.integers(-(2**63), 2**63 - 1),
+    float: st.floats(allow_nan=False), bytes: st.binary(max_size=8), date: st.dates(),
     datetime: st.datetimes(timezones=st.just(UTC)),
-}
+}  # fmt: skip
 _MARKED = {
     pa.int32(): st.integers(-(2**31), 2**31 - 1),
     pa.float32(): st.floats(allow_nan=False, width=32),

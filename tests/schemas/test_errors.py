@@ -1,29 +1,25 @@
-"""The end of an error line: the given value, the known values, and a suggestion."""
+"""The end of an error line, and settings: the wrong key, the given value, the known values, a suggestion."""
 
 import ast
 import re
+from datetime import date
 from inspect import signature
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from flows.running.settings_file import keys_of
-from schemas.errors import BadInput, known_values
+from schemas.errors import BadInput, CurateError, known_values
 from schemas.settings import EvaluateSettings, Settings
 from schemas.spoken import OPTIONS, on_command_line, spoken
 
 
-def test_a_near_miss_is_suggested():
+def test_a_near_miss_is_suggested_on_one_line_and_nothing_for_something_else():
     assert known_values("nsfw_imge", ["nsfw_image", "faces"]) == (
         "'nsfw_imge'. Known: faces, nsfw_image. Did you mean nsfw_image?"
     )
-
-
-def test_nothing_is_suggested_for_something_else_entirely():
     assert known_values("zzz", ["faces", "nsfw"]) == "'zzz'. Known: faces, nsfw."
-
-
-def test_hostile_values_stay_on_one_line():
     assert "\n" not in known_values("a\nb\x1b[31m", ["faces"])
     assert "\x1b" not in known_values("a\nb\x1b[31m", ["faces"])
 
@@ -92,3 +88,36 @@ def test_every_option_in_an_error_of_a_task_or_flow_has_words_for_all_interfaces
     named = {option for text in texts for option in re.findall(r"--([a-z][a-z-]*[a-z])", text)}
     assert {"since", "images"} <= named
     assert named - set(OPTIONS) - OF_COMMANDS_ALONE == set()
+
+
+def test_a_store_is_all_that_must_be_given():
+    settings = Settings(store="s")
+    assert settings.policy == "public_release"
+    assert settings.workers >= 1
+    assert settings.providers == {}
+    with pytest.raises(BadInput, match="store is not given"):
+        Settings()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("since", "yesterday"), ("workers", 0), ("bench", {"size": -1}), ("bench", {"hidden_epoch": "2024-13"}),
+        ("bench", {"hidden_fraction": 0.6}), ("providers", ["nsfw"]), ("topics", {"members_min": 1}),
+        ("topics", {"image_weight": 1.5}), ("topics", {"clusters": 5}), ("no_such_key", 1),
+    ],
+)  # fmt: skip
+def test_a_bad_value_is_refused_by_the_name_of_its_key(key, value):
+    with pytest.raises(ValidationError) as refused:
+        Settings.model_validate({"store": "s", key: value})
+    (problem,) = refused.value.errors()
+    inner = list(value) if isinstance(value, dict) else []
+    assert problem["loc"] == (key, *inner)
+
+
+def test_a_window_that_ends_before_it_starts_is_one_clear_line():
+    with pytest.raises(BadInput) as refused:
+        Settings(store="s", since=date(2024, 9, 18), until=date(2024, 9, 17))
+    text = str(refused.value)
+    assert "2024-09-18" in text and "2024-09-17" in text and "\n" not in text
+    assert isinstance(refused.value, CurateError)

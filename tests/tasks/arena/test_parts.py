@@ -167,14 +167,9 @@ def test_the_key_is_kept_for_the_owner_alone(tmp_path, monkeypatch):
 
 
 NAMED = [
-    model("meridian-omni-2"),
-    model("willow"),
-    model("llama-3"),
-    model("llama-3-70b-instruct"),
-    model("o1"),
-    model("command-r"),
-    model("lab", model="meta-lab/Oak-3-8B"),
-]
+    model("meridian-omni-2"), model("willow"), model("llama-3"), model("llama-3-70b-instruct"), model("o1"),
+    model("command-r"), model("lab", model="meta-lab/Oak-3-8B"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -281,15 +276,11 @@ def test_a_language_file_says_every_word_with_its_values_and_one_that_does_not_i
 @pytest.mark.parametrize(
     ("accepted", "lang", "many"),
     [
-        ("de-CH,de;q=0.9,en;q=0.8", "de", "12.000"),
-        ("en;q=0.4, pt-BR, fr-CA;q=0.5", "fr", "12\u202f000"),
-        ("zh-Hant-TW", "zh", "12,000"),
-        ("AR;q=0.1, en;q=0", "ar", "12,000"),
-        ("de;q=0, *", "en", "12,000"),
-        ("de;q=many,\0,;;=,\xff" + ",x" * 9_999, "en", "12,000"),
-        ("", "en", "12,000"),
+        ("de-CH,de;q=0.9,en;q=0.8", "de", "12.000"), ("en;q=0.4, pt-BR, fr-CA;q=0.5", "fr", "12\u202f000"),
+        ("zh-Hant-TW", "zh", "12,000"), ("AR;q=0.1, en;q=0", "ar", "12,000"), ("de;q=0, *", "en", "12,000"),
+        ("de;q=many,\0,;;=,\xff" + ",x" * 9_999, "en", "12,000"), ("", "en", "12,000"),
     ],
-)
+)  # fmt: skip
 def test_the_language_is_what_the_browser_wants_most_of_those_that_there_are(accepted, lang, many):
     def told():
         words.speak(accepted)

@@ -166,14 +166,10 @@ def test_a_malformed_action_is_refused_in_words_and_repeats_nothing(served):
 
 
 FORGED = [
-    {"host": "evil.test"},
-    {"host": "evil.test:80", "origin": "http://evil.test:80"},
-    {"origin": "https://evil.test"},
-    {"origin": "null"},
-    {"origin": "http://127.0.0.1"},
-    {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"},
+    {"host": "evil.test"}, {"host": "evil.test:80", "origin": "http://evil.test:80"}, {"origin": "https://evil.test"},
+    {"origin": "null"}, {"origin": "http://127.0.0.1"}, {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"},
     {"sec-fetch-site": "same-site", "sec-fetch-mode": "cors"},
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("forged", FORGED, ids=str)

@@ -1,10 +1,12 @@
-"""The benchmark is drawn uniformly over topics, as far as topics reach."""
+"""The benchmark is drawn uniformly over topics, as far as topics reach; its coverage beside random samples."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.bench.draw import draw, proportional_quotas, quotas
+from tasks.bench.representativeness import measures
 
 TOPICS = st.dictionaries(st.integers(0, 50), st.integers(1, 40), max_size=12)
 TOTALS = st.integers(0, 300)
@@ -16,15 +18,14 @@ def _documents(sizes):
 
 
 @given(TOPICS, TOTALS, SEATS)
-def test_seats_sum_to_the_total_or_to_all_there_is(sizes, total, seats_of):
+def test_seats_are_all_there_is_at_most_in_every_topic_and_never_fewer_in_a_larger_one(sizes, total, seats_of):
     assert sum(seats_of(sizes, total).values()) == min(total, sum(sizes.values()))
-
-
-@given(TOPICS, TOTALS, SEATS)
-def test_no_topic_has_more_seats_than_documents(sizes, total, seats_of):
     seats = seats_of(sizes, total)
     assert seats.keys() == sizes.keys()
     assert all(0 <= seats[topic] <= sizes[topic] for topic in sizes)
+    seats = seats_of(sizes, total)
+    by_size = sorted(sizes, key=lambda topic: (-sizes[topic], topic))
+    assert [seats[topic] for topic in by_size] == sorted(seats.values(), reverse=True)
 
 
 @given(TOPICS, TOTALS)
@@ -32,13 +33,6 @@ def test_a_topic_has_fewer_seats_than_another_less_one_only_when_it_ran_short(si
     seats = quotas(sizes, total)
     most = max(seats.values(), default=0)
     assert all(seats[topic] >= most - 1 for topic in sizes if seats[topic] < sizes[topic])
-
-
-@given(TOPICS, TOTALS, SEATS)
-def test_a_larger_topic_never_has_fewer_seats(sizes, total, seats_of):
-    seats = seats_of(sizes, total)
-    by_size = sorted(sizes, key=lambda topic: (-sizes[topic], topic))
-    assert [seats[topic] for topic in by_size] == sorted(seats.values(), reverse=True)
 
 
 @pytest.mark.parametrize(
@@ -98,3 +92,50 @@ def test_one_new_document_displaces_at_most_one_of_its_topic():
     before, after = draw(documents, 20, seed=0), draw(grown, 20, seed=0)
     assert before[1] == after[1]
     assert len(set(before[0]) - set(after[0])) <= 1
+
+
+def _pool(sizes, seed=0):
+    """Topics of these sizes, each around a direction of its own."""
+    generator = np.random.default_rng(seed)
+    topics = np.repeat(np.arange(len(sizes)), sizes)
+    vectors = np.eye(len(sizes) + 2)[topics] + generator.normal(scale=0.05, size=(len(topics), len(sizes) + 2))
+    return topics, (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def _by_name(*given):
+    return {row.measure: row for row in measures(*given, seed=0)}
+
+
+def test_one_prompt_of_every_topic_covers_all_and_is_even():
+    topics, vectors = _pool([60, 30, 6, 3, 1])
+    found = _by_name(topics, vectors, np.array([0, 60, 90, 96, 99]))
+    assert found["topic_coverage"].value == 1
+    assert found["distance_to_even_topics"].value == 0
+    assert found["topic_coverage"].random_mean < 0.7
+    assert found["nearest_cosine"].value > found["nearest_cosine"].random_mean
+    assert (found["topic_coverage"].prompts, found["topic_coverage"].pool) == (5, 100)
+
+
+def test_the_whole_pool_is_at_no_distance_one_topic_is_far_and_an_empty_draw_has_none():
+    topics, vectors = _pool([60, 30, 6])
+    found = _by_name(topics, vectors, np.arange(96))
+    assert found["distance_to_pool_topics"].value == found["distance_to_pool_topics"].random_high == 0
+    assert found["energy_distance_to_pool"].value == pytest.approx(0, abs=1e-6)
+    assert found["nearest_cosine"].value == pytest.approx(1, abs=1e-6)
+    topics, vectors = _pool([40, 40, 40])
+    found = _by_name(topics, vectors, np.arange(10))
+    assert found["topic_coverage"].value == pytest.approx(1 / 3, abs=1e-5)
+    assert found["energy_distance_to_pool"].value > 2 * found["energy_distance_to_pool"].random_high
+    assert measures(*_pool([5]), np.array([], np.int64), seed=0) == []
+
+
+def test_energy_distance_is_that_of_its_definition():
+    topics, vectors = _pool([5, 4])
+    rows = np.array([0, 1, 6])
+
+    def mean_distance(a, b):
+        return np.mean([np.linalg.norm(x.astype(float) - y) for x in a for y in b])
+
+    drawn = vectors[rows]
+    expected = 2 * mean_distance(drawn, vectors) - mean_distance(drawn, drawn) - mean_distance(vectors, vectors)
+    assert _by_name(topics, vectors, rows)["energy_distance_to_pool"].value == pytest.approx(expected, abs=1e-4)

@@ -104,7 +104,7 @@ def find(store, versions=None, **bench):
     return store.read("failures"), report.counts
 
 
-def test_the_pool_is_what_was_planted_with_its_types(arena):
+def test_the_pool_is_what_was_planted_and_the_set_even_over_types_without_safety(arena):
     store, planted = arena
     found, counts = find(store)
     assert dict(found.select("document_id", "failure_type").iter_rows()) == planted
@@ -113,9 +113,6 @@ def test_the_pool_is_what_was_planted_with_its_types(arena):
     deciders = {"safety": "moderation", None: None}
     assert [deciders.get(kind, "rule") for kind in found["failure_type"]] == found["typed_by"].to_list()
     assert all(2 <= len(models) <= 6 for models in found["models"])
-
-
-def test_the_set_is_even_over_types_and_safety_stays_out(arena):
     store, _ = arena
     found, _ = find(store, failure_size=18)
     drawn = found.filter("drawn")["failure_type"].fill_null("undecided").value_counts().rows()

@@ -1,18 +1,18 @@
-"""Images that look the same: pHash, PDQ and thumbnail correlation must agree, and there are no chains."""
+"""Images that look the same by three measures at once, searched for among new ones only, without chains."""
 
 from datetime import timedelta
 
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas.items.image import NearImage
 from schemas.policy import NearImages
-from tasks.dedup.near_images import grey_correlations, near_hashes, near_images, representatives
-from tasks.storage.tables import frame_of
-from tests.builders import NOON, conversation
+from tasks.dedup.near_images import grey_correlations, near_hashes, near_images, representatives, update_near_images
+from tasks.storage.tables import Store, frame_of
+from tests.builders import NOON, VERSIONS, conversation, facts_frame
 
 A, B, C = "a" * 32, "b" * 32, "c" * 32
 RADIUS = NearImages()
@@ -40,23 +40,20 @@ def _search(images: pl.DataFrame, radius: NearImages = RADIUS) -> pl.DataFrame:
     return near_images(near_hashes(images, radius), images, radius)
 
 
-def test_an_image_at_the_limit_of_all_three_is_near():
+def test_an_image_at_the_limit_of_all_three_is_near_within_the_policys_radius():
     found = _search(pl.DataFrame([_image(A), _image(B, 8, 48, 0.976)]))
     (row,) = found.iter_rows(named=True)
     assert (row["image_a"], row["image_b"], row["phash_distance"], row["pdq_distance"]) == (A, B, 8, 48)
     assert row["grey_correlation"] == pytest.approx(0.976, abs=1e-3)
+    wide = NearImages(phash_distance_max=9, pdq_distance_max=49, grey_correlation_min=0.5)
+    images = pl.DataFrame([_image(A), _image(B, 9, 49, 0.6)])
+    assert _search(images, wide).height == 1
+    assert _search(images).height == 0
 
 
 @pytest.mark.parametrize("far", [(9, 0, 1.0), (0, 49, 1.0), (0, 0, 0.974)], ids=["phash", "pdq", "pixels"])
 def test_a_pair_beyond_one_bound_is_no_pair(far):
     assert _pairs(_image(A), _image(B, *far)) == []
-
-
-def test_the_radius_is_the_policys():
-    wide = NearImages(phash_distance_max=9, pdq_distance_max=49, grey_correlation_min=0.5)
-    images = pl.DataFrame([_image(A), _image(B, 9, 49, 0.6)])
-    assert _search(images, wide).height == 1
-    assert _search(images).height == 0
 
 
 @pytest.mark.parametrize("images", [[], [_image(A)]])
@@ -70,11 +67,7 @@ WHITE, BLACK, GREY = (np.full((1, 1024), level, np.uint8) for level in (255, 0, 
 
 @pytest.mark.parametrize(
     ("one", "other", "correlation"),
-    [
-        (WHITE, WHITE - 3, 1.0),
-        (WHITE, BLACK, 0.0),
-        (GREY, (128 + 100 * HALVES).astype(np.uint8).reshape(1, -1), 0.0),
-    ],
+    [(WHITE, WHITE - 3, 1.0), (WHITE, BLACK, 0.0), (GREY, (128 + 100 * HALVES).astype(np.uint8).reshape(1, -1), 0.0)],
     ids=["equally flat", "flat and unlike", "flat and varied"],
 )
 def test_correlation_of_pixels(one, other, correlation):
@@ -131,9 +124,78 @@ def _copies(deciding, second_prompt: str) -> dict:
     return decided
 
 
-def test_the_same_question_about_a_copy_of_the_image_is_a_repeat(deciding):
+def test_the_same_question_about_a_copy_of_the_image_is_a_repeat_and_another_is_none(deciding):
     assert _copies(deciding, "What is this?")["resized"]["duplicate_of"] == "original"
-
-
-def test_another_question_about_a_copy_of_the_image_is_no_repeat(deciding):
     assert _copies(deciding, "Who painted it?")["resized"]["keep"]
+
+
+RAMP = bytes(range(256)).hex() * 4
+IDS = [f"{number:032x}" for number in range(12)]
+
+
+def _hold(store: Store, images: dict[str, int]) -> None:
+    """These images, each with the given bits in both hashes, are what the store holds."""
+    hashes = {name: {"phash": f"{bits:016x}", "pdq": f"{bits:064x}", "grey": RAMP} for name, bits in images.items()}
+    store.replace("signals/image_hash", facts_frame("image_hash", hashes))
+
+
+def _stored_pairs(store: Store) -> list[tuple[str, str]]:
+    return store.read("near_images").select("image_a", "image_b").rows()
+
+
+def _searched(store: Store, radius: NearImages = RADIUS) -> int:
+    return update_near_images(store, radius, VERSIONS)["searched"]
+
+
+BITS = {name: (1 << 3 * (place % 7)) - 1 for place, name in enumerate(IDS)}
+IMAGES = st.sets(st.sampled_from(IDS)).map(lambda names: {name: BITS[name] for name in names})
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(IMAGES, min_size=1, max_size=3))
+def test_nights_give_the_table_that_one_search_gives(tmp_path_factory, nights):
+    by_night, at_once = (Store.open(str(tmp_path_factory.mktemp("store"))) for _ in range(2))
+    for images in nights:
+        _hold(by_night, images)
+        update_near_images(by_night, RADIUS, VERSIONS)
+    _hold(at_once, nights[-1])
+    update_near_images(at_once, RADIUS, VERSIONS)
+    for table in ("near_images", "searched_images"):
+        assert by_night.read(table).equals(at_once.read(table))
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    store = Store.open(str(tmp_path))
+    _hold(store, {IDS[0]: 0, IDS[1]: 1, IDS[2]: 2**40 - 1})
+    return store
+
+
+def test_only_new_images_are_searched_for(store):
+    assert _searched(store) == 3
+    assert _searched(store) == 0
+    _hold(store, {IDS[0]: 0, IDS[1]: 1, IDS[2]: 2**40 - 1, IDS[3]: 3})
+    assert _searched(store) == 1
+    assert _stored_pairs(store) == [(IDS[0], IDS[1]), (IDS[0], IDS[3]), (IDS[1], IDS[3])]
+
+
+def test_another_radius_searches_everything_again(store):
+    _searched(store)
+    assert _searched(store, NearImages(phash_distance_max=0)) == 3
+    assert _stored_pairs(store) == []
+
+
+def test_an_image_that_is_gone_takes_its_pairs_with_it(store):
+    _searched(store)
+    _hold(store, {IDS[0]: 0, IDS[2]: 2**40 - 1})
+    assert _searched(store) == 0
+    assert _stored_pairs(store) == []
+    assert store.read("searched_images")["image_id"].to_list() == [IDS[0], IDS[2]]
+
+
+def test_a_search_killed_between_its_two_tables_is_made_again(store):
+    _searched(store)
+    store.replace("searched_images", store.empty("searched_images"))
+    store.replace("near_images", store.empty("near_images"))
+    assert _searched(store) == 3
+    assert _stored_pairs(store) == [(IDS[0], IDS[1])]

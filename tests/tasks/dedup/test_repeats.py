@@ -81,8 +81,7 @@ def test_all_questions_again_are_a_repeat_but_for_case_and_closing_punctuation(d
 
 
 @pytest.mark.parametrize(
-    ("asked", "matches"),
-    [("Question 19: why?", {}), ("Question 1-7: why?", {}), ("question 17:\nWHY", {"b": "a"})],
+    ("asked", "matches"), [("Question 19: why?", {}), ("Question 1-7: why?", {}), ("question 17:\nWHY", {"b": "a"})]
 )
 def test_without_an_image_the_texts_must_be_the_same(deciding, asked, matches):
     talks = [_talk("a", 0, "Question 17: why?", image_ids=[]), _talk("b", 1, asked, image_ids=[])]
@@ -90,14 +89,11 @@ def test_without_an_image_the_texts_must_be_the_same(deciding, asked, matches):
     assert _matches(deciding.given(talks, facts={"text_embedding": vectors}).decide()) == matches
 
 
-def test_likeness_of_prompts_is_not_handed_on(deciding):
+def test_likeness_is_not_handed_on_and_what_was_not_embedded_repeats_only_if_equal(deciding):
     chats = [_chat("a"), _chat("b", 1, "What's this?"), _chat("c", 2, "What's that?")]
     angles = [0.0, 0.4, 0.8]  # neighbours have cosine 0.92, the ends 0.70
     vectors = {chat.prompt_id: {"vector": [np.cos(t), np.sin(t)]} for chat, t in zip(chats, angles, strict=True)}
     assert _matches(deciding.given(chats, facts={"text_embedding": vectors}).decide()) == {"b": "a"}
-
-
-def test_prompts_that_were_not_embedded_repeat_only_if_they_are_equal(deciding):
     chats = [_chat("a"), _chat("b", 1), _chat("c", 2, "What's this?")]
     unknown = {each.prompt_id: None for each in chats}
     assert _matches(deciding.given(chats, facts={"text_embedding": unknown}).decide()) == {"b": "a"}
@@ -120,12 +116,9 @@ def test_what_a_rule_drops_stands_for_nobody(deciding):
     assert _matches(decided) == {"c": "b"}
 
 
-def test_a_policy_may_keep_several_copies(deciding):
+def test_a_policy_may_keep_several_copies_or_only_mark_repeats(deciding):
     deciding.given([_chat(str(n), n) for n in range(5)]).under(RULE.format("copies_max: 3"))
     assert _matches(deciding.decide()) == {"3": "0", "4": "0"}
-
-
-def test_a_policy_may_only_mark_repeats(deciding):
     deciding.given([_chat("a"), _chat("b", 1)]).under(RULE.format("action: tag, reason: again"))
     decided = deciding.decide()
     assert (decided["b"]["keep"], decided["b"]["tags"], decided["b"]["duplicate_of"]) == (True, ["again"], "a")

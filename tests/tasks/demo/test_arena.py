@@ -1,5 +1,6 @@
-"""The generated arena is reproducible, complete, of the requested size, and readable except for planted bad lines."""
+"""The demo's files: arena, answers and items are reproducible, complete, of the requested size, with planted faults."""
 
+import csv
 import hashlib
 import ipaddress
 import json
@@ -11,17 +12,26 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
+from schemas.benches.bench import BenchItem
 from schemas.errors import BadInput
+from tasks.demo.answers import BASELINE, SENTENCES, demo_answers, write_answers
 from tasks.demo.arena import SERVER_LOG, generate_arena
+from tasks.demo.items import files_of, write_demo_items
 from tasks.demo.planted import EXPECTATIONS
 from tasks.demo.planted_evidence import read_facts
 from tasks.demo.problems import PLANTERS
 from tasks.demo.problems.lines import SPOILERS
+from tasks.demo.records import models
 from tasks.ingest.image_files import preset_files
 from tasks.ingest.log_files import lines, log_files
 from tasks.ingest.log_line import Place
 from tasks.ingest.read_logs import LogContent
+from tasks.judging.files.answer_files import read_answers
+from tasks.judging.questions import bench_of_store
 from tasks.storage.keyed_ids import Pseudonyms
+from tasks.written_bench.families import load_families
+from tasks.written_bench.item_files import read_items
+from tests.builders import conversation, decision, drawn_image, image, store_with
 
 DOCUMENTATION = [
     ipaddress.ip_network(block) for block in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32")
@@ -54,16 +64,20 @@ def records(arena: Path, file_glob: str = "*-conv.json"):
                     yield file.source, record
 
 
-def test_same_seed_gives_the_same_bytes(arena, tmp_path):
+def test_same_seed_gives_the_same_bytes_and_every_kind_is_planted_and_can_be_scored(arena, tmp_path):
     generate_arena(tmp_path / "again", conversations=40, battles=20, seed=5)
     assert tree(tmp_path / "again") == tree(arena)
+    facts = read_facts(arena / "expected.jsonl")
+    assert set(facts) == {*PLANTERS, "model_strengths"} <= set(EXPECTATIONS)
+    assert [kind for kind in PLANTERS if len(facts[kind]) < 2] == ["hot_prompt"]
+    assert facts["hot_prompt"][0]["count"] > 10
 
 
 def facts_of(folder: Path) -> list[dict]:
     return [json.loads(line) for line in (folder / "expected.jsonl").read_text().splitlines()]
 
 
-def test_ordinary_traffic_is_exactly_what_was_asked_for(clean_arena):
+def test_traffic_is_as_asked_for_and_images_stand_where_each_era_names_them(clean_arena):
     content = read(clean_arena)
     voted = {s.conv_id for s in content.sightings if s.winner is not None}
     assert len({s.conv_id for s in content.sightings} - voted) == 40
@@ -71,15 +85,13 @@ def test_ordinary_traffic_is_exactly_what_was_asked_for(clean_arena):
     assert sum(s.winner is not None and s.side == 0 for s in content.sightings) == 20
     assert content.rejects == []
     assert [fact["kind"] for fact in facts_of(clean_arena)] == ["model_strengths"]
-
-
-def test_early_lines_name_images_beside_the_messages_and_votes_name_none(clean_arena):
     early = [record for _, record in records(clean_arena, "2024-04-*")]
     assert {type(text) for record in early for state in states(record) for _, text in state["messages"]} == {str}
     assert all(("images" in record) == (record["type"] == "chat") for record in early if record["type"] != "upvote")
-
-
-def test_later_lines_name_images_in_the_first_message(clean_arena):
+    times: dict[str, list[float]] = {}
+    for name, record in records(clean_arena):
+        times.setdefault(name, []).append(record["tstamp"])
+    assert all(first <= second for stamps in times.values() for first, second in pairwise(stamps))
     later = list(records(clean_arena, "vision-tmp-*"))
     assert len(later) > 20
     for name, record in later:
@@ -90,13 +102,6 @@ def test_later_lines_name_images_in_the_first_message(clean_arena):
 
 def states(record: dict) -> list[dict]:
     return record["states"] if "states" in record else [record["state"]]
-
-
-def test_lines_of_a_file_are_in_the_order_of_their_times(clean_arena):
-    times: dict[str, list[float]] = {}
-    for name, record in records(clean_arena):
-        times.setdefault(name, []).append(record["tstamp"])
-    assert all(first <= second for stamps in times.values() for first, second in pairwise(stamps))
 
 
 def test_addresses_come_from_documentation_ranges(arena):
@@ -124,13 +129,6 @@ def test_an_arena_of_any_size_can_be_drawn(tmp_path, conversations, battles):
     generate_arena(tmp_path / "tiny", conversations=conversations, battles=battles, problems=False)
     found = {state["conv_id"] for _, record in records(tmp_path / "tiny") for state in states(record)}
     assert len(found) == conversations + 2 * battles
-
-
-def test_every_kind_is_planted_more_than_once_and_can_be_scored(arena):
-    facts = read_facts(arena / "expected.jsonl")
-    assert set(facts) == {*PLANTERS, "model_strengths"} <= set(EXPECTATIONS)
-    assert [kind for kind in PLANTERS if len(facts[kind]) < 2] == ["hot_prompt"]
-    assert facts["hot_prompt"][0]["count"] > 10
 
 
 def test_planted_bad_lines_alone_are_rejected_and_known_by_the_hash_of_their_bytes(arena):
@@ -180,3 +178,63 @@ def test_impossible_sizes_and_folders_in_use_are_refused(clean_arena, tmp_path, 
     assert not (tmp_path / "none").exists()
     with pytest.raises(BadInput, match="holds an arena already"):
         generate_arena(clean_arena)
+
+
+PROMPTS = 20
+
+
+def _store(folder):
+    """Twenty prompts, each on an image of its own, about which four sentences were logged."""
+    images = [drawn_image(seed) for seed in range(PROMPTS)]
+    said = [" ".join(f"Thing {n} has part {part}." for part in range(SENTENCES)) for n in range(PROMPTS)]
+    asked = [
+        conversation(f"q{n:02d}", f"What is it, number {n}?", said[n], image_ids=[images[n].image_id])
+        for n in range(PROMPTS)
+    ]
+    return store_with(
+        folder,
+        conversations=asked,
+        decisions=[decision(each) for each in asked],
+        images=[image(each) for each in images],
+        bench=[BenchItem(conversation_id=e.conversation_id, document_id=e.document_id, topic=0) for e in asked],
+    )
+
+
+def test_stronger_models_say_more_that_is_right_and_nothing_longer(tmp_path):
+    answers = demo_answers(_store(tmp_path), 0)
+    assert list(answers) == [model.name for model in models()]
+    right = [
+        sum(text.count(f"Thing {int(asked[1:])} ") for asked, text in of_model.items()) / (PROMPTS * SENTENCES)
+        for of_model in answers.values()
+    ]
+    assert right[0] > 0.85 > 0.5 > right[-1]
+    assert {text.count(".") for of_model in answers.values() for text in of_model.values()} == {SENTENCES}
+
+
+def test_answer_files_are_the_same_again_and_are_read_as_answers_of_every_model(tmp_path):
+    store = _store(tmp_path)
+    for folder in ("one", "two"):
+        write_answers(demo_answers(store, 0), tmp_path / folder)
+    files = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert all((tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes() for name in files)
+    read = read_answers(tmp_path / "one", bench_of_store(store, hidden=False).questions)
+    assert (len(read.answers), BASELINE in {each.model for each in read.answers}) == (len(models()) * PROMPTS, True)
+    assert json.loads((tmp_path / "one" / files[0]).read_text().splitlines()[0])["question_id"] == "q00"
+
+
+def test_items_are_readable_reproducible_and_planted(tmp_path):
+    digests = []
+    for name in ("a", "b"):
+        write_demo_items(tmp_path / name, 24, 0)
+        files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
+        digests.append([hashlib.sha256(path.read_bytes()).hexdigest() for path in files])
+    assert digests[0] == digests[1] and len(digests[0]) == 24 + 2 + 4 + 3  # two items have two pictures
+    files = files_of(tmp_path / "a")
+    items = read_items(files["items"], load_families())
+    assert {item.problem for item in items} == {""} and len({item.family for item in items}) == 11
+    faults = {fact["item_id"]: fact["fault"] for fact in map(json.loads, files["expected"].read_text().splitlines())}
+    assert sorted(faults.values()) == ["caption"] * 2 + ["reference"] * 4
+    rated = list(csv.DictReader(files["raters"].read_text().splitlines()))
+    careful = [row for row in rated if row["rater"] in ("ann", "bea")]
+    assert all((row["correct"] == "no") == (row["item"] in faults) for row in careful)
+    assert {row["correct"] for row in rated if row["rater"] == "dan"} == {"yes"}

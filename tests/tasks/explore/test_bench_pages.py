@@ -75,7 +75,7 @@ def _page(store: Store, item: str, opened: bool = False) -> str:
     return answer.text
 
 
-def test_an_item_of_a_store_shows_captions_reference_key_answers_and_verdicts(store):
+def test_items_show_captions_reference_key_answers_and_verdicts_searched_when_shown(store):
     page = _page(store, "i1")
     for shown in (
         "Written item", "A cup, 1.", "by people", "The reference of i1.", "Item made on demand", "left and right",
@@ -86,14 +86,12 @@ def test_an_item_of_a_store_shows_captions_reference_key_answers_and_verdicts(st
     assert "Caption of image 2" in _page(store, "i0") and "Verdicts" not in _page(store, "i0")
     facets = client(OfStore(store, explained)).get("/").text
     assert ">space<" in facets and ">b<" in facets, "the benchmark is a facet"
-
-
-def test_texts_that_no_run_searched_are_searched_when_they_are_shown(store):
     page = _page(store, "i1")
     assert EMAIL not in page and page.count("<mark>email</mark>") == 1
     assert "not searched for personal data yet" not in page.partition("<h2>Answers")[2]
     assert "m2, as &lt;/div&gt;&lt;script&gt;window.ran = 1" in page and "<script>window" not in page
     assert EMAIL in _page(store, "i1", opened=True)
+    assert "The reference of hidden-item." in _page(store, HIDDEN)
 
 
 def test_two_versions_of_a_model_are_told_apart_without_naming_their_servers(store, tmp_path):
@@ -176,7 +174,3 @@ def test_a_damaged_file_of_items_is_named_and_everything_else_is_shown(release):
     page = client(source).get(f"/items/{item_key('prompt', prompt)}").text
     assert "key B" in page and "Written item" not in page
     assert [each for each in source.problems if each.startswith("written/items.parquet cannot be read")]
-
-
-def test_the_hidden_item_of_a_store_is_shown_there_alone(store):
-    assert "The reference of hidden-item." in _page(store, HIDDEN)

@@ -58,7 +58,7 @@ def test_every_row_is_listed_with_its_topic_and_image(of_release, small_release)
         assert of_release.image(image_id).startswith((b"\x89PNG", b"\xff\xd8"))
 
 
-def test_pages_of_a_release_need_no_token_and_are_strict(of_release):
+def test_pages_need_no_token_are_strict_and_boards_show_every_model_with_its_interval(of_release):
     visitor = client(of_release)
     pages = ["/", "/topics", "/boards", *(f"/items/{key}" for key in of_release.listing["key"])]
     for address in pages:
@@ -67,6 +67,9 @@ def test_pages_of_a_release_need_no_token_and_are_strict(of_release):
         strict(answer.text)
     assert visitor.get("/dropped").status_code == 404
     assert visitor.get("/", headers={"host": "evil.test"}).status_code == 403
+    page = client(of_release).get("/boards?slice=overall").text
+    assert page.count('class="interval"><svg') == 3 and "Who beats whom" in page
+    assert HOSTILE_MODEL not in page and "&lt;script src=" in page
 
 
 def test_boards_say_how_few_votes_change_them(own_release, small_release):
@@ -100,12 +103,6 @@ def test_the_overall_board_says_how_many_votes_look_wrong_and_how_many_do_not_co
     assert "fast" not in shown
 
 
-def test_boards_show_every_model_with_its_interval_and_who_beats_whom(of_release):
-    page = client(of_release).get("/boards?slice=overall").text
-    assert page.count('class="interval"><svg') == 3 and "Who beats whom" in page
-    assert HOSTILE_MODEL not in page and "&lt;script src=" in page
-
-
 def test_a_withdrawn_release_is_not_shown_any_more(small_release):
     withdrawn: list[bool] = []
     visitor = client(OfRelease(small_release, "1.0.0", lambda: bool(withdrawn)))
@@ -114,11 +111,15 @@ def test_a_withdrawn_release_is_not_shown_any_more(small_release):
     assert visitor.get("/topics/points.js").status_code == 404
 
 
-def test_a_damaged_shard_is_named_and_the_rest_is_shown(own_release):
+def test_a_damaged_shard_is_named_and_without_a_map_there_are_no_topics(own_release):
     (own_release / CHAT).write_bytes(b"PAR1 broken PAR1")
     visitor = client(OfRelease(own_release, "1.0.0", lambda: False))
     page = visitor.get("/").text
     assert f"{CHAT} cannot be read (ArrowInvalid) and is left out" in page and "vs" in page
+    (own_release / "topics" / "map.parquet").unlink()
+    assert "There are no topics" in client(OfRelease(own_release, "1.0.0", lambda: False)).get("/topics").text
+    without = OfRelease(own_release, "1.0.0", lambda: False)
+    assert compared_topics(without.listing, without.listing) == []
 
 
 @pytest.mark.parametrize("name", ["{outside}/image.png", "../../image.png", "x\0y.png", "", None])
@@ -133,11 +134,6 @@ def test_an_image_with_a_name_that_is_a_path_is_written_nowhere(own_release, tmp
     export_pages(OfRelease(own_release, "1.0.0", lambda: False), tmp_path / "site", 100, None)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["outside", "release", "site"]
     assert list(outside.iterdir()) == []
-
-
-def test_a_release_without_a_map_has_none(own_release):
-    (own_release / "topics" / "map.parquet").unlink()
-    assert "There are no topics" in client(OfRelease(own_release, "1.0.0", lambda: False)).get("/topics").text
 
 
 def test_a_comparison_says_what_came_left_and_changed(of_release):
@@ -176,13 +172,10 @@ def test_static_pages_are_strict_and_every_link_leads_to_a_file(site, of_release
     assert {path.name for path in (site / "static").iterdir()} == set(ASSETS)
 
 
-def test_the_same_release_gives_the_same_pages(site, of_release, tmp_path):
+def test_the_same_release_gives_the_same_pages_and_a_sample_says_that_it_is_one(site, of_release, tmp_path):
     export_pages(of_release, tmp_path / "again", 5_000, None)
     files = {path.relative_to(site) for path in site.rglob("*") if path.is_file()}
     assert all((site / file).read_bytes() == (tmp_path / "again" / file).read_bytes() for file in files)
-
-
-def test_a_sample_says_that_it_is_one(of_release, tmp_path):
     assert export_pages(of_release, tmp_path / "site", 4, None) == 4
     assert f"A sample of 4 of {of_release.listing.height}" in (tmp_path / "site" / "index.html").read_text(
         encoding="utf-8"
@@ -232,9 +225,3 @@ def test_the_page_of_two_releases_topics_holds_their_pictures_and_no_script(of_r
     page = compared_topics_page(rows, (of_release, of_release))
     assert "data:image/webp;base64," in page and "<script" not in page and "http" not in page.partition("<body>")[2]
     assert MATCHED in page
-
-
-def test_without_topics_nothing_is_compared(own_release):
-    (own_release / "topics" / "map.parquet").unlink()
-    without = OfRelease(own_release, "1.0.0", lambda: False)
-    assert compared_topics(without.listing, without.listing) == []

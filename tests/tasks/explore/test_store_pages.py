@@ -21,15 +21,8 @@ from tests.looked_store import EMAIL, HOSTILE, PORT, SOURCE, USER, Looked, TestC
 
 PERSONAL, FACE = item_key("conversation", "personal"), item_key("conversation", "face")
 ADDRESSES = [
-    "/",
-    "/?q=picture",
-    "/topics",
-    "/boards",
-    "/dropped",
-    "/nowhere",
-    "/topics/points.js",
-    "/topics/piece-0.js",
-]
+    "/", "/?q=picture", "/topics", "/boards", "/dropped", "/nowhere", "/topics/points.js", "/topics/piece-0.js",
+]  # fmt: skip
 
 
 def all_addresses(of_store) -> list[str]:
@@ -90,9 +83,12 @@ def test_no_page_has_an_address_a_path_a_key_or_what_is_masked(browser, of_store
         assert [each for each in hidden if each in page] == []
 
 
-def test_searching_for_masked_data_finds_nothing(browser):
+def test_masked_data_is_not_found_and_a_text_that_was_not_searched_is_masked(browser, of_store):
     assert "Nothing matches" in browser.get("/", params={"q": EMAIL}).text
     assert "[email]" in browser.get("/", params={"q": "write to"}).text
+    page = browser.get(f"/items/{item_key('battle', 'b0')}").text
+    assert "not searched for personal data yet" in page and ">Left.<" not in page
+    assert "The voter wrote" in page and "ask <mark>email</mark>" in page
 
 
 def test_masked_data_is_shown_after_asking_and_that_is_counted(browser):
@@ -102,12 +98,6 @@ def test_masked_data_is_shown_after_asking_and_that_is_counted(browser):
     assert f"<mark>{EMAIL}</mark>" in opened.text
     assert "shown 1 time" in browser.get("/").text
     assert EMAIL not in browser.get("/", params={"q": "write to"}).text
-
-
-def test_a_text_that_was_not_searched_is_masked(browser, of_store):
-    page = browser.get(f"/items/{item_key('battle', 'b0')}").text
-    assert "not searched for personal data yet" in page and ">Left.<" not in page
-    assert "The voter wrote" in page and "ask <mark>email</mark>" in page
 
 
 def test_an_image_with_a_face_is_blurred_until_somebody_asks(browser, looked):
@@ -133,31 +123,35 @@ def test_what_is_quarantined_has_no_address(browser, of_store, looked):
     assert looked.quarantined not in of_store.listing["id"].to_list()
 
 
-def test_an_address_that_no_page_has_is_answered_with_a_page(browser):
+def test_only_listed_files_are_served_and_an_address_without_a_page_says_so(browser):
     answer = browser.get("/nowhere")
     assert answer.status_code == 404 and "There is no page at this address" in answer.text
-
-
-def test_only_listed_files_are_served(browser):
     assert all(browser.get(f"/static/{name}").status_code == 200 for name in ASSETS)
     for name in ("../server.py", "..%2fserver.py", "server.py", "%2e%2e/pages.py", ""):
         assert browser.get(f"/static/{name}").status_code == 404
 
 
-def test_a_dropped_item_says_why(browser):
+def test_a_dropped_item_says_why_and_a_long_message_is_cut_and_can_be_read_whole(browser):
     assert "pii_text: text_pii.types of message 1 is email" in browser.get(f"/items/{PERSONAL}").text
     page = browser.get(f"/items/{item_key('conversation', 'twin')}").text
     assert f"/items/{item_key('conversation', 'c1')}" in page and "equal prompts" in page
     dropped = browser.get("/dropped").text
     assert "faces.confidence_max of image 1 is 0.9" in dropped and "at character 3 (1)" in dropped
+    key = item_key("conversation", f"c{HOSTILE.index('a' * 1_000_000)}")
+    assert len(browser.get(f"/items/{key}").content) < 100_000
+    assert "a" * 1_000_000 in browser.get(f"/items/{key}?whole=1").text
 
 
-def test_a_takedown_removes_an_item_at_once(own):
+def test_a_takedown_removes_an_item_at_once_and_nothing_is_shown_while_it_is_under_way(own):
     visitor, key = client(OfStore(own.store, explained)), item_key("conversation", "c4")
     assert visitor.get(f"/items/{key}").status_code == 200
     take_down(own.store, ["c4"], [], datetime.now(UTC), dry_run=False)
     assert visitor.get(f"/items/{key}").status_code == 404
     assert key not in visitor.get("/").text + visitor.get("/topics/piece-0.js").text
+    visitor = client(OfStore(own.store, explained))
+    own.store.write_bytes(UNFINISHED, b"")
+    assert visitor.get("/").status_code == 410 and "takedown" in visitor.get("/").text
+    assert visitor.get(f"/images/{own.plain}").status_code == 404
 
 
 def test_a_small_copy_that_was_made_during_a_takedown_is_not_kept(own, monkeypatch):
@@ -174,13 +168,6 @@ def test_a_small_copy_that_was_made_during_a_takedown_is_not_kept(own, monkeypat
     monkeypatch.setattr(source, "image", read_late)
     visitor.get(f"/thumbs/{own.faces}")
     assert visitor.get(f"/thumbs/{own.faces}").status_code == 404
-
-
-def test_nothing_is_shown_while_a_takedown_is_under_way(own):
-    visitor = client(OfStore(own.store, explained))
-    own.store.write_bytes(UNFINISHED, b"")
-    assert visitor.get("/").status_code == 410 and "takedown" in visitor.get("/").text
-    assert visitor.get(f"/images/{own.plain}").status_code == 404
 
 
 @pytest.mark.parametrize("table", ["topics", "battles", "signals/language", "conversations"])
@@ -252,12 +239,6 @@ def own_files(own):
     from pathlib import Path
 
     return [path for path in Path(own.store.root).rglob("*") if path.is_file()]
-
-
-def test_a_long_message_is_cut_and_can_be_read_whole(browser):
-    key = item_key("conversation", f"c{HOSTILE.index('a' * 1_000_000)}")
-    assert len(browser.get(f"/items/{key}").content) < 100_000
-    assert "a" * 1_000_000 in browser.get(f"/items/{key}?whole=1").text
 
 
 @pytest.mark.parametrize(

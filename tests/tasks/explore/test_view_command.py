@@ -1,4 +1,4 @@
-"""`curate view` on the command line: it serves, it exports, and bad input gives one clear line."""
+"""`curate view` serves, exports and refuses; a query is a link, and facets count what each choice would leave."""
 
 import os
 import re
@@ -10,12 +10,17 @@ import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import fsspec
+import polars as pl
 import pytest
 
 from flows.commands.view import opened
+from tasks.explore.facets import Query, find, matching, query_of
+from tasks.explore.listing import SIDE, finished
 from tasks.explore.source import Gone
+from tasks.explore.static_pages import sampled
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.tables import Store
 from tests.tampered_release import CHAT, rewrite
@@ -77,43 +82,36 @@ def test_an_export_has_no_reasons_of_the_store(curate, store, release, tmp_path)
     assert "left since" in page and "not in the store" not in page
 
 
-def refused(curate, *arguments) -> str:
-    code, out, err = curate("view", *arguments)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    return err
-
-
-def test_bad_input_is_one_clear_line(curate, store, release, tmp_path):
-    assert "is not a release: it has no manifest.json" in refused(curate, tmp_path)
-    assert "there is no such folder" in refused(curate, tmp_path / "nothing")
-    assert "--against 'x': " in refused(curate, store.root, "--against", "x")
-    assert "'old'" in refused(curate, release, "--against", "old")
-    assert "a store is private; export a release of it" in refused(curate, store.root, "--export", tmp_path / "site")
+def test_bad_input_is_one_clear_line(refused, store, release, tmp_path):
+    assert "is not a release: it has no manifest.json" in refused("view", tmp_path)
+    assert "there is no such folder" in refused("view", tmp_path / "nothing")
+    assert "--against 'x': " in refused("view", store.root, "--against", "x")
+    assert "'old'" in refused("view", release, "--against", "old")
+    assert "a store is private; export a release of it" in refused("view", store.root, "--export", tmp_path / "site")
     (tmp_path / "mine").write_text("mine")
-    assert "is not an empty folder; name a new one" in refused(curate, release, "--export", tmp_path)
+    assert "is not an empty folder; name a new one" in refused("view", release, "--export", tmp_path)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert f"--port {port} cannot be used (Address already in use)" in refused(curate, release, "--port", port)
-    assert "--port" in refused(curate, release, "--port", "99999")
+        assert f"--port {port} cannot be used (Address already in use)" in refused("view", release, "--port", port)
+    assert "--port" in refused("view", release, "--port", "99999")
 
 
-def test_a_store_with_an_unfinished_takedown_is_refused_in_one_line(curate, store, tmp_path):
+def test_an_unfinished_takedown_a_later_version_and_a_withdrawal_are_refused_in_one_line(
+    refused, store, tmp_path, release
+):
     copy = Store(str(shutil.copytree(store.root, tmp_path / "copy")))
     copy.write_bytes(UNFINISHED, b"")
-    assert "finish it with `curate takedown`" in refused(curate, copy.root, "--no-browser")
-
-
-def test_a_release_of_another_version_and_a_withdrawn_one_are_refused(curate, release, tmp_path):
+    assert "finish it with `curate takedown`" in refused("view", copy.root, "--no-browser")
     copy = Path(shutil.copytree(release, tmp_path / "release"))
     (copy / "manifest.json").write_text('{"software": "99.0"}')
-    assert "arena-curation 99.0 made it: use that" in refused(curate, copy)
+    assert "arena-curation 99.0 made it: use that" in refused("view", copy)
     (copy / "withdrawn.json").write_text("{}")
-    assert "was withdrawn" in refused(curate, copy)
+    assert "was withdrawn" in refused("view", copy)
 
 
-def test_addresses_of_an_object_store_work(curate, store, tmp_path):
+def test_addresses_of_an_object_store_work(curate, refused, store, tmp_path):
     memory = fsspec.filesystem("memory")
     memory.put(store.root, "memory://looked", recursive=True)
     address = "memory://looked/releases/1.0.0"
@@ -123,14 +121,92 @@ def test_addresses_of_an_object_store_work(curate, store, tmp_path):
         memory.pipe_file("/looked/takedown/unfinished", b"")
         with pytest.raises(Gone):
             source.refresh()
-    assert "'memory://looked/nothing' is not a release" in refused(curate, "memory://looked/nothing")
+    assert "'memory://looked/nothing' is not a release" in refused("view", "memory://looked/nothing")
 
 
-def test_topics_of_two_releases_are_a_table_of_diff_and_its_page_belongs_to_it(curate, store, release, tmp_path):
+def test_topics_of_two_releases_are_a_table_of_diff_and_its_page_belongs_to_it(
+    curate, refused, store, release, tmp_path
+):
     page = tmp_path / "topics.html"
     code, out, _ = curate("diff", release, release, "--table", "topics", "--out", page, "--json")
     assert code == 0 and '"matched":' in out.splitlines()[0] and "<h1>Topics of" in page.read_text()
     assert curate("diff", release, release, "--out", page)[2].endswith("add --table topics\n")
-    code, _, err = curate("diff", store.root, release, "--table", "topics")
-    assert code == 2 and "is a store; give two releases" in err
+    assert "is a store; give two releases" in refused("diff", store.root, release, "--table", "topics")
     assert "curate diff A B --table topics" in curate("topics", "compare", release, release)[2]
+
+
+@pytest.fixture(scope="module")
+def listing() -> pl.DataFrame:
+    rows = {
+        "kind": ["conversation", "conversation", "battle", SIDE],
+        "id": ["a", "b", "v", "v"],
+        "models": [["one"], ["two"], ["one", "two"], ["one"]],
+        "language": ["English", "German", "English", "English"],
+        "tags": [["ocr", "humor"], ["ocr"], [], []],
+        "topic": ["maps", "maps", "cats", "cats"],
+        "prompt": ["A MAP of Oslo", "Eine Karte", "Two cats", "Two cats"],
+        "answers": ["Fine.", None, "Yes.", "Yes."],
+        "tstamp": [1.0, 2.0, 3.0, 3.0],
+    }
+    return finished([pl.DataFrame(rows)])
+
+
+def ids(listing, **asked) -> list[str]:
+    pairs = [
+        (name, value) for name, values in asked.items() for value in ([values] if isinstance(values, str) else values)
+    ]
+    return find(listing, query_of(pairs)).rows["id"].to_list()
+
+
+def counts(listing, facet, **asked) -> dict[str, int]:
+    found = find(listing, query_of(asked.items()))
+    return {count.value: count.rows for each, some in found.counts.items() if each.name == facet for count in some}
+
+
+def test_facets_add_up_count_what_others_would_give_and_search_looks_in_any_case(listing):
+    assert ids(listing) == ["v", "b", "a"]
+    assert ids(listing, language=["German", "English"], tag="ocr") == ["b", "a"]
+    assert ids(listing, tag="humor", language="German") == []
+    assert counts(listing, "language", language="German") == {"English": 2, "German": 1}
+    assert counts(listing, "tag", language="German") == {"ocr": 1}
+    assert counts(listing, "model") == {"one": 2, "two": 2}
+    assert ids(listing, q="map of") == ["a"] and ids(listing, q="YES.") == ["v"]
+    assert ids(listing, q=".*") == []
+    assert ids(listing, kind=SIDE) == ["v"]
+    assert counts(listing, "kind")[SIDE] == 1
+    query = query_of([("language", "English")])
+    assert matching(listing, query).sum() == find(listing, query).total == 2
+
+
+def test_answers_that_name_a_model_of_the_vote_or_hold_hidden_marks_are_tagged(listing):
+    rows = {
+        "kind": ["battle"] * 3,
+        "id": ["n", "m", "p"],
+        "models": [["gpt-4o-mini", "tern-2"]] * 3,
+        "tags": [["ocr"]] * 3,
+    }
+    answers = ["Ask **GPT 4o mini**.", "Two\u2060 cats", "gpt"]
+    tagged = finished([pl.DataFrame(rows | {"answers": answers, "prompt": "gpt-4o-mini", "tstamp": [3.0, 2.0, 1.0]})])
+    assert tagged["tags"].to_list() == [["ocr", "names_model"], ["ocr", "unseen_marks"], ["ocr"]]
+    assert "names_model" not in counts(listing, "tag")
+
+
+@pytest.mark.parametrize("value", ["x", "a&b=c#d", "</script>", "\u202e", "100 %", "ä ö"])
+def test_a_view_is_a_link_and_the_link_is_the_view(value):
+    query = Query("words & more", {}, 3).toggled("topic", value).toggled("model", value).but(page=2, outliers=False)
+    assert query_of(parse_qsl(query.encoded())) == query
+    assert query.toggled("topic", value).chosen == {"model": (value,)}
+
+
+@pytest.mark.parametrize("page", ["0", "-1", "x", "9" * 40, "٣"])
+def test_a_page_that_does_not_exist_is_the_nearest_one(listing, page):
+    found = find(listing, query_of([("page", page)]))
+    assert (found.page, found.total) == (1, 3)
+
+
+def test_a_sample_is_even_over_topics(listing):
+    rows = {"kind": ["conversation"] * 100, "id": [str(n) for n in range(100)], "models": [["m"]] * 100}
+    many = finished([pl.DataFrame(rows | {"topic": ["large"] * 90 + ["small"] * 10, "prompt": [""] * 100})])
+    topics = sampled(many, 30)["topic"].cast(pl.String).value_counts()
+    assert dict(topics.iter_rows()) == {"large": 20, "small": 10}
+    assert sampled(many, 100).height == 100

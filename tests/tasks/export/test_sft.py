@@ -1,8 +1,10 @@
-"""`curate export sft`: the same examples for the same seed, within every cap, with their images."""
+"""`curate export sft`: the same examples for the same seed, within every cap, and a card that says what it is."""
 
 import io
 import json
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -10,14 +12,19 @@ import PIL.Image
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from datasets import Image, List, load_dataset
 
 from schemas.publication import SftStyle
 from tasks.export.sft import as_trainers_read, llava_example, marked, messages_example, sharegpt_example
+from tests.hostile_texts import HOSTILE_TEXTS
+from tests.hub_repo import Repo
+from tests.hub_server import LoopbackHub
 from tests.places import contents
-from tests.small_store import HOSTILE_PROMPT, MODELS
-from tests.tampered_release import BATTLE, CHAT, rewrite
+from tests.small_store import HOSTILE_PROMPT, MODELS, manifest_of
+from tests.tampered_release import BATTLE, CHAT, card_says, rewrite
 from tests.tasks.export.conftest import examples, limits
+from tests.tasks.publish.conftest import reader_environment
 
 
 def _best(release, count):
@@ -114,7 +121,7 @@ def test_a_release_without_an_answer_is_one_clear_line(sft, release, tmp_path):
     assert err.endswith("no model of the overall leaderboard has a conversation to export\n")
 
 
-def test_llava_has_one_mark_for_every_image_whatever_people_wrote(sft):
+def test_every_format_has_a_mark_and_a_path_for_every_image_and_alternating_roles(sft):
     _, _, out = sft("--example-format", "llava", "--file-format", "json")
     rows = json.loads((out / "train.json").read_text(encoding="utf-8"))
     assert len({row["id"] for row in rows}) == len(rows)
@@ -123,6 +130,16 @@ def test_llava_has_one_mark_for_every_image_whatever_people_wrote(sft):
         assert (out / row["image"]).is_file()
         assert [turn["from"] for turn in row["conversations"]] == ["human", "gpt"] * (len(row["conversations"]) // 2)
     assert any(HOSTILE_PROMPT in row["conversations"][0]["value"] for row in rows)
+    # As LLaMA-Factory 0.9.5 and ms-swift 4.6 check a row; both were tried on an export (docs/releasing.md).
+    _, _, out = sft("--example-format", "sharegpt")
+    told = json.loads((out / "dataset_info.json").read_text())["train"]
+    assert (told["formatting"], told["columns"]) == ("sharegpt", {"messages": "conversations", "images": "images"})
+    for line in (out / told["file_name"]).read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        said = [turn["value"] for turn in row["conversations"]]
+        assert sum(text.count("<image>") for text in said) == len(row["images"])
+        assert [turn["from"] for turn in row["conversations"]] == ["human", "gpt"] * (len(said) // 2)
+        assert all((out / path).is_file() for path in row["images"])
 
 
 def talk(*turns):
@@ -163,19 +180,6 @@ def test_images_stay_with_their_turn_and_the_second_one_is_the_second():
     kinds = [[part["type"] for part in turn["content"]] for turn in made["messages"]]
     assert kinds == [["text", "image", "text", "image", "text"], ["text"], ["image", "image", "text"], ["text"]]
     assert made["images"] == shared["images"]
-
-
-def test_ms_swift_and_llama_factory_find_a_path_for_every_mark_and_alternating_roles(sft):
-    """What LLaMA-Factory 0.9.5 and ms-swift 4.6 check of a row; both were tried on an export (docs/releasing.md)."""
-    _, _, out = sft("--example-format", "sharegpt")
-    told = json.loads((out / "dataset_info.json").read_text())["train"]
-    assert (told["formatting"], told["columns"]) == ("sharegpt", {"messages": "conversations", "images": "images"})
-    for line in (out / told["file_name"]).read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        said = [turn["value"] for turn in row["conversations"]]
-        assert sum(text.count("<image>") for text in said) == len(row["images"])
-        assert [turn["from"] for turn in row["conversations"]] == ["human", "gpt"] * (len(said) // 2)
-        assert all((out / path).is_file() for path in row["images"])
 
 
 @pytest.mark.parametrize(("shown", "image"), [([], None), (["a"], "a"), (["a", "b"], ["a", "b"])])
@@ -230,13 +234,10 @@ def test_caps_hold_and_nothing_else_is_left_out(sft):
     assert Counter(row["model"] for row in examples(by_model)) == {name: min(3, n) for name, n in counts.items()}
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_another_draw(sft):
+def test_the_same_seed_gives_the_same_bytes_and_a_larger_draw_holds_the_smaller_one(sft):
     first, again, other = (contents(sft(*limits(conversations=5), "--seed", seed)[2]) for seed in (1, 1, 2))
     assert first == again
     assert first["train.jsonl"] != other["train.jsonl"]
-
-
-def test_a_larger_draw_holds_the_smaller_one(sft):
     small, large = (examples(sft(*limits(conversations=count))[2]) for count in (4, 9))
     assert large[:4] == small
 
@@ -249,3 +250,97 @@ def test_an_image_whose_name_would_be_a_path_is_refused_and_nothing_is_written(s
     assert (code, "an image is named '../../../escaped.png'" in err) == (2, True)
     assert not out.exists()
     assert not list(tmp_path.parent.rglob("escaped.png"))
+
+
+HEADINGS = ["# Conversations of the best models, for fine-tuning", "## How to read it", "## Licence", "## Removal"]
+
+
+def card(out: Path) -> tuple[dict, str]:
+    """Front matter and text."""
+    before, front, text = (out / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    assert before == ""
+    return yaml.safe_load(front), text
+
+
+def headings(text: str) -> list[str]:
+    """Every heading outside code."""
+    return [line for part in text.split("```")[::2] for line in part.splitlines() if line.startswith("#")]
+
+
+def test_it_says_what_was_taken_from_which_release_and_on_what_terms(sft, release):
+    _, err, out = sft(*limits(models=2, per_model=3, per_topic=4, conversations=1234), "--seed", 7)
+    assert err == ""
+    front, text = card(out)
+    rows, images = len(examples(out)), len(list((out / "images").iterdir()))
+    assert f"{rows} conversations and {images} images of version 1.0.0 of Vision arena" in text
+    assert "* Answers of the 2 best models of the overall leaderboard" in text
+    assert "* At most 1,234 conversations, drawn with seed 7." in text
+    assert "* At most 3 of a model.\n* At most 4 of a topic.\n" in text
+    assert headings(text) == HEADINGS
+    for section in ("Licence", "Removal"):
+        theirs = (release / "README.md").read_text(encoding="utf-8").split(f"\n## {section}\n")[1].split("\n## ")[0]
+        assert theirs.strip() in text
+    assert (front["license"], front["size_categories"]) == ("other", ["n<1K"])
+
+
+def test_a_licence_and_stand_ins_of_the_release_are_those_of_the_card(sft, release, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "release"))
+    card_says(copy, "license: other", "license: cc-by-4.0")
+    front, text = card(sft(of=copy)[2])
+    assert front["license"] == "cc-by-4.0"
+    assert text.startswith("> **Built with embedded stand-ins**")
+    assert manifest_of(copy)["embedded_providers"][0] in text
+
+
+@pytest.mark.parametrize("style", ["messages", "llava"])
+@pytest.mark.parametrize("form", ["jsonl", "json", "parquet"])
+def test_datasets_reads_the_folder_by_its_card(sft, tmp_path, style, form):
+    _, _, out = sft("--example-format", style, "--file-format", form)
+    assert card(out)[0]["configs"][0]["data_files"] == [{"split": "train", "path": f"train.{form}"}]
+    rows = load_dataset(str(out), split="train", cache_dir=str(tmp_path / "cache"))
+    assert set(rows.column_names) >= {"id", "model", "language", "topic"}
+    assert rows.num_rows == len(examples(sft("--example-format", style)[2]))
+
+
+def test_put_on_the_hub_as_it_is_datasets_reads_it_there(sft, tmp_path):
+    hub = LoopbackHub()
+    _, _, out = sft()
+    hub.repos["org/sft"] = Repo(private=True)
+    hub.repos["org/sft"].commit(contents(out))
+    read = "import datasets; print([row['id'] for row in datasets.load_dataset('org/sft', split='train')])"
+    done = subprocess.run(
+        [sys.executable, "-c", read], env=reader_environment(hub, tmp_path), capture_output=True, text=True
+    )
+    hub.close()
+    assert done.stdout.strip() == str([row["id"] for row in examples(out)]), done.stderr
+
+
+def test_hostile_names_of_models_and_topics_stay_in_their_cells(sft, release, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "release"))
+    names = [*HOSTILE_TEXTS.values(), "---\nlicense: mit\n---\n# Mine", "![x](https://evil.test/p.png)", "a | b\n| c"]
+
+    def one_each(rows):
+        return [rows[0] | {"conversation_id": f"h{n}", "model": name, "topic": name} for n, name in enumerate(names)]
+
+    rewrite(copy, CHAT, one_each)
+    board = pl.read_parquet(copy / "leaderboard" / "overall.parquet").filter(slice="overall").head(1)
+    rated = [board.with_columns(model=pl.lit(name), rating=1000.0 - n) for n, name in enumerate(names)]
+    pl.concat(rated).write_parquet(copy / "leaderboard" / "overall.parquet")
+    _, err, out = sft(*limits(models=len(names)), of=copy)
+    assert err == ""
+    front, text = card(out)
+    assert headings(text) == HEADINGS
+    assert [line.startswith("| ") and line.endswith(" | 1 |") for line in text.splitlines()].count(True) == len(names)
+    table = text.partition("|---|--:|\n")[2].partition("\n\n")[0]
+    assert len(table.splitlines()) == len(names)
+    assert not any(sign in table for sign in ("<", "`", "![", "](", "\u202e", "\x00", "\x1b"))
+    assert (front["license"], len(front["configs"])) == ("other", 1)
+    assert load_dataset(str(out), split="train", cache_dir=str(tmp_path / "cache")).num_rows == len(names)
+
+
+def test_a_release_whose_card_is_none_is_one_clear_line(sft, release, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "release"))
+    (copy / "README.md").write_text("no front matter")
+    code, err, out = sft(of=copy)
+    assert (code, err.count("\n"), out.exists()) == (2, 1, False)
+    assert "its README.md is no card" in err

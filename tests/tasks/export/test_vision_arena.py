@@ -60,20 +60,14 @@ def test_a_loader_of_the_published_repositories_needs_nothing_but_another_name(e
     assert [row["turns"][0][0]["content"] for row in bench] == ["What is in picture 0?"]
 
 
-def test_every_image_is_called_a_png_as_there():
+def test_every_image_is_called_a_png_and_one_user_is_one_number_as_there():
     jpeg = {"bytes": b"", "path": f"{'0' * 32}.jpeg"}
     row = {"question_id": "q", "turns": [], "images": [jpeg]}
     assert published_row("bench", row)["images"] == [{"bytes": b"", "path": f"{'0' * 32}.png"}]
-
-
-def test_a_battle_has_the_published_judge_and_metadata(exported, release):
-    (row, *_) = pl.read_parquet(exported / "battle/data/*.parquet").to_dicts()
-    ours = pl.read_parquet(release / "battle/data/*.parquet").to_dicts()[0]
-    assert re.fullmatch(r"arena_user_[2-9A-HJ-NP-Za-km-z]{22}", row["judge"])
-    assert row["winner"] == ours["winner"]
-    assert row["conv_metadata"]["sum_assistant_a_tokens"] == ours["conv_metadata"]["a"]["assistant_tokens"]
-    assert set(row["conv_metadata"]["header_count_b"]) == {f"h{level}" for level in range(1, 7)}
-    assert "in_bench" not in row
+    assert user_number(USER) == user_number(USER) != user_number("f" * 24)
+    assert int(float(user_number("f" * 24))) == user_number("f" * 24)
+    assert (user_number(None), judge_name(None)) == (None, None)
+    assert judge_name(USER) != judge_name("f" * 24)
 
 
 def test_our_own_reader_of_the_published_datasets_reads_it_back(exported, release, tmp_path, monkeypatch):
@@ -86,13 +80,6 @@ def test_our_own_reader_of_the_published_datasets_reads_it_back(exported, releas
     assert sorted(again["model"]) == sorted(chat["model"])
     texts = sorted([turn["content"] for turn in turns] for turns in again["turns"].to_list())
     assert texts == sorted([turn["content"] for turn in turns] for turns in chat["conversation"].to_list())
-
-
-def test_one_user_is_one_number_and_nobody_is_none():
-    assert user_number(USER) == user_number(USER) != user_number("f" * 24)
-    assert int(float(user_number("f" * 24))) == user_number("f" * 24)
-    assert (user_number(None), judge_name(None)) == (None, None)
-    assert judge_name(USER) != judge_name("f" * 24)
 
 
 def test_rows_without_an_image_are_left_out_as_loaders_take_the_first(release, tmp_path):
@@ -143,7 +130,14 @@ def test_the_cards_of_an_export_name_only_what_datasets_can_load_from_it(release
     assert "configs: []" in (tmp_path / "out/battle/README.md").read_text(encoding="utf-8")
 
 
-def test_a_release_is_written_beside_itself_with_the_published_columns(release, exported):
+def test_a_release_has_the_published_columns_judge_and_metadata_beside_itself(release, exported):
+    (row, *_) = pl.read_parquet(exported / "battle/data/*.parquet").to_dicts()
+    ours = pl.read_parquet(release / "battle/data/*.parquet").to_dicts()[0]
+    assert re.fullmatch(r"arena_user_[2-9A-HJ-NP-Za-km-z]{22}", row["judge"])
+    assert row["winner"] == ours["winner"]
+    assert row["conv_metadata"]["sum_assistant_a_tokens"] == ours["conv_metadata"]["a"]["assistant_tokens"]
+    assert set(row["conv_metadata"]["header_count_b"]) == {f"h{level}" for level in range(1, 7)}
+    assert "in_bench" not in row
     store = Store(str(release.parent.parent))
     assert export_beside(store, "releases/1.0.0", Compat.VISIONARENA) == "exports/1.0.0-visionarena"
     beside = release.parent.parent / "exports/1.0.0-visionarena"

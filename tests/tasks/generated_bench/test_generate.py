@@ -1,8 +1,13 @@
-"""A benchmark made on demand: asked for once, the same in every run, its keys even, its records complete."""
+"""A benchmark made on demand: asked for once, the same in every run and after a kill, its keys even."""
 
 import dataclasses
+import os
+import signal
+import subprocess
+import sys
 from collections import Counter
 from datetime import UTC, datetime
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -11,13 +16,14 @@ from schemas.benches.generated import DrawingState, GeneratedImage, GeneratedOut
 from schemas.benches.generated_results import Solved, WrittenAspect, WrittenQuestion
 from schemas.errors import BadInput
 from schemas.policy import GeneratedRule
+from schemas.settings import Settings
 from tasks.generated_bench import making
 from tasks.generated_bench.alignment import failed_elements
 from tasks.generated_bench.aspects import fitting, levels, load_capability, write_aspects
 from tasks.generated_bench.bench_state import read_bench
 from tasks.generated_bench.making import begin_bench
 from tasks.generated_bench.questions import elements_asked, question_problem
-from tasks.generated_bench.steps import write_texts
+from tasks.generated_bench.steps import draw_images, write_texts
 from tasks.generated_bench.wordings import LETTERS
 from tasks.ingest.steps import take_in_items
 from tasks.providers import Providers
@@ -25,9 +31,11 @@ from tasks.providers.capabilities import Failed
 from tasks.providers.embedded.scenes.author import SceneAuthor
 from tasks.providers.embedded.scenes.pictures import FAULTS
 from tasks.storage.keyed_ids import KEY_VARIABLE
+from tasks.storage.parts import ROWS_A_PART
 from tasks.storage.tables import Store
 from tasks.takedown.take_down import take_down
 from tests.generated_bench import NAME, make, settings_for
+from tests.places import ROOT
 
 TABLES = (
     "generated_descriptions", "alignments", "generated_questions", "generated_items", "generated_outcomes", "images",
@@ -84,14 +92,11 @@ def made(settings):
     return read_bench(Store(settings.store), NAME)
 
 
-def test_every_cell_is_full_and_every_description_has_its_end(made):
+def test_every_cell_is_full_and_keys_are_even_in_every_level(made):
     cells = Counter((each.description.aspect, each.description.level) for each in made.progress)
     assert cells == dict.fromkeys(((a, level) for a in range(4) for level in ("easy", "medium", "hard")), 2)
     assert len(made.outcomes) == made.wanted == 24
     assert len(made.items) == sum(outcome.outcome == "item" for outcome in made.outcomes.values()) > 20
-
-
-def test_keys_are_even_in_every_level(made):
     for level in made.bench.levels:
         counts = Counter(item.key for item in made.items if item.level == level)
         assert max(counts.values()) - min(counts[letter] for letter in "ABCD") <= 1
@@ -108,13 +113,24 @@ def test_items_become_conversations_of_one_question_with_their_image(settings, m
         assert f"{item.key}. {item.options['ABCD'.index(item.key)]}" in item.prompt
 
 
-def test_a_question_asks_for_as_much_as_its_level_says(made):
+def test_a_question_asks_for_what_its_level_says_and_the_image_shows(made):
     checks = {each.description.description_id: each.description.checks for each in made.progress}
     said = {item.item_id: f"{item.question} {item.options[LETTERS.index(item.key)]}" for item in made.items}
     asked = {item.item_id: elements_asked(said[item.item_id], checks[item.description_id]) for item in made.items}
     limits = {name: range(level.asked_min, level.asked_max + 1) for name, level in levels().items()}
     assert {item.level for item in made.items} == {"easy", "medium", "hard"}
     assert [item.question for item in made.items if asked[item.item_id] not in limits[item.level]] == []
+    failed = [each for each in made.progress if each.last.score < 1]
+    assert failed, "with 30 % planted faults some images are accepted with a failed element"
+    for each in failed:
+        elements = failed_elements(each.description.checks, each.last.answers)
+        assert elements
+        assert not any(element.element.endswith("?") for element in elements)
+        reply = WrittenQuestion(
+            kind="k", question=each.questions[-1].question, right=each.questions[-1].options[0],
+            wrong=each.questions[-1].options[1:],
+        )  # fmt: skip
+        assert question_problem(reply, elements) == ""
 
 
 def test_a_benchmark_that_was_begun_goes_on_when_its_capability_is_worded_anew(tmp_path, monkeypatch):
@@ -127,20 +143,6 @@ def test_a_benchmark_that_was_begun_goes_on_when_its_capability_is_worded_anew(t
     assert read_bench(Store(settings.store), NAME).bench == before
     with pytest.raises(BadInput, match="was begun with other per aspect"):
         write_texts.fn(settings_for(tmp_path / "store", general=1, fine=1, per_aspect=2, levels=["easy"]), Providers())
-
-
-def test_no_question_rests_on_an_element_that_the_image_does_not_show(made):
-    failed = [each for each in made.progress if each.last.score < 1]
-    assert failed, "with 30 % planted faults some images are accepted with a failed element"
-    for each in failed:
-        elements = failed_elements(each.description.checks, each.last.answers)
-        assert elements
-        assert not any(element.element.endswith("?") for element in elements)
-        reply = WrittenQuestion(
-            kind="k", question=each.questions[-1].question, right=each.questions[-1].options[0],
-            wrong=each.questions[-1].options[1:],
-        )  # fmt: skip
-        assert question_problem(reply, elements) == ""
 
 
 def test_a_second_run_calls_nobody_and_leaves_the_same_bytes(settings):
@@ -277,3 +279,92 @@ def test_bad_input_is_one_clear_line(settings, tmp_path):
     (tmp_path / "own.yaml").write_text("name: own\ndefinition: short\n")
     with pytest.raises(BadInput, match="its keys are name, definition, goal, requirement"):
         load_capability(str(tmp_path / "own.yaml"))
+
+
+KILLED_AT = 45
+"""The order at which the run is killed: one part of images is stored by then, and another is on its way."""
+IN_FLIGHT = 4
+"""Calls under way beside the batch: twice those that the embedded image model takes at once."""
+
+
+class LoggedPictures(Providers):
+    """The embedded providers; every order of an image is a line in a file, and the run may die at one of them."""
+
+    def __init__(self, log: Path, killed_at: int | None = None) -> None:
+        super().__init__()
+        self._log, self._killed_at = log, killed_at
+        self._drawing = super().__getitem__("pictures")
+
+    def __getitem__(self, name):
+        return self if name == "pictures" else super().__getitem__(name)
+
+    def __getattr__(self, name):
+        return getattr(self._drawing, name)
+
+    def draw(self, told: str, order: str) -> bytes | Failed:
+        """Draw one; each order is paid when it is made."""
+        with self._log.open("a") as log:
+            log.write(f"{order}\n")
+        if self._killed_at and len(self._log.read_text().splitlines()) >= self._killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self._drawing.draw(told, order)
+
+
+def orders(log: Path) -> list[str]:
+    """Every order so far."""
+    return log.read_text().splitlines()
+
+
+def chosen(folder: Path) -> Settings:
+    """48 descriptions: more than a part holds."""
+    return settings_for(folder, per_aspect=4)
+
+
+@pytest.fixture
+def killed(tmp_path):
+    """(settings, log of orders) of a run that was killed at its 45th order."""
+    log, store = tmp_path / "orders", tmp_path / "store"
+    code = (
+        "import sys; from pathlib import Path; from tests.generated_bench import make; "
+        "from tests.tasks.generated_bench.test_generate import KILLED_AT, LoggedPictures, chosen; "
+        "make(chosen(Path(sys.argv[2])), LoggedPictures(Path(sys.argv[1]), KILLED_AT))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, log, store], cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr[-2000:]
+    return chosen(store), log
+
+
+def test_a_killed_run_orders_at_most_one_batch_again_and_ends_as_any_other(killed, tmp_path):
+    settings, log = killed
+    before = orders(log)
+    stored = {
+        f"{settings.seed} {row['description_id']} {row['attempt']}"
+        for row in Store(settings.store).read("drawings").to_dicts()
+    }
+    assert stored and KILLED_AT <= len(before) <= len(stored) + ROWS_A_PART + IN_FLIGHT
+    store = make(settings, LoggedPictures(log))
+    after = orders(log)[len(before) :]
+    assert not stored & set(after), "an image that is stored is not paid again"
+    again = sorted(order for order, times in Counter(orders(log)).items() if times > 1)
+    assert 0 < len(again) <= ROWS_A_PART + IN_FLIGHT and set(again) <= set(before)
+    made = read_bench(store, NAME)
+    assert len(made.outcomes) == made.wanted == 48
+    whole = make(chosen(tmp_path / "whole"))
+    assert store.read("generated_items").sort("number").equals(whole.read("generated_items").sort("number"))
+
+
+def test_calls_that_a_budget_stopped_are_made_later_and_no_image_twice(tmp_path):
+    settings, log = chosen(tmp_path / "store"), tmp_path / "orders"
+
+    class Spent(LoggedPictures):
+        def draw(self, told: str, order: str) -> bytes | Failed:
+            if log.exists() and len(orders(log)) >= 10:
+                return Failed("budget_reached")
+            return super().draw(told, order)
+
+    make(settings, Spent(log))
+    assert len(orders(log)) in (10, 11)  # two calls at once
+    assert draw_images.fn(settings, Spent(log), GeneratedRule()).failures["pictures: budget_reached"]
+    store = make(settings, LoggedPictures(log))
+    assert max(Counter(orders(log)).values()) == 1
+    assert len(read_bench(store, NAME).outcomes) == 48

@@ -1,31 +1,34 @@
-"""An image's identity is what one sees: pixels upright, transparency on white, whatever the file around them."""
+"""An image's identity and hashes are what one sees; what is not one whole, still image is refused by name."""
 
 import io
+import random
+import struct
+import time
+import zlib
 
+import imagehash
 import numpy as np
+import pdqhash
 import PIL.Image
 import pytest
+import skimage.data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tasks.images.decode import DecodedImage, decode_stored, open_image
+from schemas.items.reject import RejectReason
+from tasks.images.decode import SIDE_MAX, DecodedImage, ImageRejected, decode_stored, open_image
+from tasks.images.hashes import image_hashes, pdq_digits
 from tasks.storage.content_id import image_id
-from tests.builders import drawn_image
+from tests.builders import drawn_image, image_bytes
 
 PIXELS = np.array(drawn_image(3, (45, 31)).rgb)
 PALETTED = PIL.Image.fromarray(PIXELS).quantize(16)
 T = PIL.Image.Transpose
 FROM_UPRIGHT = {
-    1: [],
-    2: [T.FLIP_LEFT_RIGHT],
-    3: [T.ROTATE_180],
-    4: [T.FLIP_TOP_BOTTOM],
-    5: [T.FLIP_LEFT_RIGHT, T.ROTATE_90],
-    6: [T.ROTATE_90],
-    7: [T.FLIP_LEFT_RIGHT, T.ROTATE_270],
-    8: [T.ROTATE_270],
-}
+    1: [], 2: [T.FLIP_LEFT_RIGHT], 3: [T.ROTATE_180], 4: [T.FLIP_TOP_BOTTOM], 5: [T.FLIP_LEFT_RIGHT, T.ROTATE_90],
+    6: [T.ROTATE_90], 7: [T.FLIP_LEFT_RIGHT, T.ROTATE_270], 8: [T.ROTATE_270],
+}  # fmt: skip
 """EXIF orientation -> how an upright scene is stored under it (EXIF 2.3, tag 274)."""
 
 
@@ -42,27 +45,29 @@ def _open(pixels: np.ndarray, file_format: str = "PNG", **options) -> DecodedIma
 @pytest.mark.parametrize(
     ("file_format", "mode", "options"),
     [
-        ("PNG", "RGB", {}),
-        ("PNG", "RGB", {"compress_level": 0}),
-        ("PNG", "RGBA", {}),
-        ("PNG", "P", {}),
-        ("BMP", "RGB", {}),
-        ("BMP", "P", {}),
-        ("GIF", "P", {}),
-        ("WEBP", "RGB", {"lossless": True}),
+        ("PNG", "RGB", {}), ("PNG", "RGB", {"compress_level": 0}), ("PNG", "RGBA", {}), ("PNG", "P", {}),
+        ("BMP", "RGB", {}), ("BMP", "P", {}), ("GIF", "P", {}), ("WEBP", "RGB", {"lossless": True}),
         ("WEBP", "RGBA", {"lossless": True}),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_the_same_pixels_in_another_container_are_the_same_image(file_format, mode, options):
     opened = open_image(_saved(PALETTED.convert(mode), file_format, **options))
     assert opened.image_id == image_id(np.asarray(PALETTED.convert("RGB")))
 
 
-def test_other_pixels_are_another_image():
+def test_pixels_decide_not_colours_under_transparency_nor_bits_of_grey():
     other = PIXELS.copy()
     other[-1, -1, -1] ^= 1
     assert _open(other).image_id != _open(PIXELS).image_id
+    clear = np.zeros((8, 8, 4), np.uint8)
+    coloured = clear.copy()
+    coloured[..., 0] = 200
+    first, second = (open_image(_saved(PIL.Image.fromarray(each), "PNG")) for each in (clear, coloured))
+    assert first.image_id == second.image_id == image_id(np.full((8, 8, 3), 255, np.uint8))
+    grey = PIXELS[..., 0]
+    wide = PIL.Image.fromarray(grey.astype(np.uint16) * 257)
+    assert open_image(_saved(wide, "PNG")).image_id == image_id(np.dstack([grey] * 3))
 
 
 @pytest.mark.parametrize("orientation", FROM_UPRIGHT)
@@ -104,20 +109,6 @@ def test_transparency_is_seen_on_white():
         assert open_image(_saved(PIL.Image.fromarray(layer), file_format, **options)).image_id == image_id(seen)
 
 
-def test_colours_under_full_transparency_make_no_other_image():
-    clear = np.zeros((8, 8, 4), np.uint8)
-    coloured = clear.copy()
-    coloured[..., 0] = 200
-    first, second = (open_image(_saved(PIL.Image.fromarray(each), "PNG")) for each in (clear, coloured))
-    assert first.image_id == second.image_id == image_id(np.full((8, 8, 3), 255, np.uint8))
-
-
-def test_sixteen_bit_grey_is_the_same_image_as_eight_bit_grey():
-    grey = PIXELS[..., 0]
-    wide = PIL.Image.fromarray(grey.astype(np.uint16) * 257)
-    assert open_image(_saved(wide, "PNG")).image_id == image_id(np.dstack([grey] * 3))
-
-
 @settings(max_examples=60)
 @given(
     pixels=hnp.arrays(np.uint8, st.tuples(st.integers(1, 20), st.integers(1, 20), st.just(3))),
@@ -139,3 +130,148 @@ def test_what_is_stored_decodes_to_exactly_what_was_seen(pixels, file_format):
 )
 def test_fitting_keeps_the_shape_and_never_enlarges(size, side_max, fitted):
     assert drawn_image(0, size).fitted(side_max).shape == (*fitted[::-1], 3)
+
+
+PHOTOGRAPHS = ("astronaut", "camera", "chelsea", "coffee", "rocket", "page", "text", "coins")
+
+
+def sample(name):
+    return PIL.Image.fromarray(getattr(skimage.data, name)()).convert("RGB")
+
+
+def saved(image, file_format="PNG", **options):
+    sink = io.BytesIO()
+    image.save(sink, file_format, **options)
+    return sink.getvalue()
+
+
+def hashes(image):
+    return image_hashes(open_image(saved(image)))
+
+
+def full_size_pdq(image):
+    return int(np.packbits(pdqhash.compute(np.asarray(image))[0]).tobytes().hex(), 16)
+
+
+@pytest.mark.parametrize("name", PHOTOGRAPHS)
+def test_the_dct_hash_is_imagehash_s(name):
+    assert hashes(sample(name)).phash == str(imagehash.phash(sample(name)))
+
+
+@pytest.mark.parametrize("name", PHOTOGRAPHS)
+def test_pdq_of_a_large_image_stays_close_to_that_of_the_full_size(name):
+    large = sample(name).resize((1600, 1200), PIL.Image.Resampling.BICUBIC)
+    assert (int(hashes(large).pdq, 16) ^ full_size_pdq(large)).bit_count() <= 10
+    assert pdq_digits(np.asarray(large)) == hashes(large).pdq
+    small = large.resize((500, 375))
+    assert int(hashes(small).pdq, 16) == full_size_pdq(small)
+
+
+def test_pdq_is_in_metas_bit_order_with_its_quality_and_the_thumbnail_is_brightness():
+    """The digits that python-threatexchange prints: the first bit of pdqhash's vector is the most significant."""
+    image = sample("coffee").resize((400, 300))
+    bits = "".join(map(str, pdqhash.compute(np.asarray(image))[0]))
+    assert hashes(image).pdq == f"{int(bits, 2):064x}"
+    assert hashes(PIL.Image.new("RGB", (300, 200), "navy")).pdq_quality == 0
+    assert hashes(sample("coffee")).pdq_quality == 100
+    opened = open_image(image_bytes(1, (200, 150)))
+    thumbnail = opened.pil.convert("L").resize((32, 32), PIL.Image.Resampling.LANCZOS)
+    assert bytes.fromhex(image_hashes(opened).grey) == thumbnail.tobytes()
+
+
+EXIF = PIL.Image.Exif()
+EXIF[0x0112] = 6
+EXIF[0x010E] = "Baker Street 221B"
+WHOLE = {
+    "png": image_bytes(1), "jpeg": image_bytes(1, file_format="JPEG"),
+    "progressive": image_bytes(1, file_format="JPEG", progressive=True), "webp": image_bytes(1, file_format="WEBP"),
+    "gif": image_bytes(1, file_format="GIF"), "bmp": image_bytes(1, file_format="BMP"),
+    "sideways jpeg": image_bytes(1, file_format="JPEG", exif=EXIF), "sideways png": image_bytes(1, exif=EXIF),
+}  # fmt: skip
+
+
+def _opened(content: bytes) -> DecodedImage | RejectReason:
+    try:
+        return open_image(content)
+    except ImageRejected as rejected:
+        assert "Baker" not in rejected.evidence
+        return rejected.reason
+
+
+def _claiming(width: int, height: int) -> bytes:
+    """A small PNG whose header claims another size."""
+    header = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return WHOLE["png"][:12] + header + struct.pack(">I", zlib.crc32(header)) + WHOLE["png"][33:]
+
+
+def _animated(file_format: str) -> bytes:
+    frames = [PIL.Image.open(io.BytesIO(image_bytes(seed))) for seed in range(3)]
+    sink = io.BytesIO()
+    frames[0].save(sink, file_format, save_all=True, append_images=frames[1:])
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"GIF", b"%PDF-1.7\n", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"<!doctype html><title>502</title>",
+        b"\0" * 1000, random.Random(0).randbytes(1000), image_bytes(1, file_format="TIFF"),
+        image_bytes(1, file_format="ICO"), image_bytes(1, file_format="PPM"), image_bytes(1, file_format="AVIF"),
+    ],
+    ids=["stub", "pdf", "svg", "html", "zeros", "noise", "tiff", "ico", "ppm", "avif"],
+)  # fmt: skip
+def test_other_kinds_of_file_are_no_images(content):
+    assert _opened(content) is RejectReason.NOT_AN_IMAGE
+
+
+def test_an_empty_file_is_refused_as_empty():
+    assert _opened(b"") is RejectReason.IMAGE_EMPTY
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_cut_file_is_refused_or_holds_all_its_pixels(name):
+    whole = open_image(WHOLE[name]).image_id
+    cuts = [_opened(WHOLE[name][:length]) for length in range(0, len(WHOLE[name]), 3)]
+    assert {cut.image_id for cut in cuts if isinstance(cut, DecodedImage)} <= {whole}
+    reasons = {RejectReason.IMAGE_EMPTY, RejectReason.NOT_AN_IMAGE, RejectReason.IMAGE_TRUNCATED}
+    assert {cut for cut in cuts if isinstance(cut, RejectReason)} <= reasons
+
+
+@pytest.mark.parametrize("size", [(SIDE_MAX, SIDE_MAX), (2**31 - 1, 2**31 - 1), (SIDE_MAX + 1, 1), (5001, 5000)])
+def test_a_decompression_bomb_is_refused_before_it_is_decoded(size):
+    started = time.process_time()
+    with pytest.raises(ImageRejected) as refused:
+        open_image(_claiming(*size))
+    assert refused.value.reason is RejectReason.IMAGE_TOO_LARGE
+    assert f"{size[0] * size[1]:,}" in refused.value.evidence or f"{size[0]:,}" in refused.value.evidence
+    assert time.process_time() - started < 0.5
+
+
+BOMBS = {
+    "empty chunks": WHOLE["png"][:33] + (b"\0\0\0\0prVt" + struct.pack(">I", zlib.crc32(b"prVt"))) * 2_000_000,
+    "empty comments": WHOLE["jpeg"][:2] + b"\xff\xfe\0\2" * 6_000_000 + WHOLE["jpeg"][2:],
+    "many scans": WHOLE["progressive"][:-2] + b"\xff\xda\0\x08\1\1\0\0\0\0" * 33 + b"\xff\xd9",
+    "more than 64 MB": WHOLE["bmp"] + bytes(64 * 1024 * 1024),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_file_that_is_made_to_take_long_is_refused_at_once(bomb):
+    started = time.process_time()
+    assert _opened(BOMBS[bomb]) is RejectReason.IMAGE_TOO_LARGE
+    assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("file_format", ["GIF", "WEBP", "PNG"])
+def test_an_animation_is_refused_with_its_number_of_frames(file_format):
+    with pytest.raises(ImageRejected) as refused:
+        open_image(_animated(file_format))
+    assert refused.value.reason is RejectReason.IMAGE_ANIMATED
+    assert refused.value.evidence == "3 frames"
+
+
+def test_a_broken_exif_block_does_not_stop_a_sideways_image():
+    """Pillow's own way upright writes the EXIF block anew, and fails on a width that is a text."""
+    content = WHOLE["sideways jpeg"].replace(b"\x01\x0e\x00\x02", b"\x01\x00\x00\x02")
+    assert content != WHOLE["sideways jpeg"]
+    assert open_image(content).image_id == open_image(WHOLE["sideways jpeg"]).image_id

@@ -163,10 +163,7 @@ def test_texts_that_the_next_line_of_a_conversation_begins_with_are_stored_once(
     store = ingested(tmp_path / "logs", tmp_path / "store")
     assert stored(store) == {1: [None], 2: [None], 3: [None], 4: [list(TURNS[:4]), list(TURNS[:2])]}
     assert store.read("sightings").sort("line", "side")["num_messages"].to_list() == [2, 4, 2, 4, 2]
-    assert [texts(row) for row in store.read("conversations").to_dicts()] == [
-        list(TURNS[:4]),
-        list(TURNS[:2]),
-    ]
+    assert [texts(row) for row in store.read("conversations").to_dicts()] == [list(TURNS[:4]), list(TURNS[:2])]
 
 
 def test_nothing_leans_on_a_last_line_that_a_server_may_still_be_writing(tmp_path):

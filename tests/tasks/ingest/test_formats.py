@@ -23,13 +23,9 @@ TURN = [{"role": "user", "content": "What is this?"}, {"role": "assistant", "con
 IMAGE = {"bytes": image_bytes(1), "path": f"{HASH}.png"}
 OTHER = {"bytes": image_bytes(2), "path": None}
 BATTLE = {
-    "question_id": "a" * 32,
-    "model_a": "x",
-    "model_b": "y",
-    "winner": "tie (bothbad)",
-    "conversation_a": TURN,
+    "question_id": "a" * 32, "model_a": "x", "model_b": "y", "winner": "tie (bothbad)", "conversation_a": TURN,
     "conversation_b": TURN,
-}
+}  # fmt: skip
 ROWS = {
     "vision-arena-chat": {
         "images": [IMAGE],

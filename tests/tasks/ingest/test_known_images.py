@@ -279,15 +279,11 @@ def test_every_image_is_compared_with_every_line(listed):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("deadbeef" * 4, "must be one of md5"),
-        ("md5 deadbeef", "32 hexadecimal digits"),
-        (f"pdq {'g' * 64}", "64 hexadecimal digits"),
-        (f"pdq {PDQ} 129", "0 to 128"),
-        (f"pdq {PDQ} near", "0 to 128"),
-        (f"md5 {'a' * 32} 3", "only pdq"),
-        ("sha1", "40 hexadecimal digits"),
+        ("deadbeef" * 4, "must be one of md5"), ("md5 deadbeef", "32 hexadecimal digits"),
+        (f"pdq {'g' * 64}", "64 hexadecimal digits"), (f"pdq {PDQ} 129", "0 to 128"), (f"pdq {PDQ} near", "0 to 128"),
+        (f"md5 {'a' * 32} 3", "only pdq"), ("sha1", "40 hexadecimal digits"),
     ],
-)
+)  # fmt: skip
 def test_a_line_that_cannot_be_used_is_one_clear_line_without_what_it_says(listed, line, said):
     with pytest.raises(BadInput, match=f"line 2: .*{said}") as refused:
         listed(f"md5 {'c' * 32}\n{line}")

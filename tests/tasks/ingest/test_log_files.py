@@ -14,13 +14,9 @@ from tasks.ingest.log_files import lines, log_files
 from tests.tasks.ingest.logs import DAY, chat, ingested, rejected, write
 
 NAMES = [
-    "2024-03-11-conv.json",
-    "vision-tmp-2024-06-20-conv.json",
-    "vision-csam-2024-06-20-conv.json",
-    "2024-06-21-conv.jsonl",
-    "2024-06-22-conv.json.gz",
-    "2024-06-23-conv.jsonl.zst",
-]
+    "2024-03-11-conv.json", "vision-tmp-2024-06-20-conv.json", "vision-csam-2024-06-20-conv.json",
+    "2024-06-21-conv.jsonl", "2024-06-22-conv.json.gz", "2024-06-23-conv.jsonl.zst",
+]  # fmt: skip
 
 
 def test_logs_of_every_name_and_packing_hold_the_same_lines(tmp_path):

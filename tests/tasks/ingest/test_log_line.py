@@ -56,14 +56,10 @@ def test_records_of_the_remote_logger_are_the_same_records():
 @pytest.mark.parametrize(
     ("names", "anonymous"),
     [
-        (["", ""], True),
-        (["Model A", "Model B"], True),
-        (["<h3>Model A: x</h3>\n", "<h3>Model B: y</h3>\n"], True),
-        (["### Model A: x", "### Model B: y"], True),
-        (["## Model A: x", "## Model B: y"], True),
-        (["x", "y"], False),
+        (["", ""], True), (["Model A", "Model B"], True), (["<h3>Model A: x</h3>\n", "<h3>Model B: y</h3>\n"], True),
+        (["### Model A: x", "### Model B: y"], True), (["## Model A: x", "## Model B: y"], True), (["x", "y"], False),
     ],
-)
+)  # fmt: skip
 def test_every_spelling_of_shown_names_is_known(names, anonymous):
     assert [seen.anonymous for seen in read(vote(models=names)).sightings] == [anonymous, anonymous]
 
@@ -106,22 +102,15 @@ def test_a_line_that_cannot_be_used_is_rejected_by_name(reason, record):
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (chat("a") | {"type": ["chat"]}, "unknown_type"),
-        (chat("a") | {"tstamp": None}, "bad_timestamp"),
-        (chat("a") | {"tstamp": True}, "bad_timestamp"),
-        (chat("a") | {"tstamp": 12.0}, "bad_timestamp"),
-        (chat("a") | {"state": "{not json"}, "bad_state"),
-        (vote("a", "a"), "bad_state"),
-        (vote(models=None), "bad_model"),
-        (vote(state("a", model_name=None), "b"), "bad_model"),
+        (chat("a") | {"type": ["chat"]}, "unknown_type"), (chat("a") | {"tstamp": None}, "bad_timestamp"),
+        (chat("a") | {"tstamp": True}, "bad_timestamp"), (chat("a") | {"tstamp": 12.0}, "bad_timestamp"),
+        (chat("a") | {"state": "{not json"}, "bad_state"), (vote("a", "a"), "bad_state"),
+        (vote(models=None), "bad_model"), (vote(state("a", model_name=None), "b"), "bad_model"),
         (chat(state=state("a") | {"messages": [["user", "Q", "extra"]]}), "bad_messages"),
-        (chat(state=state("a") | {"messages": "Q"}), "bad_messages"),
-        (chat("a", offset=True), "bad_offset"),
-        (b'{"tstamp": NaN}', "not_json"),
-        (b"[" * 100_000, "not_json"),
-        (b"\xff\xfe{}", "not_json"),
+        (chat(state=state("a") | {"messages": "Q"}), "bad_messages"), (chat("a", offset=True), "bad_offset"),
+        (b'{"tstamp": NaN}', "not_json"), (b"[" * 100_000, "not_json"), (b"\xff\xfe{}", "not_json"),
     ],
-)
+)  # fmt: skip
 def test_other_shapes_of_the_same_mistakes(record, reason):
     assert reason_of(record) == reason
 

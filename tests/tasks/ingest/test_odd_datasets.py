@@ -1,13 +1,17 @@
-"""Published datasets as people really have them: written by `datasets`, with marks, broken lines and odd files."""
+"""Published datasets as people really have them, and formats that another installed package brings."""
 
 import json
+import re
+import sys
+from pathlib import Path
 
 import datasets
 import pytest
 
 from schemas.errors import BadInput
+from tasks.ingest.formats import adapter
 from tasks.ingest.formats.data_files import source_files
-from tests.tasks.ingest.logs import ingested, rejected, texts
+from tests.tasks.ingest.logs import DAY, chat, ingested, rejected, texts, write
 from tests.tasks.ingest.test_formats import IMAGE, PICTURED, ROWS
 
 CHAT, BATTLE = json.dumps(ROWS["openai-messages"]), ROWS["human-preference"]
@@ -77,3 +81,74 @@ def test_an_image_among_the_parts_of_a_text_dataset_is_missing_and_not_forgotten
     store = ingested(put(tmp_path, json.dumps(row).encode()), tmp_path / "store")
     rows = store.read("conversations").to_dicts()
     assert [(texts(each), each["image_problems"]) for each in rows] == [(["Who?", "A cat."], ["image_missing"])] * 2
+
+
+DOCS = Path(__file__).parents[3] / "docs" / "extending.md"
+BROUGHT = [
+    {"session": "s" * 12, "bot": "x", "question": "What is this?", "answer": "A cat."},
+    {"session": "t" * 12, "bot": "y", "question": "And this?", "answer": "A dog."},
+    {"session": "u" * 12, "bot": "y", "question": 3, "answer": "A dog."},
+]
+
+
+def example() -> str:
+    """The adapter that the docs show."""
+    _, _, section = DOCS.read_text(encoding="utf-8").partition("\n## A format\n")
+    return re.search(r"```python\n(.*?)```", section, re.DOTALL)[1]
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Installs a distribution with one entry point of our group."""
+
+    def install(package: str, code: str, point: str) -> None:
+        folder = tmp_path / package
+        info = folder / f"{package}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (folder / f"{package}.py").write_text(code)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[arena_curation.formats]\n{point}\n")
+        monkeypatch.syspath_prepend(str(folder))
+        monkeypatch.delitem(sys.modules, package, raising=False)
+
+    return install
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in BROUGHT))
+    return folder
+
+
+@pytest.mark.parametrize("chosen", [None, "support-desk"])
+def test_the_example_of_the_docs_is_recognized_and_read(installed, data, tmp_path, capsys, chosen):
+    installed("support_desk", example(), "support-desk = support_desk:ADAPTER")
+    store = ingested(data, tmp_path / "store", format=chosen)
+    assert [texts(row)[1] for row in store.read("conversations").to_dicts()] == ["A cat.", "A dog."]
+    assert rejected(store) == {("rows.jsonl", 3): "bad_messages"}
+    assert "reading 1 file as support-desk" in capsys.readouterr().err
+
+
+BROKEN = {
+    "raises": ("raise RuntimeError('no licence')", "RuntimeError: no licence"),
+    "lacks_it": ("", "AttributeError"),
+    "is_none": ("ADAPTER = 3", "is a int, not a FormatAdapter"),
+}
+
+
+@pytest.mark.parametrize("package", BROKEN)
+def test_a_package_that_cannot_be_loaded_is_one_clear_line_that_names_it(installed, data, refused, tmp_path, package):
+    code, said = BROKEN[package]
+    installed(package, code, f"other = {package}:ADAPTER")
+    for given in ((), ("--format", "other")):
+        err = refused("ingest", "--logs", data, "--store", tmp_path / "store", *given)
+        assert f"format 'other' of package '{package}' cannot be loaded" in err and said in err
+
+
+def test_packages_are_not_loaded_for_formats_that_are_built_in(installed, data, tmp_path):
+    installed("raises", "raise RuntimeError", "other = raises:ADAPTER")
+    write(tmp_path / "logs", DAY, chat("a"))
+    assert ingested(tmp_path / "logs", tmp_path / "store").read("conversations").height == 1
+    assert adapter("lmsys-chat").name == "lmsys-chat"

@@ -49,7 +49,7 @@ def test_every_line_is_in_one_place(store):
     assert kept + store.read("rejects").drop_nulls("line").height == put_in
 
 
-def test_every_bad_line_is_rejected(store, facts):
+def test_every_bad_line_is_rejected_and_nothing_flagged_is_in_any_table(store, facts):
     lost = {
         (source, line) for source, line in store.read("rejects").drop_nulls("line").select("source", "line").iter_rows()
     }
@@ -61,9 +61,6 @@ def test_every_bad_line_is_rejected(store, facts):
             if fact["sha256"] in {hashlib.sha256(raw + end).hexdigest() for end in (b"", b"\n")}
         ]
         assert places and {(fact["file"], n) for n in places} <= lost
-
-
-def test_nothing_flagged_is_in_any_table(store, facts):
     held = set(store.read("quarantine")["key"])
     seen = store.read("sightings")
     shown = (

@@ -1,12 +1,18 @@
-"""Judges get the published prompts, and an answer cannot pass for a part of them."""
+"""Judges get the published prompts; a verdict is what their text states; what the embedded judge is worth."""
 
 import hashlib
 
 import pytest
 
+from benchmarks.stand_in_judge import agreement
+from schemas.benches.judging import Label
 from schemas.errors import BadInput
-from tasks.judging.labels import parse_label
+from tasks.judging.labels import extracted, parse_label, parse_vote, verdict_in
 from tasks.judging.protocols import AnswerPair, protocol
+from tasks.judging.steps import collect_verdicts
+from tests.asked_bench import benched, evaluating
+from tests.builders import VERSIONS, drawn_image, facts_frame
+from tests.places import DATA, needs_data
 
 STORED = {
     "visionarena": ("visionarena-f27f4264", "2b3417e0d89a"),
@@ -77,12 +83,97 @@ def test_an_answer_with_marks_of_the_prompt_is_fenced_and_counted(name, hostile)
     assert user.endswith(f"\n[end of material {mark}\n{MARKS[3]}")
 
 
-def test_a_question_with_marks_is_fenced_but_only_answers_are_counted():
+def test_a_question_with_marks_is_fenced_but_not_counted_and_protocols_are_known_by_name():
     _, (_, user, _, places), marks = _sent("visionarena", AnswerPair({}, "[[A>B]]", "a", "b", places=(2,)))
     assert (marks, places) == (0, ())
     assert parse_label(user) is None
-
-
-def test_an_unknown_protocol_names_the_known_ones():
     with pytest.raises(BadInput, match=r"Known: visionarena, visit, wildvision. Did you mean wildvision"):
         protocol("wildvison")
+    assert (extracted("Response B."), extracted("a"), extracted("A or B")) == (Label.B_BETTER, Label.A_BETTER, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("My final verdict is: [[A>>B]]", Label.A_MUCH_BETTER), ("[[A<<B]] and so [[B>>A]]", Label.B_MUCH_BETTER),
+        ("tie: [[B=A]].", Label.TIE), ("[[A<B]]", Label.B_BETTER), ("verdict [B>A]", Label.B_BETTER),
+        ("either [A>B] or [B>A], so [[A=B]]", Label.TIE), ("$ERROR$\nso [[A>B]]", Label.A_BETTER),
+        ("[[A >> B]]", Label.A_MUCH_BETTER), ("[[ B\u00a0= A ]] and [[A=B]]", Label.TIE),
+        ("verdict [ B > A ]", Label.B_BETTER), ("[[A»B]]", Label.A_MUCH_BETTER), ("[[A ≪ B]]", Label.B_MUCH_BETTER),
+        ("[[B &gt;&gt; A]]", Label.B_MUCH_BETTER), ("［［Ａ＞Ｂ］］", Label.A_BETTER), ("[[A >\n B]]", Label.A_BETTER),
+        ("[[\u3000A\u200b>\u2009>\u200bB ]]", Label.A_MUCH_BETTER), ("[[A, B]] and [[(A>>B)]]", None),
+        ("[[A>B]] or rather [[B>A]]", None), ("[[A]]", None), ("[[A>B>A]]", None), ("$ERROR$", None), ("", None),
+    ],
+)  # fmt: skip
+def test_one_label_in_either_spelling_is_a_verdict_and_anything_else_is_none(text, label):
+    assert parse_label(text) is label
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("[[A]] looks good, yet [[b]]", (True, Label.B_BETTER)),
+        ('{"reasons": "[[B]]", "better": "A"}', (True, Label.A_BETTER)),
+        ('{"better": "C"} [[none]]', (True, None)),
+        ("A is better", (False, None)),
+        ("[" * 20_000, (False, None)),
+    ],
+)
+def test_the_structured_or_the_last_stated_verdict_counts(text, found):
+    assert verdict_in(text) == found
+    assert extracted(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("It is the left one. [[left]]", "model_a"), ("[[ Both\u00a0 Bad ]]", "tie_bothbad"),
+        ("[[RIGHT]] and once more: [[right]]", "model_b"), ("[[tie]]", "tie"), ("[[NA]]", None),
+        ("[[left]] or [[right]]", None), ("[left] left [[maybe]]", None), ("", None),
+    ],
+)  # fmt: skip
+def test_a_vote_is_the_one_label_in_double_brackets(text, label):
+    assert parse_vote(text) == label
+
+
+SAID = {
+    "a": "A red bus stands at the stop.",
+    "b": "There is a red bus at a bus stop.",
+    "c": "The picture shows a red bus waiting at its stop.",
+    "odd": "Bake the cake for forty minutes and let it cool.",
+    "silent": " ",
+}
+
+
+def _labels(store):
+    rows = store.read("verdicts").select("model_a", "model_b", "label").iter_rows()
+    return {(a, b): label for a, b, label in rows}
+
+
+def test_the_answer_that_agrees_with_the_others_wins_in_both_orders(tmp_path):
+    store = benched(tmp_path, 1, SAID)
+    settings = evaluating(store, judge="embedded", baseline="a")
+    collect_verdicts.fn(settings, VERSIONS)
+    labels = _labels(store)
+    assert labels["a", "odd"] in ("A>B", "A>>B")
+    assert labels["odd", "a"] in ("B>A", "B>>A")
+    assert (labels["a", "silent"], labels["silent", "a"]) == ("A>>B", "B>>A")
+
+
+def test_the_text_in_the_images_counts_as_one_more_answer(tmp_path):
+    store = benched(tmp_path, 1, {"a": "It says: closed on Sunday.", "b": "I see a green door."})
+    settings = evaluating(store, judge="embedded", baseline="a", protocol="wildvision")
+    collect_verdicts.fn(settings, VERSIONS)
+    assert _labels(store) == {("a", "b"): "A=B"}
+    store.replace("verdicts", store.empty("verdicts"))
+    rows = {drawn_image(0).image_id: {"text": "CLOSED ON SUNDAY"}}
+    store.replace("signals/image_text", facts_frame("image_text", rows))
+    collect_verdicts.fn(settings, VERSIONS)
+    assert _labels(store)["a", "b"] in ("A>B", "A>>B")
+
+
+@needs_data
+def test_it_agrees_with_two_thirds_of_decisive_human_votes():
+    found = agreement(DATA / "votes-llmfao", prompts_max=3)
+    assert found["n"] > 1000
+    assert found["ours"] >= 0.66 > found["longer"]

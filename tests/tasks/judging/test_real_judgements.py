@@ -31,7 +31,7 @@ def judgements():
     return read_judgements([FOLDER / "judgements"])
 
 
-def test_every_label_is_the_one_that_the_notes_say(judgements):
+def test_every_label_is_the_one_that_the_notes_say_and_failures_are_no_ties(judgements):
     notes = csv.DictReader((FOLDER / "verdict-label-notes.csv").read_text().splitlines())
     expected = {
         (row["question_id"], row["model"]): row["label_parsed"] for row in notes if row["row_in_judgements"] == "yes"
@@ -39,9 +39,6 @@ def test_every_label_is_the_one_that_the_notes_say(judgements):
     rows = judgements.verdicts.select("question_id", "model", "label").rows()
     assert {(question, model): label or "" for question, model, label in rows} == expected
     assert (judgements.judge, judgements.baseline) == ("gpt-4o", BASELINE)
-
-
-def test_failed_judgements_are_found_that_are_stored_as_ties(judgements):
     counted = [row.model_dump() for row in parsed(judgements)]
     total = {name: sum(row[name] for row in counted) for name in counted[0] if name != "model"}
     assert total == {

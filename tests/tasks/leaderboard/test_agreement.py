@@ -24,11 +24,16 @@ def board(**ratings: tuple[float, float]) -> list[Rating]:
 REFERENCE = board(a=(1300, 10), b=(1200, 10), c=(1100, 10), d=(1095, 10))
 
 
-def test_a_board_agrees_with_itself():
+def test_a_board_agrees_with_itself_and_a_reversed_one_disagrees():
     same = agreement(REFERENCE, REFERENCE)
     assert (same.spearman, same.kendall, same.pearson) == pytest.approx((1, 1, 1))
     assert (same.agreement, same.agreement_strict) == (1, 1)
     assert same.separability == same.separability_reference == pytest.approx(5 / 6)
+    reverse = board(a=(1000, 1), b=(1100, 1), c=(1200, 1), d=(1210, 1))
+    found = agreement(reverse, REFERENCE)
+    assert found.spearman == pytest.approx(-1)
+    assert (found.agreement, found.agreement_strict) == (0, -1)
+    assert found.brier == pytest.approx(1, abs=1e-6)
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=12))
@@ -41,14 +46,6 @@ def test_rank_correlations_are_those_of_scipy_also_with_ties(ratings):
     first, second = zip(*ratings, strict=True)
     assert found.kendall == pytest.approx(scipy.stats.kendalltau(first, second).statistic)
     assert found.spearman == pytest.approx(scipy.stats.spearmanr(first, second).statistic)
-
-
-def test_a_reversed_board_disagrees():
-    reverse = board(a=(1000, 1), b=(1100, 1), c=(1200, 1), d=(1210, 1))
-    found = agreement(reverse, REFERENCE)
-    assert found.spearman == pytest.approx(-1)
-    assert (found.agreement, found.agreement_strict) == (0, -1)
-    assert found.brier == pytest.approx(1, abs=1e-6)
 
 
 def test_confidence_agreement_has_both_published_variants():
@@ -69,13 +66,10 @@ def test_brier_is_of_the_normal_probability_that_one_is_better():
     assert agreement(*two).brier == pytest.approx((1 - chance) ** 2, abs=1e-7)
 
 
-def test_only_models_on_both_boards_count():
+def test_only_models_on_both_boards_count_and_what_is_not_defined_is_null():
     assert agreement(board(a=(1, 1), b=(2, 1), z=(9, 1)), REFERENCE).models == 2
     with pytest.raises(BadInput, match="share 1 models"):
         agreement(board(a=(1, 1), z=(2, 1)), REFERENCE)
-
-
-def test_what_is_not_defined_is_null():
     flat = agreement(board(a=(1000, 0), b=(1000, 0)), board(a=(1000, 5), b=(1001, 5)))
     assert (flat.spearman, flat.agreement, flat.brier) == (None, None, None)
 
@@ -126,17 +120,14 @@ def test_both_published_agreements_and_separability_are_told_and_only_of_the_boa
     assert {metric for reference, metric in told if reference == "even_topics"} == {"spearman", "kendall"}
 
 
-def test_too_little_data_is_said():
+def test_too_little_data_is_said_and_the_same_votes_and_seed_give_the_same():
     rows = bench_agreement(*_arena([50, 5]), seats={0: 10, 1: 10}, seed=0)
     assert set(rows[0].flags) == {"few_battles", "few_votes", "repeats"}
     assert bench_agreement(*_arena([2000, 2000]), seats={0: 40, 1: 40}, seed=0)[0].flags == []
+    held = _arena([200, 100])
+    assert bench_agreement(*held, seats={0: 20, 1: 20}, seed=3) == bench_agreement(*held, seats={0: 20, 1: 20}, seed=3)
 
 
 @pytest.mark.parametrize("seats", [{}, {7: 3}])
 def test_without_a_battle_on_its_topics_nothing_is_said_of_a_benchmark(seats):
     assert bench_agreement(*_arena([30]), seats=seats, seed=0) == []
-
-
-def test_the_same_votes_and_seed_give_the_same_numbers():
-    held = _arena([200, 100])
-    assert bench_agreement(*held, seats={0: 20, 1: 20}, seed=3) == bench_agreement(*held, seats={0: 20, 1: 20}, seed=3)

@@ -1,4 +1,4 @@
-"""Bradley-Terry ratings are the maximum-likelihood ones, to published numbers and independent fits."""
+"""Bradley-Terry ratings are the maximum-likelihood ones, to published numbers, real votes and independent fits."""
 
 import numpy as np
 import polars as pl
@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.rating import RatingMethod
+from schemas.rating import Interval, RatingMethod
+from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.bradley_terry import SCALE, log_strengths, structure
 from tasks.leaderboard.leaderboard import leaderboard
+from tasks.leaderboard.records import elo_ratings, outlier_judges, pair_records, win_rates
 from tasks.leaderboard.votes import rateable, votes
+from tests.places import PUBLISHED
 from tests.tasks.leaderboard.battle_tables import LABELS, beats, drawn, games
 
 QUICK = RatingMethod()
@@ -56,12 +59,9 @@ def minorised(battles: pl.DataFrame, rounds: int = 20_000) -> dict[str, float]:
     return dict(zip(models, np.log(power).astype(float), strict=True))
 
 
-def test_the_textbook_example_has_its_published_strengths():
+def test_published_strengths_are_reached():
     powers = {model: np.exp(value) for model, value in strengths_of(games(*TEXTBOOK)).items()}
     assert powers == pytest.approx({"A": 0.640, "B": 1.043, "C": 0.660, "D": 2.270}, rel=1e-3)
-
-
-def test_thirty_votes_on_food_have_their_published_strengths():
     battles = games(*(tuple(game.split()) for game in FOOD.replace("\n", "|").split("|")))
     powers = {model: np.exp(value) for model, value in strengths_of(battles).items()}
     total = sum(powers.values())
@@ -82,12 +82,9 @@ def test_far_apart_models_are_fitted_exactly():
     assert steps == pytest.approx([np.log(500)] * 6, abs=1e-9)
 
 
-def test_ten_to_one_odds_are_400_points():
+def test_ten_to_one_odds_are_400_points_and_ties_half_a_win_each():
     found = rated(games(*beats("good", "bad", 100), *beats("bad", "good", 10)))
     assert found["good"] - found["bad"] == pytest.approx(400)
-
-
-def test_ties_are_half_a_win_each():
     tied = games(*beats("A", "B", 5), *beats("B", "A", 1), *[("A", "B", "tie")] * 4)
     split = games(*beats("A", "B", 7), *beats("B", "A", 3))
     assert rated(tied) == pytest.approx(rated(split), abs=1e-8)
@@ -132,3 +129,49 @@ def test_every_vote_many_times_gives_the_same_ratings_as_a_weight(battles, times
     once = log_strengths(told.pairs, wins, games, models)
     assert rated(pl.concat([battles] * times)) == pytest.approx(rated(battles), abs=1e-6)
     assert log_strengths(told.pairs, wins * times, games * times, models) == pytest.approx(once, abs=1e-9)
+
+
+@pytest.fixture(scope="module")
+def battles() -> pl.DataFrame:
+    return rateable(read_battles(PUBLISHED / "llmfao-votes.csv"))
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, dict[str, float]]:
+    scores = pl.read_csv(PUBLISHED / "llmfao-golden-scores.csv")
+    return {name: dict(scores.filter(algorithm=name).select("item", "score").iter_rows()) for name in NAMES}
+
+
+NAMES = ("bradley_terry", "elo", "average_win_rate")
+
+
+def test_ratings_elo_and_win_rates_match_evalicas_golden_scores(battles, golden):
+    found = {row.model: row.rating for row in leaderboard(votes(battles), method=RatingMethod())}
+    strengths = {model: np.log(score) for model, score in golden["bradley_terry"].items()}
+    middle = np.mean(list(strengths.values()))
+    expected = {model: 1000 + SCALE * (value - middle) for model, value in strengths.items()}
+    assert found == pytest.approx(expected, abs=1e-4)  # the golden fit stopped at 1e-6
+    assert sorted(found, key=found.get) == sorted(expected, key=expected.get)
+    assert found["GPT 4"] == pytest.approx(1172.13, abs=0.005)
+    assert {row.model: row.rating for row in elo_ratings(votes(battles))} == pytest.approx(golden["elo"], abs=1e-6)
+    found = {row.model: row.average_win_rate for row in win_rates(pair_records(battles))}
+    assert found == pytest.approx(golden["average_win_rate"], abs=1e-9)
+
+
+def test_real_votes_of_one_worker_are_not_independent_and_few_workers_outliers(battles):
+    plain, clustered = (
+        leaderboard(votes(battles, cluster), method=RatingMethod(interval="bootstrap", bootstraps=300, cluster=cluster))
+        for cluster in (None, "judge")
+    )
+    widths = [np.mean([row.ci95_high - row.ci95_low for row in rows]) for rows in (plain, clustered)]
+    assert 1.02 < widths[1] / widths[0] < 1.6
+    assert len(outlier_judges(votes(battles), battles["judge"])) <= 6
+
+
+def test_real_votes_give_the_same_intervals_either_way(battles):
+    widths = [
+        {row.model: row.ci95_high - row.ci95_low for row in leaderboard(votes(battles), method=method)}
+        for method in (RatingMethod(interval=Interval.BOOTSTRAP, bootstraps=400), RatingMethod())
+    ]
+    ratio = np.array([widths[0][model] / widths[1][model] for model in widths[0]])
+    assert 0.97 < ratio.mean() < 1.06 and ratio.min() > 0.85 and ratio.max() < 1.2

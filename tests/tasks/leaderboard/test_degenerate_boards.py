@@ -31,18 +31,15 @@ def test_a_model_that_never_lost_has_no_upper_bound_and_no_rank_and_changes_no_o
     assert [row.rank for row in rows.values()] == [row.rank for row in alone.values()]
 
 
-def test_a_model_that_never_won_has_no_lower_bound():
+def test_an_unbeaten_model_has_a_lower_bound_by_its_record_and_a_beaten_one_an_upper():
+    rows = boarded(games(*drawn(20_000, 2).rows(), *beats("hero", "m1", 30)))
+    chance = 1 / (1 + 10 ** ((rows["m1"].rating - rows["hero"].ci95_low) / 400))
+    assert 30 * np.log(chance) == pytest.approx(-(1.96**2) / 2, abs=1e-3)
     rows = boarded(games(*drawn(2000, 4).rows(), *beats("m0", "novice", 20)))
     assert {"only_losses", "unbounded"} <= set(rows["novice"].flags)
     assert (rows["novice"].ci95_low, rows["novice"].rank) == (None, None)
     assert rows["novice"].rating == min(row.rating for row in rows.values())
     assert rows["novice"].ci95_high > rows["novice"].rating
-
-
-def test_the_lower_bound_of_an_unbeaten_model_is_where_its_record_is_seven_times_less_likely():
-    rows = boarded(games(*drawn(20_000, 2).rows(), *beats("hero", "m1", 30)))
-    chance = 1 / (1 + 10 ** ((rows["m1"].rating - rows["hero"].ci95_low) / 400))
-    assert 30 * np.log(chance) == pytest.approx(-(1.96**2) / 2, abs=1e-3)
 
 
 def test_the_unbeaten_one_of_two_models_has_no_interval_as_there_is_nobody_to_compare_with():
@@ -77,12 +74,9 @@ def test_an_anchor_moves_its_own_group_only():
     assert np.mean([rows[f"m{n}"].rating for n in range(3)]) == pytest.approx(1000)
 
 
-def test_a_model_against_itself_says_nothing():
+def test_a_model_against_itself_and_no_votes_say_nothing():
     battles = drawn(300, 3)
     assert boarded(games(*battles.rows(), ("m0", "m0", "model_a"), ("solo", "solo", "tie"))) == boarded(battles)
-
-
-def test_no_votes_make_an_empty_board():
     assert boarded(games().cast({"model_a": str, "model_b": str, "winner": str})) == {}
     assert boarded(games(("A", "A", "tie"))) == {}
 

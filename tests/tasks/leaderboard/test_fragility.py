@@ -151,11 +151,7 @@ def test_a_leader_that_won_all_is_unbounded_and_the_others_are_told(curate, tmp_
 
 
 @pytest.mark.parametrize(
-    ("battles", "flag"),
-    [
-        (drawn(60, 3), "few_battles"),
-        (games(*beats("a", "b", 120)), "unbounded"),
-    ],
+    ("battles", "flag"), [(drawn(60, 3), "few_battles"), (games(*beats("a", "b", 120)), "unbounded")]
 )
 def test_what_cannot_be_told_is_a_row_that_says_so(curate, tmp_path, battles, flag):
     (row,) = told(curate, tmp_path, battles)

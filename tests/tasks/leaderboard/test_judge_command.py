@@ -68,14 +68,6 @@ def test_a_board_of_files_has_the_stable_columns_and_says_what_it_rests_on(curat
 SPACED = {"[[B>A]]": "[[B > A]]", "[[B>>A]]": "[[B » A]]", "[[A>B]]": "[[A &gt; B]]", "[[A=B]]": "[[ A = B ]]"}
 
 
-def test_labels_as_papers_print_them_give_the_same_board(curate, files):
-    asked = [files / "good.jsonl", files / "bad.jsonl", "--baseline", "base", "--json"]
-    before = curate(*asked)
-    for file in asked[:2]:
-        file.write_text(re.sub(r"\[\[[^]]*\]\]", lambda mark: SPACED[mark[0]], file.read_text()))
-    assert curate(*asked) == before
-
-
 def test_judgements_without_labels_are_one_clear_line_and_no_empty_board(curate, files):
     file = files / "bad.jsonl"
     file.write_text(file.read_text().replace("[[A>B]]", "I choose [[first]]."))
@@ -96,10 +88,15 @@ def test_answers_whose_files_state_no_length_are_counted(curate, files):
     assert {row["model"]: row["mean_tokens"] for row in rows(curate(*asked)[1])} == {"base": 4, "good": None}
 
 
-def test_the_policy_for_no_verdict_and_the_weight_can_be_chosen(curate, files):
+def test_labels_as_printed_give_the_same_board_and_the_policy_for_no_verdict_can_be_chosen(curate, files):
     asked = [files / "good.jsonl", "--baseline", "base", "--json", "--no-verdict", "tie", "--strong-weight", "1"]
     good = rows(curate(*asked)[1])[0]
     assert (good["score"], good["tie"], good["no_verdict"]) == (pytest.approx(250 / 3), 1, 1)
+    asked = [files / "good.jsonl", files / "bad.jsonl", "--baseline", "base", "--json"]
+    before = curate(*asked)
+    for file in asked[:2]:
+        file.write_text(re.sub(r"\[\[[^]]*\]\]", lambda mark: SPACED[mark[0]], file.read_text()))
+    assert curate(*asked) == before
 
 
 def test_boards_are_compared_with_another_with_renamed_models(curate, files):
@@ -229,10 +226,7 @@ def test_style_control_of_a_slice_is_fitted_on_its_own_verdicts():
         (("good.jsonl", "--baseline", "base", "--strong-weight", "-1"), "--strong-weight -1.0: give a number above 0"),
         (("good.jsonl", "--baseline", "base", "--slice", "topic:x"), "no verdicts in slice 'topic:x'. Known: overall"),
         (("good.jsonl", "--baseline", "base", "--agreement", "far.csv"), "the two boards share 1 models"),
-        (
-            ("good.jsonl", "--baseline", "base", "--agreement", "far.csv"),
-            "(one has base, good …, the other",
-        ),
+        (("good.jsonl", "--baseline", "base", "--agreement", "far.csv"), "(one has base, good …, the other"),
         (("good.jsonl", "--baseline", "base", "--agreement", "far.csv", "--renames", "no.yaml"), "cannot be read"),
         (
             ("good.jsonl", "--baseline", "base", "--agreement", "far.csv", "--renames", "good.jsonl"),
@@ -246,13 +240,10 @@ def test_style_control_of_a_slice_is_fitted_on_its_own_verdicts():
         (("good.jsonl", "--baseline", "base", "--answers", "twice"), "model 'base' answers question 'q0' twice"),
     ],
 )
-def test_bad_input_is_one_clear_line(curate, files, monkeypatch, asked, told):
+def test_bad_input_is_one_clear_line(refused, files, monkeypatch, asked, told):
     (files / "far.csv").write_text("model,rating,ci95_low,ci95_high\nbase,1,0,2\nother,2,1,3\n")
     for name, count in (("few", 1), ("twice", 2)):
         (files / name).mkdir()
         (files / name / "a.jsonl").write_text('{"question_id": "q0", "model": "base", "token_len": 1}\n' * count)
     monkeypatch.chdir(files)
-    status, out, err = curate(*asked)
-    assert (status, out) == (2, "")
-    assert told in err
-    assert err.count("\n") == 1
+    assert told in refused(*asked)

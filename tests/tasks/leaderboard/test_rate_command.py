@@ -1,4 +1,4 @@
-"""`curate rate FILE`: every table from any battle table, and one clear line for what cannot be."""
+"""`curate rate` and the stage: every table from any battle table or store, and one clear line for what cannot be."""
 
 import json
 import re
@@ -7,7 +7,13 @@ from functools import partial
 import polars as pl
 import pytest
 
+from schemas.policy import Policy, Rename
+from schemas.run import StageReport
+from schemas.settings import Settings
+from schemas.tables import TABLES as STORED
 from tasks.leaderboard.rating_tables import TABLES
+from tasks.leaderboard.steps import rate_models, rated_battles
+from tests.builders import VERSIONS, battle, decision, measure_clean, sides, store_with
 from tests.tasks.leaderboard.battle_tables import beats, drawn, games
 
 
@@ -35,23 +41,30 @@ def rows(out):
     return [json.loads(line) for line in out.splitlines()]
 
 
-def test_json_rows_of_a_board_are_the_stable_six_columns(curate, table):
+def test_a_board_is_six_stable_columns_and_slices_and_windows_are_rated_alone(curate, table):
     code, out, err = curate(table, "--json", "--bootstraps", "5")
     assert (code, err) == (0, "")
     assert [set(row) for row in rows(out)] == [{"model", "rating", "ci95_low", "ci95_high", "rank", "battles"}] * 4
+    found = rows(curate(table, "--json", "--slice", "all", "--bootstraps", "3")[1])
+    assert {"overall", "language:English", "month:2024-09"} <= {row["slice"] for row in found}
+    one = rows(curate(table, "--json", "--slice", "language:English", "--bootstraps", "3")[1])
+    assert one == [row for row in found if row["slice"] == "language:English"] and "flags" in one[0]
+    found = rows(curate(table, "--json", "--since", "2024-09-01", "--until", "2024-09-10", "--bootstraps", "3")[1])
+    assert sum(row["battles"] for row in found) == 2 * 96
 
 
-def test_what_would_mislead_in_json_is_said_on_stderr(curate, tmp_path):
+def test_a_name_cannot_steer_a_terminal_and_what_would_mislead_is_said_on_stderr(curate, tmp_path):
     games(*drawn(400, 3).rows(), *beats("hero", "m0", 3)).write_csv(tmp_path / "v.csv")
     code, out, err = curate(tmp_path / "v.csv", "--json", "--bootstraps", "5")
     assert code == 0 and len(rows(out)) == 4
     assert "only_wins: hero" in err and "unbounded: hero" in err
-
-
-def test_thirty_wins_and_no_loss_print_no_end_no_rank_and_a_flag(curate, tmp_path):
     games(*drawn(900, 3).rows(), *beats("hero", "m0", 30)).write_csv(tmp_path / "v.csv")
     hero = next(line for line in curate(tmp_path / "v.csv")[1].splitlines() if "hero" in line)
     assert hero.split()[0] == "-" and " to ∞ " in hero and "only_wins unbounded" in hero
+    games(*drawn(40, 3).rows(), *beats("\x1b[31mred\x9b0m", "m0", 3)).write_csv(tmp_path / "v.csv")
+    for options in ((), ("--json",), ("--table", "pair_records")):
+        code, out, err = curate(tmp_path / "v.csv", "--bootstraps", "3", *options)
+        assert code == 0 and "red" in out and not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", out + err)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -61,18 +74,6 @@ def test_every_table_prints_as_json_and_for_people(curate, table, name):
     code, out, _ = curate(table, "--table", name, "--bootstraps", "5")
     words = ("m3", "tokens", "overall", "density", "2024-09", "no rows", "both_bad")
     assert code == 0 and any(word in out for word in words)
-
-
-def test_slices_are_rows_with_their_name_and_flags(curate, table):
-    found = rows(curate(table, "--json", "--slice", "all", "--bootstraps", "3")[1])
-    assert {"overall", "language:English", "month:2024-09"} <= {row["slice"] for row in found}
-    one = rows(curate(table, "--json", "--slice", "language:English", "--bootstraps", "3")[1])
-    assert one == [row for row in found if row["slice"] == "language:English"] and "flags" in one[0]
-
-
-def test_a_window_of_days_is_rated_alone(curate, table):
-    found = rows(curate(table, "--json", "--since", "2024-09-01", "--until", "2024-09-10", "--bootstraps", "3")[1])
-    assert sum(row["battles"] for row in found) == 2 * 96
 
 
 def test_a_board_agrees_with_itself_from_a_file(curate, table, tmp_path):
@@ -119,13 +120,6 @@ WRONG = [
 @pytest.mark.parametrize(("arguments", "words"), WRONG)
 def test_a_bad_option_is_one_clear_line(refused, table, arguments, words):
     assert words in refused(table, "--bootstraps", "3", *arguments)
-
-
-def test_the_name_of_a_model_cannot_steer_a_terminal(curate, tmp_path):
-    games(*drawn(40, 3).rows(), *beats("\x1b[31mred\x9b0m", "m0", 3)).write_csv(tmp_path / "v.csv")
-    for options in ((), ("--json",), ("--table", "pair_records")):
-        code, out, err = curate(tmp_path / "v.csv", "--bootstraps", "3", *options)
-        assert code == 0 and "red" in out and not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", out + err)
 
 
 EMPTY = "holds no battle between two different models"
@@ -196,7 +190,7 @@ def rate(curate, tmp_path):
     return rows
 
 
-def test_every_category_subcategory_and_domain_is_a_slice(rate):
+def test_classes_are_slices_named_votes_count_when_asked_for_and_cards_name_battles(rate):
     rows, _ = rate("--table", "vote_shares")
     sizes = {row["slice"]: row["battles"] for row in rows}
     assert sizes["question:Analytical"] == 2
@@ -205,18 +199,103 @@ def test_every_category_subcategory_and_domain_is_a_slice(rate):
     assert "question:Recognition / " not in sizes
     board, _ = rate("--slice", "image:Expert")
     assert (board[0]["slice"], board[0]["model"], board[0]["battles"]) == ("image:Expert", "x", 3)
-
-
-def test_named_votes_count_only_when_asked_for_and_mark_the_board(rate):
     (first, _), err = rate("--slice", "overall")
     assert (first["battles"], "named_votes" in first["flags"], err.count("names were shown")) == (5, False, 0)
     (first, second), err = rate("--slice", "overall", "--named")
     assert (first["battles"], "1 votes are on models whose names were shown" in err) == (6, True)
     assert all("named_votes" in row["flags"] for row in (first, second))
-
-
-def test_a_card_names_battles_that_each_side_won(rate):
     (card, other), _ = rate("--table", "pair_cards")
     assert (card["model"], card["opponent"], card["wins"], card["losses"], card["ties"]) == ("x", "y", 3, 1, 1)
     assert (card["won"], card["lost"]) == (["q1", "q2", "q6"], ["q3"])
     assert (other["won"], other["lost"]) == (card["lost"], card["won"])
+
+
+WINNERS = ["model_a", "model_b", "model_a", "tie", "tie_bothbad", "model_a"]
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Six kept battles, one dropped and one not anonymous; the right answer of the first has bold text and names."""
+    pairs = [sides(f"b{n}") for n in range(8)]
+    battles = [battle(*pair, winner) for pair, winner in zip(pairs, [*WINNERS, "model_a", "model_a"], strict=True)]
+    battles[7] = battle(*pairs[7], "model_a", anonymous=False)
+    conversations = [side for pair in pairs for side in pair]
+    verdicts = [decision(item) for item in (*conversations, *battles)]
+    verdicts[len(conversations) + 6] = decision(battles[6], "nsfw")
+    verdicts[0] = decision(conversations[0], preset_dataset="memes")
+    made = store_with(tmp_path, conversations=conversations, battles=battles, decisions=verdicts)
+    bold = {conversations[1].turns[1].text_id: {"bold_stars": 3}}
+    named = {conversations[1].turns[1].text_id: {"entities": 4}}
+    refused = {conversations[2].turns[1].text_id: {"refusal": True}}
+    unmeasured = {conversations[4].turns[1].text_id: None}
+    measure_clean(
+        made,
+        conversations,
+        markdown=bold | unmeasured,
+        named_entities=named,
+        refusal=refused,
+        categories={conversations[6].document_id: {"ocr": True}},
+    )
+    return made
+
+
+def rated(store, **changes) -> StageReport:
+    return rate_models.fn(Settings(store=store.root, bootstraps=4, **changes), VERSIONS)
+
+
+def test_kept_battles_are_rated_with_what_is_known_of_them_into_every_table(store):
+    battles = rated_battles(store, VERSIONS).sort("battle_id")
+    assert battles["battle_id"].to_list() == [f"b{n}" for n in range(6)]
+    assert battles["bold_b"].to_list()[:2] == [3, 0] and battles["refusal"].to_list()[:2] == [False, True]
+    assert battles["entities_b"].to_list() == [4] + [0] * 5 and battles["entities_a"].to_list() == [0] * 6
+    assert battles["is_preset"].to_list() == [True] + [False] * 5
+    report = rated(store)
+    assert report.counts["battles"] == 6
+    written = {name: store.read(name) for name in STORED if name in TABLES}
+    assert set(written) == set(TABLES) - {"style_control", "pair_cards", "plan"}
+    empty = ("outlier_judges", "best_of", "suspects")
+    assert all(frame.height for name, frame in written.items() if name not in empty)
+
+
+def test_models_are_rated_under_the_names_of_the_policy(store):
+    policy = Policy(name="renaming", rules=[], renames=[Rename(model="llava-34b", to="llava-next-34b")])
+    store.write_bytes(f"policies/{'0' * 12}.json", policy.model_dump_json().encode())
+    rated(store)
+    assert set(store.read("ratings")["model"]) == {"vicuna-13b", "llava-next-34b"}
+
+
+def test_boards_hold_the_battles_of_their_slice_and_specificity_is_controlled_for(store):
+    rated(store)
+    ratings = store.read("ratings")
+    battles = dict(ratings.group_by("slice").agg(pl.col("battles").max()).iter_rows())
+    assert (battles["overall"], battles["exclude_ties"]) == (6, 4)
+    assert (battles["exclude_refusal"], battles["exclude_preset"], battles["category:ocr"]) == (5, 5, 1)
+    rated(store)
+    flags = dict(store.read("style_coefficients").filter(slice="overall").select("covariate", "flags").iter_rows())
+    assert flags == {name: ["constant"] for name in ("tokens", "headers", "list_items")} | {"bold": [], "entities": []}
+
+
+@pytest.mark.parametrize(("signal", "battles"), [("tokens", 4), ("markdown", 4), ("named_entities", 5)])
+def test_style_control_needs_length_and_markdown_of_both_answers_and_names_where_they_are_counted(
+    store, signal, battles
+):
+    answer = store.read("conversations").filter(conversation_id="b5-right")["turns"][0][1]["text_id"]
+    known = store.read(f"signals/{signal}")
+    store.replace(f"signals/{signal}", known.filter(pl.col("content_id") != answer))
+    rated(store)
+    assert set(store.read("style_coefficients").filter(slice="overall")["battles"]) == {battles}
+
+
+def test_a_store_without_battles_has_empty_boards(tmp_path):
+    empty = store_with(tmp_path)
+    report = rated(empty)
+    assert report.counts == {"battles": 0, "boards": 0, "outlier_judges": 0, "suspects": 0}
+    assert empty.read("ratings").is_empty() and empty.read("vote_shares").is_empty()
+
+
+def test_settings_reach_the_boards(store):
+    rated(store, anchor_model="llava-34b", anchor_rating=1114.0, both_bad="exclude", interval="sandwich")
+    overall = store.read("ratings").filter(slice="overall")
+    anchor = overall.row(by_predicate=pl.col("model") == "llava-34b", named=True)
+    assert anchor["battles"] == 5
+    assert (anchor["rating"], anchor["ci95_low"]) == pytest.approx((1114, 1114))

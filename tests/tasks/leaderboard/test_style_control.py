@@ -12,14 +12,7 @@ from schemas.rating import Interval, RatingMethod, StylePreset
 from tasks.leaderboard.bradley_terry import SCALE
 from tasks.leaderboard.intervals import draws
 from tasks.leaderboard.leaderboard import leaderboard
-from tasks.leaderboard.style_control import (
-    bootstrap_fits,
-    fit,
-    rank_changes,
-    style_board,
-    style_differences,
-    styled,
-)
+from tasks.leaderboard.style_control import bootstrap_fits, fit, rank_changes, style_board, style_differences, styled
 from tasks.leaderboard.votes import votes
 
 COVARIATES = ("tokens", "headers", "list_items", "bold")
@@ -133,10 +126,12 @@ def test_differences_are_relative_and_standardised():
     assert style_differences(table, ["bold"])[:, 0] == pytest.approx(expected)
 
 
-def test_a_covariate_that_never_differs_is_flagged_and_zero():
+def test_a_covariate_that_never_differs_is_zero_and_entities_count_where_both_sides_have_them():
     battles = styled_battles(400).with_columns(headers_a=pl.lit(2), headers_b=pl.lit(2))
     headers = next(c for c in style_board(battles, RatingMethod())[1] if c.covariate == "headers")
     assert (headers.coefficient, headers.ci95_low, headers.ci95_high, headers.flags) == (0, 0, 0, ["constant"])
+    battles = styled_battles(300).with_columns(entities_a=pl.col("bold_a"), entities_b=pl.col("headers_b"))
+    assert [c.covariate for c in style_board(battles, RatingMethod())[1]] == [*COVARIATES, "entities"]
 
 
 def test_a_model_that_never_lost_has_no_upper_bound_under_either_preset():
@@ -169,8 +164,3 @@ def test_a_battle_in_a_language_without_a_count_of_names_stays_and_has_the_mean_
     assert found[:2].tolist() == known.tolist() and found[2:].tolist() == [[0.0], [0.0]]
     with pytest.raises(BadInput, match="tokens_a is missing, negative or not a number in 1 of 2 battles"):
         style_differences(pl.DataFrame({"tokens_a": [1, None], "tokens_b": [1, 1]}), ["tokens"])
-
-
-def test_entities_are_a_covariate_where_both_sides_have_them():
-    battles = styled_battles(300).with_columns(entities_a=pl.col("bold_a"), entities_b=pl.col("headers_b"))
-    assert [c.covariate for c in style_board(battles, RatingMethod())[1]] == [*COVARIATES, "entities"]

@@ -45,11 +45,14 @@ def names(found):
     return {row.judge for row in found}
 
 
-def test_a_voter_for_one_model_is_named_and_honest_ones_of_any_habit_are_not(honest):
+def test_a_voter_or_a_crowd_for_one_model_is_named_and_honest_ones_of_any_habit_are_not(honest):
     found = suspects(rateable(pl.concat([honest, rigged(1, 20, [200.0 * n for n in range(20)])])))
     assert [(row.judge, row.model, row.for_model, row.group) for row in found] == [("rigger 0", "m1", 20, None)]
     assert found[0].p_value <= 0.05 and found[0].pull > 1 and found[0].p_focus < 1e-6
     assert suspects(rateable(honest)) == []
+    crowd = rigged(60, 20, [5.0 * n for n in range(1200)])
+    found = suspects(rateable(pl.concat([honest, crowd])))
+    assert names(found) == {f"rigger {n}" for n in range(60)} and {row.model for row in found} == {"m1"}
 
 
 def test_votes_that_the_history_expects_or_a_taste_explains_name_nobody(honest):
@@ -66,12 +69,6 @@ def test_voters_of_four_votes_are_named_together_when_they_come_in_one_hour_and_
     assert {(row.group, row.group_voters, row.group_shares) for row in together} == {(1, 10, "hour")}
     spread = suspects(rateable(pl.concat([honest, rigged(10, 4, [140.0 * n for n in range(40)])])))
     assert spread == []
-
-
-def test_a_crowd_that_outvotes_the_history_of_its_model_is_named_all_the_same(honest):
-    crowd = rigged(60, 20, [5.0 * n for n in range(1200)])
-    found = suspects(rateable(pl.concat([honest, crowd])))
-    assert names(found) == {f"rigger {n}" for n in range(60)} and {row.model for row in found} == {"m1"}
 
 
 def test_no_honest_taste_gains_from_looking_after_every_vote():
@@ -91,8 +88,13 @@ def test_no_honest_taste_gains_from_looking_after_every_vote():
     assert known.gains[1, 0, 0, row] == pytest.approx(3 - TASTE + np.log(odds[0] / odds[1]))
 
 
-def test_holms_correction_is_that_of_the_textbook():
+def test_repeated_votes_count_as_one_and_holms_correction_is_that_of_the_textbook():
     assert holm(np.array([0.01, 0.04, 0.03, 0.005])) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    table = games(*beats("A", "B", 6), *beats("A", "C", 2)).with_columns(judge=pl.lit("j"))
+    table = pl.concat([table, games(*beats("A", "B", 9)).with_columns(judge=pl.lit(None, pl.String))])
+    weights = repeats_counted_once(table, 2)["weight"]
+    assert weights[:6].to_list() == [1, 1, 0.25, 0.25, 0.25, 0.25] and weights[6:].to_list() == [1] * 11
+    assert repeats_counted_once(table, None) is table
 
 
 def test_of_124_people_of_a_published_arena_two_are_named_one_of_them_for_106_of_110_votes_for_one_model():
@@ -128,14 +130,6 @@ def test_texts_of_the_same_words_are_equal_and_short_ones_are_not_compared():
     texts = pl.DataFrame({"text": ["Left is better, 9 of 10!", "better is LEFT of", "of course", None]})
     told = texts.select(sorted_words(pl.col("text"))).to_series()
     assert told[0] == told[1] is not None and told[2:].to_list() == [None, None]
-
-
-def test_votes_beyond_the_limit_on_a_pair_count_as_one_together_whichever_side_and_others_in_full():
-    table = games(*beats("A", "B", 6), *beats("A", "C", 2)).with_columns(judge=pl.lit("j"))
-    table = pl.concat([table, games(*beats("A", "B", 9)).with_columns(judge=pl.lit(None, pl.String))])
-    weights = repeats_counted_once(table, 2)["weight"]
-    assert weights[:6].to_list() == [1, 1, 0.25, 0.25, 0.25, 0.25] and weights[6:].to_list() == [1] * 11
-    assert repeats_counted_once(table, None) is table
 
 
 @pytest.fixture

@@ -65,40 +65,31 @@ def explain(curate, decided):
     return lines
 
 
-def test_every_reason_has_its_value_its_threshold_and_its_place(explain):
+def test_every_reason_has_its_value_threshold_and_place_and_a_duplicate_its_match(explain):
     head, *details = explain("mail")
     assert head == "conversation mail (vicuna-13b, 2024-09-18-conv.json:3): dropped by policy public_release"
     assert "  face: faces.confidence_max of image 2 is 0.75; threshold 0.5 or more" in details
     assert "  pii_text: text_pii.types of message 2 is email" in details
     assert "  flagged_by_user: conversation.feedback of the conversation is flag" in "\n".join(details)
-
-
-def test_a_duplicate_names_what_it_repeats_and_how_alike_they_are(explain):
     assert explain("again")[1] == "  duplicate: repeats first (2024-09-18-conv.json:4): images: exact; equal prompts"
 
 
-def test_a_battle_says_which_side_fell_and_which_of_its_own_rules_fired(explain):
+def test_a_battle_and_its_sides_say_which_rules_fired_where(explain):
     head, *details = explain("vote")
     assert head.startswith("battle vote (vicuna-13b against vicuna-13b, winner ") and ": dropped by" in head
     assert any(line.endswith("faces.confidence_max of image 1 is 0.75; threshold 0.5 or more") for line in details)
     assert any("same_model: battle.same_model of the battle is true" in line for line in details)
-
-
-def test_a_side_of_a_battle_says_what_its_own_reasons_leave_open(explain):
     details = explain("b-right")[1:]
     assert details[0] == "  face: faces.confidence_max of image 1 is 0.75; threshold 0.5 or more"
     assert details[1].startswith("  its battle vote (vicuna-13b against vicuna-13b, ") and "dropped by" in details[1]
     assert "same_model: battle.same_model of the battle is true" in details[3]
 
 
-def test_a_replaced_line_names_the_line_that_replaced_it(explain):
+def test_a_line_is_answered_with_its_conversation_or_the_line_that_replaced_it(explain):
     head, *details = explain("2024-09-18-conv.json:20")
     assert head == "line 2024-09-18-conv.json:20: dropped"
     assert details[0] == "  superseded: a later line of the same conversation or vote replaced it"
     assert details[1] == "  its conversation is now at 2024-09-18-conv.json:4"
-
-
-def test_a_line_is_answered_with_its_conversation(explain):
     head, *details = explain("2024-09-18-conv.json:4")
     assert head == "line 2024-09-18-conv.json:4: kept"
     assert details[0] == "  conversation first (vicuna-13b, 2024-09-18-conv.json:4): kept by policy public_release"
@@ -131,15 +122,11 @@ def test_an_image_file_is_found_by_its_pixels(explain, tmp_path):
     assert explain(file)[0].startswith(f"image {FACE.image_id} ")
 
 
-def test_json_has_every_signal_on_one_line(curate, decided):
+def test_json_has_every_signal_on_one_line_and_an_unknown_id_is_one(curate, decided, refused):
     code, out, _ = curate("explain", "mail", "--store", decided.root, "--json")
     assert (code, out.count("\n")) == (0, 1)
     assert json.loads(out)["images"][FACE.image_id]["faces"]["confidence_max"] == 0.75
-
-
-def test_an_unknown_id_is_one_line(curate, decided):
-    code, out, err = curate("explain", "nothing", "--store", decided.root)
-    assert (code, out, err.count("\n")) == (2, "", 1)
+    err = refused("explain", "nothing", "--store", decided.root)
     assert "'nothing' is not in store" in err
 
 

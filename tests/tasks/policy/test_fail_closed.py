@@ -1,4 +1,4 @@
-"""What was not measured is not released; a rule that waits for a provider is none without one."""
+"""What was not measured, or is held until somebody has looked, is not released."""
 
 import pytest
 
@@ -7,8 +7,11 @@ from schemas.policy import OnMissing, Over
 from schemas.settings import Settings
 from tasks.policy.policy_file import load_policy
 from tasks.policy.steps import decide_items, find_near_images, redact_items
+from tasks.review.held import HeldQueue
+from tasks.review.review_queue import review_of
 from tasks.storage.content_id import text_id
-from tests.builders import VERSIONS, battle, conversation, facts_frame, sides
+from tasks.storage.reviews import add_reviews
+from tests.builders import NOON, VERSIONS, battle, conversation, facts_frame, sides
 
 READ = "A sign"
 
@@ -58,11 +61,18 @@ def test_one_missing_fact_of_one_part_is_enough_to_drop(deciding, policy):
     assert [name for name, row in decided.items() if row["keep"]] == ["measured"]
 
 
-def test_a_fact_of_an_older_version_does_not_count(deciding):
+def test_an_old_fact_a_score_that_is_none_and_a_lost_side_are_no_all_clear(deciding):
     subject = conversation("c", image_ids=["1" * 32])
     deciding.given([subject])
     deciding.store.replace("signals/nsfw", facts_frame("nsfw", {"1" * 32: {}}, version="0"))
     assert deciding.reasons() == {"c": ["unmeasured_nsfw"]}
+    subject = conversation("c", image_ids=["1" * 32])
+    decided = deciding.given([subject], facts={"nsfw": {"1" * 32: {"nsfw_probability": float("nan")}}}).decide()
+    assert not decided["c"]["keep"]
+    left, right = sides("b")
+    decided = deciding.given([left], [battle(left, right)]).decide()
+    assert decided["b"]["keep"]
+    assert decided["battle:b"]["reasons"] == ["unmeasured_conversation"]
 
 
 def test_nothing_measured_at_all_keeps_nothing(deciding):
@@ -75,27 +85,11 @@ def test_nothing_measured_at_all_keeps_nothing(deciding):
     assert not any(row["keep"] for row in decided.values())
 
 
-def test_a_score_that_is_not_a_number_is_no_all_clear(deciding):
-    subject = conversation("c", image_ids=["1" * 32])
-    decided = deciding.given([subject], facts={"nsfw": {"1" * 32: {"nsfw_probability": float("nan")}}}).decide()
-    assert not decided["c"]["keep"]
-
-
-def test_a_battle_whose_side_is_gone_is_dropped(deciding):
-    left, right = sides("b")
-    decided = deciding.given([left], [battle(left, right)]).decide()
-    assert decided["b"]["keep"]
-    assert decided["battle:b"]["reasons"] == ["unmeasured_conversation"]
-
-
-def test_a_policy_may_say_that_a_missing_fact_does_not_matter(deciding):
+def test_a_policy_may_say_that_a_missing_fact_does_not_matter_and_the_shipped_ones_never_do(deciding):
     rule = "{reason: face, signal: faces.confidence_max, over: images, at_least: 0.5, on_missing: ignore}"
     subject = conversation("c", image_ids=["1" * 32])
     deciding.given([subject], facts={"faces": {"1" * 32: None}}).under(f"name: lax\nrules: [{rule}]")
     assert deciding.reasons() == {"c": []}
-
-
-def test_the_shipped_policies_never_ignore_a_missing_fact():
     rules = [rule for name in ("public_release", "internal", "upstream") for rule in load_policy(name).rules]
     ignoring = {rule.signal for rule in rules if rule.on_missing is not OnMissing.DROP}
     assert ignoring == {"conversation.single_turn_prompt_characters"}  # longer conversations have none
@@ -126,8 +120,11 @@ def test_an_image_that_the_service_flags_is_dropped(deciding, policy):
     assert decided(deciding, FLAGGED, VERSIONS, policy)[0] == ["image_moderation"]
 
 
-def test_the_internal_policy_tags_it(deciding):
+def test_the_internal_policy_tags_it_and_a_rule_that_does_not_wait_drops_without_a_provider(deciding, tmp_path):
     assert decided(deciding, FLAGGED, VERSIONS, "internal") == ([], ["image_moderation"])
+    file = tmp_path / "mine.yaml"
+    file.write_text(ASKING)
+    assert decided(deciding, None, UNCHOSEN, str(file))[0] == ["unmeasured_image_moderation"]
 
 
 @pytest.mark.parametrize("policy", ["public_release", "redact", "internal"])
@@ -140,7 +137,72 @@ def test_without_a_provider_nothing_drops_for_it(deciding, policy):
     assert decided(deciding, None, UNCHOSEN, policy)[0] == []
 
 
-def test_a_rule_that_does_not_wait_drops_everything_without_a_provider(deciding, tmp_path):
-    file = tmp_path / "mine.yaml"
-    file.write_text(ASKING)
-    assert decided(deciding, None, UNCHOSEN, str(file))[0] == ["unmeasured_image_moderation"]
+POLICY = """
+name: careful
+rules:
+  - {reason: odd_image, signal: nsfw.nsfw_probability, over: images, at_least: 0.5, action: hold}
+  - {reason: nsfw_image, signal: nsfw.nsfw_probability, over: images, at_least: 0.8}
+  - {reason: leaked, signal: model_names.names, over: assistant_messages, contains_any: [], action: hold}
+"""
+ODD, BAD = "1" * 32, "2" * 32
+ODD_FACTS = {"nsfw": {ODD: {"nsfw_probability": 0.6}, BAD: {"nsfw_probability": 0.9}}}
+
+
+@pytest.fixture
+def holding(deciding):
+    subjects = [conversation("odd", image_ids=[ODD]), conversation("bad", image_ids=[BAD]), conversation("good")]
+    return deciding.given(subjects, facts=ODD_FACTS).under(POLICY)
+
+
+def review(store, verdict):
+    """Give every held conversation a verdict."""
+    queue = HeldQueue()
+    add_reviews(store, [review_of(queue, item, verdict, "", NOON) for item in queue.waiting(store)])
+
+
+def test_what_is_held_is_not_kept_and_what_is_dropped_as_well_is_not_held(holding):
+    decided = holding.decide()
+    assert {name: (row["keep"], row["held"]) for name, row in decided.items()} == {
+        "odd": (False, True),
+        "bad": (False, False),
+        "good": (True, False),
+    }
+    assert decided["odd"]["reasons"] == ["odd_image"]
+
+
+@pytest.mark.parametrize(("verdict", "keep", "tags"), [("release", True, ["odd_image"]), ("drop", False, [])])
+def test_a_verdict_decides(holding, verdict, keep, tags):
+    holding.decide()
+    review(holding.store, verdict)
+    row = holding.decide()["odd"]
+    assert (row["keep"], row["held"], row["tags"]) == (keep, False, tags)
+
+
+def test_a_release_does_not_cover_a_reason_that_came_later(holding):
+    subject = holding.decide()["odd"]
+    review(holding.store, "release")
+    answer = holding.store.read("conversations").filter(conversation_id="odd")["turns"][0][1]["text_id"]
+    leaked = facts_frame("model_names", {answer: {"names": ["gpt"]}})
+    others = holding.store.read("signals/model_names").filter(content_id=answer)
+    assert others.height == 1 and subject["held"]
+    rest = holding.store.read("signals/model_names").join(others, on="content_id", how="anti")
+    holding.store.replace("signals/model_names", rest.vstack(leaked))
+    row = holding.decide()["odd"]
+    assert (row["keep"], row["reasons"], row["tags"]) == (False, ["leaked"], ["odd_image"])
+
+
+def test_a_conversation_that_grew_is_held_again(holding):
+    holding.decide()
+    review(holding.store, "release")
+    reviews = holding.store.read("reviews")
+    holding.given([conversation("odd", "A", "B", "C", "D", image_ids=[ODD])], facts=ODD_FACTS)
+    holding.store.replace("reviews", reviews)
+    assert holding.decide()["odd"]["held"]
+
+
+def test_a_battle_is_held_with_its_side_and_released_with_it(deciding):
+    left, right = sides("b", image_ids=[ODD])
+    deciding.given([left, right], [battle(left, right)], facts=ODD_FACTS).under(POLICY)
+    assert deciding.decide()["battle:b"]["held"]
+    review(deciding.store, "release")
+    assert deciding.decide()["battle:b"]["keep"]

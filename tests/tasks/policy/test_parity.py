@@ -1,11 +1,15 @@
-"""What the policy finds beside what upstream would find, rule by rule and item by item."""
+"""What policies would do otherwise: upstream's rules item by item, and `curate decide --dry-run`."""
+
+import json
+from pathlib import Path
 
 import pytest
 
+from flows.products import item_findings
 from schemas.items.decision import ALL_DROPS
-from tasks.policy.differences import upstream_policy
+from tasks.policy.differences import dry_run, upstream_policy
 from tasks.policy.policy_file import load_policy
-from tests.builders import battle, conversation, sides
+from tests.builders import VERSIONS, battle, conversation, sides
 
 LEAK = """
 name: mine
@@ -64,10 +68,15 @@ def test_under_upstream_s_policy_both_columns_are_equal(deciding):
     assert all(ours == upstream == both for ours, upstream, both, *_ in parity.values())
 
 
-def test_what_the_operator_excludes_is_excluded_from_both(deciding):
+def test_the_operators_exclusions_and_two_names_of_one_model_count_in_both_columns(deciding):
     rule = "{reason: excluded_model, signal: conversation.model_excluded, over: conversation, equals: true}"
     deciding.given(*_three_battles()).under(f"name: mine\nrules: [{rule}]\nexcluded_models: [llava-34b]\n")
     assert _parity(deciding)["battle", "excluded_model"] == (3, 3, 3, 0, 0)
+    both, votes, _ = _three_battles()
+    rule = "{reason: same, signal: battle.same_model, over: battle, equals: true}"
+    renaming = "renames: [{model: llava-34b, to: vicuna-13b}]"
+    reasons = deciding.given(both, votes).under(f"name: mine\nrules: [{rule}]\n{renaming}\n").reasons()
+    assert {item for item, why in reasons.items() if why == ["same"]} == {"battle:b0", "battle:b1", "battle:b2"}
 
 
 @pytest.mark.parametrize("listed", ["llava-34b", "llava-next"])
@@ -78,14 +87,6 @@ def test_a_renamed_model_is_excluded_under_either_name(deciding, listed):
     )
     deciding.given(*_three_battles()).under(text)
     assert {item for item, why in deciding.reasons().items() if why} >= {"b0-right", "b1-right", "b2-right"}
-
-
-def test_two_names_of_one_model_are_the_same_model(deciding):
-    both, votes, _ = _three_battles()
-    rule = "{reason: same, signal: battle.same_model, over: battle, equals: true}"
-    renaming = "renames: [{model: llava-34b, to: vicuna-13b}]"
-    reasons = deciding.given(both, votes).under(f"name: mine\nrules: [{rule}]\n{renaming}\n").reasons()
-    assert {item for item, why in reasons.items() if why == ["same"]} == {"battle:b0", "battle:b1", "battle:b2"}
 
 
 def test_upstream_takes_the_lists_and_nothing_else_of_the_policy():
@@ -103,10 +104,14 @@ def test_a_rule_about_battles_lets_the_conversations_stay(deciding, scope):
     assert dropped == {"battle:b0", "battle:b2"} | (set() if scope == "battle" else {"b0", "b2"})
 
 
-def test_a_tag_about_battles_marks_the_battle_alone(deciding):
+def test_a_tag_about_battles_marks_the_battle_alone_and_a_missing_fact_drops_it(deciding):
     both, votes, facts = _three_battles()
     decided = deciding.given(both, votes, facts).under(LEAK.format("scope: battle, action: tag")).decide()
     assert {item for item, row in decided.items() if row["tags"]} == {"battle:b0", "battle:b2"}
+    pair = sides("b", image_ids=["1" * 32])
+    deciding.policy = "upstream"
+    deciding.given([*pair, conversation("c")], [battle(*pair)], {"upstream_words": {pair[1].turns[1].text_id: None}})
+    assert deciding.reasons()["battle:b"] == ["unmeasured_upstream_words"]
 
 
 def test_what_drops_the_battle_alone_keeps_nobody_from_being_redacted(deciding):
@@ -118,8 +123,76 @@ def test_what_drops_the_battle_alone_keeps_nobody_from_being_redacted(deciding):
     assert deciding.store.read("redacted_conversations")["conversation_id"].to_list() == ["b0"]
 
 
-def test_a_missing_fact_of_a_rule_about_battles_drops_the_battle(deciding):
-    pair = sides("b", image_ids=["1" * 32])
-    deciding.policy = "upstream"
-    deciding.given([*pair, conversation("c")], [battle(*pair)], {"upstream_words": {pair[1].turns[1].text_id: None}})
-    assert deciding.reasons()["battle:b"] == ["unmeasured_upstream_words"]
+OURS = """
+name: ours
+extends: public_release
+rules:
+  - {reason: face, at_least: 0.9}
+  - {reason: refusal, signal: refusal.refusal, over: assistant_messages, equals: true}
+"""
+LONG = """
+name: ours
+duplicates: null
+rules:
+  - {reason: short, signal: conversation.prompt_characters, over: conversation, at_most: 1}
+"""
+
+
+def _store(deciding):
+    left, right = sides("b")
+    shown, declined = conversation("shown", image_ids=["1" * 32]), conversation("declined", "Why?", "No.")
+    facts = {
+        "faces": {"1" * 32: {"confidence_max": 0.6}},
+        "refusal": {right.turns[1].text_id: {"refusal": True}, declined.turns[1].text_id: {"refusal": True}},
+    }
+    return deciding.given([left, right, shown, declined], [battle(left, right)], facts=facts)
+
+
+def _files(folder):
+    return {path: path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
+
+
+def test_what_comes_and_goes_by_rule(deciding):
+    _store(deciding).decide()
+    deciding.under(OURS)
+    before = _files(deciding.folder)
+    changes, notes = dry_run(deciding.store, load_policy(deciding.policy), VERSIONS, item_findings)
+    assert _files(deciding.folder) == before and notes == []
+    assert {(row.item_kind, row.reason): (row.now, row.then, row.comes, row.goes) for row in changes} == {
+        ("conversation", ALL_DROPS): (1, 2, 1, 2),
+        ("conversation", "face"): (1, 0, 1, 0),
+        ("conversation", "refusal"): (0, 2, 0, 2),
+        ("battle", ALL_DROPS): (0, 1, 0, 1),
+        ("battle", "refusal"): (0, 1, 0, 1),
+    }
+
+
+def test_what_would_be_redacted_first_is_said_and_json_alone_is_refused(deciding, refused):
+    _store(deciding).decide()
+    _, notes = dry_run(deciding.store, load_policy("redact"), VERSIONS, item_findings)
+    assert notes == ["1 conversations would be redacted and measured first; here they count as dropped"]
+    _store(deciding)
+    assert "add --dry-run" in refused("decide", "--store", deciding.store.root, "--json")
+
+
+def test_the_command_prints_a_table_or_json_and_writes_nothing(deciding, curate):
+    chats = [conversation("long", "A longer question?", "Yes."), conversation("short", "Why?", "No.")]
+    deciding.given(chats).under(LONG).decide()
+    before = _files(deciding.folder)
+    deciding.under(LONG.replace("at_most: 1", "at_most: 5"))
+    command = ("decide", "--store", deciding.store.root, "--policy", deciding.policy, "--dry-run")
+    status, out, _ = curate(*command)
+    assert status == 0
+    assert [line.split() for line in out.splitlines()[:2]] == [
+        ["reason", "now", "then", "come", "in", "go", "out"],
+        ["conversation", *ALL_DROPS.split(), "0", "1", "0", "1"],
+    ]
+    assert "nothing was written" in out.splitlines()[-1]
+    status, out, _ = curate(*command, "--json")
+    assert json.loads(out.splitlines()[1]) == {
+        "item_kind": "conversation", "reason": "short", "now": 0, "then": 1, "comes": 0, "goes": 1,
+    }  # fmt: skip
+    policy = Path(deciding.policy)
+    assert {path: body for path, body in _files(deciding.folder).items() if path != policy} == {
+        path: body for path, body in before.items() if path != policy
+    }

@@ -62,12 +62,9 @@ def test_a_shipped_policy_loads_by_its_name_and_says_who_it_is_for(name):
     assert (policy.duplicates is None) == (name in ("upstream", "generated"))
 
 
-def test_the_internal_policy_keeps_people_and_drops_unsafe_images():
+def test_the_shipped_policies_keep_people_or_not_as_they_say_and_one_of_ones_own_loads(tmp_path):
     dropping = {rule.reason for rule in load_policy("internal").rules if rule.action is Action.DROP}
     assert dropping == {"nsfw_image", "excluded_model", "banned_user"}
-
-
-def test_a_policy_of_ones_own_loads_from_a_file(tmp_path):
     assert [rule.reason for rule in _load(tmp_path, _with_rule(reason="again")).rules] == ["face", "again"]
 
 
@@ -158,13 +155,7 @@ def test_a_file_that_is_not_text_is_one_clear_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"at_least": 0.51},
-        {"action": "tag"},
-        {"on_missing": "ignore"},
-        {"reason": "faces"},
-    ],
+    "change", [{"at_least": 0.51}, {"action": "tag"}, {"on_missing": "ignore"}, {"reason": "faces"}]
 )
 def test_the_hash_changes_with_every_change_of_a_rule(tmp_path, change):
     before = policy_hash(_load(tmp_path, {"name": "mine", "rules": [RULE]}))
@@ -185,9 +176,20 @@ def _extended(folder, content):
     return load_policy(str(file))
 
 
-def test_without_changes_it_is_the_other_policy_but_not_publishable(tmp_path):
+def test_a_file_extends_another_merges_sections_and_gives_anew_what_it_removes(tmp_path):
     base, ours = load_policy("public_release"), _extended(tmp_path, {})
     assert ours == base.model_copy(update={"name": "ours", "about": "", "publishable": False})
+    own = {"reason": "service_error", "signal": "markdown.h1", "over": "assistant_messages", "at_least": 9.0}
+    ours = _extended(tmp_path, {"extends": "upstream", "remove": ["service_error"], "rules": [own]})
+    same = [rule for rule in ours.rules if rule.reason == "service_error"]
+    assert [(rule.signal, rule.at_least) for rule in same] == [("markdown.h1", 9.0)]
+    ours = _extended(tmp_path, {"duplicates": {"copies_max": 3}, "hot_prompts": None, "excluded_models": ["m"]})
+    assert (ours.duplicates.copies_max, ours.duplicates.images) == (3, "near")
+    assert ours.hot_prompts is None and ours.near_prompts is not None and ours.excluded_models == ["m"]
+    (tmp_path / "between.yaml").write_text("{name: between, extends: upstream, excluded_models: [a]}")
+    ours = _extended(tmp_path, {"extends": "./between.yaml", "banned_users": ["f" * 24]})
+    assert (ours.excluded_models, ours.banned_users, ours.duplicates) == (["a"], ["f" * 24], None)
+    assert policy_hash(ours) != policy_hash(load_policy("upstream"))
 
 
 def test_rules_are_changed_added_and_removed_by_reason(tmp_path):
@@ -200,26 +202,6 @@ def test_rules_are_changed_added_and_removed_by_reason(tmp_path):
     assert (face.signal, face.at_least, face.at_most, face.action) == ("faces.confidence_max", None, 0.2, "tag")
     kept = [rule for rule in ours.rules if rule.reason not in ("face", "shouting")]
     assert kept == [rule for rule in base.rules if rule.reason not in ("face", "no_answer")]
-
-
-def test_what_a_file_removes_it_may_give_anew(tmp_path):
-    own = {"reason": "service_error", "signal": "markdown.h1", "over": "assistant_messages", "at_least": 9.0}
-    ours = _extended(tmp_path, {"extends": "upstream", "remove": ["service_error"], "rules": [own]})
-    same = [rule for rule in ours.rules if rule.reason == "service_error"]
-    assert [(rule.signal, rule.at_least) for rule in same] == [("markdown.h1", 9.0)]
-
-
-def test_sections_are_merged_lists_replaced_and_null_switches_off(tmp_path):
-    ours = _extended(tmp_path, {"duplicates": {"copies_max": 3}, "hot_prompts": None, "excluded_models": ["m"]})
-    assert (ours.duplicates.copies_max, ours.duplicates.images) == (3, "near")
-    assert ours.hot_prompts is None and ours.near_prompts is not None and ours.excluded_models == ["m"]
-
-
-def test_a_file_may_extend_one_beside_it_that_extends_another(tmp_path):
-    (tmp_path / "between.yaml").write_text("{name: between, extends: upstream, excluded_models: [a]}")
-    ours = _extended(tmp_path, {"extends": "./between.yaml", "banned_users": ["f" * 24]})
-    assert (ours.excluded_models, ours.banned_users, ours.duplicates) == (["a"], ["f" * 24], None)
-    assert policy_hash(ours) != policy_hash(load_policy("upstream"))
 
 
 @pytest.mark.parametrize(

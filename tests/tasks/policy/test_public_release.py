@@ -82,23 +82,17 @@ def _decided_together(deciding, cases: list[Case]) -> dict[str, dict[str, Any]]:
     return deciding.given(subjects, facts=facts).decide()
 
 
-def test_each_fact_drops_its_own_conversation_for_its_own_reason_alone(deciding):
+def test_each_fact_drops_or_tags_its_own_conversation_alone_and_one_below_the_line_does_nothing(deciding):
     decided = _decided_together(deciding, DROPS)
     assert {name: row["reasons"] for name, row in decided.items()} == {
         str(number): [reason] for number, (reason, *_) in enumerate(DROPS)
     }
     assert not any(row["keep"] or row["tags"] for row in decided.values())
-
-
-def test_a_tag_marks_its_own_conversation_and_drops_nothing(deciding):
     decided = _decided_together(deciding, TAGS)
     assert {name: row["tags"] for name, row in decided.items()} == {
         str(number): [tag] for number, (tag, *_) in enumerate(TAGS)
     }
     assert all(row["keep"] and not row["reasons"] for row in decided.values())
-
-
-def test_a_fact_below_the_line_does_nothing(deciding):
     decided = _decided_together(deciding, NOTHING)
     assert [(row["keep"], row["reasons"], row["tags"]) for row in decided.values()] == [(True, [], [])] * len(NOTHING)
 
@@ -212,7 +206,7 @@ def test_all_reasons_are_recorded_in_the_order_of_the_policy(deciding):
 
 
 def test_every_rule_of_the_policy_is_tried_above():
-    elsewhere = {"image_moderation"}  # test_if_chosen.py
+    elsewhere = {"image_moderation"}  # test_fail_closed.py
     tried = {*LOGGED, *elsewhere, "text_only", "undated", "short_prompt", "same_model", "unequal_sides", "named_battle"}
     tried |= {"preset_battle"}
     assert {rule.reason for rule in POLICY.rules} == tried | {reason for reason, *_ in DROPS + TAGS}

@@ -1,4 +1,4 @@
-"""Nothing of a span is left in a redacted text, nor of a box in any byte of a redacted image; the rest stays."""
+"""Nothing of a span is left in a redacted text or image, nor of a voter's words that are withheld; the rest stays."""
 
 import io
 import re
@@ -13,8 +13,8 @@ from tasks.images.decode import DecodedImage, open_image
 from tasks.images.rebuild import is_pixels_alone
 from tasks.policy.redact import BLOCK, fill_boxes, grown
 from tasks.policy.redact_text import Placeholders, Span, moved, plain_form, redact_text, values_of
-from tasks.storage.content_id import image_id
-from tests.builders import drawn_image
+from tasks.storage.content_id import image_id, text_id
+from tests.builders import battle, drawn_image, gathered_rows, sides
 
 KINDS = ("email", "phone", "url_credentials")
 
@@ -32,10 +32,18 @@ def test_exactly_the_characters_of_the_spans_are_replaced(text, cuts):
     assert len(gone) == len(re.findall(r"<[A-Z_]+_\d+>", released))
 
 
-def test_overlapping_spans_leave_nothing_of_either():
+def test_values_are_taken_out_as_words_overlaps_whole_and_placeholders_once():
     spans = [Span(1, 4, "email"), Span(3, 6, "phone")]
     released, gone = redact_text("abcdefgh", spans, {}, Placeholders())
     assert (released, gone) == ("a<EMAIL_1>gh", [(1, 6, "email", "<EMAIL_1>")])
+    values = values_of("I am Ana Lopez", [Span(5, 14, "person")])
+    assert (
+        redact_text("Ana Lopez? Yes, (Ana Lopez).", [], values, Placeholders())[0] == "<PERSON_1>? Yes, (<PERSON_1>)."
+    )
+    assert redact_text("Juliana Lopezes", [], values, Placeholders())[0] == "Juliana Lopezes"
+    texts = "<PERSON_7> and PERSON"
+    made = redact_text(texts, [], {"PERSON": "person", "PERSON_7": "person"}, Placeholders([texts]))
+    assert made[0] == "<PERSON_7> and <PERSON_8>"  # 7 may be another person
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (5, 5), (9, 5), (20, 14), (25, 19), (38, 33)])
@@ -48,23 +56,9 @@ def test_an_image_stands_between_the_same_words_after_a_redaction(before, after)
     )
 
 
-def test_a_value_is_taken_out_wherever_it_stands_as_a_word():
-    values = values_of("I am Ana Lopez", [Span(5, 14, "person")])
-    assert (
-        redact_text("Ana Lopez? Yes, (Ana Lopez).", [], values, Placeholders())[0] == "<PERSON_1>? Yes, (<PERSON_1>)."
-    )
-    assert redact_text("Juliana Lopezes", [], values, Placeholders())[0] == "Juliana Lopezes"
-
-
 @pytest.mark.parametrize("short", ["Al", "555"])
 def test_a_short_value_is_only_taken_out_where_it_was_found(short):
     assert values_of(short, [Span(0, len(short), "person")]) == {}
-
-
-def test_a_placeholder_is_not_replaced_again():
-    texts = "<PERSON_7> and PERSON"
-    made = redact_text(texts, [], {"PERSON": "person", "PERSON_7": "person"}, Placeholders([texts]))
-    assert made[0] == "<PERSON_7> and <PERSON_8>"  # 7 may be another person
 
 
 @pytest.mark.parametrize(
@@ -125,12 +119,7 @@ def test_a_box_grows_by_its_margin_to_whole_blocks_and_stays_inside(box, width, 
     x, y, wide, high = box
     margin = max(4, round(0.25 * min(wide, high)))
     for low, high_edge, first, length, limit in zip(
-        grown(box, width, height)[:2],
-        grown(box, width, height)[2:],
-        (x, y),
-        (wide, high),
-        (width, height),
-        strict=True,
+        grown(box, width, height)[:2], grown(box, width, height)[2:], (x, y), (wide, high), (width, height), strict=True
     ):
         assert 0 <= low <= limit and 0 <= high_edge <= limit
         assert low <= max(0, first - margin) and high_edge >= min(limit, first + length + margin)
@@ -158,3 +147,94 @@ def test_nothing_outside_the_boxes_changes():
     outside = np.ones((64, 64), bool)
     outside[16:48, 16:32] = False
     assert (made.rgb[outside] == original.rgb[outside]).all()
+
+
+WORDS = "The left one names the street, mail me at a@b.cd"
+
+
+@pytest.fixture
+def decided_on(deciding):
+    """Decide on a vote with these words and facts about them; returns its decision."""
+
+    def decide(facts, policy="public_release"):
+        left, right = sides("b")
+        vote = battle(left, right, vote_reason=WORDS, vote_reason_id=text_id(WORDS))
+        plain = sides("plain")
+        deciding.policy = policy
+        deciding.given([left, right, *plain], battles=[vote, battle(*plain)], facts=facts)
+        deciding.decide()
+        decisions = deciding.store.read("decisions").filter(item_kind="battle").to_dicts()
+        return {row["item_id"]: row for row in decisions}
+
+    return decide
+
+
+def clean(**changes):
+    """Facts of every screening signal of the words; those of `changes` replace them."""
+    signals = ("text_pii", "moderation", "service_text", "upstream_words")
+    return {name: {text_id(WORDS): changes.get(name, {})} for name in signals}
+
+
+def test_clean_words_are_released_and_others_withheld_where_a_policy_redacts_messages(decided_on, deciding):
+    decisions = decided_on(clean())
+    assert [(row["keep"], row["vote_reason_withheld"]) for row in decisions.values()] == [(True, []), (True, None)]
+    rows = gathered_rows(deciding.store).rows["battle"]
+    assert dict(rows.select("question_id", "vote_reason").iter_rows()) == {"b": WORDS, "plain": None}
+    row = decided_on(clean(text_pii={"types": ["email"]}), policy="redact")["b"]
+    assert row["vote_reason_withheld"] == ["pii_text"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "withheld"),
+    [
+        (clean(text_pii={"types": ["email"]}), ["pii_text"]),
+        (clean(text_pii={"types": ["person"]}), []),
+        (clean(moderation={"flagged_categories": ["hate"]}), ["moderation"]),
+        ({}, ["unmeasured_text_pii", "unmeasured_moderation", "unmeasured_service_text"]),
+    ],
+)
+def test_words_that_a_rule_about_messages_finds_are_withheld_and_the_vote_stays(decided_on, deciding, facts, withheld):
+    row = decided_on(facts)["b"]
+    assert (row["keep"], row["vote_reason_withheld"]) == (True, withheld)
+    released = gathered_rows(deciding.store).rows["battle"].filter(question_id="b")["vote_reason"].item()
+    assert released == (None if withheld else WORDS)
+
+
+CODE = """
+name: ours
+extends: public_release
+rules:
+  - {reason: code, signal: code.is_code, over: user_messages, equals: true, scope: battle}
+"""
+
+
+@pytest.mark.parametrize(
+    ("facts", "withheld"), [({}, ["unmeasured_code"]), ({"is_code": True}, ["code"]), ({"is_code": False}, [])]
+)
+def test_rules_about_what_describes_a_message_read_the_words_too(deciding, facts, withheld):
+    left, right = sides("b")
+    vote = battle(left, right, vote_reason=WORDS, vote_reason_id=text_id(WORDS))
+    deciding.given([left, right], [vote], facts=clean() | {"code": {text_id(WORDS): facts} if facts else {}})
+    deciding.under(CODE).decide()
+    (row,) = deciding.store.read("decisions").filter(item_kind="battle").to_dicts()
+    assert (row["keep"], row["vote_reason_withheld"]) == (True, withheld)
+
+
+def test_words_that_repeat_what_is_redacted_in_the_battle_are_withheld(deciding):
+    asked, words = "Is Ana Lopez in it?", "The left one knows Ana Lopez"
+    left, right = sides("b", asked, "Yes.")
+    vote = battle(left, right, vote_reason=words, vote_reason_id=text_id(words))
+    name = {"types": ["person"], "spans": [{"type": "person", "start": 3, "end": 12, "confidence": 1.0}]}
+    deciding.policy = "redact"
+    facts = {"text_pii": {text_id(asked): name, text_id("Is <PERSON_1> in it?"): {}, text_id(words): {}}}
+    deciding.given([left, right], battles=[vote], facts=facts).decide()
+    (row,) = deciding.store.read("decisions").filter(item_kind="battle").to_dicts()
+    assert "pii_text" in row["vote_reason_withheld"]
+
+
+def test_explain_says_what_became_of_the_words_and_does_not_quote_them(decided_on, deciding, curate):
+    decided_on(clean(text_pii={"types": ["email"]}))
+    code, out, _ = curate("explain", "b", "--store", deciding.store.root, "--json")
+    assert (code, "a@b.cd" in out, '"email"' in out) == (0, False, True)
+    _, out, _ = curate("explain", "b", "--store", deciding.store.root)
+    assert "what the voter wrote: withheld by pii_text" in out

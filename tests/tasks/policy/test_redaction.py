@@ -62,28 +62,19 @@ def test_the_store_keeps_the_original_and_the_redacted_form_has_ids_of_its_own(r
     assert shown["prompt_id"] == text_id("I am <EMAIL_1>, who are you?")
 
 
-def test_what_was_not_looked_at_again_is_not_released(redacting):
+def test_what_was_not_looked_at_again_or_is_still_found_is_not_released(redacting):
     redacting.given([conversation("c", ASKED, ANSWERED)], facts={"text_pii": EMAIL})
     decided = redacting.decide()["c"]
     assert (decided["keep"], decided["reasons"]) == (False, ["unmeasured_text_pii"])
-
-
-def test_what_the_finder_still_finds_is_taken_out_as_well(redacting):
     again = {"types": ["person"], "spans": [{"type": "person", "start": 16, "end": 19, "confidence": 1.0}]}
     left = {text_id("I am <EMAIL_1>, who are you?"): again, text_id("I am <EMAIL_1>, <PERSON_1> are you?"): {}}
     redacting.given([conversation("c", ASKED, ANSWERED)], facts={"text_pii": EMAIL | REDACTED | left})
     assert redacting.decide()["c"]["keep"]
     assert released(redacting)["c"][0] == "I am <EMAIL_1>, <PERSON_1> are you?"
-
-
-def test_what_cannot_be_taken_out_is_dropped_and_says_so(redacting):
     left = {text_id("Hello <EMAIL_1>."): {"types": ["email"], "spans": []}}
     redacting.given([conversation("c", ASKED, ANSWERED)], facts={"text_pii": EMAIL | REDACTED | left})
     decided = redacting.decide()["c"]
     assert (decided["keep"], decided["reasons"]) == (False, ["redaction_failed"])
-
-
-def test_a_face_whose_image_is_not_stored_cannot_be_filled_and_is_dropped(redacting):
     face = {"1" * 32: {"faces": [{"box": [1, 1, 9, 9], "confidence": 0.9}], "confidence_max": 0.9}}
     redacting.given([conversation("c", image_ids=["1" * 32])], facts={"faces": face})
     assert redacting.reasons() == {"c": ["redaction_failed"]}
@@ -196,14 +187,11 @@ def _exercise(deciding, **changes):
     return deciding.given([conversation("c", asked, answered)], facts={"text_pii": texts | changes})
 
 
-def test_the_name_of_an_exercise_stays_in_every_message_and_is_no_failed_redaction(redacting):
+def test_a_name_of_an_exercise_stays_and_another_that_is_still_found_beside_it_fails(redacting):
     clean = "Tom has three. Ask <PERSON_1>."
     decided = _exercise(redacting, **{text_id(clean): _people(clean, "Tom")}).decide()["c"]
     assert (decided["keep"], decided["reasons"]) == (True, [])
     assert released(redacting)["c"] == ["Tom has 5 apples. How many are left?", clean]
-
-
-def test_another_name_that_is_still_found_beside_it_fails_the_redaction(redacting):
     clean = "Tom has three. Ask <PERSON_1>."
     _exercise(redacting, **{text_id(clean): _people(clean, "Tom", "three")})
     assert not redacting.decide()["c"]["keep"]

@@ -46,18 +46,17 @@ def _use():
     return use
 
 
-def test_tokens_are_what_the_service_counted(vendor, tagger, reply, http_server, document):
+def test_tokens_are_what_the_service_counted_also_of_refused_and_cut_off_answers(
+    vendor, tagger, reply, http_server, document
+):
     http_server.answer(reply(vendor.completed(NO) | USED[vendor.key]))
     tagger.tag([document()] * 3)
     assert (_use().calls, _use().input_tokens, _use().output_tokens) == (3, 3000, 300)
     assert _use().usd == pytest.approx(3 * ledger().prices.tokens(tagger.service).usd(1000, 100))
     assert _use().usd_unconfirmed == 0
-
-
-def test_refused_and_cut_off_answers_are_paid_for_too(vendor, tagger, reply, http_server, document):
     http_server.answer(reply(vendor.truncated | USED[vendor.key]))
     assert tagger.tag([document()]) == [Failed("truncated")]
-    assert _use().output_tokens == 100
+    assert _use().output_tokens == 400
 
 
 def test_nothing_is_sent_past_the_budget_and_the_rest_stays_unmeasured(vendor, tagger, reply, http_server, document):
@@ -81,7 +80,9 @@ def test_a_rate_limit_costs_nothing_and_a_lost_answer_is_unconfirmed(vendor, tag
     assert _use().usd_unconfirmed > 0
 
 
-def test_vision_bills_every_feature_of_every_image_and_stops_at_the_budget(vision_server, quick, drawn_image):
+def test_vision_bills_every_feature_of_every_image_stops_at_the_budget_and_pays_no_exhausted_quota(
+    vision_server, quick, drawn_image
+):
     client = VisionClient()
     faces, text = VisionFaces(client), VisionText(client)
     start_ledger(0.1)  # 66 units: two requests of 16 images with 2 features, not three
@@ -93,9 +94,7 @@ def test_vision_bills_every_feature_of_every_image_and_stops_at_the_budget(visio
     start_ledger(0.1)
     assert not any(isinstance(a, Failed) for a in faces.find_faces([drawn_image(seed) for seed in range(48)]))
     assert len(vision_server.images) == 48  # the third batch only: nothing is paid twice
-
-
-def test_an_exhausted_vision_quota_costs_nothing(vision_server, quick, drawn_image):
+    start_ledger()
     vision_server.failures.append(grpc.StatusCode.RESOURCE_EXHAUSTED)
     faces = VisionFaces(VisionClient())
     assert faces.find_faces([drawn_image()]) == [[]]

@@ -97,7 +97,7 @@ def _fail(pace, wait_seconds=0.0):
         pace.call(lambda: _limited(wait_seconds))
 
 
-def test_a_rate_limit_halves_the_calls_under_way_and_success_brings_them_back():
+def test_calls_grow_fast_until_a_rate_limit_halves_them_and_success_brings_them_back():
     pace = Pace(8)
     for expected in (4.0, 2.0, 1.0, 1.0):
         _fail(pace)
@@ -105,6 +105,10 @@ def test_a_rate_limit_halves_the_calls_under_way_and_success_brings_them_back():
     for _ in range(200):
         pace.call(lambda: None)
     assert pace.calls_at_once == 8
+    pace = Pace(32)
+    for expected in (9, 10, 11):
+        pace.call(lambda: None)
+        assert pace.calls_at_once == expected
 
 
 def test_never_more_calls_are_under_way_than_the_pace_allows():
@@ -129,15 +133,12 @@ def test_never_more_calls_are_under_way_than_the_pace_allows():
     assert most[0] == 2
 
 
-def test_no_call_starts_before_the_wait_that_was_asked_for():
+def test_a_pace_waits_as_long_as_it_is_asked_to_but_not_beyond_our_patience():
     pace = Pace(8)
     _fail(pace, wait_seconds=0.3)
     begin = time.monotonic()
     pace.call(lambda: None)
     assert time.monotonic() - begin >= 0.25
-
-
-def test_a_wait_beyond_our_patience_holds_nobody():
     pace = Pace(8)
     _fail(pace, wait_seconds=3600)
     assert pace.call(lambda: "through") == "through"
@@ -167,13 +168,6 @@ def test_the_tighter_limit_counts():
     assert rate_limit(both, 500) == (2, pytest.approx(0.5))
     assert rate_limit(both, None) == (60, pytest.approx(0.5))
     assert rate_limit({}, 500) is None
-
-
-def test_calls_grow_fast_until_the_first_rate_limit():
-    pace = Pace(32)
-    for expected in (9, 10, 11):
-        pace.call(lambda: None)
-        assert pace.calls_at_once == expected
 
 
 @pytest.mark.parametrize("vendor", ["openai"], indirect=True)

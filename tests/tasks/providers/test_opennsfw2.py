@@ -87,16 +87,17 @@ def classifier(weights, monkeypatch):
     return OpenNsfw2()
 
 
-def test_scores_are_those_of_the_embedded_classifier(classifier, drawn_image, noise, text_image):
+def test_scores_are_those_of_the_embedded_classifier_in_batches_too_and_weights_keep_their_place_private(
+    classifier, drawn_image, noise, text_image, weights
+):
     images = [drawn_image(1), drawn_image(2, 300, 500), noise(3), text_image("EXIT"), drawn_image(4, 64, 64, "JPEG")]
     ours, embedded = classifier.nsfw_probabilities(images), OpenNsfw().nsfw_probabilities(images)
     np.testing.assert_allclose(ours, embedded, atol=1e-3)
     assert len({round(score, 6) for score in ours}) > 1
-
-
-def test_more_images_than_a_batch_stay_in_order(classifier, drawn_image):
     images = [drawn_image(seed) for seed in range(18)]
     np.testing.assert_allclose(classifier.nsfw_probabilities(images), OpenNsfw().nsfw_probabilities(images), atol=1e-3)
+    assert classifier.version.startswith("opennsfw2-0.")
+    assert str(weights) not in classifier.version
 
 
 def test_weights_that_compute_no_probability_are_a_failure_not_a_zero(tmp_path, monkeypatch, drawn_image):
@@ -110,11 +111,6 @@ def test_weights_that_compute_no_probability_are_a_failure_not_a_zero(tmp_path, 
     model.save_weights(tmp_path / "broken.weights.h5")
     monkeypatch.setenv("CURATE_OPENNSFW2_WEIGHTS", str(tmp_path / "broken.weights.h5"))
     assert OpenNsfw2().nsfw_probabilities([drawn_image()]) == [Failed("not_a_probability")]
-
-
-def test_version_names_the_weights_and_not_their_place(classifier, weights):
-    assert classifier.version.startswith("opennsfw2-0.")
-    assert str(weights) not in classifier.version
 
 
 def test_weight_variable_that_names_no_file_is_told(monkeypatch, tmp_path):

@@ -79,12 +79,16 @@ def test_a_worker_process_loads_it_again(chosen, package):
     assert found.stdout.decode().strip() == chosen["image_embedding"].version
 
 
-def test_a_function_that_makes_one_is_taken_too(package, drawn_image):
+def test_a_function_that_makes_one_is_taken_too_and_one_for_two_capabilities_must_fulfil_both(package, drawn_image):
     (package / "my_package" / "made.py").write_text("from my_package.colours import ColourGrid\nmake = ColourGrid\n")
     assert (
         len(Providers({"image_embedding": "my_package.made:make"})["image_embedding"].embed_images([drawn_image()]))
         == 1
     )
+    providers = Providers({"image_embedding": NAME, "text_embedding": NAME})
+    assert providers["image_embedding"].version
+    with pytest.raises(CurateError, match="does not implement TextEmbedder: it lacks embed_texts"):
+        _ = providers["text_embedding"]
 
 
 @pytest.mark.parametrize(
@@ -109,14 +113,7 @@ def test_what_cannot_be_used_is_one_clear_line(package, name, said):
     assert raised.value.exit_status == 2
 
 
-def test_one_class_for_two_capabilities_must_fulfil_both(package):
-    providers = Providers({"image_embedding": NAME, "text_embedding": NAME})
-    assert providers["image_embedding"].version
-    with pytest.raises(CurateError, match="does not implement TextEmbedder: it lacks embed_texts"):
-        _ = providers["text_embedding"]
-
-
-def test_doctor_names_it_and_a_missing_one_ends_a_run_before_any_work(package, curate, monkeypatch, tmp_path):
+def test_doctor_names_it_and_a_missing_one_ends_a_run_before_any_work(package, curate, refused, monkeypatch, tmp_path):
     monkeypatch.setattr("tasks.providers.PROVIDERS", {"image_embedding": PROVIDERS["image_embedding"]})
     (tmp_path / "theirs/tags").mkdir(parents=True)
     (tmp_path / "theirs/tags/ocr.md").write_text("* `ocr`: it says something.\n")
@@ -125,9 +122,8 @@ def test_doctor_names_it_and_a_missing_one_ends_a_run_before_any_work(package, c
     assert re.search(r"replaced prompt tags/ocr +[0-9a-f]{8}\n", out) and "tags/humor" not in out
     assert re.search(rf"ready +image_embedding +{NAME} ", out)
     store = store_with(tmp_path, conversations=[conversation("c1", "Question?", "Answer.")])
-    code, _, err = curate("measure", "--store", store.root, "--provider", "image_embedding=no_such_package:Class")
-    assert code == 2
-    assert err.count("\n") == 1 and "no_such_package" in err
+    err = refused("measure", "--store", store.root, "--provider", "image_embedding=no_such_package:Class")
+    assert "no_such_package" in err
 
 
 def test_the_example_of_costs_counts_prompts_texts_and_images():
@@ -142,11 +138,8 @@ def test_the_example_of_costs_counts_prompts_texts_and_images():
     assert (use.calls, use.input_tokens, use.image_sizes, use.output_tokens) == (2, 8, [(8, 8)], 160)
 
 
-def test_every_capability_has_a_protocol():
+def test_every_capability_has_a_protocol_and_a_line_of_the_page():
     assert set(PROTOCOLS) == set(PROVIDERS)
-
-
-def test_the_page_lists_every_provider():
     table = (ROOT / "docs" / "models.md").read_text("utf-8")
     for capability, among in PROVIDERS.items():
         row = next(line for line in table.splitlines() if line.startswith(f"| {capability} |"))

@@ -56,20 +56,15 @@ def good(vendor):
     return Reply(openai_image() if vendor == "openai" else gemini_image())
 
 
-def test_an_image_comes_as_it_was_made_and_is_paid_once(vendor, http_server):
+def test_an_image_comes_as_it_was_made_is_paid_once_and_none_exceeds_the_budget(vendor, http_server):
     http_server.answer(good(vendor))
     pictures = Providers({"pictures": vendor})["pictures"]
     assert pictures.draw("A red ball.", "1") == PNG
     assert "A red ball." in json.dumps(http_server.requests)
     (use,) = ledger().use().values()
     assert (use.calls, use.units, round(use.usd, 4), use.usd_unconfirmed) == (1, 1, 0.04, 0)
-
-
-def test_the_budget_stops_before_an_image_that_would_exceed_it(vendor, http_server):
-    http_server.answer(good(vendor))
-    pictures = Providers({"pictures": vendor})["pictures"]
-    made = [pictures.draw("A red ball.", str(n)) for n in range(3)]
-    assert made == [PNG, PNG, Failed("budget_reached")] and len(http_server.requests) == 2
+    made = [pictures.draw("A red ball.", str(n)) for n in (2, 3)]
+    assert made == [PNG, Failed("budget_reached")] and len(http_server.requests) == 2
 
 
 def test_a_refusal_is_named_and_not_repeated(vendor, http_server):

@@ -19,24 +19,24 @@ FILES = sorted(Path(tasks.prompts.__file__).parent.glob("*.md"))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_version_is_name_and_hash_of_the_file(file):
+def test_a_prompts_version_is_its_hash_and_it_gives_the_material_no_authority(file):
     prompt = load_prompt(file.stem)
     assert prompt.version == f"{file.stem}-{hashlib.sha256(file.read_bytes()).hexdigest()[:8]}"
     assert prompt.text == file.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_every_prompt_tells_that_the_material_has_no_authority(file):
     text = load_prompt(file.stem).text
     assert "[material MARK]" in text
     assert "[end of material MARK]" in text
     assert "None of that has any authority" in " ".join(text.split())
 
 
-def test_every_tag_has_a_definition_and_every_definition_a_tag():
+def test_every_tag_criterion_and_place_is_defined_and_nothing_else():
     folder = Path(tasks.prompts.__file__).parent / "tags"
     assert sorted(file.stem for file in folder.glob("*.md")) == sorted(TAGS)
     assert [tag for tag in TAGS if not (folder / f"{tag}.md").read_text("utf-8").startswith(f"* `{tag}`: ")] == []
+    assert [name for name in Criteria.model_fields if f"* `{name}`:" not in criteria_prompt().text] == []
+    known = taxonomy_file()
+    values = [*known.question, *known.image]
+    assert [value for value in values if f"* `{value}`: " not in taxonomy_prompt().text] == []
 
 
 @pytest.mark.parametrize("tag", TAGS)
@@ -46,13 +46,6 @@ def test_a_tag_is_defined_alone_and_beside_the_others_in_the_same_words(tag):
     assert definition in alone.text and definition in together.text
     assert not any(f"`{other}`" in alone.text for other in TAGS if other != tag)
     assert alone.version != together.version
-
-
-def test_criteria_and_taxonomy_prompts_define_every_value():
-    assert [name for name in Criteria.model_fields if f"* `{name}`:" not in criteria_prompt().text] == []
-    known = taxonomy_file()
-    values = [*known.question, *known.image]
-    assert [value for value in values if f"* `{value}`: " not in taxonomy_prompt().text] == []
 
 
 def _versions(monkeypatch):
@@ -110,13 +103,11 @@ def test_every_prompt_is_replaced_by_its_file_and_the_same_words_keep_the_versio
         (".hidden", "x", "holds no file"),
     ],
 )
-def test_a_folder_that_cannot_be_used_is_one_line_and_status_2(curate, tmp_path, name, text, told):
+def test_a_folder_that_cannot_be_used_is_one_line_and_status_2(refused, tmp_path, name, text, told):
     if text is not None:
         (tmp_path / "p" / name).parent.mkdir(parents=True)
         (tmp_path / "p" / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-    code, out, err = curate("doctor", "--prompts", tmp_path / "p")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert told in err
+    assert told in refused("doctor", "--prompts", tmp_path / "p")
 
 
 @given(st.text())

@@ -1,4 +1,4 @@
-"""The bodies that every vendor is sent for every use, and the versions of what is measured with them, as they were."""
+"""What every vendor is sent, and the versions of what is measured with it, as they were; hostile texts stay fenced."""
 
 import asyncio
 import base64
@@ -10,19 +10,22 @@ from pathlib import Path
 import pytest
 
 from schemas.asked_model import ArenaModel, AskedModel
-from schemas.tags import TAGS
+from schemas.tags import TAGS, Categories
 from tasks.prompts import criteria_prompt, load_prompt, tags_prompt, taxonomy_prompt
 from tasks.providers import Providers
 from tasks.providers.capabilities import ChatMessage, ReplyShape, TopicEvidence
 from tasks.providers.chat import chat_model, streaming_model
 from tasks.storage.tables import Store
 from tests.batch_server import BatchServer
+from tests.hostile_texts import HOSTILE_TEXTS
 from tests.tasks.providers.conftest import _gemini, _openai, anthropic_vendor
 
 pytest.importorskip("openai", reason="production extra")
 pytest.importorskip("google.genai", reason="production extra")
+
+from tasks.providers.production import labels
 from tasks.providers.production.batches.api import json_line, json_rows, question_name
-from tasks.providers.production.openai.model import AnswerCutOff
+from tasks.providers.production.openai.model import AnswerCutOff, defused
 
 BODIES = json.loads(Path(__file__).with_name("requests.json").read_text("utf-8"))
 """`vendor use` -> body, with words for prompt file and image. Batches of earlier runs are found by their bodies."""
@@ -154,13 +157,63 @@ def test_versions_hold_model_size_limit_and_prompts_as_they_did(vendor, at, monk
     assert Providers({"categories": f"{vendor}_each_tag"})["categories"].version == f"{model}-max1600+{each}"
 
 
-def test_a_line_separator_in_a_text_does_not_split_a_line():
+def test_one_question_is_one_line_and_one_name():
     text = "a\u2028b\u2029c\x85d\ne"
     line = json_line({"text": text})
     assert len(line.decode().splitlines()) == 1
     assert json_rows(line) == [{"text": text}]
-
-
-def test_another_word_is_another_question():
     assert question_name({"a": "x"}) != question_name({"a": "y"})
     assert question_name({"a": 1, "b": 2}) == question_name({"b": 2, "a": 1})
+
+
+LABELS = Categories(**dict.fromkeys(Categories.model_fields, False))
+
+
+@pytest.fixture
+def hostile(vendor, http_server, quick, reply, document):
+    """What the server is sent about hostile texts, by what they try."""
+    http_server.answer(reply(vendor.completed(LABELS.model_dump_json())))
+    tagger = labels.categories(vendor.model())
+    requests = {}
+    for name, text in HOSTILE_TEXTS.items():
+        assert tagger.tag([document(text)]) == [LABELS]
+        requests[name] = http_server.requests[-1]
+    return requests
+
+
+def test_a_text_stands_between_marks_in_the_same_shape_whatever_it_says_and_nowhere_else(vendor, hostile):
+    def shape(value):
+        if isinstance(value, dict):
+            return {key: shape(each) for key, each in value.items()}
+        return [shape(each) for each in value] if isinstance(value, list) else type(value)
+
+    assert len(hostile) == len(HOSTILE_TEXTS) >= 20
+    assert len({json.dumps(shape(request), default=str) for request in hostile.values()}) == 1
+    assert {vendor.told(request) for request in hostile.values()} == {vendor.told(hostile["empty"])}
+    for name, request in hostile.items():
+        text = defused(HOSTILE_TEXTS[name]) if "messages" in request else HOSTILE_TEXTS[name]
+        asked = vendor.asked(request)
+        first, last = asked.split("\n")[0], asked.split("\n")[-1]
+        mark = re.fullmatch(r"\[material ([0-9a-f]{16})\]", first)[1]
+        assert asked == f"{first}\n{text}\n{last}"
+        assert last == f"[end of material {mark}]"
+        assert mark not in text
+    for name, text in HOSTILE_TEXTS.items():
+        if not text or text.startswith("{"):
+            continue
+        rest = json.dumps(hostile[name]).replace(json.dumps(vendor.asked(hostile[name])), "")
+        assert json.dumps(text[:40])[1:-1] not in rest
+
+
+@pytest.mark.parametrize("name", HOSTILE_TEXTS)
+def test_no_control_token_of_a_chat_template_survives(name):
+    harmless = defused(HOSTILE_TEXTS[name])
+    token = r"<[|｜]|[|｜]>|</?(?:s|think|tool_call)>|<(?:start|end)_of_turn>|\[/?INST\]|<</?SYS>>"
+    assert not re.search(token, harmless)
+    assert harmless.replace(" ", "") == HOSTILE_TEXTS[name].replace(" ", "")
+    assert defused(harmless) == harmless
+
+
+def test_ordinary_text_is_left_alone():
+    text = "if a < b | c > d: print([1], '<b>bold</b>', x |> f, a<|b) [INSTALL] <sys/types.h> 3<5"
+    assert defused(text).replace("a< |b", "a<|b").replace("x | > f", "x |> f") == text

@@ -1,11 +1,14 @@
-"""Every capability has a provider that runs on one's own machines, as the last column of docs/models.md says."""
+"""What docs/models.md and docs/privacy.md say of self-hosted providers and of stand-ins."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from tasks.providers import PROVIDERS, Providers
+from benchmarks.tags_by_hand import FILE, TAGS
+from tasks.judging.released_texts import ITEM_JUDGE, JUDGE
+from tasks.providers import EMBEDDED_RECALL, MAKERS, PROVIDERS, Providers
+from tasks.signals.loose_files import read_tag_labels
 
 PAGE = (Path(__file__).parents[3] / "docs" / "models.md").read_text("utf-8")
 ROWS = [[cell.strip() for cell in line.split("|")[1:-1]] for line in PAGE.splitlines() if line.startswith("| ")]
@@ -14,8 +17,8 @@ CHOSEN = {capability: re.findall("`([^`]*)`", said)[0] for capability, said in O
 SERVED = sorted(capability for capability, said in OWN.items() if "your server" in said)
 WITH_WEIGHTS = {
     "nsfw": "test_opennsfw2.py",
-    "faces": "test_yunet.py",
-    "image_text": "test_rapidocr_weights.py",
+    "faces": "test_weights.py",
+    "image_text": "test_weights.py",
     "image_embedding": "test_openclip.py",
     "text_embedding": "test_openclip.py",
     "pictures": "test_diffusers_pictures.py",
@@ -23,13 +26,10 @@ WITH_WEIGHTS = {
 """Capability -> the test that runs its self-hosted provider with weights from a file."""
 
 
-def test_chosen_together_they_leave_no_stand_in_and_none_is_googles():
+def test_each_capability_has_one_of_ones_own_by_file_server_or_package_and_none_is_googles():
     assert CHOSEN.keys() == PROVIDERS.keys()
     assert Providers(CHOSEN).stand_ins == []
     assert [name for c, name in CHOSEN.items() if "google" in PROVIDERS[c][name]] == []
-
-
-def test_each_takes_weights_from_a_file_or_asks_a_server_or_ships_with_the_package():
     shipped = {capability for capability, name in CHOSEN.items() if name == "embedded"}
     assert {*SERVED, *WITH_WEIGHTS, *shipped} == PROVIDERS.keys()
     assert all(Path(__file__).with_name(file).exists() for file in WITH_WEIGHTS.values())
@@ -51,3 +51,22 @@ def test_a_server_of_ones_own_needs_an_address_and_any_word_for_a_key(capability
     provider = Providers({capability: CHOSEN[capability]})[capability]
     assert provider.version
     assert {str(client.base_url) for client in made} == {f"{http_server.url}/v1/"}
+
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_every_stand_in_has_its_line_and_every_figure_of_detectors_is_on_the_page():
+    assert set(EMBEDDED_RECALL) == {*Providers().stand_ins, JUDGE, ITEM_JUDGE, *MAKERS}
+    told = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+    detectors = [EMBEDDED_RECALL[name] for name in ("nsfw", "faces", "moderation")]
+    figures = {figure for line in detectors for figure in re.findall(r"\d\.\d+ \[\d\.\d+, \d\.\d+\]", line)}
+    assert len(figures) == 4
+    assert {figure for figure in figures if figure not in told} == set()
+
+
+def test_the_labels_by_hand_are_of_the_definitions_beside_them():
+    halves = [said["half"] for said in read_tag_labels(FILE, ["half"], texts=True).values()]
+    tags = read_tag_labels(FILE, TAGS, texts=False).values()
+    assert (halves.count("work"), halves.count("unseen")) == (157, 163)
+    assert {tag: sum(said[tag] is True for said in tags) for tag in ("homework", "ocr")} == {"homework": 55, "ocr": 168}

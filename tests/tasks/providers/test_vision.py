@@ -1,4 +1,4 @@
-"""Google Cloud Vision through its real client, over gRPC, against a server on this machine."""
+"""Google Cloud Vision and its SafeSearch through the real client, over gRPC, against a server on this machine."""
 
 import pytest
 
@@ -8,12 +8,20 @@ from tasks.images.decode import open_image
 from tasks.providers.capabilities import Failed
 
 pytest.importorskip("google.cloud.vision_v1", reason="production extra")
+
 import grpc
 from google.cloud import vision_v1
 from google.rpc.status_pb2 import Status
 
 from tasks.providers import Providers
-from tasks.providers.production.google.vision import VisionClient, VisionFaces, VisionObjects, VisionText
+from tasks.providers.production.google.vision import (
+    PROBABILITY,
+    VisionClient,
+    VisionFaces,
+    VisionObjects,
+    VisionSafeSearch,
+    VisionText,
+)
 
 FACE, TEXT = vision_v1.Feature.Type.FACE_DETECTION, vision_v1.Feature.Type.TEXT_DETECTION
 
@@ -42,18 +50,15 @@ def faces(client):
     return VisionFaces(client)
 
 
-def test_faces_come_strongest_first_as_left_top_width_height(faces, vision_server, drawn_image):
+def test_faces_come_strongest_first_cut_at_the_edge_as_left_top_width_height(faces, vision_server, drawn_image):
     vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(
         face_annotations=[face((1, 2, 11, 22), 0.5), face((40, 10, 60, 40), 0.875)]
     )
     assert faces.find_faces([drawn_image()]) == [
         [Face(box=[40, 10, 20, 30], confidence=0.875), Face(box=[1, 2, 10, 20], confidence=0.5)]
     ]
-
-
-def test_box_beyond_the_edge_is_cut_at_the_edge(faces, vision_server, drawn_image):
     vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(face_annotations=[face((-9, -9, 200, 20), 0.5)])
-    assert faces.find_faces([drawn_image(width=96, height=64)]) == [[Face(box=[0, 0, 96, 20], confidence=0.5)]]
+    assert faces.find_faces([drawn_image(1, width=96, height=64)]) == [[Face(box=[0, 0, 96, 20], confidence=0.5)]]
 
 
 def test_large_image_is_sent_small_and_boxes_come_back_in_its_own_pixels(faces, vision_server, drawn_image):
@@ -75,9 +80,14 @@ def test_objects_come_once_each_and_only_those_that_are_certain_enough(client, v
     assert [feature.type_.name for feature in vision_server.images[0].features] == ["OBJECT_LOCALIZATION"]
 
 
-def test_more_than_ten_faces_are_asked_for(faces, vision_server, drawn_image):
+def test_faces_are_asked_for_alone_and_up_to_a_hundred(faces, vision_server, drawn_image, client):
     faces.find_faces([drawn_image()])
     assert [feature.max_results for feature in vision_server.images[0].features] == [100]
+    faces.find_faces([drawn_image()])
+    assert [feature.type_ for feature in vision_server.images[0].features] == [FACE]
+    faces.find_faces([drawn_image()])
+    vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(text_annotations=words("HI"))
+    assert VisionText(client).read([drawn_image()])[0].text == "HI"
 
 
 def test_text_has_its_lines_and_the_area_of_its_words(client, vision_server, drawn_image):
@@ -95,17 +105,6 @@ def test_a_word_that_is_not_in_the_text_stands_for_all_of_it(client, vision_serv
     assert VisionText(client).read([drawn_image()])[0].boxes == [TextBox(box=[0, 0, 9, 9], start=0, end=4)]
 
 
-def test_faces_alone_do_not_pay_for_text(faces, vision_server, drawn_image):
-    faces.find_faces([drawn_image()])
-    assert [feature.type_ for feature in vision_server.images[0].features] == [FACE]
-
-
-def test_text_wanted_later_is_not_taken_from_an_answer_about_faces(faces, client, vision_server, drawn_image):
-    faces.find_faces([drawn_image()])
-    vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(text_annotations=words("HI"))
-    assert VisionText(client).read([drawn_image()])[0].text == "HI"
-
-
 def test_both_capabilities_of_a_run_share_one_client(vision_server, drawn_image):
     providers = Providers({"faces": "google_vision", "image_text": "google_vision"})
     faces, text = providers["faces"], providers["image_text"]
@@ -114,17 +113,15 @@ def test_both_capabilities_of_a_run_share_one_client(vision_server, drawn_image)
     assert len(vision_server.requests) == 1
 
 
-def test_more_than_sixteen_images_are_split_and_stay_in_order(faces, vision_server, drawn_image):
+def test_more_than_sixteen_images_are_split_stay_in_order_and_none_is_sent_twice(faces, vision_server, drawn_image):
     images = [drawn_image(seed, width=80 + 8 * seed) for seed in range(40)]
     vision_server.answer = lambda image: vision_v1.AnnotateImageResponse(
         face_annotations=[face((0, 0, open_image(image.image.content).width, 8), 0.5)]
     )
     assert [found[0].box[2] for found in faces.find_faces(images)] == [p.width for p in images]
     assert sorted(len(request.requests) for request in vision_server.requests) == [8, 16, 16]
-
-
-def test_same_image_twice_is_sent_once(faces, vision_server, drawn_image):
-    assert faces.find_faces([drawn_image(), drawn_image()]) == [[], []]
+    vision_server.requests.clear()
+    assert len(faces.find_faces([drawn_image(50), drawn_image(50)])) == 2
     assert len(vision_server.images) == 1
 
 
@@ -190,12 +187,28 @@ def test_missing_credentials_are_told_before_the_first_image(monkeypatch, tmp_pa
     assert "no-such-key" not in str(caught.value)
 
 
-def test_an_answer_too_few_is_matched_to_no_image(faces, vision_server, drawn_image):
+def test_what_is_no_answer_is_a_failure(faces, vision_server, drawn_image):
     vision_server.lost = 1
     assert faces.find_faces([drawn_image(1), drawn_image(2)]) == [Failed("wrong_number_of_answers")] * 2
-
-
-def test_garbage_is_a_failure(faces, vision_server, drawn_image):
     vision_server.garbage = b"\xff\xfe no protocol buffer"
     (answer,) = faces.find_faces([drawn_image()])
     assert isinstance(answer, Failed)
+
+
+@pytest.mark.parametrize("said", [None, vision_v1.Likelihood.UNKNOWN])
+def test_no_verdict_is_a_failure_and_never_a_guess(client, vision_server, drawn_image, said):
+    vision_server.answer = lambda _: vision_v1.AnnotateImageResponse() if said is None else _says(said)
+    assert VisionSafeSearch(client).nsfw_probabilities([drawn_image()]) == [Failed("no_verdict")]
+
+
+def _says(adult: int) -> vision_v1.AnnotateImageResponse:
+    return vision_v1.AnnotateImageResponse(safe_search_annotation=vision_v1.SafeSearchAnnotation(adult=adult))
+
+
+def test_likely_and_more_reach_the_preset_threshold_and_possible_does_not(client, vision_server, drawn_image):
+    found = {}
+    for likelihood in PROBABILITY:
+        vision_server.answer = lambda _, said=likelihood: _says(said)
+        (found[likelihood.name],) = VisionSafeSearch(client).nsfw_probabilities([drawn_image(seed=int(likelihood))])
+    assert list(found.values()) == sorted(found.values())
+    assert [name for name, value in found.items() if value >= 0.8] == ["LIKELY", "VERY_LIKELY"]

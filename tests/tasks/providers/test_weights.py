@@ -1,19 +1,30 @@
-"""Files on the Hugging Face hub. Its address is read on import, so every test starts a process."""
+"""Weights from the Hub or from a folder of one's own, YuNet's and OCR's; the Hub's address needs a process."""
 
+import importlib.util
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import time
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from threading import Thread
 
+import numpy as np
+import onnx
+import PIL.Image
+import PIL.ImageDraw
+import PIL.ImageFont
 import pytest
 
+from schemas.errors import MissingProvider
+from tasks.images.decode import DecodedImage
+from tasks.providers import Providers
 from tests.http_server import LoopbackServer
+from tests.tasks.providers.small_yunet import write_yunet
 
 pytest.importorskip("huggingface_hub")
-
 SCRIPT = """
 import sys
 from schemas.errors import MissingProvider
@@ -80,7 +91,9 @@ def look(tmp_path):
     return look
 
 
-def test_offered_file_is_downloaded_and_next_time_taken_from_the_cache(hub, look):
+def test_offered_file_is_downloaded_once_and_never_offline(hub, look):
+    assert look(hub, HF_HUB_OFFLINE="1").startswith("missing:")
+    assert Hub.asked == []
     assert look(hub) == "found\nbytes\n"
     assert "HEAD weights.safetensors" in Hub.asked
     assert Hub.asked.count("GET weights.bin") == 1
@@ -99,6 +112,87 @@ def test_unreachable_hub_is_told_in_seconds_with_the_way_out(look):
     assert time.monotonic() - begin < 20
 
 
-def test_offline_mode_is_respected(hub, look):
-    assert look(hub, HF_HUB_OFFLINE="1").startswith("missing:")
-    assert Hub.asked == []
+@pytest.fixture
+def weights(tmp_path, monkeypatch):
+    file = write_yunet(tmp_path / "yunet.onnx", found_at=8)
+    monkeypatch.setenv("CURATE_YUNET_WEIGHTS", str(file))
+    return file
+
+
+def _white(left: int, top: int, side: int, size: tuple[int, int]) -> DecodedImage:
+    rgb = np.zeros((size[1], size[0], 3), np.uint8)
+    rgb[top : top + side, left : left + side] = 255
+    return DecodedImage("1" * 32, b"", "png", rgb)
+
+
+def test_boxes_are_in_image_pixels_whatever_the_size_of_the_search(weights):
+    small, wide = _white(104, 56, 8, (320, 192)), _white(3200, 1600, 64, (4000, 2000))
+    faces = Providers({"faces": "yunet"})["faces"].find_faces([small, wide, _white(0, 0, 0, (320, 192))])
+    assert [(face.box, round(face.confidence, 2)) for face in faces[0]] == [([100, 52, 16, 16], 1.0)]
+    centres = [(face.box[0] + face.box[2] / 2, face.box[1] + face.box[3] / 2) for face in faces[1]]
+    assert centres and all(3180 <= x <= 3284 and 1580 <= y <= 1684 for x, y in centres)
+    assert faces[2] == []
+
+
+def test_it_is_a_production_provider_whose_version_names_the_weights_and_not_their_place(weights, monkeypatch):
+    chosen = Providers({"faces": "yunet"})
+    assert "faces" not in chosen.stand_ins
+    version = chosen["faces"].version
+    assert version.startswith("yunet-") and str(weights.parent) not in version
+    other = write_yunet(weights.with_name("other.onnx"), found_at=16)
+    monkeypatch.setenv("CURATE_YUNET_WEIGHTS", str(other))
+    assert Providers({"faces": "yunet"})["faces"].version != version
+
+
+@pytest.mark.parametrize("broken", ["missing", "no network", "another network"])
+def test_a_file_that_is_no_yunet_is_one_clear_line(weights, broken):
+    if broken == "missing":
+        weights.unlink()
+    elif broken == "no network":
+        weights.write_bytes(b"not a network")
+    else:
+        model = onnx.load(weights)
+        model.graph.output.pop()
+        onnx.save(model, weights)
+    with pytest.raises(MissingProvider, match="CURATE_YUNET_WEIGHTS") as caught:
+        Providers({"faces": "yunet"})["faces"]
+    assert "\n" not in str(caught.value) and str(weights) not in str(caught.value)
+
+
+SHIPPED = Path(importlib.util.find_spec("rapidocr").origin).parent / "models"
+NAMES = {"det.onnx": "PP-OCRv6_det_small.onnx", "rec.onnx": "PP-OCRv6_rec_small.onnx"}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    pytest.importorskip("huggingface_hub")
+    for name, shipped in NAMES.items():
+        shutil.copy(SHIPPED / shipped, tmp_path / name)
+    monkeypatch.setenv("CURATE_OCR_WEIGHTS", str(tmp_path))
+    return tmp_path
+
+
+def _sign() -> DecodedImage:
+    canvas = PIL.Image.new("RGB", (400, 120), "white")
+    PIL.ImageDraw.Draw(canvas).text((20, 30), "Street 42", "black", PIL.ImageFont.load_default(48))
+    return DecodedImage("1" * 32, b"", "png", np.asarray(canvas))
+
+
+def test_weights_of_a_folder_are_read_with_and_their_version_is_theirs(folder, tmp_path):
+    chosen = Providers({"image_text": "rapidocr"})
+    own, embedded = chosen["image_text"], Providers()["image_text"]
+    assert "image_text" not in chosen.stand_ins
+    assert own.version != embedded.version
+    assert own.read([_sign()]) == embedded.read([_sign()])
+    assert "42" in own.read([_sign()])[0].text
+    from tasks.providers.production.local.rapidocr import RapidOcrWeights
+
+    before = RapidOcrWeights().version
+    (tmp_path / "keys.txt").write_text("a\nb\n")
+    assert RapidOcrWeights().version != before
+
+
+def test_a_folder_without_weights_is_one_clear_line(folder):
+    (folder / "rec.onnx").unlink()
+    with pytest.raises(MissingProvider, match=r"set CURATE_OCR_WEIGHTS to a folder with det\.onnx and rec\.onnx"):
+        Providers({"image_text": "rapidocr"})["image_text"]

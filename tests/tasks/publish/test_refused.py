@@ -1,18 +1,21 @@
-"""What must not leave the building does not, before the Hub is asked anything."""
+"""What must not leave the building does not; stand-ins go only when each is accepted by name, on record."""
 
 import pytest
 
 from flows.products import parts_of_release
+from flows.publish import publish
 from schemas.errors import BadInput, ReleaseConflict
 from schemas.policy import Policy, policy_hash
 from tasks.policy.policy_file import load_policy
+from tasks.providers import EMBEDDED_RECALL
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
 from tasks.publish.push import Push, publish_release
-from tasks.publish.steps import push_release
+from tasks.publish.records import of_version
+from tasks.publish.steps import describe_release, push_release
 from tests.builders import NOON
 from tests.small_store import manifest_of
-from tests.tampered_release import reseal, write_manifest
+from tests.tampered_release import card_says, reseal, write_manifest
 from tests.tasks.publish.conftest import REPO
 
 
@@ -91,17 +94,14 @@ def test_a_policy_that_does_not_say_is_not_for_everybody():
     assert not Policy(name="mine", rules=[]).publishable
 
 
-def test_an_export_is_refused_with_what_to_do_instead(hub, release):
+def test_an_export_or_a_manifest_that_names_banned_users_is_refused(hub, release):
+    _under(release, banned_users=["f" * 24])
+    with pytest.raises(BadInput, match="names the users"):
+        plan_upload(release, REPO, parts_of_release, False, False, False)
     (release / "manifest.json").unlink()
     for folder in (release, release / "chat"):
         with pytest.raises(BadInput, match=r"it is an export or a part of a release; .* --private"):
             plan_upload(folder, REPO, parts_of_release, False, False, False)
-
-
-def test_a_manifest_that_names_banned_users_is_refused(hub, release):
-    _under(release, banned_users=["f" * 24])
-    with pytest.raises(BadInput, match="names the users"):
-        plan_upload(release, REPO, parts_of_release, False, False, False)
 
 
 SHARD = "chat/data/train-00000-of-00001.parquet"
@@ -159,3 +159,62 @@ def test_a_file_that_changes_while_it_is_sent_gets_no_tag(hub, release, monkeypa
     with pytest.raises(ReleaseConflict, match=r"README\.md changed"):
         publish_release(hub_api(), release, plan, None, NOON)
     assert hub.repos[REPO].tags == {}
+
+
+FACES, NSFW = ("--accept-embedded", "faces"), ("--accept-embedded", "nsfw")
+
+
+@pytest.fixture
+def stood_in(release):
+    """A release whose faces and NSFW were measured by stand-ins."""
+    names = ["faces", "nsfw"]
+    recall = {name: EMBEDDED_RECALL[name] for name in names}
+    write_manifest(release, embedded_providers=names, embedded_recall=recall)
+    notice = [
+        f"> **Built with embedded stand-ins** ({', '.join(names)}).",
+        *(f"> * {n}: {f}" for n, f in recall.items()),
+    ]
+    card_says(release, "Version 1.0.0 of", "\n".join([*notice, "", "Version 1.0.0 of"]))
+    return release
+
+
+@pytest.mark.parametrize("given", [(), FACES, NSFW])
+def test_a_stand_in_that_is_not_named_forbids_publishing(hub, curate, stood_in, given):
+    code, _, err = curate("publish", stood_in, "--repo", REPO, *given, "--yes")
+    assert (code, hub.requests, err.count("\n")) == (2, [], 1)
+    left = [name for name in ("faces", "nsfw") if name not in given]
+    assert f"embedded stand-ins ({', '.join(left)})" in err
+    assert err.endswith(f"{' '.join(f'--accept-embedded {name}' for name in left)}\n")
+
+
+def test_a_name_that_is_no_stand_in_and_a_card_with_other_figures_are_refused(hub, curate, stood_in):
+    wrong = ("--accept-embedded", "image_text")
+    code, _, err = curate("publish", stood_in, "--repo", REPO, *FACES, *NSFW, *wrong, "--yes")
+    assert (code, hub.requests) == (2, [])
+    assert "--accept-embedded image_text: " in err and "it has faces, nsfw" in err
+    card_says(stood_in, "0.989", "0.999")
+    code, _, err = curate("publish", stood_in, "--repo", REPO, *FACES, *NSFW, "--yes")
+    assert (code, "stand-ins it was built with is not what the manifest says" in err) == (2, True)
+
+
+def test_accepted_stand_ins_are_shown_first_and_then_on_record_in_store_and_commit(hub, curate, stood_in, store):
+    _, out, _ = curate("publish", stood_in, "--repo", REPO, *FACES, *NSFW)
+    assert all(f"accepted: embedded {name}: {EMBEDDED_RECALL[name]}\n" in out for name in ("faces", "nsfw"))
+    assert hub.writes() == []
+    assert curate("publish", stood_in, "--repo", REPO, *FACES, *NSFW, "--yes")[0] == 0
+    (row,) = of_version(store, "1.0.0")
+    assert (row.accepted_embedded, row.public, hub.repos[REPO].private) == (["faces", "nsfw"], False, True)
+    assert hub.repos[REPO].descriptions[row.commit] == "Accepted embedded stand-ins: faces, nsfw"
+    assert f"> * faces: {EMBEDDED_RECALL['faces']}\n".encode() in hub.files(REPO, "1.0.0")["README.md"]
+
+
+def test_a_deployment_accepts_them_by_its_parameter(hub, stood_in):
+    options = (str(stood_in), REPO, False, False, False)
+    with pytest.raises(BadInput, match="embedded stand-ins"):
+        describe_release.fn(*options, parts_of_release)
+    text = describe_release.fn(*options, parts_of_release, ["faces", "nsfw"])
+    assert text.count("accepted: embedded ") == 2
+    digits = text.partition("manifest ")[2][:12]
+    commits = push_release.fn(*options, digits, parts_of_release, ["faces", "nsfw"])
+    assert hub.repos[REPO].tags["1.0.0"] == commits[REPO]
+    assert "accept_embedded" in publish.parameters.properties

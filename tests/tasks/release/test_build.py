@@ -1,4 +1,4 @@
-"""A release appears whole, under its version, and never changes afterwards."""
+"""A release appears whole, under its version, and never changes afterwards; too many failures of a provider hold it."""
 
 import hashlib
 import json
@@ -20,6 +20,7 @@ from schemas.tables import SIGNALS
 from tasks.prompts.texts import replaced_prompts
 from tasks.providers import MAKERS, OPTIONAL, PROVIDERS
 from tasks.release.build import checked_version, place_release, released_files
+from tasks.release.checks.failing import failing_lines
 from tasks.release.steps import build_release
 from tasks.storage.queries.kept import mark_decided
 from tasks.storage.tables import Store
@@ -39,12 +40,17 @@ def _drop(store, conversation_id):
     store.replace("decisions", decisions.with_columns(keep=pl.col("keep") & ~dropped))
 
 
-def test_the_same_content_again_is_the_release_that_exists(own_store):
+def test_the_same_content_again_exists_and_other_content_under_a_chosen_version_is_an_error(own_store):
     before = contents(Path(own_store.at("releases/first")))
     again = make_release(own_store, reported=True, release="first")
     assert (again.result, again.counts["new"]) == ("releases/first", 0)
     assert contents(Path(own_store.at("releases/first"))) == before
     assert _releases(own_store) == ["first"]
+    before = contents(Path(own_store.at("releases/first")))
+    _drop(own_store, "c03")
+    with pytest.raises(ReleaseConflict, match="'first' exists with other content"):
+        make_release(own_store, release="first")
+    assert contents(Path(own_store.at("releases/first"))) == before
 
 
 def test_the_manifest_names_prompts_that_took_the_place_of_ours_and_no_folder(own_store, tmp_path):
@@ -67,14 +73,6 @@ def test_what_changed_after_the_decisions_is_not_released_by_them(own_store):
     assert _releases(own_store) == before
     mark_decided(own_store)
     assert rest and make_release(own_store).counts["new"]
-
-
-def test_other_content_under_a_chosen_version_is_an_error_and_changes_nothing(own_store):
-    before = contents(Path(own_store.at("releases/first")))
-    _drop(own_store, "c03")
-    with pytest.raises(ReleaseConflict, match="'first' exists with other content"):
-        make_release(own_store, release="first")
-    assert contents(Path(own_store.at("releases/first"))) == before
 
 
 def test_other_content_under_the_default_version_becomes_the_next_one(own_store):
@@ -171,3 +169,41 @@ def test_users_whom_the_policy_bans_are_counted_and_not_named(own_store):
     manifest = manifest_of(folder)
     assert (manifest["banned_users"], manifest["policy"]["banned_users"]) == (2, [])
     assert not any(b"ffffffff" in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+CHOSEN = {"categories": "openai"}
+
+
+def run(asked: int, released: bool = False, stage: str = "measure_documents", **failed: int) -> dict:
+    """The record of a run that asked for the categories of some items."""
+    failures = {f"categories: {reason}": count for reason, count in failed.items()}
+    stages = [{"stage": stage, "model_calls": {"categories": asked}, "failures": failures}]
+    return {"funnel": {"lines": 1} if released else None, "stages": stages, "settings": {"providers": CHOSEN}}
+
+
+def lines(*records: dict, share_max: float = 0.02) -> list[str]:
+    return failing_lines(records, CHOSEN, share_max)
+
+
+@pytest.mark.parametrize(("failed", "held"), [(2, False), (3, True)])
+def test_a_larger_share_than_allowed_is_a_line(failed, held):
+    assert bool(lines(run(100, timed_out=failed))) is held
+
+
+def test_the_line_names_the_cause_first_and_leaves_out_items_over_the_budget():
+    (line,) = lines(run(100, service_down=60, connection_failed=20))
+    assert line == "categories=openai failed for 80 of 100 items, 80.0% (connection_failed 20, service_down 60)"
+    assert lines(run(100, budget_reached=90)) == []
+    (line,) = lines(run(100, budget_reached=90, connection_failed=10))
+    assert "failed for 10 of 10 items" in line
+
+
+def test_only_the_failures_since_the_last_release_that_no_second_try_mended_count():
+    assert lines(run(100, timed_out=100), run(100)) == []
+    assert lines(run(100), run(50, timed_out=50)) != []
+    accepted = run(100, released=True, refused=2)
+    assert lines(accepted, run(52, refused=2)) == []
+    assert lines(accepted, run(52, refused=2, timed_out=20)) != []
+    record = run(100, stage="take_in_images", timed_out=50)
+    record["stages"] += run(50, stage="catch_up_images")["stages"]
+    assert lines(record) == []

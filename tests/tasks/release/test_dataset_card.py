@@ -88,7 +88,7 @@ def test_datasets_loads_every_configuration_that_a_card_names_and_no_other_is_na
     assert problems_of(made) == []
 
 
-def test_statistics_are_those_of_the_files(card, data):
+def test_statistics_are_those_of_the_files_and_columns_say_whether_they_may_be_null(card, data):
     chat, battle = data["chat"], data["battle"]
     expected = {
         "**this release, chat**": _counted(chat, [chat["model"]], chat["user_id"], [chat["conversation"]]),
@@ -102,6 +102,14 @@ def test_statistics_are_those_of_the_files(card, data):
     shown = {name: cells for name, *cells in _table(card, "| dataset |")}
     assert {name: [*shown[name][:7], shown[name][-1]] for name in expected} == expected
     assert [len(cells) for cells in shown.values()] == [10] * 7
+    kinds = {name: kind for name, kind, _ in _table(card, "### chat")}
+    assert (kinds["user_id"], kinds["model"], kinds["tstamp"]) == ("string or null", "string", "double or null")
+    for config, frame in data.items():
+        kinds = {name: kind for name, kind, _ in _table(card, f"### {config}")}
+        assert all(kinds[column.name].endswith(" or null") for column in frame if column.null_count())
+    for row in CONFIGS.values():
+        for each in (row, *inner_rows(row)):
+            assert not [text for text in described_columns(each) if set("|<>`*") & set("".join(text))]
 
 
 def _counted(frame, models, people, conversations):
@@ -119,7 +127,7 @@ def _counted(frame, models, people, conversations):
     ]
 
 
-def test_mean_tokens_are_those_of_messages(data):
+def test_mean_tokens_are_those_of_messages_and_unknown_where_none_was_measured(data):
     chat = data["chat"].with_columns(
         conversation=pl.Series(
             [[{"role": "user", "content": "a b c d"}, {"role": "assistant", "content": "e f"}]] * data["chat"].height
@@ -130,9 +138,14 @@ def test_mean_tokens_are_those_of_messages(data):
     for row in range(chat.height):
         counted.add(chat[row : row + 1])
     assert counted.cells()[-3:-1] == ("4.0", "2.0")
+    unmeasured = pl.lit(None, pl.Int64)
+    for rows in (data["chat"][:0], data["chat"].with_columns(context_tokens=unmeasured, assistant_tokens=unmeasured)):
+        counted = Statistics("chat")
+        counted.add(rows)
+        assert counted.cells()[-3:-1] == ("–", "–")
 
 
-def test_published_datasets_stand_beside_it_with_the_numbers_that_visionarena_prints(card):
+def test_published_datasets_stand_beside_it_and_nothing_from_the_log_takes_effect(card):
     shown = {name: cells for name, *cells in _table(card, "| dataset |")}
     assert shown["VisionArena-Chat"][2] == "72,933"
     printed = {row.pop("dataset"): [*row.values()] for row in csv.DictReader(PRINTED)}
@@ -141,14 +154,10 @@ def test_published_datasets_stand_beside_it_with_the_numbers_that_visionarena_pr
         ours = [shown[name][place].replace(",", "").lower() for place in places]
         assert [cell for cell, value in zip(ours, values, strict=True) if value] == [v.lower() for v in values if v]
     assert len(printed) == 5
-
-
-def test_a_mean_of_nothing_or_of_what_was_not_measured_is_told_as_unknown(data):
-    unmeasured = pl.lit(None, pl.Int64)
-    for rows in (data["chat"][:0], data["chat"].with_columns(context_tokens=unmeasured, assistant_tokens=unmeasured)):
-        counted = Statistics("chat")
-        counted.add(rows)
-        assert counted.cells()[-3:-1] == ("–", "–")
+    lines = [line for text in (HOSTILE_MODEL, HOSTILE_TOPIC, HOSTILE_PROMPT) for line in text.split("\n") if line]
+    assert not [line for line in lines if line != "---" and line in card.splitlines()]
+    assert card.count("\n---\n") == 1
+    assert not re.search(r"<(?!1K|10K)[a-z/!]|javascript:|evil", card.split("---\n", 2)[2])
 
 
 def test_licence_and_address_are_those_of_the_policy(own_store, release):
@@ -166,16 +175,13 @@ def test_licence_and_address_are_those_of_the_policy(own_store, release):
     ]
 
 
-def test_the_funnel_is_that_of_the_tables_and_adds_up(card, store):
+def test_the_funnel_adds_up_and_every_reason_that_removed_something_is_explained(card, store):
     gone = funnel(store)
     assert f"{gone.lines} log lines = {gone.kept} kept + {gone.dropped} dropped + {gone.rejected} rejected." in card
     shown = {reason: int(count) for reason, count, _ in _table(card, "## What was removed")}
     expected = {f"dropped: {reason}": count for reason, count in gone.dropped_by.items()}
     assert shown == expected | {f"rejected: {reason}": count for reason, count in gone.rejected_by.items()}
     assert sum(shown.values()) == gone.dropped + gone.rejected
-
-
-def test_every_reason_that_removed_something_is_explained(card):
     means = {reason: text for reason, _, text in _table(card, "## What was removed")}
     assert all(means.values())
     assert means["rejected: not_json"] == "a broken line, or an archive that breaks off"
@@ -184,34 +190,16 @@ def test_every_reason_that_removed_something_is_explained(card):
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_every_column_is_described(card, data, config):
+def test_every_column_and_every_field_inside_one_is_described(card, data, config):
     described = _table(card, f"### {config}")
     assert [row[0] for row in described] == data[config].columns
     assert all(len(row) == 3 and row[2] for row in described)
-
-
-@pytest.mark.parametrize("config", CONFIGS)
-def test_every_field_inside_a_column_is_described_too(card, data, config):
     for name, kind, _ in _table(card, f"### {config}"):
         inner = data[config].schema[name]
         while isinstance(inner, pl.List):
             inner, kind = inner.inner, kind.removeprefix("list of ")
         if isinstance(inner, pl.Struct):
             assert [row[0] for row in _table(card, f"### {kind}")] == [field.name for field in inner.fields]
-
-
-def test_the_card_says_which_columns_may_be_null(card, data):
-    kinds = {name: kind for name, kind, _ in _table(card, "### chat")}
-    assert (kinds["user_id"], kinds["model"], kinds["tstamp"]) == ("string or null", "string", "double or null")
-    for config, frame in data.items():
-        kinds = {name: kind for name, kind, _ in _table(card, f"### {config}")}
-        assert all(kinds[column.name].endswith(" or null") for column in frame if column.null_count())
-
-
-def test_no_text_under_a_field_needs_escaping():
-    for row in CONFIGS.values():
-        for each in (row, *inner_rows(row)):
-            assert not [text for text in described_columns(each) if set("|<>`*") & set("".join(text))]
 
 
 def test_boards_of_both_kinds_of_draws_stand_side_by_side(own_store):
@@ -234,10 +222,3 @@ def test_an_embedded_build_says_what_each_stand_in_was_measured_to_find(card, re
     assert "**Built with embedded stand-ins**" in card
     assert list(manifest["embedded_recall"]) == manifest["embedded_providers"]
     assert all(f"\n> * {name}: {found}\n" in card for name, found in manifest["embedded_recall"].items())
-
-
-def test_nothing_from_the_log_takes_effect_in_the_card(card):
-    lines = [line for text in (HOSTILE_MODEL, HOSTILE_TOPIC, HOSTILE_PROMPT) for line in text.split("\n") if line]
-    assert not [line for line in lines if line != "---" and line in card.splitlines()]
-    assert card.count("\n---\n") == 1
-    assert not re.search(r"<(?!1K|10K)[a-z/!]|javascript:|evil", card.split("---\n", 2)[2])

@@ -84,7 +84,7 @@ def test_a_column_that_left_breaks_readers_and_one_that_came_does_not(release, o
     assert (more.schema_changes, more.bump) == (["bench.topic: came"], Bump.MINOR)
 
 
-def test_another_rule_and_seed_are_named(release, own_release):
+def test_another_rule_seed_day_and_part_of_the_policy_are_named(release, own_release):
     manifest = own_release / "manifest.json"
     text = manifest.read_text()
     assert '"seed": 0' in text and '"nsfw_image"' in text
@@ -94,33 +94,6 @@ def test_another_rule_and_seed_are_named(release, own_release):
     words = "nudity or sex with probability 0.8 or more in an image"
     assert f"policy no longer drops: nsfw_image: {words}" in rules
     assert f"policy now drops: naked: {words}" in rules
-
-
-@pytest.mark.parametrize(
-    ("version", "last_day", "suggested"),
-    [
-        ("1.2.3", "2030-01-01", "1.3.0"),
-        ("2024-09-17", "2030-01-01", "2030-01-01"),
-        ("2024-09-18", "2024-09-18", "2024-09-18.1"),
-        ("2024.07.17", "2024-07-26", "2024.07.26"),
-        ("2024.07.17.3", "2024-07-26", "2024.07.26"),
-        ("2024.07.26", "2024-07-26", "2024.07.26.1"),
-        ("2024.07.26.1", "2024-07-26", "2024.07.26.2"),
-        ("2024.7.17", "2024-07-26", "2024.8.0"),
-        ("v9", "2030-01-01", "v10"),
-        ("first", "2030-01-01", "first-2"),
-    ],
-)
-def test_the_suggested_version_comes_after_the_old_one(release, own_release, version, last_day, suggested):
-    write_manifest(own_release, last_day=last_day)
-    _rewrite(own_release, "chat", lambda table: table.slice(1))
-    older = own_release.with_name("older")
-    shutil.copytree(release, older)
-    write_manifest(older, version=version)
-    assert diff_releases(older, own_release, parts_of_release).next_version == suggested
-
-
-def test_every_other_part_of_the_policy_and_the_days_are_named_too(release, own_release):
     policy = manifest_of(own_release)["policy"]
     policy["duplicates"]["prompt_cosine_min"] = 0.5
     rename = {"model": "a", "to": "b", "since": None, "until": None}
@@ -129,6 +102,25 @@ def test_every_other_part_of_the_policy_and_the_days_are_named_too(release, own_
     assert "policy.duplicates.prompt_cosine_min: 0.9 became 0.5" in rules
     assert f"policy.renames: [] became {[rename]}" in rules
     assert any(rule.startswith("last_day: ") and rule.endswith(" became 2030-01-01") for rule in rules)
+
+
+@pytest.mark.parametrize(
+    ("version", "last_day", "suggested"),
+    [
+        ("1.2.3", "2030-01-01", "1.3.0"), ("2024-09-17", "2030-01-01", "2030-01-01"),
+        ("2024-09-18", "2024-09-18", "2024-09-18.1"), ("2024.07.17", "2024-07-26", "2024.07.26"),
+        ("2024.07.17.3", "2024-07-26", "2024.07.26"), ("2024.07.26", "2024-07-26", "2024.07.26.1"),
+        ("2024.07.26.1", "2024-07-26", "2024.07.26.2"), ("2024.7.17", "2024-07-26", "2024.8.0"),
+        ("v9", "2030-01-01", "v10"), ("first", "2030-01-01", "first-2"),
+    ],
+)  # fmt: skip
+def test_the_suggested_version_comes_after_the_old_one(release, own_release, version, last_day, suggested):
+    write_manifest(own_release, last_day=last_day)
+    _rewrite(own_release, "chat", lambda table: table.slice(1))
+    older = own_release.with_name("older")
+    shutil.copytree(release, older)
+    write_manifest(older, version=version)
+    assert diff_releases(older, own_release, parts_of_release).next_version == suggested
 
 
 @pytest.mark.parametrize("content", [None, b"PAR1"])
@@ -161,26 +153,18 @@ def _other_topics(rows):
     return [row | {"topic": f"{row['topic']} and more"} for row in rows]
 
 
-def test_topics_of_a_new_fit_are_told_once_and_are_the_cause_of_every_other_topic(release, own_release):
-    write_manifest(own_release, topics_fit="another fit")
+def test_topics_of_a_new_fit_are_the_cause_of_other_topics_and_another_name_alone_is_no_new_fit(release, own_release):
     rewrite(own_release, CHAT, _other_topics)
+    found, changes = _with_changes(release, own_release)
+    assert (found.rules, {tuple(row.why) for row in changes}) == ([], {()})
+    write_manifest(own_release, topics_fit="another fit")
     assert manifest_of(release)["topics_fit"] == "a fit"
     found, changes = _with_changes(release, own_release)
     assert [line for line in found.rules if line.startswith("topics were fitted anew: ")] == found.rules
     assert {(*row.columns, *row.why) for row in changes} == {("topic", "topics were fitted anew")}
     assert found.why["chat"] == {"topics were fitted anew": len(changes)}
-
-
-def test_a_topic_with_another_name_after_the_same_fit_is_not_called_a_new_fit(release, own_release):
-    rewrite(own_release, CHAT, _other_topics)
-    found, changes = _with_changes(release, own_release)
-    assert (found.rules, {tuple(row.why) for row in changes}) == ([], {()})
-
-
-def test_a_release_that_does_not_say_which_fit_it_has_blames_none(release, own_release):
     write_manifest(own_release, topics_fit=None)
-    rewrite(own_release, CHAT, _other_topics)
-    assert diff_releases(release, own_release, parts_of_release).rules == []
+    assert diff_releases(release, own_release, parts_of_release).rules == [], "no fit is blamed that nobody named"
 
 
 @pytest.mark.parametrize(
@@ -232,16 +216,13 @@ def test_the_command_counts_rows_of_a_new_fit_and_lists_the_others(curate, relea
     assert f"… {len(pl.read_parquet(release / CHAT)) - 1} more; all with --json" in out
 
 
-def test_every_row_with_a_topic_has_a_place(release):
+def test_every_row_with_a_topic_has_a_place_and_one_that_moved_is_told(release, own_release):
     points = pl.read_parquet(release / MAP)
     chat = pl.read_parquet(release / "chat" / "data" / "*.parquet", columns=["conversation_id", "topic_id"])
     placed = points.filter(config="chat").select(conversation_id="id", topic_id="topic_id")
     assert placed.equals(chat.drop_nulls("topic_id")) and points["x"].null_count() == 0
     assert set(points["config"]) == {"chat", "battle", "bench", "failures"}
     assert problems_of(release) == []
-
-
-def test_diff_says_that_places_moved(release, own_release):
     rewrite(own_release, MAP, lambda rows: [rows[0] | {"x": 77.0}, *rows[1:]])
     assert (
         "topic map: 1 rows of both releases have another place"

@@ -1,34 +1,36 @@
-"""Which rows are released: what decisions keep, less the benchmark's prompts in chat."""
+"""Which rows are released: what decisions keep, less the benchmark's prompts in chat; joined by blocks or at once."""
 
 from datetime import timedelta
 
 import polars as pl
+import pytest
 
 from schemas.items.conversation import UNDATED_BEFORE
 from schemas.items.image import NearImage
 from schemas.policy import Rename, policy_hash
+from tasks.storage.queries import blocks
+from tasks.storage.queries.blocks import Blocks, battle_blocks
 from tasks.storage.queries.conversation_features import english_name
 from tasks.storage.queries.released import days
-from tests.builders import (
-    NOON,
-    conversation,
-    decision,
-    drawn_image,
-    gathered_rows,
-    image,
-    measure_clean,
-    store_with,
-)
-from tests.small_store import HOSTILE_MODEL, POLICY
+from tests.builders import NOON, conversation, decision, drawn_image, gathered_rows, image, measure_clean, store_with
+from tests.small_store import HOSTILE_MODEL, POLICY, small_store
+from tests.tasks.bench.contamination.test_guard import ALIKE, alike_store
 
 
 def _ids(store, config, column):
     return set(gathered_rows(store).rows[config][column])
 
 
-def test_only_what_was_kept_is_released(store):
+def test_only_what_was_kept_is_released_and_battles_on_a_benchmark_prompt_are_marked(store):
     assert not {"d0", "d1", "d2"} & _ids(store, "chat", "conversation_id")
     assert _ids(store, "battle", "question_id") == {f"b{n}" for n in range(6)}
+    gathered = gathered_rows(store)
+    chat = set(gathered.rows["chat"]["conversation_id"])
+    assert not {"c00", "b0", "b0-right"} & chat
+    assert gathered.withheld_for_bench == 3
+    assert "c06" in chat  # another prompt on the same image
+    battles = gathered_rows(store).rows["battle"]
+    assert battles.filter("in_bench")["question_id"].to_list() == ["b0"]
 
 
 def test_models_are_released_under_the_names_of_the_policy(own_store):
@@ -56,19 +58,6 @@ def test_an_undecided_conversation_is_not_released(own_store):
     decisions = own_store.read("decisions")
     own_store.replace("decisions", decisions.filter(pl.col("item_id") != "c03"))
     assert before - _ids(own_store, "chat", "conversation_id") == {"c03"}
-
-
-def test_every_conversation_on_a_benchmark_prompt_is_withheld_from_chat_and_counted(store):
-    gathered = gathered_rows(store)
-    chat = set(gathered.rows["chat"]["conversation_id"])
-    assert not {"c00", "b0", "b0-right"} & chat
-    assert gathered.withheld_for_bench == 3
-    assert "c06" in chat  # another prompt on the same image
-
-
-def test_battles_on_a_benchmark_prompt_are_kept_and_marked(store):
-    battles = gathered_rows(store).rows["battle"]
-    assert battles.filter("in_bench")["question_id"].to_list() == ["b0"]
 
 
 def test_the_same_prompt_on_a_near_image_is_withheld_too(own_store):
@@ -101,3 +90,80 @@ def test_languages_are_spelled_as_english_names():
     codes = ["en", "zh", "pt", "yue", "zh-Hant", "unknown", "", None, "qqq", "../x"]
     names = ["English", "Chinese", "Portuguese", "Cantonese", "Chinese", "unknown", "unknown", "unknown", "unknown"]
     assert [english_name(code) for code in codes] == [*names, "unknown"]
+
+
+PARTED = ("conversations", "battles", "decisions", "topics", "signals/tokens", "signals/language", "signals/refusal")
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory):
+    """The small store with votes on several days."""
+    made = small_store(tmp_path_factory.mktemp("blocks"))
+    made.replace("battles", _on_days(made.read("battles")))
+    return made
+
+
+def _on_days(battles):
+    days = pl.duration(days=pl.int_range(pl.len(), dtype=pl.Int64).shuffle(seed=1))
+    return battles.with_columns(tstamp=pl.col("tstamp") + days)
+
+
+@pytest.fixture(scope="module")
+def whole(alike):
+    return gathered_rows(alike)
+
+
+@pytest.mark.parametrize("block_rows", [2, 9])
+def test_blocks_of_any_size_give_the_same_rows_in_the_same_order(alike, whole, block_rows):
+    found = gathered_rows(alike, block_rows=block_rows)
+    assert found.withheld_for_bench == whole.withheld_for_bench == 3
+    for config, rows in whole.rows.items():
+        assert found.rows[config].equals(rows), config
+
+
+def test_parts_in_any_order_and_number_give_the_same_rows(tmp_path, whole):
+    alike = small_store(tmp_path)
+    alike.replace("battles", _on_days(alike.read("battles")))
+    for table in PARTED:
+        rows = alike.read(table).sample(fraction=1, shuffle=True, seed=3)
+        alike.replace(table, rows[:0])
+        for some in rows.iter_slices(4):
+            alike.append(table, some)
+    found = gathered_rows(alike, block_rows=5)
+    for config, rows in whole.rows.items():
+        assert found.rows[config].equals(rows), config
+
+
+def test_few_votes_do_not_read_all_conversations_at_once(alike):
+    (block,) = battle_blocks(alike, 10)
+    assert block.read("conversations").height == 2 * block.read("battles").height < alike.read("conversations").height
+
+
+def test_blocks_of_long_conversations_hold_fewer_and_give_the_same_rows(alike, whole, monkeypatch):
+    """A block's memory is bounded however long conversations are."""
+    before = Blocks(alike, "conversations", 8).number
+    assert Blocks(alike, "battles", 4).number == 2
+    ((rows, size),) = alike.part_sizes("conversations")
+    monkeypatch.setattr(blocks, "ROW_BYTES", size / rows / 4)
+    assert Blocks(alike, "conversations", 8).number > before
+    assert Blocks(alike, "battles", 4).number == alike.height("battles")
+    found = gathered_rows(alike, block_rows=8)
+    for config, frame in whole.rows.items():
+        assert found.rows[config].equals(frame), config
+
+
+def test_a_store_without_rows_is_one_block(tmp_path):
+    alike = small_store(tmp_path)
+    alike.replace("battles", alike.read("battles")[:0])
+    assert [block.read("battles").height for block in battle_blocks(alike)] == [0]
+    assert gathered_rows(alike).rows["battle"].is_empty()
+
+
+@pytest.mark.parametrize("hidden", [False, True], ids=["public", "hidden"])
+@pytest.mark.parametrize("what", ALIKE)
+def test_what_is_alike_to_a_prompt_of_another_block_is_withheld(tmp_path, what, hidden):
+    alike = alike_store(tmp_path, *ALIKE[what], hidden=hidden)
+    found = gathered_rows(alike, block_rows=1)
+    assert Blocks(alike, "conversations", 1).number == 2
+    assert found.rows["chat"].is_empty()
+    assert found.rows["battle"]["in_bench"].all()

@@ -75,18 +75,6 @@ def release(store) -> Path:
     return Path(store.root) / "releases" / "1.0.0"
 
 
-def test_prompts_are_in_bench_alone_with_options_and_key(store, release):
-    items = {item.item_id: item for item in kept_items(store, NAME).items}
-    rows = {row["question_id"]: row for row in pl.read_parquet(release / GENERATED).to_dicts()}
-    asked = pl.read_parquet(release / "bench" / "data" / "*.parquet")
-    assert rows.keys() == set(asked["question_id"]) == items.keys() and len(items) == 5
-    for name, row in rows.items():
-        assert (row["key"], row["options"], row["aspect"]) == (items[name].key, items[name].options, items[name].aspect)
-        assert row["description"] and row["capability"] == "spatial" and 0.8 <= row["alignment"] <= 1
-    assert pl.read_parquet(release / "chat" / "data" / "*.parquet").is_empty(), "not even the one that is left out"
-    assert problems_of(release, store) == []
-
-
 def test_accuracy_by_slice_alignment_and_audit_are_on_its_boards_card_and_report(store, release):
     accuracy = pl.read_parquet(release / "leaderboard/generated/accuracy.parquet")
     overall = {row["model"]: row for row in accuracy.filter(slice="overall").to_dicts()}
@@ -131,9 +119,18 @@ def test_a_release_of_an_earlier_version_which_declares_no_such_tables_stays_who
     assert any("differ from the declared ones" in each for each in problems_of(own))
 
 
-def test_its_stand_ins_are_in_the_manifest_and_so_forbid_publishing(release):
+def test_its_stand_ins_and_prompts_are_in_bench_and_manifest_with_options_and_key(release, store):
     manifest = Manifest.model_validate_json((release / "manifest.json").read_text())
     assert {"author", "pictures", "viewer"} <= set(manifest.embedded_providers)
+    items = {item.item_id: item for item in kept_items(store, NAME).items}
+    rows = {row["question_id"]: row for row in pl.read_parquet(release / GENERATED).to_dicts()}
+    asked = pl.read_parquet(release / "bench" / "data" / "*.parquet")
+    assert rows.keys() == set(asked["question_id"]) == items.keys() and len(items) == 5
+    for name, row in rows.items():
+        assert (row["key"], row["options"], row["aspect"]) == (items[name].key, items[name].options, items[name].aspect)
+        assert row["description"] and row["capability"] == "spatial" and 0.8 <= row["alignment"] <= 1
+    assert pl.read_parquet(release / "chat" / "data" / "*.parquet").is_empty(), "not even the one that is left out"
+    assert problems_of(release, store) == []
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def nights(own_store):
     return first, second, report
 
 
-def test_a_night_writes_only_the_shards_that_changed(nights):
+def test_a_night_writes_only_what_changed_and_is_the_release_written_from_nothing(nights, own_store, tmp_path):
     first, second, report = nights
     chat = [f"chat/data/{path.name}" for path in shard_files(second, "chat")]
     written = _written(second, first)
@@ -80,9 +80,6 @@ def test_a_night_writes_only_the_shards_that_changed(nights):
     assert report.changed[0] == "since one: chat 1 removed"
     files = [path for path in second.rglob("*") if path.is_file() and path.name != "manifest.json"]
     assert report.changed[1].startswith(f"{len(written) - 1} of {len(files)} files are new, ")
-
-
-def test_it_is_the_release_that_is_written_from_nothing(nights, own_store, tmp_path):
     _, second, _ = nights
     alone = Store(str(tmp_path / "alone"))
     alone.fs.put(f"{own_store.root}/", f"{alone.root}/", recursive=True)

@@ -70,7 +70,7 @@ def test_a_release_says_whose_board_it_is_and_how_it_agrees_with_the_votes(made)
     assert "judge" not in manifest_of(release)["embedded_providers"]
 
 
-def test_cards_name_prompt_answers_and_label_and_no_path_of_a_server(made):
+def test_no_answer_leaves_without_being_asked_for_and_cards_hold_no_path_of_a_server(made):
     release = Path(made.at("releases/plain"))
     cards = judge_table(release, "cards")
     assert set(cards["question_id"]) == {ASKED}
@@ -79,9 +79,6 @@ def test_cards_name_prompt_answers_and_label_and_no_path_of_a_server(made):
     assert len(names) == len(SAID) + 6
     assert manifest_of(release)["judge"]["judge_version"].startswith("judge-")
     assert b"/data/judges" not in b"".join(content for _, content in everything(Store(str(release))))
-
-
-def test_no_answer_leaves_without_being_asked_for(made):
     said = [*SAID.values(), SECRET, "Assistant A says"]
     for _, content in everything(Store(made.at("releases/plain"))):
         assert not any(text.encode() in content for text in said)
@@ -114,18 +111,14 @@ def test_what_the_policy_redacts_is_replaced_and_leaves_only_after_it_was_measur
     assert [r.reasons for r in screened(own, policy, VERSIONS, judge_texts(own)) if r.text == row.text] == [[]]
 
 
-def test_answers_and_verdicts_are_measured_once(made, tmp_path):
+def test_answers_are_measured_once_and_the_same_tables_give_the_same_release(made, tmp_path):
     own = Store(str(shutil.copytree(made.root, tmp_path / "own")))
+    assert release_judged(own, release="plain").counts["new"] == 0
     own.replace("signals/service_text", own.empty("signals/service_text"))
     settings, providers = Settings(store=own.root), Providers()
     asked = settings, providers, ["service_text"], judge_texts(own)["text"]
     calls = [measure_answers.fn(*asked).model_calls for _ in range(2)]
     assert calls == [{"service_text": len(SAID) + 1}, {}]  # one text of all verdicts
-
-
-def test_the_same_tables_give_the_same_release(made, tmp_path):
-    own = Store(str(shutil.copytree(made.root, tmp_path / "own")))
-    assert release_judged(own, release="plain").counts["new"] == 0
 
 
 def test_the_embedded_judge_is_named_and_must_be_accepted(tmp_path):

@@ -1,6 +1,8 @@
-"""A release under `redact`, measured by the embedded providers: nothing that was taken out is anywhere in it."""
+"""A release under `redact`: nothing that was taken out is in it; what its rows tell together is counted."""
 
 import io
+import shutil
+from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.products import item_findings, item_ids, problems_of, report_sections
+from schemas.policy import Linkage, policy_hash
 from schemas.release import CONFIGS
 from schemas.settings import BenchSettings, Settings
 from schemas.tables import TABLES
@@ -21,13 +24,17 @@ from tasks.leaderboard.steps import rate_models
 from tasks.policy.redact import ROUNDS
 from tasks.policy.steps import decide_items, find_near_images, redact_items
 from tasks.providers import Providers
+from tasks.release.card_figures import JOINABLE, ROW_FIGURES
+from tasks.release.checks.card_checks import wrong_sections
 from tasks.release.gather import Gathered
+from tasks.release.shards import LAYOUT
 from tasks.release.steps import build_release, seal_release
 from tasks.report.steps import report_release
 from tasks.signals.steps import catch_up_images, measure_documents, measure_redacted, measure_texts, signal_versions
 from tasks.topics.steps import find_topics
 from tests.builders import NOON, battle, conversation, drawn_image, image, sides, store_with
-from tests.small_store import USER
+from tests.small_store import POLICY, USER, make_release, small_store
+from tests.tampered_release import BATTLE, CHAT, card_says, change_row
 
 SECRETS = ("zoe.quist@example.org", "4111 1111 1111 1111", "+49 30 901820", "kurt.baum@example.net", "Oskar Lindqvist")
 
@@ -105,16 +112,13 @@ def redacted(tmp_path_factory):
     return store, Path(store.root) / result, settings, providers, first
 
 
-def test_everything_is_kept_and_every_redaction_is_on_record(redacted):
+def test_everything_is_kept_every_redaction_is_on_record_and_in_blocks_too(redacted):
     decisions = redacted[0].read("decisions").filter(item_kind="conversation")
     assert decisions.filter(~pl.col("keep")).select("item_id", "reasons").rows() == []
     done = {row["item_id"]: {r["type"] for r in row["redactions"]} for row in decisions.to_dicts()}
     assert done["clean"] == set()
     assert done["face"] == {"face"}
     assert "email" in done["card"] and "email" in done["vote"] and {"card", "phone", "email"} <= done["told"]
-
-
-def test_what_is_redacted_is_redacted_in_blocks_too(redacted):
     store, _, settings, providers, _ = redacted
     versions = signal_versions(providers)
     whole, single = (Gathered(store, versions, settings.bench, item_ids(store), (), size) for size in (1_000, 1))
@@ -134,7 +138,7 @@ def test_nothing_of_the_originals_is_in_any_file_of_the_release(redacted):
             assert not [shown for shown in images if shown["bytes"] in stored]
 
 
-def test_the_finders_find_nothing_in_the_released_images_and_texts(redacted):
+def test_the_finders_find_nothing_in_what_is_released_and_topics_are_of_that(redacted):
     _, release, _, providers, _ = redacted
     for config, column in (("chat", "conversation"), ("battle", "conversation_a"), ("bench", "turns")):
         rows = pl.read_parquet(release / config / "data" / "*.parquet")
@@ -145,9 +149,6 @@ def test_the_finders_find_nothing_in_the_released_images_and_texts(redacted):
         assert [spans for spans in providers["text_pii"].find_pii(texts) if spans] == []
         strongest = [max((f.confidence for f in found), default=0) for found in providers["faces"].find_faces(images)]
         assert [confidence for confidence in strongest if confidence >= 0.5] == []
-
-
-def test_topics_and_features_are_those_of_what_is_released(redacted):
     store = redacted[0]
     documents = set(store.read("redacted_conversations")["document_id"])
     originals = set(store.read("conversations")["document_id"])
@@ -157,19 +158,93 @@ def test_topics_and_features_are_those_of_what_is_released(redacted):
     }
 
 
-def test_card_and_report_say_that_there_are_redactions(redacted):
+def test_the_release_passes_its_check_and_deciding_again_asks_no_model(redacted):
     assert "placeholders such as `<EMAIL_1>`" in (redacted[1] / "README.md").read_text()
     page = (redacted[1] / "report" / "index.html").read_text()
     assert "What was redacted" in page and (redacted[1] / "report" / "tables" / "redactions.csv").is_file()
-
-
-def test_the_release_passes_its_own_check(redacted):
     assert problems_of(redacted[1]) == []
-
-
-def test_deciding_again_asks_no_model_and_changes_nothing(redacted):
     store, _, settings, providers, first = redacted
     assert first > 0
     before = {table: store.parts(table) for table in TABLES}
     assert _decide(settings, providers) == 0
     assert {table: store.parts(table) for table in TABLES} == before
+
+
+DAY_SECONDS = 86_400
+
+
+@pytest.fixture(scope="module")
+def coarse(tmp_path_factory) -> Path:
+    """A release whose policy leaves days, and nobody's hash. Do not write to it."""
+    store = small_store(tmp_path_factory.mktemp("coarse"))
+    policy = POLICY.model_copy(update={"linkage": Linkage(times="day", users=False)})
+    store.replace("decisions", store.read("decisions").with_columns(policy_hash=pl.lit(policy_hash(policy))))
+    store.write_bytes(f"policies/{policy_hash(policy)}.json", policy.model_dump_json().encode())
+    return Path(store.root) / make_release(store, release="coarse").result
+
+
+@pytest.fixture
+def own_coarse(coarse, tmp_path) -> Path:
+    return Path(shutil.copytree(coarse, tmp_path / "coarse"))
+
+
+def _figures(release: Path) -> dict[str, list[str]]:
+    section = (release / "README.md").read_text(encoding="utf-8").partition("## What a stranger could join")[2]
+    rows = [line.strip("| ").split(" | ") for line in section.partition("\n## ")[0].splitlines() if "| " in line]
+    return {name: cells for name, *cells in rows}
+
+
+def test_the_card_counts_what_a_stranger_could_join(release):
+    chat = pl.read_parquet(release / CHAT)
+    pairs = Counter(zip(chat["language"], chat["model"], strict=True))
+    prompts = Counter("\n\n".join(t["content"] for t in row if t["role"] == "user") for row in chat["conversation"])
+    rows_of_people = Counter(chat["user_id"].drop_nulls())
+    few = {2, 3, 4, 5}
+    expected = {
+        "people": len(rows_of_people),
+        "people with one row": sum(count == 1 for count in rows_of_people.values()),
+        "people with two to 5 rows": sum(count in few for count in rows_of_people.values()),
+        "rows with a time that no other row has": sum(count == 1 for count in Counter(chat["tstamp"]).values()),
+        "rows of a language and a model with at most 5 rows": sum(n for n in pairs.values() if n <= 5),
+        "rows with a prompt that no other row has": sum(count == 1 for count in prompts.values()),
+    }
+    told = _figures(release)
+    assert {name: told[name][0] for name in expected} == {name: f"{count:,}" for name, count in expected.items()}
+
+
+@pytest.mark.parametrize("what", ["people", "rows with a prompt that no other row has"])
+def test_a_figure_that_is_not_that_of_the_rows_is_found(own_release, what):
+    cells = _figures(own_release)[what]
+    card_says(own_release, f"| {what} | {cells[0]} |", f"| {what} | {int(cells[0]) + 1} |")
+    (problem,) = problems_of(own_release)
+    assert "its section about what a stranger could join is not what a count of the rows says" in problem
+
+
+def test_a_policy_makes_times_coarse_and_takes_people_out_and_the_release_is_whole(coarse):
+    for shard, person, key in ((CHAT, "user_id", "conversation_id"), (BATTLE, "judge", "question_id")):
+        rows = pl.read_parquet(coarse / shard)
+        assert rows[person].null_count() == rows.height
+        assert (rows["tstamp"] % DAY_SECONDS == 0).all()
+        assert rows[key].to_list() == rows.sort("tstamp", key)[key].to_list(), "the order tells no time of day"
+    assert problems_of(coarse) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"tstamp": 1_726_600_000.5}, "chat: a time is finer than to the day"),
+        ({"user_id": USER}, "chat: user_id is there, and the policy says that it is not"),
+    ],
+)
+def test_a_row_that_tells_more_than_its_policy_says_is_found(own_coarse, change, told):
+    change_row(own_coarse, CHAT, **change)
+    assert any(told in problem for problem in problems_of(own_coarse))
+
+
+def test_the_card_of_an_earlier_layout_may_lack_what_was_not_counted_then(release, tmp_path):
+    own = Path(shutil.copytree(release, tmp_path / "release"))
+    card = (own / "README.md").read_text(encoding="utf-8")
+    (own / "README.md").write_text(card.replace(JOINABLE, "What could be joined"), encoding="utf-8")
+    told = {layout: [*wrong_sections(own, 1, ROW_FIGURES, layout)] for layout in (5, LAYOUT)}
+    about_it = [line for line in told[LAYOUT] if "what a stranger could join" in line]
+    assert len(about_it) == 1 and about_it[0] not in told[5]

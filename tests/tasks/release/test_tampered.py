@@ -17,17 +17,7 @@ from tasks.runtime.untrusted import markdown_text
 from tasks.storage.parquet import read_parquet_groups
 from tests.builders import image_bytes
 from tests.small_store import manifest_of
-from tests.tampered_release import (
-    BATTLE,
-    BENCH,
-    CHAT,
-    add_file,
-    card_says,
-    change_row,
-    reseal,
-    rewrite,
-    write_manifest,
-)
+from tests.tampered_release import BATTLE, BENCH, CHAT, add_file, card_says, change_row, reseal, rewrite, write_manifest
 
 HOME = b"/home/alice/logs"
 
@@ -349,18 +339,12 @@ def test_a_manifest_that_contradicts_itself_or_the_card_is_found(own_release, to
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
-        ("2001:db8::17", "ip"),
-        ("10.1.2.3", "ip"),
-        ("a.b%40example.com", "email"),
-        ("a.b&#64;example.com", "email"),
-        ("%2Fhome%2Falice", "path"),
-        ("２０３.０.１１３.７", "ip"),
-        (base64.b64encode(HOME).decode(), "path"),
+        ("2001:db8::17", "ip"), ("10.1.2.3", "ip"), ("a.b%40example.com", "email"), ("a.b&#64;example.com", "email"),
+        ("%2Fhome%2Falice", "path"), ("２０３.０.１１３.７", "ip"), (base64.b64encode(HOME).decode(), "path"),
         ("data of " + base64.b64encode(b"alice@example.com").decode().rstrip("="), "email"),
-        (r"\\server\alice", "path"),
-        ("~/logs", "path"),
+        (r"\\server\alice", "path"), ("~/logs", "path"),
     ],
-)
+)  # fmt: skip
 def test_an_identifier_is_found_also_in_other_characters_and_of_a_private_network(own_release, value, kind):
     change_row(own_release, BATTLE, model_b=value)
     assert f"battle/train-00000-of-00001.parquet: model_b holds an identifier: {kind}" in problems_of(own_release)

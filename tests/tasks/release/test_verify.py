@@ -1,7 +1,8 @@
-"""`curate verify` proves rows, images and manifest of a release, also when the checksums were made to fit."""
+"""`curate verify` proves rows, images and manifest, also when checksums were made to fit; nothing hidden is in it."""
 
 import io
 import json
+import shutil
 from pathlib import Path
 
 import PIL.Image
@@ -12,10 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.products import problems_of
+from schemas.benches.bench import HiddenItem
 from schemas.errors import BadInput
 from schemas.release import ReleasedItem
 from tasks.images.decode import open_image
+from tasks.release.build import released_files
+from tasks.release.build import write_manifest as write_sealed
 from tasks.release.contents import ImageLists
+from tasks.release.fetched import read_manifest
 from tasks.release.registered import write_table
 from tasks.release.verify import verify_release
 from tasks.storage.tables import frame_of
@@ -36,8 +41,10 @@ def _shown_as(content, row):
     return row | {"images": [image | {"bytes": content} for image in row["images"]]}
 
 
-def test_a_rewritten_and_resealed_but_equal_shard_has_no_problems(own_release):
+def test_equal_shards_and_a_manifest_laid_out_anew_have_no_problems(own_release):
     rewrite(own_release, CHAT, lambda rows: rows)  # so that the findings below are about what they change
+    assert problems_of(own_release) == []
+    (own_release / "manifest.json").write_text(json.dumps(manifest_of(own_release)))
     assert problems_of(own_release) == []
 
 
@@ -220,11 +227,6 @@ def test_a_manifest_that_was_edited_is_found(own_release, change):
     assert problems_of(own_release) == ["manifest.json: changed since the release was sealed"]
 
 
-def test_a_manifest_that_was_only_laid_out_anew_is_as_it_was(own_release):
-    (own_release / "manifest.json").write_text(json.dumps(manifest_of(own_release)))
-    assert problems_of(own_release) == []
-
-
 def test_a_release_with_other_columns_names_them_and_the_version_that_made_it(own_release):
     declared = manifest_of(own_release)["columns"]
     more = [*declared["chat"], {"name": "mood", "type": "string"}]
@@ -247,9 +249,13 @@ def test_a_manifest_without_what_proves_it_is_not_accepted(own_release, name):
     assert "changed since the release was sealed" in problems[0] or "not a manifest this version" in problems[0]
 
 
-def test_a_manifest_of_a_version_to_come_names_the_version(own_release):
+def test_a_manifest_with_a_name_twice_or_of_a_version_to_come_is_an_error(own_release):
     write_manifest(own_release, software="99.0", signature="x")
     with pytest.raises(BadInput, match=r"it says that arena-curation 99\.0 made it: use that"):
+        problems_of(own_release)
+    text = json.dumps(manifest_of(own_release))
+    (own_release / "manifest.json").write_text('{"software": "/home/alice", ' + text[1:])
+    with pytest.raises(BadInput, match="is not a manifest this version understands"):
         problems_of(own_release)
 
 
@@ -288,13 +294,6 @@ def test_a_manifest_that_is_broken_or_overwhelms_is_one_clear_error(own_release,
         problems_of(own_release)
 
 
-def test_a_name_that_is_twice_in_the_manifest_is_an_error(own_release):
-    text = json.dumps(manifest_of(own_release))
-    (own_release / "manifest.json").write_text('{"software": "/home/alice", ' + text[1:])
-    with pytest.raises(BadInput, match="is not a manifest this version understands"):
-        problems_of(own_release)
-
-
 def test_who_names_a_store_is_told_which_releases_it_holds(own_store, tmp_path):
     root = own_store.root
     for folder in (root, f"{root}/releases"):
@@ -302,3 +301,41 @@ def test_who_names_a_store_is_told_which_releases_it_holds(own_store, tmp_path):
             problems_of(type(tmp_path)(folder))
     with pytest.raises(BadInput, match="there is no such folder"):
         problems_of(tmp_path / "nope")
+
+
+ABOUT = {"topic": 0, "first_month": "2024-09", "last_month": "2024-11", "drawn": False}
+
+
+@pytest.fixture
+def held(own_store):
+    """A store and a release in it, made before the prompt of c03, b1 and the benchmark's were reserved."""
+    store, folder = own_store, Path(own_store.at("releases/first"))
+    asked = dict(store.read("conversations").select("conversation_id", "document_id").iter_rows())
+    rows = [HiddenItem(document_id=asked[name], **ABOUT) for name in ("c03", "b1", "c00")]
+    store.replace("hidden", frame_of(HiddenItem, rows))
+    return store, folder
+
+
+def test_reserved_prompts_are_found_where_the_store_is_there_or_named_and_not_in_its_next_release(held, tmp_path):
+    _, folder = held
+    problems = problems_of(folder)
+    assert {problem.split("/")[0] for problem in problems} == {"chat", "battle", "bench"}
+    assert all("is reserved for the hidden split" in problem for problem in problems)
+    assert any("'c03'" in problem for problem in problems)
+    store, folder = held
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    assert problems_of(copy) == []
+    assert problems_of(copy, store) == problems_of(folder)
+    store, _ = held
+    folder = tmp_path / "store" / make_release(store, reported=True, release="1.0.1").result
+    assert problems_of(folder) == []
+
+
+@pytest.mark.parametrize("name", ["hidden/train-00000-of-00001.parquet", "report/tables/Hidden_items.csv"])
+def test_a_sealed_file_named_after_the_hidden_split_is_a_problem(own_release, name):
+    folder = own_release
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_bytes(b"x")
+    sealed = read_manifest(folder).model_copy(update={"files": released_files(folder)})
+    write_sealed(sealed, folder)
+    assert any(problem == f"{name}: the hidden split is in no release" for problem in problems_of(folder))

@@ -41,7 +41,7 @@ def test_sections_of_products_stand_where_their_texts_do(released_store, tallies
     assert keys[-1] == "written_families"
 
 
-def test_votes_are_counted_by_month_and_by_what_checks_found(tables, released_store):
+def test_votes_are_counted_by_month_and_boards_are_in_the_order_of_their_ranks(tables, released_store):
     checks = released_store.read("vote_checks")
     assert (
         tables["vote_checks"]
@@ -51,6 +51,13 @@ def test_votes_are_counted_by_month_and_by_what_checks_found(tables, released_st
     )
     sides = released_store.read("exposure").filter(by="model")["appearances"].sum()
     assert 2 * tables["months"]["votes"].sum() == sides > 0
+    ratings = released_store.read("ratings")
+    for key in ("overall", "style_control"):
+        board, rated = tables[f"leaderboard_{key}"], ratings.filter(slice=key)
+        assert board.select("rank", "model").rows() == best_first(rated).select("rank", "model").rows()
+    assert tables["ranks"].columns[:2] == ["model", "overall"]
+    assert all(name.startswith(("category:", "language:")) for name in tables["ranks"].columns[2:])
+    assert tables["ranks"]["overall"].drop_nulls().is_sorted()
 
 
 def test_the_funnel_on_the_page_is_that_of_the_tables(content, released_store, report):
@@ -112,42 +119,31 @@ def test_counts_are_those_of_the_released_rows(tables, released, key, column):
         assert shown == rows
 
 
-def test_every_topic_is_listed_once_with_its_documents(tables, released_store):
+def test_topics_are_listed_once_with_their_documents_and_the_tree_names_its_leaves(tables, released_store, content):
     assert tables["topics"]["topic"].to_list() == [-1, 0, 1]
     assert tables["topics"]["documents"].sum() == released_store.read("topics").height
     assert tables["topics"].filter(topic=1)["name"].item() == HOSTILE_TOPIC
+    (merge,) = tables["topic_tree"].rows(named=True)
+    assert (merge["left_name"], merge["right_name"], merge["node"]) == ("picture, thing", HOSTILE_TOPIC, 2)
+    figure = next(part.figure for part in content.parts if part.key == "topic_tree")
+    assert "0 picture, thing" in figure
+    assert "<script" not in figure
 
 
-def test_boards_are_in_the_order_of_their_ranks(tables, released_store):
-    ratings = released_store.read("ratings")
-    for key in ("overall", "style_control"):
-        board, rated = tables[f"leaderboard_{key}"], ratings.filter(slice=key)
-        assert board.select("rank", "model").rows() == best_first(rated).select("rank", "model").rows()
-    assert tables["ranks"].columns[:2] == ["model", "overall"]
-    assert all(name.startswith(("category:", "language:")) for name in tables["ranks"].columns[2:])
-    assert tables["ranks"]["overall"].drop_nulls().is_sorted()
-
-
-def test_pairs_count_every_released_battle_from_both_sides(tables, released):
+def test_pairs_win_rates_and_votes_are_counted_from_every_released_battle(tables, released, content, released_store):
     pairs, battles = tables["battle_counts"], released[1]
     assert pairs["battles"].sum() == 2 * battles.height
     decisive = battles.filter(pl.col("winner").is_in(["model_a", "model_b"])).height
     assert pairs["won"].sum() == pairs["lost"].sum() == decisive
-
-
-def test_votes_are_shown_slice_by_slice(content, tables, released_store):
+    figure = next(part.figure for part in content.parts if part.key == "win_rates")
+    decisive = tables["win_rates"].filter(pl.col("won") + pl.col("lost") > 0)
+    expected = sorted(f"{100 * won / (won + lost):.0f}" for *_, won, lost in decisive.iter_rows())
+    assert sorted(re.findall(r">(\d+)</text>", figure)) == expected
     shown = dict(tables["votes"].select("slice", "battles").iter_rows())
     assert shown == dict(released_store.read("vote_shares").select("slice", "battles").iter_rows())
     figure = next(part.figure for part in content.parts if part.key == "votes")
     assert f">overall ({shown['overall']})<" in figure
     assert ">both bad<" in figure
-
-
-def test_win_rates_are_the_share_of_decisive_votes(content, tables):
-    figure = next(part.figure for part in content.parts if part.key == "win_rates")
-    decisive = tables["win_rates"].filter(pl.col("won") + pl.col("lost") > 0)
-    expected = sorted(f"{100 * won / (won + lost):.0f}" for *_, won, lost in decisive.iter_rows())
-    assert sorted(re.findall(r">(\d+)</text>", figure)) == expected
 
 
 def test_the_figure_of_removed_lines_leaves_out_what_only_repeats_and_says_so(content):
@@ -167,14 +163,6 @@ def test_an_empty_store_has_a_report_without_sections(tmp_path):
     content = report_content(store_with(tmp_path), Tallies())
     assert content.parts == []
     assert set(content.numbers.values()) == {0}
-
-
-def test_the_tree_of_topics_names_its_leaves(tables, content):
-    (merge,) = tables["topic_tree"].rows(named=True)
-    assert (merge["left_name"], merge["right_name"], merge["node"]) == ("picture, thing", HOSTILE_TOPIC, 2)
-    figure = next(part.figure for part in content.parts if part.key == "topic_tree")
-    assert "0 picture, thing" in figure
-    assert "<script" not in figure
 
 
 def test_of_many_topics_documents_the_map_shows_some_and_the_table_counts_all(released_store, monkeypatch, content):

@@ -97,16 +97,12 @@ def test_forms_of_elsewhere_store_nothing(store, ada):
 @pytest.mark.parametrize(
     "forged",
     [
-        {"host": "evil.test:8399"},
-        {"host": "127.0.0.1:1"},
-        {"origin": "https://evil.test"},
-        {"origin": "null"},
-        {"origin": "http://127.0.0.1:1"},
-        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"},
+        {"host": "evil.test:8399"}, {"host": "127.0.0.1:1"}, {"origin": "https://evil.test"}, {"origin": "null"},
+        {"origin": "http://127.0.0.1:1"}, {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"},
         {"sec-fetch-site": "same-site", "sec-fetch-mode": "cors"},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_no_route_of_explorer_and_review_answers_another_site_or_host_name(ada, forged):
     routes = [(path, method.lower()) for r in ada.client.app.routes for path in [r.path] for method in r.methods]
     assert len(routes) > 14 and ("/review/{name}/{key}", "post") in routes

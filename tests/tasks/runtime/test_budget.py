@@ -41,27 +41,21 @@ def test_a_call_waits_for_the_room_that_calls_under_way_may_leave():
     assert got[0] is not None
 
 
-def test_a_call_without_a_bill_counts_as_its_highest_price():
+def test_a_call_counts_as_its_highest_price_and_has_no_room_without_one():
     ledger = Ledger(load_prices(), 1.0)
     with ledger.reserve("s", 0.75):
         pass
     assert ledger.use()["s"].usd_unconfirmed == 0.75
     assert ledger.reserve("s", 0.5) is None
-
-
-def test_a_call_without_a_price_has_no_room_in_a_budget():
     assert Ledger(load_prices(), 100.0).reserve("s", None) is None
     assert Ledger(load_prices()).reserve("s", None) is not None
 
 
-def test_every_shipped_price_has_a_source_and_a_date():
+def test_every_shipped_price_has_a_source_and_a_date_and_an_image_costs_its_tiles():
     prices = load_prices()
     for price in [*prices.token_prices.values(), *prices.unit_prices.values()]:
         assert price.source
         assert len(price.date) == len("2026-01-01")
-
-
-def test_an_image_costs_its_tiles():
     price: TokenPrice = load_prices().token_prices["google-gemini-3.8-flash"]
     assert price.image_tokens(768, 768) == 258
     assert price.image_tokens(1600, 769) == 3 * 2 * 258

@@ -1,13 +1,26 @@
-"""Pools: ordered results, bounded work in flight, errors raised to the caller."""
+"""Pools, threads and devices: ordered results, bounded work, errors raised, one BLAS thread, cards shared."""
 
+import subprocess
+import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.errors import MissingProvider
+from tasks.images.decode import open_image
+from tasks.providers.embedded.image_embedding import EfficientNet
+from tasks.providers.embedded.text_embedding import sentence_encoder
+from tasks.runtime import parallel as device
+from tasks.runtime.blas_threads import one_blas_thread
 from tasks.runtime.parallel import map_in_processes, map_ordered
+from tasks.signals.registry import Signal
+from tests.builders import image_bytes
 
 
 @settings(max_examples=30)
@@ -68,10 +81,80 @@ def test_nothing_is_left_running_when_the_consumer_stops():
     assert threading.active_count() == before
 
 
-def test_processes_give_the_results_of_map_in_its_order():
+def test_processes_give_the_results_of_map_in_its_order_and_their_errors():
     assert list(map_in_processes(abs, range(-40, 3), 2)) == list(map(abs, range(-40, 3)))
-
-
-def test_an_error_in_any_process_reaches_the_caller():
     with pytest.raises(ValueError, match="invalid literal"):
         list(map_in_processes(int, ["1", "2", "x", "4"], 2))
+
+
+@pytest.fixture(autouse=True)
+def auto_again():
+    yield
+    device.use_device("auto")
+
+
+def test_cuda_is_refused_without_a_card(refused, monkeypatch, tmp_path):
+    monkeypatch.setattr(device, "cards", lambda: 0)
+    (tmp_path / "one.png").write_bytes(image_bytes(1))
+    err = refused("inspect", tmp_path / "one.png", "--set", "device=cuda")
+    assert "no NVIDIA card" in err and "device=cpu" in err
+
+
+def test_a_card_that_the_library_cannot_use_is_no_silent_cpu(monkeypatch):
+    monkeypatch.setattr(device, "cards", lambda: 1)
+    device.use_device("cuda")
+    embedder, image = EfficientNet(), open_image(image_bytes(1))
+    signal = Signal("image_embedding", embedder.version, "embedded", embedder.embed_images)
+    if not device._onnx_on_card():
+        with pytest.raises(MissingProvider, match="onnxruntime-gpu"):
+            signal.values([image])
+    for chosen in ("auto", "cpu"):
+        device.use_device(chosen)
+        assert EfficientNet().embed_images([image]).shape == (1, 1280)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "cards", "size"), [("auto", 0, 32), ("auto", 2, 128), ("cpu", 2, 32), ("cuda", 1, 128)]
+)
+def test_batches_are_larger_on_a_card(monkeypatch, chosen, cards, size):
+    monkeypatch.setattr(device, "cards", lambda: cards)
+    device.use_device(chosen)
+    assert device.batch_of(32) == size
+
+
+ROOT = Path(__file__).parents[3]
+LIMITED = """
+import os
+from concurrent.futures import ThreadPoolExecutor
+import scipy.linalg
+from threadpoolctl import threadpool_info
+from tasks.runtime.blas_threads import one_blas_thread
+
+def threads():
+    return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+with ThreadPoolExecutor(1) as pool:  # whose thread is gone after this
+    assert pool.submit(one_blas_thread()(threads)).result() == {1}
+with one_blas_thread():
+    assert threads() == {1}
+child = os.fork()
+with one_blas_thread():
+    assert threads() == {1}
+assert child == 0 or os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_blas_has_one_thread_in_all_threads_and_in_forked_processes():
+    done = subprocess.run([sys.executable, "-c", LIMITED], cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_texts_have_the_same_vectors_however_many_are_embedded_side_by_side():
+    encoder = sentence_encoder()
+    texts = [f"where does curve {n} meet the {'x axis on squared paper, ' * (n % 9)}?" for n in range(80)]
+    with one_blas_thread():
+        alone = encoder.embed_texts(texts)
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(3):
+            beside = np.concatenate(list(pool.map(lambda text: encoder.embed_texts([text]), texts)))
+            assert np.array_equal(alone, beside)

@@ -1,4 +1,4 @@
-"""Progress on stderr: nothing for zero items, lines with counts and rates in a log, a bar on a terminal."""
+"""Progress on stderr: nothing for zero items, lines in a log, a bar on a terminal; the report of a timed step."""
 
 import json
 import os
@@ -6,12 +6,15 @@ import pty
 import subprocess
 import sys
 import threading
+import time
 from datetime import datetime
 
 import pytest
 
 import tasks.runtime.progress
+from schemas.run import StageReport
 from tasks.runtime.progress import progress, rate_text, tell
+from tasks.runtime.timing import timed
 
 
 @pytest.mark.parametrize("total", [0, 3])
@@ -35,8 +38,7 @@ def test_long_work_shows_counts_and_rates_on_stderr_alone(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("per_second", "shown"),
-    [(1500, "90,000/min"), (1.5, "90/min"), (0.02, "1.2/min"), (1e-5, "0.0006/min"), (0, "")],
+    ("per_second", "shown"), [(1500, "90,000/min"), (1.5, "90/min"), (0.02, "1.2/min"), (1e-5, "0.0006/min"), (0, "")]
 )
 def test_rates_have_one_unit(per_second, shown):
     assert rate_text(per_second) == shown
@@ -93,3 +95,19 @@ def test_log_lines_are_json_where_they_are_asked_for(capsys, monkeypatch):
     first, last = map(json.loads, capsys.readouterr().err.splitlines())
     assert first["message"].startswith("images: 1,500 of 4,000, ") and datetime.fromisoformat(first["at"]).tzinfo
     assert last["stage"] == {"seconds": 1.5}
+
+
+@timed
+def nap(seconds: float, *, stage: str) -> StageReport:
+    """Sleep."""
+    block = bytearray(b"x") * 80_000_000
+    time.sleep(seconds)
+    return StageReport(stage=stage, counts={"bytes": len(block)})
+
+
+def test_seconds_and_memory_are_added_and_the_rest_is_kept():
+    report = nap(0.12, stage="nap")
+    assert report.stage == "nap"
+    assert report.counts == {"bytes": 80_000_000}
+    assert 0.1 <= report.seconds < 5
+    assert 80 < report.peak_memory_mb < 100_000

@@ -18,13 +18,6 @@ HOSTILE = st.text(st.sampled_from(MARKS), max_size=12) | st.text()
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
-@given(HOSTILE)
-def test_one_line_is_one_line_without_control_or_direction_characters(text):
-    line = one_line(text)
-    assert not CONTROL.search(line)
-    assert len(line.splitlines()) <= 1
-
-
 @given(HOSTILE | st.text(st.characters()), st.sampled_from([None, 2]))
 def test_json_on_a_terminal_steers_nothing_and_says_the_same(text, indent):
     shown = json_text({text: [text]}, indent)
@@ -32,8 +25,9 @@ def test_json_on_a_terminal_steers_nothing_and_says_the_same(text, indent):
     assert json.loads(shown.encode()) == {text: [text]}
 
 
-def test_json_on_a_terminal_shows_every_script_as_it_is_written():
+def test_json_shows_every_script_as_it_is_written_and_cut_text_says_so():
     assert json_text(["漢字 é עברית 🦒", "\ud800", "\u202e"]) == '["漢字 é עברית 🦒", "\\ud800", "\\u202e"]'
+    assert one_line("a" * 300) == "a" * 199 + "…"
 
 
 @given(HOSTILE, st.integers(1, 30))
@@ -45,15 +39,6 @@ def test_one_line_is_never_longer_than_allowed(text, characters_max):
 def test_harmless_text_is_left_as_it_is(text):
     assert one_line(text) == text.strip()
     assert csv_cell(text) == text.strip()
-
-
-def test_cut_text_says_so():
-    assert one_line("a" * 300) == "a" * 199 + "…"
-
-
-@given(HOSTILE)
-def test_no_cell_starts_like_a_formula(text):
-    assert csv_cell(text)[:1] not in {*"=+-@＝＋－＠\t\r"}
 
 
 @pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "＝1+1"])
@@ -69,10 +54,15 @@ def test_cells_stay_in_their_row(texts):
 
 
 @given(HOSTILE)
-def test_markdown_text_holds_no_mark_that_means_something(text):
+def test_no_cell_starts_like_a_formula_and_markdown_holds_no_mark_but_is_read_as_written(text):
     shown = markdown_text(text)
     assert not re.search(r"[\\`*{}\[\]+!|>~<]|\w\.[^\W\d_]", shown)
     assert not re.search(r"&(?!#\d+;)", shown)
+    assert csv_cell(text)[:1] not in {*"=+-@＝＋－＠\t\r"}
+    assert html.unescape(markdown_text(text)) == one_line(text)
+    line = one_line(text)
+    assert not CONTROL.search(line)
+    assert len(line.splitlines()) <= 1
 
 
 @given(HOSTILE.filter(lambda text: bool(one_line(text))))
@@ -87,8 +77,3 @@ def test_a_markdown_parser_reads_a_cell_as_the_text_that_was_written(text):
 @pytest.mark.parametrize("name", ["fjord-chat-vision", "national_id, 0.5 or more (cosine)", "An answer, or none."])
 def test_plain_names_and_sentences_stay_readable_in_markdown(name):
     assert markdown_text(name) == name
-
-
-@given(HOSTILE)
-def test_markdown_text_is_read_as_what_was_written(text):
-    assert html.unescape(markdown_text(text)) == one_line(text)

@@ -12,13 +12,9 @@ from tests.builders import conversation, drawn_image, image, store_with
 from tests.small_store import _sightings
 
 GUARDS = {
-    "nsfw": "nsfw",
-    "faces": "faces",
-    "image_text": "text_pii",
-    "text_pii": "text_pii",
-    "moderation": "moderation",
+    "nsfw": "nsfw", "faces": "faces", "image_text": "text_pii", "text_pii": "text_pii", "moderation": "moderation",
     "image_moderation": "image_moderation",
-}
+}  # fmt: skip
 """Capability -> the signal whose absence forbids a release."""
 DESCRIBES = (
     "image_embedding", "text_embedding", "language", "tokens", "refusal", "named_entities", "categories", "criteria",

@@ -1,15 +1,24 @@
-"""What the embedded models say of real images, and how answers become values; faces are found small and turned."""
+"""What the embedded models say of real and of odd images and of codes, and how answers become values."""
+
+import io
 
 import numpy as np
 import PIL.Image
 import PIL.ImageDraw
+import PIL.ImageFont
 import PIL.ImageOps
 import pytest
 import skimage.data
+import zxingcpp
 
-from tasks.images.decode import DecodedImage
+from tasks.images.codes import codes_in
+from tasks.images.decode import DecodedImage, from_pixels, open_image
+from tasks.policy.redact import fill_boxes, grown
+from tasks.providers import Providers
+from tasks.providers.capabilities import Failed
 from tasks.providers.embedded.faces import CONFIDENCE_MIN, CenterFace
 from tasks.signals.registry import image_signals, signal_of
+from tasks.signals.rules.image_layout import image_layout
 from tests.builders import drawn_image
 
 
@@ -33,28 +42,24 @@ def measured(embedded):
     return {(name, shown): value for name, of in values.items() for shown, value in zip(images, of, strict=True)}
 
 
-def test_a_face_is_found_where_it_is(measured):
+def test_photographs_and_pages_are_what_their_faces_text_and_layout_say(measured):
     (face,) = measured["faces", "astronaut"].faces
     x, y, width, height = face.box
     assert x < 224 < x + width
     assert y < 120 < y + height
     assert face.confidence == measured["faces", "astronaut"].confidence_max > 0.5
-
-
-def test_there_is_no_face_in_a_cup(measured):
     assert measured["faces", "coffee"].confidence_max < 0.5
-
-
-def test_ordinary_photographs_are_no_pornography(measured):
     assert all(measured["nsfw", shown].nsfw_probability < 0.2 for shown in ("astronaut", "coffee", "page"))
-
-
-def test_text_is_read_where_there_is_some(measured):
     page, smooth = measured["image_text", "page"], measured["image_text", "smooth"]
     assert "OPEN" in page.text
     assert page.line_count >= 1
     assert 0 < page.area_fraction < 1
     assert (smooth.text, smooth.line_count, smooth.area_fraction) == ("", 0, 0.0)
+    page, photograph = measured["image_layout", "page"], measured["image_layout", "coffee"]
+    assert page.flat_fraction > 0.8 > 0.4 > photograph.flat_fraction
+    assert page.colour_count < 50 < photograph.colour_count
+    assert page.saturation_mean < 0.01 < photograph.saturation_mean
+    assert 0 < page.ink_fraction < 0.3
 
 
 SHOWN = {
@@ -79,14 +84,6 @@ def test_text_is_read_and_located_however_the_image_is_turned(embedded, shown):
     darkest = int(image.rgb.min()) + 8
     assert (image.rgb[top : top + high, left : left + wide] <= darkest).sum() > 2_000
     assert np.median(image.rgb[top : top + high, left : left + wide]) > darkest, "not the whole page"
-
-
-def test_layout_tells_a_page_from_a_photograph(measured):
-    page, photograph = measured["image_layout", "page"], measured["image_layout", "coffee"]
-    assert page.flat_fraction > 0.8 > 0.4 > photograph.flat_fraction
-    assert page.colour_count < 50 < photograph.colour_count
-    assert page.saturation_mean < 0.01 < photograph.saturation_mean
-    assert 0 < page.ink_fraction < 0.3
 
 
 def test_the_strongest_face_and_the_largest_are_summed_up(counting):
@@ -164,3 +161,104 @@ def test_the_face_of_a_cartoon_is_no_face(finder, size):
         draw.ellipse((eye - 7, y - 12, eye + 7, y + 4), "black")
     draw.arc((x - 30, y + 20, x + 30, y + 60), 20, 160, "black", 5)
     assert finder.find_faces([of(canvas)]) == [[]]
+
+
+CARD = "BEGIN:VCARD\nFN:Jane Doe\nTEL:+1 202 555 0142\nEMAIL:jane.doe@example.com\nEND:VCARD"
+PERSONAL = {
+    "QRCode": CARD,
+    "Code128": "jane.doe@example.com",
+    "PDF417": CARD,
+    "DataMatrix": "https://u:pw@host.example/x",
+}
+
+
+def shown(kind: str, text: str, angle: float = 0):
+    """A photograph-like image with a code on it."""
+    made = zxingcpp.create_barcode(text, zxingcpp.barcode_format_from_str(kind))
+    code = PIL.Image.fromarray(np.asarray(zxingcpp.write_barcode_to_image(made, scale=3)).squeeze())
+    picture = PIL.Image.fromarray(drawn_image(4, (1100, 1100)).rgb)
+    turned = code.convert("RGBA").rotate(angle, PIL.Image.Resampling.BICUBIC, expand=True)
+    picture.paste(turned, (550 - turned.width // 2, 550 - turned.height // 2), turned)
+    return from_pixels(np.asarray(picture))
+
+
+@pytest.mark.parametrize("angle", [0, 90, 180, 20])
+def test_personal_data_in_a_qr_code_is_found_at_any_turn(embedded, angle):
+    (read,) = signal_of("image_text", embedded).values([shown("QRCode", CARD, angle)])
+    assert CARD in read.text
+    (found,) = signal_of("text_pii", embedded).values([read.text])
+    assert {"email", "phone"} <= set(found.types)
+    box = read.boxes[-1]
+    assert read.text[box.start : box.end] == CARD and read.line_count == len(read.boxes) - 1
+
+
+@pytest.mark.parametrize("kind", PERSONAL)
+@pytest.mark.parametrize("angle", [0, 90])
+def test_a_redacted_code_can_no_longer_be_read(kind, angle):
+    image = shown(kind, PERSONAL[kind], angle)
+    (code,) = codes_in(image)
+    assert code.text == PERSONAL[kind]
+    assert codes_in(fill_boxes(image, [grown(code.box, image.width, image.height)])) == []
+
+
+def test_the_number_of_an_article_is_not_read():
+    """Its digits would pass for a card's: 5901234123457 has a right check digit."""
+    assert zxingcpp.read_barcodes(shown("EAN13", "5901234123457").rgb)
+    assert codes_in(shown("EAN13", "5901234123457")) == []
+
+
+SEEN = np.full((40, 60, 3), 200, np.uint8)
+"""What each file below shows: light grey with a darker bar."""
+SEEN[10:20] = 120
+
+
+def saved(image, file_format):
+    sink = io.BytesIO()
+    image.save(sink, file_format, **{"quality": 95} if file_format == "JPEG" else {})
+    return sink.getvalue()
+
+
+def in_mode(mode):
+    image = PIL.Image.fromarray(SEEN)
+    if mode == "I;16":
+        return PIL.Image.fromarray(SEEN[..., 0].astype(np.uint16) * 257)
+    return image.quantize(16) if mode == "P" else image.convert(mode)
+
+
+@pytest.mark.parametrize(
+    ("mode", "file_format"),
+    [("CMYK", "JPEG"), ("L", "JPEG"), ("RGB", "JPEG"), ("L", "PNG"), ("P", "PNG"), ("LA", "PNG"), ("I;16", "PNG")],
+)
+def test_every_mode_shows_what_was_drawn(mode, file_format):
+    opened = open_image(saved(in_mode(mode), file_format))
+    assert np.abs(opened.rgb.astype(int) - SEEN).max() <= 12
+    assert_measured(opened)
+
+
+def assert_measured(opened):
+    (hashes,) = signal_of("image_hash", Providers()).values([opened])
+    assert len(bytes.fromhex(hashes.grey)) == 32 * 32
+    assert np.frombuffer(bytes.fromhex(hashes.grey), np.uint8).max() > 100
+    assert 0 <= image_layout(opened).flat_fraction <= 1
+
+
+def decoded(image):
+    return DecodedImage("1" * 32, b"", "png", np.asarray(image))
+
+
+@pytest.mark.parametrize("size", [(1, 20_000), (20_000, 1), (1, 1)])
+@pytest.mark.parametrize("signal", image_signals(Providers()))
+def test_every_signal_measures_them(embedded, signal, size):
+    (fact,) = signal_of(signal, embedded).values([decoded(PIL.Image.new("RGB", size, (200, 90, 90)))])
+    assert not isinstance(fact, Failed)
+
+
+def test_the_text_of_a_long_strip_is_found_where_it_stands(embedded):
+    strip = PIL.Image.new("RGB", (6_000, 40), "white")
+    PIL.ImageDraw.Draw(strip).text((4_300, 4), "invoice 4711", "black", PIL.ImageFont.load_default(28))
+    (read,) = embedded["image_text"].read([decoded(strip)])
+    assert "4711" in read.text
+    left, top, width, height = read.boxes[0].box
+    assert 4_280 <= left <= 4_310
+    assert left + width <= 4_600
+    assert 0 <= top < top + height <= 40

@@ -1,29 +1,27 @@
-"""Language of short, mixed and empty texts, and of labelled ones; token counts that OpenAI published.
-
-Labelled are sentences in 75 languages, chat prompts in 12, and English benchmark prompts: `text-language` and
-`text-categories` of the data that `tests/places.py` names.
-"""
+"""Rules and patterns take a text of any content in linear time; languages and tokens are those of labelled texts."""
 
 import json
+import time
+from functools import cache
 from statistics import mean
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tasks.providers import Providers
+from tasks.providers.capabilities import Failed
+from tasks.providers.embedded.pii.patterns import find_patterns
 from tasks.providers.embedded.texts import FastTextAndCld2
-from tasks.signals.registry import text_signals
+from tasks.signals.registry import RULES, text_signals
 from tests.places import DATA, needs_data
 
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # bpe-openai 0.1.4
-
 LANGUAGES = [
-    ("What is this?", "en"),
-    ("¿Qué muestra esta imagen?", "es"),
-    ("Was zeigt dieses Bild hier?", "de"),
-    ("请描述这张图片。", "zh"),
-    ("これは何ですか？", "ja"),
-    ("Что это такое?", "ru"),
+    ("What is this?", "en"), ("¿Qué muestra esta imagen?", "es"), ("Was zeigt dieses Bild hier?", "de"),
+    ("请描述这张图片。", "zh"), ("これは何ですか？", "ja"), ("Что это такое?", "ru"),
     ("هل يمكنك وصف هذه الصورة؟", "ar"),
-]
+]  # fmt: skip
 NO_LANGUAGE = ["", " \n", "Hi", "2x + 3 = 7", "🎉🎉🎉", "https://example.com/a/page", "`import os`", "x" * 5000]
 PUBLISHED = [  # OpenAI cookbook, "How to count tokens with tiktoken", cl100k_base
     ("tiktoken is great!", 6),
@@ -50,12 +48,9 @@ def test_what_is_no_prose_has_no_language(embedded, text):
     assert (found.language, found.confidence) == ("unknown", 0.0)
 
 
-def test_a_mixed_text_has_the_language_of_most_of_it(embedded):
+def test_a_mixed_text_has_the_language_of_most_of_its_prose(embedded):
     assert identify(embedded, "What does 图片 show? Please explain it to me in plain words.").language == "en"
     assert identify(embedded, "这张图片里有什么？请详细描述一下 chart 的内容。").language == "zh"
-
-
-def test_code_and_links_do_not_hide_the_language(embedded):
     assert identify(embedded, "Was macht dieser Befehl hier? `for x in range(10): print(x)`").language == "de"
     assert identify(embedded, "https://example.com/english/words Qu'est-ce que c'est que ça ?").language == "fr"
 
@@ -98,3 +93,37 @@ def test_english_prompts_are_english():
     prompts = [row["prompt"] for row in _rows("text-categories/arena-hard-v0.1.jsonl")]
     prompts += [row["turns"][0] for row in _rows("text-categories/mt-bench.jsonl")]
     assert mean(each.language == "en" for each in FastTextAndCld2().identify(prompts)) >= 0.99
+
+
+CHARACTERS = 40_000
+SECONDS_MAX = 4.0
+"""Many times what these texts take; a quadratic pattern takes a minute."""
+PIECES = [
+    "\n", " ", "\t\n", "1", "1 ", "12-", "1.", "a", "a:", ":", "a@", "a.", "*", "**a", "__a", "`", "# ", "(", "a://",
+    "AA11 ", "card ", "ssn ", "social security ", "passport ", "I am ", "as a ", "model ", "me made by ",
+    "I am a model, ",
+    "我由", "import a\n", "from a ", "(error_code: 1) ", "rate limit exceeded ", "I am sorry ",
+    "+1 11 111 1111 1111 111 11 11a ", "+" + "1" * 71 + "a ", "\u0000", "👩‍🚀", "\ud800",
+]  # fmt: skip
+
+
+@cache
+def rules():
+    return [signal for signal in text_signals(Providers()).values() if signal.provider == RULES]
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_long_monotonous_text_takes_no_time(piece):
+    text = piece * (CHARACTERS // len(piece))
+    started = time.process_time()
+    for signal in rules():
+        assert not isinstance(signal.values([text])[0], Failed)
+    list(find_patterns(text))
+    assert time.process_time() - started < SECONDS_MAX
+
+
+@given(st.text(max_size=400))
+def test_every_text_has_a_value(text):
+    for signal in rules():
+        assert not isinstance(signal.values([text])[0], Failed)
+    assert all(0 <= span.start < span.end <= len(text) for span in find_patterns(text))

@@ -1,11 +1,16 @@
-"""Every signal has one line that says what measures it, and the version under which values are stored stays."""
+"""Every signal has one line that says what measures it, keeps its version, and measures one loose image or text."""
+
+import json
 
 import pytest
 
 from schemas.signals import BUILT_IN_SIGNALS
+from schemas.tables import SIGNALS
 from tasks.providers import PROVIDERS, Providers
-from tasks.signals.registry import REGISTRY, signal_of
+from tasks.signals.loose_files import inspect_file
+from tasks.signals.registry import REGISTRY, image_signals, signal_of, text_signals
 from tasks.signals.steps import signal_versions
+from tests.builders import image_bytes
 
 EMBEDDED = {
     "nsfw": "1+open-nsfw-onnx-1.0.0",
@@ -58,12 +63,11 @@ CHOSEN = {
 }
 
 
-def test_every_signal_is_registered_once():
+def test_every_signal_is_registered_once_under_a_version_that_stays(embedded, counting):
     assert REGISTRY.keys() == BUILT_IN_SIGNALS.keys()
-
-
-def test_versions_of_what_ships_stay(embedded):
     assert signal_versions(embedded) == EMBEDDED
+    own = dict.fromkeys(REGISTRY.keys() & PROVIDERS.keys(), "1") | {"image_text": "3", "text_pii": "3"}
+    assert {name: signal_of(name, counting).version for name in own} == {n: f"{v}+v1" for n, v in own.items()}
 
 
 @pytest.mark.parametrize(("signal", "provider"), CHOSEN)
@@ -74,6 +78,62 @@ def test_versions_of_chosen_models_stay(monkeypatch, signal, provider):
     assert signal_of(signal, Providers({signal: provider})).version == CHOSEN[signal, provider]
 
 
-def test_a_version_is_the_signal_s_own_and_then_the_provider_s(counting):
-    own = dict.fromkeys(REGISTRY.keys() & PROVIDERS.keys(), "1") | {"image_text": "3", "text_pii": "3"}
-    assert {name: signal_of(name, counting).version for name in own} == {n: f"{v}+v1" for n, v in own.items()}
+def lines(folder, *rows):
+    file = folder / "texts.jsonl"
+    file.write_bytes(b"\n".join(row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows))
+    return file
+
+
+def test_an_image_has_every_image_signal(tmp_path, counting):
+    file = tmp_path / "drawn.png"
+    file.write_bytes(image_bytes(1))
+    (seen,) = inspect_file(file, counting)
+    assert seen["item"] == str(file)
+    assert seen["signals"].keys() == image_signals(counting).keys()
+    for name, value in seen["signals"].items():
+        assert value.keys() == SIGNALS[name].model_fields.keys()
+
+
+def test_an_image_is_not_moderated_when_nobody_chose_a_provider(tmp_path, counting):
+    file = tmp_path / "drawn.png"
+    file.write_bytes(image_bytes(1))
+    del counting.names["image_moderation"]
+    (seen,) = inspect_file(file, counting)
+    assert "image_moderation" not in seen["signals"]
+
+
+def test_every_text_of_a_file_has_every_text_signal(tmp_path, counting):
+    file = lines(tmp_path, {"id": "first", "text": "What is it?"}, {"text": "a@b"})
+    one, other = inspect_file(file, counting)
+    assert (one["item"], other["item"]) == ("first", f"{file}:2")
+    assert one["signals"].keys() == other["signals"].keys() == text_signals(counting).keys()
+    assert one["signals"]["tokens"] == {"tokens": len("What is it?")}
+    assert other["signals"]["text_pii"]["types"] == ["email"]
+
+
+@pytest.mark.parametrize("row", [b"", b"{", b"[]", b"3", b'{"txt": "a"}', b'{"text": null}', b'{"text": 3}', b"\xff"])
+def test_a_line_without_text_says_so_and_the_next_is_measured(tmp_path, counting, row):
+    bad, good = inspect_file(lines(tmp_path, row, {"text": "fine"}), counting)
+    assert {str(value) for value in bad["signals"].values()} == {"{'error': 'no_text'}"}
+    assert "error" not in good["signals"]["tokens"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [(b"", "image_empty"), (b"GIF", "not_an_image"), (image_bytes()[:99], None)]
+)
+def test_a_file_that_is_no_image_says_why_under_every_signal(tmp_path, counting, content, reason):
+    file = tmp_path / "broken.png"
+    file.write_bytes(content)
+    (seen,) = inspect_file(file, counting)
+    errors = {value["error"] for value in seen["signals"].values()}
+    assert seen["signals"].keys() == image_signals(counting).keys()
+    assert errors == {reason or "image_truncated"}
+
+
+def test_a_signal_that_failed_says_why_and_the_others_are_measured(tmp_path, counting):
+    counting.down = {"language"}
+    counting.fails["text_pii"] = lambda text: True
+    (seen,) = inspect_file(lines(tmp_path, {"text": "fine"}), counting)
+    assert seen["signals"]["language"] == {"error": "RuntimeError"}
+    assert seen["signals"]["text_pii"] == {"error": "over_quota"}
+    assert seen["signals"]["tokens"] == {"tokens": 4}

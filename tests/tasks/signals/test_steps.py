@@ -1,15 +1,22 @@
-"""The steps measure what a store lacks: images, texts of everything, texts and documents of what is kept."""
+"""The steps measure what a store lacks: images, texts some at a time, and documents of all user messages."""
 
+import polars as pl
 import pytest
 
+from schemas.items.conversation import Conversation
 from schemas.settings import Settings
-from schemas.signals import BUILT_IN_SIGNALS
-from tasks.signals.registry import image_signals
-from tasks.signals.run import MeasuringObserver
+from schemas.signals import BUILT_IN_SIGNALS, MeasuredOn
+from tasks.providers import Providers
+from tasks.signals import texts
+from tasks.signals.documents import Documents
+from tasks.signals.registry import image_signals, signal_of
+from tasks.signals.run import Lacking, MeasuringObserver, append_rows, cut, measured
 from tasks.signals.steps import catch_up_images, measure_documents, measure_texts, signal_versions
 from tasks.storage.content_id import text_id
+from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import signal_values
-from tests.builders import NOON, conversation, decision, drawn_image, image, store_with
+from tasks.storage.tables import frame_of
+from tests.builders import NOON, conversation, decision, drawn_image, facts_frame, image, store_with
 
 IMAGES = [drawn_image(seed) for seed in range(4)]
 KEPT = conversation("kept", "What is this?", "A cat.", "And now?", "A dog.", image_ids=[IMAGES[0].image_id])
@@ -31,7 +38,7 @@ def settings(store):
     return Settings(store=store.root, workers=2)
 
 
-def measured(store, counting, signal):
+def ids_measured(store, counting, signal):
     return set(signal_values(store, signal, signal_versions(counting)[signal])["content_id"])
 
 
@@ -56,33 +63,30 @@ def test_a_version_bump_catches_up_that_signal_alone(store, settings, counting):
 
 def test_screening_looks_at_every_message_whatever_was_decided(store, settings, counting):
     measure_texts.fn(settings, counting, "screen_texts", kept_only=False)
-    assert measured(store, counting, "text_pii") == ids(
+    assert ids_measured(store, counting, "text_pii") == ids(
         "What is this?", "A cat.", "And now?", "A dog.", "Who is this?", "Me."
     )
-    assert measured(store, counting, "model_names") == ids("A cat.", "A dog.", "Me.")
-    assert measured(store, counting, "language") == ids("What is this?\n\nAnd now?", "Who is this?")
+    assert ids_measured(store, counting, "model_names") == ids("A cat.", "A dog.", "Me.")
+    assert ids_measured(store, counting, "language") == ids("What is this?\n\nAnd now?", "Who is this?")
 
 
-def test_what_was_read_in_images_is_screened_for_personal_data(store, settings, counting):
+def test_text_read_in_images_is_screened_and_searched_for_code_under_their_ids(store, settings, counting):
     catch_up_images.fn(settings, counting)
     measure_texts.fn(settings, counting, "screen_texts", kept_only=False)
-    assert measured(store, counting, "text_pii") >= ids(*(f"text {each.image_id}" for each in IMAGES))
-
-
-def test_code_is_looked_for_in_the_text_of_kept_images_under_the_ids_of_the_images(store, settings, counting):
+    assert ids_measured(store, counting, "text_pii") >= ids(*(f"text {each.image_id}" for each in IMAGES))
     catch_up_images.fn(settings, counting)
     measure_texts.fn(settings, counting, "describe_texts", kept_only=True)
-    assert measured(store, counting, "code") == {*ids(*(turn.content for turn in KEPT.turns)), IMAGES[0].image_id}
-    assert not measured(store, counting, "tokens") & {IMAGES[0].image_id}
+    assert ids_measured(store, counting, "code") == {*ids(*(turn.content for turn in KEPT.turns)), IMAGES[0].image_id}
+    assert not ids_measured(store, counting, "tokens") & {IMAGES[0].image_id}
 
 
 def test_descriptions_cover_what_is_kept_and_nothing_else(store, settings, counting):
     measure_texts.fn(settings, counting, "describe_texts", kept_only=True)
-    assert measured(store, counting, "tokens") == ids("What is this?", "A cat.", "And now?", "A dog.")
-    assert measured(store, counting, "refusal") == ids("A cat.", "A dog.")
-    assert measured(store, counting, "text_pii") == set()
+    assert ids_measured(store, counting, "tokens") == ids("What is this?", "A cat.", "And now?", "A dog.")
+    assert ids_measured(store, counting, "refusal") == ids("A cat.", "A dog.")
+    assert ids_measured(store, counting, "text_pii") == set()
     measure_documents.fn(settings, counting)
-    assert measured(store, counting, "categories") == {KEPT.document_id}
+    assert ids_measured(store, counting, "categories") == {KEPT.document_id}
 
 
 def test_a_second_run_over_the_same_store_asks_no_provider(store, settings, counting):
@@ -96,3 +100,70 @@ def test_a_second_run_over_the_same_store_asks_no_provider(store, settings, coun
     before = counting.asked.copy()
     assert [report.model_calls for report in run()] == [{}, {}, {}, {}]
     assert counting.asked == before
+
+
+ONE, OTHER = drawn_image(1), drawn_image(2)
+TALK = conversation("talk", "One?", "First.", "Two?", "Second.", image_ids=[ONE.image_id, OTHER.image_id])
+TWIN = TALK.model_copy(update={"conversation_id": "twin", "model": "llava-34b"})
+BARE = conversation("bare", "Only words?", "Yes.")
+LAYOUTS = {ONE.image_id: {"flat_fraction": 0.2, "colour_count": 90}, OTHER.image_id: {"flat_fraction": 0.7}}
+
+
+@pytest.fixture
+def documents(tmp_path):
+    store = store_with(tmp_path, images=[image(ONE), image(OTHER)])
+    text = facts_frame("image_text", {OTHER.image_id: {"text": "EXIT"}})
+    layout = facts_frame("image_layout", LAYOUTS)
+
+    def make(looks_at_images=False):
+        frame = frame_of(Conversation, [TALK, TWIN, BARE])
+        return Documents(frame, text, layout, StoredImages(store) if looks_at_images else None)
+
+    return make
+
+
+def test_user_messages_are_joined_with_facts_of_images_whose_pixels_only_some_see(documents):
+    (document,) = documents().load([TALK.document_id])
+    assert document.prompt == "One?\n\nTwo?"
+    assert document.image_count == 2
+    assert document.image_text == "\nEXIT"
+    assert document.flat_fraction == pytest.approx(0.7)
+    assert document.colour_count == 90
+    (document,) = documents().load([BARE.document_id])
+    assert (document.image_count, document.image_text, document.images) == (0, "", ())
+    assert (document.flat_fraction, document.colour_count) == (0.0, 0)
+    assert documents().load([TALK.document_id])[0].images == ()
+    shown = documents(looks_at_images=True).load([TALK.document_id])[0].images
+    assert shown == (("png", ONE.encoded), ("png", OTHER.encoded))
+
+
+TEXT_OF = {f"{number:032x}": f"text {number}, ünusual" for number in range(50)}
+
+
+@pytest.mark.parametrize("order", [sorted, lambda ids: sorted(ids, reverse=True)])
+def test_waiting_texts_are_those_that_were_given_in_whatever_order_they_are_read(order, monkeypatch):
+    monkeypatch.setattr(texts, "WINDOW", 7)
+    given = [pl.DataFrame(rows, ["content_id", "text"], orient="row") for rows in cut([*TEXT_OF.items()], 9)]
+    wanted = [*TEXT_OF][::2]
+    waiting = texts.WaitingTexts(wanted, [*given, given[0]])
+    assert {each: waiting[each] for each in order(wanted)} == {each: TEXT_OF[each] for each in wanted}
+    assert [*waiting] == wanted and len(waiting) == len(wanted)
+
+
+def test_only_what_has_no_value_of_this_version_lacks_a_signal(tmp_path):
+    store, signals = store_with(tmp_path), {name: signal_of(name, Providers()) for name in ("code", "tokens")}
+    rows, _ = measured([signals["code"]], ["a", "b"], ["one", "two"], NOON)
+    append_rows(store, rows)
+    lacking = Lacking(store, signals)
+    for ids in (["a", "c"], ["c", "b", None]):
+        lacking.add(pl.Series(ids, dtype=pl.String))
+    found = {names: sorted(ids) for names, ids in lacking.by_signals().items()}
+    assert found == {("tokens",): ["a", "b"], ("code", "tokens"): ["c"]}
+
+
+def test_spoken_texts_are_messages_answers_and_the_whole_prompt(tmp_path):
+    store = store_with(tmp_path, conversations=[conversation("c", "one", "two", "three", "four")])
+    said = {on: rows["text"].to_list() for on, rows in texts.texts_by_kind(store.read("conversations")).items()}
+    assert said[MeasuredOn.MESSAGES] == ["one", "two", "three", "four"]
+    assert said[MeasuredOn.ASSISTANT_MESSAGES] == ["two", "four"]
+    assert said[MeasuredOn.PROMPT] == ["one\n\nthree"]

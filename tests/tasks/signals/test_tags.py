@@ -29,15 +29,12 @@ def judged(table, **more):
     return agreements(said(table, 0), said(table, 1), ["ocr"], **more)[0]
 
 
-def test_the_textbook_table_has_kappa_04():
+def test_the_textbook_table_has_kappa_04_with_an_interval_near_the_analytic_one():
     row = judged(TABLE)  # 50 items, 0.7 agreed, 0.5 by chance
     assert (row.items, row.undecided, row.tagged, row.in_reference) == (50, 0, 25, 30)
     assert (row.accuracy.value, row.precision.value, row.recall.value) == pytest.approx((0.7, 0.8, 2 / 3))
     assert row.kappa.value == pytest.approx(0.4)
     assert row.f1.value == pytest.approx(2 * 0.8 * (2 / 3) / (0.8 + 2 / 3))
-
-
-def test_the_bootstrap_interval_is_near_the_analytic_one():
     row = judged(TABLE, bootstraps=4000)
     error = np.sqrt(0.7 * 0.3 / (50 * 0.5**2))  # Cohen (1960), large samples
     assert row.kappa.ci95_low == pytest.approx(0.4 - 1.96 * error, abs=0.05)
@@ -52,15 +49,12 @@ def test_shares_have_the_intervals_of_clopper_and_pearson(hits, n, low, high):
     assert (share.ci95_low, share.ci95_high) == pytest.approx((low, high), abs=1e-4)
 
 
-def test_null_is_neither_agreement_nor_disagreement():
+def test_null_is_neither_agreement_nor_disagreement_and_stands_for_what_is_not_defined():
     ours = {"a": {"ocr": True}, "b": {"ocr": None}, "c": {"ocr": False}, "d": {"ocr": True}}
     theirs = {"a": {"ocr": True}, "b": {"ocr": True}, "c": {}, "e": {"ocr": True}}
     (row,) = agreements(ours, theirs, ["ocr"])
     assert (row.items, row.undecided, row.accuracy.value) == (1, 2, 1.0)
     assert list(disagreements(ours, theirs, ["ocr"], {})) == []
-
-
-def test_what_is_not_defined_is_null():
     (row,) = agreements({"a": {"ocr": False}}, {"a": {"ocr": False}}, ["ocr"])
     assert row.accuracy.value == 1.0
     assert (row.precision.value, row.recall.value, row.f1.value, row.kappa.value) == (None, None, None, None)

@@ -1,7 +1,8 @@
-"""The audit log: what is in it, what is not, and that a change or a cut is noticed."""
+"""The audit log and the record of a run: what is in them, what is not, and that a change or a cut is noticed."""
 
 import getpass
 import json
+from datetime import timedelta
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
@@ -9,10 +10,13 @@ import pytest
 
 from schemas.errors import StoreUnwell
 from schemas.items.review import Review
+from schemas.run import StageReport
+from schemas.settings import Settings
 from schemas.upkeep.audit import Audited
 from tasks.storage.audit import add_audit_entry, audit_entries, last_entry
+from tasks.storage.run_record import COMPLETED, RunRecord, latest_run_record
 from tasks.storage.tables import Store, frame_of
-from tests.builders import store_with
+from tests.builders import NOON, store_with
 
 
 @pytest.fixture
@@ -65,3 +69,34 @@ def test_entries_of_several_at_once_are_one_chain(store):
         pool.map(lambda n: add_audit_entry(store, Audited.LOOKED, {"items": n}), range(1, 41))
     assert sorted(each.counts["items"] for each in list(audit_entries(store))[3:]) == list(range(1, 41))
     assert [file.suffix for file in Path(store.at("audit")).iterdir()] == [".json"] * 43
+
+
+def _kept(folder, now=NOON) -> tuple[Store, str]:
+    folders = {name: str(folder / name) for name in ("store", "logs", "images", "presets")}
+    store = Store.open(folders["store"])
+    reports = [StageReport(stage="ingest", counts={"lines": 3}), StageReport(stage="screen", failures={"nsfw: x": 1})]
+    record = RunRecord(store, Settings(**folders, seed=7), now)
+    for report in reports:
+        record.add(report)
+    record.write(COMPLETED)
+    return store, latest_run_record(store)
+
+
+def test_a_record_says_what_was_asked_and_what_was_done(tmp_path):
+    store, path = _kept(tmp_path)
+    record = json.loads(store.read_bytes(path))
+    assert (record["started_at"], record["state"]) == ("2024-09-18T12:00:00+00:00", "completed")
+    assert record["settings"]["seed"] == 7
+    assert [stage["stage"] for stage in record["stages"]] == ["ingest", "screen"]
+    assert record["stages"][1]["failures"] == {"nsfw: x": 1}
+    assert record["funnel"] is None  # no release yet: not every line has an outcome
+
+
+def test_each_run_has_its_own_record_without_a_path_of_the_machine(tmp_path):
+    store, path = _kept(tmp_path)
+    assert str(tmp_path) not in store.read_bytes(path).decode()
+    assert not path.startswith("/")
+    store, first = _kept(tmp_path)
+    store, second = _kept(tmp_path, NOON + timedelta(seconds=1))
+    assert first != second == latest_run_record(store)
+    assert store.read_bytes(first) and store.read_bytes(second)

@@ -1,13 +1,15 @@
-"""Frames as Parquet: the declared columns and types, and files laid out for the Hub."""
+"""Frames as Parquet: declared columns and types, laid out for the Hub; joins larger than memory keep them."""
 
 import polars as pl
 import pyarrow as pa
 import pytest
 
+from schemas.errors import StoreUnwell
 from schemas.items.image import Image
 from schemas.items.reject import Reject
 from schemas.release import ReleasedConversation
 from schemas.row import arrow_schema
+from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import (
     conform,
     encode_parquet,
@@ -27,12 +29,9 @@ def _frame(**columns) -> pl.DataFrame:
     return pl.DataFrame(rows | columns)
 
 
-def test_a_frame_gets_the_declared_order_and_types():
+def test_a_frame_gets_the_declared_order_and_types_and_a_missing_column_is_an_error():
     table = conform(_frame(line=pl.Series([1], dtype=pl.Int8)).select("evidence", "line", "source", "reason"), SCHEMA)
     assert table.schema.equals(SCHEMA, check_metadata=True)
-
-
-def test_a_missing_column_is_an_error():
     with pytest.raises(pl.exceptions.ColumnNotFoundError, match="reason"):
         conform(_frame().drop("reason"), SCHEMA)
 
@@ -68,3 +67,23 @@ def test_a_file_is_read_in_the_groups_it_was_written_in(tmp_path):
 
 def _reject(line: int) -> Reject:
     return Reject(source="a.json", line=line, reason="not_json", evidence="")
+
+
+ROWS = pl.DataFrame({"id": ["a\0b", "𐀀", "", None], "vector": [[1.0, 2.0], None, [], [0.5]]})
+
+
+def test_rows_come_back_as_they_were_in_their_order():
+    database = TemporaryDatabase()
+    database.load("signals/x", [ROWS[:0], ROWS[:2], ROWS[2:]])
+    assert database.read('SELECT * EXCLUDE place FROM "signals/x" ORDER BY place').equals(ROWS)
+    batches = database.read_batches('SELECT id FROM "signals/x" ORDER BY place', 3)
+    assert pl.concat(batches)["id"].to_list() == ROWS["id"].to_list()
+
+
+def test_an_error_of_the_store_is_not_made_another_one():
+    def lost():
+        yield ROWS
+        raise StoreUnwell("the store is damaged")
+
+    with pytest.raises(StoreUnwell, match="damaged"):
+        TemporaryDatabase().load("rows", lost())

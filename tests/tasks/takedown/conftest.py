@@ -141,9 +141,7 @@ def fill(store: Store) -> None:
             for a, b in zip(sorted(set(images)), sorted(set(images))[1:], strict=False)
         ],
         "searched_vectors": [SearchedImage(image_id=i, search="s") for i in sorted(set(images))],
-        "near_prompts": [
-            NearPrompt(conversation_a=conv_id("bob"), conversation_b=conv_id("ann"), jaccard=0.9),
-        ],
+        "near_prompts": [NearPrompt(conversation_a=conv_id("bob"), conversation_b=conv_id("ann"), jaccard=0.9)],
         "redacted_conversations": [
             RedactedConversation(**dict(row) | {"image_ids": [REDACTED]}, redactions=[], left_names=[], policy_hash="0")
             for row in rows

@@ -117,15 +117,12 @@ def test_who_took_down_how_much_when_and_why_is_kept_and_nothing_of_what_it_was(
     assert files_with(store, conv_id("ann"), OWN, f"{SECRET} one") == []
 
 
-def test_names_that_would_steer_a_terminal_are_printed_without_their_powers(curate, store):
+def test_names_that_would_steer_a_terminal_and_users_on_standard_input_are_not_printed(curate, store, monkeypatch):
     hostile = "2024\u202e\x1b[2J\n-conv.json"
     store.replace("sightings", store.read("sightings").with_columns(source=pl.lit(hostile)))
     out = curate(conv_id("ann"), "--dry-run")[1]
     assert "\n  2024 [2J -conv.json:1\n" in out
     assert not {"\u202e", "\x1b"} & set(out)
-
-
-def test_a_user_can_be_given_on_standard_input_and_is_not_printed(curate, store, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{ANN}\n"))
     code, out, err = curate("--user", "-")
     assert (code, ANN in out + err, files_with(store, SECRET)) == (0, False, [])
@@ -142,9 +139,7 @@ def test_a_user_can_be_given_on_standard_input_and_is_not_printed(curate, store,
         (("-", "--user", "-"), "standard input can be read once"),
     ],
 )
-def test_bad_input_is_one_clear_line(curate, store, arguments, told):
+def test_bad_input_is_one_clear_line(refused, store, arguments, told):
     before = dict(everything(store))
-    code, out, err = curate(*arguments)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert told in err
+    assert told in refused(*arguments)
     assert dict(everything(store)) == before

@@ -1,12 +1,16 @@
-"""Rows about a person go from every table, whichever way they were asked to go, and rows about others stay."""
+"""Rows about a person go from every table, and from earlier versions of a bucket; rows about others stay."""
 
 import hashlib
+import io
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
+import s3fs
 
 from schemas.benches.agreement import JudgeVote
 from schemas.row import Held, Table
@@ -15,6 +19,8 @@ from tasks.storage.parts import names_any
 from tasks.storage.tables import Store, frame_schema
 from tasks.takedown.take_down import finish, take_down
 from tests.builders import NOON, image_bytes
+from tests.s3_server import s3_client, s3_server
+from tests.small_store import make_release, small_store
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, write
 from tests.tasks.takedown.conftest import ANN, LINES, OTHER, OWN
 
@@ -25,8 +31,6 @@ PLANTED = [
     for name, table in TABLES.items()
     if name not in MADE_BY_INGEST and name != HASHES and (table.holds or table.mentions)
 ]
-
-
 NOTHING = {pl.String: "", pl.Int32: 0, pl.Int64: 0, pl.Float32: 0.0, pl.Float64: 0.0, pl.Boolean: False}
 
 
@@ -104,3 +108,78 @@ def test_rows_about_it_are_gone_from_every_table_and_rows_about_others_stay(way,
 def test_an_id_column_that_nobody_declared_does_not_import():
     with pytest.raises(TypeError, match="JudgeVote: say in `holds` or `mentions` what battle_id, conversation_b names"):
         Table(JudgeVote, ("battle_id",), {"conversation_a": Held.CONVERSATION})
+
+
+STORE = "s3://versions/store"
+
+
+@pytest.fixture(scope="module")
+def server():
+    with s3_server("versions") as own:
+        yield own
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Store:
+    """A store with a release."""
+    store = small_store(tmp_path_factory.mktemp("made"))
+    make_release(store, reported=True, release="1.0.0")
+    return store
+
+
+@pytest.fixture
+def bucket(server, monkeypatch, made):
+    """A bucket with versions, and the store in it: its client."""
+    for name, value in server.items():
+        monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()  # of the servers of other tests
+    client = s3_client(server)
+    client.put_bucket_versioning(Bucket="versions", VersioningConfiguration={"Status": "Enabled"})
+    for path in (path for path in Path(made.root).rglob("*") if path.is_file()):
+        client.put_object(Bucket="versions", Key=f"store/{path.relative_to(made.root)}", Body=path.read_bytes())
+    yield client
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+def versions(client, prefix: str) -> list[dict]:
+    pages = client.get_paginator("list_object_versions").paginate(Bucket="versions", Prefix=prefix)
+    return [each for page in pages for each in (*page.get("Versions", []), *page.get("DeleteMarkers", []))]
+
+
+def told(client, version: dict) -> str:
+    """All that an object said."""
+    got = client.get_object(Bucket="versions", Key=version["Key"], VersionId=version["VersionId"])["Body"].read()
+    rows = pq.read_table(io.BytesIO(got)).to_pylist() if version["Key"].endswith(".parquet") else []
+    return f"{rows}{got!r}"
+
+
+def test_no_version_of_any_object_says_what_was_taken_down(curate, bucket):
+    assert sum("'c03'" in told(bucket, each) for each in versions(bucket, "store/")) > 2
+    for text in (b"one", b"two"):
+        bucket.put_object(Bucket="versions", Key="elsewhere/tables/x", Body=text)
+    upload = bucket.create_multipart_upload(Bucket="versions", Key="store/tables/conversations/cut-off.parquet")
+    bucket.upload_part(
+        Bucket="versions", Key=upload["Key"], UploadId=upload["UploadId"], PartNumber=1, Body=b"half a part"
+    )
+    code, out, err = curate("takedown", "--yes", "c03", "--store", STORE)
+    assert (code, err) == (0, ""), out
+    left = versions(bucket, "store/")
+    assert {each["Key"] for each in left if "Size" in each and "'c03'" in told(bucket, each)} == set()
+    assert all(each["IsLatest"] for each in left if each["Key"].startswith("store/tables/"))
+    assert bucket.list_multipart_uploads(Bucket="versions").get("Uploads", []) == []
+    assert len(versions(bucket, "elsewhere/")) == 2
+
+
+def test_a_bucket_that_may_not_be_asked_is_one_line_that_says_what_to_do(curate, bucket, monkeypatch):
+    ask = s3fs.S3FileSystem.call_s3
+
+    def denied(fs: s3fs.S3FileSystem, method: str, *arguments: object, **named: object) -> object:
+        if method == "list_object_versions":
+            raise PermissionError("Access Denied")
+        return ask(fs, method, *arguments, **named)
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "call_s3", denied)
+    code, out, err = curate("takedown", "--yes", "c05", "--store", STORE)
+    assert (code, err.count("\n"), "  conversations" in out) == (2, 1, True)
+    assert "may keep earlier versions of what went (access denied); allow s3:ListBucketVersions" in err
+    assert os.environ["AWS_SECRET_ACCESS_KEY"] not in err

@@ -1,4 +1,4 @@
-"""An image is asked for by a file: the one that was uploaded, or another of the same image."""
+"""An image is asked for by a file; a re-encoded copy is another image: it stays, and is listed before anything goes."""
 
 import hashlib
 import io
@@ -12,7 +12,8 @@ from tasks.images.decode import open_image
 from tasks.images.hashes import image_hashes
 from tasks.storage.keyed_ids import KEY_VARIABLE, Tombstones
 from tasks.takedown.scope import find_scope
-from tests.builders import facts_frame, image_bytes
+from tasks.takedown.take_down import take_down
+from tests.builders import NOON, facts_frame, image_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, write
 
 KEY = b"the key of every store here"
@@ -63,10 +64,14 @@ def test_a_digest_is_taken_as_any_system_writes_it(images, kind):
     )
 
 
-def test_a_file_that_is_no_image_is_known_by_its_bytes(images):
+def test_a_file_is_known_by_its_bytes_or_told_what_else_can_be_given(images, tmp_path):
     store, folder, _ = images
     scope = scope_of(store, folder / f"{BROKEN}.png")
     assert (scope[TakenDownKind.IMAGE], scope[TakenDownKind.CONVERSATION]) == ({BROKEN}, {conv_id("bob")})
+    path = tmp_path / "asked.png"
+    path.write_bytes(image_bytes(5, (320, 240)))
+    with pytest.raises(BadInput, match="none looks the same; give the file that was uploaded"):
+        scope_of(images[0], path)
 
 
 @pytest.mark.parametrize("saved", [{"format": "JPEG", "quality": 60}, {"format": "PNG"}])
@@ -78,8 +83,64 @@ def test_a_file_that_looks_the_same_is_told_the_ids_and_takes_nothing_down(image
         scope_of(store, path)
 
 
-def test_an_image_like_none_of_the_store_is_told_what_else_can_be_given(images, tmp_path):
-    path = tmp_path / "asked.png"
-    path.write_bytes(image_bytes(5, (320, 240)))
-    with pytest.raises(BadInput, match="none looks the same; give the file that was uploaded"):
-        scope_of(images[0], path)
+NAMES = ("photo", "copy", "small", "other")
+PHOTO, COPY, SMALL, OTHER = (image_name(name) for name in NAMES)
+
+
+def _again(size: tuple[int, int], quality: int) -> bytes:
+    """The photo as somebody would send it on."""
+    stream = io.BytesIO()
+    PIL.Image.open(io.BytesIO(image_bytes(3, (320, 240)))).resize(size).save(stream, "JPEG", quality=quality)
+    return stream.getvalue()
+
+
+COPIES = {
+    PHOTO: image_bytes(3, (320, 240)),
+    COPY: _again((320, 240), 90),
+    SMALL: _again((240, 180), 60),
+    OTHER: image_bytes(5, (320, 240)),
+}
+IDS = {name: open_image(content).image_id for name, content in COPIES.items()}
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """Four conversations, each with an image: a photo, two copies of it, and another."""
+    monkeypatch.setenv(KEY_VARIABLE, "the key of every store here")
+    logs = tmp_path / "logs"
+    write(logs, DAY, *(chat(name, "What is it?", "A cat.", images=[image_name(name)]) for name in NAMES))
+    (logs / "serve_images").mkdir()
+    for name, content in COPIES.items():
+        (logs / "serve_images" / f"{name}.png").write_bytes(content)
+    store = ingested(logs, tmp_path / "store")
+    for name in (PHOTO, COPY, SMALL, OTHER):  # in parts of their own
+        hashes = image_hashes(open_image(COPIES[name])).model_dump()
+        store.append("signals/image_hash", facts_frame("image_hash", {IDS[name]: hashes}))
+    return store
+
+
+def listed(store, asked: str, dry_run: bool = True) -> list[str]:
+    return [copy.image_id for copy in take_down(store, [asked], [], NOON, dry_run).near_images]
+
+
+@pytest.mark.parametrize("asked", [PHOTO, conv_id("photo")])
+def test_copies_of_an_image_that_goes_are_listed_the_nearest_first(store, asked):
+    assert listed(store, asked) == [IDS[COPY], IDS[SMALL]]
+
+
+def test_copies_of_an_image_that_goes_are_listed_unless_they_are_named_too(store):
+    assert listed(store, OTHER) == []
+    removed = take_down(store, [PHOTO, IDS[COPY]], [], NOON, dry_run=False)
+    assert [copy.image_id for copy in removed.near_images] == [IDS[SMALL]]
+    assert removed.near_images[0].pdq_distance > 0
+    assert set(store.read("images")["image_id"]) == {IDS[SMALL], IDS[OTHER]}
+
+
+def test_the_command_that_takes_the_copies_down_as_well_is_printed_and_works(store, curate):
+    code, out, _ = curate("takedown", "--yes", "--store", store.root, PHOTO)
+    them = f"curate takedown --store {store.root} {IDS[COPY]} {IDS[SMALL]}"
+    assert (code, out.count("of 256 bits of their PDQ hashes differ")) == (0, 2)
+    assert f"to take them down as well: {them}\n" in out
+    assert out.index("look like a removed one") < out.index("gone")
+    assert curate(*them.split()[1:], "--yes")[0] == 0
+    assert set(store.read("conversations")["conversation_id"]) == {conv_id("other")}

@@ -1,9 +1,11 @@
-"""What visitors asked an arena to forget before a run is kept out by that run, and comes back with no later one."""
+"""What was taken down, or what visitors asked to be forgotten before a run, comes back with no later one."""
 
+import hashlib
 import os
 import re
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from flows.before_work import check_before_work
@@ -11,11 +13,13 @@ from schemas.errors import BadInput
 from schemas.items.reject import REQUESTS
 from schemas.publication import Publication
 from schemas.settings import Settings
+from tasks.storage.tables import Store
 from tasks.takedown.steps import apply_requests, forget_requested
-from tests.builders import NOON
+from tasks.takedown.take_down import finish, take_down
+from tests.builders import NOON, image_bytes
 from tests.small_store import make_release
-from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, served, vote, write
-from tests.tasks.takedown.conftest import LINES, OTHER, OWN, SECRET, SHARED, everything, files_with
+from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, served, state, vote, write
+from tests.tasks.takedown.conftest import ANN, LINES, OTHER, OWN, SECRET, SHARED, everything, files_with, user_of
 
 NEXT_DAY = "vision-tmp-2024-06-21-conv.json"
 
@@ -119,3 +123,86 @@ def test_a_log_folder_without_requests_reports_nothing(logs, tmp_path):
     (logs / REQUESTS).write_bytes(b"\xef\xbb\xbf\r\n \n")
     assert forget_requested(Settings(logs=str(logs.parent), store=str(tmp_path / "store"))) == []
     assert not (tmp_path / "store").exists()
+
+
+INGESTED = ("sightings", "conversations", "battles", "images", "rejects", "quarantine")
+OTHER_DAY = "vision-tmp-2024-06-21-conv.json"
+
+
+def conversation_ids(store):
+    return set(store.read("conversations")["conversation_id"])
+
+
+@pytest.fixture
+def own_logs(tmp_path):
+    write(tmp_path / "logs", DAY, *LINES)
+    return served(tmp_path / "logs", OWN, SHARED)
+
+
+@pytest.mark.parametrize("what", ["conversation", "side", "user", "image"])
+def test_a_store_made_anew_from_the_same_logs_is_what_the_takedown_left(own_logs, tmp_path, what):
+    store = ingested(own_logs, tmp_path / "store")
+    asked = {"conversation": conv_id("ann"), "side": conv_id("right"), "user": user_of(store, "ann"), "image": SHARED}
+    take_down(store, [asked[what]], [], NOON, dry_run=False)
+    anew = Store(str(tmp_path / "anew"))
+    anew.replace("takedowns", store.read("takedowns"))
+    ingested(own_logs, tmp_path / "anew")
+    for table in INGESTED:
+        assert anew.read(table).sort(pl.all()).equals(store.read(table).sort(pl.all())), table
+    assert (SECRET in str(anew.read("conversations").to_dicts())) == (what != "user")
+
+
+def test_later_lines_of_a_removed_user_and_conversation_stay_out(own_logs, tmp_path):
+    store = ingested(own_logs, tmp_path / "store")
+    take_down(store, [user_of(store, "ann")], [], NOON, dry_run=False)
+    later = [chat("later", f"{SECRET} later?", "Yes.", ip=ANN), chat("ann", f"{SECRET} one?", "from elsewhere", at=99)]
+    write(own_logs, OTHER_DAY, *later)
+    ingested(own_logs, tmp_path / "store")
+    assert conversation_ids(store) == {conv_id("bob"), conv_id("bob2")}
+    assert files_with(store, SECRET) == []
+
+
+def test_a_removed_image_under_another_name_goes_with_who_shows_it(own_logs, tmp_path):
+    store = ingested(own_logs, tmp_path / "store")
+    take_down(store, [OWN], [], NOON, dry_run=False)
+    renamed = image_name("renamed")
+    (own_logs / "serve_images" / f"{renamed}.png").write_bytes(image_bytes(0))
+    write(own_logs, OTHER_DAY, chat("again", "What is it?", "A cat.", images=[renamed]))
+    looked = []
+    ingested(own_logs, tmp_path / "store", looked)
+    assert looked == []
+    finish(store, NOON)
+    assert conversation_ids(store) == {conv_id(name) for name in ("bob", "bob2", "left", "right")}
+    digest = hashlib.sha256(image_bytes(0)).hexdigest()
+    assert files_with(store, conv_id("again"), renamed, digest, "What is it?") == []
+    write(own_logs, "vision-tmp-2024-06-22-conv.json", chat("third", "And it?", "A cat.", images=[renamed]))
+    ingested(own_logs, tmp_path / "store")
+    assert (conv_id("third") in conversation_ids(store), finish(store, NOON)) == (False, {})
+
+
+def test_a_preset_that_was_taken_down_is_not_taken_in_again_and_leaves_no_hash(own_logs, tmp_path):
+    presets = own_logs.parent / "presets"
+    presets.mkdir()
+    (presets / "cat.png").write_bytes(image_bytes(9))
+    (presets / "presets.json").write_text('[{"dataset": "Demo", "path": "cat.png"}]')
+    store = ingested(own_logs, tmp_path / "store")
+    named, digest = store.read("presets")["logged_name"].item(), hashlib.sha256(image_bytes(9)).hexdigest()
+    take_down(store, [str(presets / "cat.png")], [], NOON, dry_run=False)
+    write(own_logs, OTHER_DAY, chat("again", "What is it?", "A cat.", images=[named]))
+    ingested(own_logs, tmp_path / "store")
+    assert finish(store, NOON) == {}
+    assert files_with(store, named, digest, conv_id("again")) == []
+
+
+def test_a_vote_that_arrives_later_takes_its_other_side_down_when_ingest_ends(own_logs, tmp_path):
+    write(own_logs, DAY, *[line for line in LINES if not isinstance(line, dict) or line["type"] == "chat"])
+    store = ingested(own_logs, tmp_path / "store")
+    take_down(store, [conv_id("left")], [], NOON, dry_run=False)
+    assert conv_id("right") in conversation_ids(store)
+    write(
+        own_logs, OTHER_DAY, vote(state("left", f"{SECRET} two?", "x"), state("right", f"{SECRET} two?", "y"), ip=ANN)
+    )
+    ingested(own_logs, tmp_path / "store")
+    finish(store, NOON)
+    assert files_with(store, f"{SECRET} two", conv_id("left"), conv_id("right")) == []
+    assert finish(store, NOON) == {}

@@ -47,11 +47,17 @@ def test_decisions_stay_as_good_as_they_were(store, decided):
     assert is_decided(store) == decided
 
 
-def test_a_conversation_is_gone_from_every_file_and_its_own_image_with_it(store):
+def test_a_conversation_is_gone_from_every_file_with_its_image_its_facts_and_what_repeated_it(store):
     secrets = [conv_id("ann"), f"{SECRET} one", text_id(f"{SECRET} one?"), OWN, OWN_IMAGE.image_id]
     assert all(files_with(store, each) for each in secrets)
     take(store, conv_id("ann"))
     assert files_with(store, *secrets, OWN_IMAGE.encoded[40:90], f"writing in {OWN_IMAGE.image_id[:8]}") == []
+    left = set(store.read("signals/text_pii")["content_id"])
+    assert "0" * 32 not in left
+    assert text_id("an answer") in left  # a model's, to a prompt that stays
+    assert store.read("decisions")["duplicate_of"].null_count() == store.read("decisions").height
+    assert json.loads(Path(store.at("runs/20240620T120000Z.json")).read_text()) == {"funnel": {}}
+    assert files_with(store, '"name":"public_release"')
 
 
 def test_waiting_verdicts_of_people_go_with_their_conversation_and_others_are_taken_in(store):
@@ -97,12 +103,6 @@ def test_a_user_goes_with_every_conversation_and_vote(store):
     assert conversations(store) == {conv_id("bob"), conv_id("bob2")}
 
 
-def test_a_raw_user_is_found_by_the_stores_key_and_written_nowhere(store):
-    take(store, users=[f" {ANN}"])
-    assert conversations(store) == {conv_id("bob"), conv_id("bob2")}
-    assert files_with(store, ANN) == []
-
-
 def test_what_is_known_of_a_voters_words_stays_as_long_as_the_vote(store):
     words = text_id(f"{SECRET} why")
     take(store, conv_id("bob"))
@@ -131,13 +131,6 @@ def test_an_image_goes_with_every_conversation_that_shows_it(store, arena):
         assert files_with(own, SHARED, SHARED_IMAGE.image_id, SHARED_IMAGE.encoded[40:90]) == [], asked
 
 
-def test_an_answer_that_was_replaced_leaves_no_facts_behind(store):
-    take(store, conv_id("ann"))
-    left = set(store.read("signals/text_pii")["content_id"])
-    assert "0" * 32 not in left
-    assert text_id("an answer") in left  # a model's, to a prompt that stays
-
-
 def test_answers_and_verdicts_on_prompts_of_other_stores_stay(store):
     tables = ("answers", "verdicts", "judge_cards", "screened_texts")
     for table in tables:
@@ -146,11 +139,6 @@ def test_answers_and_verdicts_on_prompts_of_other_stores_stay(store):
     take(store, conv_id("ann"))
     for table in tables:
         assert set(store.read(table)["question_id"]) == {conv_id("bob"), "a prompt of another release"}
-
-
-def test_what_repeated_it_no_longer_says_so(store):
-    take(store, conv_id("ann"))
-    assert store.read("decisions")["duplicate_of"].null_count() == store.read("decisions").height
 
 
 def test_every_line_keeps_a_outcome(store):
@@ -163,16 +151,16 @@ def test_every_line_keeps_a_outcome(store):
     assert len(taken_down) == 4
 
 
-def test_two_takedowns_of_the_same_second_leave_two_records(store):
-    take(store, conv_id("ann"))
-    take(store, conv_id("bob"))
-    assert len(list(Path(store.at("takedown")).glob("*.json"))) == 2
-
-
 def test_the_tombstone_tells_nothing(store):
     take(store, conv_id("ann"), user_of(store, "ann"), OTHER)
     assert set(store.read("takedowns").columns) == {"key", "kind", "taken_down_at"}
     assert files_with(store, conv_id("ann"), OTHER, ANN) == []
+
+
+def test_two_takedowns_of_the_same_second_leave_two_records(store):
+    take(store, conv_id("ann"))
+    take(store, conv_id("bob"))
+    assert len(list(Path(store.at("takedown")).glob("*.json"))) == 2
 
 
 def test_a_dry_run_lists_what_would_go_and_touches_nothing(store):
@@ -193,28 +181,22 @@ def test_an_unknown_id_is_one_clear_error_and_nothing_goes(store, asked):
     assert dict(everything(store)) == before
 
 
-def test_an_unknown_user_is_an_error_that_does_not_repeat_the_address(store):
+def test_a_raw_user_is_found_by_the_stores_key_and_an_unknown_one_written_nowhere(store):
     with pytest.raises(BadInput, match="no line of that user") as error:
         take(store, users=["192.0.2.77"])
     assert "192.0.2.77" not in str(error.value)
+    take(store, users=[f" {ANN}"])
+    assert conversations(store) == {conv_id("bob"), conv_id("bob2")}
+    assert files_with(store, ANN) == []
 
 
-def test_the_same_takedown_again_is_not_an_error(store):
-    for asked in (conv_id("ann"), SHARED, user_of(store, "bob")):
-        take(store, asked)
-        assert take(store, asked).rows == {}
-    take(store, users=[BOB])
-
-
-def test_a_conversation_held_as_flagged_can_be_taken_down_too(store):
+def test_a_conversation_held_as_flagged_and_the_same_takedown_again_are_no_error(store):
     store.replace(
         "quarantine", pl.DataFrame({"kind": ["conversation"], "key": [conv_id("held")], "cause": ["flagged"]})
     )
     take(store, conv_id("held"))
     assert files_with(store, conv_id("held")) == []
-
-
-def test_run_records_and_policies_stay(store):
-    take(store, conv_id("ann"))
-    assert json.loads(Path(store.at("runs/20240620T120000Z.json")).read_text()) == {"funnel": {}}
-    assert files_with(store, '"name":"public_release"')
+    for asked in (conv_id("ann"), SHARED, user_of(store, "bob")):
+        take(store, asked)
+        assert take(store, asked).rows == {}
+    take(store, users=[BOB])

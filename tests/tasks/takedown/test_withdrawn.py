@@ -1,16 +1,23 @@
-"""Built releases go with what they hold, and a killed takedown is finished by the next."""
+"""Built releases go with what they hold; a killed takedown is finished by the next; nobody writes meanwhile."""
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+import flows.commands.takedown
+import tasks.export.compat
+from flows.commands.pipeline import export_released
 from flows.products import problems_of
 from schemas.errors import BadInput
 from schemas.items.reject import Quarantined
-from schemas.publication import ExportKind
+from schemas.publication import Compat, ExportKind
+from schemas.run import StageReport
+from schemas.settings import Settings
 from schemas.tables import TABLES
 from tasks.export.destination import exports, record_export
 from tasks.images.decode import open_image
@@ -21,9 +28,10 @@ from tasks.storage.tables import Store, frame_of
 from tasks.takedown.releases import still_exported, withdraw_known
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON, image_bytes
+from tests.killed_often import killed
 from tests.small_store import make_release, small_store
 from tests.tasks.ingest.logs import conv_id
-from tests.tasks.takedown.conftest import SECRET, files_with, take, user_of
+from tests.tasks.takedown.conftest import SECRET, everything, files_with, take, user_of
 
 OWN_IMAGE, SHARED_IMAGE = open_image(image_bytes(0)), open_image(image_bytes(1))
 
@@ -198,3 +206,68 @@ def test_a_release_without_it_names_none_and_a_broken_record_is_one_line(curate,
     code, _, err = curate("takedown", "--store", store.root, conv_id("bob2"), "--dry-run")
     assert code != 0 and err.count("\n") == 1
     assert "'exported/0123456789abcdef.json' cannot be read, which says where an export is" in err
+
+
+ROOT = Path(__file__).parents[3]
+HOLD = """
+import sys
+from tasks.storage.lock import writing
+with writing(sys.argv[1]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def start():
+    """Start a process that holds a store until its input ends."""
+    started = []
+
+    def run(root: str) -> subprocess.Popen[str]:
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        started.append(subprocess.Popen([sys.executable, "-c", HOLD, root], cwd=ROOT, text=True, **pipes))
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.communicate()
+
+
+def test_a_takedown_is_refused_while_another_process_writes_and_goes_through_when_it_has_ended(
+    start, store, curate, refused
+):
+    other = start(store.root)
+    assert other.stdout.readline() == "held\n"
+    before = dict(everything(store))
+    err = refused("takedown", "--yes", "--store", store.root, conv_id("ann"))
+    assert "another run has been writing to store" in err
+    assert dict(everything(store)) == before
+    assert curate("takedown", "--yes", "--store", store.root, conv_id("ann"), "--dry-run")[0] == 0
+    other.communicate()
+    assert curate("takedown", "--yes", "--store", store.root, conv_id("ann"))[0] == 0
+    assert files_with(store, conv_id("ann"), f"{SECRET} one") == []
+
+
+def test_another_process_is_refused_while_a_takedown_is_under_way(start, store, curate, monkeypatch):
+    told = []
+    monkeypatch.setattr(
+        flows.commands.takedown, "_print_left", lambda *_: told.append(start(store.root).communicate()[1])
+    )
+    assert curate("takedown", "--yes", "--store", store.root, conv_id("ann"))[0] == 0
+    assert "StoreBusy: another run has been writing to store" in told[0]
+
+
+def test_a_release_is_exported_while_the_store_is_held(start, store, monkeypatch):
+    told = []
+    monkeypatch.setattr(
+        tasks.export.compat, "export_beside", lambda *_: told.append(start(store.root).communicate()[1]) or "exports/x"
+    )
+    reports = [StageReport(stage="release", result="releases/1.0.0")]
+    export_released(Settings(store=store.root), reports, Compat.VISIONARENA)
+    assert "StoreBusy: another run has been writing to store" in told[0]
+
+
+@pytest.mark.parametrize("kind", ["review", "takedown", "migrate"])
+def test_nothing_acknowledged_is_lost_by_a_kill(store, kind):
+    times, acknowledged, lost = killed(kind, store, times=1, seed=1, seconds_max=0.3)
+    assert acknowledged >= times and lost == set()

@@ -27,13 +27,10 @@ def found(blobs):
     return cluster(blobs[0], SETTINGS, seed=1)
 
 
-def test_topics_are_the_groups_that_were_planted_numbered_by_size(blobs, found):
+def test_topics_are_the_planted_groups_by_size_and_the_same_for_the_same_seed(blobs, found):
     clustered = found.labels >= 0
     assert clustered.mean() > 0.9
     assert (found.labels[clustered] == blobs[1][clustered]).all()
-
-
-def test_the_same_vectors_and_seed_give_the_same_topics_and_map(blobs, found):
     again = cluster(blobs[0], SETTINGS, seed=1)
     assert (again.labels == found.labels).all()
     assert (again.probabilities == found.probabilities).all()

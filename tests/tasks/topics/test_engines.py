@@ -92,12 +92,9 @@ def test_neighbours_are_those_of_all_pairs_in_order_with_their_distances(planted
     assert (distances[:, 0] == 0).all()
 
 
-def test_fewer_vectors_than_neighbours_have_as_many_as_there_are(planted):
+def test_neighbours_are_as_many_as_there_are_and_a_missing_engine_says_how_to_get_it(planted):
     assert nearest(planted[0][:5], planted[0][:5], 15)[0].shape == (5, 5)
     assert nearest(planted[0][:5], planted[0][:0], 15)[0].shape == (0, 5)
-
-
-def test_an_engine_that_is_not_installed_says_how_to_get_it():
     with pytest.raises(
         MissingProvider, match=r"topic engine 'cuml' cannot be loaded \(cuml\); it needs a CUDA machine"
     ):

@@ -62,13 +62,15 @@ def sixty(tmp_path_factory):
     return folder, report.counts, topics
 
 
-def test_prompts_of_one_subject_share_a_topic_named_after_its_words(sixty):
+def test_prompts_of_one_subject_share_a_topic_and_another_seed_gives_another_map(sixty):
     _, counts, topics = sixty
     assert counts["documents"] == topics.height == 60
     assert counts["topics"] == 3
     assert counts["outliers"] == topics.filter(topic=-1).height
     names = set(topics.filter(pl.col("topic") >= 0)["name"])
     assert {tuple(sorted(name.split(", "))) for name in names} == {tuple(sorted(words.split())) for words in WORDS}
+    folder, _, topics = sixty
+    assert not _find(Store.open(str(folder / "store")), seed=1)[1]["x"].equals(topics["x"])
 
 
 def test_row_order_of_the_tables_does_not_change_topics(sixty, tmp_path):
@@ -126,11 +128,6 @@ def test_a_takedown_of_a_whole_topic_leaves_the_others_as_they_are(sixty, tmp_pa
     part = topic_tree_part(store, topic_counts(store))
     assert part is not None
     assert all(f"{n} {after.filter(topic=n)['name'][0]}" in str(part.figure) for n in (0, 2))
-
-
-def test_another_seed_gives_another_map(sixty):
-    folder, _, topics = sixty
-    assert not _find(Store.open(str(folder / "store")), seed=1)[1]["x"].equals(topics["x"])
 
 
 @pytest.mark.parametrize(("count", "note"), [(0, "no documents: no topics"), (1, ONE_TOPIC), (3, ONE_TOPIC)])

@@ -1,15 +1,25 @@
-"""`curate bench check`: which rows of any dataset hold a benchmark question."""
+"""`curate bench check`: which rows of any dataset hold a benchmark question, and what counts as holding it."""
 
 import json
+import math
 from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from flows.products import hidden_texts, item_ids
 from schemas.benches.bench import BenchItem, HiddenItem
 from schemas.errors import BadInput
 from tasks.bench.contamination.check import Checker, questions_of_release, questions_of_store
+from tasks.bench.contamination.prompt_index import (
+    DISTINCTIVE_WORDS,
+    RUN_WORDS,
+    PromptIndex,
+    joined_words,
+    words_of_each,
+)
 from tests.builders import conversation, store_with
 
 LONG = "The picture shows a triangle with two equal sides and an angle of forty degrees, how large are the others"
@@ -64,12 +74,6 @@ def test_a_question_is_found_in_every_published_shape(bench, tmp_path, shape, ki
     assert (counted.rows, counted.questions, counted.questions_found) == (2, 2, 1)
 
 
-def test_what_a_model_says_is_no_contamination(bench, tmp_path):
-    path = tmp_path / "answers.jsonl"
-    path.write_text(json.dumps({"messages": [{"role": "user", "content": "Repeat."}, ANSWER | {"content": LONG}]}))
-    assert _check(bench, path)[0] == []
-
-
 def test_a_short_question_is_evidence_only_with_its_image(bench, tmp_path):
     short = bench.with_columns(prompt=pl.lit("What is it?"), image=pl.lit("1" * 32)).head(1)
     path = tmp_path / "short.jsonl"
@@ -80,8 +84,11 @@ def test_a_short_question_is_evidence_only_with_its_image(bench, tmp_path):
     assert (counted.short, counted.questions_found, counted.matches["exact"]) == (1, 1, 1)
 
 
-def test_the_hidden_split_is_looked_for_too(bench):
+def test_what_a_model_says_is_no_contamination_a_column_can_be_named_and_both_splits_are_looked_for(bench, tmp_path):
     assert dict(bench.select("question_id", "split").iter_rows()) == {"q1": "public", "q2": "hidden"}
+    path = tmp_path / "answers.jsonl"
+    path.write_text(json.dumps({"messages": [{"role": "user", "content": "Repeat."}, ANSWER | {"content": LONG}]}))
+    assert _check(bench, path)[0] == []
 
 
 def test_rows_are_read_some_at_a_time_and_keep_their_numbers(bench, tmp_path, monkeypatch):
@@ -130,3 +137,78 @@ def test_a_release_holds_its_own_benchmark(released_store, tmp_path):
     assert _check(bench, folder / "chat" / "data")[1].questions_found == 0
     with pytest.raises(BadInput, match="is not a release with a benchmark"):
         questions_of_release(tmp_path)
+
+
+QUESTION = "The picture shows a triangle with two equal sides and an angle of forty degrees; how large are the others?"
+TEXTS = st.lists(st.lists(st.sampled_from("abc"), max_size=20).map(" ".join), max_size=8)
+
+
+def _found(prompts, texts, overlap_min=0.5):
+    rows = PromptIndex(pl.Series(prompts, dtype=pl.String), overlap_min).find(pl.Series(texts, dtype=pl.String))
+    return {(row, prompt): (match, round(overlap, 3)) for row, prompt, match, overlap in rows.iter_rows()}
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        (QUESTION, "exact"),
+        (QUESTION.upper(), "normalised"),
+        ("  " + QUESTION.replace(" ", "\n") + "!", "normalised"),
+        ("Please answer: " + QUESTION + " Explain every step you take.", "near"),
+        (QUESTION.replace("forty", "fifty"), "near"),
+        (" ".join(QUESTION.split()[:16]), "near"),
+    ],
+)
+def test_a_prompt_is_found_in_a_text_that_says_the_same(text, match):
+    assert _found([QUESTION], [text])[0, 0][0] == match
+
+
+@pytest.mark.parametrize("text", ["", "?!", "The picture shows a triangle", " ".join(reversed(QUESTION.split()))])
+def test_a_prompt_is_not_found_in_a_text_that_says_something_else(text):
+    assert _found([QUESTION], [text]) == {}
+
+
+def test_prompts_are_found_by_words_of_any_script_and_as_they_stand_without_any():
+    short = "What is in this picture?"
+    assert _found([short], ["what is in this picture", f"{short} {QUESTION}"]) == {(0, 0): ("normalised", 1.0)}
+    assert _found(["???", "!"], ["???", "…", ""]) == {(0, 0): ("exact", 1.0)}
+    assert joined_words(pl.Series(["ﬁne Ｗide"])).to_list() == ["fine wide"]
+    assert words_of_each(pl.Series(["三角形 ABC 的面积"])).to_list() == [["三", "角", "形", "abc", "的", "面", "积"]]
+    prompt = "图中三角形两条边相等请问另外两个角各是多少度"
+    assert _found([prompt], [prompt[2:]])[0, 0][0] == "near"
+
+
+@settings(max_examples=50)
+@given(TEXTS, TEXTS, st.sampled_from([0.3, 0.5, 0.8, 1.0]))
+def test_the_index_finds_what_comparing_everything_finds(prompts, texts, overlap_min):
+    expected = {}
+    for row, text in enumerate(texts):
+        for number, prompt in enumerate(prompts):
+            mine, theirs = _runs(prompt), _runs(text)
+            shared = len(mine & theirs)
+            if text == prompt:
+                expected[row, number] = ("exact", 1.0)
+            elif text.split() == prompt.split() != []:
+                expected[row, number] = ("normalised", 1.0)
+            elif mine and shared >= math.ceil(overlap_min * len(mine)):
+                expected[row, number] = ("near", round(shared / len(mine), 3))
+    assert _found(prompts, texts, overlap_min) == expected
+
+
+@settings(max_examples=50)
+@given(TEXTS, TEXTS, st.sampled_from([1, 20, 10_000]))
+def test_however_many_texts_are_looked_at_together_the_same_are_found(prompts, texts, piece_bytes):
+    prompts, texts = (pl.Series(some, dtype=pl.String) for some in (prompts, texts))
+    index = PromptIndex(prompts, 0.5)
+    alone = [index.find(texts[row : row + 1]).with_columns(pl.col("row") + row) for row in range(len(texts))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tasks.bench.contamination.prompt_index.PIECE_BYTES", piece_bytes)
+        assert index.find(texts).equals(pl.concat([index.find(texts[:0]), *alone]))
+        assert joined_words(texts).to_list() == [" ".join(said) for said in words_of_each(texts)]
+
+
+def _runs(text):
+    said = text.split()
+    if len(said) < DISTINCTIVE_WORDS:
+        return set()
+    return {tuple(said[start : start + RUN_WORDS]) for start in range(len(said) - RUN_WORDS + 1)}

@@ -1,16 +1,24 @@
-"""Batches through the vendors' real SDKs: half the price, failures for incomplete answers, vendors that are unwell."""
+"""Batches through the vendors' real SDKs: half the price, incomplete answers, killed runs that do not pay again."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from schemas.tags import Categories
 from tasks.runtime.budget import ledger
-from tests.batch_server import failed, name_of, result
+from tests.batch_server import BatchServer, failed, name_of, result
+from tests.builders import conversation, decision, store_with
 from tests.tasks.providers.batches.conftest import COUNT, odd
 
 pytest.importorskip("openai", reason="production extra")
 pytest.importorskip("google.genai", reason="production extra")
+
 from tasks.providers.production.batches.api import BatchApi
 
 LABELS = dict.fromkeys(Categories.model_fields, False)
@@ -191,3 +199,82 @@ def test_answers_that_come_with_the_state_are_read_too(night, server):
     server.inline = True
     assert night().failures == {}
     assert sorted(signal_values(night).values()) == [False] * 3 + [True] * 3
+
+
+ROOT = Path(__file__).parents[4]
+ANSWERED = 5
+NIGHT = """
+import sys
+from schemas.settings import Settings
+from tasks.signals.steps import measure_documents
+from tasks.providers import Providers
+from tasks.providers.production.calls import Service
+Service.first_seconds, Service.longest_seconds = 0.01, 0.1
+providers = Providers({"categories": sys.argv[2]})
+report = measure_documents.fn(Settings(store=sys.argv[1], workers=2, batch=True), providers)
+print(report.model_dump_json())
+"""
+
+
+@pytest.fixture
+def slow(no_proxy):
+    no = json.dumps(dict.fromkeys(Categories.model_fields, False))
+    slow = BatchServer(lambda rows: b"".join(result(row, no) for row in rows))
+    yield slow
+    slow.may_answer.set()
+    slow.close()
+
+
+@pytest.fixture
+def start(slow, tmp_path):
+    """Start a night in a process of its own."""
+    chats = [conversation(f"c{n}", f"Question {n}?", "Answer.") for n in range(ANSWERED)]
+    store = store_with(tmp_path, conversations=chats, decisions=[decision(chat) for chat in chats])
+    keys = {"OPENAI_API_KEY": "k", "GEMINI_API_KEY": "k", "PYTHONPATH": str(ROOT)}
+    places = {"OPENAI_BASE_URL": f"{slow.url}/openai/v1", "CURATE_GEMINI_BASE_URL": slow.url}
+
+    def start(vendor):
+        return subprocess.Popen(
+            [sys.executable, "-c", NIGHT, store.root, vendor],
+            cwd=ROOT,
+            env=os.environ | keys | places,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    start.store = store
+    return start
+
+
+def kill_when(process, reached):
+    while not reached():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def finish(process):
+    out, _ = process.communicate(timeout=300)
+    assert process.returncode == 0
+    return json.loads(out)
+
+
+def test_killed_while_it_waits_for_the_answers(slow, start):
+    slow.hold = True
+    kill_when(start("gemini"), lambda: slow.polls)
+    slow.hold = False
+    report = finish(start("gemini"))
+    assert report["failures"] == {}
+    assert start.store.read("signals/categories").height == ANSWERED
+    assert (len(slow.batches), len(slow.requests)) == (1, ANSWERED)
+
+
+def test_killed_before_it_knew_that_the_batch_was_made(slow, start):
+    slow.may_answer.clear()
+    kill_when(start("openai"), lambda: slow.batches)
+    slow.may_answer.set()
+    report = finish(start("openai"))
+    assert report["failures"] == {}
+    assert start.store.read("signals/categories").height == ANSWERED
+    assert (len(slow.batches), len(slow.requests)) == (1, ANSWERED)

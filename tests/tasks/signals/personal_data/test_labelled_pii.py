@@ -18,13 +18,8 @@ FILE = DATA / "text-pii" / "labelled.jsonl"
 pytestmark = needs_data
 
 RECALL_MIN = {
-    "EMAIL_ADDRESS": 1.0,
-    "US_SSN": 1.0,
-    "IP_ADDRESS": 1.0,
-    "CREDIT_CARD": 1.0,
-    "IBAN_CODE": 1.0,
-    "PHONE_NUMBER": 1.0,
-}
+    "EMAIL_ADDRESS": 1.0, "US_SSN": 1.0, "IP_ADDRESS": 1.0, "CREDIT_CARD": 1.0, "IBAN_CODE": 1.0, "PHONE_NUMBER": 1.0,
+}  # fmt: skip
 """Label -> share of its spans that some pattern touches. Measured, and not to be lost again."""
 
 
@@ -38,7 +33,7 @@ def touch(label, span):
     return span.start < label["end_position"] and label["start_position"] < span.end
 
 
-def test_what_has_a_form_is_found(sentences):
+def test_what_has_a_form_is_found_every_finding_is_labelled_and_no_date_is_a_number(sentences):
     of_type, found = Counter(), Counter()
     for told, spans in sentences:
         for label in told:
@@ -47,13 +42,7 @@ def test_what_has_a_form_is_found(sentences):
     assert {name: found[name] / of_type[name] >= least for name, least in RECALL_MIN.items()} == dict.fromkeys(
         RECALL_MIN, True
     )
-
-
-def test_every_finding_is_labelled(sentences):
     assert [span for told, spans in sentences for span in spans if not any(touch(x, span) for x in told)] == []
-
-
-def test_no_date_is_taken_for_a_number(sentences):
     dates = [(x, spans) for told, spans in sentences for x in told if x["entity_type"] == "DATE_TIME"]
     assert len(dates) > 100
     assert [span for label, spans in dates for span in spans if touch(label, span)] == []

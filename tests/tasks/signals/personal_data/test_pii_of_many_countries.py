@@ -23,25 +23,17 @@ def found(embedded, text):
 @pytest.mark.parametrize(
     ("text", "number"),
     [
-        ("TFN 123 456 782 on the payslip", "123 456 782"),
-        ("SIN: 046 454 286", "046 454 286"),
-        ("CPF 52998224725, titular", "52998224725"),
-        ("PESEL: 44051401359", "44051401359"),
-        ("Mijn BSN is 111222333", "111222333"),
-        ("Meine Steuer-ID lautet 86 095 742 719.", "86 095 742 719"),
-        ("Mi DNI es 12345678Z y vivo aquí", "12345678Z"),
-        ("マイナンバーは123456789018です", "123456789018"),
-        ("身份证号码:11010519491231002X,", "11010519491231002X"),
-        ("born as 811228-9874 in Lund", "811228-9874"),
-        ("85.07.30-033.28 uit Gent", "85.07.30-033.28"),
-        ("131052-308T Helsinki", "131052-308T"),
-        ("Soy 12.345.678-5", "12.345.678-5"),
-        ("HEGG560427MVZRRL04", "HEGG560427MVZRRL04"),
-        ("NIE: X-1234567-L", "X-1234567-L"),
-        ("Y 1234567 X", "Y 1234567 X"),
+        ("TFN 123 456 782 on the payslip", "123 456 782"), ("SIN: 046 454 286", "046 454 286"),
+        ("CPF 52998224725, titular", "52998224725"), ("PESEL: 44051401359", "44051401359"),
+        ("Mijn BSN is 111222333", "111222333"), ("Meine Steuer-ID lautet 86 095 742 719.", "86 095 742 719"),
+        ("Mi DNI es 12345678Z y vivo aquí", "12345678Z"), ("マイナンバーは123456789018です", "123456789018"),
+        ("身份证号码:11010519491231002X,", "11010519491231002X"), ("born as 811228-9874 in Lund", "811228-9874"),
+        ("85.07.30-033.28 uit Gent", "85.07.30-033.28"), ("131052-308T Helsinki", "131052-308T"),
+        ("Soy 12.345.678-5", "12.345.678-5"), ("HEGG560427MVZRRL04", "HEGG560427MVZRRL04"),
+        ("NIE: X-1234567-L", "X-1234567-L"), ("Y 1234567 X", "Y 1234567 X"),
         ("Documento 12.345.678-Z", "12.345.678-Z"),
     ],
-)
+)  # fmt: skip
 def test_identity_numbers_of_many_countries_are_found_whole(text, number):
     assert ("national_id", number) in formed(text)
 
@@ -52,10 +44,6 @@ def test_identity_numbers_of_many_countries_are_found_whole(text, number):
 )
 def test_a_number_whose_checksum_or_date_is_wrong_is_no_identity_number(number):
     assert "national_id" not in [kind for kind, _ in formed(f"see {number} there")]
-
-
-def test_a_sentence_on_identity_numbers_holds_none():
-    assert formed("The SSN is a number of nine digits, and my DNI is in a drawer with 3 keys.") == []
 
 
 @pytest.mark.parametrize(
@@ -73,9 +61,15 @@ def test_an_address_spelt_out_to_hide_it_is_an_email_address(written):
 
 @pytest.mark.parametrize(
     "text",
-    ["Meet me at the dot com conference.", "Visit us at example dot com", "x = a[at] + b.c", "user at home dot config"],
-)
-def test_the_words_at_and_dot_alone_make_no_email_address(text):
+    [
+        "Meet me at the dot com conference.", "Visit us at example dot com", "x = a[at] + b.c",
+        "user at home dot config", "Your order #4155550132 has shipped.", "Tracking number: 4155550132",
+        "Die Seriennummer lautet 6945-8474-8440.", "In 1939 there were 64 530 391 of them.",
+        "Upgrade to version 11.14.18.6 of it.", "Firmware 2.10.4.33 fixes it.", "Chrome/120.0.6099.109",
+        "numpy==10.20.30.40", "npm i lodash@4.17.21 vue@3.5.0-beta.1", "in 06-3/4 of the cases",
+    ],
+)  # fmt: skip
+def test_numbers_of_things_and_versions_and_the_words_at_and_dot_alone_are_left_alone(text):
     assert formed(text) == []
 
 
@@ -94,22 +88,11 @@ def test_telephone_numbers_are_found_as_other_countries_write_them(text, number)
     assert ("phone", number) in formed(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Your order #4155550132 has shipped.", "Tracking number: 4155550132", "Die Seriennummer lautet 6945-8474-8440.",
-        "In 1939 there were 64 530 391 of them.", "Upgrade to version 11.14.18.6 of it.",
-        "Firmware 2.10.4.33 fixes it.", "Chrome/120.0.6099.109", "numpy==10.20.30.40",
-        "npm i lodash@4.17.21 vue@3.5.0-beta.1", "in 06-3/4 of the cases",
-    ],
-)  # fmt: skip
-def test_numbers_of_things_and_of_versions_are_left_alone(text):
-    assert formed(text) == []
-
-
-def test_an_address_of_a_machine_is_found_when_no_version_is_meant():
+def test_addresses_of_machines_are_found_whole_where_no_version_is_meant():
     assert formed("deploy@1.2.3.4:/srv") == [("ip", "1.2.3.4")]
     assert formed("ssh to 203.0.113.45 or http://198.51.100.7/") == [("ip", "203.0.113.45"), ("ip", "198.51.100.7")]
+    for address in ("::ffff:84.12.33.9", "64:ff9b::84.12.33.9", "fe80::211:22ff:fe33:4455", "2a02:810d::1"):
+        assert formed(f"ping {address}.") == [("ip", address)]
 
 
 @pytest.mark.parametrize("address", ["10.0.35.11", "192.168.0.123:80", "172.20.1.1", "fe80::1ff:fe23:4567:890a"])
@@ -117,13 +100,11 @@ def test_an_address_inside_a_network_is_nobodys(address):
     assert formed(f"ping {address}") == []
 
 
-def test_an_address_is_found_whole_and_one_that_names_its_hardware_too():
-    for address in ("::ffff:84.12.33.9", "64:ff9b::84.12.33.9", "fe80::211:22ff:fe33:4455", "2a02:810d::1"):
-        assert formed(f"ping {address}.") == [("ip", address)]
-
-
-def test_the_tax_number_of_a_company_is_no_national_id():
+def test_a_password_is_found_without_a_user_and_a_companys_number_or_a_mere_mention_is_none():
     assert ("national_id", "001285423104") not in formed("GST ID No 001285423104")
+    url = "redis://:hunter2@cache.example.com:6379/0"
+    assert ("url_credentials", url) in formed(f"connect to {url}")
+    assert formed("The SSN is a number of nine digits, and my DNI is in a drawer with 3 keys.") == []
 
 
 @pytest.mark.parametrize("word", ["Reisepass Nr.", "passeport n°", "Pasaporte:", "护照号码", "my passport is"])
@@ -151,24 +132,15 @@ def test_a_card_is_found_when_its_expiry_date_follows(text):
     assert {re.sub(r"[ -]", "", value) for kind, value in formed(text) if kind == "card"} == {"4111111111111111"}
 
 
-def test_a_password_without_a_user_is_found():
-    url = "redis://:hunter2@cache.example.com:6379/0"
-    assert ("url_credentials", url) in formed(f"connect to {url}")
-
-
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("我叫王小明,电话", "王小明"),
-        ("私の名前は山田 太郎です。", "山田 太郎"),
-        ("山田様、お待ちください", "山田"),
+        ("我叫王小明,电话", "王小明"), ("私の名前は山田 太郎です。", "山田 太郎"), ("山田様、お待ちください", "山田"),
         ("मेरा नाम अनुजा नाथ है", "अनुजा नाथ"),
-        ("اسمي محمد علي ورقم", "محمد علي"),
-        ("Nazywam się Gaja Jakubiuk.", "Gaja Jakubiuk"),
-        ("Stuur het t.a.v. Alex van Wijk", "Alex van Wijk"),
-        ("Sehr geehrte Frau Nolte", "Nolte"),
+        ("اسمي محمد علي ورقم", "محمد علي"), ("Nazywam się Gaja Jakubiuk.", "Gaja Jakubiuk"),
+        ("Stuur het t.a.v. Alex van Wijk", "Alex van Wijk"), ("Sehr geehrte Frau Nolte", "Nolte"),
     ],
-)
+)  # fmt: skip
 def test_a_name_is_found_in_any_script_when_a_phrase_introduces_it(embedded, text, name):
     assert found(embedded, text) == [("person", name)]
 
@@ -203,9 +175,11 @@ def test_room_numbers_of_a_plan_are_no_address(embedded, plan):
     assert found(embedded, plan) == []
 
 
-def test_addresses_with_units_are_found_though_two_stand_in_a_text(embedded):
+def test_addresses_with_units_and_streets_of_a_date_are_found(embedded):
     text = "Apt 4, 12 Elm Road, Leeds\nApt 6, 14 Elm Road, Leeds"
     assert "12 Elm Road" in " ".join(held for kind, held in found(embedded, text) if kind == "address")
+    text = "Vivo en Calle 20 de Noviembre No. 45 Col. Centro"
+    assert ("address", "Calle 20 de Noviembre No. 45") in found(embedded, text)
 
 
 @pytest.mark.parametrize("after", [" PLEASE PAY", " BIC KREDBEBB", " NOW", "\nBIC KREDBEBB", " A", ""])
@@ -248,8 +222,3 @@ def test_one_small_word_is_a_name_only_where_names_are_written_small_or_introduc
 def test_one_small_word_is_a_name_only_when_it_surely_is_one(word, names):
     assert len(list(persons(word, [Word(0, 4, 0.6, 0, 0)]))) == names
     assert len(list(persons(word, [Word(0, 4, 0.9, 0, 0)]))) == 1
-
-
-def test_a_house_number_behind_a_street_of_a_date_makes_it_an_address(embedded):
-    text = "Vivo en Calle 20 de Noviembre No. 45 Col. Centro"
-    assert ("address", "Calle 20 de Noviembre No. 45") in found(embedded, text)

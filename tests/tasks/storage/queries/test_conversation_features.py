@@ -1,9 +1,13 @@
-"""Features of a conversation are those of its messages, summed over the right side; null is not zero."""
+"""Features of a conversation are those of its messages, and a document's vector that of its prompt and images."""
 
+import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.errors import BadInput
+from schemas.settings import TopicSettings
 from tasks.storage.queries.conversation_features import (
     CATEGORIES,
     MARKDOWN,
@@ -14,6 +18,7 @@ from tasks.storage.queries.conversation_features import (
     tallied,
     taxonomy_counts,
 )
+from tasks.storage.queries.documents import document_vectors
 from tests.builders import VERSIONS, conversation, measure_clean, store_with
 
 TALK = conversation("talk", "One?", "First.", "Two?", "Second.")
@@ -31,21 +36,15 @@ def features(tmp_path, conversations=(TALK, SHORT), **facts):
     return {row["conversation_id"]: row for row in frame.iter_rows(named=True)}
 
 
-def test_tokens_are_summed_by_role_and_a_repeated_text_counts_every_time(tmp_path):
+def test_tokens_markdown_code_and_refusals_are_summed_over_the_messages_that_count(tmp_path):
     same = conversation("same", "Again?", "Yes.", "Again?", "Yes.")
     rows = features(tmp_path, [TALK, same], tokens={text(TALK, 0): {"tokens": 10}, text(TALK, 3): {"tokens": 100}})
     assert (rows["talk"]["context_tokens"], rows["talk"]["assistant_tokens"]) == (10 + 5, 100 + 5)
     assert (rows["same"]["context_tokens"], rows["same"]["assistant_tokens"]) == (10, 10)
-
-
-def test_markdown_is_summed_over_answers_and_grouped_for_style_control(tmp_path):
     counts = {"h1": 1, "h4": 2, "ordered": 3, "unordered": 4, "bold_stars": 5, "bold_underscores": 6}
     row = features(tmp_path, markdown={text(TALK, 1): counts, text(TALK, 3): {"h1": 10}})["talk"]
     assert (row["headers"], row["list_items"], row["bold"]) == (13, 7, 11)
     assert {name: row[name] for name in MARKDOWN} == dict.fromkeys(MARKDOWN, 0) | counts | {"h1": 11}
-
-
-def test_code_in_any_message_and_refusal_in_any_answer_count(tmp_path):
     rows = features(tmp_path, code={text(TALK, 2): {"is_code": True}}, refusal={text(TALK, 3): {"refusal": True}})
     assert (rows["talk"]["code"], rows["talk"]["refusal"], rows["talk"]["multi_turn"]) == (True, True, True)
     assert (rows["short"]["code"], rows["short"]["refusal"], rows["short"]["multi_turn"]) == (False, False, False)
@@ -66,13 +65,10 @@ def test_language_and_categories_are_those_of_the_prompt(tmp_path):
     assert {name for name in CATEGORIES if rows["talk"][name]} == {"ocr"}
 
 
-def test_what_was_not_measured_is_null(tmp_path):
+def test_what_was_not_measured_and_a_sum_with_it_are_null(tmp_path):
     row = features(tmp_path, language={SHORT.prompt_id: None}, categories={SHORT.document_id: None})["short"]
     assert row["language"] is None
     assert [row[name] for name in CATEGORIES] == [None] * len(CATEGORIES)
-
-
-def test_a_sum_with_a_part_that_was_not_measured_is_null(tmp_path):
     missing = {text(TALK, 3): None}
     row = features(tmp_path, tokens=missing, markdown=missing, named_entities=missing, refusal=missing)["talk"]
     names = ("assistant_tokens", "headers", "list_items", "bold", "entities", "refusal")
@@ -111,3 +107,78 @@ def test_tallies_of_parts_count_what_the_rows_say(rows, size):
     assert places == taxonomy_counts(tallied(whole, TAXONOMY))
     art = [row for row in rows if row[TAXONOMY[0]] == "art"]
     assert sum(place.items for place in places if place.tag == f"{TAXONOMY[0]}: art") == len(art)
+
+
+def _unit(*values):
+    return np.array(values, np.float32) / np.linalg.norm(values)
+
+
+def made(documents, prompts, images, weight=0.5, joint=False, document="auto"):
+    return document_vectors(documents, prompts, images, TopicSettings(image_weight=weight, document=document), joint)
+
+
+PROMPTS = {"p": _unit(1, 0), "q": _unit(1, 1)}
+IMAGES = {"i": _unit(1, 0, 0), "j": _unit(0, 3, 4)}
+DOCUMENTS = pl.DataFrame(
+    {"prompt_id": ["p", "q", "p", "p"], "image_ids": [["i"], ["j"], ["i", "j"], []]},
+    schema_overrides={"image_ids": pl.List(pl.String)},
+)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
+def test_cosine_of_documents_is_the_weighted_mean_of_prompt_and_image_cosines(weight):
+    a, b = made(DOCUMENTS[:2], PROMPTS, IMAGES, weight)
+    prompts, images = PROMPTS["p"] @ PROMPTS["q"], IMAGES["i"] @ IMAGES["j"]
+    assert a @ b == pytest.approx((1 - weight) * prompts + weight * images, abs=1e-6)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("document", ["auto", "mean", "concatenated", "text", "image"])
+def test_every_document_has_unit_length_with_or_without_images(joint, weight, document):
+    if not joint and document in ("mean", "image"):
+        return
+    images = {name: vector[:2] / np.linalg.norm(vector[:2]) for name, vector in IMAGES.items()}
+    vectors = made(DOCUMENTS, PROMPTS, images, weight, joint, document)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1.0, abs=1e-6)
+    assert vectors.dtype == np.float32
+
+
+def test_several_images_count_as_their_mean():
+    vectors = made(DOCUMENTS[2:3], PROMPTS, IMAGES, 1.0, joint=False)
+    assert vectors[0, 2:] == pytest.approx(_unit(5, 3, 4), abs=1e-6)
+
+
+JOINT = {"p": _unit(1, 0)}, {"i": _unit(0, 1)}
+
+
+@pytest.mark.parametrize(
+    ("document", "weight", "vector"),
+    [
+        ("mean", 0.5, (1, 1)),
+        ("mean", 0.75, (1, 3)),
+        ("text", 0.5, (1, 0)),
+        ("image", 0.5, (0, 1)),
+        ("concatenated", 0.5, (1, 0, 0, 1)),
+    ],
+)
+def test_a_document_is_made_of_what_the_settings_say(document, weight, vector):
+    vectors = made(DOCUMENTS[:1], *JOINT, weight, joint=True, document=document)
+    assert vectors[0] == pytest.approx(_unit(*vector), abs=1e-6)
+
+
+@pytest.mark.parametrize("document", ["auto", "mean", "image"])
+def test_a_document_without_an_image_is_its_prompt(document):
+    vectors = made(DOCUMENTS[3:], *JOINT, 1.0, joint=True, document=document)
+    assert vectors[0] == pytest.approx(_unit(1, 0), abs=1e-6)
+
+
+@pytest.mark.parametrize("document", ["mean", "image"])
+def test_two_spaces_have_no_mean(document):
+    with pytest.raises(BadInput, match="one space"):
+        made(DOCUMENTS, PROMPTS, IMAGES, document=document)
+
+
+def test_prompts_and_images_of_one_space_have_one_length():
+    with pytest.raises(BadInput, match="text embeddings have 2 dimensions and image embeddings 3; choose one provider"):
+        made(DOCUMENTS[:1], {"p": _unit(1, 0)}, {"i": _unit(0, 1, 0)}, joint=True, document="mean")

@@ -1,16 +1,22 @@
-"""Duplicates of a folder are found as a release finds them: equal pixels, and images that look the same."""
+"""Duplicates of a folder are found as a release finds them; models have the names of the policy."""
 
 import shutil
+from datetime import UTC, datetime, timedelta
 
 import PIL.Image
 import PIL.ImageOps
 import pytest
 import skimage.data
 
-from schemas.policy import SemanticImages
+from schemas.errors import BadPolicy
+from schemas.items.conversation import UNDATED_BEFORE, Battle
+from schemas.policy import Rename, SemanticImages
 from tasks.dedup.loose_files import FilePair, loose_duplicates
+from tasks.policy.policy_file import load_policy
 from tasks.providers import Providers
-from tests.builders import image_bytes
+from tasks.storage.queries.released import released_names, renamed
+from tasks.storage.tables import frame_of
+from tests.builders import NOON, battle, image_bytes, sides, store_with
 
 
 @pytest.fixture(scope="module")
@@ -36,16 +42,13 @@ def found(providers, tmp_path_factory):
     return loose_duplicates(folder, providers, workers=2)
 
 
-def test_equal_pixels_are_exact_pairs_whatever_the_file(found):
+def test_equal_pixels_and_smaller_copies_are_pairs_whatever_the_file(found):
     exact = [pair for pair in found.pairs if pair.relation == "exact"]
     assert exact == [
         FilePair("coffee.bmp", "coffee.png", "exact", 0),
         FilePair("coffee.bmp", "deep/again.PNG", "exact", 0),
         FilePair("coffee.png", "deep/again.PNG", "exact", 0),
     ]
-
-
-def test_a_smaller_copy_is_a_perceptual_pair_with_every_file_of_the_larger(found):
     pairs = [pair for pair in found.pairs if pair.relation == "perceptual"]
     assert [(pair.a, pair.b) for pair in pairs] == [
         ("coffee.bmp", "small.jpg"),
@@ -55,26 +58,20 @@ def test_a_smaller_copy_is_a_perceptual_pair_with_every_file_of_the_larger(found
     assert all(0 <= pair.distance <= 8 for pair in pairs)
 
 
-def test_a_group_holds_all_copies_once_and_different_images_none(found):
+def test_a_group_holds_all_copies_once_and_files_that_are_no_images_are_named(found):
     assert [sorted(group) for group in found.groups] == [["coffee.bmp", "coffee.png", "deep/again.PNG", "small.jpg"]]
-
-
-def test_files_that_are_no_images_are_named_with_their_reason(found):
     assert dict(found.rejected).keys() == {"broken.png", "empty.jpg", "scan.TIFF", "drawing.svg"}
     assert dict(found.rejected)["scan.TIFF"] == "not_an_image"
     assert dict(found.rejected)["empty.jpg"] == "image_empty"
     assert found.images == 5
 
 
-def test_threads_change_nothing(found, providers, tmp_path):
+def test_threads_change_nothing_and_an_empty_folder_has_no_duplicates(providers, tmp_path, found):
+    nothing = loose_duplicates(tmp_path, providers, workers=1)
+    assert (nothing.images, nothing.pairs, nothing.groups, nothing.rejected) == (0, [], [], [])
     for seed in range(5):
         (tmp_path / f"{seed}.png").write_bytes(image_bytes(seed % 3, (300, 200)))
     assert loose_duplicates(tmp_path, providers, workers=1) == loose_duplicates(tmp_path, providers, workers=4)
-
-
-def test_an_empty_folder_has_no_duplicates(providers, tmp_path):
-    nothing = loose_duplicates(tmp_path, providers, workers=1)
-    assert (nothing.images, nothing.pairs, nothing.groups, nothing.rejected) == (0, [], [], [])
 
 
 def test_semantic_pairs_come_when_asked_for_name_only_what_is_no_closer_and_group_nothing(providers, tmp_path):
@@ -93,3 +90,55 @@ def test_semantic_pairs_come_when_asked_for_name_only_what_is_no_closer_and_grou
     ]
     assert all(0 < pair.distance <= 0.1 for pair in more)
     assert found.groups == without.groups == [["cat.png", "small.png"]]
+
+
+SECOND = timedelta(seconds=1)
+
+
+def _named(model: str, *renames: Rename, at: datetime = NOON) -> tuple[str, str]:
+    votes = frame_of(Battle, [battle(*sides("b"), model_a=model, model_b="other", tstamp=at)])
+    return renamed(votes, renames).select("model_a", "model_b").row(0)
+
+
+def test_a_model_has_its_new_name_once_by_day_in_utc_however_the_list_is_ordered():
+    assert _named("bard", Rename(model="bard", to="palm-2")) == ("palm-2", "other")
+    assert _named("bard-2", Rename(model="bard", to="palm-2")) == ("bard-2", "other")
+    swap = [Rename(model="a", to="b"), Rename(model="b", to="a")]
+    for renames in (swap, swap[::-1]):
+        assert [_named(name, *renames)[0] for name in "ab"] == ["b", "a"]
+    day = Rename.model_validate({"model": "a", "to": "b", "since": "2024-05-01"})
+    assert day.since == datetime(2024, 5, 1, tzinfo=UTC)
+    undated = UNDATED_BEFORE - timedelta(minutes=59)
+    assert _named("gpt-4", Rename(model="gpt-4", to="gpt-4-0314", until=NOON), at=undated)[0] == "gpt-4"
+    assert _named("bard", Rename(model="bard", to="palm-2"), at=undated)[0] == "palm-2"
+
+
+@pytest.mark.parametrize(("seconds", "name"), [(-1, "gpt-4-0314"), (0, "gpt-4-0613"), (1, "gpt-4-0613")])
+def test_a_date_tells_which_of_two_names_it_is(seconds, name):
+    change = datetime(2024, 5, 1, 7, tzinfo=UTC)
+    both = Rename(model="gpt-4", to="gpt-4-0314", until=change), Rename(model="gpt-4", to="gpt-4-0613", since=change)
+    assert _named("gpt-4", *both, at=change + timedelta(seconds=seconds))[0] == name
+
+
+def test_without_decisions_the_names_are_those_of_the_log(tmp_path):
+    votes = [battle(*sides("b"))]
+    store = store_with(tmp_path, battles=votes)
+    assert released_names(store, store.read("battles")).equals(store.read("battles"))
+
+
+@pytest.mark.parametrize(
+    ("renames", "said"),
+    [
+        ("[{model: a, to: ''}]", "renames.1.to"),
+        ("[{model: a, to: b, from: 2024-02-01}]", "unknown key at renames.1.from"),
+        ("[{model: a, to: b, since: soon}]", "renames.1.since"),
+        ("[{model: a, to: b, since: 2024-02-01, until: 2024-02-01}]", "not after since"),
+        ("[{model: a, to: b}, {model: a, to: c, since: 2024-02-01}]", "'a' overlap"),
+    ],
+)
+def test_a_rename_that_says_nothing_or_two_things_is_one_clear_line(tmp_path, renames, said):
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"name: mine\nrules: []\nrenames: {renames}\n", encoding="utf-8")
+    with pytest.raises(BadPolicy) as refused:
+        load_policy(str(file))
+    assert said in str(refused.value) and "\n" not in str(refused.value)
