@@ -8,7 +8,6 @@ import io
 import json
 import os
 import re
-import shutil
 from itertools import product
 from pathlib import Path
 
@@ -24,14 +23,11 @@ from tasks.providers.capabilities import ChatMessage, Thought, TokensUsed
 from tasks.providers.chat import streaming_model
 from tasks.storage.tables import Store
 from tests.arena_client import Visitor
+from tests.browsers import ENGINES, launched
 from tests.built_arena import image_file
 from tests.chat_server import HOSTILE, THOUGHT
-from tests.firefox import FIREFOX, launched
 from tests.served_arena import ANN_KEY, NAMES, Served, curate, hidden, logged, models_file
 from tests.voted_store import voted
-
-ENGINES = {"chromium": shutil.which("chromium") or shutil.which("chromium-browser"), "firefox": FIREFOX}
-ELSEWHERE = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"
 
 
 @pytest.fixture(scope="module")
@@ -296,11 +292,7 @@ def test_battles_in_a_browser_go_through_every_step_and_load_nothing_from_elsewh
     api.expect.set_options(timeout=30_000)
     wrong: list[str] = []
     with api.sync_playwright() as playwright:
-        browser = (
-            launched(playwright, tmp_path)
-            if engine == "firefox"
-            else playwright.chromium.launch(executable_path=ENGINES[engine], args=["--no-sandbox", ELSEWHERE])
-        )
+        browser = launched(playwright, engine, tmp_path)
         page = browser.new_context(viewport={"width": 1366, "height": 660}).new_page()
         page.on("request", lambda asked: asked.url.startswith(served.url) or wrong.append(asked.url))
         page.on("pageerror", lambda error: wrong.append(str(error)))

@@ -1,6 +1,7 @@
-"""Debian's Firefox for playwright, which speaks WebDriver BiDi with it and needs one command that this version lacks.
+"""Browsers of this machine: Chromium, and Debian's Firefox, which playwright speaks WebDriver BiDi with.
 
-Run by playwright in place of the browser: a process that starts it, and passes on every message but that one.
+Playwright asks for one command that this Firefox lacks, so it runs this module in place of the browser: a process that
+starts Firefox, and passes on every message but that one.
 """
 
 import asyncio
@@ -16,14 +17,20 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from tests.served_arena import ROOT
 
-FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
+ENGINES = {
+    "chromium": shutil.which("chromium") or shutil.which("chromium-browser"),
+    "firefox": shutil.which("firefox-esr") or shutil.which("firefox"),
+}
+_ELSEWHERE = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost"
 _LACKS = "emulation.setMediaFeaturesOverride"
 
 
-def launched(playwright, folder: Path):
-    """The browser; `folder` gets the command that starts it."""
+def launched(playwright, engine: str, folder: Path):
+    """A browser that reaches this machine alone; `folder` gets the command that starts Firefox."""
+    if engine == "chromium":
+        return playwright.chromium.launch(executable_path=ENGINES[engine], args=["--no-sandbox", _ELSEWHERE])
     command = folder / "firefox"
-    here = shlex.join(["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.firefox"])
+    here = shlex.join(["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.browsers"])
     command.write_text(f'#!/bin/sh\nexec {here} "$@"\n')
     command.chmod(0o700)
     return playwright.firefox.launch(channel="moz-firefox", executable_path=command)
@@ -48,7 +55,9 @@ async def _between(client: ServerConnection, browser: str) -> None:
 
 
 async def _main() -> None:
-    process = await asyncio.create_subprocess_exec(FIREFOX or "", *sys.argv[1:], stderr=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(
+        ENGINES["firefox"] or "", *sys.argv[1:], stderr=asyncio.subprocess.PIPE
+    )
     async for line in process.stderr:
         if found := re.search(rb"WebDriver BiDi listening on (ws://\S+)", line):
             break
