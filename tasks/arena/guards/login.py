@@ -78,7 +78,7 @@ class Login:
         return {"iss": self._provider.server_metadata.get("issuer", self._issuer), "aud": self._client_id}
 
     async def _load(self) -> None:
-        """Load what the provider says of itself. Raises ValueError for another issuer, or an address that is not safe."""
+        """Load what the provider says of itself. Raises ValueError for another issuer or an unsafe address."""
         told = await self._provider.load_server_metadata()
         told[_ALGORITHMS] = [each for each in told.get(_ALGORITHMS, ["RS256"]) if each[:2] in ("RS", "PS", "ES", "Ed")]
         same = str(told.get("issuer")).rstrip("/") == self._issuer.rstrip("/")
