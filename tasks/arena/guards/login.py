@@ -114,11 +114,11 @@ def chosen_login(settings: ArenaSettings, key: bytes) -> Login | None:
         raise BadInput(f"a login needs login_issuer and login_client_id; {missing} is not set: add --set {missing}=…")
     if not _is_safe(issuer):
         raise BadInput(
-            f"--set login_issuer={issuer} is neither https nor on this machine, so that others could read logins; "
+            f"login_issuer {issuer!r} is neither https nor on this machine, so that others could read logins; "
             "give its https address"
         )
     if settings.login_header:
-        raise BadInput("--set login_header and --set login_issuer are two logins; give one of them")
+        raise BadInput("login_header and login_issuer are two logins; give one of them")
     secret = os.environ.get(SECRET_VARIABLE, "")
     if not secret:
         raise MissingProvider(f"the login needs its secret; export it in {SECRET_VARIABLE}")
