@@ -66,7 +66,7 @@ class Serving(Row):
 
     thinking: str | None
     """What the model thought aloud before the answer, also where a server logs it in `<think>` at the head of the text;
-    null without it."""
+    null without it. A release has it only where its policy says so."""
     first_token_seconds: float | None
     """From the question to the first piece of what came, thinking included."""
     first_word_seconds: float | None
