@@ -61,9 +61,9 @@ class Login:
     async def finish(self, request: Request, back: str) -> Response:
         """Let in whom the provider sent back with a valid token for this browser. Raises Refused otherwise."""
         request.scope["session"] = self._kept(request).get("begun", {})
-        wanted = {name: {"essential": True, "value": value} for name, value in self._claims().items()}
         try:
-            await self._load()
+            claims = {"iss": (await self._load())["issuer"], "aud": self._client_id}
+            wanted = {name: {"essential": True, "value": value} for name, value in claims.items()}
             token = await self._provider.authorize_access_token(request, claims_options=wanted, leeway=_LEEWAY_SECONDS)
             subject = str(token["userinfo"]["sub"])
         except httpx2.HTTPError:
@@ -73,18 +73,15 @@ class Login:
         owner = cookie_hash(f"login {self._issuer} {subject}")
         return self._keep(RedirectResponse("/", 303), {"owner": owner}, LOGGED_IN_SECONDS, back)
 
-    def _claims(self) -> dict[str, str]:
-        """Claims that a token must have: whose it is, and for whom."""
-        return {"iss": self._provider.server_metadata.get("issuer", self._issuer), "aud": self._client_id}
-
-    async def _load(self) -> None:
+    async def _load(self) -> dict[str, Any]:
         """Load what the provider says of itself. Raises ValueError for another issuer or an unsafe address."""
-        told = await self._provider.load_server_metadata()
+        told: dict[str, Any] = await self._provider.load_server_metadata()
         told[_ALGORITHMS] = [each for each in told.get(_ALGORITHMS, ["RS256"]) if each[:2] in ("RS", "PS", "ES", "Ed")]
         same = str(told.get("issuer")).rstrip("/") == self._issuer.rstrip("/")
         if not (same and all(_is_safe(str(told.get(name, ""))) for name in _ADDRESSES)):
             told.clear()
             raise ValueError("another provider")
+        return told
 
     def _kept(self, request: Request) -> dict[str, Any]:
         """Content of the cookie: a login that was begun, or who has logged in."""
