@@ -193,6 +193,10 @@ class ArenaSettings(Row):
     login_header: str | None = Field(default=None, pattern=r"^[A-Za-z0-9-]+$")
     """Header in which a proxy names who has logged in, such as X-Auth-Request-User of oauth2-proxy; without it nobody
     gets in."""
+    login_issuer: str | None = Field(default=None, pattern=r"^https?://[A-Za-z0-9._:/~-]+$")
+    """Issuer of an OpenID provider, where visitors log in first; its secret is in ARENA_LOGIN_SECRET."""
+    login_client_id: str | None = Field(default=None, pattern=r"^[\x21-\x7e]+$")
+    """Client id that the provider gave; it sends visitors back to /login/done."""
     hosts: list[str] = []
     """Names under which visitors reach it, such as arena.example.org; requests with another name are refused."""
     messages_per_minute: int = Field(default=20, ge=1)

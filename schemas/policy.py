@@ -263,8 +263,7 @@ class VoteRules(Row):
     """Rules that say which votes count on boards, and how much. Others stay in the release."""
 
     exclude_suspects: bool = False
-    """Whether votes of suspects (docs/integrity.md) count nothing on any board. By default they count, and the slice
-    without_suspects shows the board without them."""
+    """Whether votes of suspects (docs/integrity.md) count nothing; by default the slice without_suspects shows that."""
     pair_votes_max: int | None = Field(default=None, ge=1)
     """Votes of one voter on one pair of models that count in full, the earliest; the others count as one vote together.
     Null for no limit, as for a judge's votes, which are no repetition."""
@@ -324,6 +323,8 @@ class Policy(Row):
     """How coarse the times of released rows are, and whether rows of a person can be joined."""
     votes: VoteRules = VoteRules()
     """Rules that say which votes count on boards, and how much."""
+    release_thinking: bool = False
+    """Whether releases have what models thought aloud, which rules over messages and answers then look at, too."""
     renames: list[Rename] = []
     """Models to rename in releases and ratings; applied once, by the time of the conversation or vote."""
     excluded_models: list[str] = []
@@ -343,9 +344,12 @@ class Policy(Row):
         return [rule for rule in (self.duplicates, self.near_prompts, self.hot_prompts) if rule is not None]
 
     @model_validator(mode="after")
-    def _semantic_radius(self) -> Self:
+    def _keys_go_together(self) -> Self:
         if self.duplicates and self.duplicates.images == "semantic" and self.semantic_images is None:
             raise ValueError("duplicates with images: semantic need semantic_images: {cosine_min: …}")
+        redacts = any("messages" in each.over for each in self.rules if each.action is Action.REDACT)
+        if self.release_thinking and redacts:
+            raise ValueError("release_thinking: thinking is not redacted; leave it out, or let rules drop messages")
         return self
 
     @field_validator("banned_users")
@@ -375,8 +379,8 @@ class Policy(Row):
 
 def policy_hash(policy: Policy) -> str:
     """12 hex digits that change whenever the policy would decide differently."""
-    added_later: dict[str, Any] = {"generated": None, "linkage": Linkage(), "open_models": [], "votes": VoteRules()}
-    unset = (key for key, value in added_later.items() if getattr(policy, key) == value)
+    added_later = ("generated", "linkage", "open_models", "votes", "release_thinking")
+    unset = (key for key in added_later if getattr(policy, key) == Policy.model_fields[key].default)
     left_out: dict[str, Any] = dict.fromkeys(("about", "drift", "licence", "contact", "models", *unset), True)
     if not any(rule.models for rule in policy.rules):  # as before rules could tell models
         left_out["rules"] = {"__all__": {"models"}}

@@ -217,6 +217,21 @@ class MapPoint(Row):
     """Position on the two-dimensional map of prompts."""
 
 
+class ReleasedThinking(Row):
+    """One row of `thinking/answers.parquet`: what a model thought aloud before an answer."""
+
+    config: str
+    """chat or battle."""
+    id: str
+    """conversation_id or question_id."""
+    side: str | None
+    """a or b; null in chat."""
+    turn: Int32
+    """Index of the answer among the messages, from 0."""
+    thinking: str
+    """What the model thought; no part of the answer."""
+
+
 class ReleasedItem(Row):
     """One row of `written/items.parquet`: a prompt of `bench` that people wrote, or that has captions."""
 
@@ -362,8 +377,7 @@ class Manifest(Row):
     settings: dict[str, Any]
     """Settings that affect the release: seed, sizes, topics."""
     topics_fit: str | None = None
-    """Hash of the topic fit's input and settings; releases with the same hash have the same topics. Null when the store
-    does not have the fit."""
+    """Hash of the topic fit's input and settings, the same for equal topics; null where the store lacks the fit."""
     first_day: str
     """UTC day of the first released or dropped conversation."""
     last_day: str

@@ -65,7 +65,8 @@ class Serving(Row):
     """How an answer came, where the arena's server logs it."""
 
     thinking: str | None
-    """What the model thought aloud before the answer; null without it. No release has it."""
+    """What the model thought aloud before the answer, also where a server logs it in `<think>` at the head of the text;
+    null without it. A release has it only where its policy says so."""
     first_token_seconds: float | None
     """From the question to the first piece of what came, thinking included."""
     first_word_seconds: float | None
@@ -125,7 +126,7 @@ class Sighting(Row):
     vote_reason: str | None
     """What the voter wrote about the vote; null without it and outside vote lines."""
     served: Serving | None
-    """How the last answer came; null in other logs, on lines of votes, and in older stores."""
+    """How the last answer came; null where the line does not say it, and in older stores."""
 
 
 class Conversation(Row):

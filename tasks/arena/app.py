@@ -20,6 +20,7 @@ from tasks.arena.conversations import ArenaConversation, Mode
 from tasks.arena.entrance import UPLOAD_BYTES_MAX, ConversationEnded, Refused, Visit, browser_token
 from tasks.arena.guards.appeals import refusal_routes
 from tasks.arena.guards.captcha import CAPTCHA_COOKIE, CAPTCHA_PAGE, Captcha, captcha_routes
+from tasks.arena.guards.login import Login, login_routes
 from tasks.arena.guards.requests import cookie_of, forwarded_in_one, is_own
 from tasks.arena.page import ADDRESSES, SERVED, ArenaPages, Tab, answer_changes
 from tasks.arena.rounds import Arena
@@ -73,16 +74,26 @@ class ServedArena:
     """An arena behind its routes."""
 
     def __init__(
-        self, arena: Arena, pages: ArenaPages, uploads: Uploads, examples: Examples | None, captcha: Captcha | None
+        self,
+        arena: Arena,
+        pages: ArenaPages,
+        uploads: Uploads,
+        examples: Examples | None,
+        captcha: Captcha | None,
+        login: Login | None,
     ) -> None:
-        self.arena, self.pages, self.uploads, self.examples, self.captcha = arena, pages, uploads, examples, captcha
+        self.arena, self.pages, self.uploads, self.examples = arena, pages, uploads, examples
+        self.captcha, self.login = captcha, login
         self._uploading = list[str]()
         self._decoding = asyncio.Semaphore(_DECODED_AT_ONCE_MAX)
 
     def visit(self, request: Request) -> Visit:
-        """Who asks; without the cookie, a visit that owns nothing."""
+        """Who asks; without the cookie, a visit that owns nothing. Raises Refused where a login is needed first."""
         visitors, client = self.arena.visitors, request.client.host if request.client else ""
-        owner = visitors.owner(client, request.headers, request.cookies.get(COOKIE, ""))
+        if self.login:
+            owner = self.login.owner(request)
+        else:
+            owner = visitors.owner(client, request.headers, request.cookies.get(COOKIE, ""))
         accepted = request.cookies.get(TERMS_COOKIE, "") == self.pages.terms_version
         proven = self.captcha is None or self.captcha.holds(request.cookies.get(CAPTCHA_COOKIE, ""), owner)
         return Visit(owner, visitors.address(client, request.headers), accepted, proven)
@@ -192,6 +203,7 @@ def make_app(
     board: Board | None = None,
     tasks: Tasks | None = None,
     captcha: Captcha | None = None,
+    login: Login | None = None,
 ) -> FastAPI:
     """The application to serve, on the address `host`. `terms`: Markdown, by default what the languages say."""
     check_words()
@@ -212,7 +224,7 @@ def make_app(
         tidying.cancel()
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=running)
-    served = ServedArena(arena, pages, uploads, examples, captcha)
+    served = ServedArena(arena, pages, uploads, examples, captcha, login)
     _page_routes(app, served)
     _action_routes(app, served)
     _image_routes(app, served)
@@ -222,7 +234,9 @@ def make_app(
         task_routes(app, pages, tasks)
     if captcha:
         captcha_routes(app, pages, captcha, lambda request: served.visit(request).owner)
-    refusal_routes(app, arena, served.visit)
+    if login:
+        login_routes(app, login, settings.proxies > 0)
+    refusal_routes(app, arena, pages, served.visit, login is not None)
     app.add_exception_handler(RequestValidationError, lambda *_: _told("not_understood", 422))
     app.add_exception_handler(400, lambda *_: _told("not_understood", 422))
     app.add_exception_handler(
@@ -250,7 +264,7 @@ def _page_routes(app: FastAPI, served: ServedArena) -> None:
     @app.get("/mine")
     def mine(request: Request) -> Response:
         listed = served.arena.listed(served.visit(request).owner)
-        return HTMLResponse(served.pages.page("mine.html", "mine", listed=listed))
+        return HTMLResponse(served.pages.page("mine.html", "mine", listed=listed, log_out=served.login is not None))
 
     @app.get("/mine.json")
     def export(request: Request) -> Response:

@@ -12,12 +12,12 @@ from typing import Any
 from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
 from tasks.arena.names import holds_name, names_of
+from tasks.ingest.thinking import TAGS
 from tasks.providers.capabilities import ChatMessage, Thought, TokensUsed
 
 ROLES = ("user", "assistant")
 TEMPLATE = "arena"
 TURNS_MAX = 50
-_THINK, _THOUGHT = "<think>", "</think>"
 
 
 class Mode(StrEnum):
@@ -78,7 +78,7 @@ class StreamedAnswer:
     """Pieces that came before it was known whether they are thinking."""
 
     def add(self, piece: str) -> None:
-        """Take a piece of the answer, or of the thinking before it, which servers mark or write between `<think>`."""
+        """Take a piece of the answer, or of the thinking before it, which servers mark or write between tags."""
         self.first_token = self.first_token or time.time()
         if isinstance(piece, Thought):
             self.thinking += piece
@@ -87,17 +87,17 @@ class StreamedAnswer:
         else:
             self._raw += piece
             head = self._raw.lstrip()
-            if head.startswith(_THINK):
-                self.thinking, _, rest = head.removeprefix(_THINK).partition(_THOUGHT)
+            if opening := next(filter(head.startswith, TAGS), ""):
+                self.thinking, _, rest = head.removeprefix(opening).partition(TAGS[opening])
                 self.text, self._raw = rest.lstrip(), "" if rest.strip() else self._raw
-            elif not _THINK.startswith(head):
+            elif not any(tag.startswith(head) for tag in TAGS):
                 self.text, self._raw = self._raw, ""
         if self.text and not self.first:
             self.first = time.time()
 
     def end(self) -> None:
         """No more pieces come."""
-        if self._raw and not self._raw.lstrip().startswith(_THINK):
+        if self._raw and not self._raw.lstrip().startswith(tuple(TAGS)):
             self.text, self._raw = self._raw, ""
 
 

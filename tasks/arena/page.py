@@ -16,7 +16,7 @@ from tasks.arena.conversations import ArenaConversation, Mode, Side, StreamedAns
 from tasks.arena.markdown import html_of
 from tasks.arena.names import names_of, without_names
 from tasks.arena.rounds import REASON_CHARACTERS_MAX, Arena
-from tasks.arena.words import ENGLISH, page_language, page_words
+from tasks.arena.words import ENGLISH, page_language, page_words, task_text
 from tasks.explore.pages import ASSETS
 from tasks.runtime.untrusted import one_line
 
@@ -61,7 +61,11 @@ class ArenaPages:
             loader=jinja2.FileSystemLoader([_HERE / "pages", _EXPLORER]), autoescape=True,
             undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
-        self._environment.filters |= {"line": one_line, "capitalize_first": lambda text: text[:1].upper() + text[1:]}
+        self._environment.filters |= {
+            "line": one_line,
+            "task": task_text,
+            "capitalize_first": lambda text: text[:1].upper() + text[1:],
+        }
         self._environment.globals |= {"letters": LETTERS, "katex": KATEX, "english": page_words(ENGLISH)}
 
     def page(self, template: str, tab: str, **values: Any) -> str:

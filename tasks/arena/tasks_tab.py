@@ -98,7 +98,7 @@ def _beside(texts: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
     if len(turns) == 2:
         first, second = turns.values()
         for a, b in zip(first, second, strict=False):
-            rows.append(a if a[0][1] == b[0][1] and "user" in a[0][0] else [*a, *b])
+            rows.append([("User", a[0][1])] if a[0][1] == b[0][1] and "user" in a[0][0] else [*a, *b])
         shorter = min(len(first), len(second))
         return [*rows, *first[shorter:], *second[shorter:]]
     return [*rows, *(row for side in turns.values() for row in side)]

@@ -108,7 +108,8 @@ def assembled(seen: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     )
     conversations = conversations.with_columns(pl.col("feedback").list.unique(maintain_order=True))
     answers = seen.filter("served").group_by("conversation_id", "num_messages", maintain_order=True)
-    told = answers.agg(pl.col("part", "row").last()).with_columns(turn=pl.col("num_messages") - 1)
+    of_chats = pl.col("part", "row").sort_by("is_vote", descending=True, maintain_order=True).last()
+    told = answers.agg(of_chats).with_columns(turn=pl.col("num_messages") - 1)
     told = told.group_by("conversation_id", maintain_order=True).agg(served=pl.struct("part", "row", "turn"))
     conversations = conversations.join(told, on="conversation_id", how="left", maintain_order="left")
     turns = (pl.col("num_messages").last().over("conversation_id") + 1) // 2

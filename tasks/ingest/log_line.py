@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from schemas.items.conversation import RecordType, Winner
+from schemas.items.conversation import RecordType, Serving, Winner
 from schemas.items.reject import LineRejected, RejectReason
+from tasks.ingest.thinking import split_thinking
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import Pseudonyms
 
@@ -34,6 +35,7 @@ _SURROGATE = re.compile(
 _FIRST_SECOND, _LAST_SECOND = 1_672_531_200, 4_102_444_800  # 2023-01-01 to 2100-01-01
 _MODEL_CHARACTERS_MAX, _TOKENS_MAX = 200, 2**31 - 1
 Record = dict[str, Any]
+_SERVING = tuple(Serving.model_fields)
 _opening_id = lru_cache(maxsize=1024)(text_id)
 
 
@@ -110,12 +112,13 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
         if not names and "images" in record:
             names = _images_beside(record)
             places = [(0, 0)] * len(names)
+        thinking = _without_thinking(texts, places)
         images, problems = image_names(names) if names else ([], [])
         conv_id, model = _named(state, state.get("model_name") if wanted == 2 else record.get("model"))
         seen = (
             place.source, place.line, side, record_type, tstamp, conv_id, _opening_id(texts[0] or ""), model,
             texts, images, _image_places(names, images, places) if images else [], problems, user_id, anonymous, winner,
-            vote_reason, served,
+            vote_reason, _with_thinking(served, thinking),
         )  # fmt: skip
         found.append(Seen._make(seen))
     if wanted == 2 and found[0].conv_id == found[1].conv_id:
@@ -134,9 +137,9 @@ def _served(told: object) -> dict[str, Any] | None:
     """How the answer of a line of our own arena came; what is not of its shape is another server's and left out."""
     if type(told) is not dict:
         return None
-    found: dict[str, Any] = {"thinking": told.get("thinking") or None}
-    if type(found["thinking"]) is not str:
-        found["thinking"] = None
+    found: dict[str, Any] = dict.fromkeys(_SERVING)
+    if type(told.get("thinking")) is str:
+        found["thinking"] = told["thinking"] or None
     for name in ("first_token_seconds", "first_word_seconds"):
         seconds = told.get(name)
         found[name] = seconds if type(seconds) is float and seconds >= 0 else None
@@ -145,6 +148,23 @@ def _served(told: object) -> dict[str, Any] | None:
         tokens = usage.get(name)
         found[name] = tokens if type(tokens) is int and 0 <= tokens <= _TOKENS_MAX else None
     return found if any(value is not None for value in found.values()) else None
+
+
+def _without_thinking(texts: list[str | None], places: Sequence[tuple[int, int]]) -> str | None:
+    """Take thinking out of the answers, in place; returns that of the last message. Answers among images stay."""
+    thinking, among_images = None, {message for message, _ in places}
+    for place in range(1, len(texts), 2):
+        thinking, text = None, texts[place]
+        if text and place not in among_images:
+            thinking, texts[place] = split_thinking(text)
+    return thinking if len(texts) % 2 == 0 else None
+
+
+def _with_thinking(served: dict[str, Any] | None, thinking: str | None) -> dict[str, Any] | None:
+    """How an answer came, with what was thought in its text after what the line tells apart."""
+    told = served or dict.fromkeys(_SERVING)
+    both = [each for each in (told["thinking"], thinking) if each]
+    return told | {"thinking": "\n\n".join(both)} if thinking else served
 
 
 def _named(state: dict[str, Any], model: object) -> tuple[str, str]:

@@ -69,6 +69,15 @@ class StoredSignals:
         """The parts of every conversation."""
         return self.parts_of(self.conversations)
 
+    def parts_to_screen(self, policy: Policy) -> Mapping[Over, pl.DataFrame]:
+        """The parts of every conversation; thinking counts as an answer under a policy that releases it."""
+        if not policy.release_thinking:
+            return self.parts
+        told = self.conversations.select("served", item_id="conversation_id").explode("served")
+        thoughts = told.select("item_id", content_id=pl.col("served").struct.field("thinking_id")).drop_nulls()
+        said = (Over.MESSAGES, Over.ASSISTANT_MESSAGES)
+        return {**self.parts, **{over: pl.concat([self.parts[over], thoughts]) for over in said}}
+
     def parts_of(self, conversations: pl.DataFrame) -> Mapping[Over, pl.DataFrame]:
         """The parts of some conversations, redacted ones too."""
         read = self.signal("image_text", ["text"])
@@ -162,7 +171,7 @@ def conversation_hits(known: StoredSignals, policy: Policy) -> tuple[pl.DataFram
     """Rules of the first pass that fire: those with scope conversation, and those with scope battle."""
     rules = [r for r in policy.rules if r.over is not Over.BATTLE and known.stands(r) and not describes(r)]
     stated = {Over.CONVERSATION: conversation_columns(known.conversations, policy)}
-    hits = fired(rules, known.parts, known.signal, stated)
+    hits = fired(rules, known.parts_to_screen(policy), known.signal, stated)
     return _by_scope(of_models(hits, rules, known.conversations, policy), rules)
 
 

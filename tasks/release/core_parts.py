@@ -16,6 +16,7 @@ from schemas.row import arrow_schema
 from tasks.release.card_figures import ROW_FIGURES
 from tasks.release.certificate.file import CERTIFICATE_PART
 from tasks.release.checks.fragile import FRAGILE
+from tasks.release.checks.thinking import RELEASED_THINKING
 from tasks.release.checks.vote_checks import CHECKED_VOTES
 from tasks.release.declared import READ_ERRORS, sound_groups
 from tasks.release.registered import (
@@ -188,6 +189,7 @@ CORE_PARTS = (
     CERTIFICATE_PART,
     ReleasePart(("topics",), wrong=wrong_points, changed=moved_points),  # `MapFile` writes it with the shards
     ReleasePart(write=_write_runners),
+    RELEASED_THINKING,
     *ROW_FIGURES,
 )
 """The parts that every release has."""

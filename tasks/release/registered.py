@@ -18,7 +18,15 @@ from schemas.benches.judge_release import JUDGE_FILES
 from schemas.items.suspects import VoteCheck
 from schemas.policy import Policy
 from schemas.rating import Fragility, Rating
-from schemas.release import CONFIGS, Manifest, MapPoint, ReleasedColumn, ReleasedGenerated, ReleasedItem
+from schemas.release import (
+    CONFIGS,
+    Manifest,
+    MapPoint,
+    ReleasedColumn,
+    ReleasedGenerated,
+    ReleasedItem,
+    ReleasedThinking,
+)
 from schemas.row import Row, arrow_schema
 from tasks.runtime.untrusted import csv_cell
 from tasks.runtime.yaml_files import read_yaml
@@ -60,6 +68,7 @@ RELEASED_TABLES = {
     **{
         path: ReleasedTable(path, ITEM_BOARDS[name], csv_digits=4, since_layout=7) for name, path in BOARD_PATHS.items()
     },
+    "thinking": ReleasedTable("thinking/answers", ReleasedThinking, since_layout=8),
     "written": ReleasedTable("written/items", ReleasedItem),
     "generated": ReleasedTable("generated/items", ReleasedGenerated),
 }

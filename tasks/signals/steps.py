@@ -67,7 +67,7 @@ def measure_texts(settings: Settings, providers: Providers, stage: str, kept_onl
             logged = logged_on(rows, settings.since, settings.until)
             yield texts_by_kind(logged)
             if not kept_only:
-                yield {MeasuredOn.MESSAGES: texts_in(thoughts(logged))}
+                yield dict.fromkeys((MeasuredOn.MESSAGES, MeasuredOn.ASSISTANT_MESSAGES), texts_in(thoughts(logged)))
         yield {MeasuredOn.MESSAGES: texts_in(vote_reasons(store, settings))}
         for texts in () if kept_only else image_texts(store, providers, shown_on(store, settings)):
             yield {MeasuredOn.MESSAGES: texts}

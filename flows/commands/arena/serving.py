@@ -133,6 +133,7 @@ def app(
     from tasks.arena.app import make_app
     from tasks.arena.entrance import key_of
     from tasks.arena.guards.captcha import chosen_captcha
+    from tasks.arena.guards.login import chosen_login
     from tasks.arena.uploads import Examples, Uploads
 
     arena = _arena(chosen, served, connect, admission)
@@ -147,6 +148,7 @@ def app(
         board=_board(chosen, arena),
         tasks=open_tasks(chosen.tasks) if chosen.tasks else None,
         captcha=chosen_captcha(chosen.settings, key_of(chosen.logs)),
+        login=chosen_login(chosen.settings, key_of(chosen.logs)),
     )
     return arena, made
 

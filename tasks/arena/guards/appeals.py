@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
@@ -12,10 +12,12 @@ from schemas.upkeep.steering import APPEAL_CHARACTERS_MAX
 from tasks.arena.answers import SURROGATES
 from tasks.arena.entrance import Refused, Visit
 from tasks.arena.guards.limits import PerMinute
+from tasks.arena.page import ArenaPages
 from tasks.arena.rounds import Arena
 from tasks.arena.words import page_words
 
 _APPEALS_A_MINUTE = 3
+_STATUS = {"login_first": 403, "login_failed": 403, "login_down": 503}
 
 
 class Objection(BaseModel):
@@ -25,16 +27,24 @@ class Objection(BaseModel):
     words: str = Field(max_length=APPEAL_CHARACTERS_MAX)
 
 
-def refusal_routes(app: FastAPI, arena: Arena, visit: Callable[[Request], Visit]) -> None:
-    """The answer to each refusal, and the address of appeals; both keep nothing that says who was refused."""
+def refusal_routes(
+    app: FastAPI, arena: Arena, pages: ArenaPages, visit: Callable[[Request], Visit], login: bool
+) -> None:
+    """The answer to each refusal, and the address of appeals; both keep nothing that says who was refused.
+
+    Who asked for a page gets one, and everybody else JSON.
+    """
     sent = PerMinute()
 
     @app.exception_handler(Refused)
-    async def refused(_: Request, error: Exception) -> Response:
+    async def refused(request: Request, error: Exception) -> Response:
         key = error.key if isinstance(error, Refused) else ""
         arena.counts.refused += 1
         arena.refusals[key] += 1
-        return JSONResponse({"refused": str(error), "key": key}, 409)
+        status = _STATUS.get(key, 409)
+        if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+            return HTMLResponse(pages.page("told.html", "", told=str(error), log_in=login and key in _STATUS), status)
+        return JSONResponse({"refused": str(error), "key": key}, status)
 
     @app.post("/appeal")
     async def appeal(said: Objection, request: Request) -> Response:

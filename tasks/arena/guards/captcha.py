@@ -4,9 +4,7 @@ Only its own page loads the provider's script, and only that page's policy lets 
 a day, which holds for that browser alone. When the provider does not answer, nobody gets in.
 """
 
-import hmac
 import os
-import time
 from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,6 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from schemas.asked_model import ArenaSettings
 from schemas.errors import BadInput, MissingProvider
+from tasks.arena.guards.signed import Signed
 from tasks.arena.page import ArenaPages
 from tasks.arena.words import page_words
 from tasks.explore.pages import POLICY
@@ -31,12 +30,10 @@ _FIELDS = ("-response", "-token")
 class Captcha:
     """One provider."""
 
-    def __init__(
-        self, script: str, site_key: str, verify: str, secret: str, key: bytes, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, script: str, site_key: str, verify: str, secret: str, key: bytes) -> None:
         """`key` signs the cookies of those who solved it."""
         self.script, self.site_key, self._verify, self._secret = script, site_key, verify, secret
-        self._key, self._clock = key, clock
+        self._signed = Signed(key, "captcha")
 
     @property
     def policy(self) -> str:
@@ -51,17 +48,11 @@ class Captcha:
 
     def proof(self, owner: str) -> str:
         """The cookie of a browser that solved it now."""
-        until = f"{self._clock() + SOLVED_SECONDS:.0f}"
-        return f"{until}.{self._signed(until, owner)}"
+        return self._signed.seal(owner, SOLVED_SECONDS)
 
     def holds(self, proof: str, owner: str) -> bool:
         """Whether a cookie says that this browser solved it, at most a day ago."""
-        until, _, signed = proof.partition(".")
-        whole = hmac.compare_digest(signed.encode("utf-8", "replace"), self._signed(until, owner).encode())
-        return bool(owner) and whole and float(until) > self._clock()
-
-    def _signed(self, until: str, owner: str) -> str:
-        return hmac.digest(self._key, f"captcha {until} {owner}".encode("utf-8", "replace"), "sha256").hex()
+        return bool(owner) and self._signed.value(proof) == owner
 
     async def solved(self, answer: str) -> bool | None:
         """Whether the provider takes an answer; None when it could not be asked. No address of a visitor is sent."""

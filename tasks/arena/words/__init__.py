@@ -23,6 +23,8 @@ _NAMED_MAX = 20
 """Languages of one request that are looked at."""
 _WEIGHT = re.compile(r"\s*q\s*=\s*([01](?:\.\d{0,3})?)\s*")
 _VALUE = re.compile(r"\{(\w*)")
+_HELD = re.compile(r"\\\{(\w+)\\\}")
+"""A value of an escaped text."""
 _language = ContextVar("language", default=ENGLISH)
 
 
@@ -51,6 +53,14 @@ def speak(accepted: str) -> None:
 def page_language() -> dict[str, str]:
     """Language and direction of the page, as HTML's `lang` and `dir`."""
     return {"lang": _language.get(), "dir": Locale(_language.get()).text_direction}
+
+
+def task_text(text: str) -> str:
+    """A text of a task in the language of the request; it stays as it is when no file has it."""
+    for english, own in zip(page_words(ENGLISH)["task_texts"], page_words()["task_texts"], strict=True):
+        if found := re.fullmatch(_HELD.sub(r"(?P<\1>.+)", re.escape(english)), text):
+            return str(own).format(**found.groupdict())
+    return text
 
 
 def number(value: float) -> str:

@@ -105,7 +105,7 @@ def test_nobody_sends_anything_before_the_captcha_and_its_answer_holds_for_one_b
             for forged in ("", ".", f"9{proof}", proof[:-1], proof.replace(".", "é"), "nan." + proof.partition(".")[2]):
                 assert not captcha.holds(forged, cookie_hash(client.cookies["arena_browser"]))
             assert not captcha.holds(proof, "another browser")
-            monkeypatch.setattr(captcha, "_clock", lambda: float(proof.partition(".")[0]) + 1)
+            monkeypatch.setattr(captcha._signed, "_clock", lambda: float(proof.partition(".")[0]) + 1)
             assert (await client.post("/say", json=hello)).json()["key"] == "captcha_first", "after a day"
             monkeypatch.setattr(captcha, "_verify", "http://127.0.0.1:9/siteverify")
             told = await client.post("/human", data={"cf-turnstile-response": "right"})

@@ -114,7 +114,7 @@ def test_days_are_utc_and_a_clock_that_went_back_is_an_error(tmp_path):
 
 def test_thinking_is_logged_apart_and_is_no_part_of_the_answer(build, tmp_path):
     marked = Scripted((Thought("Hmm, "), Thought("well. "), "Yes.", TokensUsed(12, 34)))
-    written = Scripted(("<th", "ink>Let me ", "see</thi", "nk>\n\nNo", "."))
+    written = Scripted(("<th", "inking>Let me ", "see</thi", "nking>\n\nNo", "."))
     built = build({"good-model": marked, "second-model": written, "only-thinks": Scripted(("<think>For ever",))})
 
     async def rounds():

@@ -6,7 +6,9 @@ import shutil
 from collections import Counter
 from contextvars import copy_context
 from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from random import Random
 
 import jinja2
@@ -20,6 +22,7 @@ from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, MissingProvider
 from schemas.items.conversation import RecordType
 from schemas.policy import VoteRules
+from tasks import review
 from tasks.arena import words
 from tasks.arena.board import LiveBoard, ReleaseBoard, votes_of
 from tasks.arena.entrance import Visitors, key_of
@@ -29,6 +32,7 @@ from tasks.arena.models_file import check_arena_keys, read_arena_models
 from tasks.arena.names import HIDDEN, holds_name, names_of, without_names
 from tasks.arena.pool import FIRST_SECONDS, Pool, Sampling, draw_pair, for_prompt, read_plan
 from tasks.arena.words import page_words
+from tasks.review.review_queue import DrawnQueue, ReviewQueue
 from tasks.storage.keyed_ids import Pseudonyms
 
 ARENA = Path(__file__).parents[3] / "tasks" / "arena"
@@ -238,6 +242,21 @@ def test_no_text_of_strangers_makes_a_tag_that_the_page_does_not_make(text):
             assert all(name != "href" or re.match("(?i)https?://|mailto:", value) for name, value in attrs), text
 
     Tags().feed(html_of(text))
+
+
+def test_every_text_that_annotators_are_asked_is_in_the_file_of_words():
+    for module in iter_modules(review.__path__, "tasks.review."):
+        import_module(module.name)
+    queues = {*ReviewQueue.__subclasses__(), *DrawnQueue.__subclasses__()} - {DrawnQueue}
+    asked = {queue.title for queue in queues} | {choice.label for queue in queues for choice in queue.choices}
+    assert len(queues) > 8 and asked <= set(page_words("en")["task_texts"])
+
+    def german() -> list[str]:
+        words.speak("de")
+        return [*map(words.task_text, ("Left: answer", "Why do models fail it? Now: <b>{safety}", "Said by nobody"))]
+
+    told = ["Links: Antwort", "Warum scheitern Modelle daran? Bisher: <b>{safety}", "Said by nobody"]
+    assert copy_context().run(german) == told
 
 
 def test_every_word_of_the_page_is_in_the_file_of_words():

@@ -1,6 +1,6 @@
-"""The arena as a process in front of an OpenAI-compatible server: over HTTP, in Chromium, killed, and curated.
+"""The arena as a process in front of an OpenAI-compatible server: over HTTP, in two browsers, and curated.
 
-What needs a browser is skipped where no Chromium is on the PATH.
+What needs a browser is skipped where it is not on the PATH.
 """
 
 import asyncio
@@ -8,7 +8,6 @@ import io
 import json
 import os
 import re
-import shutil
 from itertools import product
 from pathlib import Path
 
@@ -24,12 +23,11 @@ from tasks.providers.capabilities import ChatMessage, Thought, TokensUsed
 from tasks.providers.chat import streaming_model
 from tasks.storage.tables import Store
 from tests.arena_client import Visitor
+from tests.browsers import ENGINES, launched
 from tests.built_arena import image_file
 from tests.chat_server import HOSTILE, THOUGHT
 from tests.served_arena import ANN_KEY, NAMES, Served, curate, hidden, logged, models_file
 from tests.voted_store import voted
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +37,7 @@ def served(place):
     tasks = {"store": store.root, "lists": ["sheet"], "overlap": 1, "annotators": {"Ann": "ANN_KEY"}}
     (place / "tasks.yaml").write_text(json.dumps(tasks))
     running = Served(place / "logs", place / "models.yaml", "--tasks", place / "tasks.yaml")
+    running.browsers = 0
     yield running
     running.end()
 
@@ -281,23 +280,25 @@ def test_an_annotator_needs_a_key_and_gets_images_and_texts_without_models(serve
     assert "No annotator" in httpx.post(f"{served.url}/tasks/sheet", data={"verdict": "tie"}, timeout=None).text
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH: the page was not opened in a browser")
-def test_battles_in_a_browser_are_logged_and_curated_without_a_reject(served, place):
+@pytest.mark.parametrize("engine", ["chromium", "firefox"])
+def test_battles_in_a_browser_go_through_every_step_and_load_nothing_from_elsewhere(served, tmp_path, engine):
+    if not ENGINES[engine]:
+        pytest.skip(f"no {engine} on the PATH: the page was not opened in it")
     api = pytest.importorskip("playwright.sync_api")
     api.expect.set_options(timeout=30_000)
     wrong: list[str] = []
-    refused = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", refused])
+        browser = launched(playwright, engine, tmp_path)
         page = browser.new_context(viewport={"width": 1366, "height": 660}).new_page()
         page.on("request", lambda asked: asked.url.startswith(served.url) or wrong.append(asked.url))
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("console", lambda told: told.type == "error" and wrong.append(told.text))
+        if not os.environ.get("CURATE_TEST_SCREENSHOTS"):  # for which playwright adds a style
+            page.on("console", lambda told: told.type == "error" and wrong.append(told.text))
         page.goto(served.url)
         api.expect(page.get_by_label("Your message")).to_be_in_viewport()
         page.get_by_role("button", name="Charts").click()
         page.locator("#pictures img").wait_for()
-        keep(page, "arena-first")
+        keep(page, f"{engine}-first")
         say(
             page,
             "What is this? ``` <div style='position:fixed'></div> <script>window.ran = 1</script> $y^2$, $5 or $10",
@@ -316,7 +317,7 @@ def test_battles_in_a_browser_are_logged_and_curated_without_a_reject(served, pl
         page.get_by_label("Made something up").check()
         page.locator("#why").get_by_role("button", name="Send").click()
         api.expect(page.locator("#notice")).to_contain_text("added to your vote")
-        keep(page, "arena-voted")
+        keep(page, f"{engine}-voted")
         page.get_by_role("link", name="New round").click()
         page.set_input_files("#file", {"name": "a.png", "mimeType": "image/png", "buffer": image_file()})
         page.locator("#pictures img").wait_for()
@@ -332,13 +333,20 @@ def test_battles_in_a_browser_are_logged_and_curated_without_a_reject(served, pl
         assert page.locator(".mine li").count() == 2 and "And this?" in page.inner_text(".mine")
         page.get_by_role("link", name="Leaderboard").click()
         votes = httpx.get(f"{served.url}/health", timeout=None).json()["votes"]
-        api.expect(page.locator("#board-votes")).to_have_text(f"{votes} votes on 2 models")
+        made_before = served.browsers and r"\d+"  # a board is made at most twice a minute
+        api.expect(page.locator("#board-votes")).to_have_text(re.compile(f"^{made_before or votes} votes on 2 models$"))
         assert page.locator("td.interval svg").count() == 2
-        keep(page, "arena-board")
+        keep(page, f"{engine}-board")
         page.set_viewport_size({"width": 390, "height": 844})
-        for address in ("/", "/direct", "/mine", "/board"):
+        for address in ("/", "/direct", "/board", "/mine"):
             page.goto(served.url + address)
-            assert page.evaluate("document.documentElement.scrollWidth") == 390, f"{address}: a phone scrolls sideways"
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
+                f"{address}: a phone scrolls sideways"
+            )
+        page.locator(".opens").first.click()
+        page.get_by_role("button", name="Model B").click()
+        api.expect(page.locator('.answer[data-side="1"]')).to_be_in_viewport()
+        keep(page, f"{engine}-narrow")
         page.goto(served.url)
         api.expect(page.get_by_label("Your message")).to_be_in_viewport()
         assert page.evaluate("window.ran") is None and page.locator(".rich iframe, .rich form, .rich div").count() == 0
@@ -348,6 +356,12 @@ def test_battles_in_a_browser_are_logged_and_curated_without_a_reject(served, pl
         )
         browser.close()
     assert wrong == [] and weight < 150_000
+    served.browsers += 1
+
+
+def test_what_browsers_sent_is_logged_and_curated_without_a_reject(served, place):
+    if not served.browsers:
+        pytest.skip("no browser on the PATH")
     served.end()
     check_logged(served.folder)
     store = place / "store"
@@ -357,12 +371,15 @@ def test_battles_in_a_browser_are_logged_and_curated_without_a_reject(served, pl
         name: Store.existing(str(store)).read(name) for name in ("conversations", "battles", "rejects", "presets")
     }
     assert set(tables["rejects"]["reason"]) == {"taken_down"}, "what was forgotten above, and nothing else"
-    assert tables["conversations"].height == 10 and "Project" not in str(tables["conversations"].to_dicts())
+    assert tables["conversations"].height == 6 + 4 * served.browsers and "Project" not in str(
+        tables["conversations"].to_dicts()
+    )
     assert "Made something up" in tables["battles"]["vote_reason"].to_list()
     assert tables["battles"]["vote_reason"].str.len_chars().max() == 500
-    assert tables["battles"]["winner"].sort().to_list() == ["model_a"] * 3 + ["tie_bothbad"]
+    winners = ["model_a"] * (2 + served.browsers) + ["tie_bothbad"] * served.browsers
+    assert tables["battles"]["winner"].sort().to_list() == winners
     preset = tables["presets"]["image_id"].item()
-    assert sum(preset in images for images in tables["conversations"]["image_ids"]) == 2
+    assert sum(preset in images for images in tables["conversations"]["image_ids"]) == 2 * served.browsers
 
 
 def say(page, text: str) -> None:

@@ -2,6 +2,7 @@
 
 import datetime
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -201,3 +202,34 @@ def test_conversations_are_those_of_lines_that_are_read_one_a_file(tmp_path_fact
     assert one.equals(other)
     assert set(one["conversation_id"].str.slice(0, 32)) == {conv_id(name) for name, *_ in lines}
     assert apart.read("sightings")["texts"].null_count() == 0
+
+
+@pytest.mark.parametrize(
+    ("logged", "thinking", "answer"),
+    [
+        ("<think>Hm.\n</think>\n\nA cat.", "Hm.", "A cat."),
+        ("\n<thinking>Hm. <think></thinking>A cat.", "Hm. <think>", "A cat."),
+        ("Hm.\n</think>\n\nA cat.", "Hm.", "A cat."),
+        ("<think>Cut o", "Cut o", ""),
+        ("<think>\n\n</think>\n\nA cat.", None, "A cat."),
+        ("Write <think>x</think> first.", None, None),
+        ("It ends with `</think>`\nA cat.", None, None),
+        ("```\nx\n</think>\n```\n", None, None),
+    ],
+)
+def test_thinking_at_the_head_of_an_answer_is_no_part_of_it(tmp_path, logged, thinking, answer):
+    asked, answer = "<think>I ask</think>", logged if answer is None else answer
+    served = {"first_word_seconds": 1.5}
+    told = chat("a", asked, logged) | {"arena": served}
+    voted = vote(state("a", asked, logged), state("b", asked, "No."), at=30)
+    rows = conversations_of(tmp_path, told, chat("a", asked, logged, "Q2", logged, at=60), voted)
+    rows = rows.sort("conversation_id").to_dicts()
+    assert [texts(row) for row in rows] == [[asked, answer, "Q2", answer], [asked, "No."]]
+    assert rows[0]["turns"][1]["text_id"] == text_id(answer)
+    found = {each["turn"]: each for each in rows[0]["served"]}
+    assert [turn for turn, each in found.items() if each["thinking"] == thinking and thinking] == [1, 3] * bool(
+        thinking
+    )
+    assert found[1]["first_word_seconds"] == 1.5, "a vote of the same state takes nothing away"
+    assert not thinking or found[3]["thinking_id"] == text_id(thinking)
+    assert rows[1]["served"] is None

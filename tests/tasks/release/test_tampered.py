@@ -13,6 +13,7 @@ from tasks.release.certificate.file import CERTIFICATE, PAGE, TITLE
 from tasks.release.core_parts import MAP
 from tasks.release.declared import declared_columns
 from tasks.release.registered import VOTE_CHECKS, board_csv
+from tasks.release.shards import LAYOUT
 from tasks.runtime.untrusted import markdown_text
 from tasks.storage.parquet import read_parquet_groups
 from tests.builders import image_bytes
@@ -362,5 +363,5 @@ def test_a_release_of_the_layout_before_votes_were_checked_is_whole_without_the_
     earlier = {name: columns[name] for name in declared_columns(6)}
     write_manifest(own_release, layout=6, columns=earlier)
     assert problems_of(own_release) == []
-    write_manifest(own_release, layout=7, columns=columns)
+    write_manifest(own_release, layout=LAYOUT, columns=columns)
     assert any(VOTE_CHECKS in problem for problem in problems_of(own_release))
