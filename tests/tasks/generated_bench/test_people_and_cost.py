@@ -7,10 +7,10 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 from schemas.benches.generated_results import ItemReview
 from schemas.policy import GeneratedRule
 from schemas.settings import GenerateSettings
-from tasks.generated_bench import cost
 from tasks.generated_bench.aspects import levels, load_capability
 from tasks.generated_bench.bench_state import read_bench
 from tasks.generated_bench.kept_items import kept_items, review_of_generated
+from tasks.generated_bench.making import estimate_making
 from tasks.providers import Providers
 from tasks.review.generated import review_rows
 from tasks.runtime.prices import load_prices
@@ -56,14 +56,14 @@ def test_every_image_and_call_is_counted_before_anything_is_sent(monkeypatch, tm
     chosen = Providers({"author": "openai", "pictures": "openai", "viewer": "gemini"})
     wanted, capability = GenerateSettings(general=4, fine=6, per_aspect=10), load_capability("basic")
     told = (wanted, capability, levels(), GeneratedRule(redraws_max=2))
-    rows = {row.signals: row for row in cost.estimate_making(*told, chosen, load_prices(), lambda text: len(text) // 4)}
+    rows = {row.signals: row for row in estimate_making(*told, chosen, load_prices(), lambda text: len(text) // 4)}
     assert (rows["pictures"].items, rows["pictures"].units) == (720, 720)
     assert rows["pictures"].usd == pytest.approx(720 * 0.042)
     assert rows["pictures"].usd_most == pytest.approx(3 * 720 * 0.042)
     assert rows["author"].calls == 1 + 4 * 720
     assert rows["viewer"].calls == 240 * sum(level.checks for level in levels().values())
     assert all(row.usd < row.usd_most for row in rows.values())
-    assert cost.estimate_making(*told, Providers(), load_prices(), len) == []
+    assert estimate_making(*told, Providers(), load_prices(), len) == []
 
 
 def test_scores_agree_with_people_as_published_and_thresholds_keep_what_they_keep():

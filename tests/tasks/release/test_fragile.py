@@ -8,7 +8,7 @@ from schemas.rating import Fragility, RatingMethod
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.leaderboard import OVERALL
 from tasks.leaderboard.rating_tables import ALL_SLICES, RatingTables
-from tasks.release.checks.fragile import FRAGILE
+from tasks.release.checks.vote_checks import FRAGILE
 from tasks.release.declared import declared_columns
 from tasks.release.fetched import read_manifest
 from tasks.release.registered import FRAGILITY, OpenRelease, write_table

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.errors import StoreUnwell
 from schemas.items.review import Review
-from schemas.upkeep.audit import Audited
+from schemas.upkeep import Audited
 from tasks.storage.audit import add_audit_entry, audit_entries, last_entry
 from tasks.storage.tables import Store, frame_of
 from tests.builders import store_with

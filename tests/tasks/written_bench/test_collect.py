@@ -4,8 +4,7 @@ import json
 
 from tasks.storage.tables import Store
 from tasks.written_bench.collect import store_members, write_item_rows
-from tasks.written_bench.families import SHIPPED, load_families
-from tasks.written_bench.item_files import read_items
+from tasks.written_bench.item_files import SHIPPED, load_families, read_items
 from tests.builders import image_bytes
 
 

@@ -7,9 +7,8 @@ import pytest
 
 from schemas.benches.written import Fault, ItemCheck
 from tasks.storage.tables import frame_of
-from tasks.written_bench.families import load_families
 from tasks.written_bench.findings import item_agreement, majorities, yields
-from tasks.written_bench.item_files import read_items
+from tasks.written_bench.item_files import load_families, read_items
 from tests.places import DATA, needs_data
 
 BESIDE = DATA / "visit-bench"
