@@ -79,7 +79,7 @@ def command_line() -> typer.Typer:
     from flows.commands.agreement import correlate
     from flows.commands.arena import command as arena
     from flows.commands.bench import family as bench
-    from flows.commands.judge import family as judge
+    from flows.commands.judge import submit as judge
     from flows.commands.review import command as review
     from flows.commands.settings import backup, doctor, init, migrate, status
 
