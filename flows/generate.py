@@ -11,14 +11,7 @@ from schemas.benches.generated_results import AuditMode
 from schemas.policy import GeneratedRule
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.generated_bench.steps import (
-    ask_again,
-    check_images,
-    draw_images,
-    sort_errors,
-    write_questions,
-    write_texts,
-)
+from tasks.generated_bench.steps import ask_again, check_images, draw_images, sort_errors, write_questions, write_texts
 from tasks.ingest.steps import take_in_drawings, take_in_items
 from tasks.judging.sources import to_ask
 from tasks.policy.policy_file import load_policy

@@ -150,7 +150,7 @@ def report_sections(store: Store) -> "Iterator[Part]":
 
         yield from written_parts(store)
     if store.height("written_board") or store.height("written_metrics"):
-        from tasks.judging.boards.written_sections import written_board_parts
+        from tasks.judging.boards.judge_report import written_board_parts
 
         yield from written_board_parts(store)
     if store.height("generated_alignment"):

@@ -79,7 +79,7 @@ def command_line() -> typer.Typer:
     from flows.commands.agreement import correlate
     from flows.commands.arena import command as arena
     from flows.commands.bench import family as bench
-    from flows.commands.judge import family as judge
+    from flows.commands.judge import submit as judge
     from flows.commands.review import command as review
     from flows.commands.settings import backup, doctor, init, migrate, status
 
@@ -129,27 +129,23 @@ def _curate(
 def main() -> None:
     """Entry point. Errors that a user can fix are one line on stderr, with exit status 2, or 3 for a held release."""
     with on_command_line():
-        _main()
-
-
-def _main() -> None:
-    try:
-        status = command_line()(prog_name="curate", standalone_mode=False)
-    except CurateError as error:
-        _stop(str(error), error.exit_status)
-    except typer.Abort:
-        _stop("nothing was done", 1)
-    except TyperException as error:
-        _stop(_in_one_line(error), error.exit_code)
-    except OSError as error:
-        if error.errno not in _PATH_ERRORS or error.filename is None:
+        try:
+            status = command_line()(prog_name="curate", standalone_mode=False)
+        except CurateError as error:
+            _stop(str(error), error.exit_status)
+        except typer.Abort:
+            _stop("nothing was done", 1)
+        except TyperException as error:
+            _stop(_in_one_line(error), error.exit_code)
+        except OSError as error:
+            if error.errno not in _PATH_ERRORS or error.filename is None:
+                _stop_if_store_lost(error)
+                raise
+            _stop(f"{error.filename!r}: {error.strerror}; give another path, or fix this one", 2)
+        except Exception as error:
             _stop_if_store_lost(error)
             raise
-        _stop(f"{error.filename!r}: {error.strerror}; give another path, or fix this one", 2)
-    except Exception as error:
-        _stop_if_store_lost(error)
-        raise
-    raise SystemExit(status)
+        raise SystemExit(status)
 
 
 def _stop_if_store_lost(error: Exception) -> None:
@@ -175,18 +171,12 @@ def _in_one_line(error: TyperException) -> str:
     """The usage error in one line; empty when the help was printed because no command was given."""
     message = " ".join(error.format_message().split()).rstrip(".")
     command = getattr(getattr(error, "ctx", None), "command_path", "curate")
-    for name in _names_of_unknown(error, message, command):
-        if name in RENAMED:
-            return f"{name} is said in another way now: {RENAMED[name]}; see `{command} --help`"
-    return message and f"{message}; see `{command} --help`"
-
-
-def _names_of_unknown(error: TyperException, message: str, command: str) -> tuple[str, ...]:
-    """Words that the command line does not know, with its command and alone, as in `RENAMED`."""
+    word = ""  # what the command line does not know, also said with its command, as in `RENAMED`
     if message.startswith("Got unexpected extra argument"):
         word = "FILE"
     elif message.startswith("No such "):
         word = getattr(error, "option_name", None) or message.split("'")[1]
-    else:
-        return ()
-    return f"{command} {word}".removeprefix("curate "), word
+    for name in (f"{command} {word}".removeprefix("curate "), word):
+        if name in RENAMED:
+            return f"{name} is said in another way now: {RENAMED[name]}; see `{command} --help`"
+    return message and f"{message}; see `{command} --help`"

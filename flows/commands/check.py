@@ -85,7 +85,6 @@ def diff(
 
 
 def _print_topics(old: str, new: str, out: Path | None, as_json: bool) -> None:
-    """Print topics of two releases side by side."""
     from flows.commands.view import opened
     from tasks.explore.pages import compared_topics_page
     from tasks.explore.topic_map import MATCHED, compared_topics

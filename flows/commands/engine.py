@@ -95,18 +95,15 @@ def prepare_engine(store: str) -> None:
 def _home(store: str) -> str:
     if "://" not in store:
         folder = str(Path(store).resolve() / ".prefect")
-        _own_file(Path(folder, "prefect.db"))
+        # nobody else reads parameters and log lines; SQLite keeps the mode of the file
+        database = Path(folder, "prefect.db")
+        database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        database.touch(mode=0o600)
+        database.chmod(0o600)
         return folder
     folder = tempfile.mkdtemp(prefix="prefect-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
-
-
-def _own_file(database: Path) -> None:
-    """Let nobody else read the history of runs, with parameters and log lines. SQLite keeps the mode of the file."""
-    database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    database.touch(mode=0o600)
-    database.chmod(0o600)
 
 
 @contextmanager

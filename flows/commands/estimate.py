@@ -143,7 +143,13 @@ def _estimates(settings: Settings) -> list[Estimate]:
             return _of(settings, store, store, tried)
         elsewhere = settings.model_copy(update={"store": f"{folder}/logged"})
         check_before_work(elsewhere)
-        return _of(settings, Store(settings.store), _ingested(elsewhere), tried)
+        from tasks.ingest.steps import assemble, read_log_lines, take_in_images
+        from tasks.ingest.take_in import NoObserver
+
+        read_log_lines.fn(elsewhere)
+        take_in_images.fn(elsewhere, NoObserver())
+        assemble.fn(elsewhere)
+        return _of(settings, Store(settings.store), existing(elsewhere.store), tried)
 
 
 def _scale(settings: Settings, as_json: bool) -> str:
@@ -170,17 +176,6 @@ def _scale(settings: Settings, as_json: bool) -> str:
         f"{found.images:,} images: about {found.hours:g} hours with embedded models on {found.workers} cores, "
         f"{found.peak_mb:,} MB of memory and {found.disk_mb:,} MB of disk"
     )
-
-
-def _ingested(settings: Settings) -> "Store":
-    """Ingest the logs into a temporary store, without measuring anything."""
-    from tasks.ingest.steps import assemble, read_log_lines, take_in_images
-    from tasks.ingest.take_in import NoObserver
-
-    read_log_lines.fn(settings)
-    take_in_images.fn(settings, NoObserver())
-    assemble.fn(settings)
-    return existing(settings.store)
 
 
 def _decided(settings: Settings, known: "Store", source: "Store", folder: str) -> "tuple[Store, Providers]":

@@ -29,7 +29,7 @@ from schemas.row import Row
 from schemas.settings import Settings
 from schemas.spoken import SETTINGS
 from tasks.policy import SHIPPED
-from tasks.prompts.texts import replaced_prompts
+from tasks.prompts import replaced_prompts
 
 if TYPE_CHECKING:
     from tasks.storage.queries.signals import Versions

@@ -15,7 +15,7 @@ from schemas.settings import Settings
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
 from tasks.judging.sources import read_models
-from tasks.prompts.texts import replaced_prompts
+from tasks.prompts import replaced_prompts
 from tasks.providers import PROVIDERS, Providers, by_model
 from tasks.providers.capabilities import Document
 from tasks.providers.cost import Count

@@ -116,14 +116,14 @@ def _without_unknown(store: "Store", asked: Sequence[str]) -> list[str]:
 
 
 def _print_left(store: str, lines: Sequence[str], files: Sequence[str], near: "Sequence[NearCopy]") -> None:
-    from tasks.takedown.told import left_lines
+    from tasks.takedown.take_down import left_lines
 
     for line in left_lines(store, lines, files, near):
         print(line, flush=True)
 
 
 def _print(removed: "Removed", store: str, dry_run: bool) -> None:
-    from tasks.takedown.told import export_lines, release_lines
+    from tasks.takedown.take_down import export_lines, release_lines
 
     went = "would go" if dry_run else "gone"
     for table, rows in removed.rows.items():

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,14 +53,8 @@ def _section(name: str, command: Any, common: set[tuple[str, ...]]) -> str:
     own = [line for line in lines if line not in common]
     shared = ", ".join(line[0] for line in lines if line in common)
     text = " ".join((command.help or "").split())
-    return "\n\n".join(filter(None, _paragraphs(name, text, own, shared)))
-
-
-def _paragraphs(name: str, text: str, own: list[tuple[str, ...]], shared: str) -> Iterator[str]:
-    yield f"### `curate {name}`"
-    yield text
-    yield table(_OPTION, own) if own else ""
-    yield f"Also {shared}." if shared else ""
+    parts = [f"### `curate {name}`", text, table(_OPTION, own) if own else "", f"Also {shared}." if shared else ""]
+    return "\n\n".join(filter(None, parts))
 
 
 def _line(option: Any) -> tuple[str, ...]:

@@ -1,17 +1,21 @@
 """The page docs/reference-data.md: policy keys, settings, tables, released columns and reject reasons."""
 
-from collections.abc import Iterator
-from inspect import getdoc
+from collections.abc import Iterable, Iterator
+from inspect import getdoc, isclass
 from typing import Any
 
-from flows.reference.fields import key_table, page_with, table
-from flows.reference.policy_keys import compared_signals, policy_keys, shipped_policies
+from flows.reference.fields import classes, key_table, page_with, table
 from flows.running.settings_file import section_of
 from schemas.items.reject import REJECT_TEXTS
-from schemas.row import arrow_schema, described_columns, inner_rows
+from schemas.policy import Extension, Policy, Rule
+from schemas.row import Row, arrow_schema, described_columns, inner_rows
 from schemas.settings import Settings
-from schemas.tables import TABLES
+from schemas.tables import SIGNALS, TABLES
+from tasks.policy import SHIPPED
+from tasks.policy.policy_file import load_policy
+from tasks.policy.rules import BATTLE_COLUMNS, CONVERSATION_COLUMNS, DESCRIBED_ON, MEASURED_ON, stated_types
 from tasks.release.registered import RELEASED_TABLES
+from tasks.storage.tables import frame_schema
 
 _COLUMNS = ("column", "type", "meaning")
 
@@ -50,12 +54,55 @@ def _released() -> Iterator[str]:
     inside = dict.fromkeys(inner for row in released for inner in inner_rows(row))
     titles = [*(f"`{name}`" for name in RELEASED_TABLES), *(row.__name__ for row in inside)]
     for title, row in zip(titles, [*released, *inside], strict=True):
-        yield f"### {title}\n\n{_about(row)}\n\n{_columns(row)}"
-
-
-def _columns(row: Any) -> str:
-    return table(_COLUMNS, ((f"`{name}`", kind, meaning) for name, kind, meaning in described_columns(row)))
+        columns = ((f"`{name}`", kind, meaning) for name, kind, meaning in described_columns(row))
+        yield f"### {title}\n\n{_about(row)}\n\n{table(_COLUMNS, columns)}"
 
 
 def _about(row: Any) -> str:
     return " ".join((getdoc(row) or "").split())
+
+
+def shipped_policies() -> str:
+    """A line for each policy that ships."""
+    rows = ((f"`{each.name}`", each.about, "yes" if each.publishable else "no") for each in map(load_policy, SHIPPED))
+    return table(("policy", "for", "`publishable`"), rows)
+
+
+def policy_keys() -> str:
+    """A section for the file, for a file that extends another, and for each row that a key holds, in their order."""
+    fields = Policy.model_fields.values()
+    rows: list[type[Row]] = [Policy, Extension]
+    rows += [row for field in fields for row in classes(field.annotation) if isclass(row) and issubclass(row, Row)]
+    return "\n\n".join(f"### {_policy_title(row)}\n\n{getdoc(row)}\n\n{key_table(row)}" for row in rows)
+
+
+def _policy_title(row: type[Row]) -> str:
+    keys = [name for name, field in Policy.model_fields.items() if row in classes(field.annotation)]
+    titles = {Policy: "A policy file", Extension: "A file that extends another policy", Rule: "`rules`"}
+    return titles.get(row) or f"`{keys[0]}`"
+
+
+def compared_signals() -> str:
+    """A line for each signal that rules may compare."""
+    lines: list[tuple[str, str, str, str]] = []
+    for name, columns in (("conversation", CONVERSATION_COLUMNS), ("battle", BATTLE_COLUMNS)):
+        lines += _signal_lines(name, ((each, stated_types()[name][each]) for each in columns), (name,), "first")
+    for on, number in ((MEASURED_ON, "first"), (DESCRIBED_ON, "second")):
+        for signal, parts in on.items():
+            lines += _signal_lines(signal, frame_schema(SIGNALS[signal]).items(), parts, number)
+    return table(("signal", "type", "over", "pass"), lines)
+
+
+def _signal_lines(
+    name: str, columns: Iterable[tuple[str, Any]], parts: Iterable[str], number: str
+) -> Iterator[tuple[str, str, str, str]]:
+    for column, dtype in columns:
+        if compared := _compared(dtype):
+            yield f"`{name}.{column}`", compared, ", ".join(parts), number
+
+
+def _compared(dtype: Any) -> str:
+    """Comparisons that fit a column, in words; empty for one that rules cannot compare."""
+    if dtype.is_numeric():
+        return "number"
+    return {"Boolean": "true or false", "String": "text", "List(String)": "list"}.get(str(dtype), "")

@@ -5,7 +5,7 @@ Log lines (one per stage) and artifacts have counts only, no items or texts.
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import wraps
 from typing import Any, cast
@@ -29,8 +29,8 @@ from flows.running.task_runners import shards_by
 from schemas.errors import CurateError, StoreBusy
 from schemas.run import StageReport
 from schemas.settings import Settings
-from schemas.upkeep.audit import Audited
-from tasks.prompts.texts import replaced_prompts
+from schemas.upkeep import Audited
+from tasks.prompts import replaced_prompts
 from tasks.runtime.budget import in_run, one_ledger
 from tasks.runtime.progress import WATCHERS
 from tasks.storage.audit import add_audit_entry
@@ -162,7 +162,8 @@ class Shown:
                 self._over_budget = True
                 about = {"prefect.resource.id": f"prefect.flow-run.{flow_run.id}", "curation.items-left": str(left)}
                 emit_event("curation.over-budget", about)
-            line = _line(reports[-1])
+            shown = reports[-1].model_dump(mode="json", exclude={"drops"})
+            line = {name: value for name, value in shown.items() if value}
             get_run_logger().info("stage %s", json.dumps(line), extra={"stage": line})
             if self._stages is not None:
                 rows = json.dumps([_row(report) for report in reports])
@@ -181,8 +182,20 @@ class Shown:
         with _artifacts():
             get_run_logger()
             if gone := json.loads(store.read_bytes(latest_run_record(store)) or b"{}")["funnel"]:
-                _show_funnel(gone)
-                _show_release(self._settings, reports[-1])
+                outcomes = [{"outcome": outcome, "lines": gone[outcome]} for outcome in ("kept", "dropped", "rejected")]
+                create_table_artifact(key="funnel", table=outcomes, description=f"Where {gone['lines']:,} lines went")
+                rows = [
+                    {"outcome": outcome, "reason": reason, "lines": lines}
+                    for outcome in ("dropped", "rejected")
+                    for reason, lines in gone[f"{outcome}_by"].items()
+                ]
+                create_table_artifact(key="dropped", table=rows, description="Lines by the first reason that fired")
+                released = reports[-1]
+                place = f"{self._settings.store}/{released.result}"
+                new = "New" if released.counts.get("new") else "Unchanged"
+                changed = "".join(f"* {line}\n" for line in released.changed)
+                text = f"{new}: `{place}`\n\n{changed}\nFigures and tables: `{place}/report/index.html`"
+                create_markdown_artifact(key="release", markdown=text, description="The release of this run")
 
 
 def show_state(state: State[Any]) -> None:
@@ -202,12 +215,6 @@ def _artifacts() -> Iterator[None]:
             get_run_logger().warning("not shown by Prefect (%s)", type(error).__name__)
 
 
-def _line(report: StageReport) -> dict[str, Any]:
-    """A report's figures that are not zero."""
-    shown = report.model_dump(mode="json", exclude={"drops"})
-    return {name: value for name, value in shown.items() if value}
-
-
 def _over_budget(report: StageReport) -> int:
     """Number of items that were left for a later run, because they did not fit in the budget."""
     return sum(count for why, count in report.failures.items() if why.endswith(": budget_reached"))
@@ -224,22 +231,3 @@ def _row(report: StageReport) -> dict[str, Any]:
         "failed": sum(report.failures.values()),
         "US dollars": round(sum(use.usd + use.usd_unconfirmed for use in report.use.values()), 4),
     }
-
-
-def _show_funnel(gone: Mapping[str, Any]) -> None:
-    outcomes = [{"outcome": outcome, "lines": gone[outcome]} for outcome in ("kept", "dropped", "rejected")]
-    create_table_artifact(key="funnel", table=outcomes, description=f"Where {gone['lines']:,} lines went")
-    rows = [
-        {"outcome": outcome, "reason": reason, "lines": lines}
-        for outcome in ("dropped", "rejected")
-        for reason, lines in gone[f"{outcome}_by"].items()
-    ]
-    create_table_artifact(key="dropped", table=rows, description="Lines by the first reason that fired")
-
-
-def _show_release(settings: Settings, released: StageReport) -> None:
-    place = f"{settings.store}/{released.result}"
-    new = "New" if released.counts.get("new") else "Unchanged"
-    changed = "".join(f"* {line}\n" for line in released.changed)
-    text = f"{new}: `{place}`\n\n{changed}\nFigures and tables: `{place}/report/index.html`"
-    create_markdown_artifact(key="release", markdown=text, description="The release of this run")

@@ -58,7 +58,9 @@ class PrefectShards:
         if self._runner is None:
             with get_client(sync_client=True) as client:
                 self._api = str(client.api_url)
-            self._runner = self._stack.enter_context(_task_runner(self._settings))
+            self._runner = self._stack.enter_context(
+                _dask(self._settings) if self._settings.task_runner == "dask" else _ray(self._settings)
+            )
             self._share = _share_of_cards(self._settings, self._runner)
         # without the address of this server, each worker starts its own
         with temporary_settings({PREFECT_API_URL: self._api}), _on_cards(self._settings, self._share):
@@ -74,10 +76,6 @@ def shards_by(settings: Settings) -> Iterator[None]:
         return
     with ExitStack() as stack, shards_on(PrefectShards(settings, stack)):
         yield
-
-
-def _task_runner(settings: Settings) -> Any:
-    return _dask(settings) if settings.task_runner == "dask" else _ray(settings)
 
 
 def _share_of_cards(settings: Settings, runner: Any) -> float:

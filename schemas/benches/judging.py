@@ -300,3 +300,13 @@ class CaptionsCompared(Row):
     """Share that the player won with captions for the instruction, a tie as half, 0 to 1; null for all battles."""
     won_generic: float | None
     """The same with generic captions."""
+
+
+def verdict_words(label: str | None, first: str, second: str) -> str:
+    """The winner in words; `first` was shown first."""
+    if label is None:
+        return "no verdict"
+    if label == Label.TIE:
+        return "tie"
+    winner = first if label in (Label.A_BETTER, Label.A_MUCH_BETTER) else second
+    return f"{winner} is {'much ' if label in (Label.A_MUCH_BETTER, Label.B_MUCH_BETTER) else ''}better"

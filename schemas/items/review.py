@@ -110,7 +110,7 @@ class Draws(Row):
 
 
 class Stretch(NamedTuple):
-    """A stretch of a text that a queue shows."""
+    """A stretch of a text that a queue or the explorer shows."""
 
     text: str
     hidden: str = ""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput
-from schemas.upkeep.steering import ArenaSteering
+from schemas.upkeep import ArenaSteering
 from tasks.leaderboard.battle_files import read_table
 
 Pair = tuple[ArenaModel, ArenaModel]

@@ -2,8 +2,6 @@
 
 import numpy as np
 import polars as pl
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from schemas.benches.bench import BenchFilter, BenchItem, BenchMeasure, HiddenChange, HiddenItem
 from schemas.benches.written import AUTHOR
@@ -26,7 +24,7 @@ from tasks.bench.failures import (
 )
 from tasks.bench.pool import capped, draw_weights, eligible, first_of_alike
 from tasks.bench.representativeness import measures
-from tasks.runtime.timing import timed
+from tasks.runtime.steps import step
 from tasks.storage.queries.documents import embedded_documents
 from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.released import days
@@ -41,8 +39,7 @@ REPEAT_OVERLAP = 0.8
 """A prompt that holds this share of an earlier one's runs of four words repeats it."""
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def draw_bench(settings: Settings, versions: Versions) -> StageReport:
     """Write `bench`, `bench_funnel`, `bench_measures`, `hidden` and `hidden_changes`.
 
@@ -89,8 +86,7 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
     return StageReport(stage="bench", counts=counts | short | {"topics": items["topic"].n_unique()} | split)
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def find_failures(settings: Settings, versions: Versions) -> StageReport:
     """Write `failures`, prompts that several people voted both bad, with types; votes there and rates, by model."""
     store, bench = Store.open(settings.store), settings.bench

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from random import Random
 from typing import NamedTuple
 
 import PIL.Image
@@ -98,7 +97,13 @@ def _drawings(size: int, seed: int) -> Iterator[tuple[str, DrawnImage]]:
     """(topic, drawing) of `size` images. Each photograph view is used once; after that its family is skipped."""
     rng = chance(seed, "pool")
     names, weights = list(topics()), [topic.share for topic in topics().values()]
-    views = _photograph_views(rng)
+    # every whole photograph and every tile
+    views: dict[str, list[partial[DrawnImage]]] = {}
+    for photograph in photographs("scenes"):
+        cuts = [(n, column, row) for n in {1, photograph.tiles} for row in range(n) for column in range(n)]
+        views.setdefault(photograph.family, []).extend(partial(view, photograph, cut) for cut in cuts)
+    for pool in views.values():
+        rng.shuffle(pool)
     made = 0
     while made < size:
         topic = rng.choices(names, weights)[0]
@@ -110,14 +115,3 @@ def _drawings(size: int, seed: int) -> Iterator[tuple[str, DrawnImage]]:
         else:
             continue
         made += 1
-
-
-def _photograph_views(rng: Random) -> dict[str, list[partial[DrawnImage]]]:
-    """Every whole photograph and every tile by family, in random order."""
-    found: dict[str, list[partial[DrawnImage]]] = {}
-    for photograph in photographs("scenes"):
-        cuts = [(n, column, row) for n in {1, photograph.tiles} for row in range(n) for column in range(n)]
-        found.setdefault(photograph.family, []).extend(partial(view, photograph, cut) for cut in cuts)
-    for views in found.values():
-        rng.shuffle(views)
-    return found

@@ -2,18 +2,14 @@
 
 from pathlib import Path
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.demo.answers import demo_answers, write_answers
-from tasks.runtime.timing import timed
+from tasks.runtime.steps import step
 from tasks.storage.tables import Store
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def write_answer_files(settings: Settings) -> StageReport:
     """Write one answer file for each model into the folder that `settings.evaluate.models` names."""
     answers = demo_answers(Store.open(settings.store), settings.seed)

@@ -5,12 +5,12 @@ from typing import Any
 
 import polars as pl
 
+from schemas.benches.judging import verdict_words
 from schemas.benches.written import PEOPLE
 from tasks.explore.masking import PII_TABLE, masked_parts, searched_now, spans_found
 from tasks.explore.source import Section, Text
 from tasks.explore.tolerant import TolerantTables
 from tasks.generated_bench.wordings import named_letters
-from tasks.judging.boards.verdict_words import verdict_words
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.repeated_values import with_repeats
 from tasks.storage.tables import Store
@@ -55,16 +55,12 @@ def sections_of_item(store: Store, narrow: Store, conversation_id: str, opened: 
     ]
 
 
-def _forms(narrow: Store, item_id: str) -> pl.DataFrame:
-    """item_id and document_id of the conversation as it was logged, and as the policy redacted it."""
-    tables = ("conversations", "redacted_conversations")
-    rows = [narrow.read(table, ["conversation_id", "document_id"]) for table in tables]
-    return pl.concat(rows).filter(conversation_id=item_id).rename({"conversation_id": "item_id"})
-
-
 def _written(narrow: Store, item_id: str, masked: _Masked) -> Iterator[Section]:
     rows = narrow.read("bench_items")
-    forms = _forms(narrow, item_id)
+    # as it was logged, and as the policy redacted it
+    tables = ("conversations", "redacted_conversations")
+    logged = [narrow.read(table, ["conversation_id", "document_id"]) for table in tables]
+    forms = pl.concat(logged).filter(conversation_id=item_id).rename({"conversation_id": "item_id"})
     captions = current(narrow, "captions", forms, ["item_id", "place"]).sort("place")
     references = current(narrow, "references", forms, ["item_id"])
     texts = [(f"Caption of image {row['place'] + 1}", _by(row["provider"]), row["text"]) for row in captions.to_dicts()]

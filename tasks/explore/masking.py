@@ -10,8 +10,8 @@ import PIL.Image
 import PIL.ImageFilter
 import polars as pl
 
+from schemas.items.review import Stretch
 from schemas.signals import TextPii
-from tasks.explore.source import MessageStretch
 from tasks.explore.tolerant import TolerantTables
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.repeated_values import Span
@@ -28,17 +28,17 @@ NSFW_PROBABILITY_SAFE = 0.2
 """OpenNSFW's authors call images below it safe."""
 
 
-def masked_parts(text: str, spans: Sequence[Span] | None, opened: bool) -> list[MessageStretch]:
+def masked_parts(text: str, spans: Sequence[Span] | None, opened: bool) -> list[Stretch]:
     """The text in stretches; personal data is left out unless `opened`. `spans` is None for a text not searched yet."""
     if spans is None:
-        return [MessageStretch(text if opened else "", NOT_SEARCHED)]
+        return [Stretch(text if opened else "", NOT_SEARCHED)]
     parts, end = [], 0
     for span in sorted(spans, key=lambda each: int(each["start"])):
         start, stop = max(end, span["start"]), span["end"]
         if stop > start:
-            parts += [MessageStretch(text[end:start]), MessageStretch(text[start:stop] if opened else "", span["type"])]
+            parts += [Stretch(text[end:start]), Stretch(text[start:stop] if opened else "", span["type"])]
             end = stop
-    return [part for part in [*parts, MessageStretch(text[end:])] if part.text or part.hidden]
+    return [part for part in [*parts, Stretch(text[end:])] if part.text or part.hidden]
 
 
 def masked_text(text: str, spans: Sequence[Span] | None) -> str:

@@ -9,12 +9,23 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from schemas.items.review import Stretch
 from schemas.items.suspects import VoteCheck
 from schemas.rating import Fragility
 from schemas.release import CONFIGS, KEYS
 from tasks.explore import listing
-from tasks.explore.release_listing import IMAGE_ID, release_rows
-from tasks.explore.source import Gone, Item, ItemImage, MessageStretch, Reason, Section, ShownMessage, ShownSide, Text
+from tasks.explore.listing import IMAGE_ID, release_rows
+from tasks.explore.source import (
+    Gone,
+    Item,
+    ItemImage,
+    Reason,
+    Section,
+    ShownMessage,
+    ShownSide,
+    Text,
+    item_facts,
+)
 from tasks.release.registered import BOARD_PATHS, FRAGILITY, VOTE_CHECKS, ReleasePart, ShownBoard, path_in_release
 from tasks.storage.tables import frame_of
 
@@ -59,7 +70,11 @@ class OfRelease:
     @cached_property
     def listing(self) -> pl.DataFrame:
         """The listing, newest first."""
-        points = self._points()
+        empty = pl.DataFrame(
+            schema={"config": pl.String, "id": pl.String, "topic_id": pl.Int32, "x": pl.Float32, "y": pl.Float32}
+        )
+        points = self._read(_MAP, empty.columns)
+        points = empty if points is None else points
         rows = {config: list(self._rows(config, points.filter(config=config))) for config in CONFIGS}
         named = [frame.select("topic_id", "topic") for config in ("chat", "bench") for frame in rows[config]]
         names = dict(pl.concat(named).drop_nulls().unique().iter_rows()) if named else {}
@@ -73,15 +88,18 @@ class OfRelease:
     @cached_property
     def _tables(self) -> dict[str, pl.DataFrame]:
         """Tables of products, and of votes that decide or look wrong, without those that cannot be read."""
-        read = dict[str, pl.DataFrame]()
-        for table in (FRAGILITY, VOTE_CHECKS, *(name for part in self._of_products for name in part.tables)):
-            path = path_in_release(table)
-            try:
-                if (self._folder / path).is_file():
-                    read[table] = pl.DataFrame(pq.ParquetFile(self._folder / path).read())
-            except _BROKEN as error:
-                self._name(path, error)
-        return read
+        tables = (FRAGILITY, VOTE_CHECKS, *(name for part in self._of_products for name in part.tables))
+        return {table: rows for table in tables if (rows := self._read(path_in_release(table))) is not None}
+
+    def _read(self, path: str, columns: Sequence[str] | None = None) -> pl.DataFrame | None:
+        """A table of the release, or some columns of it; None without one, and for one that cannot be read."""
+        try:
+            if (self._folder / path).is_file():
+                rows = pl.DataFrame(pq.ParquetFile(self._folder / path).read())
+                return rows if columns is None else rows.select(columns)
+        except _BROKEN as error:
+            self._name(path, error)
+        return None
 
     def _benches(self) -> dict[str, str]:
         """Prompt -> the benchmark it was written or made for."""
@@ -99,7 +117,7 @@ class OfRelease:
             Section(
                 found.title,
                 [*found.facts],
-                [Text(label, note, [MessageStretch(text)]) for label, note, text in found.texts],
+                [Text(label, note, [Stretch(text)]) for label, note, text in found.texts],
                 found.beside,
             )
             for part in self._of_products
@@ -137,18 +155,6 @@ class OfRelease:
         if problem not in self.problems:
             self.problems.append(problem)
 
-    def _points(self) -> pl.DataFrame:
-        empty = pl.DataFrame(
-            schema={"config": pl.String, "id": pl.String, "topic_id": pl.Int32, "x": pl.Float32, "y": pl.Float32}
-        )
-        if not (self._folder / _MAP).is_file():
-            return empty
-        try:
-            return pl.DataFrame(pq.ParquetFile(self._folder / _MAP).read()).select(empty.columns)
-        except _BROKEN as error:
-            self._name(_MAP, error)
-            return empty
-
     def hidden_image(self, image_id: str) -> str:
         """Empty: a release shows what is in its files."""
         return ""
@@ -158,12 +164,17 @@ class OfRelease:
         place = None if self.listing.is_empty() else self._group_of.get(image_id)
         return None if place is None else self._images(place).get(image_id)
 
-    def _read_images(self, place: int) -> dict[str, bytes]:
+    def _read_group(self, place: int, columns: list[str]) -> pl.DataFrame | None:
+        """Columns of a row group; None when it cannot be read."""
         config, shard, group = self._groups[place]
         try:
-            rows = pl.DataFrame(pq.ParquetFile(self._shards(config)[shard]).read_row_group(group, ["images"]))
+            return pl.DataFrame(pq.ParquetFile(self._shards(config)[shard]).read_row_group(group, columns))
         except _BROKEN as error:
             self._name(f"{config}/data", error)
+            return None
+
+    def _read_images(self, place: int) -> dict[str, bytes]:
+        if (rows := self._read_group(place, ["images"])) is None:
             return {}
         images = rows["images"].explode().drop_nulls().struct.unnest()
         named = images.select(pl.col("path").str.extract(IMAGE_ID), "bytes").drop_nulls()
@@ -175,14 +186,16 @@ class OfRelease:
         if found.is_empty():
             return None
         shown = found.row(0, named=True)
-        config, shard, group = self._groups[shown["place"]]
-        columns = [name for name in CONFIGS[config].model_fields if name != "images"]
-        try:
-            rows = pl.DataFrame(pq.ParquetFile(self._shards(config)[shard]).read_row_group(group, columns))
-        except _BROKEN as error:
-            self._name(f"{config}/data", error)
+        config = self._groups[shown["place"]][0]
+        rows = self._read_group(shown["place"], [name for name in CONFIGS[config].model_fields if name != "images"])
+        if rows is None:
             return None
         row = rows.row(by_predicate=pl.col(KEYS[config]) == shown["id"], named=True)
+        more = {
+            "Failed by": ", ".join(row.get("models") or []),
+            "Kind of failure": row.get("failure_type"),
+            "User": row.get("user_id") or row.get("judge"),
+        }
         return Item(
             key=key,
             kind=shown["kind"],
@@ -190,8 +203,8 @@ class OfRelease:
             sides=list(_sides(config, row)),
             images=[ItemImage(image_id, "") for image_id in shown["image_ids"]],
             vote=shown["vote"] or "",
-            vote_reason=[MessageStretch(row["vote_reason"])] if row.get("vote_reason") else [],
-            facts=_facts(shown, row),
+            vote_reason=[Stretch(row["vote_reason"])] if row.get("vote_reason") else [],
+            facts=item_facts(shown, more),
             sections=self._sections(shown["id"]) if config == "bench" else [],
         )
 
@@ -200,20 +213,14 @@ class OfRelease:
 
     def boards(self) -> pl.DataFrame:
         """Rows of all boards of the release."""
-        found = []
-        for path in sorted((self._folder / "leaderboard").glob("*.parquet")):
-            try:
-                found.append(pl.DataFrame(pq.ParquetFile(path).read()))
-            except _BROKEN as error:
-                self._name(f"leaderboard/{path.name}", error)
+        paths = sorted((self._folder / "leaderboard").glob("*.parquet"))
+        found = [rows for path in paths if (rows := self._read(f"leaderboard/{path.name}")) is not None]
         return pl.concat(found) if found else pl.DataFrame()
 
-    def fragility(self) -> pl.DataFrame:
-        """The fewest votes that change the boards; empty in releases that do not say so."""
-        return self._tables.get(FRAGILITY, frame_of(Fragility, []))
-
-    def vote_checks(self) -> pl.DataFrame:
-        """Counts of votes that look wrong; empty in releases that do not say so."""
+    def of_votes(self, table: str) -> pl.DataFrame:
+        """The fewest votes that change the boards, or votes that look wrong; empty in releases that do not say so."""
+        if table == "fragility":
+            return self._tables.get(FRAGILITY, frame_of(Fragility, []))
         return self._tables.get(VOTE_CHECKS, frame_of(VoteCheck, []))
 
     def judged(self) -> tuple[pl.DataFrame, dict[str, Any]]:
@@ -242,20 +249,4 @@ def _sides(config: str, row: Mapping[str, Any]) -> Iterator[ShownSide]:
     models = {"chat": ["model"], "battle": ["model_a", "model_b"]}.get(config, [])
     for place, column in enumerate(_TEXTS[config]):
         model = row[models[place]] if models else ""
-        yield ShownSide(model, [ShownMessage(turn["role"], [MessageStretch(turn["content"])]) for turn in row[column]])
-
-
-def _facts(shown: Mapping[str, Any], row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    facts = {
-        "Day": shown["day"],
-        "Language": shown["language"],
-        "Topic": shown["topic"],
-        "Tags": ", ".join(shown["tags"]),
-        "Image from": shown["preset"],
-        "Benchmark": shown["bench"],
-        "User messages": str(shown["turns"] or ""),
-        "Failed by": ", ".join(row.get("models") or []),
-        "Kind of failure": row.get("failure_type"),
-        "User": row.get("user_id") or row.get("judge"),
-    }
-    return [(name, value) for name, value in facts.items() if value]
+        yield ShownSide(model, [ShownMessage(turn["role"], [Stretch(turn["content"])]) for turn in row[column]])

@@ -9,12 +9,12 @@ from typing import Any
 import polars as pl
 
 from schemas.benches.item_boards import ITEM_BOARDS
-from schemas.upkeep.audit import Audited
+from schemas.items.review import Stretch
+from schemas.upkeep import Audited
 from tasks.explore.item_sections import has_masked, sections_of_item
-from tasks.explore.listing import BATTLE, CONVERSATION, SIDE, item_key
+from tasks.explore.listing import BATTLE, CONVERSATION, SIDE, item_key, store_listing
 from tasks.explore.masking import blurred_images, masked_parts, spans_found
-from tasks.explore.source import Box, Gone, Item, ItemImage, MessageStretch, Reason, ShownMessage, ShownSide
-from tasks.explore.store_listing import store_listing
+from tasks.explore.source import Box, Gone, Item, ItemImage, Reason, ShownMessage, ShownSide, item_facts
 from tasks.explore.tolerant import TolerantTables, narrowed
 from tasks.generated_bench.results.boards import shown_accuracy
 from tasks.judging.boards.written_boards import shown_boards
@@ -136,7 +136,7 @@ class OfStore:
             images=images,
             vote=row["vote"] or "",
             vote_reason=written,
-            facts=_facts(row),
+            facts=item_facts(row),
             evidence=self._sentences(narrow, account),
             twins=[(item_key(CONVERSATION, twin["conversation"]), _likeness(twin))] if twin else [],
             twin_images=twin_images,
@@ -154,7 +154,7 @@ class OfStore:
         battle = self._tables.read("battles", names).filter(battle_id=row["id"])
         return list(battle.select(names[1:]).row(0))
 
-    def _vote_reason(self, row: Mapping[str, Any], opened: bool) -> list[MessageStretch]:
+    def _vote_reason(self, row: Mapping[str, Any], opened: bool) -> list[Stretch]:
         """The voter's reason, masked like any message; nothing for what is not a battle."""
         if row["kind"] != BATTLE:
             return []
@@ -202,10 +202,7 @@ class OfStore:
         of_votes = battles.filter(pl.col("battle_id").is_in([item for kind, item in ids if kind == BATTLE]))
         sides = [side for row in of_votes.iter_rows() for side in row[1:]]
         narrow = narrowed(self._store, {*sides, *(item for kind, item in ids if kind != BATTLE)})
-        found = {}
-        for kind, item in ids:
-            found[kind, item] = self._sentences(narrow, self._account(narrow, kind, item))
-        return found
+        return {(kind, item): self._sentences(narrow, self._account(narrow, kind, item)) for kind, item in ids}
 
     def _account(self, narrow: Store, kind: str, item: str) -> Account:
         """The account of an item; a battle has the id of its left conversation, whose account holds the battle's."""
@@ -216,13 +213,9 @@ class OfStore:
         """The table `ratings`."""
         return self._tables.read("ratings")
 
-    def fragility(self) -> pl.DataFrame:
-        """The table `fragility`."""
-        return self._tables.read("fragility")
-
-    def vote_checks(self) -> pl.DataFrame:
-        """The table `vote_checks`."""
-        return self._tables.read("vote_checks")
+    def of_votes(self, table: str) -> pl.DataFrame:
+        """The table `fragility` or `vote_checks`."""
+        return self._tables.read(table)
 
     def judged(self) -> tuple[pl.DataFrame, dict[str, Any]]:
         """The tables `judge_ratings` and `judge_agreement`, which has one row."""
@@ -303,19 +296,6 @@ def _likeness(twin: Mapping[str, Any]) -> str:
     relations = ", ".join(sorted({pair["relation"] for pair in twin["images"]})) or "no images"
     prompts = "equal prompts" if twin["same_prompt"] else f"prompts with cosine {twin['prompt_cosine']}"
     return f"images: {relations}; {prompts}"
-
-
-def _facts(row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    facts = {
-        "Day": row["day"],
-        "Language": row["language"],
-        "Topic": row["topic"],
-        "Tags": ", ".join(row["tags"]),
-        "Image from": row["preset"],
-        "Benchmark": row["bench"],
-        "User messages": str(row["turns"] or ""),
-    }
-    return [(name, value) for name, value in facts.items() if value]
 
 
 def _without_sources(account: Account) -> Account:

@@ -9,12 +9,13 @@ from typing import Any
 import jinja2
 import polars as pl
 
+from schemas.items.review import Stretch
 from schemas.publication import ReleaseDiff, RowChange
 from tasks.explore import topic_map
 from tasks.explore.facets import Query, find, matching
 from tasks.explore.listing import BATTLE, CONVERSATION, FACETS, FAILURE, PROMPT, SIDE, item_key
 from tasks.explore.masking import thumb
-from tasks.explore.source import MessageStretch, Source
+from tasks.explore.source import Source
 from tasks.explore.summaries import (
     MODELS_MAX,
     OVERALL,
@@ -162,8 +163,8 @@ class Pages:
         return self._page(
             "boards.html", "Leaderboards", groups=grouped(every), slice=name, board=rows, models=models, pairs=votes,
             rank_rule=RANK_RULE, query=Query(), judged=judged_board(verdicts, name), judge=rests_on,
-            contests=contests(self._source.fragility().filter(slice=name)).to_dicts(),
-            item_boards=self._source.item_boards(), checks=checked_votes(self._source.vote_checks()),
+            contests=contests(self._source.of_votes("fragility").filter(slice=name)).to_dicts(),
+            item_boards=self._source.item_boards(), checks=checked_votes(self._source.of_votes("vote_checks")),
         )  # fmt: skip
 
     def dropped(self) -> str:
@@ -237,7 +238,7 @@ def _sides_left_out(listing: pl.DataFrame, query: Query) -> int:
     return int(matching(listing, query.toggled("kind", SIDE)).sum())
 
 
-def _shortened(parts: Sequence[MessageStretch], whole: bool) -> list[MessageStretch]:
+def _shortened(parts: Sequence[Stretch], whole: bool) -> list[Stretch]:
     left, found = LONG_CHARACTERS, []
     for part in parts:
         found.append(part if whole else part._replace(text=part.text[:left]))
@@ -245,7 +246,7 @@ def _shortened(parts: Sequence[MessageStretch], whole: bool) -> list[MessageStre
     return found
 
 
-def _is_long(parts: Sequence[MessageStretch]) -> bool:
+def _is_long(parts: Sequence[Stretch]) -> bool:
     return sum(len(part.text) for part in parts) > LONG_CHARACTERS
 
 

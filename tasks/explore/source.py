@@ -1,26 +1,21 @@
 """A store or a release as pages see it: the listing, one item, one image, boards. Both offer a `Source`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import polars as pl
 
+from schemas.items.review import Stretch
 from tasks.release.registered import ShownBoard
-
-
-class MessageStretch(NamedTuple):
-    """A stretch of a message."""
-
-    text: str
-    hidden: str = ""
-    """Type of personal data when the stretch is masked; `text` is then empty, unless the item was opened."""
 
 
 class ShownMessage(NamedTuple):
     """One message of a side."""
 
     role: str
-    parts: list[MessageStretch]
+    parts: list[Stretch]
+    """The text; of what is masked `text` is empty, unless the item was opened."""
 
 
 class Text(NamedTuple):
@@ -29,7 +24,7 @@ class Text(NamedTuple):
     label: str
     note: str
     """The author, or the state of the text."""
-    parts: list[MessageStretch]
+    parts: list[Stretch]
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,7 @@ class Item:
     sides: list[ShownSide]
     images: list[ItemImage]
     vote: str = ""
-    vote_reason: list[MessageStretch] = field(default_factory=list)
+    vote_reason: list[Stretch] = field(default_factory=list)
     """The voter's own words about the vote."""
     facts: list[tuple[str, str]] = field(default_factory=list)
     """(name, value) pairs, such as the day."""
@@ -130,6 +125,21 @@ class Reason(NamedTuple):
     """Details of rejected lines, in a few fixed words, most frequent first."""
 
 
+def item_facts(listed: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> list[tuple[str, str]]:
+    """(name, value) of what is known about a row of the listing, and of what a source knows `more`."""
+    facts = {
+        "Day": listed["day"],
+        "Language": listed["language"],
+        "Topic": listed["topic"],
+        "Tags": ", ".join(listed["tags"]),
+        "Image from": listed["preset"],
+        "Benchmark": listed["bench"],
+        "User messages": str(listed["turns"] or ""),
+        **(more or {}),
+    }
+    return [(name, value) for name, value in facts.items() if value]
+
+
 class Gone(Exception):
     """Nothing may be shown (any more): the release was withdrawn, or a takedown is under way."""
 
@@ -171,11 +181,8 @@ class Source(Protocol):
     def boards(self) -> pl.DataFrame:
         """Rows of `schemas.rating.Rating`."""
 
-    def fragility(self) -> pl.DataFrame:
-        """The table `fragility`; empty without one."""
-
-    def vote_checks(self) -> pl.DataFrame:
-        """The table `vote_checks`; empty without one."""
+    def of_votes(self, table: str) -> pl.DataFrame:
+        """The table `fragility` or `vote_checks`; empty without one."""
 
     def judged(self) -> tuple[pl.DataFrame, dict[str, Any]]:
         """Rows of `JudgeRating`, and what they rest on (`JudgeAgreement`); both may be empty."""

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from schemas.errors import BadInput, StoreUnwell, why_unreadable
 from schemas.publication import Exported, ExportKind
-from schemas.upkeep.audit import Audited
+from schemas.upkeep import Audited
 from tasks.release.fetched import is_remote
 from tasks.storage.audit import add_audit_entry
 from tasks.storage.tables import Store

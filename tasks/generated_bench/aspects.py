@@ -49,7 +49,10 @@ def write_aspects(author: Author, bench: GeneratedBench, capability: Capability)
             return reply
         found = fitting([*found, *reply.aspects], bench.general, bench.fine)
         if len(found) == bench.general * bench.fine:
-            return [_row(bench, number, each, author.version) for number, each in enumerate(found)]
+            return [
+                GeneratedAspect(bench=bench.bench, aspect=number, version=author.version, **each.model_dump())
+                for number, each in enumerate(found)
+            ]
     raise BadInput(
         f"author {author.version} gave {len(found)} different aspects of {bench.general * bench.fine} in "
         f"{ASPECT_ROUNDS} rounds; ask for fewer than --set generate.general={bench.general} and "
@@ -70,7 +73,3 @@ def fitting(aspects: Iterable[WrittenAspect], general: int, fine: int) -> list[W
             groups[each.general].append(each)
             names.append(each.name)
     return [each for group in groups.values() for each in group]
-
-
-def _row(bench: GeneratedBench, number: int, aspect: WrittenAspect, version: str) -> GeneratedAspect:
-    return GeneratedAspect(bench=bench.bench, aspect=number, version=version, **aspect.model_dump())

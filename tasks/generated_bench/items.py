@@ -30,7 +30,10 @@ def make_items(
     bench: GeneratedBench, aspects: Mapping[int, GeneratedAspect], accepted: Iterable[Accepted]
 ) -> list[GeneratedItem]:
     """The items in the order of aspects and levels."""
-    found = sorted(accepted, key=lambda each: _place(bench, each.description))
+    levels = bench.levels.index
+    found = sorted(
+        accepted, key=lambda each: (levels(each.description.level), each.description.aspect, each.description.number)
+    )
     letters = even_letters(found)
     items = []
     for number, each in enumerate(found):
@@ -56,10 +59,6 @@ def make_items(
             )
         )
     return items
-
-
-def _place(bench: GeneratedBench, description: GeneratedDescription) -> tuple[int, int, int]:
-    return bench.levels.index(description.level), description.aspect, description.number
 
 
 def even_letters(accepted: Sequence[Accepted]) -> dict[str, str]:

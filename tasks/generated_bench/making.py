@@ -1,11 +1,12 @@
-"""Does what a benchmark lacks, call by call, and stores each result as it arrives. A failed call stores nothing."""
+"""Does what a benchmark lacks, call by call; stores results as they arrive, not failures; says what it would cost."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain, product
 
 import polars as pl
 
+from schemas.asked_model import ANSWER_TOKENS_MAX
 from schemas.benches.generated import (
     Alignment,
     Capability,
@@ -15,26 +16,33 @@ from schemas.benches.generated import (
     GeneratedDescription,
     GeneratedOutcome,
     GeneratedQuestion,
+    Level,
     Outcome,
 )
 from schemas.errors import BadInput
 from schemas.policy import GeneratedRule
-from schemas.settings import Settings
+from schemas.run import Estimate, Prices
+from schemas.settings import GenerateSettings, Settings
 from tasks.generated_bench.alignment import align
-from tasks.generated_bench.aspects import levels, load_capability, write_aspects
+from tasks.generated_bench.aspects import ASPECT_ROUNDS, levels, load_capability, write_aspects
 from tasks.generated_bench.bench_state import BenchState, ItemProgress, NextStep, read_bench
-from tasks.generated_bench.descriptions import CellDescriptions, description_id_of
+from tasks.generated_bench.descriptions import DESCRIPTION_ATTEMPTS, CellDescriptions, description_id_of
 from tasks.generated_bench.items import Accepted, make_items
 from tasks.generated_bench.questions import QUESTION_ATTEMPTS, write_question
 from tasks.providers import MAKERS, Providers
 from tasks.providers.ask_items import Work, ask_each, store_results
 from tasks.providers.capabilities import Author, Failed, ImageModel, Viewer
+from tasks.providers.cost import Count, ExpectedUse, Size, estimate_row
 from tasks.storage.content_id import combined_id
 from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.parts import append_incrementally
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store, frame_of
 
+_SHOWN = (1024, 1024)
+"""Size in pixels of the images that are expected."""
+PROMPT_TOKENS, ANSWER_TOKENS = 300, 120
+"""Expected lengths of a prompt file and of an answer; descriptions are counted with all the words of their level."""
 TOLD = (
     "Draw exactly what is described and nothing else, without any writing. Left and right are those of somebody who "
     "looks at the image.\n\n"
@@ -243,3 +251,34 @@ def store_items(store: Store, made: BenchState, tombstones: Tombstones, work: Wo
         work.counts["taken_down"] = missing
     if items:
         store.append("generated_items", frame_of(type(items[0]), items))
+
+
+def estimate_making(
+    wanted: GenerateSettings, capability: Capability, levels: Mapping[str, Level], rule: GeneratedRule,
+    providers: Providers, prices: Prices, count: Count,
+) -> list[Estimate]:  # fmt: skip
+    """One row for each capability with a paid provider: expected calls, and the most they can cost.
+
+    Expected: every first attempt succeeds. Most: every description, image and question is asked for as often as it may.
+    """
+    cells = wanted.general * wanted.fine * wanted.per_aspect
+    each_level = [levels[name] for name in wanted.levels]
+    descriptions, checks = cells * len(each_level), cells * sum(level.checks for level in each_level)
+    words = cells * sum(level.words_max for level in each_level)
+    about = count(capability.model_dump_json()) + PROMPT_TOKENS
+    redraws, written, asked_most = 1 + rule.redraws_max, 1 + 4 * descriptions, ASPECT_ROUNDS
+    asked_most += 2 * (DESCRIPTION_ATTEMPTS + QUESTION_ATTEMPTS) * descriptions
+    expected = {
+        "author": (descriptions, _answers(written, written * about + 3 * words), asked_most / written),
+        "pictures": (descriptions, ExpectedUse(descriptions, descriptions, descriptions * count(TOLD)), redraws),
+        "viewer": (descriptions, _answers(checks, checks * PROMPT_TOKENS, [_SHOWN] * checks), redraws),
+    }
+    return [
+        estimate_row(str(providers[name].service), name, items, use, prices, most=most)
+        for name in sorted(providers.paid(expected))
+        for items, use, most in [expected[name]]
+    ]
+
+
+def _answers(calls: int, input_tokens: int, images: Sequence[Size] = ()) -> ExpectedUse:
+    return ExpectedUse(calls, 0, input_tokens, images, calls * ANSWER_TOKENS, calls * ANSWER_TOKENS_MAX)

@@ -5,8 +5,6 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import numpy as np
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from schemas.asked_model import AskedModel
 from schemas.benches.generated_results import AuditMode
@@ -24,7 +22,7 @@ from tasks.generated_bench.results.examined import rows_for_release
 from tasks.generated_bench.results.figures import mean_cosine
 from tasks.providers import Providers
 from tasks.providers.ask_items import Work
-from tasks.runtime.timing import timed
+from tasks.runtime.steps import step
 from tasks.runtime.untrusted import one_line
 from tasks.storage.keyed_ids import Tombstones, store_key
 from tasks.storage.tables import Store, frame_of
@@ -32,8 +30,7 @@ from tasks.storage.tables import Store, frame_of
 STAND_INS = "made with embedded stand-ins ({}): it shows that the way works, and ranks nothing in public"
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def write_texts(settings: Settings, providers: Providers) -> StageReport:
     """Record the benchmark; then its aspects, descriptions and check questions."""
     store, work = Store.open(settings.store), Work()
@@ -44,8 +41,7 @@ def write_texts(settings: Settings, providers: Providers) -> StageReport:
     return work.report("bench_texts", [_diversity(read_bench(store, bench.bench), providers)])
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def draw_images(settings: Settings, providers: Providers, rule: GeneratedRule) -> StageReport:
     """Order the images that are wanted now. Writes `drawings`."""
     store, made, work = *_opened(settings), Work()
@@ -53,8 +49,7 @@ def draw_images(settings: Settings, providers: Providers, rule: GeneratedRule) -
     return work.report("bench_drawings")
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def check_images(settings: Settings, providers: Providers, rule: GeneratedRule) -> StageReport:
     """Ask the viewer about the new images. Writes `alignments`, and `generated_outcomes` of what the policy drops."""
     store, made, work = *_opened(settings), Work()
@@ -62,8 +57,7 @@ def check_images(settings: Settings, providers: Providers, rule: GeneratedRule) 
     return work.report("bench_checks")
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def write_questions(settings: Settings, providers: Providers, rule: GeneratedRule) -> StageReport:
     """Questions of accepted images, and the items once every description has its end."""
     store, made, work = *_opened(settings), Work()
@@ -84,8 +78,7 @@ def write_questions(settings: Settings, providers: Providers, rule: GeneratedRul
     return work.report("bench_questions", notes)
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def ask_again(settings: Settings, models: Sequence[AskedModel], modes: Collection[AuditMode]) -> StageReport:
     """Ask the kept items of a benchmark again in these modes. Writes `audit_answers`."""
     store, work, name = Store.open(settings.store), Work(), settings.evaluate.generated or ""
@@ -94,8 +87,7 @@ def ask_again(settings: Settings, models: Sequence[AskedModel], modes: Collectio
     return work.report("audit")
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def sort_errors(settings: Settings, models: Sequence[AskedModel], now: datetime) -> StageReport:
     """Ask models what the wrong answers to a benchmark are errors of. Writes `reviews`."""
     store, work = Store.open(settings.store), Work()
@@ -104,8 +96,7 @@ def sort_errors(settings: Settings, models: Sequence[AskedModel], now: datetime)
     return work.report("errors")
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def rate_generated(settings: Settings) -> StageReport:
     """Write the tables of what a release says of finished benchmarks: accuracy, alignment of images, audit."""
     store, notes = Store.open(settings.store), list[str]()

@@ -175,16 +175,12 @@ def _texts(store: Store, parts: Sequence[str], last: pl.DataFrame) -> pl.Series:
     """The messages of each row's sighting; a message is null where the log held null."""
     found = [pl.DataFrame(schema={"part": pl.Int32, "row": pl.UInt32, "texts": pl.List(pl.String)})]
     for (part,), rows in last.select("part", "row").partition_by("part", as_dict=True).items():
-        found.append(rows.with_columns(texts=_texts_at(store, parts[int(str(part))], rows["row"])))
+        # a row without texts takes them from the next row of its source and conv_id
+        seen = store.read_part("sightings", parts[int(str(part))], ["source", "conv_id", "texts"]).with_row_index("row")
+        holder = pl.when(pl.col("texts").is_not_null()).then("row").backward_fill().over("source", "conv_id")
+        found.append(rows.with_columns(texts=seen["texts"].gather(seen.select(holder).to_series().gather(rows["row"]))))
     joined = last.join(pl.concat(found), on=["part", "row"], how="left", maintain_order="left")
     return joined.select(pl.col("texts").list.head("num_messages")).to_series()
-
-
-def _texts_at(store: Store, part: str, rows: pl.Series) -> pl.Series:
-    """The texts of some rows of a part. A row without texts takes them from the next row of its source and conv_id."""
-    seen = store.read_part("sightings", part, ["source", "conv_id", "texts"]).with_row_index("row")
-    holder = pl.when(pl.col("texts").is_not_null()).then("row").backward_fill().over("source", "conv_id")
-    return seen["texts"].gather(seen.select(holder).to_series().gather(rows))
 
 
 def _with_served(store: Store, parts: Sequence[str], last: pl.DataFrame) -> pl.DataFrame:

@@ -114,7 +114,8 @@ def _rejects(rows: Iterable[tuple[str, str, str]]) -> pl.DataFrame:
 def _problem(entry: os.DirEntry[str]) -> tuple[RejectReason, str] | None:
     """(reject reason, evidence) of an entry that must not be opened; None for a readable file."""
     try:
-        if _leads_out(entry):
+        folder = Path(os.path.realpath(Path(entry.path).parent))
+        if entry.is_symlink() and folder not in Path(os.path.realpath(entry.path)).parents:
             return RejectReason.IMAGE_PATH_ESCAPE, "a link out of the image folder"
         if not entry.is_file():
             return RejectReason.NOT_AN_IMAGE, "not a file"
@@ -122,11 +123,6 @@ def _problem(entry: os.DirEntry[str]) -> tuple[RejectReason, str] | None:
         return RejectReason.NOT_AN_IMAGE, "a link that leads nowhere"
     readable = os.access(entry.path, os.R_OK)
     return None if readable else (RejectReason.IMAGE_MISSING, "a file that may not be read")
-
-
-def _leads_out(entry: os.DirEntry[str]) -> bool:
-    folder = Path(os.path.realpath(Path(entry.path).parent))
-    return entry.is_symlink() and folder not in Path(os.path.realpath(entry.path)).parents
 
 
 def not_taken_in(files: Iterable[ImageSource], taken_in: pl.DataFrame) -> list[ImageSource]:

@@ -201,7 +201,11 @@ def purge_flagged(store: Store) -> None:
     if named.is_empty():
         return
     ids = set(named["image_id"].drop_nulls())
-    ids |= _copies(store, ids)
+    # copies look like one of these: resized, slightly cropped, turned by quarters or mirrored
+    own = store.read("signals/image_hash", ["content_id", "pdq", "pdq_quality"])
+    own = own.filter(pl.col("content_id").is_in(sorted(ids)), pl.col("pdq_quality") >= PDQ_QUALITY_MIN)
+    hashes = _turned(own["pdq"].unique().sort().to_list())
+    ids |= _near_ids(store, KnownHashes((), {}, hashes, np.full(hashes.shape[1], PDQ_DISTANCE, np.uint8), ""))
     names = {*named["name"], *files.filter(pl.col("image_id").is_in(sorted(ids)))["name"]}
     hold_images(store, names, QuarantineCause.FLAGGED)
     _purge(store, ids, names)
@@ -236,14 +240,6 @@ def _apply(store: Store, listed: KnownHashes) -> None:
 def _by_pixels(store: Store, listed: KnownHashes) -> set[str]:
     ids = {image_id for part in store.read_parts("images", ["image_id"]) for image_id in part["image_id"]}
     return (ids & listed.exact["pixels"]) | _near_ids(store, listed)
-
-
-def _copies(store: Store, images: set[str]) -> set[str]:
-    """Stored images that look like one of these: resized, slightly cropped, turned by quarters or mirrored."""
-    own = store.read("signals/image_hash", ["content_id", "pdq", "pdq_quality"])
-    own = own.filter(pl.col("content_id").is_in(sorted(images)), pl.col("pdq_quality") >= PDQ_QUALITY_MIN)
-    hashes = _turned(own["pdq"].unique().sort().to_list())
-    return _near_ids(store, KnownHashes((), {}, hashes, np.full(hashes.shape[1], PDQ_DISTANCE, np.uint8), ""))
 
 
 def _near_ids(store: Store, listed: KnownHashes) -> set[str]:

@@ -287,7 +287,12 @@ def _text_and_images(text: Any, names: list[Any], characters: Any = None) -> tup
             raise LineRejected(RejectReason.BAD_MESSAGES, "places of images do not fit the text")
         return text, names, characters
     if names and type(text) is str and text.count(MARK) == len(names):
-        said, places = _without_marks(text)
+        # a mark on a line of its own goes with its line
+        said, *pieces = text.split(MARK)
+        places = []
+        for piece in pieces:
+            places.append(len(said))
+            said += piece.removeprefix("\n") if not said or said.endswith("\n") else piece
         return said, names, places
     return text, names, [0] * len(names)
 
@@ -295,16 +300,6 @@ def _text_and_images(text: Any, names: list[Any], characters: Any = None) -> tup
 def _within(characters: list[Any], text: Any) -> bool:
     most = len(text) if type(text) is str else 0
     return all(type(each) is int and 0 <= each <= most for each in characters)
-
-
-def _without_marks(text: str) -> tuple[str, list[int]]:
-    """(the text without its marks, the characters before each). A mark on a line of its own goes with its line."""
-    said, *pieces = text.split(MARK)
-    places = []
-    for piece in pieces:
-        places.append(len(said))
-        said += piece.removeprefix("\n") if not said or said.endswith("\n") else piece
-    return said, places
 
 
 def _names_hidden(record: Record, states: list[Record]) -> bool:

@@ -95,11 +95,7 @@ def touches(conversations: Iterable[str], images: Iterable[str]) -> pl.Expr:
 
 
 def withdraw(
-    store: Store,
-    parts: Sequence[str],
-    held: pl.DataFrame,
-    reason: RejectReason,
-    evidence: str,
+    store: Store, parts: Sequence[str], held: pl.DataFrame, reason: RejectReason, evidence: str
 ) -> tuple[list[str], pl.DataFrame]:
     """(parts without the lines that share a conversation or image with `held`, rejects of those lines)."""
     if held.is_empty():

@@ -76,7 +76,10 @@ class LogContent:
         self.line_count += 1
         try:
             if csam or (line_is_flagged(row) if isinstance(row, bytes) else row_is_flagged(row)):
-                raise self._hold_row(row, place, adapter)
+                raw = named_in = row if isinstance(row, bytes) else orjson.dumps(row, default=str)
+                with suppress(LineRejected):
+                    named_in = orjson.dumps([raw.decode("utf-8", "replace"), _record(row, place, adapter)], default=str)
+                raise self._hold(raw, place, named_in)
             record = _record(row, place, adapter)
             self.sightings += sightings(record, states_of(record), place, people)
         except LineRejected as rejected:
@@ -93,13 +96,6 @@ class LogContent:
         self.flagged_conv_ids |= conv_ids
         self.flagged_images |= images
         return LineRejected(RejectReason.CSAM_FLAGGED, "flagged by the server; not read any further")
-
-    def _hold_row(self, row: Any, place: Place, adapter: FormatAdapter) -> LineRejected:
-        """Note what a flagged dataset row names, also what its record adds. Returns what to raise."""
-        raw = named_in = row if isinstance(row, bytes) else orjson.dumps(row, default=str)
-        with suppress(LineRejected):
-            named_in = orjson.dumps([raw.decode("utf-8", "replace"), _record(row, place, adapter)], default=str)
-        return self._hold(raw, place, named_in)
 
 
 def is_record(raw: bytes, place: Place) -> bool:
@@ -176,13 +172,8 @@ def sighting_table(seen: Sequence[Seen]) -> pa.Table:
     values = zip(*seen, strict=True) if seen else [()] * len(Seen._fields)
     columns: dict[str, Sequence[Any]] = dict(zip(Seen._fields, values, strict=True))
     columns["num_messages"] = list(map(len, columns["texts"]))
-    columns["texts"] = _not_repeated(columns["conv_id"], columns["texts"])
-    schema = arrow_schema(Sighting)
-    return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
-
-
-def _not_repeated(conv_ids: Sequence[str], texts: Sequence[Texts]) -> list[Texts | None]:
-    """`texts` with null for those that the next sighting of the same conv_id begins with."""
+    conv_ids = columns["conv_id"]
+    texts = columns["texts"]
     own: list[Texts | None] = list(texts)
     following: dict[str, Texts] = {}
     for place in range(len(own) - 1, -1, -1):
@@ -190,7 +181,9 @@ def _not_repeated(conv_ids: Sequence[str], texts: Sequence[Texts]) -> list[Texts
         if conv_id in following and following[conv_id][: len(said)] == said:
             own[place] = None
         following[conv_id] = said
-    return own
+    columns["texts"] = own
+    schema = arrow_schema(Sighting)
+    return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
 
 
 class PartsRead(NamedTuple):

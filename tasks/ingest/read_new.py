@@ -159,30 +159,29 @@ def read_new(store: Store, files: Sequence[tuple[LogFile, str]], logs: Path, wor
 
 
 def _named_around(files: Sequence[tuple[LogFile, str]], unread: Set[Place]) -> set[str]:
-    """Ids and image names in the records that flagged lines are part of; `unread` are those that are no JSON object."""
+    """Ids and image names in the records that flagged lines are part of; `unread` are those that are no JSON object.
+
+    Where fragments of one name nothing, all broken records count. Raises BadInput when these name nothing either,
+    because an image that is not known could not be held back.
+    """
     found: set[str] = set()
     for file, _ in files:
         if flagged := {place.line for place in unread if place.source == file.source}:
-            found |= _named_in_broken_records(file, flagged)
+            first, records = min(flagged), list(broken_records(file))
+            everything = set[str]().union(*(record.names for record in records))
+            records = [record for record in records if record.lines & flagged]
+            lost = any(record.fragments & flagged and not record.names for record in records)
+            if lost and not everything:
+                raise BadInput(
+                    f"log file {file.source!r}, line {first}: it is flagged as child abuse, it is no JSON object, and "
+                    "no image or conversation can be read there that could be held back; mend the line, or remove it "
+                    "from the log"
+                )
+            tell(
+                f"{file.source}, line {first}: flagged, but no JSON object; what can be read of its record is held back"
+            )
+            found |= everything if lost else set[str]().union(*(record.names for record in records))
     return found
-
-
-def _named_in_broken_records(file: LogFile, flagged: set[int]) -> set[str]:
-    """Ids and names in the records with a flagged line; where fragments of one name nothing, in all broken records.
-
-    Raises BadInput when these name nothing either, because an image that is not known could not be held back.
-    """
-    first, records = min(flagged), list(broken_records(file))
-    everything = set[str]().union(*(record.names for record in records))
-    records = [record for record in records if record.lines & flagged]
-    lost = any(record.fragments & flagged and not record.names for record in records)
-    if lost and not everything:
-        raise BadInput(
-            f"log file {file.source!r}, line {first}: it is flagged as child abuse, it is no JSON object, and no image "
-            "or conversation can be read there that could be held back; mend the line, or remove it from the log"
-        )
-    tell(f"{file.source}, line {first}: flagged, but no JSON object; what can be read of its record is held back")
-    return everything if lost else set[str]().union(*(record.names for record in records))
 
 
 def _list(

@@ -6,8 +6,6 @@ from itertools import chain
 from pathlib import Path
 
 import polars as pl
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from schemas.errors import BadInput
 from schemas.items.image import Preset
@@ -37,13 +35,13 @@ from tasks.ingest.read_new import read_new
 from tasks.ingest.take_in import ImageObserver, ImageReader, ImageShard, take_in_files
 from tasks.runtime.parallel import shard_runner
 from tasks.runtime.progress import tell
-from tasks.runtime.timing import report, timed
+from tasks.runtime.steps import step
+from tasks.runtime.timing import report
 from tasks.storage.keyed_ids import Tombstones, store_key
 from tasks.storage.tables import Store, frame_of
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def read_log_lines(settings: Settings) -> StageReport:
     """Read the new lines of the log files in the window into `sightings`, `rejects` and `quarantine`."""
     store, logs = Store.open(settings.store), _log_folder(settings)
@@ -52,8 +50,7 @@ def read_log_lines(settings: Settings) -> StageReport:
     return StageReport(stage="read_logs", counts=read_new(store, files, logs, settings.workers))
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def take_in_images(settings: Settings, observer: ImageObserver) -> StageReport:
     """Read the image files that the sightings name, and the presets, into `images`, `image_files` and `rejects`.
 
@@ -128,8 +125,7 @@ def _counts(done: ImageShard) -> dict[str, int]:
     return {"files": done.files, "images": len(done.image_ids), "known": len(done.known)}
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def take_in_drawings(settings: Settings, observer: ImageObserver) -> StageReport:
     """Take in what an image model drew, as every image. Writes `generated_images`, empties `drawings`."""
     store = Store.open(settings.store)
@@ -142,8 +138,7 @@ def take_in_drawings(settings: Settings, observer: ImageObserver) -> StageReport
     return report("take_in_drawings", done.measured, _counts(done))
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def take_in_items(settings: Settings) -> StageReport:
     """Items of benchmarks made on demand become conversations of one question, without an answer."""
     store = Store.open(settings.store)
@@ -151,8 +146,7 @@ def take_in_items(settings: Settings) -> StageReport:
     return StageReport(stage="take_in_items", counts={"new": new, **assemble_store(store, settings.workers)})
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def assemble(settings: Settings) -> StageReport:
     """`sightings` and `image_files` -> `conversations` and `battles`."""
     return StageReport(stage="assemble", counts=assemble_store(Store.open(settings.store), settings.workers))

@@ -143,7 +143,16 @@ class ImageReader:
         """Read files on threads and write the parts of each shard, in order; no thread waits at the end of a shard."""
         batches = self._batches(files, workers, advance)
         while some := list(islice(batches, FILES_A_SHARD // batch_of(FILES_AT_ONCE))):
-            yield self._write(some)
+            read = ImageBatch()
+            for batch in some:
+                read.add(batch)
+            tables = {
+                table: pl.DataFrame(rows, frame_schema(TABLES[table].row)) for table, rows in read.signals.items()
+            }
+            tables |= {"images": frame_of(Image, read.images), "image_files": frame_of(ImageFile, read.files)}
+            parts = [(table, self._store.write_part(table, rows)) for table, rows in tables.items() if rows.height]
+            ids = [image.image_id for image in read.images]
+            yield ImageShard(parts, ids, len(read.files), read.known, read.taken_down, read.measured)
 
     def _batches(self, files: Iterable[ImageSource], workers: int, advance: Advance) -> Iterator[ImageBatch]:
         seen_ids = set(self.stored_ids)
@@ -209,17 +218,6 @@ class ImageReader:
         batch.images += [
             Image(image_id=p.image_id, bytes=p.encoded, format=p.format, width=p.width, height=p.height) for p in images
         ]
-
-    def _write(self, batches: Iterable[ImageBatch]) -> ImageShard:
-        """Write the parts of one shard."""
-        read = ImageBatch()
-        for batch in batches:
-            read.add(batch)
-        tables = {table: pl.DataFrame(rows, frame_schema(TABLES[table].row)) for table, rows in read.signals.items()}
-        tables |= {"images": frame_of(Image, read.images), "image_files": frame_of(ImageFile, read.files)}
-        parts = [(table, self._store.write_part(table, rows)) for table, rows in tables.items() if rows.height]
-        ids = [image.image_id for image in read.images]
-        return ImageShard(parts, ids, len(read.files), read.known, read.taken_down, read.measured)
 
 
 @lru_cache(maxsize=1)
@@ -292,6 +290,5 @@ def _new_parts(
 
 
 def _cut(files: Iterable[ImageSource], size: int) -> Iterator[list[ImageSource]]:
-    """Lists of `size` files; the last may be shorter."""
     ahead = iter(files)
     return iter(lambda: list(islice(ahead, size)), [])

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from schemas.benches.judging import Answer, AnswerState
 from schemas.errors import BadInput
 from tasks.judging.files.answer_files import AnswersRead
 from tasks.judging.questions import Bench, BenchQuestion
-from tasks.providers.batch_run import BatchRun
+from tasks.providers.ask_items import BatchRun, Work
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
 from tasks.runtime.parallel import map_as_done
@@ -23,18 +22,6 @@ from tasks.storage.tables import Store
 _KEY = ["model", "version", "question_id", "document_id"]
 AnswersByModel = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Model -> question_id -> its row of `answers`."""
-
-
-@dataclass
-class Called:
-    """Calls of a stage and their results."""
-
-    calls: Counter[str] = field(default_factory=Counter)
-    """By model."""
-    failures: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By model and reason."""
-    counts: Counter[str] = field(default_factory=Counter)
-    """Results by kind, such as the states of answers."""
 
 
 class Arrived(NamedTuple):
@@ -53,13 +40,13 @@ def unanswered(store: Store, bench: Bench, asked: AskedModel) -> list[BenchQuest
     return [each for each in bench.questions if (*own, each.question_id, each.document_id) not in known]
 
 
-def ask_models(store: Store, bench: Bench, models: Sequence[AskedModel], batch_hours: float | None = None) -> Called:
+def ask_models(store: Store, bench: Bench, models: Sequence[AskedModel], batch_hours: float | None = None) -> Work:
     """Ask every model what it has not answered yet. A failed call stores nothing, so the next run makes it again.
 
     `batch_hours`: use the vendors' batch APIs and wait for so long; all batches are sent before the first is awaited.
     """
     connections = [chat_model(asked) for asked in models]  # all, before the first call
-    done = Called()
+    done = Work()
     with ExitStack() as stack:
         runs = []
         for asked, model in zip(models, connections, strict=True):
@@ -81,7 +68,7 @@ def store_arriving(
     asked: str,
     arriving: Iterable[Arrived | Failed],
     shown: int,
-    done: Called,
+    done: Work,
     first: Sequence[dict[str, Any]] = (),
 ) -> None:
     """Store rows of a model or judge as they arrive, after those of `first`, and count its calls.
@@ -94,7 +81,7 @@ def store_arriving(
         for each in arriving:
             done.calls[asked] += 1
             if isinstance(each, Failed):
-                done.failures[asked, each.reason] += 1
+                done.failures[f"{asked}: {each.reason}"] += 1
             else:
                 done.counts += each.counts
                 keep([each.row])
@@ -118,14 +105,14 @@ def _ask(model: ChatModel, asked: AskedModel, bench: Bench, question: BenchQuest
     return Arrived(answer.model_dump(), Counter([answer.state]))
 
 
-def take_in_answers(store: Store, read: AnswersRead) -> Called:
+def take_in_answers(store: Store, read: AnswersRead) -> Work:
     """Store answers that were made elsewhere; those that are stored already are left out."""
-    known, done = set(store.read("answers", _KEY).iter_rows()), Called()
+    known, done = set(store.read("answers", _KEY).iter_rows()), Work()
     new = [each for each in read.answers if (each.model, each.version, each.question_id, each.document_id) not in known]
     with append_incrementally(store, "answers") as keep:
         keep([each.model_dump() for each in new])
     done.counts.update(each.state for each in new)
-    done.failures.update({(model, "no_answer_in_file"): count for model, count in read.failed.items()})
+    done.failures.update({f"{model}: no_answer_in_file": count for model, count in read.failed.items()})
     return done
 
 

@@ -11,9 +11,9 @@ from schemas.asked_model import AskedModel
 from schemas.benches.judging import Label
 from schemas.items.conversation import Winner
 from schemas.tables import TABLES
-from tasks.judging.answers import Arrived, Called, store_arriving
+from tasks.judging.answers import Arrived, store_arriving
 from tasks.judging.protocols import AnswerPair, Protocol
-from tasks.providers.batch_run import BatchRun
+from tasks.providers.ask_items import BatchRun, Work
 from tasks.providers.capabilities import ChatModel, Failed
 from tasks.providers.chat import chat_model
 from tasks.runtime.parallel import map_as_done
@@ -105,13 +105,13 @@ def _values(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
 
 def ask(
     store: Store, pairs: Sequence[AnswerPair], protocol: Protocol, judge: Judge, batch_hours: float | None = None
-) -> Called:
+) -> Work:
     """Ask for everything that is missing. A failed call stores nothing, so the next run makes it again.
 
     `batch_hours`: use the vendor's batch API, and wait for so long.
     """
     wanted, again = unjudged(store, pairs, protocol, judge.version)
-    done = Called(counts=Counter(known_already=len(again)) if again else Counter())
+    done = Work(counts=Counter(known_already=len(again)) if again else Counter())
 
     def work(pair: AnswerPair) -> Arrived | Failed:
         reply = judge.reply(pair)
@@ -145,7 +145,6 @@ def _counts(protocol: Protocol, reply: JudgeReply) -> Counter[str]:
 
 
 def _row(protocol: Protocol, judge: Judge, pair: AnswerPair, reply: JudgeReply) -> dict[str, Any]:
-    """The row of the protocol's table."""
     row = TABLES[protocol.table].row
     columns = {**pair.row, **reply._asdict(), "judge": judge.name, "judge_version": judge.version}
     return row(**{name: value for name, value in columns.items() if name in row.model_fields}).model_dump()

@@ -23,8 +23,7 @@ from tasks.judging.labels import (
     without_labels,
 )
 from tasks.judging.questions import Images
-from tasks.prompts import load_prompt, untrusted
-from tasks.prompts.texts import filled
+from tasks.prompts import filled, load_prompt, untrusted
 from tasks.providers.capabilities import ChatMessage, ReplyShape
 
 PROTOCOLS = ("visionarena", "wildvision", "visit")

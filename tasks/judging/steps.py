@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import polars as pl
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from schemas.benches.item_boards import WrittenMetric
 from schemas.benches.judge_release import JudgeAgreement, JudgeCard
@@ -13,11 +11,11 @@ from schemas.benches.judging import JudgeRating, WrittenRating
 from schemas.benches.written import SAMPLED
 from schemas.errors import BadInput
 from schemas.rating import Rating
-from schemas.run import LATER_CAUSES, StageReport
+from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.judging.agreement.reproduced import comparisons, every
 from tasks.judging.agreement.stored import said_of, stored
-from tasks.judging.answers import Called, answers_by_model, ask_models, take_in_answers
+from tasks.judging.answers import answers_by_model, ask_models, take_in_answers
 from tasks.judging.ask import Judge, ask, judge_version, model_judge
 from tasks.judging.boards.released_board import chosen_verdicts, judge_agreement, judge_cards, released_board
 from tasks.judging.boards.submission_boards import board_for_release, judged_benches, keep_board, stored_board
@@ -34,7 +32,7 @@ from tasks.judging.visit_battles import order_counts
 from tasks.leaderboard.leaderboard import OVERALL
 from tasks.leaderboard.rating_tables import method_of
 from tasks.providers import Providers
-from tasks.runtime.timing import timed
+from tasks.runtime.steps import step
 from tasks.runtime.untrusted import one_line
 from tasks.storage.parquet import read_parquet_groups
 from tasks.storage.queries.signals import Versions
@@ -43,20 +41,18 @@ from tasks.storage.tables import Store, frame_of
 _ASKED = ["question_id"]
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def collect_answers(settings: Settings) -> StageReport:
     """Ask the models of a models file for the answers they lack, or take in answer files. Writes `answers`."""
     store, chosen = Store.open(settings.store), settings.evaluate
     models = to_ask(settings)
     bench = bench_of(store, chosen)
     if not models:
-        return _report("answers", take_in_answers(store, read_answers(Path(chosen.models or ""), bench.questions)))
-    return _report("answers", ask_models(store, bench, models, _batch_hours(settings)))
+        return take_in_answers(store, read_answers(Path(chosen.models or ""), bench.questions)).report("answers")
+    return ask_models(store, bench, models, _batch_hours(settings)).report("answers")
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def collect_verdicts(settings: Settings, versions: Versions) -> StageReport:
     """Ask a judge for the verdicts that are missing. Writes `verdicts`. `versions`: signal -> version."""
     store, chosen, how = Store.open(settings.store), settings.evaluate, protocol_of(settings.evaluate)
@@ -72,8 +68,7 @@ def collect_verdicts(settings: Settings, versions: Versions) -> StageReport:
     return _judge(store, settings, list(pairs_with_baseline(bench, answers, how, baseline)), how, judge)
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def collect_votes(settings: Settings, versions: Versions, released: Iterable[pl.DataFrame]) -> StageReport:
     """Ask a judge to vote on some battles. Writes `judge_votes`. `released`: rows of a release's battle table."""
     store, how = Store.open(settings.store), protocol(VOTE)
@@ -88,8 +83,7 @@ def collect_votes(settings: Settings, versions: Versions, released: Iterable[pl.
     return _judge(store, settings, pairs_of_battles(store, shown(drawn)), how, judge)
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def judge_submission(settings: Settings) -> StageReport:
     """Store a model's answers and ask a judge about its battles. Writes `answers` and `verdicts`."""
     store = Store.open(settings.store)
@@ -119,12 +113,11 @@ def _judge_items(store: Store, settings: Settings, items: Items, pairs: Sequence
 
 
 def _judge(store: Store, settings: Settings, pairs: Sequence[AnswerPair], how: Protocol, judge: Judge) -> StageReport:
-    report = _report(how.counted, ask(store, pairs, how, judge, _batch_hours(settings)))
-    return report.model_copy(update={"notes": [judge.note] if judge.note else []})
+    asked = ask(store, pairs, how, judge, _batch_hours(settings))
+    return asked.report(how.counted, [judge.note] if judge.note else [])
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def rate_submissions(settings: Settings, version: str) -> StageReport:
     """Write the board of a written benchmark to a dated file; earlier ones stay. A note where there is none yet."""
     store, chosen = Store.open(settings.store), settings.evaluate
@@ -137,8 +130,7 @@ def rate_submissions(settings: Settings, version: str) -> StageReport:
     return StageReport(stage="board", counts={"players": players}, result=keep_board(store, board))
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def rate_written(settings: Settings, choices: Callable[[str], pl.DataFrame]) -> StageReport:
     """Write `written_board` and `written_metrics`: what a release says of models on written benchmarks.
 
@@ -170,8 +162,7 @@ def _metrics(store: Store, bench: str, choices: pl.DataFrame, settings: Settings
     ]
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def rate_judged(settings: Settings, versions: Versions, release: Path) -> StageReport:
     """Write `judge_ratings`, `judge_agreement` and `judge_cards`: the judge's board of the release in this folder.
 
@@ -199,13 +190,3 @@ def rate_judged(settings: Settings, versions: Versions, release: Path) -> StageR
 
 def _batch_hours(settings: Settings) -> float | None:
     return settings.batch_hours if settings.batch else None
-
-
-def _report(stage: str, done: Called) -> StageReport:
-    ordered = sorted(done.failures.items(), key=lambda each: (each[0][0], LATER_CAUSES.get(each[0][1], 0), each[0][1]))
-    return StageReport(
-        stage=stage,
-        counts=dict(sorted(done.counts.items())),
-        model_calls=dict(sorted(done.calls.items())),
-        failures={f"{model}: {reason}": count for (model, reason), count in ordered},
-    )

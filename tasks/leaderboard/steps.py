@@ -4,8 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from schemas.benches.bench import BenchAgreement
 from schemas.policy import VoteRules
@@ -28,7 +26,7 @@ from tasks.leaderboard.rating_tables import (
 )
 from tasks.leaderboard.suspects.prompts import wording
 from tasks.leaderboard.votes import votes
-from tasks.runtime.timing import timed
+from tasks.runtime.steps import step
 from tasks.storage.queries.conversation_features import (
     CATEGORIES,
     TAXONOMY,
@@ -49,8 +47,7 @@ _STORED = sorted(TABLES.keys() - {"style_control", PAIR_CARDS, VOTE_STATISTICS, 
 _COUNTS = ("battles", "boards", "outlier_judges", "suspects")
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def rate_models(settings: Settings, versions: Versions, release: Path | None = None) -> StageReport:
     """Write `ratings`, the other rating tables and `bench_agreement`.
 

@@ -3,8 +3,6 @@
 from collections import Counter
 
 import polars as pl
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from schemas.benches.judge_release import ScreenedText
 from schemas.errors import DriftHeld
@@ -18,7 +16,7 @@ from tasks.policy.differences import rule_parity, upstream_policy
 from tasks.policy.drift import drift_lines, drop_counts
 from tasks.policy.policy_file import load_policy
 from tasks.policy.redact_step import redact_store
-from tasks.runtime.timing import timed
+from tasks.runtime.steps import step
 from tasks.storage.queries.kept import mark_decided
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.signals import Versions
@@ -26,8 +24,7 @@ from tasks.storage.run_record import earlier_drops
 from tasks.storage.tables import Store, frame_of
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def find_near_images(settings: Settings, versions: Versions) -> StageReport:
     """Hashes -> `near_images`, embeddings -> `semantic_images`; only new images are searched."""
     store, policy = Store.open(settings.store), load_policy(settings.policy)
@@ -36,8 +33,7 @@ def find_near_images(settings: Settings, versions: Versions) -> StageReport:
     return StageReport(stage="near_images", counts=counts)
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def redact_items(settings: Settings, versions: Versions, findings: ItemFindings) -> StageReport:
     """Apply redact rules to what is measured so far -> `redacted_conversations`, `redacted_images`.
 
@@ -51,8 +47,7 @@ def redact_items(settings: Settings, versions: Versions, findings: ItemFindings)
     return StageReport(stage="redact", counts=counts)
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def decide_items(settings: Settings, versions: Versions, findings: ItemFindings, stage: str = "decide") -> StageReport:
     """Signals and the policy -> `decisions`, `near_prompts`; comparison with the policy `upstream` -> `rule_parity`.
 
@@ -74,8 +69,7 @@ def decide_items(settings: Settings, versions: Versions, findings: ItemFindings,
     return StageReport(stage=stage, counts=counts | {"items": ours.height})
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def screen_answers(settings: Settings, versions: Versions, texts: pl.DataFrame) -> StageReport:
     """Apply the policy of the decisions to answers and verdicts on the judge's cards -> `screened_texts`.
 
@@ -91,8 +85,7 @@ def screen_answers(settings: Settings, versions: Versions, texts: pl.DataFrame) 
     return StageReport(stage="screen_answers", counts=counts | dict(sorted(stopped.items())), notes=notes)
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def watch_drift(settings: Settings) -> StageReport:
     """Raise DriftHeld if a reason drops an unusual share of new conversations; else the run record gets the counts."""
     store = Store.open(settings.store)

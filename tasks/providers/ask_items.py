@@ -1,18 +1,20 @@
-"""Asks a model about some items, and stores each result as it arrives. A call that failed stores nothing."""
+"""Asks a model about some items, at once or in batches, and stores results as they arrive. A failure stores nothing."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from schemas.row import Row
 from schemas.run import LATER_CAUSES, StageReport
-from tasks.providers.capabilities import Failed
+from tasks.providers.capabilities import WAITING, BatchQueue, Failed
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
 from tasks.storage.parts import append_incrementally
 from tasks.storage.tables import Store
 
+WORKERS = 4
+"""Threads that make requests, which includes encoding their images."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 AnyRow = TypeVar("AnyRow", bound=Row)
@@ -38,7 +40,9 @@ class Work:
 
     def report(self, stage: str, notes: Sequence[str] = ()) -> StageReport:
         """The counts by name; failures that follow from others come last."""
-        named = sorted(self.failures.items(), key=lambda each: (LATER_CAUSES.get(each[0].split(": ")[1], 0), each[0]))
+        named = sorted(
+            self.failures.items(), key=lambda each: (LATER_CAUSES.get(each[0].rpartition(": ")[2], 0), each[0])
+        )
         counts, calls = dict(sorted(self.counts.items())), dict(sorted(self.calls.items()))
         return StageReport(stage=stage, counts=counts, model_calls=calls, failures=dict(named), notes=list(notes))
 
@@ -66,3 +70,31 @@ def store_results(
                 keep([result.model_dump()])
                 if kind is not None:
                     work.counts[kind(result)] += 1
+
+
+class BatchRun(Generic[Item, Result]):
+    """Runs the calls of some items through a vendor's batch API; follow-up questions go into further batches."""
+
+    def __init__(self, queue: BatchQueue, work: Callable[[Item], Result | Failed], items: Sequence[Item]) -> None:
+        """Collects the items' questions and sends them."""
+        self._queue, self._work, self._items = queue, work, items
+        for _ in self._results(items):
+            pass  # every reply is still awaited
+        queue.send()
+
+    def results(self) -> Iterator[Result | Failed]:
+        """Waits for the answers; questions that follow from them are sent as further batches."""
+        waiting, more = self._items, True
+        while more:
+            self._queue.wait()
+            left = []
+            for item, result in self._results(waiting):
+                if result == Failed(WAITING):
+                    left.append(item)
+                else:
+                    yield result
+            waiting, more = left, self._queue.send()
+        yield from (Failed(WAITING) for _ in waiting)
+
+    def _results(self, items: Iterable[Item]) -> Iterator[tuple[Item, Result | Failed]]:
+        return map_as_done(lambda item: (item, self._work(item)), items, WORKERS)

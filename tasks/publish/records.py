@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from schemas.errors import StoreUnwell, why_unreadable
 from schemas.publication import Publication, UploadPlan
-from schemas.upkeep.audit import Audited
+from schemas.upkeep import Audited
 from tasks.storage.audit import add_audit_entry
 from tasks.storage.tables import Store
 

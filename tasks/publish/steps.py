@@ -17,13 +17,7 @@ from tasks.release.registered import PartsOf
 
 @task(cache_policy=NO_CACHE)
 def describe_release(
-    release: str,
-    repo: str,
-    public: bool,
-    per_config: bool,
-    preview: bool,
-    parts: PartsOf,
-    accepted: Sequence[str] = (),
+    release: str, repo: str, public: bool, per_config: bool, preview: bool, parts: PartsOf, accepted: Sequence[str] = ()
 ) -> str:
     """The text for approval. Raises CurateError when the release or the Hub does not allow publishing."""
     api = hub_api()  # a missing token is reported before the long verification

@@ -200,20 +200,17 @@ class EarlierRelease:
         paths = self._written_from.get(key, [])
         made = [folder / f"{number:05d}.parquet" for number in range(first, first + len(paths))]
         for path, file in zip(paths, made, strict=True):
-            self._fetch(path, file)
+            there = f"{self.folder}/{path}"
+            if isinstance(self._store.fs, LocalFileSystem):
+                _link(Path(there), file)
+            else:
+                file.write_bytes(whole_file(self._store.fs, there))
         if all(_described(file) == self.manifest.files[path] for path, file in zip(paths, made, strict=True)):
             return made
         for path, file in zip(paths, made, strict=True):
             file.unlink()  # the new release gets a file of its own
             self._path_of.pop(self.manifest.files[path], None)
         return []
-
-    def _fetch(self, path: str, file: Path) -> None:
-        there = f"{self.folder}/{path}"
-        if isinstance(self._store.fs, LocalFileSystem):
-            _link(Path(there), file)
-        else:
-            file.write_bytes(whole_file(self._store.fs, there))
 
     @contextmanager
     def fetched(self, paths: Sequence[str]) -> Iterator[dict[str, Path]]:

@@ -127,8 +127,7 @@ JOINABLE, CATEGORIES = "## What a stranger could join", "## Categories and votes
 ROW_FIGURES = (
     ReleasePart(section=CardSection(CATEGORIES, "categories and votes", _COUNT, _categories, 6)),
     ReleasePart(
-        wrong=_wrong_linkage,
-        section=CardSection(JOINABLE, "what a stranger could join", _COUNT, _joinable, 6),
+        wrong=_wrong_linkage, section=CardSection(JOINABLE, "what a stranger could join", _COUNT, _joinable, 6)
     ),
 )
 """Parts of every release."""

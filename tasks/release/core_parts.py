@@ -15,9 +15,8 @@ from schemas.release import CONFIGS, KEYS, MapPoint
 from schemas.row import arrow_schema
 from tasks.release.card_figures import ROW_FIGURES
 from tasks.release.certificate.file import CERTIFICATE_PART
-from tasks.release.checks.fragile import FRAGILE
 from tasks.release.checks.thinking import RELEASED_THINKING
-from tasks.release.checks.vote_checks import CHECKED_VOTES
+from tasks.release.checks.vote_checks import CHECKED_VOTES, FRAGILE
 from tasks.release.declared import READ_ERRORS, sound_groups
 from tasks.release.registered import (
     RUNNERS,

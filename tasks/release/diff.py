@@ -65,7 +65,7 @@ def diff_releases(
     columns: dict[str, Counter[str]] = {config: Counter() for config in CONFIGS}
     reasons: dict[str, Counter[str]] = {config: Counter() for config in CONFIGS}
     for config in CONFIGS:
-        words, broken = _columns(config, _schema(old, config), _schema(new, config))
+        words, broken = _columns(config, *(read_parquet_schema(shard_files(each, config)[0]) for each in (old, new)))
         schema_changes += words
         breaks |= broken
         compared = _Compared(config, shard_files(old, config), shard_files(new, config))
@@ -111,10 +111,6 @@ def _next(version: str, bump: Bump, last_day: str) -> str | None:
     raised = list(Bump).index(bump)  # major, minor, patch, as in a version
     numbers = [int(number) for number in version.split(".")]
     return ".".join(str(n + (place == raised) if place <= raised else 0) for place, n in enumerate(numbers))
-
-
-def _schema(folder: Path, config: str) -> pa.Schema:
-    return read_parquet_schema(shard_files(folder, config)[0])
 
 
 def _columns(config: str, old: pa.Schema, new: pa.Schema) -> tuple[list[str], bool]:

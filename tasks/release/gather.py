@@ -137,7 +137,6 @@ def _kept(block: Store) -> pl.DataFrame:
 
 
 def _joined(block: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """Conversations joined with decisions, features and topics."""
     decided = block.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"])
     decisions = decided.filter(item_kind="conversation").select("keep", "preset_dataset", conversation_id="item_id")
     topics = block.read("topics", ["document_id", "topic", "name", "x", "y"])

@@ -50,7 +50,6 @@ def item_boards(
 
 
 def _benches(folder: Path, items: str) -> set[str]:
-    """Benchmarks that released items name."""
     rows = read_released(folder, items)
     return set() if rows is None else {*rows["bench"]}
 

@@ -180,17 +180,13 @@ def _nothing(*_: object) -> Iterator[Any]:
     yield from ()
 
 
-def _writes_nothing(_: Unsealed) -> Stated:
-    return Stated()
-
-
 @dataclass(frozen=True)
 class ReleasePart:
     """Some files of a release: how they are written, checked, compared and shown."""
 
     tables: tuple[str, ...] = ()
     """Names in `RELEASED_TABLES`."""
-    write: Callable[[Unsealed], Stated] = _writes_nothing
+    write: Callable[[Unsealed], Stated] = lambda _: Stated()
     """Writes the files, where the store has something for them."""
     wrong: Callable[[OpenRelease], Iterator[str]] = _nothing
     """Problems, one line each, in files whose columns are the declared ones."""

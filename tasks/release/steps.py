@@ -17,7 +17,7 @@ from schemas.policy import Policy, policy_hash, released_policy
 from schemas.release import CONFIGS, Manifest
 from schemas.run import Funnel, StageReport
 from schemas.settings import Settings
-from tasks.prompts.texts import replaced_hashes
+from tasks.prompts import replaced_hashes
 from tasks.providers import EMBEDDED, EMBEDDED_RECALL, MAKERS, Providers
 from tasks.release.build import (
     EarlierRelease,
@@ -37,7 +37,7 @@ from tasks.release.diff import since_earlier
 from tasks.release.gather import Gathered
 from tasks.release.registered import ReleasePart, Unsealed
 from tasks.release.shards import LAYOUT, ReleasedImages, shard_rows, write_shards
-from tasks.runtime.timing import timed
+from tasks.runtime.steps import step
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.bench import bench_evidence, topics_fit
 from tasks.storage.queries.funnel import funnel
@@ -72,8 +72,7 @@ class Built(NamedTuple):
     """The release whose shards were taken over."""
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def check_providers(settings: Settings) -> StageReport:
     """Raise ProviderHeld when a chosen provider failed for a larger share of items than `failed_share_max`."""
     chosen = {capability: name for capability, name in settings.providers.items() if name != EMBEDDED}
@@ -146,8 +145,7 @@ def _expected(store: Store) -> dict[str, int]:
     return {"chat": kept["conversation"], "battle": kept["battle"], **drawn}
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def seal_release(
     settings: Settings, providers: Providers, versions: Versions, built: Built, parts: Sequence[ReleasePart]
 ) -> StageReport:
@@ -178,7 +176,6 @@ def _relevant(settings: Settings) -> dict[str, Any]:
 
 
 def _policy_hash(store: Store) -> str:
-    """Hash of the policy that made the decisions."""
     slices = store.read_slices("decisions", ["policy_hash"])
     return next(str(rows["policy_hash"][0]) for rows in slices if rows.height)
 

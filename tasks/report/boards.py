@@ -289,7 +289,6 @@ def intervals(names: Iterable[str], table: pl.DataFrame, columns: tuple[str, str
 
 
 def _rounded(table: pl.DataFrame, digits: int) -> pl.DataFrame:
-    """For display: numbers rounded, flags as text."""
     flags = [pl.col("flags").list.join(" ")] if "flags" in table.columns else []
     return table.with_columns(pl.col(pl.Float64).round(digits), *flags)
 

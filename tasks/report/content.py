@@ -169,7 +169,6 @@ def _both(tallies: Tallies, columns: tuple[str, ...]) -> pl.DataFrame:
 
 
 def _counts(key: str, tallies: Tallies, columns: tuple[str, ...]) -> Part | None:
-    """A section on the values of one column."""
     found = _both(tallies, columns).rename({columns[0]: key})
     table = found.with_columns(pl.col(key).cast(pl.String).fill_null("not measured"))
     return _compared(key, table) if table.height else None

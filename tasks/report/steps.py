@@ -4,14 +4,11 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from schemas.policy import policy_hash, released_policy
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.providers import Providers
-from tasks.runtime.timing import timed
+from tasks.runtime.steps import step
 from tasks.storage.queries.released import days, decided_policy, release_version
 from tasks.storage.queries.tallies import Tallies
 from tasks.storage.tables import Store
@@ -20,8 +17,7 @@ if TYPE_CHECKING:
     from tasks.report.page import Part
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def report_release(
     settings: Settings,
     providers: Providers,

@@ -39,7 +39,8 @@ class Assigned:
             if not open_keys:
                 return None
             ordered = [key for _, key in sorted(open_keys, key=lambda each: each[0])]
-            chosen = next((key for key in _after(ordered, after) if key != after), ordered[0])
+            at = ordered.index(after) + 1 if after in ordered else 0
+            chosen = next((key for key in [*ordered[at:], *ordered[:at]] if key != after), ordered[0])
             for holders in self._held.values():
                 holders.pop(annotator, None)
             self._held.setdefault((name, chosen), {})[annotator] = self._clock()
@@ -70,11 +71,6 @@ class Assigned:
             name, key, item_fingerprint(waiting), waiting.question, texts, shown, len(image_ids) - len(shown),
             queue.choices, queue.many, left,
         )  # fmt: skip
-
-
-def _after(keys: list[str], after: str) -> list[str]:
-    at = keys.index(after) + 1 if after in keys else 0
-    return [*keys[at:], *keys[:at]]
 
 
 def _said(item: Item) -> list[tuple[str, str]]:

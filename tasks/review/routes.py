@@ -24,7 +24,6 @@ Fields = dict[str, list[str]]
 
 
 async def _fields(request: Request) -> Fields:
-    """The fields of a posted form."""
     return parse_qs((await request.body()).decode(errors="replace"), max_num_fields=100)
 
 

@@ -194,8 +194,6 @@ def read_rows(file: Path, needed: Sequence[str]) -> list[tuple[str, dict[str, st
 
 
 class _Line(NamedTuple):
-    """A line of a sheet."""
-
     where: str
     """File and number."""
     cells: dict[str, str]

@@ -5,8 +5,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from schemas.errors import BadInput
 from schemas.run import StageReport
@@ -16,7 +14,8 @@ from tasks.providers import Providers
 from tasks.providers.capabilities import Document
 from tasks.runtime.parallel import shard_runner
 from tasks.runtime.progress import progress
-from tasks.runtime.timing import Measured, report, timed
+from tasks.runtime.steps import step
+from tasks.runtime.timing import Measured, report
 from tasks.signals.documents import stored_documents
 from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight
 from tasks.signals.registry import Signal, chosen_signals, image_signals, signal_of, text_signals
@@ -43,8 +42,7 @@ def signal_versions(providers: Providers) -> Versions:
     return {name: signal.version for name, signal in made.items()}
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def catch_up_images(settings: Settings, providers: Providers) -> StageReport:
     """Measure image signals that stored images lack: a new signal, another provider, or an earlier failure."""
     store = Store.open(settings.store)
@@ -55,8 +53,7 @@ def catch_up_images(settings: Settings, providers: Providers) -> StageReport:
     return report("catch_up_images", done)
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def measure_texts(settings: Settings, providers: Providers, stage: str, kept_only: bool) -> StageReport:
     """Measure text signals: screening ones on all conversations, or descriptive ones on those the policy keeps."""
     store, columns = Store.open(settings.store), ["conversation_id", "day", "prompt_id", "turns", "served"]
@@ -78,8 +75,7 @@ def measure_texts(settings: Settings, providers: Providers, stage: str, kept_onl
     return report(stage, done)
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def measure_redacted(settings: Settings, providers: Providers) -> StageReport:
     """Measure redacted images and texts, to check that nothing is left to redact and for later stages."""
     store = Store.open(settings.store)
@@ -98,8 +94,7 @@ def measure_redacted(settings: Settings, providers: Providers) -> StageReport:
     return report("measure_redacted", total)
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def measure_answers(settings: Settings, providers: Providers, names: Sequence[str], texts: pl.Series) -> StageReport:
     """Measure these signals of answers and verdicts on the judge's cards, and of their redacted forms."""
     store, total = Store.open(settings.store), Measured()
@@ -110,8 +105,7 @@ def measure_answers(settings: Settings, providers: Providers, names: Sequence[st
     return report("measure_answers", total)
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def measure_item_images(
     settings: Settings, providers: Providers, part_of: Mapping[str, tuple[str, str, int]]
 ) -> StageReport:
@@ -122,8 +116,7 @@ def measure_item_images(
     return report("measure_item_images", _measure_missing(settings, store, providers, items, signals, items.part_of))
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def measure_written(settings: Settings, providers: Providers, texts: Sequence[str]) -> StageReport:
     """Measure the screening signals of captions and references that a release may hold."""
     texts_on = {MeasuredOn.MESSAGES: texts_in({text_id(text): text for text in texts})}
@@ -187,8 +180,7 @@ def _measure_missing(
     return measurer.measure_missing(store, items, signals, content_ids, settings.workers, shard_runner(settings))
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def measure_documents(settings: Settings, providers: Providers) -> StageReport:
     """Measure document signals of the conversations that the policy keeps."""
     store = Store.open(settings.store)
@@ -206,8 +198,7 @@ def measure_documents(settings: Settings, providers: Providers) -> StageReport:
     return report("measure_documents", _measure_documents(settings, store, providers, wanted, signals))
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def measure_failures(settings: Settings, providers: Providers) -> StageReport:
     """Ask the chosen taggers about the prompts of the table `failures`."""
     store = Store.open(settings.store)

@@ -19,7 +19,7 @@ from fsspec.implementations.local import LocalFileSystem
 from pydantic import ValidationError
 
 from schemas.errors import StoreUnwell, why_unreadable
-from schemas.upkeep.audit import Audited, AuditEntry
+from schemas.upkeep import Audited, AuditEntry
 from tasks.storage.keyed_ids import pseudonym
 from tasks.storage.tables import Store
 

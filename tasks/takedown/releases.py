@@ -97,7 +97,6 @@ def perhaps_published(store: Store) -> list[tuple[str, str]]:
 
 
 def _withdrawn(store: Store) -> Iterator[str]:
-    """Versions that a takedown withdrew."""
     return (each for each in _versions(store) if withdrawn_by(store, each) == TAKEDOWN)
 
 

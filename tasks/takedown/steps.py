@@ -4,18 +4,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.runtime.progress import tell
-from tasks.runtime.timing import timed
+from tasks.runtime.steps import step
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.tables import Store
 from tasks.takedown.releases import withdraw_known
-from tasks.takedown.take_down import finish, requested, take_down_requested
-from tasks.takedown.told import export_lines, left_lines, release_lines
+from tasks.takedown.take_down import export_lines, finish, left_lines, release_lines, requested, take_down_requested
 
 _REQUESTS = "takedown_requests"
 
@@ -25,8 +21,7 @@ def forget_requested(settings: Settings) -> list[StageReport]:
     return [apply_requests(settings)] if settings.logs and requested(Path(settings.logs)) else []
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def apply_requests(settings: Settings) -> StageReport:
     """Counts of requests, of new ones, and of removed rows by table; notes on releases that held something of it."""
     store, conv_ids = Store.open(settings.store), requested(Path(settings.logs or ""))
@@ -52,15 +47,13 @@ def finish_takedowns(settings: Settings) -> list[StageReport]:
     return [] if Store.open(settings.store).read_bytes(UNFINISHED) is None else [finish_unfinished(settings)]
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def finish_unfinished(settings: Settings) -> StageReport:
     """Counts of removed rows by table."""
     return StageReport(stage="takedown", counts=finish(Store.open(settings.store), datetime.now(UTC)))
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def withdraw_known_images(settings: Settings) -> StageReport:
     """Withdraw releases with images that a hash list has named since they were built."""
     return StageReport(

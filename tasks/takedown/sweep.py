@@ -112,11 +112,20 @@ def sweep(store: Store, live: Live, tombstones: Tombstones, now: datetime, dry_r
     unwanted = {table: rows for table in tables if (rows := unwanted_rows(table, live, tombstones, store)) is not None}
     removed = {t: sum(parts_with(store, t, store.parts(t), rows).values()) for t, rows in unwanted.items()}
     if not dry_run:
-        _sweep_lines(store, tombstones, now)
+        # removed lines become rejects, so that every line keeps an outcome
+        parts = store.parts("sightings")
+        kept, rejects = withdraw_taken_down(store, parts, parts, tombstones, now)
+        if rejects.height:
+            part = store.write_part("rejects", rejects)
+            store.list_parts("rejects", list(dict.fromkeys([*store.parts("rejects"), part])))
+            store.list_parts("sightings", kept)
         _reset_names(store, live)  # before the rows are removed, which say what topics they were in
         for table, rows in unwanted.items():
             _remove_rows(store, table, rows)
-        _reset_duplicates(store, live)
+        # the next `curate decide` sets `duplicate_of` anew
+        stale = _gone("duplicate_of", live.conversations)
+        cleared = pl.when(~stale).then("duplicate_of").alias("duplicate_of")
+        _rewrite(store, "decisions", stale, lambda rows: rows.with_columns(cleared))
     return {table: rows for table, rows in removed.items() if rows}
 
 
@@ -174,16 +183,6 @@ def _gone(column: str, stay: Distinct) -> pl.Expr:
     return pl.col(column).is_not_null() & ~stay.hold(pl.col(column))
 
 
-def _sweep_lines(store: Store, tombstones: Tombstones, now: datetime) -> None:
-    """Turn removed lines into rejects before they are removed from `sightings`, so that every line keeps an outcome."""
-    parts = store.parts("sightings")
-    kept, rejects = withdraw_taken_down(store, parts, parts, tombstones, now)
-    if rejects.height:
-        part = store.write_part("rejects", rejects)
-        store.list_parts("rejects", list(dict.fromkeys([*store.parts("rejects"), part])))
-        store.list_parts("sightings", kept)
-
-
 def _reset_names(store: Store, live: Live) -> None:
     """Rename topics with removed documents to `untitled (3)`: names may quote them. `curate sample` names them anew."""
     gone, touched = _gone("document_id", live.contents) & (pl.col("topic") >= 0), set[int]()
@@ -192,13 +191,6 @@ def _reset_names(store: Store, live: Live) -> None:
     theirs = pl.col("topic").is_in(sorted(touched))
     named = pl.when(theirs).then(pl.format(UNNAMED, "topic")).otherwise("name").alias("name")
     _rewrite(store, "topics", theirs, lambda rows: rows.with_columns(named))
-
-
-def _reset_duplicates(store: Store, live: Live) -> None:
-    """Clear `duplicate_of` where it names a removed conversation; the next `curate decide` sets it anew."""
-    stale = _gone("duplicate_of", live.conversations)
-    kept = pl.when(~stale).then("duplicate_of").alias("duplicate_of")
-    _rewrite(store, "decisions", stale, lambda rows: rows.with_columns(kept))
 
 
 def _remove_rows(store: Store, table: str, unwanted: pl.Expr) -> None:

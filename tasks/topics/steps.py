@@ -4,15 +4,13 @@ from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from schemas.items.topic import TopicMember
 from schemas.run import StageReport
 from schemas.settings import Settings, TopicSettings
 from schemas.tags import TAGS
 from tasks.providers import Providers
-from tasks.runtime.timing import timed
+from tasks.runtime.steps import step
 from tasks.storage.queries.documents import embedded_documents, unload
 from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.released import released_slices
@@ -27,8 +25,7 @@ from tasks.topics.personal import impersonal_prompts, personal_names
 _ABOUT = ["conversation_id", "document_id", "prompt_id", "image_ids", "day", "num_turns", "user_id"]
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def find_topics(settings: Settings, providers: Providers, versions: Versions) -> StageReport:
     """Put every kept document with an embedding into a topic, and name the topics."""
     store = Store.open(settings.store)

@@ -25,7 +25,7 @@ from schemas.errors import BadInput, StoreBusy, StoreUnwell, why_unreadable
 from schemas.items.review import Review
 from schemas.publication import ExportKind
 from schemas.tables import TABLES
-from schemas.upkeep.backup import BackedUpFile, Backup
+from schemas.upkeep import BackedUpFile, Backup
 from tasks.export.destination import record_export
 from tasks.runtime.progress import progress
 from tasks.storage.keyed_ids import KEYS, UNFINISHED, write_secret
@@ -141,7 +141,6 @@ def restore(stored: BackedUp, store: Store, since: Store | None) -> None:
 
 
 def _known_to(reviews: pl.DataFrame, store: Store) -> list[Review]:
-    """The verdicts on conversations that the store has."""
     there = store.read("conversations", ["conversation_id"])
     return [
         Review.model_validate(row) for row in reviews.join(there, "conversation_id", how="semi").iter_rows(named=True)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from schemas.run import Removable
 from schemas.settings import Settings
-from schemas.upkeep.audit import Audited
+from schemas.upkeep import Audited
 from tasks.publish.records import publications
 from tasks.storage.audit import add_audit_entry
 from tasks.storage.run_record import record_paths, run_records

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from schemas.run import Use
-from schemas.upkeep.standing import Due, Holdings, MonthCost, PastRun
+from schemas.upkeep import Due, Holdings, MonthCost, PastRun
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.reviews import journalled
 from tasks.storage.tables import Store

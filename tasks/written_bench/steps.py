@@ -2,21 +2,17 @@
 
 from datetime import UTC, datetime
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from schemas.asked_model import AskedModel
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.runtime.timing import timed
+from tasks.runtime.steps import step
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 from tasks.written_bench.write import STAND_IN_NOTE, reference_gaps, write_by_model, write_by_rules
 from tasks.written_bench.written_items import check_known, items_for_judging
 
 
-@task(cache_policy=NO_CACHE)
-@timed
+@step
 def write_missing(settings: Settings, writer: AskedModel | None, versions: Versions) -> StageReport:
     """Write the captions and references that a benchmark's kept items lack; without a writer, by the stand-in.
 

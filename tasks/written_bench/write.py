@@ -15,10 +15,8 @@ from schemas.benches.judging import STAND_IN
 from schemas.benches.written import Caption, Reference, Split, WrittenBy
 from schemas.row import Row
 from schemas.run import Estimate, Prices
-from tasks.prompts import load_prompt, untrusted
-from tasks.prompts.texts import filled, text_of_prompt
-from tasks.providers.ask_items import Work, ask_each, store_results
-from tasks.providers.batch_run import BatchRun
+from tasks.prompts import filled, load_prompt, text_of_prompt, untrusted
+from tasks.providers.ask_items import BatchRun, Work, ask_each, store_results
 from tasks.providers.capabilities import BatchQueue, ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
 from tasks.providers.cost import Count, Sent, chat_cost

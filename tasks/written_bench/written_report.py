@@ -47,7 +47,6 @@ def written_parts(store: Store) -> list[Part]:
 def _table(
     row: type[Row], count: Callable[[Sequence[ItemFacts]], Sequence[Row]], facts: Mapping[str, Sequence[ItemFacts]]
 ) -> pl.DataFrame:
-    """The rows of every benchmark, with its name in front."""
     tables = (
         frame_of(row, count(items)).select(pl.lit(name).alias("bench"), pl.all()) for name, items in facts.items()
     )

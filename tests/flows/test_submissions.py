@@ -11,8 +11,8 @@ from schemas.settings import EvaluateSettings
 from tasks.generated_bench.results.errors import error_rows, wrong_answers
 from tasks.judging.answers import ask_models
 from tasks.judging.sources import bench_of
+from tasks.review.generated import WrongAnswersQueue
 from tasks.review.review_queue import review_of
-from tasks.review.wrong_answers import WrongAnswersQueue
 from tasks.runtime.prices import SHIPPED
 from tasks.storage.reviews import add_reviews
 from tasks.storage.run_record import latest_run_record, run_records

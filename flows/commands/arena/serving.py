@@ -58,7 +58,7 @@ def served(
         found = read_arena_models(models or Path())
         check_arena_keys(found)
         return found, streaming_model, None
-    from tasks.demo.served_models import DrawnModel, demo_models, draw_examples
+    from tasks.demo.answers import DrawnModel, demo_models, draw_examples
 
     folder = Path(settings.logs or DEMO_FOLDER) / "presets"
     try:

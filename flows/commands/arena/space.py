@@ -158,9 +158,7 @@ def pinned() -> list[str]:
                 '.venv/bin/uv pip install -c constraints.txt -e ".[arena]"'
             ) from None
         extras = wanted.extras or {""}
-        waiting += [each for each in needs if _applies(each, extras)]
+        waiting += [
+            each for each in needs if not each.marker or any(each.marker.evaluate({"extra": extra}) for extra in extras)
+        ]
     return sorted(found.values(), key=str.lower)
-
-
-def _applies(needed: Requirement, extras: set[str]) -> bool:
-    return needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras)

@@ -63,7 +63,6 @@ def _submitted(settings: Settings, folder: Path) -> list[StageReport]:
 
 
 def _print_caught(expected: Path, store: str, bench: str) -> None:
-    """Print how many of the planted faults were dropped."""
     from tasks.written_bench.written_items import items_for_judging
 
     planted = {json.loads(line)["item_id"] for line in expected.read_text(encoding="utf-8").splitlines()}

@@ -65,7 +65,7 @@ def _print_estimate(settings: Settings) -> None:
     from flows.commands.estimate import print_estimates, tokens_in
     from schemas.policy import GeneratedRule
     from tasks.generated_bench.aspects import levels, load_capability
-    from tasks.generated_bench.cost import estimate_making
+    from tasks.generated_bench.making import estimate_making
     from tasks.policy.policy_file import load_policy
     from tasks.providers import Providers
     from tasks.runtime.prices import load_prices

@@ -58,8 +58,7 @@ def take_in(
     All of it is one run: a process has one Prefect server.
     """
     from tasks.written_bench import collect as work
-    from tasks.written_bench.families import SHIPPED, load_families
-    from tasks.written_bench.item_files import read_items
+    from tasks.written_bench.item_files import SHIPPED, load_families, read_items
 
     work.checked_bench(bench)
     found, counts = read_items(items, load_families(families or SHIPPED)), dict[str, int]()

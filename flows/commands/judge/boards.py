@@ -141,7 +141,6 @@ def _method(judged: "Judged", settings: Settings, counted: dict[str, Any]) -> Bo
 
 
 def _print_board(judged: "Judged", method: BoardMethod, view: _View, style: StylePreset) -> None:
-    """Print a table, or the board's agreement with another one."""
     found = _rows(judged, method, view.table, view.slices, style)
     if view.agreement and view.table in _BOARDS:
         from tasks.judging.boards.judge_board import as_ratings
@@ -161,7 +160,6 @@ def _print_agreement(board: "Sequence[Rating]", view: _View) -> None:
 def _rows(
     judged: "Judged", method: BoardMethod, table: str, slices: Sequence[str], style: StylePreset
 ) -> Sequence[Row]:
-    """The rows of one of `_TABLES`."""
     from tasks.judging.boards.judge_board import judge_boards, judge_fragility
 
     if table == "parsed":
@@ -239,7 +237,6 @@ def _style_controlled(
 
 
 def _note(judged: "Judged") -> None:
-    """Say on stderr what the board rests on."""
     parsed, bias = judged.parsed, judged.bias
     if bias.judge == STAND_IN:
         what = "it measures how close an answer is to the other models' answers; rank nothing in public with it"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.commands.agreement import agree, metrics
+from flows.commands.judge import boards, calls
 from flows.commands.judge.calls import EMBEDDED, PAID, VISIT, with_evaluate
 from flows.commands.options import JsonOption, existing, takes
 from flows.commands.pipeline import run_stages
@@ -172,3 +174,12 @@ def _write_lines(settings: Settings, plan: "Plan", path: Path) -> None:
     lines = list(battle_lines(visit_battles(verdicts), plan.items, settings.evaluate.submitted_as or ""))
     path.write_text("".join(f"{json_text(line)}\n" for line in lines), encoding="utf-8")
     note(f"{len(lines):,} battles without the reference: {path}")
+
+
+def family() -> typer.Typer:
+    """The commands of `curate judge`."""
+    judge = typer.Typer(no_args_is_help=True, help="Rank models by a judge's verdicts on their answers.")
+    of_calls = (calls.answer, calls.compare, submit)
+    for command in (*of_calls, boards.board, agree.agree, agree.votes, metrics.metrics):
+        judge.command()(command)
+    return judge

@@ -52,7 +52,7 @@ def out(
     ] = False,
 ) -> None:
     """Write what is asked as a sheet (CSV) in which people fill in the columns verdict and reviewer."""
-    from schemas.upkeep.audit import Audited
+    from schemas.upkeep import Audited
     from tasks.review.sheets import sheet_csv, write_sheet
     from tasks.storage.audit import add_audit_entry
 

@@ -1,6 +1,7 @@
 """Kinds of questions to people: the queues of each kind, with what is drawn for them."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from flows.commands.options import existing, measured_versions
@@ -18,28 +19,23 @@ if TYPE_CHECKING:
     from tasks.storage.tables import Store
 
 
-def _held(wanted: Draws) -> "list[ReviewQueue]":
-    from tasks.review.held import HeldQueue
-
-    return [HeldQueue()]
-
-
-def _tags(wanted: Draws) -> "list[ReviewQueue]":
-    from tasks.review.tags import TagsQueue
-
-    return [TagsQueue(wanted.sample, wanted.seed)]
-
-
-def _alarms(wanted: Draws) -> "list[ReviewQueue]":
+def _drawn(kind: str, wanted: Draws) -> "list[ReviewQueue]":
+    """Queues that need no more than what is said of the draw."""
     from tasks.review.alarms import FacesQueue, ImageTextsQueue, PersonalDataQueue
+    from tasks.review.generated import GeneratedQueue, WrongAnswersQueue
+    from tasks.review.held import HeldQueue
+    from tasks.review.tags import FailuresQueue, TagsQueue
 
-    return [make(wanted.sample, wanted.seed) for make in (FacesQueue, PersonalDataQueue, ImageTextsQueue)]
-
-
-def _failures(wanted: Draws) -> "list[ReviewQueue]":
-    from tasks.review.failures import FailuresQueue
-
-    return [FailuresQueue()]
+    drawn = wanted.sample, wanted.seed
+    queues: dict[str, list[ReviewQueue]] = {
+        "held": [HeldQueue()],
+        "tags": [TagsQueue(*drawn)],
+        "alarms": [FacesQueue(*drawn), PersonalDataQueue(*drawn), ImageTextsQueue(*drawn)],
+        "failures": [FailuresQueue()],
+        "generated": [GeneratedQueue(wanted.bench, wanted.guided)],
+        "wrong_answers": [WrongAnswersQueue(wanted.bench, *drawn)],
+    }
+    return queues[kind]
 
 
 def _items(wanted: Draws) -> "list[ReviewQueue]":
@@ -49,18 +45,6 @@ def _items(wanted: Draws) -> "list[ReviewQueue]":
     if wanted.bench:
         check_known(existing(wanted.store), wanted.bench)
     return [WrittenQueue(wanted.bench)]
-
-
-def _generated(wanted: Draws) -> "list[ReviewQueue]":
-    from tasks.review.generated import GeneratedQueue
-
-    return [GeneratedQueue(wanted.bench, wanted.guided)]
-
-
-def _wrong_answers(wanted: Draws) -> "list[ReviewQueue]":
-    from tasks.review.wrong_answers import WrongAnswersQueue
-
-    return [WrongAnswersQueue(wanted.bench, wanted.sample, wanted.seed)]
 
 
 def _battles(wanted: Draws) -> "list[ReviewQueue]":
@@ -96,14 +80,24 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "held": Kind(("held",), _held, "`curate decide` or `curate run` applies them"),
-    "tags": Kind(("tags",), _tags, "`curate tags evaluate TAGGER reviews` holds a tagger against them"),
-    "alarms": Kind(("faces", "text_pii", "image_text_pii"), _alarms, "`curate review results alarms` gives precisions"),
-    "failures": Kind(("failures",), _failures, "`curate sample` or `curate run` applies them"),
+    "held": Kind(("held",), partial(_drawn, "held"), "`curate decide` or `curate run` applies them"),
+    "tags": Kind(
+        ("tags",), partial(_drawn, "tags"), "`curate tags evaluate TAGGER reviews` holds a tagger against them"
+    ),
+    "alarms": Kind(
+        ("faces", "text_pii", "image_text_pii"),
+        partial(_drawn, "alarms"),
+        "`curate review results alarms` gives precisions",
+    ),
+    "failures": Kind(("failures",), partial(_drawn, "failures"), "`curate sample` or `curate run` applies them"),
     "items": Kind(("written",), _items, "`curate decide --policy authored` drops what is incorrect or harmful"),
-    "generated": Kind(("generated",), _generated, "what most raters find unfit is left out from now on"),
+    "generated": Kind(
+        ("generated",), partial(_drawn, "generated"), "what most raters find unfit is left out from now on"
+    ),
     "wrong_answers": Kind(
-        ("wrong_answers",), _wrong_answers, "`curate bench accuracy --bench NAME --table errors` counts them"
+        ("wrong_answers",),
+        partial(_drawn, "wrong_answers"),
+        "`curate bench accuracy --bench NAME --table errors` counts them",
     ),
     "battles": Kind(("sheet",), _battles, "`curate review results battles` gives the agreement"),
     "preferences": Kind(("preferences",), _preferences, "`curate review results preferences` makes battles of them"),
@@ -166,7 +160,7 @@ def tuples_of(store: "Store", bench: str, hidden: bool) -> "tuple[list[ItemAnswe
 
 def figures_of(store: "Store") -> "Figures":
     """Agreement of reviewers and precision of detectors."""
-    from tasks.judging.agreement.reviewers import reviewer_agreements
+    from tasks.judging.agreement.experts import reviewer_agreements
     from tasks.review.session import Figures
     from tasks.storage.queries.findings import detector_precisions
     from tasks.storage.reviews import reviews_of

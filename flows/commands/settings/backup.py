@@ -53,7 +53,7 @@ def backup(
 
 
 def _restore(stored: "BackedUp", store: "Store", present: str, yes: bool) -> None:
-    from schemas.upkeep.audit import Audited
+    from schemas.upkeep import Audited
     from tasks.storage.audit import add_audit_entry
     from tasks.storage.keyed_ids import known_key
     from tasks.storage.lock import writing

@@ -40,7 +40,7 @@ def doctor(settings: Settings, ask: AskOption = False) -> None:
         _check_store(settings.store)
         return
     os.environ["HF_HUB_OFFLINE"] = "1"
-    from tasks.prompts.texts import replaced_hashes
+    from tasks.prompts import replaced_hashes
 
     for package in ("arena-curation", "prefect", "polars", "pyarrow", "datasets", "onnxruntime", "torch"):
         print(f"{package:<16} {_version(package)}")

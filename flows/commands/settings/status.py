@@ -14,7 +14,7 @@ from flows.running import settings_file
 from schemas.errors import BadInput
 from schemas.row import Row
 from schemas.settings import Settings
-from schemas.upkeep.standing import Due
+from schemas.upkeep import Due
 
 if TYPE_CHECKING:
     from tasks.storage.tables import Store

@@ -10,8 +10,7 @@ from filelock import FileLock
 from pydantic import ValidationError
 
 from schemas.errors import BadInput, StoreUnwell, why_unreadable
-from schemas.upkeep.audit import Audited, AuditEntry
-from schemas.upkeep.steering import APPEAL_CHARACTERS_MAX, Appeal, ArenaSteering
+from schemas.upkeep import APPEAL_CHARACTERS_MAX, Appeal, ArenaSteering, Audited, AuditEntry
 from tasks.arena.logs import replace_whole
 from tasks.storage.audit import add_audit_entry, audit_entries
 from tasks.storage.tables import Store

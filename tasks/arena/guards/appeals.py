@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from schemas.errors import CurateError
-from schemas.upkeep.steering import APPEAL_CHARACTERS_MAX
+from schemas.upkeep import APPEAL_CHARACTERS_MAX
 from tasks.arena.answers import SURROGATES
 from tasks.arena.entrance import Refused, Visit
 from tasks.arena.guards.limits import PerMinute

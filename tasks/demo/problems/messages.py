@@ -20,7 +20,6 @@ _IN_BATTLES_EVERY, _IN_CHATS = 3, {"not_pii_text", "not_leaked_identity", "hosti
 
 
 def _scenes(kind: str) -> Iterator[Scene]:
-    """One scene for each text of a kind."""
     for number, text in enumerate(texts(kind)):
         in_battle = kind not in _IN_CHATS and number % _IN_BATTLES_EVERY == 2
         yield partial(_in_battle if in_battle else _in_chat, kind, text)

@@ -40,9 +40,5 @@ def _record(row: Row, place: Place) -> Record:
 
 
 ADAPTER = FormatAdapter(
-    "bench-items",
-    frozenset({"item_id", "instruction", "images", "captions", "problem"}),
-    _record,
-    _images,
-    "images",
+    "bench-items", frozenset({"item_id", "instruction", "images", "captions", "problem"}), _record, _images, "images"
 )

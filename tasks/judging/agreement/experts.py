@@ -1,14 +1,17 @@
-"""Experts and judges, held against the people's votes on the same battles, and the boards of experts."""
+"""Experts, reviewers and judges, held against the people's votes on the same battles, and the boards of experts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
 import polars as pl
 
 from schemas.benches.agreement import LabelAgreement, RaterAgreement
+from schemas.benches.written import PUBLISHED
 from schemas.errors import BadInput
+from schemas.items.review import CANNOT_TELL, QueueName, ReviewerAgreement
 from schemas.rating import Agreement
+from schemas.tags import TAGS
 from tasks.judging.agreement.agree import has_several, label_agreement, rater_agreement
 from tasks.judging.agreement.label_files import VOTES, Labels, labels_of
 from tasks.leaderboard.agreement import agreement as board_agreement
@@ -16,6 +19,10 @@ from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.votes import rateable, votes
 from tasks.storage.tables import Store
 
+ROUNDS = 1000
+_HASHED = r"^[0-9a-f]{24}$"
+"""A rater of a list, under a keyed hash."""
+_ITEM = pl.concat_str("item_id", "content_id", pl.col("reasons").list.join(" "), separator="\n")
 _WINNER = {vote: winner.value for winner, vote in VOTES.items()}
 
 
@@ -84,3 +91,56 @@ def crowd(store: Store, battle_ids: pl.Series) -> Labels:
     """The people's votes on these battles."""
     battles = store.read("battles", ["battle_id", "winner"]).filter(pl.col("battle_id").is_in(battle_ids.implode()))
     return labels_of(PEOPLE, battles.select(item="battle_id", rater=pl.lit(PEOPLE), label="winner"), "the battles")
+
+
+def reviewer_agreements(reviews: pl.DataFrame, seed: int = 0) -> list[ReviewerAgreement]:
+    """One row for each queue and each two reviewers with a common item; in queue `tags` for each tag.
+
+    `reviews`: the table `reviews` without nulls. Left out are verdicts of lists without a reviewer's name, raters of
+    lists (`curate review results items` says how far they agree), and battles about which an expert could not tell.
+    """
+    raters = pl.col("reviewer").str.contains(_HASHED) | (pl.col("reviewer") == PUBLISHED)
+    none = (pl.col("queue") == QueueName.SHEET.value) & (pl.col("verdict") == CANNOT_TELL)
+    named = reviews.filter(pl.col("reviewer") != "", ~none, ~raters).with_columns(item=_ITEM)
+    # the verdicts of queue `tags` as one queue for each tag
+    given = named.filter(queue=QueueName.TAGS.value)
+    applies = [pl.col("verdict").str.split(" ").list.contains(tag) for tag in TAGS]
+    frames = [
+        given.select(
+            pl.lit(f"tags: {tag}").alias("queue"),
+            "item",
+            "reviewer",
+            verdict=pl.when(holds).then(pl.lit("yes")).otherwise(pl.lit("no")),
+        )
+        for tag, holds in zip(TAGS, applies, strict=True)
+    ]
+    told = pl.concat([pl.concat(frames), named.filter(pl.col("queue") != QueueName.TAGS.value).select(*_COLUMNS)])
+    return [
+        found
+        for (queue,), rows in sorted(told.partition_by("queue", as_dict=True).items())
+        for a, b in combinations(sorted(rows["reviewer"].unique()), 2)
+        for found in _agreed(str(queue), _labels(rows, a), _labels(rows, b), seed)
+    ]
+
+
+_COLUMNS = ("queue", "item", "reviewer", "verdict")
+
+
+def _labels(rows: pl.DataFrame, reviewer: str) -> Labels:
+    return Labels(reviewer, rows.filter(reviewer=reviewer).select("item", rater="reviewer", label="verdict"))
+
+
+def _agreed(queue: str, a: Labels, b: Labels, seed: int) -> Iterator[ReviewerAgreement]:
+    if not set(a.rows["item"]) & set(b.rows["item"]):
+        return
+    found = label_agreement(a, b, ROUNDS, seed)
+    yield ReviewerAgreement(
+        queue=queue,
+        a=a.name,
+        b=b.name,
+        items=found.items,
+        agreement=found.accuracy or 0.0,
+        kappa=found.kappa,
+        kappa_ci95_low=found.kappa_ci95_low,
+        kappa_ci95_high=found.kappa_ci95_high,
+    )

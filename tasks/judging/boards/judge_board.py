@@ -211,7 +211,6 @@ def _seen(method: BoardMethod) -> pl.Expr:
 
 
 def _votes(battles: pl.DataFrame, method: BoardMethod) -> Votes:
-    """One vote per battle."""
     cast = votes(battles, "question_id")
     if method.interval is Resampled.PROMPTS:
         return cast

@@ -7,12 +7,11 @@ from typing import Any
 import polars as pl
 
 from schemas.benches.judge_release import JUDGE_FILES, SLICE_PROMPTS_MIN
-from schemas.benches.judging import STAND_IN, BoardMethod, JudgeRating
+from schemas.benches.judging import STAND_IN, BoardMethod, JudgeRating, verdict_words
 from schemas.errors import BadInput
 from schemas.policy import Policy
 from schemas.release import Manifest
 from tasks.judging.boards.judge_board import judge_bias, judge_boards, outcomes
-from tasks.judging.boards.verdict_words import verdict_words
 from tasks.judging.released_texts import JUDGE, answer_ids, embedded_judge, public_version, released_judge_texts
 from tasks.leaderboard.leaderboard import OVERALL
 from tasks.release.checks.boards import same_rows

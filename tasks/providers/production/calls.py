@@ -163,7 +163,13 @@ class Pace:
 
     def call(self, work: Callable[[], Result]) -> Result:
         """The result of `work`, started when the limits allow it. Raises what `work` raises."""
-        self._enter()
+        with self._changed:
+            while (wait := self._wait_seconds()) > 0 or self._running >= int(self.calls_at_once):
+                self._changed.wait(wait if wait > 0 else None)
+            self._running += 1
+            if self._calls_left is not None:
+                self._calls_left -= 1
+                self._next = time.monotonic() + (0 if self._calls_left >= 1 else self._gap_seconds)
         failure: CallFailed | None = None
         try:
             return work()
@@ -179,15 +185,6 @@ class Pace:
             self._calls_left = calls_left - (self._running - 1)  # the service may not have counted other running calls
             self._gap_seconds = min(gap_seconds, self._longest_seconds)
             self._changed.notify_all()
-
-    def _enter(self) -> None:
-        with self._changed:
-            while (wait := self._wait_seconds()) > 0 or self._running >= int(self.calls_at_once):
-                self._changed.wait(wait if wait > 0 else None)
-            self._running += 1
-            if self._calls_left is not None:
-                self._calls_left -= 1
-                self._next = time.monotonic() + (0 if self._calls_left >= 1 else self._gap_seconds)
 
     def _wait_seconds(self) -> float:
         limited = self._calls_left is not None and self._calls_left < 1

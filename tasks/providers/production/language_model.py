@@ -109,7 +109,9 @@ class HostedModel(Batched):
         form = self._form
         try:
             chat = Chat([_turn(message) for message in self._told(messages)], shape, form)
-            return self._reply(chat, about)
+            if self._queue:
+                return self._queue.answer(self._request(chat), self._most_usd(chat, batch=True), about)
+            return self._service.ask(self._most_usd(chat), lambda bill: self._call(chat, bill))
         except ImageRejected:
             return Failed("image_unreadable")
         except CallFailed as failure:
@@ -137,19 +139,12 @@ class HostedModel(Batched):
             return Failed("malformed_answer")
 
     def _forms(self, shape: ReplyShape) -> tuple[Form, ...]:
-        """The forms to ask in, best first."""
         return ("json_schema",) if shape.strict else ("json_schema", "text")
 
     def _told(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         if messages[0].role == "system" or not self.endpoint.system:
             return list(messages)
         return [ChatMessage("system", self.endpoint.system), *messages]
-
-    def _reply(self, chat: Chat, about: str) -> Reply:
-        """The reply by a single call or from a batch. Raises CallFailed."""
-        if self._queue:
-            return self._queue.answer(self._request(chat), self._most_usd(chat, batch=True), about)
-        return self._service.ask(self._most_usd(chat), lambda bill: self._call(chat, bill))
 
     def _most_usd(self, chat: Chat, *, batch: bool = False) -> float | None:
         """Upper bound of a call's cost: one token per byte and the longest answer. None without a price."""

@@ -50,16 +50,14 @@ class ModelModeration:
     def moderate(self, texts: Sequence[str]) -> list[Moderation | Failed]:
         """Moderation of every text, in order; scores are 0 or 1. A text fails when a piece of it fails."""
         pieces = [pieces_of(text, WINDOW_CHARACTERS, OVERLAP) for text in texts]
-        each = iter(list(map_ordered(self._ask, [piece for some in pieces for piece in some], CALLS_AT_ONCE)))
+        asked = [Question(self._instructions, untrusted(piece)) for some in pieces for piece in some]
+        each = iter(list(map_ordered(lambda question: self._model.ask(question, Harms), asked, CALLS_AT_ONCE)))
         return [_together([next(each) for _ in some]) for some in pieces]
 
     def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
         """One question a piece."""
         pieces = [piece for item in items for piece in pieces_of(item.text, WINDOW_CHARACTERS, OVERLAP)]
         return expected_answers(count, self._instructions, Harms, pieces)
-
-    def _ask(self, piece: str) -> Harms | Failed:
-        return self._model.ask(Question(self._instructions, untrusted(piece)), Harms)
 
 
 def _together(answers: Sequence[Harms | Failed]) -> Moderation | Failed:

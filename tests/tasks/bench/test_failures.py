@@ -16,7 +16,7 @@ from tasks.explore.listing import item_key
 from tasks.judging.sources import bench_of
 from tasks.providers import Providers
 from tasks.report.boards import failures_part
-from tasks.review.failures import FailuresQueue
+from tasks.review.tags import FailuresQueue
 from tasks.signals.registry import signal_of
 from tasks.signals.steps import measure_failures
 from tasks.storage.queries.bench import hard_prompts

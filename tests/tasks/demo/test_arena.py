@@ -29,8 +29,7 @@ from tasks.ingest.read_logs import LogContent
 from tasks.judging.files.answer_files import read_answers
 from tasks.judging.questions import bench_of_store
 from tasks.storage.keyed_ids import Pseudonyms
-from tasks.written_bench.families import load_families
-from tasks.written_bench.item_files import read_items
+from tasks.written_bench.item_files import load_families, read_items
 from tests.builders import conversation, decision, drawn_image, image, store_with
 
 DOCUMENTATION = [

@@ -10,12 +10,12 @@ from schemas.errors import BadInput
 from schemas.items.review import Review
 from schemas.policy import GeneratedRule
 from schemas.settings import EvaluateSettings, GenerateSettings
-from tasks.generated_bench import cost
 from tasks.generated_bench.accuracy import accuracy_rows, interval, letter_of, levels_that_do_not_fall, mark, rank_table
 from tasks.generated_bench.aspects import levels, load_capability
 from tasks.generated_bench.audit import ask_in_modes, asked_as, audit_rows
 from tasks.generated_bench.bench_state import read_bench
 from tasks.generated_bench.kept_items import kept_items, review_of_generated
+from tasks.generated_bench.making import estimate_making
 from tasks.judging.answers import ask_models, unanswered
 from tasks.judging.sources import bench_of
 from tasks.providers import Providers
@@ -239,14 +239,14 @@ def test_every_image_and_call_is_counted_before_anything_is_sent(monkeypatch, tm
     chosen = Providers({"author": "openai", "pictures": "openai", "viewer": "gemini"})
     wanted, capability = GenerateSettings(general=4, fine=6, per_aspect=10), load_capability("basic")
     told = (wanted, capability, levels(), GeneratedRule(redraws_max=2))
-    rows = {row.signals: row for row in cost.estimate_making(*told, chosen, load_prices(), lambda text: len(text) // 4)}
+    rows = {row.signals: row for row in estimate_making(*told, chosen, load_prices(), lambda text: len(text) // 4)}
     assert (rows["pictures"].items, rows["pictures"].units) == (720, 720)
     assert rows["pictures"].usd == pytest.approx(720 * 0.042)
     assert rows["pictures"].usd_most == pytest.approx(3 * 720 * 0.042)
     assert rows["author"].calls == 1 + 4 * 720
     assert rows["viewer"].calls == 240 * sum(level.checks for level in levels().values())
     assert all(row.usd < row.usd_most for row in rows.values())
-    assert cost.estimate_making(*told, Providers(), load_prices(), len) == []
+    assert estimate_making(*told, Providers(), load_prices(), len) == []
 
 
 def test_scores_agree_with_people_as_published_and_thresholds_keep_what_they_keep():

@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 import tasks.prompts
 from schemas.tags import TAGS, Criteria
 from tasks.judging.protocols import PROTOCOLS, VISIT, VOTE, protocol
-from tasks.prompts import criteria_prompt, load_prompt, tags_prompt, taxonomy_file, taxonomy_prompt, untrusted
-from tasks.prompts.texts import replaced_prompts
+from tasks.prompts import (
+    criteria_prompt,
+    load_prompt,
+    replaced_prompts,
+    tags_prompt,
+    taxonomy_file,
+    taxonomy_prompt,
+    untrusted,
+)
 from tasks.providers import Providers
 from tasks.written_bench.write import _CAPTION, _REFERENCE
 

@@ -17,7 +17,7 @@ from schemas.policy import policy_hash
 from schemas.release import Manifest
 from schemas.settings import Settings
 from schemas.tables import SIGNALS
-from tasks.prompts.texts import replaced_prompts
+from tasks.prompts import replaced_prompts
 from tasks.providers import MAKERS, OPTIONAL, PROVIDERS
 from tasks.release.build import checked_version, place_release, released_files
 from tasks.release.checks.failing import failing_lines

@@ -10,8 +10,8 @@ from schemas.benches.written import WrittenBy
 from schemas.policy import Policy
 from schemas.settings import Settings
 from tasks.explore.of_store import OfStore
+from tasks.judging.boards.judge_report import written_board_parts
 from tasks.judging.boards.written_boards import WRITTEN_BOARDS
-from tasks.judging.boards.written_sections import written_board_parts
 from tasks.judging.released_texts import ITEM_JUDGE
 from tasks.judging.steps import rate_written
 from tasks.judging.visit_battles import REFERENCE, shown_id

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import BadInput
-from schemas.installed_signals import installed_signals
+from schemas.tables import installed_signals
 
 ROOT = Path(__file__).parents[3]
 QUIET = """

@@ -12,7 +12,7 @@ from schemas.errors import StoreUnwell
 from schemas.items.review import Review
 from schemas.run import StageReport
 from schemas.settings import Settings
-from schemas.upkeep.audit import Audited
+from schemas.upkeep import Audited
 from tasks.storage.audit import add_audit_entry, audit_entries, last_entry
 from tasks.storage.run_record import COMPLETED, RunRecord, latest_run_record
 from tasks.storage.tables import Store, frame_of

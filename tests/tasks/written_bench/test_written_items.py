@@ -16,10 +16,9 @@ from tasks.providers.embedded.image_embedding import EfficientNet, ImageNetClass
 from tasks.providers.embedded.phrases import root_phrases
 from tasks.storage.tables import Store, frame_of
 from tasks.written_bench.collect import store_members, write_item_rows
-from tasks.written_bench.families import SHIPPED, load_families
 from tasks.written_bench.figures import asked_for, facts_of_store, objects_of_images, pictured
 from tasks.written_bench.findings import item_agreement, majorities, yields
-from tasks.written_bench.item_files import read_items
+from tasks.written_bench.item_files import SHIPPED, load_families, read_items
 from tasks.written_bench.written_items import hidden_texts, items_for_judging, split_of
 from tasks.written_bench.written_report import written_parts
 from tests.builders import conversation, decision, drawn_image, facts_frame, image_bytes, store_with

@@ -60,10 +60,7 @@ class AnthropicModel(HostedModel):
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
         self._client = anthropic.Anthropic(
-            api_key=endpoint.key,
-            base_url=endpoint.base_url or ADDRESS,
-            timeout=timeout_seconds(),
-            max_retries=0,
+            api_key=endpoint.key, base_url=endpoint.base_url or ADDRESS, timeout=timeout_seconds(), max_retries=0
         )
 
     def _call(self, chat: Chat, bill: Bill) -> Reply:
@@ -169,7 +166,6 @@ class AnthropicBatches(BatchApi):
 
 
 def _outcome(result: object) -> BatchOutcome:
-    """The outcome in one line of the results."""
     kind = result.get("type") if isinstance(result, dict) else None
     if kind in _UNBILLED:
         return BatchOutcome(failure=_UNBILLED[kind], unbilled=True)

@@ -154,21 +154,17 @@ class VendorBatchQueue:
             ended = Ended(reason="batch_lost")
         if ended is None:
             return False
-        self._take(record.names, ended.outcomes)
-        self._close(record.names, ended.reason, billed=ended.billed)
-        self._ended.append((record, ended.files))
-        return True
-
-    def _take(self, names: frozenset[str], found: Sequence[tuple[str, BatchOutcome]]) -> None:
-        """Take the outcomes of the batch's questions. Two outcomes of one question are a failure."""
         seen = set[str]()
-        for name, outcome in found:
+        for name, outcome in ended.outcomes:
             if name in seen:
                 self._outcomes[name] = BatchOutcome(failure="contradictory_answer")
-            elif name in names:
+            elif name in record.names:
                 self._outcomes[name] = outcome
                 self._pay(name, outcome)
                 seen.add(name)
+        self._close(record.names, ended.reason, billed=ended.billed)
+        self._ended.append((record, ended.files))
+        return True
 
     def _pay(self, name: str, outcome: BatchOutcome) -> None:
         with self._bills.pop(name, None) or ledger().late_bill(self._service.name) as bill:

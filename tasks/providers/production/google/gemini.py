@@ -186,18 +186,14 @@ def gemini_failures() -> Iterator[None]:
             raise CallFailed(FORMAT_REFUSED, unbilled=True) from None
         if "API_KEY_INVALID" in str(error.details):  # a wrong key is a 400 here
             raise CallFailed("key_refused", unbilled=True) from None
-        raise http_failure(error.code, _retry_after_seconds(error)) from None
+        # in the header, or in the RetryInfo of the body
+        headers = getattr(error.response, "headers", None) or {}
+        body = error.details if isinstance(error.details, dict) else {}
+        details = (body.get("error") or {}).get("details") or []
+        delays = [waiting_seconds(detail.get("retryDelay")) for detail in details if isinstance(detail, dict)]
+        raise http_failure(error.code, max([waiting_seconds(headers.get("retry-after")), *delays])) from None
     except (ValueError, KeyError):  # a body that is not JSON, or not shaped like an answer
         raise CallFailed("malformed_answer") from None
-
-
-def _retry_after_seconds(error: errors.APIError) -> float:
-    """From the Retry-After header, or from the RetryInfo that Google puts into the body."""
-    headers = getattr(error.response, "headers", None) or {}
-    body = error.details if isinstance(error.details, dict) else {}
-    details = (body.get("error") or {}).get("details") or []
-    delays = [waiting_seconds(detail.get("retryDelay")) for detail in details if isinstance(detail, dict)]
-    return max([waiting_seconds(headers.get("retry-after")), *delays])
 
 
 def _contents(turns: Sequence[Turn]) -> list[types.Content]:
@@ -247,7 +243,6 @@ def _named(name: str | None) -> str:
 
 
 def _row_outcome(row: dict[str, Any]) -> BatchOutcome:
-    """The outcome of one line of a result file."""
     if not isinstance(row.get("response"), dict):
         return _outcome(None)
     try:

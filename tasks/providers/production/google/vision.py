@@ -162,7 +162,17 @@ def connect() -> ImageAnnotatorClient:
     """A client with the environment's credentials. Raises MissingProvider when there are none."""
     endpoint = os.environ.get(ENDPOINT)
     if endpoint:
-        channel = grpc.insecure_channel(_on_this_machine(endpoint), options=_UNLIMITED)
+        # images are sent unencrypted to a loopback address only
+        host, _, port = endpoint.rpartition(":")
+        try:
+            loopback = host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+        except ValueError:
+            loopback = False
+        if not (port.isdecimal() and loopback):
+            raise BadInput(
+                f"{ENDPOINT}={endpoint!r}: only host:port on this machine is allowed, such as 127.0.0.1:8085"
+            )
+        channel = grpc.insecure_channel(endpoint, options=_UNLIMITED)
         return ImageAnnotatorClient(transport=ImageAnnotatorGrpcTransport(channel=channel))
     try:
         return ImageAnnotatorClient()
@@ -171,18 +181,6 @@ def connect() -> ImageAnnotatorClient:
             "google_vision: no Google credentials in the environment; set GOOGLE_APPLICATION_CREDENTIALS to a service "
             "account's key file, or run: gcloud auth application-default login"
         ) from None
-
-
-def _on_this_machine(endpoint: str) -> str:
-    """The endpoint, if it is a loopback address: images must not be sent unencrypted."""
-    host, _, port = endpoint.rpartition(":")
-    try:
-        loopback = host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        loopback = False
-    if not (port.isdecimal() and loopback):
-        raise BadInput(f"{ENDPOINT}={endpoint!r}: only host:port on this machine is allowed, such as 127.0.0.1:8085")
-    return endpoint
 
 
 def _annotated(
@@ -220,25 +218,21 @@ def _text(found: Sequence[EntityAnnotation], image: DecodedImage, upload: Upload
     """The first annotation is the whole text, the others are its words."""
     lines = [line for line in found[0].description.split("\n") if line.strip()] if found else []
     text, words = "\n".join(lines), found[1:]
-    return ImageText(
-        text=text,
-        line_count=len(lines),
-        area_fraction=min(
-            1.0, sum(cv2.contourArea(_corners(word.bounding_poly)) for word in words) / (upload.width * upload.height)
-        ),
-        boxes=_word_boxes(text, words, image, upload),
-    )
-
-
-def _word_boxes(text: str, words: Sequence[EntityAnnotation], image: DecodedImage, upload: Upload) -> list[TextBox]:
-    """The words in the order of the text. A word not found after the previous one gets the whole text as span."""
+    # a word that is not found after the previous one gets the whole text as span
     boxes, end = [], 0
     for word in words:
         start = text.find(word.description, end)
         span = (0, len(text)) if start < 0 else (start, start + len(word.description))
         end = end if start < 0 else span[1]
         boxes.append(TextBox(box=_box(word.bounding_poly, image, upload), start=span[0], end=span[1]))
-    return boxes
+    return ImageText(
+        text=text,
+        line_count=len(lines),
+        area_fraction=min(
+            1.0, sum(cv2.contourArea(_corners(word.bounding_poly)) for word in words) / (upload.width * upload.height)
+        ),
+        boxes=boxes,
+    )
 
 
 _shared: WeakValueDictionary[str, VisionClient] = WeakValueDictionary()

@@ -36,7 +36,13 @@ class DiffusersPictures:
     calls_at_once = 1
 
     def __init__(self) -> None:
-        folder, self._settings = _folder(), _settings()
+        folder = Path(os.environ.get(WEIGHTS) or "")
+        if not os.environ.get(WEIGHTS) or not (folder / _INDEX).is_file():
+            raise MissingProvider(
+                f"pictures: set {WEIGHTS} to a folder with a pipeline of diffusers ({_INDEX}, safetensors), as "
+                "`hf download REPOSITORY --local-dir FOLDER` or save_pretrained writes it"
+            )
+        self._settings = _settings()
         self._pipeline = _loaded(folder, self._settings)
         files = sorted(file for file in folder.rglob("*") if file.suffix in _READ)
         given = "".join(f"+{name}={value}" for name, value in sorted(self._settings.items()))
@@ -58,16 +64,6 @@ class DiffusersPictures:
         stream = io.BytesIO()
         drawn.images[0].save(stream, "PNG")
         return stream.getvalue()
-
-
-def _folder() -> Path:
-    folder = Path(os.environ.get(WEIGHTS) or "")
-    if not os.environ.get(WEIGHTS) or not (folder / _INDEX).is_file():
-        raise MissingProvider(
-            f"pictures: set {WEIGHTS} to a folder with a pipeline of diffusers ({_INDEX}, safetensors), as "
-            "`hf download REPOSITORY --local-dir FOLDER` or save_pretrained writes it"
-        )
-    return folder
 
 
 def _settings() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions: text and images in, text or JSON out, whole or piece by piece.
+"""OpenAI's chat completions: text and images in, text or JSON out, whole, piece by piece, or by its Batch API.
 
 Also for any server with chat completions (vLLM, SGLang, llama.cpp, Ollama). CURATE_OPENAI_MODEL names another model.
 """
@@ -6,19 +6,30 @@ Also for any server with chat completions (vLLM, SGLang, llama.cpp, Ollama). CUR
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import openai
+from openai.types.chat import ChatCompletion
 
 from schemas.asked_model import is_own_server
 from tasks.providers.capabilities import ChatMessage, Reply, ReplyShape, Thought, TokensUsed
 from tasks.providers.chat import Endpoint
-from tasks.providers.production.batches.api import Request
+from tasks.providers.production.batches.api import (
+    BatchApi,
+    BatchOutcome,
+    Ended,
+    Request,
+    json_line,
+    json_rows,
+    outcome_of,
+)
+from tasks.providers.production.batches.records import account_of
 from tasks.providers.production.language_model import Chat, Form, HostedModel, Turn, named_by_environment
-from tasks.providers.production.openai.batches import OpenAiBatches
 from tasks.providers.production.openai.client import (
     ADDRESS,
     BASE_URL,
@@ -33,6 +44,17 @@ from tasks.providers.production.openai.client import (
 from tasks.providers.upload import Upload
 from tasks.runtime.budget import Bill
 
+ENDPOINT: Final = "/v1/chat/completions"
+BATCH_MARK = "curate"
+"""Key in a batch's metadata that holds our token."""
+UPLOAD_SECONDS = 600.0
+_ENDED = {
+    "completed": "missing_answer",
+    "failed": "batch_failed",
+    "expired": "batch_expired",
+    "cancelled": "batch_cancelled",
+}
+"""Status of an ended batch -> failure reason of questions without an answer."""
 MODEL = "CURATE_OPENAI_MODEL"
 DEFAULT_MODEL = "gpt-5.4-mini-2026-03-17"
 """A dated snapshot: an alias would change what signals mean without changing their version."""
@@ -144,8 +166,67 @@ class OpenAiModel(HostedModel):
         key, base_url = self.endpoint.key, self.endpoint.base_url or ADDRESS
         return openai.AsyncOpenAI(api_key=key, base_url=base_url, timeout=timeout, max_retries=0)
 
-    def _batches(self) -> OpenAiBatches:
+    def _batches(self) -> "OpenAiBatches":
         return OpenAiBatches(self._client)
+
+
+class OpenAiBatches(BatchApi):
+    """One connection's batches."""
+
+    requests_max = 50_000
+    bytes_max = 200_000_000
+
+    def __init__(self, client: openai.OpenAI) -> None:
+        self._client = client
+        self.account = account_of(str(client.base_url), client.api_key)
+
+    def line(self, name: str, request: Request) -> bytes:
+        """One request."""
+        return json_line({"custom_id": name, "method": "POST", "url": ENDPOINT, "body": request})
+
+    def make(self, file: Path, token: str) -> str:
+        """The batch's id."""
+        with sdk_failures():
+            uploaded = self._client.files.create(file=file, purpose="batch", timeout=UPLOAD_SECONDS).id
+            made = self._client.batches.create(
+                completion_window="24h", endpoint=ENDPOINT, input_file_id=uploaded, metadata={BATCH_MARK: token}
+            )
+            return made.id
+
+    def newest_first(self) -> Iterator[tuple[str, str | None, datetime]]:
+        """In the order of the API's list."""
+        with sdk_failures():
+            for batch in self._client.batches.list(limit=100):
+                yield batch.id, (batch.metadata or {}).get(BATCH_MARK), datetime.fromtimestamp(batch.created_at, UTC)
+
+    def ended(self, batch_id: str) -> Ended | None:
+        """Reads both result files."""
+        with sdk_failures():
+            batch = self._client.batches.retrieve(batch_id)
+            if batch.status not in _ENDED:
+                return None
+            files = [file for file in (batch.output_file_id, batch.error_file_id) if file]
+            contents = [self._client.files.content(file, timeout=UPLOAD_SECONDS).content for file in files]
+        rows = [row for content in contents for row in json_rows(content)]
+        outcomes = [(row["custom_id"], _row_outcome(row)) for row in rows if isinstance(row.get("custom_id"), str)]
+        return Ended(outcomes, _ENDED[batch.status], batch.status == "completed", [batch.input_file_id, *files])
+
+    def delete(self, file: str) -> None:
+        """For questions and answers."""
+        with sdk_failures():
+            self._client.files.delete(file)
+
+
+def _row_outcome(row: dict[str, Any]) -> BatchOutcome:
+    response = row.get("response")
+    if not isinstance(response, dict) or response.get("status_code") != 200:
+        expired = isinstance(row.get("error"), dict) and row["error"].get("code") == "batch_expired"
+        return BatchOutcome(failure="batch_expired" if expired else "batch_item_failed", unbilled=True)
+    try:
+        completion = ChatCompletion.model_validate(response.get("body"))
+    except ValueError:
+        return BatchOutcome(failure="malformed_answer")
+    return outcome_of(lambda: said(completion), tokens_used(completion))
 
 
 def _message(turn: Turn, mend: Callable[[str], str], *, as_parts: bool = False) -> dict[str, Any]:

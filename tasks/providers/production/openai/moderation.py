@@ -63,7 +63,18 @@ class _Moderation:
     def _ask(self, pieces: Pieces) -> list[Result]:
         """One result per piece. Raises CallFailed."""
         content = self._calls.ask_for_units(len(pieces), lambda _: self._call(pieces))
-        return _results(content, len(pieces))
+        count = len(pieces)
+        try:
+            results = _Answer.model_validate_json(content, strict=True).results
+        except ValidationError:
+            raise CallFailed("malformed_answer") from None
+        complete = all(
+            CATEGORIES <= r.category_scores.keys() == r.categories.keys() and r.flagged == any(r.categories.values())
+            for r in results
+        )
+        if not complete or len(results) != count:
+            raise CallFailed("malformed_answer")
+        return results
 
     def _call(self, pieces: Pieces) -> bytes:
         with sdk_failures():
@@ -123,21 +134,6 @@ class OpenAiImageModeration(_Moderation):
         if not applied or not applied <= result.category_scores.keys():
             return Failed("image_not_looked_at")  # a text-only model, or a proxy that drops the image
         return _strongest([result], applied | flagged)
-
-
-def _results(body: bytes, count: int) -> list[Result]:
-    """One result per piece, each with all categories and a consistent `flagged`. Raises CallFailed."""
-    try:
-        results = _Answer.model_validate_json(body, strict=True).results
-    except ValidationError:
-        raise CallFailed("malformed_answer") from None
-    complete = all(
-        CATEGORIES <= r.category_scores.keys() == r.categories.keys() and r.flagged == any(r.categories.values())
-        for r in results
-    )
-    if not complete or len(results) != count:
-        raise CallFailed("malformed_answer")
-    return results
 
 
 def _strongest(results: Sequence[Result], names: Collection[str] | None = None) -> Moderation:

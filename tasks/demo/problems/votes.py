@@ -1,11 +1,16 @@
-"""Two voters who vote for one weak model wherever they see it, within one hour and faster than anybody reads."""
+"""Votes with a reason: prompts that two people vote both bad, and two voters who lift one weak model."""
 
+from functools import partial
 from random import Random
+from typing import Any
 
-from tasks.demo.problems.plan import IN_MESSAGES, Planter, planter
+from tasks.demo import drawings
+from tasks.demo.drawings import FAMILIES
+from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Planter, planter, texts, upload
 from tasks.demo.records import Fact, LogLine, Moment, models
 from tasks.demo.traffic import Person, Stage, vote_line
 
+FAILED_PEOPLE, FAILED_APART_SECONDS = 2, 900
 TARGET = "willow-mini-vl"
 VOTES, ASKS_EVERY = 12, 3
 """Votes of each, and of how many prompts one asks which model answers."""
@@ -15,8 +20,29 @@ RIGGERS = (Person("198.51.100.255", "en"), Person("203.0.113.255", "en"))
 """Addresses of nobody in the crowd."""
 
 
+def _failed(failure: dict[str, Any], stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+    """Votes of different people, with other models each; the fact names the left conversation of the first vote.
+
+    `family` is what the image shows; `pattern` is an image that the embedded NSFW classifier scores as pornography.
+    """
+    draw = FAMILIES.get(failure["family"], drawings.misread_pattern)
+    image, lines = upload(stage.images.save(draw(rng).image, moment.era)), list[LogLine]()
+    people = dict.fromkeys([stage.crowd.anybody(rng)])
+    while len(people) < FAILED_PEOPLE:
+        people[stage.crowd.anybody(rng)] = None
+    for number, person in enumerate(people):
+        talks = stage.pair(rng, image, [failure["prompt"]])
+        fact = {"kind": "failure", "conversation_id": talks[0].conv_id, "failure_type": failure["type"]}
+        then = Moment(moment.day, moment.at + number * FAILED_APART_SECONDS)
+        lines += stage.battle(rng, then, talks, *([fact] if number == 0 else ()), person=person, vote="bothbad_vote")
+    return lines
+
+
 def _rigged(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    """Battles of both with the target on either side; each voter's first vote has the fact."""
+    """Two voters vote for the target on either side, within one hour and faster than anybody reads.
+
+    Each one's first vote has the fact.
+    """
     opened = moment.at - moment.at % HOUR_SECONDS + rng.uniform(60, HOUR_SECONDS / 2)
     lines: list[LogLine] = []
     for number in range(VOTES):
@@ -36,5 +62,8 @@ def _rigged(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     return lines
 
 
-PLANTERS: dict[str, Planter] = {"rigged_votes": planter(_rigged, eras=IN_MESSAGES)}
+PLANTERS: dict[str, Planter] = {
+    "failure": planter(*(partial(_failed, each) for each in texts("failure")), eras=EXACT),
+    "rigged_votes": planter(_rigged, eras=IN_MESSAGES),
+}
 """Kind -> function that plants it."""
