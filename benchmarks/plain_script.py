@@ -24,6 +24,7 @@ from tqdm import tqdm
 from tasks.images.decode import DecodedImage
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
+from tasks.providers.embedded.image_text import RapidOcr
 
 BATCH = 16
 BOOTSTRAPS = 100
@@ -87,6 +88,7 @@ def _message(message: Any) -> tuple[str, str, list[str]]:
 
 
 def _image_signals(models: Providers, folder: Path, names: Iterable[str]) -> Iterator[tuple[str, Record]]:
+    reader = RapidOcr({"Rec.rec_img_shape": [3, 48, 320]})  # the library's own width of a line
     for name in tqdm(names):
         path = next(folder.glob(f"{name}.*"), None)
         if path is None:
@@ -101,7 +103,7 @@ def _image_signals(models: Providers, folder: Path, names: Iterable[str]) -> Ite
         image = DecodedImage(image_id=name, encoded=b"", format="png", rgb=np.asarray(opened))
         small = opened.copy()
         small.thumbnail((512, 512))
-        read = models["image_text"].read([image])[0]
+        read = reader.read([image])[0]
         yield (
             name,
             {

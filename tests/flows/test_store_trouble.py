@@ -9,6 +9,7 @@ from flows.running.one_writer import one_writer
 from schemas.errors import StoreUnwell
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.storage.queries.documents import on_disk
 from tasks.storage.tables import Store
 from tests.cut_off import room_for
 from tests.s3_server import s3_here
@@ -40,6 +41,19 @@ def test_a_full_disk_is_one_line_and_loses_nothing_and_the_next_run_goes_on(tmp_
     assert list(tmp_path.rglob("*.tmp")) == []
     _stage(settings)
     assert store.read("rejects").height == 20_003
+
+
+def test_a_temporary_folder_without_room_for_vectors_is_one_line(tmp_path):
+    @one_writer
+    def topics(_: Settings) -> list[StageReport]:
+        on_disk(1_000, 512)
+        return []
+
+    with (
+        room_for(64 * 1024),
+        pytest.raises(StoreUnwell, match=r"the temporary folder '.*' \(TMPDIR\) has no room left; [^\n]*$"),
+    ):
+        topics(Settings(store=str(tmp_path / "store")))
 
 
 def test_a_store_that_goes_out_of_reach_is_one_line():

@@ -1,5 +1,6 @@
 """Pools: ordered results, bounded work in flight, errors raised to the caller."""
 
+import os
 import threading
 import time
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.errors import EngineUnwell
 from tasks.runtime.parallel import map_in_processes, map_ordered
 
 
@@ -75,3 +77,8 @@ def test_processes_give_the_results_of_map_in_its_order():
 def test_an_error_in_any_process_reaches_the_caller():
     with pytest.raises(ValueError, match="invalid literal"):
         list(map_in_processes(int, ["1", "2", "x", "4"], 2))
+
+
+def test_a_process_that_is_killed_is_told_in_one_line():
+    with pytest.raises(EngineUnwell, match=r"^a worker process ended [^\n]*BrokenProcessPool[^\n]*goes on from there$"):
+        list(map_in_processes(os._exit, range(9, 99), 2))
