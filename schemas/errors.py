@@ -10,7 +10,7 @@
     ├── ProviderHeld            a chosen provider failed for too many items: nothing is released yet; status 3
     ├── StoreBusy               another run is writing to the store
     ├── StoreUnwell             the disk is full, or the store cannot be reached or is damaged
-    ├── EngineUnwell            Prefect's server does not start or answer
+    ├── EngineUnwell            Prefect's server does not start or answer, or workers end
     └── HubError                the Hugging Face Hub refuses, or cannot be reached
 
 Malformed log lines and images are not errors: they become rows of `rejects`.
@@ -73,7 +73,7 @@ class StoreUnwell(CurateError):
 
 
 class EngineUnwell(CurateError):
-    """The Prefect server does not start or answer; the text says what to do instead."""
+    """The Prefect server does not start or answer, or workers end; the text says what to do instead."""
 
 
 class HubError(CurateError):

@@ -153,8 +153,9 @@ def _room_for_history() -> Iterator[None]:
         if not full:
             raise
         raise EngineUnwell(
-            f"no room left for the history of runs in {os.environ['PREFECT_HOME']!r} ({full[0]}); free some and run "
-            "again: what was stored stays, and it goes on from there"
+            f"no room left for the history of runs in {os.environ['PREFECT_HOME']!r} or the temporary folder "
+            f"{tempfile.gettempdir()!r} ({full[0]}); free some and run again: what was stored stays, and it goes on "
+            "from there"
         ) from None
     finally:
         event.remove(Engine, "handle_error", note)

@@ -16,7 +16,7 @@ from prefect.task_runners import TaskRunner
 
 from schemas.errors import BadInput
 from schemas.settings import THREADS, Settings
-from tasks.runtime.parallel import shard_runner, shards_on, use_device
+from tasks.runtime.parallel import ended_processes_named, shard_runner, shards_on, use_device
 
 Shard = TypeVar("Shard")
 Done = TypeVar("Done")
@@ -45,14 +45,18 @@ class PrefectShards:
         self._share = 0.0
 
     def map_ordered(self, work: Callable[[Shard], Done], shards: Iterable[Shard]) -> Iterator[Done]:
-        """`map(work, shards)` in order; at most two shards per worker are submitted at a time."""
+        """`map(work, shards)` in order; at most two shards per worker are submitted at a time.
+
+        Raises EngineUnwell for a shard whose processes end, on several workers.
+        """
         flying: deque[Any] = deque()
-        for shard in shards:
-            flying.append(self._submit(pickle.dumps((work, shard, self._settings.device))))
-            if len(flying) >= 2 * self._settings.workers:
+        with ended_processes_named():
+            for shard in shards:
+                flying.append(self._submit(pickle.dumps((work, shard, self._settings.device))))
+                if len(flying) >= 2 * self._settings.workers:
+                    yield flying.popleft().result()
+            while flying:
                 yield flying.popleft().result()
-        while flying:
-            yield flying.popleft().result()
 
     def _submit(self, work_and_shard: bytes) -> PrefectFuture[Any]:
         if self._runner is None:
@@ -138,6 +142,7 @@ def _ray(settings: Settings) -> Any:
     import os
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_task_oom_retries", "3")  # it would try for ever; Dask tries three times, too
     from prefect_ray import RayTaskRunner
 
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
-from schemas.errors import BadInput, MissingProvider
+from schemas.errors import BadInput, EngineUnwell, MissingProvider
 from schemas.settings import THREADS, Settings
 
 Item = TypeVar("Item")
@@ -38,7 +38,7 @@ def _in_order(
     pool: Executor, function: Callable[[Item], Result], items: Iterable[Item], workers: int
 ) -> Iterator[Result]:
     running: deque[Future[Result]] = deque()
-    with pool:
+    with ended_processes_named(), pool:
         try:
             for item in items:
                 running.append(pool.submit(function, item))
@@ -48,6 +48,25 @@ def _in_order(
                 yield running.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+_ENDED = {"BrokenProcessPool", "KilledWorker", "WorkerCrashedError", "OutOfMemoryError", "NodeDiedError"}
+"""Errors of Python, Dask and Ray for work whose process ended; the last two have tried it on others before."""
+
+
+@contextmanager
+def ended_processes_named() -> Iterator[None]:
+    """Turn what pools raise when a process of theirs ended into EngineUnwell; other errors pass unchanged."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__name__ not in _ENDED:
+            raise
+        raise EngineUnwell(
+            f"a worker process ended in the middle of its work ({type(error).__name__}), most likely for lack of "
+            "memory; give fewer --workers, or a machine with more memory. What was stored stays: run again, and it "
+            "goes on from there"
+        ) from error
 
 
 def map_as_done(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:

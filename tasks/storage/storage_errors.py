@@ -45,11 +45,14 @@ def _package(error: BaseException) -> str:
 
 
 def _full(error: BaseException | None) -> str | None:
+    scratch = tempfile.gettempdir()
     while error is not None:
-        if isinstance(error, OSError) and error.errno in _FULL:
-            return f"has no room left ({error.strerror or 'disk full'})"
-        if _package(error) in _JOINS and "No space left" in str(error):
-            return f"cannot be joined: the temporary folder {tempfile.gettempdir()!r} (TMPDIR) has no room left"
+        disk_full = isinstance(error, OSError) and error.errno in _FULL
+        beside = disk_full and getattr(error, "filename", None) == scratch
+        if beside or (_package(error) in _JOINS and "No space left" in str(error)):
+            return f"cannot be worked on: the temporary folder {scratch!r} (TMPDIR) has no room left"
+        if disk_full:
+            return f"has no room left ({getattr(error, 'strerror', None) or 'disk full'})"
         error = error.__cause__ or error.__context__
     return None
 

@@ -18,6 +18,7 @@ from schemas.layout import LAYOUT, StoreLayout
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.storage.lock import Terms
+from tasks.storage.queries.documents import on_disk
 from tasks.storage.tables import Store
 from tests.cut_off import cut_off_at, room_for
 from tests.http_server import LoopbackServer
@@ -203,6 +204,19 @@ def test_a_full_disk_is_one_line_and_loses_nothing_and_the_next_run_goes_on(tmp_
     assert list(tmp_path.rglob("*.tmp")) == []
     _stage(settings)
     assert store.read("rejects").height == 20_003
+
+
+def test_a_temporary_folder_without_room_for_vectors_is_one_line(tmp_path):
+    @one_writer
+    def topics(_: Settings) -> list[StageReport]:
+        on_disk(1_000, 512)
+        return []
+
+    with (
+        room_for(64 * 1024),
+        pytest.raises(StoreUnwell, match=r"the temporary folder '.*' \(TMPDIR\) has no room left; [^\n]*$"),
+    ):
+        topics(Settings(store=str(tmp_path / "store")))
 
 
 def test_a_store_that_goes_out_of_reach_is_one_line():

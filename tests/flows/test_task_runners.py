@@ -2,13 +2,15 @@
 
 import json
 import os
+import signal
 import socket
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from schemas.errors import BadInput
+from schemas.errors import BadInput, EngineUnwell
 from schemas.settings import Settings
 from schemas.tables import TABLES
 from tasks.runtime.parallel import cards
@@ -16,7 +18,9 @@ from tasks.signals import run
 from tasks.signals.run import MeasuringObserver
 from tasks.storage.tables import Store
 from tests.builders import image_bytes
+from tests.s3_server import s3_here
 from tests.tasks.ingest.logs import DAY, chat, image_name, vote, write
+from tests.waiting import wait_until
 
 IMAGES = 20
 WORDS = ("Was zeigt das Bild?", "Count the stripes of it.", "Mail me at ann@example.org", "Translate the sign, please.")
@@ -68,13 +72,36 @@ def of_threads(prefect_server, logs, tmp_path_factory) -> Store:
 @pytest.mark.parametrize("runner", ["dask", "ray"])
 def test_tables_are_those_of_threads(of_threads, logs, tmp_path, monkeypatch, runner):
     monkeypatch.setattr(MeasuringObserver, "measure", lambda *_: pytest.fail("images are measured in other processes"))
-    store = _curated(Settings(logs=str(logs), store=str(tmp_path), workers=2, task_runner=runner))
+    _assert_same(of_threads, _curated(Settings(logs=str(logs), store=str(tmp_path), workers=2, task_runner=runner)))
+
+
+def _assert_same(store: Store, other: Store) -> None:
     for table in TABLES:
-        one, other = (
-            [part.drop("measured_at", strict=False) for part in each.read_parts(table)] for each in (of_threads, store)
+        parts, others = (
+            [part.drop("measured_at", strict=False) for part in s.read_parts(table)] for s in (store, other)
         )
-        assert len(one) == len(other) and all(map(lambda a, b: a.equals(b), one, other)), table
-    assert len(store.parts("signals/faces")) == 2
+        assert len(parts) == len(others) and all(map(lambda a, b: a.equals(b), parts, others)), table
+    assert len(other.parts("signals/faces")) == 2
+
+
+def test_a_worker_that_is_killed_on_a_store_in_a_bucket_leaves_the_same_tables(of_threads, logs):
+    from distributed import LocalCluster
+
+    local = {"n_workers": 1, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
+    with s3_here("arena"), LocalCluster(**local) as cluster, ThreadPoolExecutor() as beside:
+        killed = beside.submit(_kill_after_first_shard, cluster, "s3://arena/store")
+        chosen = {"task_runner": "dask", "task_runner_address": cluster.scheduler_address}
+        _assert_same(of_threads, _curated(Settings(logs=str(logs), store="s3://arena/store", workers=1, **chosen)))
+        assert killed.result(timeout=0) not in [worker.pid for worker in cluster.workers.values()]
+
+
+def _kill_after_first_shard(cluster, store: str) -> int:
+    """Kill the only worker once the first of two shards of images is in the store; returns its process id."""
+    wait_until(lambda: Store(store).parts("images"))
+    (worker,) = cluster.workers.values()
+    process: int = worker.pid
+    os.kill(process, signal.SIGKILL)
+    return process
 
 
 def _process(number: int) -> tuple[int, int]:
@@ -88,6 +115,10 @@ def _dies_once(mark: Path) -> bool:
         return True
     mark.touch()
     os._exit(1)
+
+
+def _dies(_: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)  # what Linux does for lack of memory
 
 
 @pytest.fixture
@@ -163,6 +194,8 @@ def test_a_running_scheduler_is_given_the_shards(prefect_server, cluster, tmp_pa
         with pytest.raises(ValueError, match="a shard that fails"):
             list(shard_runner(settings).map_ordered(_process, [1, -1]))
         assert list(shard_runner(settings).map_ordered(_dies_once, [tmp_path / "died"])) == [True]
+        with pytest.raises(EngineUnwell, match=r"a worker process ended in the middle of its work \(KilledWorker\)"):
+            list(shard_runner(settings).map_ordered(_dies, [1]))
 
 
 @pytest.fixture

@@ -56,14 +56,14 @@ _INPUT, _OUTPUTS = "input.1", ["537", "538", "539"]
 class CenterFace:
     """Face boxes in pixels of the image, strongest first."""
 
-    version = f"centerface-deface1.5.0-6of10-{SIDE_MIN}-{SIDE_MAX}-pieces8of10-twice"
+    version = f"centerface-deface1.5.0-6of10-{SIDE_MIN}-{SIDE_MAX}-pieces8of10-twice-folded"
 
     def __init__(self) -> None:
         self._file = _weights()
 
     @cached_property
     def _session(self) -> onnxruntime.InferenceSession:
-        return onnx_session(_any_size(self._file))
+        return onnx_session(_with_constants(any_size(self._file)))
 
     def find_faces(self, images: Sequence[DecodedImage]) -> list[list[Face]]:
         """The faces of every image, in order."""
@@ -168,13 +168,21 @@ def face_of(box: Boxes, confidence: Any) -> Face:
     return Face(box=[left, top, right - left, bottom - top], confidence=float(confidence))
 
 
-def _any_size(weights: Path) -> bytes:
+def any_size(weights: Path) -> onnx.ModelProto:
     """The model with variable height and width, which the file fixes."""
     model = onnx.load(weights)
     for value in (*model.graph.input, *model.graph.output):
         if value.name == _INPUT or value in model.graph.output:
             for axis in (0, 2, 3):
                 value.type.tensor_type.shape.dim[axis].dim_param = f"{value.name}_{axis}"
+    return model
+
+
+def _with_constants(model: onnx.ModelProto) -> bytes:
+    """The model with its weights as constants, not as inputs too: the runtime can fold them, in half the time."""
+    asked = [value for value in model.graph.input if value.name == _INPUT]
+    del model.graph.input[:]
+    model.graph.input.extend(asked)
     return bytes(model.SerializeToString())
 
 

@@ -4,6 +4,7 @@ Vectors of many documents are in a temporary file that is mapped into memory, an
 """
 
 import mmap
+import os
 import tempfile
 from collections.abc import Mapping
 
@@ -22,8 +23,16 @@ PIECE = 4_096
 
 
 def on_disk(rows: int, columns: int) -> Vectors:
-    """Zeros, float32 (rows, columns), in a file of `TMPDIR` that ends with the process or the array."""
+    """Zeros, float32 (rows, columns), in a file of `TMPDIR` that ends with the process or the array.
+
+    Raises OSError with the folder when it has no room; found out later, by a write into the mapping, it would end the
+    process.
+    """
     with tempfile.TemporaryFile(prefix="curate-vectors-") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, max(1, rows * columns) * np.dtype(np.float32).itemsize)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from None
         return np.memmap(file, np.float32, "w+", shape=(max(1, rows), columns))[:rows]
 
 

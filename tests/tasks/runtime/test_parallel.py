@@ -1,5 +1,6 @@
 """Pools, threads and devices: ordered results, bounded work, errors raised, one BLAS thread, cards shared."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import MissingProvider
+from schemas.errors import EngineUnwell, MissingProvider
 from tasks.images.decode import open_image
 from tasks.providers.embedded.image_embedding import EfficientNet
 from tasks.providers.embedded.text_embedding import sentence_encoder
@@ -158,3 +159,8 @@ def test_texts_have_the_same_vectors_however_many_are_embedded_side_by_side():
         for _ in range(3):
             beside = np.concatenate(list(pool.map(lambda text: encoder.embed_texts([text]), texts)))
             assert np.array_equal(alone, beside)
+
+
+def test_a_process_that_is_killed_is_told_in_one_line():
+    with pytest.raises(EngineUnwell, match=r"^a worker process ended [^\n]*BrokenProcessPool[^\n]*goes on from there$"):
+        list(map_in_processes(os._exit, range(9, 99), 2))

@@ -14,10 +14,10 @@ from tests.builders import image_bytes
 
 EMBEDDED = {
     "nsfw": "1+open-nsfw-onnx-1.0.0",
-    "faces": "1+centerface-deface1.5.0-6of10-640-1280-pieces8of10-twice",
+    "faces": "1+centerface-deface1.5.0-6of10-640-1280-pieces8of10-twice-folded",
     "image_hash": "3",
     "image_layout": "1",
-    "image_text": "3+rapidocr-3.10.0-max640-turned",
+    "image_text": "3+rapidocr-3.10.0-max736-lines96-turned",
     "image_embedding": "1+efficientnet-lite0-57934424",
     "text_pii": "3+patterns-18+11+rampart-1.4.0-int8-ort1.32",
     "moderation": "1+alt-profanity-check-1.9.1-window100",

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from schemas.errors import MissingProvider
-from tasks.providers.embedded.image_text import SIDE, RapidOcr
+from tasks.providers.embedded.image_text import READING, RapidOcr
 from tasks.providers.production.local.weights import fingerprint
 
 WEIGHTS = "CURATE_OCR_WEIGHTS"
@@ -27,5 +27,5 @@ class RapidOcrWeights(RapidOcr):
         params = {"Det.model_path": str(needed[0]), "Rec.model_path": str(needed[1])}
         if (keys := folder / _KEYS).is_file():
             params, needed = params | {"Rec.rec_keys_path": str(keys)}, [*needed, keys]
-        self.version = f"rapidocr-weights-{fingerprint(needed)}-max{SIDE}"
+        self.version = f"rapidocr-weights-{fingerprint(needed)}-{READING}"
         super().__init__(params)
