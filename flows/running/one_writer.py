@@ -204,7 +204,7 @@ def _artifacts() -> Iterator[None]:
 
 def _line(report: StageReport) -> dict[str, Any]:
     """A report's figures that are not zero."""
-    shown = report.model_dump(mode="json", exclude={"drops"})
+    shown = report.model_dump(mode="json", exclude={"drops", "made_from"})
     return {name: value for name, value in shown.items() if value}
 
 

@@ -63,6 +63,7 @@ def test_second_run_gives_the_same_bytes(curated):
         return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
     assert curated.second[-1].counts["new"] == 0
+    assert not {"decide", "topics", "report"} & {report.stage for report in curated.second}, "nothing is new"
     assert files(curated.first_release) == files(curated.release)
 
 
