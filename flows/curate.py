@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from flows.decide import decide, decide_described
 from flows.ingest import ingest
 from flows.measure import describe, screen
-from flows.release import release
+from flows.release import release, unchanged
 from flows.running.canaries import canaries
 from flows.running.checked_flow import flow
 from flows.running.first_calls import services_answer
@@ -21,15 +21,29 @@ from schemas.settings import Settings
 def curate(settings: Settings) -> Iterator[StageReport]:
     """Raw logs -> a release. Reports each stage as it ends; the last one names the release."""
     yield from services_answer(settings)  # of a deployment: a refused key ends the night before it begins
-    yield from until_drawn(settings)
-    yield from release(settings)  # leaderboards, report, card
+    yield from newly_read(settings)
+    if kept := unchanged(settings):
+        yield kept  # nothing is new, so every later stage would write what is there
+    else:
+        yield from decided_and_drawn(settings)
+        yield from release(settings)  # leaderboards, report, card
     keep_only(settings)
 
 
 def until_drawn(settings: Settings) -> Iterator[StageReport]:
     """The stages from raw logs to the benchmark."""
+    yield from newly_read(settings)
+    yield from decided_and_drawn(settings)
+
+
+def newly_read(settings: Settings) -> Iterator[StageReport]:
+    """Raw logs -> conversations, battles and measured images."""
     yield from canaries(settings)  # planted probes; one that is not caught ends the run
     yield from ingest(settings)  # log lines and images; each image is decoded once for its id and its signals
+
+
+def decided_and_drawn(settings: Settings) -> Iterator[StageReport]:
+    """The stages from conversations to the benchmark."""
     settings = settings.model_copy(update={"since": None, "until": None})  # what earlier runs left is caught up
     yield from screen(settings)  # signals of every text, for policy rules
     yield from decide(settings)  # keep or drop, with all reasons

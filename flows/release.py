@@ -19,10 +19,11 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.leaderboard.steps import rate_models
 from tasks.policy.answers import signals_of_answers
+from tasks.policy.policy_file import load_policy
 from tasks.policy.redact import ROUNDS
 from tasks.policy.steps import screen_answers, watch_drift
 from tasks.providers import Providers
-from tasks.release.steps import build_release, check_providers, seal_release
+from tasks.release.steps import build_release, check_providers, seal_release, unchanged_release
 from tasks.report.steps import report_release
 from tasks.signals.steps import measure_answers, measure_written, signal_versions
 from tasks.storage.queries.released import decided_policy
@@ -35,6 +36,8 @@ from tasks.storage.tables import Store
 def release(settings: Settings) -> Iterator[StageReport]:
     """Build, rate its battles and what a judge said, report on, seal and write a release.
 
+    When nothing that it is made from has changed, the last one stays.
+
     Raises ProviderHeld when a chosen provider failed, and DriftHeld when a drop share differs from earlier runs.
     """
     yield check_providers(settings)
@@ -42,6 +45,9 @@ def release(settings: Settings) -> Iterator[StageReport]:
     providers = Providers(settings.providers)
     versions = signal_versions(providers)
     store = Store.open(settings.store)
+    if kept := unchanged(settings):
+        yield kept
+        return
     built = build_release(settings, versions, item_ids(store), left_out_items(store))
     yield rate_models(settings, versions, built.staging)
     yield from rate_judge(settings, versions, built.staging)
@@ -52,6 +58,17 @@ def release(settings: Settings) -> Iterator[StageReport]:
         yield measure_written(settings, providers, validation_texts(store))
     yield report_release(settings, providers, built.staging, built.tallies, report_sections, judge_stand_ins(store))
     yield seal_release(settings, providers, versions, built, parts_of_store(store))
+
+
+def unchanged(settings: Settings) -> StageReport | None:
+    """The last release, if nothing has changed that it is made from; None when it is to be made anew.
+
+    It is made anew where texts are measured for it, so that what failed is tried again.
+    """
+    store = Store.open(settings.store)
+    if settings.with_answers or store.parts("captions") or decided_policy(store) != load_policy(settings.policy):
+        return None
+    return unchanged_release(settings, signal_versions(Providers(settings.providers)))
 
 
 def _screened_answers(settings: Settings, providers: Providers, versions: Versions) -> Iterator[StageReport]:

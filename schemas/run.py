@@ -97,6 +97,8 @@ class StageReport(Row):
     """Drop counts so far; only of the drift stage."""
     result: str = ""
     """Path of the stage's output relative to the store; empty when it only wrote tables."""
+    made_from: str = ""
+    """Digest of all that a release was made from; empty for other stages."""
     changed: list[str] = []
     """What a new release has anew since the one before it, one line each."""
     notes: list[str] = []

@@ -1,6 +1,6 @@
 """Kills a process that works on a store often, at random moments, and looks whether anything acknowledged is lost.
 
-    python -m tests.killed_often STORE [--times 50] [--seed 0] [review | takedown | migrate | publish | collect]…
+    python -m tests.killed_often STORE [--times 50] [review | takedown | migrate | publish | compact | collect]…
 
 works on copies of STORE. A process says each piece of work that it has acknowledged; after SIGKILL, and after the store
 was opened again as the next command does, all of them must hold, and nothing else may be missing.
@@ -26,6 +26,7 @@ import polars as pl
 
 from flows.commands.bench.written import take_in
 from flows.products import parts_of_release
+from schemas.items.image import Image
 from schemas.items.review import Review
 from schemas.settings import Settings
 from schemas.tables import TABLES
@@ -36,12 +37,14 @@ from tasks.publish.records import publications
 from tasks.release.fetched import read_manifest
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.layout import unlike_today
-from tasks.storage.lock import writing
+from tasks.storage.lock import remove_leftovers, writing
 from tasks.storage.migrate import migrate
+from tasks.storage.part_files import digest_of
+from tasks.storage.parts import SMALL_PARTS, listed_in_batches
 from tasks.storage.reviews import keep, reviews_of, take_in_journal
-from tasks.storage.tables import Store
+from tasks.storage.tables import Store, frame_of
 from tasks.takedown.take_down import take_down
-from tests.builders import image_bytes
+from tests.builders import facts_frame, image_bytes
 from tests.hub_server import TOKEN, LoopbackHub
 from tests.older_store import LAYOUT_FILE, make_older
 from tests.places import ROOT
@@ -153,6 +156,36 @@ def _lost_items(store: Store, said: list[str], before: dict[str, int], _: Loopba
     return {bench for bench in said if whole.get(bench) != 2} | gone
 
 
+def _compact(store: Store) -> Iterator[str]:
+    """List small parts of a signal and of images, and merge them."""
+    for number in range(10**6):
+        name = f"{os.getpid()}-{number}"
+        with writing(store.root), listed_in_batches(store) as list_parts:
+            for each in _ids_of(name):
+                picture = Image(image_id=each, bytes=each.encode(), format="png", width=1, height=1)
+                rows = {"signals/tokens": facts_frame("tokens", {each: {"tokens": 1}})}
+                rows["images"] = frame_of(Image, [picture])
+                list_parts((table, store.write_part(table, some)) for table, some in rows.items())
+        yield name
+
+
+def _ids_of(name: str) -> list[str]:
+    return [digest_of(f"{name}-{number}".encode()) for number in range(SMALL_PARTS)]
+
+
+def _lost_parts(store: Store, said: list[str], before: dict[str, int], _: LoopbackHub) -> set[str]:
+    """Acknowledged pieces that lack a row, tables with fewer or doubled rows, and files that no list names."""
+    with writing(store.root):
+        remove_leftovers(store)
+    lost, own = set[str](), pl.DataFrame({"id": [each for name in said for each in _ids_of(name)]})
+    for table, column in (("signals/tokens", "content_id"), ("images", "image_id")):
+        found = own.join(store.read(table, [column]), left_on="id", right_on=column)
+        files = {path.name for path in Path(store.at(f"tables/{table}")).glob("*.parquet")}
+        whole = found["id"].sort().equals(own["id"].sort()) and store.height(table) >= before[table]
+        lost |= set() if whole and files == {*store.parts(table)} else {table}
+    return lost
+
+
 class Kind(NamedTuple):
     """Work that is killed."""
 
@@ -169,6 +202,7 @@ KINDS = {
     "takedown": Kind(_takedown, _lost_takedowns),
     "migrate": Kind(_migrate, _lost_rows, 2.0),
     "publish": Kind(_publish, _lost_publications),
+    "compact": Kind(_compact, _lost_parts),
     "collect": Kind(_collect, _lost_items, 15.0),
 }
 

@@ -35,8 +35,10 @@ def s3_process(bucket: str) -> Iterator[tuple[dict[str, str], subprocess.Popen[b
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         wait_until(lambda: listens(port), server)
         s3_client(own).create_bucket(Bucket=bucket)
-        yield own, server
-        server.terminate()
+        try:
+            yield own, server
+        finally:  # a test that fails would wait for it
+            server.terminate()
 
 
 @contextmanager

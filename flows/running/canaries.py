@@ -16,6 +16,7 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.policy.canaries import escaped, plant, probes
 from tasks.policy.policy_file import load_policy
+from tasks.storage.lock import writing
 from tasks.storage.tables import Store
 
 
@@ -25,7 +26,7 @@ def canaries(settings: Settings) -> list[StageReport]:
     started, planted = time.monotonic(), probes()
     with tempfile.TemporaryDirectory(prefix="canaries-") as folder:
         own = plant(planted, Path(folder), settings)
-        with tags("probes"):
+        with tags("probes"), writing(own.store):
             reports = [report for stage in (ingest, screen, decide) for report in _named(stage)(own)]
     through = escaped(Store.existing(own.store), planted, load_policy(own.policy))
     if through:

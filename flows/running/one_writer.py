@@ -162,7 +162,7 @@ class Shown:
                 self._over_budget = True
                 about = {"prefect.resource.id": f"prefect.flow-run.{flow_run.id}", "curation.items-left": str(left)}
                 emit_event("curation.over-budget", about)
-            shown = reports[-1].model_dump(mode="json", exclude={"drops"})
+            shown = reports[-1].model_dump(mode="json", exclude={"drops", "made_from"})
             line = {name: value for name, value in shown.items() if value}
             get_run_logger().info("stage %s", json.dumps(line), extra={"stage": line})
             if self._stages is not None:

@@ -187,8 +187,9 @@ class EarlierRelease:
     A file is taken over as a hard link in a local folder, where it takes no room, and by a copy within an object store.
     """
 
-    def __init__(self, store: Store, manifest: Manifest) -> None:
+    def __init__(self, store: Store, manifest: Manifest, made_from: str) -> None:
         self.manifest, self.folder = manifest, store.at(f"releases/{manifest.version}")
+        self.made_from = made_from
         self._store = store
         self._written_from: dict[str, list[str]] = {}
         for path, key in sorted(manifest.shards.items()):
@@ -262,7 +263,9 @@ def earlier_release(store: Store, layout: int) -> EarlierRelease | None:
             manifest = Manifest.model_validate_json(content)
         except ValidationError:
             return None
-        return EarlierRelease(store, manifest) if manifest.layout == layout else None
+        failed = any(stage.get("failures") for stage in stages)  # what failed is tried again
+        made_from = "" if failed else stages[-1].get("made_from", "")
+        return EarlierRelease(store, manifest, made_from) if manifest.layout == layout else None
     return None
 
 

@@ -1,5 +1,7 @@
 """Prefect tasks of release: build in a staging folder, seal with card and manifest, move into place."""
 
+import hashlib
+import json
 import shutil
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -17,6 +19,7 @@ from schemas.policy import Policy, policy_hash, released_policy
 from schemas.release import CONFIGS, Manifest
 from schemas.run import Funnel, StageReport
 from schemas.settings import Settings
+from schemas.tables import TABLES
 from tasks.prompts import replaced_hashes
 from tasks.providers import EMBEDDED, EMBEDDED_RECALL, MAKERS, Providers
 from tasks.release.build import (
@@ -84,6 +87,41 @@ def check_providers(settings: Settings) -> StageReport:
             "--set failed_share_max=1"
         )
     return StageReport(stage="check_providers", counts={"providers": len(chosen)})
+
+
+def unchanged_release(settings: Settings, versions: Versions) -> StageReport | None:
+    """The last release of the store, if all that it was made from is as it was; None otherwise."""
+    store = Store.open(settings.store)
+    last = earlier_release(store, LAYOUT)
+    if last is None or store.read_bytes(UNFINISHED) is not None:
+        return None
+    if last.made_from != _made_from(store, settings, versions):
+        return None
+    return StageReport(
+        stage="release",
+        counts=last.manifest.counts | {"new": 0},
+        result=f"releases/{last.manifest.version}",
+        made_from=last.made_from,
+        notes=["nothing has changed that it was made from"],
+    )
+
+
+def _made_from(store: Store, settings: Settings, versions: Versions) -> str:
+    """Digest of tables, settings, signal versions, prompts, our files and installed packages."""
+    own, others = Path(__file__).parents[2], Path(pl.__file__).parents[1]
+    ours = (path for name in ("flows", "schemas", "tasks") for path in (own / name).rglob("*"))
+    files = sorted((str(path), path.stat().st_mtime_ns) for path in ours if path.suffix not in ("", ".pyc"))
+    packages = sorted(path.name for path in others.glob("*.dist-info"))
+    tables = {table: store.parts(table) for table in TABLES}
+    basis = [
+        tables,
+        settings.model_dump(mode="json", exclude={"store"}),
+        dict(versions),
+        replaced_hashes(),
+        files,
+        packages,
+    ]
+    return hashlib.blake2b(json.dumps(basis, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 @task(cache_policy=NO_CACHE)
@@ -168,7 +206,13 @@ def seal_release(
     changed = since_earlier(built.earlier, manifest, staging) if built.earlier else []
     version, new = place_release(store, staging, manifest.version, settings.release is not None, built.earlier)
     counts = manifest.counts | {"new": int(new)}
-    return StageReport(stage="release", counts=counts, result=f"releases/{version}", changed=changed if new else [])
+    return StageReport(
+        stage="release",
+        counts=counts,
+        result=f"releases/{version}",
+        made_from=_made_from(store, settings, versions),
+        changed=changed if new else [],
+    )
 
 
 def _relevant(settings: Settings) -> dict[str, Any]:

@@ -25,6 +25,8 @@ from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import StoreBusy, StoreUnwell
 from schemas.tables import TABLES
+from tasks.runtime.parallel import map_ordered
+from tasks.storage.part_files import REQUESTS
 from tasks.storage.storage_errors import storage_errors
 from tasks.storage.tables import HOLDS, LISTS, Store
 
@@ -73,8 +75,11 @@ def remove_leftovers(store: Store) -> None:
             store.fs.rm_file(path)
         else:
             files.setdefault(path.removeprefix(f"{store.path}/tables/").rsplit("/", 1)[0], []).append(path)
-    for table in sorted(files.keys() & TABLES.keys()):
+    there = sorted(files.keys() & TABLES.keys())
+    for table, _ in zip(there, map_ordered(store.parts, there, REQUESTS), strict=True):
         store.purge(table, files[table])
+    if store.path in HOLDS:
+        LISTS.update({(store.path, table): [] for table in TABLES.keys() - files.keys()})
 
 
 @contextmanager
@@ -121,7 +126,8 @@ def leased(store: Store, terms: Terms | None = None) -> Iterator[None]:
         yield
     finally:
         del HOLDS[store.path]
-        LISTS.clear()
+        for table in TABLES:
+            LISTS.pop((store.path, table), None)
         ended.set()
         renewing.join()
         with suppress(Exception):  # if the store does not answer, the lease expires

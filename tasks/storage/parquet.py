@@ -1,6 +1,7 @@
 """Parquet settings, conversions between polars and Arrow, and readers and writers of files outside of tables."""
 
 import io
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +12,9 @@ import pyarrow.parquet as pq
 
 IMAGES_A_GROUP = 32
 """Rows of a row group of a table with images: about 2 MB."""
+BESIDE = b"curate:beside_bytes"
+"""Key in the footer of a table with images: its other columns as an Arrow stream in Base64, so that ids are found
+without reading every row group."""
 PAGE_BYTES = 32 * 1024
 """A page of a released file ends after the value with which it reaches this size."""
 
@@ -32,10 +36,20 @@ def parquet_options(schema: pa.Schema, codec: str = "zstd") -> dict[str, Any]:
 
 def encode_parquet(table: pa.Table, codec: str = "zstd") -> bytes:
     """A whole table as Parquet bytes. Images are in small row groups, so that one can be read by itself."""
-    sink = pa.BufferOutputStream()
-    rows = IMAGES_A_GROUP if "bytes" in table.schema.names else None
-    pq.write_table(table, sink, rows, write_page_checksum=True, **parquet_options(table.schema, codec))
+    sink, images = pa.BufferOutputStream(), "bytes" in table.schema.names
+    options = parquet_options(table.schema, codec)
+    with pq.ParquetWriter(sink, table.schema, write_page_checksum=True, **options) as writer:
+        writer.write_table(table, IMAGES_A_GROUP if images else None)
+        if images:
+            writer.add_key_value_metadata({BESIDE: _as_text(table.drop_columns("bytes"))})
     return cast(bytes, sink.getvalue().to_pybytes())
+
+
+def _as_text(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+        stream.write_table(table)
+    return b64encode(sink.getvalue())
 
 
 def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
@@ -101,10 +115,19 @@ def top_columns(names: Iterable[str]) -> list[str]:
 
 def rows_in(size: int, file: pq.FileMetaData, names: Sequence[str]) -> int:
     """How many rows of these columns, or nested columns, take about `size` bytes; at least one."""
-    groups = [file.row_group(number) for number in range(file.num_row_groups)]
-    chunks = [group.column(number) for group in groups for number in range(file.num_columns)]
-    wanted = [each for each in chunks if {each.path_in_schema, *top_columns([each.path_in_schema])} & {*names}]
-    return max(1, size * int(file.num_rows) // max(1, int(sum(each.total_uncompressed_size for each in wanted))))
+    return max(1, size * int(file.num_rows) // max(1, bytes_of(file, names)))
+
+
+def bytes_of(file: pq.FileMetaData, names: Sequence[str]) -> int:
+    """Uncompressed size of these columns, or nested columns."""
+    groups = map(file.row_group, range(file.num_row_groups))
+    return sum(int(chunk.total_uncompressed_size) for group in groups for chunk in chunks_of(group, names))
+
+
+def chunks_of(group: pq.RowGroupMetaData, names: Sequence[str]) -> list[pq.ColumnChunkMetaData]:
+    """The chunks of these columns, or nested columns, in a row group."""
+    chunks = [group.column(number) for number in range(group.num_columns)]
+    return [each for each in chunks if {each.path_in_schema, *top_columns([each.path_in_schema])} & {*names}]
 
 
 def _leaf_paths(file: pq.ParquetFile) -> list[str]:

@@ -37,13 +37,17 @@ from tasks.storage.layout import (
     with_nulls,
 )
 from tasks.storage.parquet import conform, encode_parquet, frame_types, top_columns
-from tasks.storage.part_files import PART, digest_of, in_slices, open_part, part_bytes, part_name, whole_file
+from tasks.storage.part_files import (
+    PART,
+    REQUESTS,
+    digest_of,
+    in_slices,
+    part_name,
+    whole_file,
+)
 
 _LIST = "parts.json"
 SLICE_ROWS, SLICE_BYTES = 16_384, 16 * 1024 * 1024
-_READ_BYTES = 1024 * 1024
-REQUESTS = 16
-"""Parts that are read from an object store at the same time; each has at most about 16 MB, or some columns."""
 _UNKNOWN = Table(Row, (), {})
 """Stands for a table that this version does not know, of an earlier version or another package."""
 Reader = Callable[[Sequence[str] | None], pl.DataFrame]
@@ -232,7 +236,7 @@ class Store:
         """One part in slices. `columns` may name nested ones: `turns.list.element.text_id` reads nothing else."""
         names = list(TABLES[table].row.model_fields) if columns is None else list(columns)
         with self._sound(table):
-            file = self._opened_in_pieces(table, part)
+            file = part_files.open_in_pieces(self.fs, self._at(table, part), SLICE_BYTES, names)
             if file is None or any(part_differences(table, file.schema_arrow, names)):
                 yield from self.read_part(table, part, names).iter_slices(rows)
             else:
@@ -241,7 +245,8 @@ class Store:
     def slices_as_written(self, table: str, part: str, rows: int = SLICE_ROWS) -> Iterator[pl.DataFrame]:
         """One part in slices, with all columns that it has, whatever version wrote it and whatever the table is."""
         with self._sound(table):
-            file = self._opened_in_pieces(table, part) or open_part(self.fs, self._at(table, part))
+            path = self._at(table, part)
+            file = part_files.open_in_pieces(self.fs, path, SLICE_BYTES) or part_files.open_part(self.fs, path)
             yield from in_slices(file, file.schema_arrow.names, rows, SLICE_BYTES)
 
     def part_schema(self, table: str, part: str) -> pa.Schema:
@@ -251,7 +256,7 @@ class Store:
 
     def arrow_part(self, table: str, part: str) -> pa.Table:
         """One part with all columns that it has."""
-        with self._sound(table), open_part(self.fs, self._at(table, part), pre_buffer=True) as file:
+        with self._sound(table), part_files.open_part(self.fs, self._at(table, part), pre_buffer=True) as file:
             return file.read().replace_schema_metadata(None)
 
     def group_of_rows(self, table: str, part: str) -> pl.Series:
@@ -261,15 +266,9 @@ class Store:
 
     def read_group(self, table: str, part: str, group: int, columns: Sequence[str]) -> pl.DataFrame:
         """One row group of a part."""
-        with self._sound(table), open_part(self.fs, self._at(table, part), pre_buffer=True) as file:
+        with self._sound(table), part_files.open_part(self.fs, self._at(table, part), columns, group) as file:
             rows = file.read_row_group(group, list(columns)).replace_schema_metadata(None)
             return cast(pl.DataFrame, pl.from_arrow(rows)).select(columns)
-
-    def _opened_in_pieces(self, table: str, part: str) -> pq.ParquetFile | None:
-        """A part to read piecewise; None for a small part on an object store, which is read at once."""
-        if not isinstance(self.fs, LocalFileSystem) and part_bytes(self.fs, self._at(table, part)) <= SLICE_BYTES:
-            return None
-        return open_part(self.fs, self._at(table, part), buffer_size=_READ_BYTES, pre_buffer=False)
 
     def _at(self, table: str, part: str) -> str:
         return self.at(f"tables/{table}/{part}")
@@ -282,9 +281,7 @@ class Store:
 
     def replace(self, table: str, frame: pl.DataFrame) -> None:
         """Make `frame` the whole content of the table, sorted by the table's key; earlier parts are deleted."""
-        part = self.write_part(table, frame)
-        if LISTS.get((self.path, table)) != [part]:
-            self.list_parts(table, [part])
+        self.list_parts(table, [self.write_part(table, frame)])
 
     def append(self, table: str, frame: pl.DataFrame) -> None:
         """Add the rows of `frame` as one part. The same rows give the same part, so adding them again is harmless."""
@@ -311,8 +308,9 @@ class Store:
 
     def list_parts(self, table: str, parts: Sequence[str]) -> None:
         """Make exactly these parts the table; all other files of it are deleted."""
-        self._list(table, parts)
-        self.purge(table)
+        if LISTS.get((self.path, table)) != [*parts]:
+            self._list(table, parts)
+            self.purge(table)
 
     def purge(self, table: str, found: Iterable[str] | None = None) -> None:
         """Delete replaced parts and what killed writers left; `found` are the table's files, if they are known."""
@@ -344,11 +342,8 @@ class Store:
 
     def _read_part(self, table: str, part: str, names: Sequence[str]) -> pl.DataFrame:
         # not `pq.read_table`, which imports pyarrow.dataset and pandas: half a second in every process
-        with open_part(self.fs, self._at(table, part), pre_buffer=True) as file:
-            there = [name for name in names if top_columns([name])[0] in file.schema_arrow.names]
-            read = part_files.columns_of_part(self.fs, self._at(table, part), file, there)
-            rows = cast(pl.DataFrame, pl.from_arrow(read.replace_schema_metadata(None)))
-            differ = part_differences(table, file.schema_arrow, names)
+        read, schema = part_files.read_columns(self.fs, self._at(table, part), names)
+        rows, differ = cast(pl.DataFrame, pl.from_arrow(read)), part_differences(table, schema, names)
         return (self._completed(table, rows, names, differ) if any(differ) else rows).select(top_columns(names))
 
     @contextmanager
@@ -386,6 +381,8 @@ class Store:
             self._has_stated_layout = True
         LISTS.pop((self.path, table), None)
         self.write_bytes(f"tables/{table}/{_LIST}", json.dumps(list(parts)).encode())
+        if self.path in HOLDS:
+            LISTS[self.path, table] = list(parts)
 
 
 @cache

@@ -15,8 +15,10 @@ from tasks.bench.steps import draw_bench
 from tasks.providers import Providers
 from tasks.release import shards
 from tasks.release.shards import shard_files, shard_rows
+from tasks.release.steps import unchanged_release
 from tasks.release.verify import verify_release
 from tasks.storage.content_id import text_id
+from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.run_record import run_record
 from tasks.storage.tables import Store
 from tasks.takedown.take_down import take_down
@@ -69,6 +71,21 @@ def nights(own_store):
     _drop(own_store)
     second, report = _night(own_store, "two")
     return first, second, report
+
+
+def test_a_release_stays_while_nothing_changes_that_it_is_made_from(own_store):
+    _, report = _night(own_store, "one")
+    settings = Settings(store=own_store.root, release="one")
+    kept = unchanged_release(settings, VERSIONS)
+    assert (kept.result, kept.counts) == (report.result, report.counts | {"new": 0})
+    assert unchanged_release(settings.model_copy(update={"seed": 1}), VERSIONS) is None
+    assert unchanged_release(settings, {**VERSIONS, "nsfw": "2"}) is None
+    own_store.write_bytes(UNFINISHED, b"{}")
+    assert unchanged_release(settings, VERSIONS) is None
+    own_store.fs.rm_file(own_store.at(UNFINISHED))
+    assert unchanged_release(settings, VERSIONS) == kept
+    _drop(own_store)
+    assert unchanged_release(settings, VERSIONS) is None
 
 
 def test_a_night_writes_only_what_changed_and_is_the_release_written_from_nothing(nights, own_store, tmp_path):

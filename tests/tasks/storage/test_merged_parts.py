@@ -1,17 +1,19 @@
 """Parts are listed in batches and merged when a stage ends; a bucket is asked little; a kill loses nothing."""
 
 import os
+import random
 
 import polars as pl
 import pytest
 import s3fs
 
+from schemas.items.image import Image
 from tasks.storage import parts
 from tasks.storage.lock import remove_leftovers
 from tasks.storage.part_files import WHOLE_BYTES
 from tasks.storage.parts import SMALL_PARTS, listed_in_batches, merge_small
 from tasks.storage.queries.images import StoredImages
-from tasks.storage.tables import Store
+from tasks.storage.tables import Store, frame_of
 from tests.builders import facts_frame
 from tests.counted_way import counted_way
 from tests.s3_server import s3_here
@@ -135,5 +137,31 @@ def test_a_part_in_a_bucket_is_one_request_and_many_are_read_at_once(tmp_path, m
             assert way.most_at_once > 1
             merge_small(slow, TABLE)
             way.requests.clear()
-            assert slow.read(TABLE, ["content_id"]).height == PARTS
-            assert way.by_method() == {"GET": 2}
+            for _ in range(2):  # the second time only the list is read
+                assert slow.read(TABLE, ["content_id"]).height == PARTS
+            assert way.by_method() == {"GET": 3}
+
+
+def test_columns_of_a_large_part_in_a_bucket_are_one_request_and_ids_of_images_none(monkeypatch):
+    drawn = random.Random(0)
+    with s3_here("arena"):
+        port, there = int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2]), Store.open("s3://arena/store")
+        vectors = {f"{n:032x}": {"vector": [drawn.random() for _ in range(512)]} for n in range(1000)}
+        there.append("signals/text_embedding", facts_frame("text_embedding", vectors))
+        there.append("images", frame_of(Image, [
+            Image(image_id=f"{n:032x}", bytes=drawn.randbytes(20_000), format="png", width=1, height=1)
+            for n in range(100)
+        ]))  # fmt: skip
+        with counted_way(port) as way:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{way.port}")
+            s3fs.S3FileSystem.clear_instance_cache()
+            slow = Store("s3://arena/store")
+            for _ in range(2):
+                rows = pl.concat(slow.read_slices("signals/text_embedding", ["content_id", "version"]))
+                assert rows["content_id"].to_list() == list(vectors)
+            assert way.by_method() == {"GET": 2 + 1 + 1}, "two lists, a footer, and two columns at once"
+            way.requests.clear()
+            stored = StoredImages(slow)
+            assert way.by_method() == {"GET": 3}, "the list twice, and a footer"
+            assert (len(stored.part_of), stored[f"{77:032x}"].width) == (100, 1)
+            assert way.by_method() == {"GET": 4}

@@ -267,7 +267,7 @@ def test_a_release_is_exported_while_the_store_is_held(start, store, monkeypatch
     assert "StoreBusy: another run has been writing to store" in told[0]
 
 
-@pytest.mark.parametrize("kind", ["review", "takedown", "migrate"])
+@pytest.mark.parametrize("kind", ["review", "takedown", "migrate", "compact"])
 def test_nothing_acknowledged_is_lost_by_a_kill(store, kind):
     times, acknowledged, lost = killed(kind, store, times=1, seed=1, seconds_max=0.3)
     assert acknowledged >= times and lost == set()
