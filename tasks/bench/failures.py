@@ -53,13 +53,12 @@ def kept_battles(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
     return battles.sort("tstamp", "battle_id").join(asked, on="conversation_a", maintain_order="left")
 
 
-def described_prompts(store: Store, kept: pl.DataFrame, battles: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """Every `document_id` of the battles with its prompt, the columns of categories and taxonomy, and `unsafe`.
+def described_prompts(store: Store, on_them: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """Every `document_id` of kept conversations with its prompt, the columns of categories and taxonomy, and `unsafe`.
 
-    Unsafe: moderation flags a message of a kept conversation on the prompt or did not measure one, or a rule about
-    safety fired there and only tagged it.
+    Unsafe: moderation flags a message of a conversation on the prompt or did not measure one, or a rule about safety
+    fired there and only tagged it.
     """
-    on_them = kept.join(battles, on="document_id", how="semi", maintain_order="left")
     asked = on_them.select("document_id", prompt=pl.col("turns").list.eval(_ASKED).list.join("\n\n"))
     known = asked.unique("document_id", keep="first", maintain_order=True)
     for signal, columns in (("categories", Categories), ("taxonomy", Taxonomy)):

@@ -26,13 +26,16 @@ from tasks.bench.pool import capped, draw_weights, eligible, first_of_alike
 from tasks.bench.representativeness import measures
 from tasks.runtime.steps import step
 from tasks.storage.queries.documents import embedded_documents
-from tasks.storage.queries.kept import kept_conversations
+from tasks.storage.queries.kept import kept_conversations, with_released_turns
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_of
 
 SIZE = 500
 """VisionArena-Bench has 500 prompts."""
+_ABOUT = [
+    "conversation_id", "document_id", "prompt_id", "image_ids", "num_turns", "model", "tstamp", "day", "user_id",
+]  # fmt: skip
 SHARE = 5
 """By default the benchmark has at most one in five eligible prompts."""
 REPEAT_OVERLAP = 0.8
@@ -90,9 +93,13 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
 def find_failures(settings: Settings, versions: Versions) -> StageReport:
     """Write `failures`, prompts that several people voted both bad, with types; votes there and rates, by model."""
     store, bench = Store.open(settings.store), settings.bench
-    kept = kept_conversations(store)
+    kept = kept_conversations(store, columns=_ABOUT)
     battles = kept_battles(store, kept)
-    prompts = described_prompts(store, kept, battles, versions)
+    prompts = described_prompts(
+        store,
+        with_released_turns(store, kept.join(battles, on="document_id", how="semi", maintain_order="left")),
+        versions,
+    )
     pool = failure_pool(battles, bench.failure_judges_min)
     told = said_by_tagger(store, pool.join(prompts, on="document_id", how="left", maintain_order="left"), versions)
     failures = failure_set(typed(told, types_of_reviewers(store)), bench.failure_size, settings.seed)
@@ -105,12 +112,12 @@ def find_failures(settings: Settings, versions: Versions) -> StageReport:
 
 
 def _kept(store: Store, versions: Versions) -> pl.DataFrame:
-    """Kept conversations, earliest first, with language, topic and asked_id (the document id before redaction)."""
+    """Kept conversations without texts, earliest first, with language, topic and asked_id (before redaction)."""
     asked = store.read("conversations", ["conversation_id", "document_id"]).rename({"document_id": "asked_id"})
     topics = store.read("topics", ["document_id", "topic"])
     spoken = signal_values(store, "language", versions["language"], ["language"])
     return (
-        kept_conversations(store)
+        kept_conversations(store, columns=_ABOUT)
         .join(asked, on="conversation_id", how="left", maintain_order="left")
         .join(topics, on="document_id", how="left", maintain_order="left")
         .join(spoken, left_on="prompt_id", right_on="content_id", how="left", maintain_order="left")

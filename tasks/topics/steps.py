@@ -12,8 +12,7 @@ from schemas.tags import TAGS
 from tasks.providers import Providers
 from tasks.runtime.steps import step
 from tasks.storage.queries.documents import embedded_documents, unload
-from tasks.storage.queries.kept import kept_conversations
-from tasks.storage.queries.released import released_slices
+from tasks.storage.queries.kept import kept_conversations, with_released_turns
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_schema
 from tasks.topics.cluster import TOPICS_NEED, members_min, too_few
@@ -77,11 +76,7 @@ def _fittable(documents: pl.DataFrame, vectors: Vectors, settings: TopicSettings
 
 def _described(store: Store, documents: pl.DataFrame, versions: Versions) -> pl.DataFrame:
     """Text without personal data, person, language, and tags with taxonomy of each document."""
-    ids, wanted = documents["document_id"], documents["conversation_id"].implode()
-    columns = ["conversation_id", "turns"]
-    read = (rows.filter(pl.col("conversation_id").is_in(wanted)) for rows in released_slices(store, columns))
-    turns = pl.concat([store.empty("conversations", columns), *read])
-    documents = documents.join(turns, on="conversation_id", how="left", maintain_order="left")
+    ids, documents = documents["document_id"], with_released_turns(store, documents)
     tags = signal_values(store, "categories", versions["categories"], list(TAGS), ids)
     domain = ["image_domain", "image_subdomain", "question_subcategory"]
     places = signal_values(store, "taxonomy", versions["taxonomy"], domain, ids)

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tasks.bench.contamination.prompt_index import PromptIndex, joined_words
+from tasks.storage.queries.kept import with_released_turns
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.signals import Versions, embeddings
 from tasks.storage.tables import Store
@@ -29,9 +30,14 @@ def cosine_min_of(store: Store) -> float:
 
 
 def original_documents(store: Store, conversations: pl.DataFrame) -> pl.DataFrame:
-    """`documents_of` conversations as released, but with image ids from before redaction: only those have hashes."""
+    """`documents_of` conversations as released, but with image ids from before redaction: only those have hashes.
+
+    Texts of conversations without `turns` are read from the store.
+    """
+    asked = conversations.sort("tstamp", "conversation_id").unique("document_id", keep="first", maintain_order=True)
+    asked = asked if "turns" in asked.columns else with_released_turns(store, asked)
     original = store.read("conversations", ["conversation_id", "image_ids"])
-    return documents_of(conversations.drop("image_ids").join(original, on="conversation_id", maintain_order="left"))
+    return documents_of(asked.drop("image_ids").join(original, on="conversation_id", maintain_order="left"))
 
 
 def documents_of(conversations: pl.DataFrame) -> pl.DataFrame:

@@ -8,6 +8,7 @@ from itertools import chain
 import polars as pl
 
 from tasks.storage.content_id import Distinct
+from tasks.storage.parquet import compact
 from tasks.storage.queries.released import conversations_as_released, released_slices
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
@@ -33,6 +34,14 @@ def kept_slices(store: Store, columns: Sequence[str], by: str = "keep") -> Itera
     kept.add(_kept(store, by)["conversation_id"])
     for rows in released_slices(store, columns):
         yield rows.filter(kept.hold(pl.col("conversation_id")))
+
+
+def with_released_turns(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
+    """Kept conversations with their `turns` in released form, which are read some at a time."""
+    columns, wanted = ["conversation_id", "turns"], kept["conversation_id"].implode()
+    read = (rows.filter(pl.col("conversation_id").is_in(wanted)) for rows in released_slices(store, columns))
+    turns = pl.concat([store.empty("conversations", columns), *map(compact, read)])
+    return kept.join(turns, on="conversation_id", how="left", maintain_order="left")
 
 
 def _kept(store: Store, by: str) -> pl.DataFrame:
