@@ -18,6 +18,7 @@ from schemas.policy import policy_hash
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES, SIGNALS, TABLES
 from tasks.policy.policy_file import load_policy
+from tasks.providers.embedded.texts import Cl100k
 from tasks.storage.content_id import image_id, text_id
 from tasks.storage.tables import Store, frame_schema
 
@@ -110,13 +111,17 @@ def fill_signals(store: Store, versions: Mapping[str, str]) -> None:
         _append(store, "signals/code", _facts("code", images["image_id"]) | {"version": versions["code"]})
     for rows in store.read_slices("conversations", ["turns", "prompt_id", "document_id"]):
         turns = rows["turns"].explode().struct.unnest()
+        messages = turns.unique("text_id", maintain_order=True)
+        counts = pl.Series(Cl100k().count_tokens(messages["content"].to_list()), dtype=pl.Int32)
+        about = {"version": versions["tokens"], "tokens": counts}  # `verify` counts them again
+        _append(store, "signals/tokens", _facts("tokens", messages["text_id"]) | about)
         on = {MeasuredOn.MESSAGES: turns["text_id"], MeasuredOn.PROMPT: rows["prompt_id"]}
         on[MeasuredOn.ASSISTANT_MESSAGES] = turns.filter(role="assistant")["text_id"]
         _fill(store, versions, on | {MeasuredOn.DOCUMENTS: rows["document_id"]})
 
 
 def _fill(store: Store, versions: Mapping[str, str], ids_on: Mapping[MeasuredOn, pl.Series]) -> None:
-    for signal in versions.keys() & SIGNAL_ENTRIES.keys():
+    for signal in (versions.keys() & SIGNAL_ENTRIES.keys()) - {"tokens"}:
         ids = ids_on.get(SIGNAL_ENTRIES[signal].on)
         if ids is not None:
             facts = _facts(signal, ids.unique(maintain_order=True)) | {"version": versions[signal]}
@@ -275,8 +280,6 @@ def _facts(signal: str, content_ids: pl.Series) -> dict[str, Any]:
     random = np.random.default_rng(len(content_ids))
     if signal in _WIDTHS:
         return facts | {"vector": _vectors(content_ids, _WIDTHS[signal], signal == "text_embedding", random)}
-    if signal == "tokens":  # of another version, so `verify` does not count tokens again
-        return facts | {"version": "0", "tokens": 300}
     if signal == "image_hash":
         hashes = {"phash": 8, "pdq": 32}
         drawn = {name: pl.Series([random.bytes(size).hex() for _ in content_ids]) for name, size in hashes.items()}
@@ -285,7 +288,14 @@ def _facts(signal: str, content_ids: pl.Series) -> dict[str, Any]:
         found = [["email"] if int(each[-6:], 16) % _WITH_MAIL == 0 else [] for each in content_ids]
         spans = [[{"type": "email", "start": 0, "end": 6, "confidence": 1.0} for _ in kinds] for kinds in found]
         return facts | {"types": pl.Series(found, dtype=pl.List(pl.String)), "spans": pl.Series(spans)}
-    values: dict[str, Any] = {"is_code": False, "refusal": False, "entities": 3, "language": "en", "confidence": 1.0}
+    values: dict[str, Any] = {
+        "is_code": False,
+        "refusal": False,
+        "tokens": 300,
+        "entities": 3,
+        "language": "en",
+        "confidence": 1.0,
+    }
     screens = SIGNAL_ENTRIES[signal].screens or signal == "markdown"
     schema = frame_schema(SIGNALS[signal])
     return facts | {name: values.get(name, _nothing(kind) if screens else None) for name, kind in schema.items()}

@@ -24,6 +24,7 @@ from benchmarks.release_store import fill_signals, logged_store
 from flows.products import item_findings, item_ids, parts_of_release, problems_of, report_sections
 from schemas.settings import Settings, TopicSettings
 from tasks.bench.steps import draw_bench, find_failures
+from tasks.explore.facets import Query
 from tasks.explore.of_store import OfStore
 from tasks.explore.server import Served
 from tasks.ingest.assemble import assemble_store
@@ -143,7 +144,7 @@ def _after_rating(stage: str, settings: Settings, store: Store, providers: Provi
         user = next(store.read_slices("conversations", ["user_id"], 1)).item()
         take_down(store, [user], [], datetime.now(UTC), dry_run=False)
     elif stage == "explore":
-        assert Served(OfStore(store, lambda *_: []), None).pages.browse()
+        assert Served(OfStore(store, lambda *_: []), None).pages.browse(Query())
 
 
 def _cpu_seconds() -> float:
