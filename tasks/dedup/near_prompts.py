@@ -5,7 +5,7 @@ matches. A pair at the limit is found with a probability of at least 0.999. Sign
 the same table.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
@@ -14,7 +14,6 @@ import polars as pl
 from rensa import RMinHash, RMinHashLSH
 
 from schemas.items.decision import NearPrompt
-from tasks.storage.queries.documents import on_disk, unload
 from tasks.storage.tables import frame_schema
 
 GRAM = 5
@@ -26,10 +25,6 @@ ESTIMATE_MARGIN = 0.2
 """How far below the limit the estimated Jaccard index of a candidate may be: at least 5 standard deviations."""
 SETS_KEPT = 10_000
 """Number of n-gram sets that are cached."""
-PIECE, BUCKET = 2_048, 64
-Texts = tuple[pl.Series, pl.Series]
-"""Numbers of rows, and their texts."""
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _ROUNDING = 1e-9
 _WITHOUT_BLANKS = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}])"
 """Scripts written without spaces. Their characters are doubled, because each means as much as several letters."""
@@ -37,21 +32,17 @@ _PADDING = "  "
 _OUTSIDE_WORDS = r"[^\p{L}\p{M}\p{N}]+"
 
 
-def near_prompts(kept: pl.DataFrame, said: Callable[[], Iterable[pl.DataFrame]], jaccard_min: float) -> pl.DataFrame:
+def near_prompts(kept: pl.DataFrame, said: Iterable[pl.DataFrame], jaccard_min: float) -> pl.DataFrame:
     """The `near_prompts` table: conversations whose prompt is a near-duplicate of an earlier one.
 
     A prompt is matched to the most similar earlier representative, or becomes one itself; there are no chains. `said`
-    reads conversation_id and turns of the kept conversations, some at a time, in any order and among others.
+    gives conversation_id and turns of the kept conversations, some at a time, in any order and among others.
     """
     asked = kept.sort("tstamp", "conversation_id").select("conversation_id", "prompt_id")
     first = asked.unique("prompt_id", keep="first", maintain_order=True).with_row_index("row")
-
-    def texts() -> Iterator[Texts]:
-        for rows in said():
-            own = rows.join(first, on="conversation_id")
-            yield own["row"], _prompts(own)
-
-    matches, jaccards = _near(texts, first.height, jaccard_min)
+    own = (rows.join(first, on="conversation_id") for rows in said)
+    texts = pl.concat([first.clear().select("row", prompt=pl.lit("")), *(_prompts(rows) for rows in own)]).sort("row")
+    matches, jaccards = near_texts(texts["prompt"], jaccard_min)
     tied = np.flatnonzero(matches >= 0)
     of_prompt = pl.DataFrame(
         {
@@ -64,11 +55,11 @@ def near_prompts(kept: pl.DataFrame, said: Callable[[], Iterable[pl.DataFrame]],
     return found.select(pl.col(name).cast(kind) for name, kind in frame_schema(NearPrompt).items())
 
 
-def _prompts(conversations: pl.DataFrame) -> pl.Series:
+def _prompts(conversations: pl.DataFrame) -> pl.DataFrame:
     """All user messages of each conversation, joined by blank lines."""
     turn = pl.element().struct
     said = pl.col("turns").list.eval(pl.element().filter(turn.field("role") == "user").struct.field("content"))
-    return conversations.select(said.list.join("\n\n")).to_series()
+    return conversations.select("row", prompt=said.list.join("\n\n"))
 
 
 def near_texts(texts: pl.Series, jaccard_min: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
@@ -79,77 +70,22 @@ def near_texts(texts: pl.Series, jaccard_min: float) -> tuple[npt.NDArray[np.int
     Returns:
         int64 (n,) and float32 (n,), 0 to 1.
     """
-    return _near(lambda: [(pl.int_range(len(texts), eager=True), texts)], len(texts), jaccard_min)
-
-
-def _near(
-    read: Callable[[], Iterable[Texts]], count: int, jaccard_min: float
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """`near_texts` of rows that are read twice, some at a time; memory holds texts that may be near another."""
-    chosen, padded = _likely(read, count, jaccard_min), dict[int, str]()
-    for rows, texts in read():
-        some = pl.Series(chosen[rows.to_numpy()])
-        padded |= zip(rows.filter(some), _padded(texts.filter(some)), strict=True)
-    signatures: dict[int, RMinHash] = {}
+    padded = _padded(texts)
+    signatures = RMinHash.from_token_sets((_grams(text) for text in padded), PERMUTATIONS, SEED)
     index = RMinHashLSH(jaccard_min, PERMUTATIONS, _bands(jaccard_min))
     grams_of = lru_cache(SETS_KEPT)(lambda row: _grams(padded[row]))
-    matches, jaccards = np.full(count, -1, np.int64), np.zeros(count, np.float32)
-    for row in sorted(padded):
-        own = _grams(padded[row])
-        (signature,) = RMinHash.from_token_sets([own], PERMUTATIONS, SEED)
+    matches, jaccards = np.full(len(texts), -1, np.int64), np.zeros(len(texts), np.float32)
+    for row, signature in enumerate(signatures):
+        if not padded[row]:
+            continue
         likely = [r for r in index.query(signature) if signature.jaccard(signatures[r]) > jaccard_min - ESTIMATE_MARGIN]
+        own = _grams(padded[row])
         jaccard, negative_row = max(((_jaccard(own, grams_of(r)), -r) for r in likely), default=(0.0, 0))
         if likely and jaccard >= jaccard_min - _ROUNDING:
             matches[row], jaccards[row] = -negative_row, jaccard
         else:
-            signatures[row] = signature
             index.insert(row, signature)
     return matches, jaccards
-
-
-def _likely(read: Callable[[], Iterable[Texts]], count: int, jaccard_min: float) -> npt.NDArray[np.bool_]:
-    """Whether a text shares a band with another and their estimated index is high enough; others are near none.
-
-    Among texts with an equal band, each is compared with `BUCKET` others; where there are more, all may be near.
-    """
-    signatures, keys, told = _signed(read, count, _bands(jaccard_min))
-    likely = np.zeros(count, bool)
-    for key_of in keys:
-        row = told[np.argsort(key_of[told])]
-        key, at = key_of[row], np.arange(len(row))
-        for distance in range(1, BUCKET + 1):
-            at = at[: np.searchsorted(at, len(row) - distance)]
-            at = at[key[at] == key[at + distance]]
-            for start in range(0, len(at), PIECE):
-                pairs = row[at[start : start + PIECE, None] + (0, distance)]
-                pairs = pairs[~likely[pairs].all(axis=1)]
-                estimate = (signatures[pairs[:, 0]] == signatures[pairs[:, 1]]).mean(axis=1)
-                likely[pairs[estimate > jaccard_min - ESTIMATE_MARGIN]] = True
-                unload(signatures)
-        likely[row[at]] = likely[row[at + BUCKET]] = True
-    return likely
-
-
-def _signed(
-    read: Callable[[], Iterable[Texts]], count: int, bands: int
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-    """Signatures (n, permutations) and hashes of their bands (bands, n), in files, and the rows that have letters."""
-    signatures, keys = (on_disk(*shape).view(np.uint32) for shape in ((count, PERMUTATIONS), (bands, count)))
-    told = [np.zeros(0, np.int64)]
-    for rows, texts in read():
-        for start in range(0, len(texts), PIECE):
-            padded = pl.Series(_padded(texts[start : start + PIECE]), dtype=pl.String)
-            some = rows[start : start + PIECE].filter(padded != "").to_numpy().astype(np.int64)
-            grams = (_grams(text) for text in padded if text)
-            made = RMinHash.digest_matrix_from_token_sets(grams, PERMUTATIONS, SEED).to_rows()
-            signatures[some] = signed = np.array(made, np.uint32).reshape(-1, PERMUTATIONS)
-            key = np.zeros((bands, len(some)), np.uint64)
-            for column in signed.reshape(len(some), bands, PERMUTATIONS // bands).T:
-                key = (key ^ (key >> np.uint64(32))) * _FACTOR + column
-            keys[:, some] = (key * _FACTOR) >> np.uint64(32)
-            told.append(some)
-        unload(signatures)
-    return signatures, keys, np.sort(np.concatenate(told))
 
 
 def _bands(jaccard_min: float) -> int:

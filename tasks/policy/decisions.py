@@ -6,7 +6,7 @@ described; until it is, they drop it as not measured.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import polars as pl
@@ -265,7 +265,7 @@ def _near_prompts(known: StoredSignals, kept: pl.DataFrame, policy: Policy) -> p
     """The `near_prompts` table of the conversations that both passes keep."""
     if policy.near_prompts is None:
         return pl.DataFrame(schema=frame_schema(NearPrompt))
-    said = partial(known.store.read_slices, "conversations", ["conversation_id", "turns"])
+    said = known.store.read_slices("conversations", ["conversation_id", "turns"])
     return near_prompts(kept, said, policy.near_prompts.jaccard_min)
 
 
