@@ -5,7 +5,6 @@ matches. A pair at the limit is found with a probability of at least 0.999. Sign
 the same table.
 """
 
-from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
@@ -32,17 +31,14 @@ _PADDING = "  "
 _OUTSIDE_WORDS = r"[^\p{L}\p{M}\p{N}]+"
 
 
-def near_prompts(kept: pl.DataFrame, said: Iterable[pl.DataFrame], jaccard_min: float) -> pl.DataFrame:
+def near_prompts(conversations: pl.DataFrame, jaccard_min: float) -> pl.DataFrame:
     """The `near_prompts` table: conversations whose prompt is a near-duplicate of an earlier one.
 
-    A prompt is matched to the most similar earlier representative, or becomes one itself; there are no chains. `said`
-    gives conversation_id and turns of the kept conversations, some at a time, in any order and among others.
+    A prompt is matched to the most similar earlier representative, or becomes one itself; there are no chains.
     """
-    asked = kept.sort("tstamp", "conversation_id").select("conversation_id", "prompt_id")
-    first = asked.unique("prompt_id", keep="first", maintain_order=True).with_row_index("row")
-    own = (rows.join(first, on="conversation_id") for rows in said)
-    texts = pl.concat([first.clear().select("row", prompt=pl.lit("")), *(_prompts(rows) for rows in own)]).sort("row")
-    matches, jaccards = near_texts(texts["prompt"], jaccard_min)
+    asked = conversations.sort("tstamp", "conversation_id").select("conversation_id", "prompt_id", "turns")
+    first = asked.unique("prompt_id", keep="first", maintain_order=True)
+    matches, jaccards = near_texts(_prompts(first), jaccard_min)
     tied = np.flatnonzero(matches >= 0)
     of_prompt = pl.DataFrame(
         {
@@ -55,11 +51,11 @@ def near_prompts(kept: pl.DataFrame, said: Iterable[pl.DataFrame], jaccard_min: 
     return found.select(pl.col(name).cast(kind) for name, kind in frame_schema(NearPrompt).items())
 
 
-def _prompts(conversations: pl.DataFrame) -> pl.DataFrame:
+def _prompts(conversations: pl.DataFrame) -> pl.Series:
     """All user messages of each conversation, joined by blank lines."""
     turn = pl.element().struct
     said = pl.col("turns").list.eval(pl.element().filter(turn.field("role") == "user").struct.field("content"))
-    return conversations.select("row", prompt=said.list.join("\n\n"))
+    return conversations.select(said.list.join("\n\n")).to_series()
 
 
 def near_texts(texts: pl.Series, jaccard_min: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:

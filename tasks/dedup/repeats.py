@@ -1,7 +1,7 @@
 """Conversations that repeat another one, and battles beyond the limit of one prompt."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import polars as pl
@@ -33,49 +33,41 @@ def preset_datasets(
 
 
 def duplicates_of(
-    conversations: pl.DataFrame,
-    vectors_of: Callable[[pl.Series], Mapping[str, Vectors]],
-    image_of: Mapping[str, str],
-    rule: DuplicateRule,
+    conversations: pl.DataFrame, vectors: Mapping[str, Vectors], image_of: Mapping[str, str], rule: DuplicateRule
 ) -> dict[str, str]:
     """conversation_id -> the conversation it repeats, for every conversation beyond `copies_max`.
 
     Only conversations with equally many user messages are compared. With one message and an image, the prompts'
-    embeddings count; else every message must be the same but for case, blanks and closing punctuation. `vectors_of`
-    gives the embeddings of prompt_ids, `image_of` the representative of each image that has another. Voted
-    conversations come first and are never repeats; the others are ordered by time, and the first of a group represents
-    it. `conversations` have `asked_id`.
+    embeddings count; else every message must be the same but for case, blanks and closing punctuation. `vectors` has
+    the embedding of each prompt_id, `image_of` the representative of each image. Voted conversations come first and are
+    never repeats; the others are ordered by time, and the first of a group represents it.
     """
-    # one shared image supports what embeddings say: alone, they hardly tell "question 17" from "question 19"
-    by_embedding = (pl.col("num_turns") == 1) & (pl.col("images").list.len() > 0)
-    asked, same = pl.when(by_embedding).then("prompt_id").otherwise("asked_id"), ("num_turns", "images")
-    ordered = (
-        conversations.sort(["voted", "tstamp", "conversation_id"], descending=[True, False, False])
-        .select(
-            "conversation_id", "prompt_id", "asked_id", "voted", "num_turns", images=image_key(image_of, rule.images)
-        )
-        .select("conversation_id", "voted", *same, by_embedding=by_embedding, text=asked)
-        .filter(pl.len().over(*same, pl.when("by_embedding").then(pl.lit("")).otherwise("text")) > 1)
-    )
-    compared = pl.col("by_embedding") & (pl.col("text").n_unique().over(same) > 1)
-    vectors = vectors_of(ordered.filter(compared)["text"])
-    alike = ordered.group_by(same, maintain_order=True).agg("by_embedding", "conversation_id", "text", "voted")
+    ordered = conversations.sort(["voted", "tstamp", "conversation_id"], descending=[True, False, False])
+    alike: dict[tuple[int, tuple[str, ...]], list[tuple[str, str, bool]]] = {}
+    columns = ordered.select("conversation_id", "prompt_id", "image_ids", "voted", "num_turns", _asked())
+    for conversation_id, prompt_id, image_ids, voted, num_turns, asked in columns.iter_rows():
+        images = image_key(image_ids, image_of, rule.images)
+        text = prompt_id if _by_embedding(num_turns, images) else text_id(asked)
+        alike.setdefault((num_turns, images), []).append((conversation_id, text, voted))
     repeats: dict[str, str] = {}
-    for embedded, *members in alike.select(
-        pl.col("by_embedding").list.first(), "conversation_id", "text", "voted"
-    ).iter_rows():
-        near = near_by_embedding(members[1] if embedded else (), vectors, rule.prompt_cosine_min)
-        repeats |= _repeats(zip(*members, strict=True), near, rule.copies_max)
+    for key, members in alike.items():
+        prompts = [text for _, text, _ in members] if _by_embedding(*key) else []
+        near = near_by_embedding(prompts, vectors, rule.prompt_cosine_min)
+        repeats |= _repeats(members, near, rule.copies_max)
     return repeats
 
 
-def asked_id() -> pl.Expr:
-    """Text id of all user messages of `turns`, without case, runs of blanks and closing punctuation."""
+def _by_embedding(num_turns: int, images: tuple[str, ...]) -> bool:
+    """Whether a shared image supports what embeddings say. They hardly tell "question 17" from "question 19"."""
+    return num_turns == 1 and bool(images)
+
+
+def _asked() -> pl.Expr:
+    """All user messages as one text, without case, runs of blanks and closing punctuation."""
     message = pl.element().struct
     said = pl.element().filter(message.field("role") == "user").struct.field("content").str.normalize("NFC")
     plain = said.str.to_lowercase().str.replace_all(r"\s+", " ").str.replace(r"(.)[ .?!…。？！]+$", "$1")
-    asked = pl.col("turns").list.eval(plain.str.strip_chars()).list.join("\0")
-    return asked.map_elements(text_id, return_dtype=pl.String)
+    return pl.col("turns").list.eval(plain.str.strip_chars()).list.join("\0").alias("asked")
 
 
 def near_by_embedding(
@@ -113,12 +105,13 @@ def _repeats(
     return repeats
 
 
-def image_key(image_of: Mapping[str, str], images: str) -> pl.Expr:
-    """List that must be equal: all image ids (`same`), their representatives (`near`, `semantic`) or none."""
-    shown = pl.col("image_ids")
+def image_key(image_ids: list[str], image_of: Mapping[str, str], images: str) -> tuple[str, ...]:
+    """Key that must be equal: all image ids (`same`), their representatives (`near`, `semantic`) or ()."""
     if images == "ignore":
-        return shown.list.head(0)
-    return shown if images == "same" or not image_of else shown.list.eval(pl.element().replace(dict(image_of)))
+        return ()
+    if images == "same":
+        return tuple(image_ids)
+    return tuple(image_of.get(image_id, image_id) for image_id in image_ids)
 
 
 def hot_battles(battles: pl.DataFrame, image_of: Mapping[str, str], rule: HotPromptRule) -> list[str]:
@@ -128,10 +121,9 @@ def hot_battles(battles: pl.DataFrame, image_of: Mapping[str, str], rule: HotPro
     image. The battles with the smallest hashes of their ids are kept, a random draw that new battles hardly change.
     """
     of_prompt: dict[tuple[str, ...], list[str]] = {}
-    for battle_id, prompt_id, images in battles.select(
-        "battle_id", "prompt_id", image_key(image_of, rule.images)
-    ).iter_rows():
-        of_prompt.setdefault((prompt_id, *images), []).append(battle_id)
+    for battle_id, prompt_id, image_ids in battles.select("battle_id", "prompt_id", "image_ids").iter_rows():
+        key = (prompt_id, *image_key(image_ids, image_of, rule.images))
+        of_prompt.setdefault(key, []).append(battle_id)
     limit = _limit([len(members) for members in of_prompt.values()], rule)
     return sorted(battle for members in of_prompt.values() for battle in sorted(members, key=_lot)[limit:])
 

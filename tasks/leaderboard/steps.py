@@ -27,7 +27,6 @@ from tasks.leaderboard.rating_tables import (
 from tasks.leaderboard.suspects.prompts import wording
 from tasks.leaderboard.votes import votes
 from tasks.runtime.steps import step
-from tasks.storage.queries.blocks import BLOCK_ROWS, battle_blocks
 from tasks.storage.queries.conversation_features import (
     CATEGORIES,
     TAXONOMY,
@@ -88,7 +87,7 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
 
 def _bench_agreement(store: Store, rated: pl.DataFrame, seed: int) -> list[BenchAgreement]:
     """How well models are ranked by battles on the benchmark's topics."""
-    asked = conversations_as_released(store, ["conversation_id", "document_id"])
+    asked = conversations_as_released(store).select("conversation_id", "document_id")
     topics = asked.join(store.read("topics", ["document_id", "topic"]), on="document_id").select(
         "conversation_id", "topic"
     )
@@ -107,12 +106,8 @@ def _bench_agreement(store: Store, rated: pl.DataFrame, seed: int) -> list[Bench
 def rated_battles(store: Store, versions: Versions, named: bool = False) -> pl.DataFrame:
     """Kept anonymous battles, earliest first, with the columns that slices and style control need.
 
-    With `named`, battles with visible names too, and a column that says which. Memory holds the texts of one block.
+    With `named`, battles with visible names too, and a column that says which.
     """
-    return pl.concat(_rated(block, versions, named) for block in battle_blocks(store, BLOCK_ROWS // 4))
-
-
-def _rated(store: Store, versions: Versions, named: bool) -> pl.DataFrame:
     decisions = store.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"])
     kept = decisions.filter("keep", item_kind="battle").select(battle_id="item_id")
     battles = battles_as_released(store).join(kept, on="battle_id", maintain_order="left")

@@ -4,8 +4,6 @@ Only rules about texts and conversations count: prompt and images are released a
 measured again; a redact rule that still fires keeps them in the store.
 """
 
-from collections.abc import Iterator, Sequence
-
 import polars as pl
 
 from schemas.benches.judge_release import ScreenedText
@@ -16,7 +14,7 @@ from tasks.policy.redact import exercise_names_in, findings, redact_rules, redac
 from tasks.policy.rules import STOPS, Signals, conversation_columns, fired, reasons_of
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.kept import kept_conversations
-from tasks.storage.queries.signals import Versions, value_slices
+from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
 
 _OF_TEXTS = (Over.MESSAGES, Over.ASSISTANT_MESSAGES)
@@ -42,8 +40,8 @@ def screened(store: Store, policy: Policy, versions: Versions, texts: pl.DataFra
     """
     items, rules = _conversations(store, texts), rules_of_answers(policy, versions)
 
-    def signal(name: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        return value_slices(store, name, versions.get(name, ""), columns)
+    def signal(name: str) -> pl.DataFrame:
+        return signal_values(store, name, versions.get(name, ""))
 
     stated = {Over.CONVERSATION: conversation_columns(items, policy)}
     hits = fired(rules, _parts(items, items["text"]), signal, stated)

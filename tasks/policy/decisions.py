@@ -5,23 +5,22 @@ Rules about signals that describe an item decide in a second pass over what all 
 described; until it is, they drop it as not measured.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from schemas.items.decision import Decision, ItemKind, NearPrompt
 from schemas.policy import Action, Over, Policy, Rule, RuleOverSet, Scope, policy_hash
 from tasks.dedup.near_images import representatives
 from tasks.dedup.near_prompts import near_prompts
-from tasks.dedup.repeats import asked_id, duplicates_of, hot_battles, preset_datasets
+from tasks.dedup.repeats import duplicates_of, hot_battles, preset_datasets
 from tasks.policy.proof import repeated_words, unproven
 from tasks.policy.review import held_reviews, reviewed
 from tasks.policy.rules import (
-    CONVERSATION_COLUMNS,
     FIRED,
-    OF_TEXTS,
     STOPS,
     Step,
     battle_columns,
@@ -34,25 +33,16 @@ from tasks.policy.rules import (
     reasons_of,
 )
 from tasks.storage.content_id import text_id
-from tasks.storage.parquet import compact
-from tasks.storage.queries.documents import StoredVectors
 from tasks.storage.queries.released import renamed
-from tasks.storage.queries.signals import Versions, value_slices
+from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_schema
 
 ItemFindings = Callable[[Store, pl.Series], pl.DataFrame]
 """(store, conversation ids) -> ITEM_COLUMNS of each, in order; no columns when the store has no written items."""
 
 
-_PART_IDS = pl.struct(pl.element().struct.field("role", "text_id"))
-_READ = [
-    "conversation_id", "model", "turns", "num_turns", "null_turns", "prompt_id", "document_id", "image_ids",
-    "image_problems", "tstamp", "user_id", "voted", "feedback",
-]  # fmt: skip
-
-
 class StoredSignals:
-    """Tables that decisions use, read once and without texts; several policies can be applied to one instance."""
+    """Tables that decisions use, read once; several policies can be applied to one instance."""
 
     def __init__(self, store: Store, versions: Versions, findings: ItemFindings) -> None:
         """`findings` gives what is known of written items."""
@@ -63,24 +53,13 @@ class StoredSignals:
 
     @cached_property
     def conversations(self) -> pl.DataFrame:
-        """Columns of table `conversations`, OF_TEXTS, `asked_id`, `preset_dataset` and what is known of written items.
-
-        `turns` have roles and text ids, and no texts.
-        """
-        store, presets = self.store, self.store.read("presets")
-        conversations = pl.concat(
-            [
-                _without_texts(store.empty("conversations", _READ)),
-                *map(_without_texts, store.read_slices("conversations", _READ)),
-            ]
-        )
+        """Table `conversations` with the column `preset_dataset` and what is known of written items."""
+        store = self.store
+        conversations, presets = store.read("conversations"), store.read("presets")
         served = store.read("image_files", ["image_id", "name"])
         served = served.with_columns(logged_name=pl.col("name").str.slice(0, 32))
         as_served = presets.drop("image_id").join(served, on="logged_name").select(presets.columns)
-        named = (
-            pl.col("images").list.first().is_in(pl.concat([presets["logged_name"], as_served["logged_name"]]).implode())
-        )
-        sightings = _those(store, "sightings", named, ["conv_id", "images"])
+        sightings = store.read("sightings", ["conv_id", "images"])
         near = store.read("near_images")
         preset = preset_datasets(conversations, sightings, presets.vstack(as_served), near)
         return conversations.with_columns(preset, *self._findings(store, conversations["conversation_id"]))
@@ -101,28 +80,13 @@ class StoredSignals:
 
     def parts_of(self, conversations: pl.DataFrame) -> Mapping[Over, pl.DataFrame]:
         """The parts of some conversations, redacted ones too."""
-        return parts(conversations, self._image_texts)
+        read = self.signal("image_text", ["text"])
+        text_ids = {image_id: text_id(text) if text else "" for image_id, text in read.iter_rows()}
+        return parts(conversations, text_ids)
 
-    @cached_property
-    def _image_texts(self) -> pl.DataFrame:
-        """content_id of images, and the id of the text that was read in each, empty without one."""
-        ids = [pl.DataFrame(schema={"content_id": pl.String, "text_id": pl.String})]
-        for rows in self.signal("image_text", ["text"]):
-            read = [text_id(text) if text else "" for text in rows["text"]]
-            ids.append(rows.select("content_id", text_id=pl.Series(read, dtype=pl.String)))
-        return pl.concat(ids)
-
-    def signal(self, name: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """Values of one signal by content id, some at a time; none when this run does not measure it."""
-        return value_slices(self.store, name, self.versions.get(name, ""), columns)
-
-    def whole(self, conversation_ids: Collection[str]) -> pl.DataFrame:
-        """Some rows of table `conversations` with all columns."""
-        return _those(self.store, "conversations", pl.col("conversation_id").is_in(list(conversation_ids)))
-
-    def prompt_vectors(self, prompt_ids: pl.Series) -> StoredVectors:
-        """The embeddings of these prompts."""
-        return StoredVectors(self.store, "text_embedding", self.versions, prompt_ids)
+    def signal(self, name: str, columns: list[str] | None = None) -> pl.DataFrame:
+        """Values of one signal by content id; empty when this run does not measure it."""
+        return signal_values(self.store, name, self.versions.get(name, ""), columns)
 
     def stands(self, rule: Rule) -> bool:
         """Whether the rule applies: rules with `if_chosen` need a chosen provider."""
@@ -135,27 +99,11 @@ class StoredSignals:
     def image_of(self, items: pl.DataFrame, semantic: bool = False) -> Mapping[str, str]:
         """Image id -> its representative, for items with `image_ids`, `tstamp` and `conversation_id`; earliest first.
 
-        Images without a near-duplicate are left out.
-
         With `semantic`, semantic near-duplicates count as duplicates too.
         """
-        near = self.store.read("near_images")
-        also = self.store.read("semantic_images") if semantic else None
-        paired = pl.concat(each[side] for each in (near, also) if each is not None for side in ("image_a", "image_b"))
         used = items.sort("tstamp", "conversation_id")["image_ids"].explode().drop_nulls()
-        return representatives(used.filter(used.is_in(paired.implode())).unique(maintain_order=True), near, also)
-
-
-def _without_texts(conversations: pl.DataFrame) -> pl.DataFrame:
-    """The rows with what is asked of their texts, and `turns` without them."""
-    columns = {name: CONVERSATION_COLUMNS[name] for name in OF_TEXTS}
-    return conversations.with_columns(pl.col("turns").list.eval(_PART_IDS), asked_id=asked_id(), **columns)
-
-
-def _those(store: Store, table: str, chosen: pl.Expr, columns: Sequence[str] | None = None) -> pl.DataFrame:
-    """The chosen rows of a table, which is read some at a time."""
-    some = (compact(rows.filter(chosen)) for rows in store.read_slices(table, columns))
-    return pl.concat([store.empty(table, columns), *some])
+        also = self.store.read("semantic_images") if semantic else None
+        return representatives(used.unique(maintain_order=True), self.store.read("near_images"), also)
 
 
 _STOPS = pl.col("action").is_in(STOPS)
@@ -190,7 +138,7 @@ def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
     # rules about what is measured only on the rest of that
     described, described_alone = described_hits(known, policy, screened)
     described = reviewed(described, known.conversations, held)
-    near = _near_prompts(known, _left(screened, described), policy)
+    near = _near_prompts(_left(screened, described), policy)
     near_hits = _over_set(policy.near_prompts, near["conversation_a"])
 
     hits = pl.concat([screening, duplicates, described, near_hits])
@@ -233,8 +181,7 @@ def described_hits(known: StoredSignals, policy: Policy, kept: pl.DataFrame) -> 
     redacted = known.redacted(policy).join(kept, on="conversation_id", how="semi")
     untouched = kept.join(redacted, on="conversation_id", how="anti")
     read = ["conversation_id", "turns", "image_ids", "prompt_id", "document_id"]
-    redacted = redacted.select(read).with_columns(pl.col("turns").list.eval(_PART_IDS))
-    released = pl.concat([untouched.select(read), redacted])
+    released = pl.concat([untouched.select(read), redacted.select(read)])
     parts = known.parts_of(released) if rules else {}
     hits = fired(rules, parts, known.signal, {}, Step.DESCRIPTION)
     return _by_scope(of_models(hits, rules, known.conversations, policy), rules)
@@ -257,16 +204,17 @@ def _repeats(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> M
     """Conversation -> the one that it repeats."""
     if policy.duplicates is None:
         return {}
+    stored = known.signal("text_embedding", ["vector"])
+    vectors = {prompt: np.array(vector, np.float32) for prompt, vector in stored.iter_rows()}
     image_of = known.image_of(survivors, policy.duplicates.images == "semantic")
-    return duplicates_of(survivors, known.prompt_vectors, image_of, policy.duplicates)
+    return duplicates_of(survivors, vectors, image_of, policy.duplicates)
 
 
-def _near_prompts(known: StoredSignals, kept: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+def _near_prompts(kept: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """The `near_prompts` table of the conversations that both passes keep."""
     if policy.near_prompts is None:
         return pl.DataFrame(schema=frame_schema(NearPrompt))
-    said = known.store.read_slices("conversations", ["conversation_id", "turns"])
-    return near_prompts(kept, said, policy.near_prompts.jaccard_min)
+    return near_prompts(kept, policy.near_prompts.jaccard_min)
 
 
 def _of_conversations(
@@ -291,7 +239,7 @@ def _of_battles(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.
     battles = renamed(known.battles, policy.renames)
     rules = [rule for rule in policy.rules if rule.over is Over.BATTLE]
     stated = {Over.BATTLE: battle_columns(battles)}
-    own = fired(rules, {}, lambda *_: [], stated, Step.BATTLE)
+    own = fired(rules, {}, lambda name: pl.DataFrame(), stated, Step.BATTLE)
     sides = pl.concat(battles.select("battle_id", item_id=side) for side in ("conversation_a", "conversation_b"))
     gone = sides.join(known.conversations, left_on="item_id", right_on="conversation_id", how="anti").with_columns(
         **hit_columns(Step.SCREENING, 0, "unmeasured_conversation", Action.DROP)
@@ -319,7 +267,7 @@ def _withheld_words(known: StoredSignals, redacted: pl.DataFrame, policy: Policy
     over = {Over.MESSAGES: written, Over.USER_MESSAGES: written}
     rules = [r for r in policy.rules if r.over in over and r.action is not Action.TAG and known.stands(r)]
     hits = fired(rules, over, known.signal, {})
-    hits = pl.concat([hits, repeated_words(known.battles, known.whole, redacted, known.signal, policy)])
+    hits = pl.concat([hits, repeated_words(known.battles, known.conversations, redacted, known.signal, policy)])
     reasons = reasons_of(hits.with_columns(action=pl.lit(Action.DROP.value)), written["item_id"])
     battle = pl.lit(ItemKind.BATTLE.value).alias("item_kind")
     return reasons.select(battle, "item_id", vote_reason_withheld="reasons")

@@ -1,6 +1,6 @@
 """The proof of a redaction: the finders have looked again at what is released, and no redact rule fires any more."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import polars as pl
 
@@ -54,16 +54,9 @@ def _fired_on_left_names(named: pl.DataFrame, signals: Signals, policy: Policy) 
 
 
 def repeated_words(
-    battles: pl.DataFrame,
-    whole: Callable[[Collection[str]], pl.DataFrame],
-    redacted: pl.DataFrame,
-    signals: Signals,
-    policy: Policy,
+    battles: pl.DataFrame, conversations: pl.DataFrame, redacted: pl.DataFrame, signals: Signals, policy: Policy
 ) -> pl.DataFrame:
-    """Redact rules as fired on battles whose voter wrote a value that is redacted in one of the sides.
-
-    `whole` gives rows of `conversations` by their ids.
-    """
+    """Redact rules as fired on battles whose voter wrote a value that is redacted in one of the sides."""
     sides = ["conversation_a", "conversation_b"]
     changed = pl.any_horizontal(pl.col(sides).is_in(redacted["conversation_id"].implode()))
     written = battles.drop_nulls("vote_reason").filter(changed).select("battle_id", *sides, "vote_reason")
@@ -71,8 +64,10 @@ def repeated_words(
         return pl.DataFrame(schema=FIRED)
     found, rows = findings(policy, signals), list[tuple[str, Step, int, str, str]]()
     names = {side for row in written.select(sides).iter_rows() for side in row}
-    asked = whole(names).select("conversation_id", "turns", "image_ids")
-    said = {name: (turns, ids) for name, turns, ids in asked.iter_rows()}
+    asked = conversations.filter(pl.col("conversation_id").is_in(sorted(names)))
+    said = {
+        name: (turns, ids) for name, turns, ids in asked.select("conversation_id", "turns", "image_ids").iter_rows()
+    }
     for battle_id, a, b, words in written.iter_rows():
         shown = [said[side] for side in (a, b) if side in said]
         turns = [turn for turns, _ in shown for turn in turns]

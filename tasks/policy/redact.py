@@ -113,41 +113,39 @@ def _exercise_names(policy: Policy, signals: Signals) -> dict[str, list[Span]]:
     rules = [rule for rule in redact_rules(policy) if rule.over in ROLES]
     if any(not rule.contains_any or EXERCISE_NAME in rule.contains_any for rule in rules):
         return {}
-    return _spans(signals, pl.col("types").list.contains(EXERCISE_NAME), {EXERCISE_NAME})
-
-
-def _spans(signals: Signals, among: pl.Expr, wanted: Set[str]) -> dict[str, list[Span]]:
-    """Text id -> spans of `wanted` types, or of all, of those texts where `among`, over the row's `types`, is true."""
+    hit = signals("text_pii").filter(pl.col("types").list.contains(EXERCISE_NAME))
     return {
-        found: [Span(s["start"], s["end"], s["type"]) for s in spans if not wanted or s["type"] in wanted]
-        for rows in signals("text_pii", ["types", "spans"])
-        for found, spans in rows.filter(among).select("content_id", "spans").iter_rows()
+        found: [Span(s["start"], s["end"], s["type"]) for s in spans if s["type"] == EXERCISE_NAME]
+        for found, spans in hit.select("content_id", "spans").iter_rows()
     }
 
 
 def _faces(rule: Rule, signals: Signals) -> Iterable[tuple[str, list[list[int]]]]:
     """All recorded faces, including low-confidence ones, of images on which the rule fires."""
     column = rule.signal.partition(".")[2]
-    for rows in signals("faces", list({column, "faces"})):
-        hit = rows.filter(fires(rule, column).fill_null(False))
-        for image_id, faces in hit.select("content_id", "faces").iter_rows():
-            yield image_id, [face["box"] for face in faces]
+    hit = signals("faces").with_columns(value=column).filter(fires(rule).fill_null(False))
+    for image_id, faces in hit.select("content_id", "faces").iter_rows():
+        yield image_id, [face["box"] for face in faces]
 
 
 def spans_of(rule: Rule, signals: Signals) -> dict[str, list[Span]]:
     """Text id -> spans of the types that the rule names."""
-    return _spans(signals, fires(rule, "types").fill_null(False), set(rule.contains_any or ()))
+    hit = signals("text_pii").with_columns(value="types").filter(fires(rule).fill_null(False))
+    wanted = set(rule.contains_any or ())
+    return {
+        found: [Span(s["start"], s["end"], s["type"]) for s in spans if not wanted or s["type"] in wanted]
+        for found, spans in hit.select("content_id", "spans").iter_rows()
+    }
 
 
 def _image_texts(rule: Rule, signals: Signals) -> Iterable[tuple[str, dict[str, str], str, list[list[int]]]]:
     """(image id, values of a span, its type, boxes of the text lines that the span overlaps)."""
     spans = spans_of(rule, signals)
-    for rows in signals("image_text", ["text", "boxes"]):
-        read = rows.filter(pl.col("text") != "")
-        for image_id, text, boxes in read.select("content_id", "text", "boxes").iter_rows():
-            for span in spans.get(text_id(text), ()):
-                touched = [box["box"] for box in boxes if box["start"] < span.end and span.start < box["end"]]
-                yield image_id, values_of(text, [span]), span.type, touched
+    read = signals("image_text").filter(pl.col("text") != "")
+    for image_id, text, boxes in read.select("content_id", "text", "boxes").iter_rows():
+        for span in spans.get(text_id(text), ()):
+            touched = [box["box"] for box in boxes if box["start"] < span.end and span.start < box["end"]]
+            yield image_id, values_of(text, [span]), span.type, touched
 
 
 def redacted_image(

@@ -1,6 +1,6 @@
 """Rules that fired with action redact -> tables `redacted_conversations` and `redacted_images`."""
 
-from collections.abc import Callable, Collection, Mapping, Set
+from collections.abc import Mapping, Set
 
 import numpy as np
 import polars as pl
@@ -24,26 +24,22 @@ _Keys = dict[tuple[str, tuple[Box, ...]], str]
 
 
 def redact_store(
-    store: Store,
-    whole: Callable[[Collection[str]], pl.DataFrame],
-    hits: pl.DataFrame,
-    policy: Policy,
-    signals: Signals,
-    workers: int,
+    store: Store, conversations: pl.DataFrame, hits: pl.DataFrame, policy: Policy, signals: Signals, workers: int
 ) -> dict[str, int]:
     """Redact every conversation that a rule redacts and no rule drops, and what its battles' other sides repeat of it.
 
-    `whole` gives rows of `conversations` by their ids. Returns counts for the stage report.
+    Returns counts for the stage report.
     """
     dropped = _items(hits, Action.DROP)
     wanted = _items(hits, Action.REDACT) - dropped
     together = groups(wanted, store.read("battles", ["conversation_a", "conversation_b"]), dropped)
-    rows = whole({name for group in together for name in group})
+    rows = conversations.filter(pl.col("conversation_id").is_in(sorted({i for group in together for i in group})))
     found = findings(policy, signals) if rows.height else Findings({}, {}, {}, {})
     images = _images(store, rows, found, workers)
-    place = {name: row for row, name in enumerate(rows["conversation_id"])}
-    of_groups = ([rows.row(place[i], named=True) for i in group if i in place] for group in together)
-    each = (redacted(group, found, images, policy_hash(policy)) for group in of_groups)
+    row_of = {row["conversation_id"]: row for row in rows.iter_rows(named=True)}
+    each = (
+        redacted([row_of[i] for i in group if i in row_of], found, images, policy_hash(policy)) for group in together
+    )
     made = [form for forms in each for form in forms if form.redactions or form.conversation_id in wanted]
     store.replace("redacted_conversations", frame_of(RedactedConversation, made))
     return {"redacted_conversations": len(made), "redacted_images": sum(p.image_id != i for i, p in images.items())}

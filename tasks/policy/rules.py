@@ -13,7 +13,6 @@ from schemas.items.conversation import UNDATED_BEFORE, Battle, Conversation
 from schemas.policy import Action, OnMissing, Over, Policy, Rule
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
-from tasks.storage.content_id import Distinct
 from tasks.storage.queries.conversation_features import answers_of, names_model, unseen_marks
 from tasks.storage.queries.released import renamed
 from tasks.storage.tables import frame_of
@@ -58,12 +57,6 @@ unanswered: ends_with_user, but for items of a written benchmark, which nobody a
 least half of those who checked its reference say so; item_unchecked: an item that nobody has checked.
 """
 
-OF_TEXTS = (
-    "empty_message", "prompt_characters", "shortest_message_characters", "single_turn_prompt_characters",
-    "names_its_model", "unseen_marks",
-)  # fmt: skip
-"""Columns that read the messages of a conversation, but nothing of a policy."""
-
 ITEM_COLUMNS = ("is_item", "item_unchecked", "item_incorrect", "item_harmful")
 """Columns about a conversation as an item of a written benchmark; false for all others."""
 
@@ -91,8 +84,8 @@ DESCRIBED_ON = {
     if not entry.screens and entry.on in _PARTS
 }
 """Signals that are measured on what the rules about the others keep -> the parts they are measured on."""
-Signals = Callable[[str, Sequence[str]], Iterable[pl.DataFrame]]
-"""(signal, columns) -> `content_id` and these columns, some rows at a time, each content id once."""
+Signals = Callable[[str], pl.DataFrame]
+"""Signal name -> its values: `content_id` and the value columns."""
 
 STOPS = (Action.DROP.value, Action.HOLD.value)
 """Actions that keep an item from being released."""
@@ -144,8 +137,8 @@ def of_models(hits: pl.DataFrame, rules: Sequence[Rule], conversations: pl.DataF
 def conversation_columns(conversations: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """`item_id` and one column for each of CONVERSATION_COLUMNS.
 
-    `conversations` has `preset_dataset`, the models' names from the log, ITEM_COLUMNS where it may hold written items,
-    and OF_TEXTS where `turns` lacks the texts; `excluded_models` may use those names or the renamed ones.
+    `conversations` has `preset_dataset`, the models' names from the log, and ITEM_COLUMNS where it may hold written
+    items; `excluded_models` may use those names or the renamed ones.
     """
     model = pl.col("model").is_in(policy.excluded_models)
     renamed_model = renamed(conversations, policy.renames).select(model).to_series()
@@ -154,8 +147,7 @@ def conversation_columns(conversations: pl.DataFrame, policy: Policy) -> pl.Data
         user_banned=pl.col("user_id").is_in(policy.banned_users).fill_null(False),
         **{name: pl.lit(False) for name in ITEM_COLUMNS if name not in conversations.columns},
     )
-    known = {name: pl.col(name) for name in OF_TEXTS if name in conversations.columns}
-    return listed.select(item_id="conversation_id", **CONVERSATION_COLUMNS | known)
+    return listed.select(item_id="conversation_id", **CONVERSATION_COLUMNS)
 
 
 def battle_columns(battles: pl.DataFrame) -> pl.DataFrame:
@@ -173,17 +165,18 @@ def stated_types() -> dict[str, pl.Schema]:
     }
 
 
-def parts(conversations: pl.DataFrame, image_texts: pl.DataFrame) -> dict[Over, pl.DataFrame]:
+def parts(conversations: pl.DataFrame, image_text_ids: Mapping[str, str]) -> dict[Over, pl.DataFrame]:
     """For each kind of part, one row per part of a conversation: `item_id` and `content_id`.
 
-    `image_texts` has content_id of images, and the text id of what was read in each, empty for an image without text;
-    an image that was not read has a null part, which counts as not measured.
+    `image_text_ids` gives the text id of what was read in an image, empty for an image without text; an
+    image that was not read has a null part, which counts as not measured.
     """
     turns = conversations.select("turns", item_id="conversation_id").explode("turns")
     spoken = turns.select("item_id", role=_ROLE, content_id=pl.col("turns").struct.field("text_id"))
     shown = conversations.select(item_id="conversation_id", content_id="image_ids").explode("content_id")
     images = shown.drop_nulls("content_id")
-    texts = images.join(image_texts, on="content_id", how="left").select("item_id", content_id="text_id")
+    read = pl.col("content_id").replace_strict(image_text_ids, default=None, return_dtype=pl.String)
+    texts = images.with_columns(read)
     return {
         Over.IMAGES: images,
         Over.IMAGE_TEXTS: texts.filter(pl.col("content_id").is_null() | (pl.col("content_id") != "")),
@@ -195,9 +188,9 @@ def parts(conversations: pl.DataFrame, image_texts: pl.DataFrame) -> dict[Over, 
     }
 
 
-def fires(rule: Rule, column: str = "value") -> pl.Expr:
-    """Whether the rule fires on the column; null where there is no value."""
-    value = pl.col(column)
+def fires(rule: Rule) -> pl.Expr:
+    """Whether the rule fires on column `value`; null where there is no value."""
+    value = pl.col("value")
     if rule.at_least is not None:
         return value >= rule.at_least
     if rule.at_most is not None:
@@ -225,38 +218,26 @@ def fired(
     `stated` has the table columns of whole conversations and battles, one row per item.
     """
     frames = [pl.DataFrame(schema=FIRED)]
-    of_signal: dict[str, list[tuple[int, Rule]]] = {}
     for place, rule in enumerate(rules):
-        of_signal.setdefault(rule.signal.partition(".")[0], []).append((place, rule))
-    for signal, placed in of_signal.items():
-        hits, known = _told(signal, [each for each in placed if each[1].over not in stated], signals)
-        for place, rule in placed:
-            column = rule.signal.partition(".")[2]
-            if rule.over in stated:
-                items, hit = stated[rule.over], fires(rule, column).fill_null(False)
-                unknown = pl.col(column).is_null()
-            else:
-                items, content_id = parts[rule.over], pl.col("content_id")
-                hit, unknown = hits[place].hold(content_id), ~known[column].hold(content_id)
-            frames.append(_hits(items.filter(hit), hit_columns(step, place, rule.reason, rule.action)))
-            if rule.on_missing is OnMissing.DROP:
-                missing = hit_columns(step, place, f"unmeasured_{signal}", Action.DROP)
-                frames.append(_hits(items.filter(unknown), missing))
+        values = _values(rule, parts, signals, stated)
+        hit = values.filter(fires(rule).fill_null(False))
+        frames.append(_hits(hit, hit_columns(step, place, rule.reason, rule.action)))
+        if rule.on_missing is OnMissing.DROP:
+            signal = rule.signal.partition(".")[0]
+            unknown = values.filter(pl.col("value").is_null())
+            frames.append(_hits(unknown, hit_columns(step, place, f"unmeasured_{signal}", Action.DROP)))
     return pl.concat(frames)
 
 
-def _told(
-    signal: str, placed: Sequence[tuple[int, Rule]], signals: Signals
-) -> tuple[Mapping[int, Distinct], Mapping[str, Distinct]]:
-    """Contents on which the rule of each place fires, and those that have a value in each column, in one reading."""
-    columns = {place: rule.signal.partition(".")[2] for place, rule in placed}
-    hits, known = {place: Distinct() for place in columns}, {column: Distinct() for column in columns.values()}
-    for rows in signals(signal, sorted(known)) if placed else ():
-        for place, rule in placed:
-            hits[place].add(rows.filter(fires(rule, columns[place]).fill_null(False))["content_id"])
-        for column, ids in known.items():
-            ids.add(rows.drop_nulls(column)["content_id"])
-    return hits, known
+def _values(
+    rule: Rule, parts: Mapping[Over, pl.DataFrame], signals: Signals, stated: Mapping[Over, pl.DataFrame]
+) -> pl.DataFrame:
+    """`item_id` and `value` of every part that the rule reads; null if it was not measured."""
+    signal, _, column = rule.signal.partition(".")
+    if rule.over in stated:
+        return stated[rule.over].select("item_id", value=column)
+    known = signals(signal).select("content_id", value=column)
+    return parts[rule.over].join(known, on="content_id", how="left").select("item_id", "value")
 
 
 def hit_columns(step: Step, place: int, reason: str, action: Action) -> dict[str, pl.Expr]:

@@ -47,20 +47,17 @@ class Distinct:
     def add(self, values: pl.Series) -> None:
         """Add values."""
         self._parts.append(np.unique(self._hashes(values.drop_nulls())))
-        while len(self._parts) > 1 and len(self._parts[-2]) < 2 * len(self._parts[-1]):  # few parts, each merged seldom
-            self._parts[-2:] = [np.unique(np.concatenate(self._parts[-2:]))]
 
     def __len__(self) -> int:
-        self._parts = [np.unique(np.concatenate(self._parts))]
-        return len(self._parts[0])
+        return len(self._known)
 
     def has(self, values: pl.Series) -> pl.Series:
         """Boolean for each value: whether it is in the set; null is not."""
+        if not len(self):
+            return pl.repeat(False, len(values), eager=True)
         hashes = self._hashes(values)
-        found = np.zeros(len(hashes), bool)
-        for part in self._parts:
-            found |= part.take(np.searchsorted(part, hashes), mode="clip") == hashes if len(part) else False
-        return pl.Series(found, dtype=pl.Boolean) & values.is_not_null()
+        place = np.minimum(np.searchsorted(self._known, hashes), len(self._known) - 1)
+        return pl.Series(self._known[place] == hashes, dtype=pl.Boolean) & values.is_not_null()
 
     def hold(self, column: pl.Expr) -> pl.Expr:
         """`has` as a polars expression."""
@@ -73,6 +70,13 @@ class Distinct:
             return pl.Series([bool(self.has(each).all()) for each in lists], dtype=pl.Boolean)
 
         return column.map_batches(all_of, return_dtype=pl.Boolean)
+
+    @property
+    def _known(self) -> npt.NDArray[np.uint64]:
+        """All hashes, sorted, without repeats."""
+        if len(self._parts) > 1:
+            self._parts = [np.unique(np.concatenate(self._parts))]
+        return self._parts[0]
 
     def _hashes(self, values: pl.Series) -> npt.NDArray[np.uint64]:
         return (values.cast(pl.String) if values.dtype == pl.Null else values).hash(self._seed).to_numpy()

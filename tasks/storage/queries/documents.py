@@ -6,9 +6,7 @@ Vectors of many documents are in a temporary file that is mapped into memory, an
 import mmap
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
-from functools import cached_property
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +36,7 @@ def on_disk(rows: int, columns: int) -> Vectors:
         return np.memmap(file, np.float32, "w+", shape=(max(1, rows), columns))[:rows]
 
 
-def unload(vectors: npt.NDArray[Any]) -> None:
+def unload(vectors: Vectors) -> None:
     """Give the memory of an array of `on_disk` back to the system; the file keeps the content."""
     whole: object = vectors
     while isinstance(whole, np.ndarray):
@@ -55,8 +53,8 @@ def embedded_documents(
     The vectors, float32 (n, dimension) of unit length, are in a temporary file; `rows_of` and `pieces` read some.
     Raises BadInput when stored vectors have several lengths, and as `document_vectors` does.
     """
-    prompts = StoredVectors(store, "text_embedding", versions, documents["prompt_id"])
-    images = StoredVectors(store, "image_embedding", versions, documents["image_ids"].explode())
+    prompts = _Stored(store, "text_embedding", versions, documents["prompt_id"])
+    images = _Stored(store, "image_embedding", versions, documents["image_ids"].explode())
     found = documents.filter(prompts.have(documents["prompt_id"]))
     matrix: Vectors | None = None
     for start in range(0, found.height, PIECE):
@@ -70,11 +68,11 @@ def embedded_documents(
     return found, np.empty((0, 1), np.float32) if matrix is None else matrix
 
 
-class StoredVectors(Mapping[str, Vectors]):
+class _Stored:
     """Vectors of a signal in a temporary file, in the order in which their ids are first asked for."""
 
     def __init__(self, store: Store, signal: str, versions: Versions, ids: pl.Series) -> None:
-        name, version = table_name(signal), versions.get(signal, "")
+        name, version = table_name(signal), versions[signal]
         wanted = pl.DataFrame({"content_id": ids.drop_nulls().unique(maintain_order=True)}).with_row_index("row")
         self.matrix, self.width = np.empty((0, 1), np.float32), 0
         has, lengths = np.zeros(wanted.height, bool), set[int]()
@@ -94,19 +92,6 @@ class StoredVectors(Mapping[str, Vectors]):
             self.matrix[at] = there["vector"].explode().to_numpy().reshape(len(at), self.width)
             unload(self.matrix)
         self._row_of = wanted.filter(pl.Series(has))
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return dict(zip(self._row_of["content_id"], self._row_of["row"], strict=True))
-
-    def __getitem__(self, content_id: str) -> Vectors:
-        return np.array(self.matrix[self._places[content_id]])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return self._row_of.height
 
     def have(self, ids: pl.Series) -> pl.Series:
         """Boolean for each id: whether it has a vector."""

@@ -1,13 +1,12 @@
 """Reads stored signal values (the tables `signals/*`)."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from schemas.errors import BadInput
-from tasks.storage.content_id import Distinct
 from tasks.storage.tables import Store
 
 Versions = Mapping[str, str]
@@ -41,16 +40,6 @@ def signal_values(
     if rows.is_empty():
         return rows.drop("version")
     return rows.unique("content_id", keep="first", maintain_order=True).drop("version")
-
-
-def value_slices(store: Store, signal: str, version: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """The rows of `signal_values` some at a time; memory holds 8 bytes for each content id."""
-    seen, content_id = Distinct(), pl.col("content_id")
-    for rows in store.read_slices(table_name(signal), ["content_id", "version", *columns]):
-        known = rows.filter(pl.col("version") == version).unique("content_id", keep="first", maintain_order=True)
-        new = known.filter(~seen.hold(content_id))
-        seen.add(new["content_id"])
-        yield new.drop("version")
 
 
 def embeddings(store: Store, signal: str, versions: Versions, ids: pl.Series) -> dict[str, npt.NDArray[np.float32]]:

@@ -93,9 +93,9 @@ def test_rules_do_what_a_plain_reading_of_them_says(rules, items, known):
         for over in (Over.IMAGES, Over.MESSAGES)
     }
 
-    def facts(signal: str, _) -> list[pl.DataFrame]:
+    def facts(signal: str) -> pl.DataFrame:
         columns = {"content_id": pl.String, "value_column": SIGNALS[signal]}
-        return [pl.DataFrame([each], schema=columns, orient="row") for each in known[signal].items()]
+        return pl.DataFrame(list(known[signal].items()), schema=columns, orient="row")
 
     decided = reasons_of(fired(rules, parts, facts, {}), pl.Series("item_id", list(items), dtype=pl.String))
     assert {item: tuple(verdict) for item, *verdict in decided.iter_rows()} == _read_plainly(rules, items, known)
