@@ -57,7 +57,7 @@ def test_a_changed_or_removed_entry_is_noticed(store, harm, curate):
 
 
 def test_a_cut_end_is_noticed_by_what_the_last_run_saw(store, curate):
-    store.write_bytes("runs/20240620T120000Z.json", json.dumps({"audit": last_entry(store)}).encode())
+    store.write_bytes("runs/20240620T120000Z.json", json.dumps({"audit": last_entry(store), "stages": []}).encode())
     assert curate("doctor", "--store", store.root)[0] == 0
     Path(store.at("audit/00000003.json")).unlink()
     code, out, _ = curate("doctor", "--store", store.root)

@@ -39,7 +39,7 @@ def store(tmp_path) -> Store:
 @pytest.fixture
 def older(store) -> Store:
     """The store as an earlier version left it."""
-    store.write_bytes("runs/20240918T010203Z.json", b"{}")
+    store.write_bytes("runs/20240918T010203Z.json", b'{"stages": []}')
     return make_older(store)
 
 

@@ -86,7 +86,7 @@ def curated_once(arena, tmp_path_factory) -> Path:
         store = ingested(arena, tmp_path_factory.mktemp("once") / "store")
         fill(store)
         make_release(store, reported=True, release="1.0.0")
-        store.write_bytes("runs/20240620T120000Z.json", json.dumps({"funnel": {}}).encode())
+        store.write_bytes("runs/20240620T120000Z.json", json.dumps({"funnel": {}, "stages": []}).encode())
     return Path(store.root)
 
 
