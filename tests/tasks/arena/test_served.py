@@ -1,7 +1,4 @@
-"""The arena as a process in front of an OpenAI-compatible server: over HTTP, in two browsers, and curated.
-
-What needs a browser is skipped where it is not on the PATH.
-"""
+"""The arena as a process, over HTTP, in two browsers where they are installed, and curated."""
 
 import asyncio
 import io
