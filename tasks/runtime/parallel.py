@@ -161,8 +161,11 @@ def execution_providers() -> list[Any]:
             "--set device=cuda: this ONNX Runtime cannot compute on the card; install onnxruntime-gpu in place of "
             "onnxruntime, with the CUDA and cuDNN that it needs, or give device=auto"
         )
-    exactly = {"use_tf32": "0"}  # with it, values would differ from the CPU's in the third digit
-    return [(_ON_CARD, exactly), _ON_CPU] if there else [_ON_CPU]
+    chosen = {
+        "use_tf32": "0",  # with it, values would differ from the CPU's in the third digit
+        "cudnn_conv_algo_search": "HEURISTIC",  # the default tries all ways for each size of a batch
+    }
+    return [(_ON_CARD, chosen), _ON_CPU] if there else [_ON_CPU]
 
 
 @cache

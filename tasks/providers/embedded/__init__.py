@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 def onnx_session(model: bytes, on_cpu: bool = False) -> "onnxruntime.InferenceSession":
     """A session of a serialized model with one thread per call, because one call runs per core.
 
-    It runs on the chosen device unless `on_cpu` is set, for models in 8 bits, whose products no card has.
+    It runs on the chosen device unless `on_cpu` is set: for models in 8 bits, whose products no card has, and for
+    images of any size, since CUDA prepares for each new size, which takes about a second.
     Raises BadInput or MissingProvider where a card is demanded and cannot be used.
     """
     import onnxruntime

@@ -63,7 +63,7 @@ class CenterFace:
 
     @cached_property
     def _session(self) -> onnxruntime.InferenceSession:
-        return onnx_session(_with_constants(any_size(self._file)))
+        return onnx_session(_with_constants(any_size(self._file)), on_cpu=True)
 
     def find_faces(self, images: Sequence[DecodedImage]) -> list[list[Face]]:
         """The faces of every image, in order."""

@@ -16,7 +16,6 @@ import PIL.ImageOps
 
 from schemas.signals import ImageText, TextBox
 from tasks.images.decode import DecodedImage, Pixels
-from tasks.runtime.parallel import execution_providers
 
 SIDE = 736
 """Longer side in pixels for text detection. RapidOCR's default would enlarge small images."""
@@ -96,8 +95,6 @@ def _new_engine(parameters: Mapping[str, Any]) -> Any:
             "Rec.rec_batch_num": 1,  # a batch pads every line to its longest: a third slower here
             "EngineConfig.onnxruntime.intra_op_num_threads": 1,
             "EngineConfig.onnxruntime.inter_op_num_threads": 1,
-            "EngineConfig.onnxruntime.use_cuda": len(execution_providers()) > 1,
-            "EngineConfig.onnxruntime.cuda_ep_cfg.use_tf32": "0",
             "Global.log_level": "error",
             "Global.text_score": 0,  # lines that cannot be read tell that the image is mirrored
             **parameters,
