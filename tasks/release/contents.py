@@ -17,9 +17,8 @@ from tasks.images.decode import ImageRejected, decode_stored
 from tasks.images.rebuild import is_pixels_alone
 from tasks.providers.embedded.pii.patterns import PATTERNS, find_patterns
 from tasks.providers.embedded.pii.text_pii import without_overlaps
-from tasks.release.declared import READ_ERRORS, sound_groups
+from tasks.release.declared import READ_ERRORS, identifiers_in, sound_groups
 from tasks.release.gather import WINNERS
-from tasks.release.identifiers import identifiers_in
 from tasks.release.registered import path_in_release
 from tasks.release.shards import released_prompts
 from tasks.runtime.parallel import map_ordered

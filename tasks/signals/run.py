@@ -16,8 +16,7 @@ from tasks.images.decode import DecodedImage, decode_stored
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tasks.runtime.parallel import ShardRunner, batch_of, map_ordered
-from tasks.runtime.progress import Advance, progress, silent
-from tasks.runtime.timing import Measured
+from tasks.runtime.progress import Advance, Measured, progress, silent
 from tasks.signals.registry import Item, Signal, image_signals, signal_of
 from tasks.storage.content_id import Distinct
 from tasks.storage.parts import listed_in_batches

@@ -223,7 +223,7 @@ def _style_controlled(
 ) -> "tuple[list[JudgeRating], list[StyleCoefficient]]":
     from tasks.judging.boards.judge_style import style_controlled, style_of_answers
     from tasks.providers import Providers
-    from tasks.signals.rules.markdown import markdown
+    from tasks.signals.rules.texts import markdown
 
     if method.interval is Resampled.ROWS:
         raise BadInput("--resampled rows: style control resamples whole prompts; leave the option out")

@@ -156,7 +156,7 @@ def _say_cost(settings: Settings, plan: "Plan") -> None:
     from flows.commands.estimate import print_estimates, tokens_in
     from tasks.judging.estimate import estimate_judging
     from tasks.judging.sources import protocol_of, to_ask
-    from tasks.runtime.prices import load_prices
+    from tasks.runtime.budget import load_prices
     from tasks.storage.tables import Store
 
     for judge in to_ask(settings):

@@ -21,7 +21,7 @@ from tasks.judging.sources import bench_of
 from tasks.providers import Providers
 from tasks.providers.ask_items import Work
 from tasks.review.generated import review_rows
-from tasks.runtime.prices import load_prices
+from tasks.runtime.budget import load_prices
 from tasks.storage.reviews import add_reviews
 from tasks.storage.tables import frame_of
 from tests.builders import NOON
