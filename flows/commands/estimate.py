@@ -108,7 +108,7 @@ def _sizes(store: "Store", *tables: str) -> dict[str, tuple[int, int]]:
 def _of_judge(settings: Settings) -> list[Estimate]:
     from flows.evaluate import released_battles
     from tasks.judging.estimate import estimate_evaluation, estimate_votes
-    from tasks.judging.shown_battles import anonymous_battles, shown
+    from tasks.judging.pairs import anonymous_battles, shown
     from tasks.runtime.budget import load_prices
     from tasks.storage.tables import Store
 

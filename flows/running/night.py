@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from prefect import Flow, tags
+from prefect import tags
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterEndTime, FlowRunFilterTags
 
@@ -31,7 +31,8 @@ def canaries(settings: Settings) -> list[StageReport]:
     with tempfile.TemporaryDirectory(prefix="canaries-") as folder:
         own = plant(planted, Path(folder), settings)
         with tags("probes"), writing(own.store):
-            reports = [report for stage in (ingest, screen, decide) for report in _named(stage)(own)]
+            named = (stage.with_options(flow_run_name=f"probes: {stage.name}") for stage in (ingest, screen, decide))
+            reports = [report for stage in named for report in stage(own)]
     through = escaped(Store.existing(own.store), planted, load_policy(own.policy))
     if through:
         escapes = "; ".join(f"{name}: {how}" for name, how in through.items())
@@ -43,10 +44,6 @@ def canaries(settings: Settings) -> list[StageReport]:
     return [
         StageReport(stage="canaries", seconds=seconds, counts=counts, model_calls=dict(calls), failures=dict(failures))
     ]
-
-
-def _named(stage: Flow[[Settings], list[StageReport]]) -> Flow[[Settings], list[StageReport]]:
-    return stage.with_options(flow_run_name=f"probes: {stage.name}")
 
 
 OURS = "curation"

@@ -100,12 +100,6 @@ def write_rows(store: Store, rows: Rows) -> list[tuple[str, str]]:
     ]
 
 
-def append_rows(store: Store, rows: Rows) -> None:
-    """Add measured rows to the signals' tables."""
-    for table, part in write_rows(store, rows):
-        store.add_parts(table, [part])
-
-
 def measure_items(
     store: Store,
     signals: Signal[Item] | Sequence[Signal[Item]],

@@ -82,7 +82,7 @@ def test_what_is_measured_already_costs_nothing(curate, store):
     labels = dict.fromkeys(
         ("captioning", "creative_writing", "diagram", "entity_recognition", "homework", "humor", "ocr"), False
     )
-    from tasks.signals.run import append_rows
+    from tests.builders import append_rows
 
     append_rows(store, {"categories": [{"content_id": each, **key, **labels} for each in ids[:2]]})
     assert {row["items"] for row in _rows(curate, store)} == {1}

@@ -178,7 +178,7 @@ def _write_heat_map(ranks: list[dict[str, object]], svg: Path) -> None:
 
 
 def _print_side_by_side(one: "MarkedBench", other: "MarkedBench", slices: list[str], table: str, as_json: bool) -> None:
-    from tasks.generated_bench.examiners import side_by_side
+    from tasks.generated_bench.results.examined import side_by_side
 
     if table != "accuracy":
         raise BadInput(f"--table {table} is of one benchmark; give one --bench")

@@ -10,13 +10,13 @@ from tasks.providers import Providers
 from tasks.signals import documents as module
 from tasks.signals.documents import Documents
 from tasks.signals.registry import image_signals, signal_of
-from tasks.signals.run import Lacking, MeasuringObserver, append_rows, cut, measured
+from tasks.signals.run import Lacking, MeasuringObserver, cut, measured
 from tasks.signals.steps import catch_up_images, measure_documents, measure_texts, signal_versions
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import frame_of
-from tests.builders import NOON, conversation, decision, drawn_image, facts_frame, image, store_with
+from tests.builders import NOON, append_rows, conversation, decision, drawn_image, facts_frame, image, store_with
 
 IMAGES = [drawn_image(seed) for seed in range(4)]
 KEPT = conversation("kept", "What is this?", "A cat.", "And now?", "A dog.", image_ids=[IMAGES[0].image_id])
