@@ -27,8 +27,8 @@ from tasks.images.decode import DecodedImage
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
 from tasks.providers.embedded import onnx_session
-from tasks.providers.embedded.faces import CenterFace, any_size
 from tasks.providers.embedded.image_text import RapidOcr
+from tasks.providers.embedded.screening import CenterFace, any_size
 
 BATCH = 16
 BOOTSTRAPS = 100

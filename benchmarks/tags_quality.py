@@ -22,17 +22,17 @@ from schemas.tags import Share, TagAgreement
 from tasks.images.decode import open_image
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document, Vectors
-from tasks.providers.embedded import image_kinds
-from tasks.providers.embedded.image_kinds import DOMAINS
+from tasks.providers.embedded import labels
+from tasks.providers.embedded.labels import DOMAINS
 from tasks.runtime.progress import progress
 from tasks.signals.loose_files import document_of
-from tasks.signals.rules.code import code
+from tasks.signals.rules.texts import code
 from tasks.signals.tag_evaluation import Said, agreements, clopper_pearson, disagreements
 
 GOAL_F1 = 0.8
 PENALTY, SAME_IMAGE = 10.0, 0.97
 """Inverse of the regression's penalty; cosine from which two images are one, whatever their size."""
-WEIGHTS = Path(image_kinds.__file__).with_name("image_weights.yaml")
+WEIGHTS = Path(labels.__file__).with_name("image_weights.yaml")
 OF_FOLDERS = {"mathv/": "Expert", "charts": "Expert", "art/": "Expert", "ui-screens/": "Entertainment"}
 _FIGURES = ("precision", "recall", "f1", "kappa")
 _FASTCHAT = re.compile(

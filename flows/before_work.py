@@ -85,7 +85,7 @@ def writer_of(settings: Settings) -> AskedModel | None:
     """The model that writes captions; None for the stand-in. Raises CurateError when it cannot be asked."""
     from tasks.judging.sources import check_keys, check_own
     from tasks.providers.chat import chat_model
-    from tasks.runtime.prices import check_prices, load_prices
+    from tasks.runtime.budget import check_prices, load_prices
 
     writer = writer_named(settings.written.writer)
     if writer is None:
@@ -124,7 +124,7 @@ def _check_clock(days: Sequence[date], today: date) -> None:
 def _check_providers(settings: Settings) -> None:
     """Checks that every chosen provider can run, has a price if there is a budget, and supports --batch if given."""
     from tasks.providers import EMBEDDED, PROVIDERS, Providers
-    from tasks.runtime.prices import check_prices, load_prices
+    from tasks.runtime.budget import check_prices, load_prices
 
     providers = Providers(settings.providers)
     chosen = [providers[capability] for capability in settings.providers]

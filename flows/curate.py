@@ -2,16 +2,12 @@
 
 from collections.abc import Iterator
 
-from flows.decide import decide, decide_described
-from flows.ingest import ingest
-from flows.measure import describe, screen
-from flows.release import release, unchanged
-from flows.running.canaries import canaries
+from flows.release import release, sample, unchanged
 from flows.running.checked_flow import flow
 from flows.running.first_calls import services_answer
+from flows.running.night import canaries, keep_only
 from flows.running.one_writer import one_writer
-from flows.running.retention import keep_only
-from flows.sample import sample
+from flows.stages import decide, decide_described, describe, ingest, screen
 from schemas.run import StageReport
 from schemas.settings import Settings
 

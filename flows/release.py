@@ -1,4 +1,4 @@
-"""Decisions and topics -> leaderboards, and a release on disk."""
+"""The stages from decisions to a release: topics and benchmark, leaderboards, report, files."""
 
 from collections.abc import Iterator
 
@@ -17,6 +17,7 @@ from flows.running.checked_flow import flow
 from flows.running.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.bench.steps import draw_bench, find_failures
 from tasks.leaderboard.steps import rate_models
 from tasks.policy.answers import signals_of_answers
 from tasks.policy.policy_file import load_policy
@@ -25,10 +26,44 @@ from tasks.policy.steps import screen_answers, watch_drift
 from tasks.providers import Providers
 from tasks.release.steps import build_release, check_providers, seal_release, unchanged_release
 from tasks.report.steps import report_release
-from tasks.signals.steps import measure_answers, measure_written, signal_versions
+from tasks.signals.steps import (
+    measure_answers,
+    measure_failures,
+    measure_written,
+    signal_versions,
+)
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
+from tasks.topics.steps import find_topics
+
+
+@flow(name="sample")
+@one_writer
+def sample(settings: Settings) -> Iterator[StageReport]:
+    """Find the topics of kept prompts, draw the benchmark from them, and find the prompts that models fail."""
+    providers = Providers(settings.providers)
+    versions = signal_versions(providers)
+    yield find_topics(settings, providers, versions)
+    yield draw_bench(settings, versions)
+    yield find_failures(settings, versions)
+    if "failure_types" in providers.names:
+        yield measure_failures(settings, providers)
+        yield find_failures(settings, versions)  # with what the tagger says of them
+
+
+@flow(name="bench")
+@one_writer
+def bench(settings: Settings) -> Iterator[StageReport]:
+    """Draw a new benchmark from the existing topics."""
+    yield draw_bench(settings, signal_versions(Providers(settings.providers)))
+
+
+@flow(name="rate")
+@one_writer
+def rate(settings: Settings) -> Iterator[StageReport]:
+    """Bradley-Terry ratings with 95 % intervals, per slice and under style control."""
+    yield rate_models(settings, signal_versions(Providers(settings.providers)))
 
 
 @flow(name="release")
@@ -83,3 +118,11 @@ def _screened_answers(settings: Settings, providers: Providers, versions: Versio
         if not measured.model_calls:
             return
     yield screen_answers(settings, versions, texts)
+
+
+@flow(name="refresh-bench")
+@one_writer
+def refresh_bench(settings: Settings) -> Iterator[StageReport]:
+    """Find topics and draw the benchmark with the settings' seed and size. Nothing is read or measured."""
+    yield from sample(settings)
+    yield from release(settings)

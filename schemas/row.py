@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
-from pydantic.fields import FieldInfo
 
 
 class Row(BaseModel):
@@ -62,21 +61,14 @@ def _arrow_type(annotation: Any, explicit: pa.DataType | None = None) -> pa.Data
     raise TypeError(f"no Arrow type is declared for {annotation!r}")
 
 
-def _explicit(field: FieldInfo) -> pa.DataType | None:
-    return next((mark for mark in field.metadata if isinstance(mark, pa.DataType)), None)
-
-
 @cache
 def arrow_schema(row: type[BaseModel]) -> pa.Schema:
     """The Arrow schema of a row type; each field's docstring becomes its `comment` metadata."""
-    fields = [
-        pa.field(
-            name,
-            _arrow_type(field.annotation, _explicit(field)),
-            metadata={"comment": (field.description or "").strip()},
-        )
-        for name, field in row.model_fields.items()
-    ]
+    fields = []
+    for name, info in row.model_fields.items():
+        explicit = next((mark for mark in info.metadata if isinstance(mark, pa.DataType)), None)
+        comment = {"comment": (info.description or "").strip()}
+        fields.append(pa.field(name, _arrow_type(info.annotation, explicit), metadata=comment))
     return pa.schema(fields)
 
 

@@ -28,6 +28,7 @@ from schemas.tables import SIGNAL_ENTRIES, SIGNALS, TABLES
 from tasks.images.decode import DecodedImage, open_image
 from tasks.providers.embedded.texts import Cl100k
 from tasks.release.gather import Gathered
+from tasks.signals.run import Rows, write_rows
 from tasks.storage.content_id import combined_id, text_id
 from tasks.storage.queries.blocks import BLOCK_ROWS
 from tasks.storage.tables import Store, frame_of
@@ -218,6 +219,12 @@ def facts_frame(signal: str, values: Mapping[str, Mapping[str, Any]], version: s
     return frame_of(
         row, [row(content_id=name, **key, **clean_value(signal, name) | value) for name, value in values.items()]
     )
+
+
+def append_rows(store: Store, rows: Rows) -> None:
+    """Add measured rows to the signals' tables."""
+    for table, part in write_rows(store, rows):
+        store.add_parts(table, [part])
 
 
 def store_with(folder: Path, **tables: Iterable[Row]) -> Store:

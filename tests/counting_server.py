@@ -7,7 +7,7 @@ import json
 import PIL.Image
 
 from tasks.providers import token_count
-from tasks.runtime.prices import load_prices
+from tasks.runtime.budget import load_prices
 from tests.http_server import HttpServer, Reply
 from tests.moderation_answers import answer, result
 

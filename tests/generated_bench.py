@@ -2,16 +2,20 @@
 
 from pathlib import Path
 
+from schemas.benches.generated_results import ItemReview
 from schemas.items.conversation import Conversation
 from schemas.items.decision import Decision
+from schemas.items.review import QueueName, Review
 from schemas.policy import GeneratedRule
 from schemas.settings import Settings
+from tasks.generated_bench.kept_items import FITS, GUIDED
 from tasks.generated_bench.steps import check_images, draw_images, write_questions, write_texts
 from tasks.ingest.steps import take_in_drawings, take_in_items
 from tasks.ingest.take_in import NoObserver
 from tasks.providers import Providers
+from tasks.storage.reviews import finding
 from tasks.storage.tables import Store, frame_of
-from tests.builders import decision
+from tests.builders import NOON, decision
 
 NAME = "scenes"
 
@@ -41,3 +45,10 @@ def decided(settings: Settings) -> Store:
     rows = [decision(Conversation.model_validate(row)) for row in store.read("conversations").to_dicts()]
     store.replace("decisions", frame_of(Decision, rows))
     return store
+
+
+def review_of_generated(found: ItemReview) -> Review:
+    """The row of `reviews` for a finding on a generated item, at noon."""
+    said = [name for name in FITS if getattr(found, name)]
+    reasons = (GUIDED,) if found.guided else ()
+    return finding(QueueName.GENERATED, found.item_id, found.item_id, found.rater, said, reasons, NOON)

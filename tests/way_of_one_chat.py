@@ -51,11 +51,9 @@ def _plain_prefect() -> None:
 
 def release_one_chat(folder: Path) -> list[str]:
     """Ingest, measure, decide, release and verify one chat with one image. Returns what `verify` found."""
-    from flows.decide import decide, decide_described
-    from flows.ingest import ingest
-    from flows.measure import describe, screen
     from flows.products import problems_of
     from flows.release import release
+    from flows.stages import decide, decide_described, describe, ingest, screen
     from schemas.settings import Settings
 
     settings = Settings(logs=str(folder / "logs"), store=str(folder / "store"), workers=1)

@@ -81,7 +81,7 @@ def command_line() -> typer.Typer:
     from flows.commands.bench import family as bench
     from flows.commands.judge import submit as judge
     from flows.commands.review import command as review
-    from flows.commands.settings import backup, doctor, init, migrate, status
+    from flows.commands.settings import backup, doctor, init, status
 
     app = typer.Typer(name="curate", no_args_is_help=True, pretty_exceptions_enable=False)
     app.callback()(_curate)
@@ -94,7 +94,7 @@ def command_line() -> typer.Typer:
             estimate.estimate,
             doctor.doctor,
             status.status,
-            migrate.migrate,
+            backup.migrate,
         ),
         "One stage": (pipeline.ingest, pipeline.measure, pipeline.decide, pipeline.sample, rate.rate, pipeline.release),
         _LOOK: (view.view, look.explain, look.inspect, look.duplicates, correlate.correlate),
@@ -149,7 +149,7 @@ def main() -> None:
 
 
 def _stop_if_store_lost(error: Exception) -> None:
-    from tasks.storage.storage_errors import from_object_store
+    from tasks.storage.lock import from_object_store
 
     if from_object_store(error):
         _stop(

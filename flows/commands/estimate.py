@@ -60,7 +60,7 @@ def estimate(
 
 def print_estimates(found: list[Estimate], settings: Settings, as_json: bool = False, err: bool = False) -> None:
     """Print a line for each service, and on stderr which prices are not confirmed."""
-    from tasks.runtime.prices import load_prices
+    from tasks.runtime.budget import load_prices
 
     for row in found:
         said = row.model_dump_json() if as_json else _in_words(row)
@@ -75,7 +75,7 @@ def _of_writing(settings: Settings, writer: str | None) -> list[Estimate]:
     from flows.before_work import writer_named
     from schemas.signals import MeasuredOn
     from tasks.providers import Providers
-    from tasks.runtime.prices import load_prices
+    from tasks.runtime.budget import load_prices
     from tasks.signals.paid import estimate_images
     from tasks.signals.registry import chosen_signals
     from tasks.written_bench.write import estimate_writing
@@ -108,8 +108,8 @@ def _sizes(store: "Store", *tables: str) -> dict[str, tuple[int, int]]:
 def _of_judge(settings: Settings) -> list[Estimate]:
     from flows.evaluate import released_battles
     from tasks.judging.estimate import estimate_evaluation, estimate_votes
-    from tasks.judging.shown_battles import anonymous_battles, shown
-    from tasks.runtime.prices import load_prices
+    from tasks.judging.pairs import anonymous_battles, shown
+    from tasks.runtime.budget import load_prices
     from tasks.storage.tables import Store
 
     prices, chosen, count = load_prices(settings.prices), settings.evaluate, tokens_in()
@@ -155,8 +155,8 @@ def _estimates(settings: Settings) -> list[Estimate]:
 def _scale(settings: Settings, as_json: bool) -> str:
     """Time and room of a first run over the logs. Their lines are read into a temporary store; no image is opened."""
     from tasks.ingest.steps import assemble, read_log_lines
-    from tasks.runtime.scale import expected
     from tasks.storage.content_id import Distinct
+    from tasks.storage.first_run import expected
     from tasks.storage.tables import Store
 
     with tempfile.TemporaryDirectory(prefix="curate-estimate-") as folder:
@@ -187,14 +187,13 @@ def _decided(settings: Settings, known: "Store", source: "Store", folder: str) -
     import polars as pl
 
     from flows.commands.engine import run_flows
-    from flows.decide import decide
-    from flows.measure import screen
+    from flows.stages import decide, screen
     from schemas.signals import MeasuredOn
     from tasks.providers import Providers
     from tasks.signals.registry import chosen_signals, text_signals
     from tasks.signals.steps import DECIDED_MIN
+    from tasks.storage.first_run import sample_store
     from tasks.storage.queries.kept import logged_on
-    from tasks.storage.sample_store import sample_store
 
     providers = Providers(settings.providers)
     of_documents = chosen_signals(providers, MeasuredOn.DOCUMENTS, MeasuredOn.FAILURES, screens=False)
@@ -217,7 +216,7 @@ def _of(settings: Settings, known: "Store", source: "Store", folder: str) -> lis
     from schemas.signals import MeasuredOn
     from tasks.judging.released_texts import texts_on_bench
     from tasks.providers import Providers
-    from tasks.runtime.prices import load_prices
+    from tasks.runtime.budget import load_prices
     from tasks.signals.paid import estimate_documents, estimate_images, estimate_texts, estimate_topic_names
     from tasks.signals.registry import image_signals
     from tasks.signals.steps import OF_ORIGINALS, conversations_to_describe, shown_on, texts_of, thoughts, vote_reasons

@@ -37,13 +37,13 @@ def ingest(settings: Settings) -> None:
     servers) and, as Parquet, a `datasets` folder or JSON Lines: VisionArena-Chat and -Battle, WildVision,
     arena-human-preference, lmsys-chat-1m, OpenAI-style messages. Lines that were already read are skipped.
     """
-    print_stages(run_flows(settings, _flow("flows.ingest", "ingest")))
+    print_stages(run_flows(settings, _flow("flows.stages", "ingest")))
 
 
 @takes("store", "since", "until", "policy", "models", "providers", "prompts", *_PAID, "workers")
 def measure(settings: Settings) -> None:
     """Measure missing signals: of all items and, after `decide`, of kept items; or those of some days."""
-    run_stages(settings, ("flows.measure", "measure"))
+    run_stages(settings, ("flows.stages", "measure"))
 
 
 DecideDryRunOption = Annotated[
@@ -59,13 +59,13 @@ def decide(settings: Settings, dry_run: DecideDryRunOption = False, as_json: Jso
     if dry_run:
         _print_changes(settings, as_json)
     else:
-        run_stages(settings, ("flows.decide", "decide"))
+        run_stages(settings, ("flows.stages", "decide"))
 
 
 @takes("store", "providers", "prompts", "seed")
 def sample(settings: Settings) -> None:
     """Find the topics of kept prompts and draw the benchmark."""
-    run_stages(settings, ("flows.sample", "sample"))
+    run_stages(settings, ("flows.release", "sample"))
 
 
 @takes("store", "providers", "prompts", "seed", *_RELEASED)
@@ -100,7 +100,7 @@ def curate_all(settings: Settings, stages: tuple[str, str] = ("flows.curate", "c
 
 def run_stages(settings: Settings, stage: tuple[str, str]) -> list[StageReport]:
     """Run a stage on an existing store; print its reports and the path of the run record."""
-    from tasks.storage.run_record import latest_run_record
+    from tasks.storage.records import latest_run_record
 
     store = existing(settings.store)
     reports = run_flows(settings, _flow(*stage))
@@ -134,7 +134,7 @@ def export_released(settings: Settings, reports: Sequence[StageReport], compat: 
 def print_result(settings: Settings, reports: Sequence[StageReport]) -> None:
     """Print the stage reports, the paths of record, release and report, and the funnel."""
     from tasks.storage.queries.funnel import funnel
-    from tasks.storage.run_record import latest_run_record
+    from tasks.storage.records import latest_run_record
     from tasks.storage.tables import Store
 
     store = Store.open(settings.store)

@@ -90,7 +90,7 @@ def rate(
         raise BadInput("give either a battle table or --store DIR")
     view = _View(table, tuple(slices or ()), reference, agreement, as_json, named)
     if settings.store and view == _View(as_json=as_json) and not (settings.since or settings.until):
-        run_stages(settings, ("flows.rate", "rate"))
+        run_stages(settings, ("flows.release", "rate"))
     else:
         with _here(battles) as place:
             _rate_table(place, settings, view)

@@ -69,8 +69,7 @@ def evaluate(
     """
     from flows.commands.estimate import print_estimates, tokens_in
     from flows.commands.tag_sources import sides_to_compare
-    from tasks.runtime.budget import one_ledger
-    from tasks.runtime.prices import load_prices
+    from tasks.runtime.budget import load_prices, one_ledger
     from tasks.signals.tag_evaluation import agreements, disagreements, labels_of_signal
 
     compared = sides_to_compare((tagger, reference), prompts or (), signal, documents, sample, settings)

@@ -55,8 +55,7 @@ def takedown(
     interrupted takedown.
     """
     from tasks.storage.keyed_ids import UNFINISHED
-    from tasks.storage.lock import writing
-    from tasks.storage.storage_errors import storage_errors
+    from tasks.storage.lock import storage_errors, writing
     from tasks.storage.tables import Store
     from tasks.takedown.take_down import take_down
 

@@ -4,8 +4,7 @@ import sys
 from pathlib import Path
 
 from flows.reference.commands import reference_commands
-from flows.reference.data import reference_data
-from flows.reference.figures import measured_figures
+from flows.reference.data import measured_figures, reference_data
 
 ROOT = Path(__file__).parents[2]
 PAGES = {

@@ -1,7 +1,9 @@
-"""The page docs/reference-data.md: policy keys, settings, tables, released columns and reject reasons."""
+"""The pages of data: docs/reference-data.md (keys, tables, released columns, rejects), and benchmarks/README.md."""
 
+import json
 from collections.abc import Iterable, Iterator
 from inspect import getdoc, isclass
+from pathlib import Path
 from typing import Any
 
 from flows.reference.fields import classes, key_table, page_with, table
@@ -14,6 +16,7 @@ from schemas.tables import SIGNALS, TABLES
 from tasks.policy import SHIPPED
 from tasks.policy.policy_file import load_policy
 from tasks.policy.rules import BATTLE_COLUMNS, CONVERSATION_COLUMNS, DESCRIBED_ON, MEASURED_ON, stated_types
+from tasks.providers import EMBEDDED_RECALL
 from tasks.release.registered import RELEASED_TABLES
 from tasks.storage.tables import frame_schema
 
@@ -106,3 +109,35 @@ def _compared(dtype: Any) -> str:
     if dtype.is_numeric():
         return "number"
     return {"Boolean": "true or false", "String": "text", "List(String)": "list"}.get(str(dtype), "")
+
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results.jsonl"
+
+
+def measured_figures() -> str:
+    """The page in Markdown."""
+    rows = [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+    beside = [row for row in rows if "ratio" in row]
+    others = [row for row in rows if "ratio" not in row]
+    parts = {
+        "PEERS": table(("benchmark", "n", "ours, s", "peer", "peer, s", "ratio"), map(_beside, beside)),
+        "OTHERS": table(("benchmark", "n", "figures"), ((r["bench"], f"{r['n']:,}", _rest(r)) for r in others)),
+        "RECALL": table(("capability", "measured"), ((f"`{name}`", line) for name, line in EMBEDDED_RECALL.items())),
+    }
+    return page_with("figures.md", parts)
+
+
+def _beside(row: dict[str, Any]) -> tuple[str, ...]:
+    seconds = (f"{row[name]:.3g}" if row[name] < 1000 else f"{row[name]:,.0f}" for name in ("ours_s", "peer_s"))
+    ours, theirs = seconds
+    return row["bench"], f"{row['n']:,}", ours, row["peer"], theirs, f"{row['ratio']:.3g}"
+
+
+def _rest(row: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {_short(value)}" for name, value in row.items() if name not in ("bench", "n", "peer"))
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return "(" + ", ".join(f"{name} {_short(each)}" for name, each in value.items()) + ")"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

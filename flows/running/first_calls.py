@@ -15,7 +15,7 @@ from schemas.tables import SIGNAL_ENTRIES
 from tasks.images.decode import decode_stored
 from tasks.providers import MAKERS, Providers
 from tasks.providers.capabilities import Document, Failed, TopicEvidence
-from tasks.runtime.timing import timed
+from tasks.runtime.progress import timed
 from tasks.signals.registry import signal_of
 
 _ON_IMAGES = (MeasuredOn.IMAGES, MeasuredOn.ITEM_IMAGES)

@@ -33,11 +33,9 @@ from schemas.upkeep import Audited
 from tasks.prompts import replaced_prompts
 from tasks.runtime.budget import in_run, one_ledger
 from tasks.runtime.progress import WATCHERS
-from tasks.storage.audit import add_audit_entry
-from tasks.storage.lock import remove_leftovers, writing
+from tasks.storage.lock import remove_leftovers, storage_errors, writing
+from tasks.storage.records import RunRecord, add_audit_entry, latest_run_record, run_record
 from tasks.storage.reviews import take_in_journal
-from tasks.storage.run_record import RunRecord, latest_run_record, run_record
-from tasks.storage.storage_errors import storage_errors
 from tasks.storage.tables import Store
 
 WAIT_SECONDS = 10.0

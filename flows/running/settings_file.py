@@ -105,7 +105,7 @@ def with_models(values: dict[str, Any]) -> dict[str, Any]:
     use_device(str(values.get("device", "auto")))
     if values.get("models", "embedded") == "embedded":
         return values
-    from tasks.providers.model_sets import model_set
+    from tasks.providers import model_set
 
     return {**values, "providers": model_set(values["models"], "generate" in values) | values.get("providers", {})}
 

@@ -12,7 +12,7 @@ from typing import Any
 from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
 from tasks.arena.names import holds_name, names_of
-from tasks.ingest.thinking import TAGS
+from tasks.ingest.log_line import THINKING_TAGS
 from tasks.providers.capabilities import ChatMessage, Thought, TokensUsed
 
 ROLES = ("user", "assistant")
@@ -87,17 +87,17 @@ class StreamedAnswer:
         else:
             self._raw += piece
             head = self._raw.lstrip()
-            if opening := next(filter(head.startswith, TAGS), ""):
-                self.thinking, _, rest = head.removeprefix(opening).partition(TAGS[opening])
+            if opening := next(filter(head.startswith, THINKING_TAGS), ""):
+                self.thinking, _, rest = head.removeprefix(opening).partition(THINKING_TAGS[opening])
                 self.text, self._raw = rest.lstrip(), "" if rest.strip() else self._raw
-            elif not any(tag.startswith(head) for tag in TAGS):
+            elif not any(tag.startswith(head) for tag in THINKING_TAGS):
                 self.text, self._raw = self._raw, ""
         if self.text and not self.first:
             self.first = time.time()
 
     def end(self) -> None:
         """No more pieces come."""
-        if self._raw and not self._raw.lstrip().startswith(tuple(TAGS)):
+        if self._raw and not self._raw.lstrip().startswith(tuple(THINKING_TAGS)):
             self.text, self._raw = self._raw, ""
 
 

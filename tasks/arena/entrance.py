@@ -21,7 +21,7 @@ from typing import Protocol, TypeVar
 from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, why_unreadable
 from tasks.arena.conversations import Picture
-from tasks.arena.guards.limits import PerMinute
+from tasks.arena.guards.requests import PerMinute
 from tasks.arena.words import number, page_words
 from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.images.served import as_served, served_name

@@ -19,7 +19,7 @@ import orjson
 from schemas.errors import BadInput, why_unreadable
 from schemas.items.conversation import RecordType, Winner
 from schemas.items.reject import REQUESTS
-from tasks.signals.rules.markdown import markdown
+from tasks.signals.rules.texts import markdown
 
 IMAGES, FLAGGED_IMAGES = "serve_images", "csam_images"
 _NAME = re.compile(r"vision-(?:tmp|csam)-(\d{4}-\d{2}-\d{2})-conv\.json")

@@ -11,7 +11,7 @@ from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, MissingProvider
 from schemas.run import Prices
 from tasks.providers.capabilities import ChatMessage, StreamingModel, TokensUsed
-from tasks.runtime.prices import load_prices
+from tasks.runtime.budget import load_prices
 from tasks.runtime.yaml_files import read_models_list
 
 _HINTS = {

@@ -16,7 +16,7 @@ from random import Random
 
 from tasks.arena.conversations import Picture
 from tasks.arena.entrance import Admission, KnownImage, Refused
-from tasks.arena.guards.limits import PerMinute
+from tasks.arena.guards.requests import PerMinute
 
 KEPT_SECONDS = 3600.0
 """How long an upload waits for its message."""

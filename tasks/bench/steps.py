@@ -22,8 +22,7 @@ from tasks.bench.failures import (
     typed,
     types_of_reviewers,
 )
-from tasks.bench.pool import capped, draw_weights, eligible, first_of_alike
-from tasks.bench.representativeness import measures
+from tasks.bench.pool import capped, draw_weights, eligible, first_of_alike, measures
 from tasks.runtime.steps import step
 from tasks.storage.queries.documents import embedded_documents
 from tasks.storage.queries.kept import kept_conversations, with_released_turns

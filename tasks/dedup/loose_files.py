@@ -15,7 +15,7 @@ from schemas.signals import ImageHash
 from tasks.dedup.cosine import Vectors, cosine_pairs
 from tasks.dedup.near_images import near_hashes, near_images, representatives
 from tasks.images.decode import ImageRejected, open_image
-from tasks.images.hashes import image_hashes
+from tasks.images.measures import image_hashes
 from tasks.providers import Providers
 from tasks.runtime.parallel import map_ordered
 from tasks.runtime.progress import progress

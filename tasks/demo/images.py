@@ -13,8 +13,7 @@ import PIL.Image
 from tasks.demo.drawings import FAMILIES
 from tasks.demo.records import Era
 from tasks.demo.words import chance, topics
-from tasks.drawing.canvas import DrawnImage
-from tasks.drawing.photographs import photographs, view
+from tasks.drawing.canvas import DrawnImage, photographs, view
 
 _PNG_EFFORT = 3
 _JPEG_QUALITY, _PRESET_QUALITY = 88, 90

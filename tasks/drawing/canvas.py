@@ -1,4 +1,4 @@
-"""A sheet to draw on, with fonts that Pillow and matplotlib ship: no system font is needed."""
+"""A sheet to draw on, with fonts that Pillow and matplotlib ship, and photographs that installed packages ship."""
 
 import colorsys
 import importlib.util
@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import PIL.Image
 import PIL.ImageDraw
 import PIL.ImageFont
+
+from tasks.runtime.yaml_files import read_yaml
 
 Colour = tuple[int, int, int]
 Point = tuple[float, float]
@@ -104,3 +106,33 @@ class Canvas:
     def text_width(self, text: str, size: int, name: str | None = None) -> float:
         """Pixels that a line takes."""
         return float(font(name or self.font, size).getlength(text))
+
+
+SIDE_MAX = 512
+
+
+class Photograph(NamedTuple):
+    """A photograph shipped with scikit-image, scikit-learn or matplotlib; see `photographs.yaml`."""
+
+    package: str
+    file: str
+    family: str
+    tiles: int
+    facts: dict[str, str]
+
+
+@cache
+def photographs(group: str) -> list[Photograph]:
+    """The photographs of a group: `scenes` (may be released) or `faces` (may not)."""
+    return [Photograph(**entry) for entry in read_yaml(Path(__file__).with_name("photographs.yaml"))[group]]
+
+
+def view(photograph: Photograph, cut: tuple[int, int, int] = (1, 0, 0)) -> DrawnImage:
+    """The tile (n, column, row) of an n x n grid, by default the whole photograph, at most 512 pixels a side."""
+    n, column, row = cut
+    with PIL.Image.open(shipped(photograph.package, "") / photograph.file) as opened:
+        image = opened.convert("RGB")
+    wide, high = image.width // n, image.height // n
+    tile = image.crop((column * wide, row * high, (column + 1) * wide, (row + 1) * high))
+    tile.thumbnail((SIDE_MAX, SIDE_MAX))
+    return DrawnImage(tile, dict(photograph.facts))

@@ -61,7 +61,7 @@ def searched_now(text: str) -> list[dict[str, Any]] | None:
 
     The first call loads the finder, which takes seconds.
     """
-    from tasks.signals.models import text_pii
+    from tasks.signals.registry import text_pii
 
     if len(text) > SEARCHED_CHARACTERS_MAX:
         return None

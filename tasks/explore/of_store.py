@@ -20,7 +20,6 @@ from tasks.generated_bench.results.boards import shown_accuracy
 from tasks.judging.boards.written_boards import shown_boards
 from tasks.release.registered import ShownBoard
 from tasks.runtime.untrusted import one_line
-from tasks.storage.audit import add_audit_entry
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.explain import Account, explain_item
@@ -28,6 +27,7 @@ from tasks.storage.queries.funnel import REPEATS, funnel, reason_texts
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.repeated_values import Span, with_repeats
+from tasks.storage.records import add_audit_entry
 from tasks.storage.tables import Store
 
 _TABLES = (

@@ -19,7 +19,7 @@ from tasks.export.destination import put_folder
 from tasks.release.declared import check_shards
 from tasks.release.fetched import fetched, read_manifest
 from tasks.release.shards import feature_schema, shard_files
-from tasks.signals.rules.markdown import markdown
+from tasks.signals.rules.texts import markdown
 from tasks.storage.parquet import parquet_writer, read_parquet_groups
 from tasks.storage.tables import Store
 

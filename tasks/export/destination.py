@@ -22,7 +22,7 @@ from schemas.errors import BadInput, StoreUnwell, why_unreadable
 from schemas.publication import Exported, ExportKind
 from schemas.upkeep import Audited
 from tasks.release.fetched import is_remote
-from tasks.storage.audit import add_audit_entry
+from tasks.storage.records import add_audit_entry
 from tasks.storage.tables import Store
 
 _LAST = ("README.md", "train.jsonl", "train.json", "train.parquet")

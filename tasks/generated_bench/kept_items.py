@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from datetime import datetime
 from typing import NamedTuple
 
 import polars as pl
@@ -10,11 +9,11 @@ import polars as pl
 from schemas.benches.generated import GeneratedItem
 from schemas.benches.generated_results import AuditMode, ItemReview
 from schemas.errors import BadInput
-from schemas.items.review import QueueName, Review
+from schemas.items.review import QueueName
 from schemas.policy import GeneratedRule
 from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.released import decided_policy
-from tasks.storage.reviews import finding, last_findings
+from tasks.storage.reviews import last_findings
 from tasks.storage.tables import Store, frame_of
 
 FITS = ("description_fits", "question_fits")
@@ -83,13 +82,6 @@ def found_unfit(store: Store) -> set[str]:
         raters=pl.len(), unfit=(~(pl.col("description_fits") & pl.col("question_fits"))).sum()
     )  # fmt: skip
     return set(reviews.filter(pl.col("unfit") * 2 > pl.col("raters"))["item_id"])
-
-
-def review_of_generated(found: ItemReview, now: datetime) -> Review:
-    """The row of `reviews` for a finding on a generated item."""
-    said = [name for name in FITS if getattr(found, name)]
-    reasons = (GUIDED,) if found.guided else ()
-    return finding(QueueName.GENERATED, found.item_id, found.item_id, found.rater, said, reasons, now)
 
 
 def generated_reviews(store: Store) -> pl.DataFrame:

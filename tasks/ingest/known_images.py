@@ -20,7 +20,7 @@ from schemas.items.reject import QuarantineCause
 from schemas.row import Held
 from schemas.tables import TABLES
 from tasks.images.decode import DecodedImage
-from tasks.images.hashes import pdq_digits
+from tasks.images.measures import pdq_digits
 from tasks.ingest.image_files import PresetFile
 from tasks.ingest.quarantine import PRESET, hold, quarantine_key
 from tasks.storage.content_id import text_id

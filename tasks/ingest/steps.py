@@ -34,9 +34,8 @@ from tasks.ingest.quarantine import EMBEDDED, PRESET, keep_names_out
 from tasks.ingest.read_new import read_new
 from tasks.ingest.take_in import ImageObserver, ImageReader, ImageShard, take_in_files
 from tasks.runtime.parallel import shard_runner
-from tasks.runtime.progress import tell
+from tasks.runtime.progress import report, tell
 from tasks.runtime.steps import step
-from tasks.runtime.timing import report
 from tasks.storage.keyed_ids import Tombstones, store_key
 from tasks.storage.tables import Store, frame_of
 

@@ -25,8 +25,7 @@ from tasks.images.decode import FILE_BYTES_MAX, DecodedImage, ImageRejected, ope
 from tasks.ingest.image_files import ImageSource
 from tasks.ingest.known_images import KnownHashes, file_digests, load_known_hashes
 from tasks.runtime.parallel import ShardRunner, batch_of, map_ordered
-from tasks.runtime.progress import Advance, progress, silent
-from tasks.runtime.timing import Measured
+from tasks.runtime.progress import Advance, Measured, progress, silent
 from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.parts import listed_in_batches
 from tasks.storage.tables import Store, frame_of, frame_schema

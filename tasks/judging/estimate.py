@@ -7,9 +7,8 @@ from schemas.run import Estimate, Prices
 from schemas.settings import EvaluateSettings
 from tasks.judging.answers import answers_by_model, unanswered
 from tasks.judging.ask import judge_version, unjudged
-from tasks.judging.pairs import pairs_of_battles, pairs_with_baseline
+from tasks.judging.pairs import ShownBattle, pairs_of_battles, pairs_with_baseline
 from tasks.judging.protocols import VISIT, VOTE, AnswerPair, Protocol, protocol
-from tasks.judging.shown_battles import ShownBattle
 from tasks.judging.sources import bench_of, item_pairs, judge_of, models_of, protocol_of, versions_of
 from tasks.providers.cost import Count, Sent, chat_cost
 from tasks.storage.tables import Store

@@ -52,7 +52,8 @@ def parse_label(text: str) -> Label | None:
 
 def labels_in(text: str) -> set[Label]:
     """Every label in the text."""
-    return next(filter(None, (_known(marked.findall(text)) for marked in _MARKED)), set())
+    found = ({label for mark in form.findall(text) if (label := labelled(mark))} for form in _MARKED)
+    return next(filter(None, found), set())
 
 
 def labelled(mark: str) -> Label | None:
@@ -69,10 +70,6 @@ def without_labels(text: str) -> tuple[str, int]:
     for mark in reversed(found):
         text = f"{text[: mark.start(1)]}({mark[1]}){text[mark.end(1) :]}"
     return text, len(found)
-
-
-def _known(marks: list[str]) -> set[Label]:
-    return {label for mark in marks if (label := labelled(mark))}
 
 
 def _plain(mark: str) -> str:

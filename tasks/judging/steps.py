@@ -21,10 +21,9 @@ from tasks.judging.boards.released_board import chosen_verdicts, judge_agreement
 from tasks.judging.boards.submission_boards import board_for_release, judged_benches, keep_board, stored_board
 from tasks.judging.files.answer_files import read_answers
 from tasks.judging.items import Items
-from tasks.judging.pairs import pairs_of_battles, pairs_with_baseline
+from tasks.judging.pairs import anonymous_battles, pairs_of_battles, pairs_with_baseline, shown
 from tasks.judging.protocols import VISIT, VOTE, AnswerPair, Protocol, protocol
 from tasks.judging.questions import texts_of_images
-from tasks.judging.shown_battles import anonymous_battles, shown
 from tasks.judging.sources import bench_of, item_pairs, judge_of, protocol_of, to_ask, versions_of
 from tasks.judging.stand_ins import consensus_judge, consensus_voter, nearness_judge
 from tasks.judging.submissions import keep_answers, plan_of

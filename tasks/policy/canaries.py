@@ -21,9 +21,8 @@ import PIL.ImageDraw
 from schemas.errors import BadInput
 from schemas.policy import Action, Over, Policy, Rule
 from schemas.settings import THREADS, Settings
-from tasks.drawing.canvas import font
-from tasks.drawing.photographs import photographs, view
-from tasks.images.hashes import pdq_digits
+from tasks.drawing.canvas import font, photographs, view
+from tasks.images.measures import pdq_digits
 from tasks.storage.keyed_ids import known_key
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.released import conversations_as_released

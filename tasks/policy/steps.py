@@ -20,7 +20,7 @@ from tasks.runtime.steps import step
 from tasks.storage.queries.kept import mark_decided
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.signals import Versions
-from tasks.storage.run_record import earlier_drops
+from tasks.storage.records import earlier_drops
 from tasks.storage.tables import Store, frame_of
 
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from schemas.errors import StoreUnwell, why_unreadable
 from schemas.publication import Publication, UploadPlan
 from schemas.upkeep import Audited
-from tasks.storage.audit import add_audit_entry
+from tasks.storage.records import add_audit_entry
 from tasks.storage.tables import Store
 
 _FOLDER = "published"

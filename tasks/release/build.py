@@ -24,7 +24,7 @@ from schemas.release import CONFIGS, Manifest, ReleasedFile, SiteFiles
 from tasks.release.registered import RUNNERS, table_paths
 from tasks.runtime.parallel import map_ordered
 from tasks.storage.part_files import whole_file
-from tasks.storage.run_record import record_paths
+from tasks.storage.records import record_paths
 from tasks.storage.tables import Store
 
 MANIFEST = "manifest.json"

@@ -17,9 +17,8 @@ from tasks.images.decode import ImageRejected, decode_stored
 from tasks.images.rebuild import is_pixels_alone
 from tasks.providers.embedded.pii.patterns import PATTERNS, find_patterns
 from tasks.providers.embedded.pii.text_pii import without_overlaps
-from tasks.release.declared import READ_ERRORS, sound_groups
+from tasks.release.declared import READ_ERRORS, identifiers_in, sound_groups
 from tasks.release.gather import WINNERS
-from tasks.release.identifiers import identifiers_in
 from tasks.release.registered import path_in_release
 from tasks.release.shards import released_prompts
 from tasks.runtime.parallel import map_ordered
@@ -69,11 +68,12 @@ def _values(config: str, row: _Row) -> Iterator[str]:
         yield f"{named}: the winner is {row['winner']!r}; it is one of {', '.join(WINNERS.values())}"
     if not math.isfinite(row.get("tstamp") or 0):
         yield f"{named}: tstamp is no time"
-    for column, turns in _turns(row):
-        other = {turn["role"] for turn in turns} - _ROLES[config]
+    for column in (each for each in _TURNS if each in row):
+        other = {turn["role"] for turn in row[column]} - _ROLES[config]
         if other:
             yield f"{named}: {column} has messages by {', '.join(sorted(repr(role) for role in other))}"
-        if not all(0 <= i < len(row["images"]) and 0 <= at <= len(text) for text, i, at in _shown(turns)):
+        shown = [(each, len(turn["content"])) for turn in row[column] for each in turn["images"] or ()]
+        if not all(0 <= each["image"] < len(row["images"]) and 0 <= each["character"] <= end for each, end in shown):
             yield f"{named}: {column} shows an image that the row has not, or places one beyond the text"
     if "num_turns" in row and row["num_turns"] != sum(t["role"] == "user" for t in row[_FIRST_SIDE[config]]):
         yield f"{named}: num_turns is {row['num_turns']}, which is not the number of its user messages"
@@ -127,15 +127,6 @@ def wrong_identifiers(path: str, texts: pl.Series) -> Iterator[str]:
     """Problems of texts of a file that hold an identifier."""
     for found in identifiers_in(texts).values():
         yield f"{path}: a text holds an identifier: {', '.join(sorted(found))}"
-
-
-def _shown(turns: list[dict[str, Any]]) -> Iterator[tuple[str, int, int]]:
-    """(text, image, character) of every image that a message shows."""
-    return ((turn["content"], each["image"], each["character"]) for turn in turns for each in turn["images"] or ())
-
-
-def _turns(row: _Row) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    return ((column, row[column]) for column in _TURNS if column in row)
 
 
 def _image(image: Mapping[str, Any]) -> list[str]:

@@ -1,7 +1,8 @@
-"""The parts of every release beside its configurations: leaderboards, the map of topics, and tasks for other runners.
+"""The parts of a release beside its configurations: leaderboards, map of topics, tasks for other runners, thinking.
 
 `leaderboard/` has Parquet for programs and CSV for people. `topics/map.parquet` has one row for each released row whose
-prompt has a topic. `bench/runners` has the benchmark for lmms-eval and inspect_ai.
+prompt has a topic. `bench/runners` has the benchmark for lmms-eval and inspect_ai. What models thought aloud is there
+only under a policy that releases it, which screens it like the answers.
 """
 
 from collections.abc import Iterator
@@ -11,27 +12,32 @@ from typing import Self
 
 import polars as pl
 
-from schemas.release import CONFIGS, KEYS, MapPoint
+from schemas.policy import Policy
+from schemas.release import CONFIGS, KEYS, MapPoint, ReleasedThinking
 from schemas.row import arrow_schema
 from tasks.release.card_figures import ROW_FIGURES
 from tasks.release.certificate.file import CERTIFICATE_PART
-from tasks.release.checks.thinking import RELEASED_THINKING
-from tasks.release.checks.vote_checks import CHECKED_VOTES, FRAGILE
+from tasks.release.checks.boards import CHECKED_VOTES, FRAGILE, unlike_votes
+from tasks.release.contents import forbidden_data, wrong_texts
 from tasks.release.declared import READ_ERRORS, sound_groups
 from tasks.release.registered import (
     RUNNERS,
+    CardSection,
     OpenRelease,
     ReleasePart,
     Stated,
     Unsealed,
     board_csv,
     path_in_release,
+    read_released,
     write_table,
 )
 from tasks.release.shards import shard_files
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
 from tasks.storage.queries.board_order import best_first
+from tasks.storage.queries.released import released_slices
+from tasks.storage.tables import frame_of
 
 BOARDS = {
     "overall": pl.col("slice").is_in(
@@ -46,6 +52,8 @@ BOARDS = {
 }
 """File name -> filter of the `ratings` table by slice."""
 MAP = path_in_release("topics")
+_THINKING, _THINKING_TITLE, _THINKING_SINCE = "thinking", "## Thinking", 8
+THINKING = path_in_release(_THINKING)
 _UNSAID = (
     "UPDATE rows SET topic_id = points.topic_id FROM points WHERE rows.config IN ('battle', 'failures') "
     "AND points.config = rows.config AND rows.id = points.id"
@@ -67,8 +75,6 @@ def write_leaderboards(ratings: pl.DataFrame, release: Path) -> None:
 
 def wrong_boards(release: OpenRelease) -> Iterator[str]:
     """Problems of boards that cannot be read, differ from their CSV file, or are not what the votes give."""
-    from tasks.release.checks.boards import unlike_votes  # imported late: the explorer needs no scipy
-
     paths = sorted((release.folder / "leaderboard").glob("*.parquet"))
     problems = [problem for path in paths for problem in wrong_board(release.folder, path)]
     yield from problems or unlike_votes(release, BOARDS)
@@ -179,6 +185,71 @@ def _write_runners(unsealed: Unsealed) -> Stated:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")
     return Stated()
+
+
+def _write_thinking(unsealed: Unsealed) -> Stated:
+    if not unsealed.policy.release_thinking:
+        return Stated()
+    sides = unsealed.store.read("battles", ["battle_id", "conversation_a", "conversation_b"])
+    battles = _released(unsealed.folder, "battle").join(
+        sides, left_on="id", right_on="battle_id", maintain_order="left"
+    )
+    chat = _released(unsealed.folder, "chat").with_columns(side=pl.lit(None, pl.String), conversation_id="id")
+    shown = [chat] + [
+        battles.select("config", "id", side=pl.lit(letter), conversation_id=f"conversation_{letter}") for letter in "ab"
+    ]
+    found = [frame_of(ReleasedThinking, [])]
+    for rows in released_slices(unsealed.store, ["conversation_id", "served"]):
+        told = rows.explode("served").drop_nulls("served").unnest("served").drop_nulls("thinking")
+        found.append(told.join(pl.concat(shown), on="conversation_id").select(found[0].columns))
+    write_table(unsealed.folder, _THINKING, pl.concat(found).sort("config", "id", "side", "turn"))
+    return Stated()
+
+
+def _released(folder: Path, config: str) -> pl.DataFrame:
+    """Configuration and id of the released rows."""
+    groups = (rows for shard in shard_files(folder, config) for rows in read_parquet_groups(shard, [KEYS[config]]))
+    named = [pl.DataFrame(schema={"config": pl.String, "id": pl.String})]
+    return pl.concat([*named, *(rows.select(config=pl.lit(config), id=KEYS[config]) for rows in groups)])
+
+
+def _wrong_thinking(release: OpenRelease) -> Iterator[str]:
+    """Problems of the file: against the policy, of rows that are not released, or with personal data."""
+    policy = Policy.model_validate(release.manifest.policy)
+    try:
+        rows = read_released(release.folder, _THINKING)
+    except READ_ERRORS as error:
+        yield f"{THINKING}: its pages cannot be read ({type(error).__name__})"
+        return
+    if policy.release_thinking == (rows is None):
+        yield f"{THINKING}: it is {'missing' if rows is None else 'there'}, against the policy (release_thinking)"
+    if rows is None:
+        return
+    shown = pl.concat(_released(release.folder, config) for config in ("chat", "battle"))
+    if count := rows.join(shown, on=["config", "id"], how="anti").height:
+        yield f"{THINKING}: {count:,} rows are of no released row"
+    yield from wrong_texts(THINKING, rows["thinking"], forbidden_data(policy))
+
+
+def _thinking_section(folder: Path, _: int) -> str:
+    rows = read_released(folder, _THINKING)
+    if rows is None:
+        return ""
+    return f"""{_THINKING_TITLE}
+
+`{THINKING}` has what models thought aloud before answers, in {rows.height:,} rows. It is no part of the answers, and
+was screened like them.
+
+"""
+
+
+RELEASED_THINKING = ReleasePart(
+    (_THINKING,),
+    _write_thinking,
+    _wrong_thinking,
+    section=CardSection(_THINKING_TITLE, "thinking", THINKING, _thinking_section, _THINKING_SINCE),
+)
+"""The part of a release with thinking."""
 
 
 CORE_PARTS = (

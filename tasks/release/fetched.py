@@ -20,7 +20,7 @@ from schemas.release import CONFIGS, Manifest
 from schemas.run import Funnel
 from tasks.release.build import MANIFEST, WITHDRAWN
 from tasks.runtime.untrusted import one_line
-from tasks.storage.storage_errors import storage_errors
+from tasks.storage.lock import storage_errors
 from tasks.storage.tables import Store
 
 

@@ -48,7 +48,7 @@ from tasks.storage.queries.kept import is_decided
 from tasks.storage.queries.released import days, release_version
 from tasks.storage.queries.signals import Versions
 from tasks.storage.queries.tallies import Tallies
-from tasks.storage.run_record import run_records
+from tasks.storage.records import run_records
 from tasks.storage.tables import Store
 
 _RELEVANT = {"seed", "topics", "bench"} | {

@@ -10,7 +10,7 @@ import polars as pl
 
 from schemas.items.review import CANNOT_TELL, Choice, QueueName, Waiting
 from tasks.judging.agreement.label_files import VOTES, Labels, labels_of
-from tasks.judging.shown_battles import ShownBattle, shown
+from tasks.judging.pairs import ShownBattle, shown
 from tasks.review.review_queue import Listed, ReviewQueue, plain
 from tasks.storage.content_id import combined_id
 from tasks.storage.reviews import reviews_of

@@ -7,7 +7,7 @@ from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.run import StageReport
-from tasks.runtime.timing import timed
+from tasks.runtime.progress import timed
 
 Parameters = ParamSpec("Parameters")
 

@@ -10,12 +10,11 @@ import orjson
 
 from schemas.errors import BadInput, known_values
 from tasks.images.decode import DecodedImage, ImageRejected, open_image
+from tasks.images.measures import image_layout
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document, Failed
 from tasks.runtime.untrusted import one_line
-from tasks.signals.models import image_text
-from tasks.signals.registry import Item, Signal, image_signals, text_signals
-from tasks.signals.rules.image_layout import image_layout
+from tasks.signals.registry import Item, Signal, image_signals, image_text, text_signals
 from tasks.signals.tag_evaluation import Said
 
 Inspected = dict[str, Any]

@@ -21,8 +21,7 @@ from tasks.providers.capabilities import Document, RemoteModel
 from tasks.providers.cost import Count, ExpectedUse, ItemSize, Size, estimate_row, expected_use
 from tasks.providers.upload import encoded_size
 from tasks.runtime.parallel import map_as_done
-from tasks.runtime.progress import Advance, progress, silent
-from tasks.runtime.timing import Measured
+from tasks.runtime.progress import Advance, Measured, progress, silent
 from tasks.signals.registry import Item, Signal, chosen_signals, signal_of, text_signals
 from tasks.signals.run import BATCH, Load, Rows, cut, measure_items, measured, missing
 from tasks.storage.parts import append_incrementally

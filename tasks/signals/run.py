@@ -16,8 +16,7 @@ from tasks.images.decode import DecodedImage, decode_stored
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tasks.runtime.parallel import ShardRunner, batch_of, map_ordered
-from tasks.runtime.progress import Advance, progress, silent
-from tasks.runtime.timing import Measured
+from tasks.runtime.progress import Advance, Measured, progress, silent
 from tasks.signals.registry import Item, Signal, image_signals, signal_of
 from tasks.storage.content_id import Distinct
 from tasks.storage.parts import listed_in_batches
@@ -99,12 +98,6 @@ def write_rows(store: Store, rows: Rows) -> list[tuple[str, str]]:
         (table, store.write_part(table, pl.DataFrame(found, schema=frame_schema(TABLES[table].row))))
         for table, found in ((table_name(name), found) for name, found in rows.items() if found)
     ]
-
-
-def append_rows(store: Store, rows: Rows) -> None:
-    """Add measured rows to the signals' tables."""
-    for table, part in write_rows(store, rows):
-        store.add_parts(table, [part])
 
 
 def measure_items(

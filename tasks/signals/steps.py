@@ -13,14 +13,12 @@ from schemas.signals import MeasuredOn
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
 from tasks.runtime.parallel import shard_runner
-from tasks.runtime.progress import progress
+from tasks.runtime.progress import Measured, progress, report
 from tasks.runtime.steps import step
-from tasks.runtime.timing import Measured, report
-from tasks.signals.documents import stored_documents
+from tasks.signals.documents import TextSlices, TextsOn, WaitingTexts, stored_documents, texts_by_kind, texts_in
 from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight
 from tasks.signals.registry import Signal, chosen_signals, image_signals, signal_of, text_signals
 from tasks.signals.run import ImageItems, Lacking, Measurer, TextItems, measure_items, missing
-from tasks.signals.texts import TextSlices, TextsOn, WaitingTexts, texts_by_kind, texts_in
 from tasks.storage.content_id import Distinct, text_id
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.kept import kept_conversations, kept_slices, logged_on

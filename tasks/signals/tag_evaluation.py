@@ -16,8 +16,7 @@ from schemas.tables import SIGNALS
 from schemas.tags import Share, TagAgreement, TagDisagreement
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
-from tasks.runtime.progress import progress
-from tasks.runtime.timing import Measured
+from tasks.runtime.progress import Measured, progress
 from tasks.runtime.untrusted import one_line
 from tasks.signals.documents import stored_documents
 from tasks.signals.registry import signal_of

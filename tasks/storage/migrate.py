@@ -16,10 +16,9 @@ from schemas.errors import BadInput, StoreUnwell, why_unreadable
 from schemas.layout import LAYOUT
 from schemas.tables import TABLES
 from tasks.storage.layout import SIGNALS, differences, say_layout, stated_layout, tables_in, why_not_read, with_nulls
-from tasks.storage.lock import remove_leftovers
+from tasks.storage.lock import remove_leftovers, storage_errors
 from tasks.storage.parquet import frame_types
 from tasks.storage.parts import changed_parts
-from tasks.storage.storage_errors import storage_errors
 from tasks.storage.tables import Store, frame_schema
 
 Step = Callable[[str, pl.DataFrame], tuple[str, pl.DataFrame]]

@@ -13,7 +13,7 @@ from schemas.items.reject import NearCopy, TakenDownKind
 from schemas.policy import NearImages
 from tasks.dedup.near_images import near_hashes, near_images
 from tasks.images.decode import ImageRejected, open_image
-from tasks.images.hashes import image_hashes
+from tasks.images.measures import image_hashes
 from tasks.ingest.image_files import logged_name
 from tasks.ingest.known_images import FileDigests, file_digests
 from tasks.ingest.quarantine import PRESET, quarantined

@@ -24,9 +24,9 @@ from tasks.ingest.log_files import server_folders, source_name
 from tasks.ingest.log_line import is_conv_id
 from tasks.runtime.progress import tell
 from tasks.runtime.untrusted import one_line
-from tasks.storage.audit import add_audit_entry
 from tasks.storage.keyed_ids import UNFINISHED, Tombstones, store_key
 from tasks.storage.queries.kept import is_decided, mark_decided
+from tasks.storage.records import add_audit_entry
 from tasks.storage.reviews import take_in_journal
 from tasks.storage.tables import Store, frame_of
 from tasks.takedown.other_layouts import require_sweepable

@@ -11,8 +11,7 @@ from schemas.run import Removable
 from schemas.settings import Settings
 from schemas.upkeep import Audited
 from tasks.publish.records import publications
-from tasks.storage.audit import add_audit_entry
-from tasks.storage.run_record import record_paths, run_records
+from tasks.storage.records import add_audit_entry, record_paths, run_records
 from tasks.storage.tables import Store
 from tasks.takedown.releases import withdraw_releases
 

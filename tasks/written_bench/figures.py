@@ -19,7 +19,7 @@ _STAND_IN = "efficientnet"
 """In the version of the classifier that names objects without Vision; what it says is in no release."""
 Counted = TypeVar("Counted", str, tuple[str, str])
 Phrases = Callable[[Sequence[str]], list[tuple[str, str]]]
-"""(root verb, direct object) of each text (`tasks/providers/embedded/phrases.py`)."""
+"""(root verb, direct object) of each text (`tasks/providers/embedded/texts.py`)."""
 
 
 class ItemFacts(NamedTuple):

@@ -16,7 +16,7 @@ from schemas.benches.written import PEOPLE, SAMPLED, Split
 from schemas.policy import Policy
 from schemas.release import ReleasedItem
 from tasks.bench.contamination.prompt_index import DISTINCTIVE_WORDS, PromptIndex
-from tasks.providers.embedded.phrases import root_phrases
+from tasks.providers.embedded.texts import root_phrases
 from tasks.release.contents import forbidden_data, sound_items, wrong_identifiers, wrong_texts
 from tasks.release.dataset_card import render_card
 from tasks.release.registered import (

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import polars as pl
 
 from schemas.row import Row
-from tasks.providers.embedded.phrases import root_phrases
+from tasks.providers.embedded.texts import root_phrases
 from tasks.report.figures import bars
 from tasks.report.page import Part, part
 from tasks.report.panels import Drawn

@@ -21,8 +21,8 @@ from schemas.signals import MeasuredOn
 from tasks.ingest.formats.data_files import source_files
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.rating_tables import within
-from tasks.runtime.scale import expected
 from tasks.signals.steps import texts_of, vote_reasons
+from tasks.storage.first_run import expected
 from tasks.storage.queries.kept import logged_on
 from tasks.storage.tables import Store
 from tests.flows.listed_commands import commands

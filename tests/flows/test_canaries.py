@@ -26,7 +26,7 @@ def planted(curated, tmp_path):
 
 
 def run(settings, policy: str):
-    from flows.running.canaries import canaries
+    from flows.running.night import canaries
 
     return canaries(settings.model_copy(update={"policy": policy}))[0]
 

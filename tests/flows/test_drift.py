@@ -9,7 +9,7 @@ import pytest
 from schemas.policy import policy_hash
 from schemas.run import DropCounts, StageReport
 from schemas.settings import Settings
-from tasks.storage.run_record import RunRecord
+from tasks.storage.records import RunRecord
 from tests.builders import NOON
 from tests.small_store import POLICY, small_store
 

@@ -96,7 +96,7 @@ def test_a_configured_server_that_does_not_answer_is_one_line_that_says_what_to_
 
 
 def test_a_flow_of_a_notebook_names_a_server_that_does_not_answer_before_anything_starts(tmp_path):
-    from flows.decide import decide
+    from flows.stages import decide
 
     url = "http://127.0.0.1:9/api"
     with temporary_settings({PREFECT_API_URL: url}), pytest.raises(EngineUnwell, match=f"does not answer at .*={url}"):

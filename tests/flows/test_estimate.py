@@ -14,7 +14,7 @@ from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tasks.runtime.budget import ledger, start_ledger
 from tasks.signals.registry import signal_of
-from tasks.storage.run_record import latest_run_record
+from tasks.storage.records import latest_run_record
 from tasks.storage.tables import Store
 from tests.asked_bench import benched, models_file
 from tests.builders import NOON, conversation, decision, drawn_image, image, store_with
@@ -82,7 +82,7 @@ def test_what_is_measured_already_costs_nothing(curate, store):
     labels = dict.fromkeys(
         ("captioning", "creative_writing", "diagram", "entity_recognition", "homework", "humor", "ocr"), False
     )
-    from tasks.signals.run import append_rows
+    from tests.builders import append_rows
 
     append_rows(store, {"categories": [{"content_id": each, **key, **labels} for each in ids[:2]]})
     assert {row["items"] for row in _rows(curate, store)} == {1}
@@ -99,7 +99,7 @@ def test_a_budget_without_a_price_or_a_batch_without_a_provider_is_one_clear_lin
 def test_a_stage_deployed_alone_stops_in_the_middle_at_its_budget_and_the_next_run_goes_on(
     prefect_server, http_server, tmp_path, monkeypatch
 ):
-    from flows.measure import describe
+    from flows.stages import describe
 
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
     monkeypatch.setenv("OPENAI_BASE_URL", f"{http_server.url}/v1")
@@ -185,7 +185,7 @@ def _estimated(curate, *where):
 
 def _counted(store, monkeypatch):
     """What a server counts when a decided store is measured."""
-    from flows.measure import measure
+    from flows.stages import measure
 
     server = CountingServer()
     monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")

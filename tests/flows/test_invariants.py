@@ -101,7 +101,7 @@ def test_released_images_carry_no_metadata(curated):
 
 
 def test_unmeasured_items_are_not_released(curated, tmp_path):
-    from flows.decide import decide
+    from flows.stages import decide
 
     shutil.copytree(curated.settings.store, tmp_path / "store", ignore=shutil.ignore_patterns("releases"))
     shutil.rmtree(tmp_path / "store" / "tables" / "signals" / "nsfw")
@@ -117,8 +117,7 @@ def test_unmeasured_items_are_not_released(curated, tmp_path):
 
 
 def test_changed_threshold_measures_nothing(curated, tmp_path):
-    from flows.decide import decide
-    from flows.measure import describe
+    from flows.stages import decide, describe
 
     policy = yaml.safe_load(Path("tasks/policy/policies/public_release.yaml").read_text())
     next(rule for rule in policy["rules"] if rule["reason"] == "nsfw_image")["at_least"] = 0.0001
@@ -153,8 +152,7 @@ def test_no_benchmark_prompt_is_in_chat_in_other_words_or_unmarked_in_a_battle(c
 
 
 def test_the_hidden_split_is_in_no_released_file(curated, tmp_path):
-    from flows.release import release
-    from flows.sample import sample
+    from flows.release import release, sample
 
     shutil.copytree(curated.settings.store, tmp_path / "store", ignore=shutil.ignore_patterns("releases"))
     bench = BenchSettings(hidden_fraction=0.3, hidden_months=12)

@@ -10,7 +10,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun
 from prefect.states import Completed
 
-from flows.running.retention import forget_flow_runs
+from flows.running.night import forget_flow_runs
 from schemas.errors import BadInput, MissingProvider
 from schemas.settings import Settings
 from tasks.demo.arena import generate_arena

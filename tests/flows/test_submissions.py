@@ -13,9 +13,9 @@ from tasks.judging.answers import ask_models
 from tasks.judging.sources import bench_of
 from tasks.review.generated import WrongAnswersQueue
 from tasks.review.review_queue import review_of
-from tasks.runtime.prices import SHIPPED
+from tasks.runtime.budget import SHIPPED
+from tasks.storage.records import latest_run_record, run_records
 from tasks.storage.reviews import add_reviews
-from tasks.storage.run_record import latest_run_record, run_records
 from tasks.storage.tables import frame_of
 from tests.asked_bench import PUBLIC, benched, completed, last_text, models_file, said_by
 from tests.builders import NOON

@@ -53,10 +53,8 @@ def logs(tmp_path_factory) -> Path:
 
 def _curated(settings: Settings) -> Store:
     """Run every stage that has shards, and the decisions between them, on one cluster."""
-    from flows.decide import decide
-    from flows.ingest import ingest
-    from flows.measure import describe, screen
     from flows.running.task_runners import shards_by
+    from flows.stages import decide, describe, ingest, screen
 
     with shards_by(settings):
         for stage in (ingest, screen, decide, describe):
@@ -171,7 +169,7 @@ def test_dask_gives_shards_to_workers_with_a_card(placed, cluster):
 
 def _embed(_: int) -> int:
     from tasks.images.decode import open_image
-    from tasks.providers.embedded.image_embedding import EfficientNet
+    from tasks.providers.embedded.embeddings import EfficientNet
 
     return len(EfficientNet().embed_images([open_image(image_bytes(1))]))
 

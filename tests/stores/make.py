@@ -39,7 +39,7 @@ def make(folder: Path) -> None:
         evaluate=EvaluateSettings(models=str(folder / "answers"), judge="embedded", baseline=BASELINE),
         release="1.0.0",
     )
-    _curate(settings, "flows.ingest", "ingest")
+    _curate(settings, "flows.stages", "ingest")
     store = Store(str(folder))
     ids = sorted(store.read("conversations", ["conversation_id"])["conversation_id"])
     now = datetime.now(UTC)

@@ -1,18 +1,24 @@
-"""`curate judge agree` and `curate judge votes`: how far labels agree, and a judge's votes with those of people."""
+"""`curate judge agree`, `votes` and `metrics`: how far labels, judges and text metrics agree with people."""
 
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.agreement.printing import print_agreement, print_raters
 from flows.commands.judge.calls import EMBEDDED, PAID
 from flows.commands.options import JsonOption, existing, takes
 from flows.commands.pipeline import run_stages
+from flows.commands.tables import note, print_rows
+from schemas.benches.agreement import Agreed, AgreedByRaters, LabelAgreement, RaterAgreement
 from schemas.errors import BadInput
 from schemas.settings import Settings
+from tasks.runtime.untrusted import one_line
+
+if TYPE_CHECKING:
+    from tasks.judging.agreement.stored import Stored
 
 ROUNDS = 1000
 """Resamples of items for the intervals; they cost little."""
@@ -61,3 +67,141 @@ def votes(settings: Settings, as_json: JsonOption = False) -> None:
             run_stages(settings, ("flows.evaluate", "vote"))
     found = judges_against_people(existing(settings.store), settings.bootstraps, settings.seed)
     print_agreement(found, as_json)
+
+
+_FIGURES = {"accuracy": "accuracy (f1_micro)"} | {
+    name: name for name in ("f1_macro", "f1_weighted", "kappa", "alpha", "pearson")
+}
+"""Figure -> its heading."""
+_CONFUSIONS_MAX = 12
+"""Most labels of a confusion that is printed, with names that differ in their beginnings; JSON always has it."""
+_NAME_CHARACTERS = 40
+_WIDTH = 190
+"""Columns where the output is no terminal."""
+
+
+def print_agreement(found: Sequence[LabelAgreement], as_json: bool) -> None:
+    """All comparisons side by side, form by form; then confusions, and agreement within files."""
+    if as_json:
+        print_rows("agreement", found, as_json)
+        return
+    print_rows("agreement", [figures for row in found for figures in _figures(row)], width=_WIDTH)
+    for row in found:
+        left_out = {
+            f"items only in {row.a}": row.only_a,
+            f"items only in {row.b}": row.only_b,
+            f"rows of {row.a} without a verdict": row.no_verdict_a,
+            f"rows of {row.b} without a verdict": row.no_verdict_b,
+        }
+        if told := ", ".join(f"{count:,} {what}" for what, count in left_out.items() if count):
+            note(f"left out: {one_line(told)}")
+        if 0 < len(row.labels) == len({*map(_name, row.labels)}) <= _CONFUSIONS_MAX:
+            print_rows("confusion", list(_confusion(row)), width=_WIDTH)
+    print_raters(list({each.file: each for row in found for each in row.raters}.values()), False)
+
+
+def print_raters(found: Sequence[RaterAgreement], as_json: bool) -> None:
+    """Agreement of the raters of each file, form by form."""
+    if as_json or not found:
+        print_rows("raters", found, True)
+        return
+    print_rows("raters", [figures for row in found for figures in _rater_figures(row)], width=_WIDTH)
+
+
+def _figures(row: LabelAgreement) -> Iterator[dict[str, Any]]:
+    names = {"a": _name(row.a), "b": _name(row.b)}
+    for form in (row, *row.forms):
+        figures = {heading: _with_interval(form, name) for name, heading in _FIGURES.items()}
+        yield {**names, "form": form.form.value, "items": form.items, "pairs": form.pairs, **figures}
+
+
+def _rater_figures(row: RaterAgreement) -> Iterator[dict[str, Any]]:
+    for form in (row, *row.forms):
+        counts = {"items": form.items, "raters": form.raters or None, "pairs": form.pairs, "agreeing": form.agreeing}
+        figures = {name: _with_interval(form, name) for name in ("agreement", "alpha")}
+        yield {"raters of": _name(row.file), "form": form.form.value, **counts, **figures}
+
+
+def _confusion(row: LabelAgreement) -> Iterator[dict[str, Any]]:
+    corner = f"{_name(row.a)} \\ {_name(row.b)}"
+    for label, counts in zip(row.labels, row.confusion, strict=True):
+        yield {corner: _name(label)} | {_name(other): count for other, count in zip(row.labels, counts, strict=True)}
+
+
+def _with_interval(row: Agreed | AgreedByRaters, name: str) -> str | None:
+    value, low, high = (getattr(row, f"{name}{end}") for end in ("", "_ci95_low", "_ci95_high"))
+    return None if value is None else f"{value:.3f}" + ("" if low is None else f" ({low:.2f} to {high:.2f})")
+
+
+def _name(text: str) -> str:
+    return one_line(text, _NAME_CHARACTERS)
+
+
+VotesArgument = Annotated[
+    Path,
+    typer.Argument(
+        help="Single votes (.csv, .jsonl, .parquet): item, model_a, model_b, winner and, with several people, rater."
+    ),
+]
+AnswersOption = Annotated[
+    list[Path] | None,
+    typer.Option("--answers", help="Answer files or folders in place of the store's answers; repeatable."),
+]
+ReferencesOption = Annotated[
+    Path | None, typer.Option("--references", help="Table with columns item and reference, in place of the store's.")
+]
+VotesOption = Annotated[int, typer.Option("--votes", min=1, help="Only comparisons with so many votes, ties left out.")]
+MetricOption = Annotated[
+    list[str] | None, typer.Option("--metric", help="Only this metric; repeatable.", show_default="all, and all judges")
+]
+
+
+@takes("store", "evaluate.bench", "providers", "bootstraps", "seed", store="", bootstraps=ROUNDS)
+def metrics(
+    settings: Settings,
+    votes: VotesArgument,
+    answers: AnswersOption = None,
+    references: ReferencesOption = None,
+    five: VotesOption = 5,
+    metric: MetricOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Hold text metrics and judges against comparisons that several people voted on, by how far they agreed.
+
+    Answers, references and verdicts are those of --store on --bench, or those of files.
+    """
+    from tasks.judging.agreement.reproduced import every, read_comparisons
+    from tasks.judging.agreement.stored import said_of
+    from tasks.providers import Providers
+
+    if not settings.store and not answers:
+        raise BadInput("give --store DIR, or --answers FILE with the compared answers")
+    compared, inputs = read_comparisons(votes, five), _inputs(settings, answers or [], references)
+    embedder = Providers(settings.providers)["text_embedding"]
+    said = dict(said_of(compared.rows, inputs, embedder, settings.seed, metric or []))
+    found, boards, nothing = every(compared.rows, said, settings.bootstraps, settings.seed)
+    if not found:
+        raise BadInput("no comparison has the answers of both models; items and models are named as in the votes")
+    print_rows("metrics", found, as_json)
+    print_rows("boards", boards, as_json)
+    if compared.left_out:
+        note(f"{compared.left_out:,} comparisons have another number of votes; left out")
+    if nothing:
+        note(f"without a reference, or without a verdict: {', '.join(nothing)}")
+
+
+def _inputs(settings: Settings, answers: list[Path], references: Path | None) -> "Stored":
+    from schemas.benches.written import SAMPLED
+    from tasks.judging.agreement.stored import REFERENCE_COLUMNS, Stored, read_references, stored
+    from tasks.judging.files.answer_files import texts_of_files
+    from tasks.leaderboard.battle_files import read_table
+
+    found, bench = Stored({}, {}, {}), settings.evaluate.bench or SAMPLED
+    if settings.store:
+        found = stored(existing(settings.store), bench, not answers)
+    if answers:
+        found = found._replace(answers={(name, model): text for model, name, text in texts_of_files(answers)})
+    if references:
+        wanted = {name for names in REFERENCE_COLUMNS.values() for name in names}
+        found = found._replace(references=read_references(read_table(references, wanted), repr(str(references))))
+    return found

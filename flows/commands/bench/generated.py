@@ -58,7 +58,7 @@ def generate(
         _print_estimate(settings)
         return
     Store.open(settings.store)
-    run_stages(settings, ("flows.generate", "generate"))
+    run_stages(settings, ("flows.benches", "generate"))
 
 
 def _print_estimate(settings: Settings) -> None:
@@ -68,7 +68,7 @@ def _print_estimate(settings: Settings) -> None:
     from tasks.generated_bench.making import estimate_making
     from tasks.policy.policy_file import load_policy
     from tasks.providers import Providers
-    from tasks.runtime.prices import load_prices
+    from tasks.runtime.budget import load_prices
 
     wanted, providers = settings.generate, Providers(settings.providers)
     rule = load_policy(settings.policy).generated or GeneratedRule()
@@ -178,7 +178,7 @@ def _write_heat_map(ranks: list[dict[str, object]], svg: Path) -> None:
 
 
 def _print_side_by_side(one: "MarkedBench", other: "MarkedBench", slices: list[str], table: str, as_json: bool) -> None:
-    from tasks.generated_bench.examiners import side_by_side
+    from tasks.generated_bench.results.examined import side_by_side
 
     if table != "accuracy":
         raise BadInput(f"--table {table} is of one benchmark; give one --bench")
@@ -221,7 +221,7 @@ def audit(
     if dry_run:
         _print_audit_estimate(settings)
         return
-    run_stages(settings, ("flows.generate", "audit"))
+    run_stages(settings, ("flows.benches", "audit"))
     if chosen.judge:
         _print_of_making(settings.store, chosen.generated or "", "errors", as_json)
         return
@@ -239,7 +239,7 @@ def _print_audit_estimate(settings: Settings) -> None:
     from tasks.generated_bench.audit import estimate_audit
     from tasks.generated_bench.results.errors import estimate_sorting
     from tasks.judging.sources import to_ask
-    from tasks.runtime.prices import load_prices
+    from tasks.runtime.budget import load_prices
 
     chosen, opened = settings.evaluate, existing(settings.store)
     modes = [AuditMode(mode) for mode in chosen.audit_modes]

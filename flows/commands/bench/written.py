@@ -96,9 +96,9 @@ def _store(settings: Settings) -> Any:
 
 def _flow(name: str) -> Callable[[], Any]:
     def load() -> Any:
-        import flows.written
+        import flows.benches
 
-        return getattr(flows.written, name)
+        return getattr(flows.benches, name)
 
     return load
 
@@ -141,4 +141,4 @@ def write(settings: Settings) -> None:
 
     check_known(existing(settings.store), settings.written.name)
     writer_of(settings)
-    run_stages(settings, ("flows.written", "write_items"))
+    run_stages(settings, ("flows.benches", "write_items"))

@@ -128,7 +128,10 @@ def board(
         versions = measured_versions(settings)
         judged = judged_in_store(existing(settings.store), versions, wanted, answer_version or ())
     else:
-        judged = _of_files(settings, files or [], answers or [], view)
+        from tasks.judging.boards.judged_verdicts import judged_in_files
+
+        whole = view.table != "parsed"
+        judged = judged_in_files(files or [], settings.evaluate.baseline, answers or [], whole=whole)
     counted = {"no_verdict": no_verdict, "orders": orders, "interval": resampled, "strong_weight": strong_weight}
     _print_board(judged, _method(judged, settings, counted), view, settings.style_preset)
 
@@ -175,12 +178,6 @@ def _rows(
     return coefficients if table == "style_coefficients" else board
 
 
-def _of_files(settings: Settings, files: list[Path], answers: list[Path], view: _View) -> "Judged":
-    from tasks.judging.boards.judged_verdicts import judged_in_files
-
-    return judged_in_files(files, settings.evaluate.baseline, answers, whole=view.table != "parsed")
-
-
 def _print_written(settings: Settings, files: list[Path] | None, view: _View) -> None:
     """Print the board of a written benchmark, or the judge with both sets of captions."""
     from flows.commands.judge.submit import print_board
@@ -223,7 +220,7 @@ def _style_controlled(
 ) -> "tuple[list[JudgeRating], list[StyleCoefficient]]":
     from tasks.judging.boards.judge_style import style_controlled, style_of_answers
     from tasks.providers import Providers
-    from tasks.signals.rules.markdown import markdown
+    from tasks.signals.rules.texts import markdown
 
     if method.interval is Resampled.ROWS:
         raise BadInput("--resampled rows: style control resamples whole prompts; leave the option out")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.agreement import agree, metrics
+from flows.commands.agreement import agree
 from flows.commands.judge import boards, calls
 from flows.commands.judge.calls import EMBEDDED, PAID, VISIT, with_evaluate
 from flows.commands.options import JsonOption, existing, takes
@@ -59,7 +59,7 @@ def submit(
     from tasks.judging.submissions import plan_of
 
     chosen = settings.evaluate
-    if _is_keyed(settings):
+    if chosen.bench in existing(settings.store).read("generated_benches", ["bench"])["bench"]:  # made on demand
         if chosen.judge != "embedded" or chosen.with_reference or chosen.hidden or out or settings.batch:
             raise BadInput(
                 f"--bench {chosen.bench!r} has keys, and no judge is asked; leave out --judge, --hidden, "
@@ -83,11 +83,6 @@ def submit(
     print_board(board, as_json)
     if out:
         _write_lines(settings, plan, out)
-
-
-def _is_keyed(settings: Settings) -> bool:
-    """Whether the benchmark was made on demand."""
-    return settings.evaluate.bench in existing(settings.store).read("generated_benches", ["bench"])["bench"]
 
 
 def _submit_keyed(settings: Settings, answers: Path, dry_run: bool, as_json: bool) -> None:
@@ -156,7 +151,7 @@ def _say_cost(settings: Settings, plan: "Plan") -> None:
     from flows.commands.estimate import print_estimates, tokens_in
     from tasks.judging.estimate import estimate_judging
     from tasks.judging.sources import protocol_of, to_ask
-    from tasks.runtime.prices import load_prices
+    from tasks.runtime.budget import load_prices
     from tasks.storage.tables import Store
 
     for judge in to_ask(settings):
@@ -180,6 +175,6 @@ def family() -> typer.Typer:
     """The commands of `curate judge`."""
     judge = typer.Typer(no_args_is_help=True, help="Rank models by a judge's verdicts on their answers.")
     of_calls = (calls.answer, calls.compare, submit)
-    for command in (*of_calls, boards.board, agree.agree, agree.votes, metrics.metrics):
+    for command in (*of_calls, boards.board, agree.agree, agree.votes, agree.metrics):
         judge.command()(command)
     return judge

@@ -54,7 +54,7 @@ def out(
     """Write what is asked as a sheet (CSV) in which people fill in the columns verdict and reviewer."""
     from schemas.upkeep import Audited
     from tasks.review.sheets import sheet_csv, write_sheet
-    from tasks.storage.audit import add_audit_entry
+    from tasks.storage.records import add_audit_entry
 
     opened = existing(wanted.store)
     queues = queues_of([kind], wanted)

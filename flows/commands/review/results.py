@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.commands.agreement.printing import print_agreement, print_raters
+from flows.commands.agreement.agree import print_agreement, print_raters
 from flows.commands.options import existing
 from flows.commands.review.kinds import anonymous_battles_of, tuples_of
 from flows.commands.tables import note, print_rows
@@ -43,7 +43,7 @@ def _with_interval(row: "DetectorPrecision | ReviewerAgreement", figure: str, pr
 
 def print_yields(store: "Store", bench: str, as_json: bool) -> None:
     """Items: shares that are correct, by images and family, how raters agree, and what the items are."""
-    from tasks.providers.embedded.phrases import root_phrases
+    from tasks.providers.embedded.texts import root_phrases
     from tasks.storage.tables import frame_of
     from tasks.written_bench import figures
     from tasks.written_bench.findings import finding_tables

@@ -1,14 +1,15 @@
-"""`curate backup`: copy a store, and make a store of the copy again."""
+"""`curate backup` and `curate migrate`: copy a store, make a store of the copy again, bring an older one on."""
 
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.commands.options import takes
-from flows.commands.publish import YesOption
+from flows.commands.publish import YesOption, confirm
 from schemas.errors import BadInput
 from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
@@ -34,7 +35,7 @@ def backup(
     the store as it last was. Where that is lost, it asks whether there was any since. Then it checks every byte of the
     new store and verifies its releases.
     """
-    from tasks.storage.storage_errors import storage_errors
+    from tasks.storage.lock import storage_errors
     from tasks.storage.tables import Store
     from tasks.upkeep.backup import BackedUp, back_up, left_out
 
@@ -54,9 +55,9 @@ def backup(
 
 def _restore(stored: "BackedUp", store: "Store", present: str, yes: bool) -> None:
     from schemas.upkeep import Audited
-    from tasks.storage.audit import add_audit_entry
     from tasks.storage.keyed_ids import known_key
     from tasks.storage.lock import writing
+    from tasks.storage.records import add_audit_entry
     from tasks.takedown.take_down import finish
     from tasks.upkeep.backup import require_empty, restore
 
@@ -120,3 +121,43 @@ def _proved(store: "Store") -> Iterator[str]:
         yield from (f"{name}: {one_line(each, 300)}" for each in problems[:5])
         if not problems:
             print(f"release {name} is whole")
+
+
+def migrate(
+    store: Annotated[str, typer.Argument(metavar="STORE", help="Folder of a store, or its s3://… address.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Write a migrated copy to a new folder; the store stays as it is."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be written anew.")] = False,
+    yes: YesOption = False,
+) -> None:
+    """Bring a store of an earlier version on to this one: its tables get the names and columns that they have now.
+
+    Columns that came since are null; signals, reviews, takedowns, answers and releases stay as they are. Lists what it
+    would do and asks before it acts. One that was killed goes on when it is run again.
+    """
+    from schemas.layout import LAYOUT
+    from tasks.storage.lock import storage_errors, writing
+    from tasks.storage.migrate import migrate as bring_on
+    from tasks.storage.migrate import migrated_copy, migration, require_place
+    from tasks.storage.tables import Store
+
+    older = Store.existing(store, any_layout=True)
+    with storage_errors(older):
+        if out is not None:
+            require_place(older, out)
+        changes = migration(older)
+    for change in changes:
+        print(change)
+    print(f"store {store!r}: {len(changes):,} tables to change for layout {LAYOUT}")
+    if dry_run:
+        return
+    if not yes and (changes or out is not None):
+        confirm("change the store?" if out is None else f"write a copy to {str(out)!r}?")
+    with storage_errors(older), writing(store, any_layout=True) as held:
+        if out is None:
+            bring_on(held)
+        else:
+            migrated_copy(held, out)
+    print(f"store {str(out or store)!r} has layout {LAYOUT} now; `curate run` goes on with it")

@@ -143,8 +143,7 @@ def store_problems(store: "Store") -> Iterator[str]:
 
 def _audited(store: "Store") -> Iterator[str]:
     """Print what the audit log has, the last entries last; yields what is wrong with it."""
-    from tasks.storage.audit import audit_entries, cut_off, known_people
-    from tasks.storage.run_record import run_records
+    from tasks.storage.records import audit_entries, cut_off, known_people, run_records
 
     try:
         entries = list(audit_entries(store))

@@ -74,8 +74,7 @@ def _found() -> str:
 
 def _not_here(models: str, whole: bool) -> dict[str, str]:
     """Capability -> why its model is not proposed: no GPU for OpenCLIP and, with `whole`, what lacks here."""
-    from tasks.providers import Providers
-    from tasks.providers.model_sets import model_set
+    from tasks.providers import Providers, model_set
 
     lacking, gpu = dict[str, str](), shutil.which("nvidia-smi")
     os.environ["HF_HUB_OFFLINE"] = "1"

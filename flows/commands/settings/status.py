@@ -42,7 +42,7 @@ def status(
 
     Writes nothing but the file of --out, which is replaced in one step.
     """
-    from tasks.storage.run_record import run_records
+    from tasks.storage.records import run_records
     from tasks.storage.tables import Store
     from tasks.upkeep import standing
     from tasks.upkeep.retention import removable

@@ -14,7 +14,7 @@ from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
 from schemas.run import Prices
 from tasks.arena.logs import VOTES
-from tasks.runtime.prices import load_prices
+from tasks.runtime.budget import load_prices
 
 HOURS = 24
 """Hours that are shown, the present one included; the UTC day of a budget is never longer."""

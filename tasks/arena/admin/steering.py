@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from schemas.errors import BadInput, StoreUnwell, why_unreadable
 from schemas.upkeep import APPEAL_CHARACTERS_MAX, Appeal, ArenaSteering, Audited, AuditEntry
 from tasks.arena.logs import replace_whole
-from tasks.storage.audit import add_audit_entry, audit_entries
+from tasks.storage.records import add_audit_entry, audit_entries
 from tasks.storage.tables import Store
 
 APPEALS_MAX = 500

@@ -11,7 +11,7 @@ from schemas.errors import CurateError
 from schemas.upkeep import APPEAL_CHARACTERS_MAX
 from tasks.arena.answers import SURROGATES
 from tasks.arena.entrance import Refused, Visit
-from tasks.arena.guards.limits import PerMinute
+from tasks.arena.guards.requests import PerMinute
 from tasks.arena.page import ArenaPages
 from tasks.arena.rounds import Arena
 from tasks.arena.words import page_words

@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from schemas.asked_model import ArenaSettings
 from schemas.errors import BadInput, MissingProvider
-from tasks.arena.guards.signed import Signed
+from tasks.arena.guards.requests import Signed
 from tasks.arena.page import ArenaPages
 from tasks.arena.words import page_words
 from tasks.explore.pages import POLICY

@@ -16,7 +16,7 @@ from fastapi.responses import RedirectResponse, Response
 from schemas.asked_model import ArenaSettings, is_here
 from schemas.errors import BadInput, MissingProvider
 from tasks.arena.entrance import Refused, cookie_hash
-from tasks.arena.guards.signed import Signed
+from tasks.arena.guards.requests import Signed
 
 LOGIN_COOKIE, BEGIN, DONE, LOGOUT = "arena_login", "/login/begin", "/login/done", "/logout"
 SECRET_VARIABLE = "ARENA_LOGIN_SECRET"  # noqa: S105 - the name of it

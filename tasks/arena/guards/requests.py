@@ -1,6 +1,13 @@
-"""Words of a request about itself, any of which may be forged: its host, addresses that proxies saw, its cookies."""
+"""Words of a request about itself, which may be forged, limits of what visitors do in a minute, and signed cookies."""
 
+import hmac
 import re
+import secrets
+import threading
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import deque
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.cookies import SimpleCookie
 from ipaddress import ip_address
@@ -34,3 +41,58 @@ def cookie_of(scope: Message, name: str) -> str:
     except Exception:  # a malformed cookie of another application on this host
         return ""
     return found.value if found else ""
+
+
+_KNOWN_MAX = 50_000
+WINDOW_SECONDS = 60.0
+
+
+class PerMinute:
+    """Times of the last minute. Thread-safe."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._key, self._lock = clock, secrets.token_bytes(32), threading.Lock()
+        self._times: dict[bytes, deque[float]] = {}
+
+    def wait_seconds(self, limits: Mapping[str, int]) -> float:
+        """0 when it may be done now, which then counts; otherwise how long to wait. `limits`: who -> most a minute."""
+        with self._lock:
+            now, windows = self._clock(), list[deque[float]]()
+            for who, most in limits.items():
+                key = hmac.digest(self._key, who.encode("utf-8", "replace"), "sha256")
+                times = self._times.setdefault(key, deque())
+                while times and now - times[0] >= WINDOW_SECONDS:
+                    times.popleft()
+                if len(times) >= most:
+                    return WINDOW_SECONDS - (now - times[0])
+                windows.append(times)
+            for times in windows:
+                times.append(now)
+            if len(self._times) > _KNOWN_MAX:
+                recent = {key: each for key, each in self._times.items() if each and now - each[-1] < WINDOW_SECONDS}
+                self._times = recent
+            return 0.0
+
+
+class Signed:
+    """Seals the values of one cookie, and reads back those that it sealed."""
+
+    def __init__(self, key: bytes, purpose: str, clock: Callable[[], float] = time.time) -> None:
+        self._key, self._purpose, self._clock = key, purpose, clock
+
+    def seal(self, value: str, seconds: float) -> str:
+        """The cookie that holds a value for some time. Its browser can read the value, and change nothing of it."""
+        told = f"{self._clock() + seconds:.0f}.{urlsafe_b64encode(value.encode()).decode().rstrip('=')}"
+        return f"{told}.{self._signature(told)}"
+
+    def value(self, cookie: str) -> str:
+        """The value of a cookie; empty for one that is forged or too old."""
+        told, _, signed = cookie.rpartition(".")
+        if not hmac.compare_digest(signed.encode("utf-8", "replace"), self._signature(told).encode()):
+            return ""
+        until, _, sealed = told.partition(".")
+        held = float(until) > self._clock()
+        return urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4)).decode() if held else ""
+
+    def _signature(self, told: str) -> str:
+        return hmac.digest(self._key, f"{self._purpose} {told}".encode("utf-8", "replace"), "sha256").hex()

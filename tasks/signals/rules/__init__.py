@@ -1,4 +1,4 @@
-"""Signals that need no model: one file each, with `VERSION` and a function from one item to its value.
+"""Signals that need no model: a function from one item to its value, with a version.
 
 In: one text or one decoded image. Out: its value, a row of `schemas/signals.py`. A rule's words are in
 a YAML file beside it.

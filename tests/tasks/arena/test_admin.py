@@ -14,7 +14,7 @@ from tasks.arena.admin.pages import admin_app, admin_token
 from tasks.arena.admin.steering import Steering
 from tasks.arena.conversations import Mode
 from tasks.arena.entrance import Refused
-from tasks.storage.audit import audit_entries
+from tasks.storage.records import audit_entries
 from tasks.storage.tables import Store
 from tests.arena_client import Visitor
 from tests.built_arena import VISIT, Scripted

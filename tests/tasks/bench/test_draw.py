@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.bench.draw import draw, proportional_quotas, quotas
-from tasks.bench.representativeness import measures
+from tasks.bench.pool import measures
 
 TOPICS = st.dictionaries(st.integers(0, 50), st.integers(1, 40), max_size=12)
 TOTALS = st.integers(0, 300)

@@ -14,18 +14,17 @@ from tasks.generated_bench.accuracy import accuracy_rows, interval, letter_of, l
 from tasks.generated_bench.aspects import levels, load_capability
 from tasks.generated_bench.audit import ask_in_modes, asked_as, audit_rows
 from tasks.generated_bench.bench_state import read_bench
-from tasks.generated_bench.kept_items import kept_items, review_of_generated
+from tasks.generated_bench.kept_items import kept_items
 from tasks.generated_bench.making import estimate_making
 from tasks.judging.answers import ask_models, unanswered
 from tasks.judging.sources import bench_of
 from tasks.providers import Providers
 from tasks.providers.ask_items import Work
 from tasks.review.generated import review_rows
-from tasks.runtime.prices import load_prices
+from tasks.runtime.budget import load_prices
 from tasks.storage.reviews import add_reviews
 from tasks.storage.tables import frame_of
-from tests.builders import NOON
-from tests.generated_bench import NAME, decided, settings_for
+from tests.generated_bench import NAME, decided, review_of_generated, settings_for
 from tests.places import PUBLISHED
 
 MODELS = [AskedModel(name=name, vendor="embedded", model=name) for name in ("scene-viewer", "random", "blind")]
@@ -170,16 +169,16 @@ def test_the_policy_drops_what_blind_models_get_and_what_people_find_unfit(store
     ]
     before = store.read("audit_answers")
     store.replace("audit_answers", frame_of(AuditAnswer, blind))
-    store.replace("reviews", frame_of(Review, [review_of_generated(each, NOON) for each in unfit]))
+    store.replace("reviews", frame_of(Review, [review_of_generated(each) for each in unfit]))
     try:
         kept = kept_items(store, NAME)
         assert kept.dropped == {"blind": 1, "people": 1}
         assert [item.item_id for item in kept.items] == [item.item_id for item in items[2:]]
         every = [unfit[0].model_copy(update={"item_id": item.item_id}) for item in items]
-        store.replace("reviews", frame_of(Review, [review_of_generated(each, NOON) for each in every]))
+        store.replace("reviews", frame_of(Review, [review_of_generated(each) for each in every]))
         with pytest.raises(BadInput, match="no item is kept"):
             kept_items(store, NAME)
-        store.replace("reviews", frame_of(Review, [review_of_generated(each, NOON) for each in unfit]))
+        store.replace("reviews", frame_of(Review, [review_of_generated(each) for each in unfit]))
         store.replace("audit_answers", frame_of(AuditAnswer, blind[:2]))
         assert kept_items(store, NAME).dropped == {"people": 1}, "two blind models are too few"
     finally:
@@ -215,7 +214,7 @@ def said(judged, rater, *fits, guided=True):
         ItemReview(item_id=item.item_id, rater=rater, guided=guided, description_fits=one, question_fits=other)
         for item, (one, other) in zip(items, fits, strict=False)
     ]
-    add_reviews(judged, [review_of_generated(each, NOON) for each in found])
+    add_reviews(judged, [review_of_generated(each) for each in found])
     return items
 
 

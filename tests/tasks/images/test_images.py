@@ -18,7 +18,7 @@ from hypothesis.extra import numpy as hnp
 
 from schemas.items.reject import RejectReason
 from tasks.images.decode import SIDE_MAX, DecodedImage, ImageRejected, decode_stored, open_image
-from tasks.images.hashes import image_hashes, pdq_digits
+from tasks.images.measures import image_hashes, pdq_digits
 from tasks.storage.content_id import image_id
 from tests.builders import drawn_image, image_bytes
 

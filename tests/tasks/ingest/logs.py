@@ -17,7 +17,7 @@ from schemas.settings import Settings
 from tasks.images.decode import DecodedImage
 from tasks.ingest import steps
 from tasks.ingest.take_in import NoObserver, SignalRows
-from tasks.runtime.timing import Measured
+from tasks.runtime.progress import Measured
 from tasks.storage.tables import Store
 from tests.builders import image_bytes
 

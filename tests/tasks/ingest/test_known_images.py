@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from schemas.benches.judge_release import JudgeCard, ScreenedText
 from schemas.errors import BadInput
 from schemas.tables import TABLES
-from tasks.drawing.photographs import photographs, view
+from tasks.drawing.canvas import photographs, view
 from tasks.images.decode import open_image
-from tasks.images.hashes import image_hashes, pdq_digits
+from tasks.images.measures import image_hashes, pdq_digits
 from tasks.ingest import known_images
 from tasks.ingest.image_files import logged_name
 from tasks.ingest.known_images import file_digests, load_known_hashes

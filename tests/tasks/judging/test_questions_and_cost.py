@@ -11,7 +11,7 @@ from schemas.run import Prices
 from tasks.judging.estimate import estimate_evaluation, estimate_judging
 from tasks.judging.protocols import VISIT, AnswerPair, protocol
 from tasks.judging.questions import bench_of_release, bench_of_store
-from tasks.runtime.prices import load_prices
+from tasks.runtime.budget import load_prices
 from tasks.storage.tables import Store
 from tests.asked_bench import PUBLIC, benched, evaluating, models_file
 from tests.tampered_release import BENCH, rewrite

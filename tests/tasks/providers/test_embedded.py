@@ -10,7 +10,7 @@ from schemas.signals import Face, ImageText, Language, Moderation, NamedEntities
 from schemas.tags import Categories, Criteria, Taxonomy
 from tasks.providers import EMBEDDED, MAKERS, PROVIDERS, Providers
 from tasks.providers.capabilities import TopicEvidence
-from tasks.providers.embedded.entities import SpacyEntities
+from tasks.providers.embedded.texts import SpacyEntities
 from tasks.signals.registry import signal_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # bpe-openai 0.1.4
@@ -170,8 +170,8 @@ def test_a_pipeline_that_is_installed_is_used_for_its_language_and_named_in_the_
         name = "xx_core_web_sm"
 
     before = SpacyEntities().version
-    monkeypatch.setattr("tasks.providers.embedded.entities.entry_points", lambda group: [Installed])
-    monkeypatch.setattr("tasks.providers.embedded.entities._pipeline", lambda name: _english())
+    monkeypatch.setattr("tasks.providers.embedded.texts.entry_points", lambda group: [Installed])
+    monkeypatch.setattr("tasks.providers.embedded.texts._pipeline", lambda name: _english())
     other = SpacyEntities()
     assert other.count_entities(["Marie Curie arbeitete lange Zeit in Paris."]) != [None]
     assert "xx_core_web_sm" in other.version != before

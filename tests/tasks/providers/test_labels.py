@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from flows.commands.tag_sources import sides_to_compare
 from schemas.settings import Settings
 from tasks.providers.production import labels
-from tasks.providers.production.moderation import WINDOW_CHARACTERS, Harms, ModelModeration
+from tasks.providers.production.screening import WINDOW_CHARACTERS, Harms, ModelModeration
 from tasks.signals.tag_evaluation import agreements
 
 LABELS = dict.fromkeys(Categories.model_fields, False)

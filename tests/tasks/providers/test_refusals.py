@@ -8,7 +8,7 @@ from benchmarks.refusal_quality import found, written
 from tasks.prompts import load_prompt
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
-from tasks.providers.embedded.refusals import OPENING_CHARACTERS, DecliningWords
+from tasks.providers.embedded.texts import OPENING_CHARACTERS, DecliningWords
 
 DECLINES = [
     "I'm sorry, but I can't identify people in pictures.", "I am really sorry, I am not able to help with that.",
@@ -58,7 +58,7 @@ def test_half_of_the_written_answers_which_no_form_was_made_with_is_told_in_ever
 def model_refuses(vendor, http_server, quick, reply):
     """Ask a server that says who refuses by the first word of the answer."""
     pytest.importorskip("tenacity", reason="production extra")
-    from tasks.providers.production.refusals import ModelRefusals
+    from tasks.providers.production.screening import ModelRefusals
 
     def said(request):
         word = vendor.asked(request).split("\n")[1].split()[0]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.images.decode import open_image
-from tasks.providers.text_windows import windows
+from tasks.providers.embedded.texts import windows
 from tasks.providers.upload import BYTES_MAX, for_upload
 
 

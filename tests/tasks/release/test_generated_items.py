@@ -14,7 +14,7 @@ from schemas.items.review import Review
 from schemas.release import Manifest
 from schemas.settings import Settings
 from tasks.generated_bench.generated_file import GENERATED, GENERATED_ITEMS
-from tasks.generated_bench.kept_items import kept_items, review_of_generated
+from tasks.generated_bench.kept_items import kept_items
 from tasks.generated_bench.results.boards import GENERATED_BOARDS
 from tasks.generated_bench.steps import rate_generated
 from tasks.policy.policy_file import load_policy
@@ -22,8 +22,8 @@ from tasks.release.declared import declared_columns
 from tasks.release.item_boards import SINCE_LAYOUT
 from tasks.release.registered import OpenRelease, board_csv
 from tasks.storage.tables import Store, frame_of
-from tests.builders import NOON, measure_clean
-from tests.generated_bench import NAME, decided, settings_for
+from tests.builders import measure_clean
+from tests.generated_bench import NAME, decided, review_of_generated, settings_for
 from tests.small_store import make_release, manifest_of
 from tests.tampered_release import add_file, reseal, write_manifest
 
@@ -69,7 +69,7 @@ def release(store) -> Path:
     """A release from which one item is left out, because raters found it unfit."""
     unfit = kept_items(store, NAME).items[0].item_id
     review = ItemReview(item_id=unfit, rater="r", guided=True, description_fits=False, question_fits=True)
-    store.replace("reviews", frame_of(Review, [review_of_generated(review, NOON)]))
+    store.replace("reviews", frame_of(Review, [review_of_generated(review)]))
     rate_generated.fn(Settings(store=store.root))
     make_release(store, reported=True, release="1.0.0")
     return Path(store.root) / "releases" / "1.0.0"

@@ -19,7 +19,7 @@ from tasks.release.steps import unchanged_release
 from tasks.release.verify import verify_release
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import UNFINISHED
-from tasks.storage.run_record import run_record
+from tasks.storage.records import run_record
 from tasks.storage.tables import Store
 from tasks.takedown.take_down import take_down
 from tasks.topics.steps import find_topics

@@ -16,10 +16,10 @@ from tasks.judging.released_texts import ITEM_JUDGE
 from tasks.judging.steps import rate_written
 from tasks.judging.visit_battles import REFERENCE, shown_id
 from tasks.policy.explained import explained
-from tasks.providers.embedded.image_embedding import ImageNetClasses
-from tasks.release.checks.card_checks import wrong_sections
+from tasks.providers.embedded.embeddings import ImageNetClasses
 from tasks.release.dataset_card import card_sections
 from tasks.release.registered import OpenRelease, Unsealed, board_csv
+from tasks.release.verify import wrong_sections
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store, frame_of
 from tasks.written_bench.written_file import ITEMS, WRITTEN_ITEMS, hidden_captions

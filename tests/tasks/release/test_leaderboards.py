@@ -17,7 +17,7 @@ from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.leaderboard import OVERALL
 from tasks.leaderboard.rating_tables import ALL_SLICES, RatingTables
 from tasks.release.certificate.file import CERTIFICATE, PAGE, SINCE_LAYOUT, TITLE
-from tasks.release.checks.vote_checks import FRAGILE
+from tasks.release.checks.boards import FRAGILE
 from tasks.release.core_parts import BOARDS, write_leaderboards
 from tasks.release.declared import declared_columns
 from tasks.release.fetched import read_manifest

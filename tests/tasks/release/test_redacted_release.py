@@ -18,17 +18,17 @@ from schemas.release import CONFIGS
 from schemas.settings import BenchSettings, Settings
 from schemas.tables import TABLES
 from tasks.bench.steps import draw_bench
-from tasks.drawing.photographs import photographs, view
+from tasks.drawing.canvas import photographs, view
 from tasks.images.decode import DecodedImage, open_image
 from tasks.leaderboard.steps import rate_models
 from tasks.policy.redact import ROUNDS
 from tasks.policy.steps import decide_items, find_near_images, redact_items
 from tasks.providers import Providers
 from tasks.release.card_figures import JOINABLE, ROW_FIGURES
-from tasks.release.checks.card_checks import wrong_sections
 from tasks.release.gather import Gathered
 from tasks.release.shards import LAYOUT
 from tasks.release.steps import build_release, seal_release
+from tasks.release.verify import wrong_sections
 from tasks.report.steps import report_release
 from tasks.signals.steps import catch_up_images, measure_documents, measure_redacted, measure_texts, signal_versions
 from tasks.topics.steps import find_topics
@@ -77,7 +77,7 @@ def _conversations():
 
 
 def _decide(settings: Settings, providers: Providers) -> int:
-    """`flows/decide.py` without the server; returns the model calls of proving."""
+    """`flows/stages.py` without the server; returns the model calls of proving."""
     versions, calls = signal_versions(providers), 0
     find_near_images.fn(settings, versions)
     for _ in range(ROUNDS):

@@ -8,7 +8,7 @@ import pytest
 from schemas.errors import BadPolicy
 from schemas.items.conversation import ServedAnswer
 from tasks.policy.policy_file import load_policy
-from tasks.release.checks.thinking import RELEASED_THINKING, THINKING
+from tasks.release.core_parts import RELEASED_THINKING, THINKING
 from tasks.release.fetched import read_manifest
 from tasks.release.registered import OpenRelease
 from tasks.storage.content_id import text_id

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import BadInput
 from schemas.run import TokenPrice, Use
-from tasks.runtime.budget import Ledger, in_run, ledger, one_ledger, start_ledger
-from tasks.runtime.prices import load_prices
+from tasks.runtime.budget import Ledger, in_run, ledger, load_prices, one_ledger, start_ledger
 
 
 @pytest.fixture(scope="module", autouse=True)

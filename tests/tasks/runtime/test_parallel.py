@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import EngineUnwell, MissingProvider
 from tasks.images.decode import open_image
-from tasks.providers.embedded.image_embedding import EfficientNet
-from tasks.providers.embedded.text_embedding import sentence_encoder
+from tasks.providers.embedded.embeddings import EfficientNet, sentence_encoder
 from tasks.runtime import parallel as device
 from tasks.runtime.blas_threads import one_blas_thread
 from tasks.runtime.parallel import map_in_processes, map_ordered

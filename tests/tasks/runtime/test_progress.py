@@ -13,8 +13,7 @@ import pytest
 
 import tasks.runtime.progress
 from schemas.run import StageReport
-from tasks.runtime.progress import progress, rate_text, tell
-from tasks.runtime.timing import timed
+from tasks.runtime.progress import progress, rate_text, tell, timed
 
 
 @pytest.mark.parametrize("total", [0, 3])

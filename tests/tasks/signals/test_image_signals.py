@@ -11,14 +11,13 @@ import pytest
 import skimage.data
 import zxingcpp
 
-from tasks.images.codes import codes_in
 from tasks.images.decode import DecodedImage, from_pixels, open_image
+from tasks.images.measures import codes_in, image_layout
 from tasks.policy.redact import fill_boxes, grown
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
-from tasks.providers.embedded.faces import CONFIDENCE_MIN, CenterFace
+from tasks.providers.embedded.screening import CONFIDENCE_MIN, CenterFace
 from tasks.signals.registry import image_signals, signal_of
-from tasks.signals.rules.image_layout import image_layout
 from tests.builders import drawn_image
 
 

@@ -39,8 +39,9 @@ def _followed(copy: Path) -> None:
     signals = copy / "tasks" / "signals"
     (signals / "rules" / "question_marks.py").write_text(module)
     _put(copy / "schemas" / "signals.py", {"class Refusal(Row)": f"{value}\n\n", '    "service_text":': measured})
-    imported = "    question_marks,\n"
-    _put(signals / "registry.py", {"    service_text,\n": imported, '    "service_text":': registered})
+    imported = "from tasks.signals.rules import question_marks\n"
+    beside = {"from tasks.signals.rules import texts\n": imported, '    "service_text":': registered}
+    _put(signals / "registry.py", beside)
 
 
 def _put(file: Path, before: dict[str, str]) -> None:

@@ -13,8 +13,7 @@ from schemas.items.review import Review
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.upkeep import Audited
-from tasks.storage.audit import add_audit_entry, audit_entries, last_entry
-from tasks.storage.run_record import COMPLETED, RunRecord, latest_run_record
+from tasks.storage.records import COMPLETED, RunRecord, add_audit_entry, audit_entries, last_entry, latest_run_record
 from tasks.storage.tables import Store, frame_of
 from tests.builders import NOON, store_with
 

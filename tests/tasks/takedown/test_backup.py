@@ -17,8 +17,8 @@ from schemas.items.review import Review
 from schemas.publication import Publication
 from schemas.settings import RetentionSettings, Settings
 from tasks.release.fetched import fetched, read_manifest
-from tasks.storage.audit import audit_entries
 from tasks.storage.keyed_ids import KEY_VARIABLE, UNFINISHED
+from tasks.storage.records import audit_entries
 from tasks.storage.reviews import add_reviews, reviews_of
 from tasks.storage.tables import Store, frame_of
 from tasks.takedown.releases import still_exported

@@ -9,7 +9,7 @@ import pytest
 from schemas.errors import BadInput
 from schemas.items.reject import TakenDownKind
 from tasks.images.decode import open_image
-from tasks.images.hashes import image_hashes
+from tasks.images.measures import image_hashes
 from tasks.storage.keyed_ids import KEY_VARIABLE, Tombstones
 from tasks.takedown.scope import find_scope
 from tasks.takedown.take_down import take_down

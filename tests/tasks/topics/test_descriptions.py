@@ -187,7 +187,7 @@ def test_a_topic_without_words_is_named_by_its_tags_when_the_service_fails(tmp_p
 
 def test_words_of_a_name_are_near_the_prompts_and_unlike_each_other():
     mmr = pytest.importorskip("bertopic.representation._mmr").mmr
-    from tasks.providers.embedded.text_embedding import sentence_encoder
+    from tasks.providers.embedded.embeddings import sentence_encoder
     from tasks.providers.embedded.texts import DIVERSITY
 
     candidates = ("dog", "dogs", "breed", "puppy", "leash", "canine", "park")

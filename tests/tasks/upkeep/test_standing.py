@@ -10,7 +10,7 @@ import pytest
 from schemas.errors import ProviderHeld
 from schemas.run import StageReport, Use
 from schemas.settings import Settings
-from tasks.storage.run_record import RunRecord, record_paths, run_record
+from tasks.storage.records import RunRecord, record_paths, run_record
 from tasks.storage.tables import Store
 from tests.s3_server import s3_here
 from tests.small_store import small_store

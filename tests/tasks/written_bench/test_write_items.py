@@ -12,7 +12,7 @@ from schemas.benches.written import WrittenBy
 from schemas.errors import CurateError
 from schemas.run import Prices
 from schemas.settings import Settings, WrittenSettings
-from tasks.runtime.prices import load_prices
+from tasks.runtime.budget import load_prices
 from tasks.storage.tables import frame_of
 from tasks.written_bench.steps import write_missing
 from tasks.written_bench.write import (

@@ -12,8 +12,8 @@ from skimage import data
 from schemas.benches.bench import BenchItem
 from schemas.benches.written import Fault, ItemCheck, Split, WrittenBy
 from tasks.images.decode import open_image
-from tasks.providers.embedded.image_embedding import EfficientNet, ImageNetClasses
-from tasks.providers.embedded.phrases import root_phrases
+from tasks.providers.embedded.embeddings import EfficientNet, ImageNetClasses
+from tasks.providers.embedded.texts import root_phrases
 from tasks.storage.tables import Store, frame_of
 from tasks.written_bench.collect import store_members, write_item_rows
 from tasks.written_bench.figures import asked_for, facts_of_store, objects_of_images, pictured

@@ -29,10 +29,6 @@ def _form(form: str) -> re.Pattern[str]:
     return re.compile(numbers.beside_characters(form))
 
 
-def _called(match: re.Match[str]) -> float | None:
-    return identities.named(match["data"])
-
-
 def _always(confidence: float) -> Confidence:
     return lambda _: confidence
 
@@ -72,10 +68,6 @@ def _card_broken(match: re.Match[str]) -> float | None:
     """A card over two lines; all groups but the last have four digits or more, unlike those of a matrix."""
     groups = re.findall(r"\d+", match.group())
     return _card(match) if all(len(group) >= 4 for group in groups[:-1]) else None
-
-
-def _iban(match: re.Match[str]) -> float | None:
-    return CERTAIN if iban(match.group()) else None
 
 
 def any_address(match: re.Match[str]) -> float | None:
@@ -207,7 +199,7 @@ PATTERNS = (
     Pattern("email", re.compile(_EMAIL_SPELT), _always(LIKELY), re.compile(rf"(?i){_SPELT_AT}| dot ")),
     Pattern("email", re.compile(_EMAIL_SPACED), _always(LIKELY), re.compile("@| AT |_at_|_AT_")),
     Pattern("api_key", _form(_API_KEY), _always(CERTAIN)),
-    Pattern("iban", _form(_IBAN), _iban, _DIGITS),
+    Pattern("iban", _form(_IBAN), lambda match: CERTAIN if iban(match.group()) else None, _DIGITS),
     Pattern("card", _form(_CARD), _card, _DIGITS),
     Pattern("card", _form(_CARD_DOTTED), _card, _DIGITS),
     Pattern("card", _form(_CARD_BROKEN), _card_broken, _BROKEN),
@@ -220,7 +212,7 @@ PATTERNS = (
     Pattern("address", re.compile(_PAIR), _always(LIKELY), re.compile(r"\.\d{5}")),
     *(Pattern("national_id", _form(form), _checked(check), _DIGIT) for form, check in identities.FORMS),
     Pattern("national_id", _form(identities.SSN_BROKEN), _always(LIKELY), _BROKEN),
-    Pattern("national_id", _form(identities.NAMED_ID), _called, _DIGIT),
+    Pattern("national_id", _form(identities.NAMED_ID), lambda match: identities.named(match["data"]), _DIGIT),
     Pattern("passport", _form(identities.PASSPORT), _always(LIKELY), _DIGIT),
     Pattern("passport", re.compile(identities.MACHINE_READABLE), _always(CERTAIN), re.compile("<<")),
     Pattern("phone", numbers.PHONE_BROKEN, numbers.broken_confidence, _BROKEN),

@@ -1,15 +1,134 @@
-"""Personal data in texts: patterns with checksums first, then a model for names and addresses."""
+"""Personal data in texts: patterns with checksums first, then a model for names and addresses.
+
+The model (names.py) reads Latin script only. Names in other scripts, and addresses of their countries, are found by the
+phrases, titles and family names below or not at all.
+"""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from schemas.signals import PiiSpan
-from tasks.providers.embedded.pii.introduced import introduced, titled
 from tasks.providers.embedded.pii.names import NameFinder
 from tasks.providers.embedded.pii.numbers import SHAPED
 from tasks.providers.embedded.pii.patterns import matches
 from tasks.providers.embedded.pii.readings import in_one_line, readings
+
+INTRODUCED = 0.7
+"""Confidence of a name that a phrase or a title introduces."""
+
+_WORD = r"(?=[^\W\d_a-z])[^\W\d_]+(?:[-'’][^\W\d_]+)*"
+_PARTICLE = r"(?:van|von|de|del|della|di|da|dos|den|der|la|le|el|al|bin|ibn|zu|ten|ter)"
+_LATIN_NAME = rf"(?P<data>{_WORD}(?:[ ](?:{_PARTICLE}(?=[ ])|[^\W\d_a-z]\.(?=[ ])|{_WORD})){{1,4}})"
+_INTRODUCED = (
+    r"(?<!\w)(?i:my (?:full )?name is|i am called|mein name ist|ich hei(?:ß|ss)e|je m['’]appelle|mon nom est|me llamo"
+    r"|mi nombre es|mi chiamo|il mio nome è|meu nome é|me chamo|mijn naam is|ik heet|ik ben|nazywam się|jestem"
+    r"|jag heter|mitt namn är|jeg heter|jeg hedder|(?:benim )?adım|ismim|tôi tên là|tên tôi là|họ (?:và )?tên:?"
+    r"|t\.a\.v\.|t\.n\.v\.|z\. ?hd\.|kontoinhaber(?:in)?:?|intestato a)[ ]"
+)
+_TITLED = re.compile(
+    r"(?<!\w)(?:Mr|Mrs|Ms|Dr|Prof|Herrn?|Frau|Madame|Mme|Monsieur|Señora?|Sra?|Signora?|Pan[ia]|Mevrouw)\.? "
+    rf"(?P<data>{_WORD}(?:[ ]{_WORD}){{0,2}})"
+)
+_KANJI = r"[\u4e00-\u9fff々]"
+_CHINESE = (
+    r"(?:我叫|我的名字[是叫]|姓名[::是]|联系人[::是]?|收件人[::是]?)[\s*|]{0,4}"
+    rf"(?P<data>{_KANJI}{{2,4}}?)(?=[,。、,.\s;;!!的|]|\Z)"
+)
+_KANA = r"[\u4e00-\u9fff々\u3041-\u3093\u30a1-\u30fc]"
+_JAPANESE = (
+    r"(?:名前は|氏名[::は]|名前[::])\s?"
+    rf"(?P<data>{_KANA}{{1,6}}?[ \u3000]?{_KANA}{{1,6}}?)(?=\s?です|と申|といい|[。、,\n]|\Z)"
+)
+_HONOURED = (
+    rf"(?<!{_KANJI})(?!皆|客|母|父|兄|姉|娘|奥|患者|神|仏)"
+    rf"(?P<data>{_KANJI}{{2,3}}(?:[ \u3000]?{_KANJI}{{1,3}})?) ?(?:様|さん)"
+)
+_HINDI = r"मेरा नाम (?P<data>[\u0900-\u097f’']+(?: [\u0900-\u097f’']+){0,3}?)(?= है)"
+_ARABIC = r"(?:اسمي|إسمي|أنا اسمي|الاسم:) (?P<data>(?!هو )[\u0621-\u064a]+(?: (?!و)[\u0621-\u064a]+){1,2})"
+_CYRILLIC = r"[А-ЯЁ][а-яё]+"
+_RUSSIAN = (
+    rf"(?:[Мм]еня зовут|[Мм]о[её] имя|ФИО:?|[Оо]т имени|[Уу]важаем(?:ый|ая)) (?P<data>{_CYRILLIC}(?:[ -]{_CYRILLIC})"
+    rf"{{0,2}})"
+)
+_RUSSIAN_FAMILY = (
+    rf"(?<!ул\. )(?P<data>{_CYRILLIC} {_CYRILLIC}(?:вич|вна|ов|ев|ин|ский|ская|енко)(?:а|у|ым|ой|у|ом|ого|ому)?)(?!\w)"
+)
+_KOREAN = r"(?:이름은|이름:|성명:|저는)[\s*|$]{0,4}(?P<data>[가-힣]{2,4}?)(?=입니다|이에요|예요|이고|라고|[ ,.\n|$]|\Z)"
+_KOREAN_FAMILY = (
+    r"(?<![가-힣])(?P<data>[김이박최정강조윤장임한오서신권황안송류전홍고문양손배백허유남심노하곽성차주우구민][가-힣"
+    r"]{1,2}) ?(?=씨|님(?!들)|선생님)"
+)
+_CHINESE_FAMILY = (
+    r"(?:给|致|联系|找|问)[\s*|]{0,4}(?P<data>[王李张刘陈杨黄赵吴周徐孙马朱胡郭何林高罗郑梁谢宋唐许韩邓冯曹彭曾肖田"
+    r"董潘袁蔡蒋余杜叶程魏苏吕丁]"
+    rf"{_KANJI}{{1,2}})(?=写|发|打|先生|女士|寄|说|[,,。|\s])"
+)
+_VIETNAMESE = (
+    r"(?<!đường )(?<!phố )(?P<data>(?:Nguyễn|Trần|Phạm|Hoàng|Huỳnh|Phan|Vũ|Võ|Đặng|Bùi|Đỗ|Ngô|Dương)(?: [A-ZÀ-ỸĐ][a"
+    r"-zà-ỹđ]+){1,3})"
+)
+_HINDI_FAMILY = (
+    r"(?P<data>[\u0900-\u097f]+ (?:शर्मा|वर्मा|गुप्ता|सिंह|यादव|मिश्रा|कुमार|पटेल|जोशी|तिवारी|चौहान|अग्रवाल|पांडे"
+    r"|खान|दुबे|चौधरी|मेहता|नायर"
+    r"|रेड्डी|देवी|कौर))(?![\u0900-\u097f])"
+)
+_ARABIC_TITLED = (
+    r"(?:رسالة إلى|خطاب إلى|السيدة?|الأستاذة?|الدكتورة?) (?P<data>(?!ال)[\u0621-\u064a]+ (?:بن |ال)?[\u0621-\u064a]+)"
+)
+_TURKISH_TITLED = (
+    r"(?P<data>[A-ZÇĞİÖŞÜ][a-zçğıöşü]+ [A-ZÇĞİÖŞÜ][a-zçğıöşü]+)(?=[`$*]{0,2} (?:için|adına|Bey|Hanım)(?!\w))"
+)
+_NAMES = tuple(
+    re.compile(form)
+    for form in (
+        _INTRODUCED + _LATIN_NAME, _CHINESE, _CHINESE_FAMILY, _JAPANESE, _HONOURED, _HINDI, _HINDI_FAMILY, _ARABIC,
+        _ARABIC_TITLED, _RUSSIAN, _RUSSIAN_FAMILY, _KOREAN, _KOREAN_FAMILY, _VIETNAMESE, _TURKISH_TITLED,
+    )
+)  # fmt: skip
+"""Names behind a phrase or before a title, and given names beside a frequent family name."""
+
+_TEXT = r"[\u4e00-\u9fff々\u3041-\u3093\u30a1-\u30fcA-Za-z]"
+_NUMERAL = r"[0-90-9一二三四五六七八九十]"
+_ADDRESSES = tuple(
+    re.compile(form)
+    for form in (
+        rf"(?:北海道|東京都|京都府|大阪府|{_KANJI}{{2,3}}県){_TEXT}{{1,24}}{_NUMERAL}{{1,4}}(?:丁目|番|-|-|の)"
+        rf"(?:{_NUMERAL}|丁目|番地?|号|-|-|の){{0,12}}(?:[ \u3000]?{_TEXT}{{2,16}}\d{{1,4}}(?:号室)?)?",
+        rf"{_KANJI}{{2,8}}(?:省|自治区|市|县|区){_TEXT}{{1,30}}?(?:路|街|巷|大道|胡同|弄|村)[0-9A-Za-z]{{1,5}}"
+        r"(?:号楼?|座|弄|室|栋|幢|单元|楼){1,2}(?:\d{1,5}(?:室|号)?)?(?:[ ]?\d{6}(?!\d))?",
+        r"(?:(?:\d{6}, ?)?(?:г\.|город)[ \t]{0,3}[А-ЯЁ][а-яё-]+,[ \t]{0,3})?(?:ул\.|улиц[аеы]|пр(?:осп)?\.|проспект"
+        r"[е]?|пер\.|переулок|наб\.|шоссе|бульвар"
+        r"|пл\.|площадь)[ \t]{0,3}[А-ЯЁ0-9][А-Яа-яё .-]{2,30}?,?[ \t]{1,3}(?:д\.|дом)?[ \t]{0,3}\d{1,4}[а-я]?(?:,?["
+        r" \t]{0,3}(?:к\.|корп\.|стр\.|кв\.|квартира|оф\.)[ \t]{0,3}\d{1,4}){0,3}",
+        r"(?:[가-힣]{1,7}(?:시|도|군|구) ){1,3}(?:[가-힣]{1,5}(?:동|읍|면) )?[가-힣0-9]{1,10}(?:로|길) ?\d{1,4}"
+        r"(?:-\d{1,4})?(?:번길 ?\d{1,4})?(?:,? ?\d{1,4}(?:동|호|층)){0,3}",
+        r"(?:شارع|طريق|حي) [\u0621-\u064a ]{2,30}?[،,]? ?(?:مبنى|رقم|عمارة|بناية|منزل|فيلا|شقة) ?\d{1,5}(?:[،,] [\u"
+        r"0621-\u064a]{2,20}){0,2}",
+        r"(?:मकान|घर|फ्लैट|प्लॉट) (?:नंबर|नं\.?|संख्या) ?\d{1,5}[,/]?[\u0900-\u097f ,/0-9-]{2,60}?(?:रोड|मार्ग"
+        r"|गली|नगर|कॉलोनी|सड़क|विहार)"
+        r"(?:,? [\u0900-\u097f]+)?(?:[ -]{1,3}\d{6})?",
+        r"[A-ZÇĞİÖŞÜ]\w+(?: \w+){0,3} (?:Caddesi|Cad\.|Sokağı|Sokak|Sok\.|Sk\.|Bulvarı|Mahallesi|Mah\.)[\w .]{0,40}"
+        r"?[, ]{1,2}(?:No|Numara) ?[:.]? ?\d{1,4}"
+        r"(?:/\d{1,4})?(?:[, ]{1,2}\d{5})?(?: [A-ZÇĞİÖŞÜ]\w+)?",
+    )
+)
+
+
+def introduced(text: str) -> Iterator[PiiSpan]:
+    """Addresses in the forms of their countries, then names behind a phrase or beside a frequent family name."""
+    for kind, forms in (("address", _ADDRESSES), ("person", _NAMES)):
+        for form in forms:
+            part = "data" if "data" in form.groupindex else 0
+            for match in form.finditer(text):
+                yield PiiSpan(type=kind, start=match.start(part), end=match.end(part), confidence=INTRODUCED)
+
+
+def titled(text: str) -> Iterator[PiiSpan]:
+    """Names after a title. Use after addresses, because `Dr` may also be a drive, followed by a town."""
+    for match in _TITLED.finditer(text):
+        yield PiiSpan(type="person", start=match.start("data"), end=match.end("data"), confidence=INTRODUCED)
+
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Unpaired surrogates, which UTF-8 cannot encode; they are replaced by U+FFFD."""

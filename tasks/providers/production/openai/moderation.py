@@ -15,9 +15,9 @@ from schemas.signals import CategoryScore, Moderation
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
 from tasks.providers.cost import Count, ExpectedUse, ItemSize
+from tasks.providers.embedded.texts import pieces_of
 from tasks.providers.production.calls import CALLS_AT_ONCE, CallFailed, Service, in_batches
 from tasks.providers.production.openai.client import data_url, openai_client, sdk_failures
-from tasks.providers.text_windows import pieces_of
 from tasks.providers.upload import SIDE_MAX, for_upload
 from tasks.runtime.parallel import map_ordered
 

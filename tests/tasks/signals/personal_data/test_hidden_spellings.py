@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from benchmarks.privacy_spellings import HALVES, found, messages
 from tasks.policy.redact_text import Placeholders, Span, redact_text
 from tasks.providers.embedded.normalise import normalised
-from tasks.providers.embedded.pii.introduced import introduced
 from tasks.providers.embedded.pii.patterns import find_patterns
-from tasks.providers.embedded.pii.text_pii import PatternsAndNames
-from tasks.release.identifiers import identifiers
+from tasks.providers.embedded.pii.text_pii import PatternsAndNames, introduced
+from tasks.release.declared import identifiers
 
 PLAIN = {
     "email": "lena.farrow@example.com", "phone": "+44 20 7946 0958", "card": "4111 1111 1111 1111",

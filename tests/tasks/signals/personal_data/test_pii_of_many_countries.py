@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from tasks.providers.embedded.pii.addresses import Word
 from tasks.providers.embedded.pii.names import persons
 from tasks.providers.embedded.pii.patterns import find_patterns
-from tasks.providers.embedded.pii.words import Word
 from tasks.signals.registry import text_signals
 
 

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.signals import PiiSpan
-from tasks.signals.rules import model_names as module
-from tasks.signals.rules.exercise_names import exercise_names
-from tasks.signals.rules.model_names import model_names
+from tasks.signals.rules import texts
+from tasks.signals.rules.texts import exercise_names, model_names
 
-WORDS = yaml.safe_load(Path(module.__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+WORDS = yaml.safe_load(Path(texts.__file__).with_name("model_names.yaml").read_text(encoding="utf-8"))
 NAMES = sorted(name for name in WORDS["distinctive"] if not set(name) & set("[](?:)|\\"))
 ORDINARY = sorted(name for name in WORDS["ambiguous"] if re.fullmatch(r"[\w ]+", name))
 
@@ -76,7 +75,7 @@ def test_what_an_image_shows_is_not_who_answers(text):
 
 
 def test_the_version_holds_the_words_version():
-    assert module.VERSION.endswith(f".{WORDS['version']}")
+    assert texts.MODEL_NAMES_VERSION.endswith(f".{WORDS['version']}")
 
 
 @given(st.text(max_size=300))

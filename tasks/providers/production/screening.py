@@ -1,15 +1,16 @@
-"""Moderation of texts by a language model, such as a self-hosted one behind a server with chat completions."""
+"""Moderation and refusals of texts by a language model, such as a self-hosted one with chat completions."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from schemas.row import Row
 from schemas.signals import CategoryScore, Moderation
 from tasks.prompts import load_prompt, untrusted
 from tasks.providers.capabilities import Failed
 from tasks.providers.cost import Count, ExpectedUse, ItemSize
+from tasks.providers.embedded.texts import pieces_of
 from tasks.providers.production.calls import CALLS_AT_ONCE
 from tasks.providers.production.language_model import HostedModel, Question, expected_answers
-from tasks.providers.text_windows import pieces_of
 from tasks.runtime.parallel import map_ordered
 
 WINDOW_CHARACTERS, OVERLAP = 8_000, 400
@@ -72,3 +73,40 @@ def _together(answers: Sequence[Harms | Failed]) -> Moderation | Failed:
         flagged_categories=sorted(name for name, flag in found.items() if flag),
         category_scores=[CategoryScore(category=name, score=float(flag)) for name, flag in sorted(found.items())],
     )
+
+
+OPENING_CHARACTERS = 2_000
+"""Length of the start that is sent: what declines says so soon."""
+
+
+class Refusing(Row):
+    """Who refuses; `tasks/prompts/refusal.md` defines it."""
+
+    refusal: Literal["model", "user", "both", "neither"]
+    """model: the assistant declines; user: a notice of a service turns the user away; both; neither."""
+
+
+class ModelRefusals:
+    """Asks who refuses in every answer (VisionArena, section 12). Blank ones are not sent, and refuse nothing."""
+
+    def __init__(self, model: HostedModel) -> None:
+        self._model = model
+        self.service = model.version
+        prompt = load_prompt("refusal")
+        self._instructions = prompt.text
+        self.version = f"{model.version}+{prompt.version}-first{OPENING_CHARACTERS}"
+
+    def refuses(self, texts: Sequence[str]) -> list[bool | Failed]:
+        """Whether each answer refuses, in order."""
+        return list(map_ordered(self._ask, texts, CALLS_AT_ONCE))
+
+    def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
+        """One question an answer."""
+        sent = [item.text[:OPENING_CHARACTERS] for item in items if item.text.strip()]
+        return expected_answers(count, self._instructions, Refusing, sent)
+
+    def _ask(self, text: str) -> bool | Failed:
+        if not text.strip():
+            return False
+        said = self._model.ask(Question(self._instructions, untrusted(text[:OPENING_CHARACTERS])), Refusing)
+        return said if isinstance(said, Failed) else said.refusal != "neither"

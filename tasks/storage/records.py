@@ -1,0 +1,237 @@
+"""Records of a store: of each run, and of who looked at masked content, exported, took down, published, accepted.
+
+The record of a run, in `runs`, has settings, state, reports of the stages and the funnel. Each entry of the audit log
+is a file of its own, `audit/00000001.json`, that holds the hash of the one before it. It is created and never written
+again, without the store's lock: people look while a run writes. The record of each run holds the number and the hash of
+the last entry, so that entries that are cut off at the end are noticed, too.
+"""
+
+import getpass
+import hashlib
+import json
+import os
+import pwd
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fsspec.implementations.local import LocalFileSystem
+from pydantic import ValidationError
+
+from schemas.errors import CurateError, StoreUnwell, why_unreadable
+from schemas.run import DropCounts, StageReport
+from schemas.settings import Settings
+from schemas.upkeep import Audited, AuditEntry
+from tasks.storage.keyed_ids import pseudonym
+from tasks.storage.queries.funnel import funnel
+from tasks.storage.tables import Store
+
+_FOLDER = "runs"
+_PLACES = {
+    "config",
+    "environment",
+    "store",
+    "logs",
+    "images",
+    "presets",
+    "known_hashes",
+    "prices",
+    "prompts",
+    "task_runner_address",
+}
+_PLACES_TO_EVALUATE = {"models", "judge", "bench_release", "submission"}
+"""Settings that are left out because they are paths or addresses."""
+_LEFT_OUT: dict[str, Any] = {**dict.fromkeys(_PLACES, True), "evaluate": _PLACES_TO_EVALUATE}
+RUNNING, COMPLETED, HELD, FAILED, KILLED = "running", "completed", "held", "failed", "killed"
+"""States of a run; `killed` is written by the next run."""
+
+
+class RunRecord:
+    """The record of a running run: written again after every stage, so that a killed run leaves what it did.
+
+    Its file is named by `started`. The funnel is recorded only when a release was made, because not every line has a
+    outcome before.
+    """
+
+    def __init__(self, store: Store, settings: Settings, started: datetime) -> None:
+        self.store, self.settings, self.started = store, settings, started
+        self.reports: list[StageReport] = []
+        self.write(RUNNING)
+
+    def add(self, report: StageReport) -> None:
+        """Add the report of a stage that ended."""
+        self.reports.append(report)
+        self.write(RUNNING)
+
+    def write(self, state: str, error: str | None = None) -> None:
+        """Write the record in this state."""
+        released = state == COMPLETED and bool(self.reports and self.reports[-1].result.startswith("releases/"))
+        record = {
+            "started_at": self.started.isoformat(timespec="seconds"),
+            "finished_at": None if state == RUNNING else datetime.now(UTC).isoformat(timespec="seconds"),
+            "state": state,
+            "error": error,
+            "settings": self.settings.model_dump(mode="json", exclude=_LEFT_OUT),
+            "stages": [report.model_dump(mode="json") for report in self.reports],
+            "funnel": funnel(self.store).model_dump(mode="json") if released else None,
+            "audit": None if state == RUNNING else last_entry(self.store),
+        }
+        path = f"{_FOLDER}/{self.started:%Y%m%dT%H%M%S}Z.json"
+        self.store.write_bytes(path, json.dumps(record, indent=2).encode())
+
+
+@contextmanager
+def run_record(store: Store, settings: Settings) -> Iterator[RunRecord]:
+    """The record of the run inside. It ends as completed, held or failed; an earlier one that never ended is killed."""
+    _end_killed(store)
+    record = RunRecord(store, settings, datetime.now(UTC))
+    try:
+        yield record
+    except BaseException as error:
+        with suppress(Exception):  # the store may be full or gone
+            record.write(HELD if getattr(error, "exit_status", None) == 3 else FAILED, _without_places(error, settings))
+        raise
+    record.write(COMPLETED)
+
+
+def _end_killed(store: Store) -> None:
+    for path in record_paths(store)[-1:]:
+        record = _read_record(store, path)
+        if record["state"] == RUNNING:
+            store.write_bytes(path, json.dumps(record | {"state": KILLED}, indent=2).encode())
+
+
+def _without_places(error: BaseException, settings: Settings) -> str:
+    """The error's line without paths and addresses; only its class when it is none of ours."""
+    text = str(error) if isinstance(error, CurateError) else type(error).__name__
+    given = {name: getattr(settings, name) for name in _PLACES - {"known_hashes"}}
+    for name, place in (given | {name: getattr(settings.evaluate, name) for name in _PLACES_TO_EVALUATE}).items():
+        text = text.replace(place or "\0", name)
+    return text
+
+
+def run_records(store: Store) -> list[dict[str, Any]]:
+    """Every record, oldest first; raises `StoreUnwell` for one that cannot be read."""
+    return [_read_record(store, path) for path in record_paths(store)]
+
+
+def _read_record(store: Store, path: str) -> dict[str, Any]:
+    try:
+        record = json.loads(store.read_bytes(path) or b"")
+        return {**record, "stages": [*record["stages"]]}
+    except (ValueError, KeyError, TypeError):
+        raise StoreUnwell(f"store {store.root!r} is damaged: {path} is no record of a run; delete it") from None
+
+
+def latest_run_record(store: Store) -> str:
+    """Path of the newest record, relative to the store."""
+    return record_paths(store)[-1]
+
+
+def earlier_drops(store: Store) -> list[DropCounts]:
+    """Drop counts of earlier runs, oldest first; stages without drop counts are skipped."""
+    stages = [stage for record in run_records(store) for stage in record["stages"]]
+    return [DropCounts(**stage["drops"]) for stage in stages if stage.get("drops")]
+
+
+def record_paths(store: Store) -> list[str]:
+    """Paths of all records, relative to the store, oldest first."""
+    return sorted(path.removeprefix(f"{store.path}/") for path in store.fs.find(store.at(_FOLDER)))
+
+
+AUDIT = "audit"
+"""Folder of a store."""
+_FIRST = "0" * 8
+
+
+def add_audit_entry(store: Store, what: Audited, counts: Mapping[str, int], about: str = "", by: str = "") -> None:
+    """Add an entry. `by` is a reviewer's name, else the user of this machine. Call it before anything is shown or sent.
+
+    Raises StoreUnwell when it cannot be written: what leaves no trace does not happen.
+    """
+    try:
+        who = pseudonym(store, by or _user())
+        while True:
+            number, before = last_entry(store)
+            at, shown = datetime.now(UTC), {name: count for name, count in counts.items() if count}
+            entry = AuditEntry(number=number + 1, at=at, who=who, what=what, counts=shown, about=about, before=before)
+            with suppress(FileExistsError):  # another process was faster
+                _create(store, f"{AUDIT}/{entry.number:08}.json", entry.model_dump_json().encode())
+                return
+    except OSError as error:
+        raise StoreUnwell(
+            f"store {store.root!r} cannot be written to ({why_unreadable(error)}), and its audit log says who "
+            "saw, sent or removed what; mend that, and do it again"
+        ) from None
+
+
+def last_entry(store: Store) -> tuple[int, str]:
+    """Number of entries, and the SHA-256 of the last; (0, "") for an empty log."""
+    name = max(_names(store), default=_FIRST)
+    content = store.read_bytes(f"{AUDIT}/{name}.json")
+    return int(name), hashlib.sha256(content).hexdigest() if content is not None else ""
+
+
+def audit_entries(store: Store) -> Iterator[AuditEntry]:
+    """The entries, oldest first. Raises StoreUnwell at the first that was changed, or that follows a removed one."""
+    before = ""
+    for number, name in enumerate(_names(store), 1):
+        content = store.read_bytes(f"{AUDIT}/{name}.json") or b""
+        try:
+            entry = AuditEntry.model_validate_json(content)
+        except ValidationError:
+            entry = None
+        if entry is None or int(name) != number or (entry.number, entry.before) != (number, before):
+            raise StoreUnwell(
+                f"the audit log of store {store.root!r} was changed: entry {number} is missing or is not what the next "
+                "one says; look into the last backup for it"
+            )
+        before = hashlib.sha256(content).hexdigest()
+        yield entry
+
+
+def cut_off(store: Store, entries: int, sha256: str) -> str:
+    """One line when the log has not, at this place, the entry that a run or a backup saw last; otherwise empty."""
+    content = store.read_bytes(f"{AUDIT}/{entries:08}.json") if entries else b""
+    if not entries or (content and hashlib.sha256(content).hexdigest() == sha256):
+        return ""
+    return f"the audit log of store {store.root!r} was cut: a run saw {entries:,} entries, and the last is not there"
+
+
+def known_people(store: Store) -> dict[str, str]:
+    """Keyed hash -> name, of the users of this machine and of the reviewers in the store; names are in no entry."""
+    names = {each.pw_name for each in pwd.getpwall()} | {*store.read("reviews", ["reviewer"])["reviewer"].drop_nulls()}
+    return {pseudonym(store, name): name for name in sorted(names - {""})}
+
+
+def _user() -> str:
+    with suppress(KeyError, OSError):  # in a container the user may have no name
+        return getpass.getuser()
+    return ""
+
+
+def _names(store: Store) -> list[str]:
+    store.fs.invalidate_cache()
+    try:
+        found = store.fs.ls(store.at(AUDIT), detail=False)
+    except FileNotFoundError:
+        return []
+    return sorted(path.rsplit("/", 1)[-1].removesuffix(".json") for path in found if path.endswith(".json"))
+
+
+def _create(store: Store, relative: str, content: bytes) -> None:
+    """Write a whole file that must not exist. Raises FileExistsError."""
+    target = store.at(relative)
+    if not isinstance(store.fs, LocalFileSystem):
+        store.fs.pipe_file(target, content, mode="create")
+        return
+    half = Path(f"{target}.{os.getpid()}{threading.get_ident()}.tmp")
+    half.parent.mkdir(exist_ok=True)
+    try:
+        half.write_bytes(content)
+        os.link(half, target)
+    finally:
+        half.unlink(missing_ok=True)
