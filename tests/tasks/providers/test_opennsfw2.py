@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from schemas.errors import MissingProvider
-from tasks.providers.embedded.texts import OpenNsfw
+from tasks.providers.embedded.screening import OpenNsfw
 
 pytest.importorskip("torch", reason="production extra")
 import onnx

@@ -146,7 +146,7 @@ def test_less_than_two_shards_are_not_sent_away(logs, tmp_path, monkeypatch):
 
 
 def test_what_is_paid_for_is_left_to_this_process(logs, tmp_path, monkeypatch):
-    from tasks.providers.embedded.texts import OpenNsfw
+    from tasks.providers.embedded.screening import OpenNsfw
 
     with shards_on(Elsewhere()):
         monkeypatch.setattr(OpenNsfw, "service", "a service", raising=False)
