@@ -24,10 +24,12 @@ RECALL_MIN = 0.999
 """Minimum probability that a pair at the limit becomes a candidate."""
 ESTIMATE_MARGIN = 0.2
 """How far below the limit the estimated Jaccard index of a candidate may be: at least 5 standard deviations."""
-SETS_KEPT = 10_000
+SETS_KEPT = 1_000
 """Number of n-gram sets that are cached."""
-PIECE = 1_024
-"""Texts whose signatures are computed at a time."""
+PIECE = 2_048
+"""Texts, or pairs of them, whose signatures are in memory at a time."""
+GROUP_MAX = 16
+"""Prompts with an equal band up to which each pair of them is estimated before texts are read."""
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _ROUNDING = 1e-9
 _WITHOUT_BLANKS = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}])"
@@ -88,7 +90,7 @@ def near_rows(texts: Texts, count: int, jaccard_min: float) -> tuple[Rows, npt.N
         int64 (count,) and float32 (count,), 0 to 1.
     """
     bands = _bands(jaccard_min)
-    padded = _compared(texts, count, bands)
+    padded = _compared(texts, count, bands, jaccard_min - ESTIMATE_MARGIN)
     made = RMinHash.from_token_sets((_grams(text) for text in padded.values()), PERMUTATIONS, SEED)
     signatures = dict(zip(padded, made, strict=True))
     index = RMinHashLSH(jaccard_min, PERMUTATIONS, bands)
@@ -105,29 +107,50 @@ def near_rows(texts: Texts, count: int, jaccard_min: float) -> tuple[Rows, npt.N
     return matches, jaccards
 
 
-def _compared(texts: Texts, count: int, bands: int) -> dict[int, str]:
-    """Row -> padded text, in order, of those that share a band of their signature with another: all candidates.
+def _compared(texts: Texts, count: int, bands: int, estimate_min: float) -> dict[int, str]:
+    """Row -> padded text, in order, of those with a candidate that is likely enough; no other can be matched.
 
-    Bands of all are in a temporary file, as hashes, one row a band; two that are alike by chance are told apart later.
+    Signatures of all, and hashes of their bands, are in temporary files.
     """
-    file, there = on_disk(bands, count), np.zeros(count, bool)
-    hashes = file.view(np.uint32)
+    files = on_disk(count, PERMUTATIONS), on_disk(bands, count)
+    signatures, hashes = (file.view(np.uint32) for file in files)
+    there, likely = np.zeros(count, bool), np.zeros(count, bool)
     for some in texts(np.arange(count)):
         told = some.with_columns(_padded(some["text"])).filter(pl.col("text") != "")
         for piece in told.iter_slices(PIECE):
             rows = piece["row"].to_numpy()
             made = RMinHash.digests_from_token_sets(map(_grams, piece["text"]), PERMUTATIONS, SEED)
-            hashes[:, rows], there[rows] = _band_hashes(np.array(made, np.uint64), bands), True
-        unload(file)
-    rows = np.flatnonzero(there)
-    shared = np.zeros(len(rows), bool)
+            there[rows], signatures[rows] = True, np.array(made, np.uint32)
+            hashes[:, rows] = _band_hashes(signatures[rows], bands)
+        for file in files:
+            unload(file)
     for band in hashes:
-        shared |= pl.Series(band[rows]).is_duplicated().to_numpy()
-    found = (some.with_columns(_padded(some["text"])) for some in texts(rows[shared]))
+        for one, other in _sharing(band, np.flatnonzero(there), likely):
+            alike = np.equal(signatures[one], signatures[other]).mean(axis=1) > estimate_min - _ROUNDING
+            likely[one[alike]] = likely[other[alike]] = True
+            unload(files[0])
+    found = (some.with_columns(_padded(some["text"])) for some in texts(np.flatnonzero(likely)))
     return dict(sorted((row, text) for some in found for row, text in some.iter_rows()))
 
 
-def _band_hashes(signatures: npt.NDArray[np.uint64], bands: int) -> npt.NDArray[np.uint32]:
+def _sharing(band: npt.NDArray[np.uint32], rows: Rows, likely: npt.NDArray[np.bool_]) -> Iterator[tuple[Rows, Rows]]:
+    """Pairs of rows with equal hashes that are not both `likely`; where more than GROUP_MAX share one, all become so.
+
+    Two that are equal by chance are told apart by their signatures.
+    """
+    _, group, sizes = np.unique(band[rows], return_inverse=True, return_counts=True)
+    likely[rows[sizes[group] > GROUP_MAX]] = True
+    order = np.argsort(group, kind="stable")
+    rows, group = rows[order], group[order]
+    for step in range(1, int(min(GROUP_MAX, sizes.max(initial=1)))):
+        pairs = np.flatnonzero(group[step:] == group[:-step])
+        for start in range(0, len(pairs), PIECE):
+            one, other = rows[pairs[start : start + PIECE]], rows[pairs[start : start + PIECE] + step]
+            new = ~(likely[one] & likely[other])
+            yield one[new], other[new]
+
+
+def _band_hashes(signatures: npt.NDArray[np.uint32], bands: int) -> npt.NDArray[np.uint32]:
     """uint32 (bands, n) of signatures (n, PERMUTATIONS)."""
     of_band = signatures.reshape(len(signatures), bands, -1)
     hashes = np.zeros(of_band.shape[:2], np.uint64)

@@ -67,11 +67,10 @@ class StoredSignals:
         """
         store, presets = self.store, self.store.read("presets")
         # read apart from the texts: polars keeps all columns that came together in memory, as long as one is in use
-        told = chain(
-            [store.empty("conversations")], store.read_slices("conversations", ["model", "num_turns", "turns"])
-        )
+        texts = store.read_slices("conversations", ["model", "num_turns", "turns"])
         rows = store.read("conversations", _TEXTLESS).with_row_index("place")
-        rows = rows.hstack(pl.concat(some.select(**TEXT_COLUMNS) for some in told))
+        told = (some.select(**TEXT_COLUMNS) for some in chain([store.empty("conversations")], texts))
+        rows = rows.hstack(pl.concat(told))
         named = pl.col("logged_name").is_in(presets["logged_name"].implode())
         files = (
             some.with_columns(logged_name=pl.col("name").str.slice(0, 32)).filter(named)
@@ -188,14 +187,13 @@ class Verdicts(NamedTuple):
 
 def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
     """Apply a policy to every conversation and battle. Each step asks only about what the earlier ones leave."""
-    redacted, redacted_parts = known.redacted(policy), known.redacted_parts(policy)
-    held = _present_verdicts(known)
+    held, redacted = _present_verdicts(known), known.redacted(policy)
 
     # rules about what is measured on everything; what they redact must be proven
     screening, alone = conversation_hits(known, policy)
     screening = reviewed(screening, held)
-    named = known.with_left_names(policy) if redacted.height else redacted
-    left = unproven(screening, redacted, named, redacted_parts, known.facts, known.signal, policy)
+    named, found = known.with_left_names(policy), known.redacted_parts(policy)
+    left = unproven(screening, redacted, named, found, known.facts, known.signal, policy)
     screening = pl.concat([screening, left])
 
     # repeats among the rest
