@@ -5,6 +5,7 @@ matches. A pair at the limit is found with a probability of at least 0.999. Sign
 the same table.
 """
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -13,6 +14,7 @@ import polars as pl
 from rensa import RMinHash, RMinHashLSH
 
 from schemas.items.decision import NearPrompt
+from tasks.storage.queries.documents import on_disk, unload
 from tasks.storage.tables import frame_schema
 
 GRAM = 5
@@ -22,23 +24,45 @@ RECALL_MIN = 0.999
 """Minimum probability that a pair at the limit becomes a candidate."""
 ESTIMATE_MARGIN = 0.2
 """How far below the limit the estimated Jaccard index of a candidate may be: at least 5 standard deviations."""
-SETS_KEPT = 10_000
+SETS_KEPT = 1_000
 """Number of n-gram sets that are cached."""
+PIECE = 2_048
+"""Texts, or pairs of them, whose signatures are in memory at a time."""
+GROUP_MAX = 16
+"""Prompts with an equal band up to which each pair of them is estimated before texts are read."""
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 _ROUNDING = 1e-9
 _WITHOUT_BLANKS = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}])"
 """Scripts written without spaces. Their characters are doubled, because each means as much as several letters."""
 _PADDING = "  "
 _OUTSIDE_WORDS = r"[^\p{L}\p{M}\p{N}]+"
+_USERS = pl.element().filter(pl.element().struct.field("role") == "user").struct.field("content")
+_PROMPT = pl.col("turns").list.eval(_USERS).list.join("\n\n")
+"""All user messages of a conversation, joined by blank lines."""
+
+Rows = npt.NDArray[np.int64]
+Texts = Callable[[Rows], Iterable[pl.DataFrame]]
+"""Rows, from 0 -> `row` and `text` of each, some at a time."""
+RowsOf = Callable[[pl.DataFrame, Sequence[str]], Iterable[pl.DataFrame]]
+"""Rows with `place`, and columns -> `place` and the columns, with texts, some at a time."""
 
 
-def near_prompts(conversations: pl.DataFrame, jaccard_min: float) -> pl.DataFrame:
+def near_prompts(conversations: pl.DataFrame, rows_of: RowsOf, jaccard_min: float) -> pl.DataFrame:
     """The `near_prompts` table: conversations whose prompt is a near-duplicate of an earlier one.
 
     A prompt is matched to the most similar earlier representative, or becomes one itself; there are no chains.
+    `conversations` has `place`, which `rows_of` returns with the column `turns`.
     """
-    asked = conversations.sort("tstamp", "conversation_id").select("conversation_id", "prompt_id", "turns")
-    first = asked.unique("prompt_id", keep="first", maintain_order=True)
-    matches, jaccards = near_texts(_prompts(first), jaccard_min)
+    asked = conversations.sort("tstamp", "conversation_id").select("place", "conversation_id", "prompt_id")
+    first = asked.unique("prompt_id", keep="first", maintain_order=True).with_row_index("row")
+
+    def texts(rows: Rows) -> Iterator[pl.DataFrame]:
+        wanted = first[rows].sort("place")
+        for some in rows_of(wanted, ["turns"]):
+            found = wanted["place"].search_sorted(some["place"])
+            yield some.select(wanted["row"].gather(found), text=_PROMPT)
+
+    matches, jaccards = near_rows(texts, first.height, jaccard_min)
     tied = np.flatnonzero(matches >= 0)
     of_prompt = pl.DataFrame(
         {
@@ -51,29 +75,28 @@ def near_prompts(conversations: pl.DataFrame, jaccard_min: float) -> pl.DataFram
     return found.select(pl.col(name).cast(kind) for name, kind in frame_schema(NearPrompt).items())
 
 
-def _prompts(conversations: pl.DataFrame) -> pl.Series:
-    """All user messages of each conversation, joined by blank lines."""
-    turn = pl.element().struct
-    said = pl.col("turns").list.eval(pl.element().filter(turn.field("role") == "user").struct.field("content"))
-    return conversations.select(said.list.join("\n\n")).to_series()
+def near_texts(texts: pl.Series, jaccard_min: float) -> tuple[Rows, npt.NDArray[np.float32]]:
+    """`near_rows` of texts in memory."""
+    rows = texts.alias("text").to_frame().with_row_index("row")
+    return near_rows(lambda some: [rows[some]], len(texts), jaccard_min)
 
 
-def near_texts(texts: pl.Series, jaccard_min: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+def near_rows(texts: Texts, count: int, jaccard_min: float) -> tuple[Rows, npt.NDArray[np.float32]]:
     """The row of the representative that each text is matched to, -1 for none, and their Jaccard index.
 
     Earlier rows become representatives first. A text without letters and digits is never matched.
 
     Returns:
-        int64 (n,) and float32 (n,), 0 to 1.
+        int64 (count,) and float32 (count,), 0 to 1.
     """
-    padded = _padded(texts)
-    signatures = RMinHash.from_token_sets((_grams(text) for text in padded), PERMUTATIONS, SEED)
-    index = RMinHashLSH(jaccard_min, PERMUTATIONS, _bands(jaccard_min))
+    bands = _bands(jaccard_min)
+    padded = _compared(texts, count, bands, jaccard_min - ESTIMATE_MARGIN)
+    made = RMinHash.from_token_sets((_grams(text) for text in padded.values()), PERMUTATIONS, SEED)
+    signatures = dict(zip(padded, made, strict=True))
+    index = RMinHashLSH(jaccard_min, PERMUTATIONS, bands)
     grams_of = lru_cache(SETS_KEPT)(lambda row: _grams(padded[row]))
-    matches, jaccards = np.full(len(texts), -1, np.int64), np.zeros(len(texts), np.float32)
-    for row, signature in enumerate(signatures):
-        if not padded[row]:
-            continue
+    matches, jaccards = np.full(count, -1, np.int64), np.zeros(count, np.float32)
+    for row, signature in signatures.items():
         likely = [r for r in index.query(signature) if signature.jaccard(signatures[r]) > jaccard_min - ESTIMATE_MARGIN]
         own = _grams(padded[row])
         jaccard, negative_row = max(((_jaccard(own, grams_of(r)), -r) for r in likely), default=(0.0, 0))
@@ -84,6 +107,58 @@ def near_texts(texts: pl.Series, jaccard_min: float) -> tuple[npt.NDArray[np.int
     return matches, jaccards
 
 
+def _compared(texts: Texts, count: int, bands: int, estimate_min: float) -> dict[int, str]:
+    """Row -> padded text, in order, of those with a candidate that is likely enough; no other can be matched.
+
+    Signatures of all, and hashes of their bands, are in temporary files.
+    """
+    files = on_disk(count, PERMUTATIONS), on_disk(bands, count)
+    signatures, hashes = (file.view(np.uint32) for file in files)
+    there, likely = np.zeros(count, bool), np.zeros(count, bool)
+    for some in texts(np.arange(count)):
+        told = some.with_columns(_padded(some["text"])).filter(pl.col("text") != "")
+        for piece in told.iter_slices(PIECE):
+            rows = piece["row"].to_numpy()
+            made = RMinHash.digests_from_token_sets(map(_grams, piece["text"]), PERMUTATIONS, SEED)
+            there[rows], signatures[rows] = True, np.array(made, np.uint32)
+            hashes[:, rows] = _band_hashes(signatures[rows], bands)
+        for file in files:
+            unload(file)
+    for band in hashes:
+        for one, other in _sharing(band, np.flatnonzero(there), likely):
+            alike = np.equal(signatures[one], signatures[other]).mean(axis=1) > estimate_min - _ROUNDING
+            likely[one[alike]] = likely[other[alike]] = True
+            unload(files[0])
+    found = (some.with_columns(_padded(some["text"])) for some in texts(np.flatnonzero(likely)))
+    return dict(sorted((row, text) for some in found for row, text in some.iter_rows()))
+
+
+def _sharing(band: npt.NDArray[np.uint32], rows: Rows, likely: npt.NDArray[np.bool_]) -> Iterator[tuple[Rows, Rows]]:
+    """Pairs of rows with equal hashes that are not both `likely`; where more than GROUP_MAX share one, all become so.
+
+    Two that are equal by chance are told apart by their signatures.
+    """
+    _, group, sizes = np.unique(band[rows], return_inverse=True, return_counts=True)
+    likely[rows[sizes[group] > GROUP_MAX]] = True
+    order = np.argsort(group, kind="stable")
+    rows, group = rows[order], group[order]
+    for step in range(1, int(min(GROUP_MAX, sizes.max(initial=1)))):
+        pairs = np.flatnonzero(group[step:] == group[:-step])
+        for start in range(0, len(pairs), PIECE):
+            one, other = rows[pairs[start : start + PIECE]], rows[pairs[start : start + PIECE] + step]
+            new = ~(likely[one] & likely[other])
+            yield one[new], other[new]
+
+
+def _band_hashes(signatures: npt.NDArray[np.uint32], bands: int) -> npt.NDArray[np.uint32]:
+    """uint32 (bands, n) of signatures (n, PERMUTATIONS)."""
+    of_band = signatures.reshape(len(signatures), bands, -1)
+    hashes = np.zeros(of_band.shape[:2], np.uint64)
+    for place in range(of_band.shape[2]):
+        hashes = (hashes ^ of_band[:, :, place]) * _ODD
+    return (hashes.T >> np.uint64(32)).astype(np.uint32)
+
+
 def _bands(jaccard_min: float) -> int:
     """The fewest bands of the signature that make a pair at the limit a candidate with probability RECALL_MIN."""
     for bands in (1, 2, 4, 8, 16, 32, 64):
@@ -92,11 +167,11 @@ def _bands(jaccard_min: float) -> int:
     return PERMUTATIONS
 
 
-def _padded(texts: pl.Series) -> list[str]:
+def _padded(texts: pl.Series) -> pl.Series:
     """The texts in lower case without punctuation, padded with spaces; empty if nothing is left."""
     plain = texts.str.normalize("NFKC").str.to_lowercase().str.replace_all(_OUTSIDE_WORDS, " ").str.strip_chars()
     spread = plain.str.replace_all(_WITHOUT_BLANKS, "${1}${1}")
-    return spread.str.replace(r"^(.+)$", f"{_PADDING}${{1}}{_PADDING}").to_list()
+    return spread.str.replace(r"^(.+)$", f"{_PADDING}${{1}}{_PADDING}")
 
 
 def _grams(text: str) -> set[str]:

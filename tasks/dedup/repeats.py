@@ -1,7 +1,7 @@
 """Conversations that repeat another one, and battles beyond the limit of one prompt."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import polars as pl
@@ -10,9 +10,14 @@ from schemas.policy import DuplicateRule, HotPromptRule
 from tasks.dedup.cosine import Vectors, cosine_pairs
 from tasks.storage.content_id import text_id
 
+ASKED = pl.Schema({"place": pl.UInt32(), "asked": pl.String()})
+"""The columns of `asked_ids`."""
+VectorsOf = Callable[[pl.Series], Mapping[str, Vectors]]
+"""Ids of prompts -> id and embedding of those that have one."""
+
 
 def preset_datasets(
-    conversations: pl.DataFrame, sightings: pl.DataFrame, presets: pl.DataFrame, pairs: pl.DataFrame
+    conversations: pl.DataFrame, sightings: Iterable[pl.DataFrame], presets: pl.DataFrame, pairs: pl.DataFrame
 ) -> pl.Series:
     """The dataset of each conversation's first image if it is a preset, null for uploads.
 
@@ -25,41 +30,58 @@ def preset_datasets(
         for other in {image_id, *near["image_a"], *near["image_b"]}:
             by_image.setdefault(other, dataset)
     by_name = dict(presets.select("logged_name", "dataset").iter_rows())
-    named = sightings.filter(pl.col("images").list.first().is_in(list(by_name)))
-    by_conv_id = {c: by_name[p] for c, p in named.select("conv_id", pl.col("images").list.first()).iter_rows()}
+    logged = (rows.select("conv_id", pl.col("images").list.first()) for rows in sightings)
+    named = (rows.filter(pl.col("images").is_in(list(by_name))) for rows in logged)
+    by_conv_id = {c: by_name[p] for rows in named for c, p in rows.iter_rows()}
     first = conversations.select("conversation_id", pl.col("image_ids").list.first())
     values = [by_image.get(image) if image else by_conv_id.get(name) for name, image in first.iter_rows()]
     return pl.Series("preset_dataset", values, dtype=pl.String)
 
 
 def duplicates_of(
-    conversations: pl.DataFrame, vectors: Mapping[str, Vectors], image_of: Mapping[str, str], rule: DuplicateRule
+    conversations: pl.DataFrame, vectors: VectorsOf, image_of: Mapping[str, str], rule: DuplicateRule
 ) -> dict[str, str]:
     """conversation_id -> the conversation it repeats, for every conversation beyond `copies_max`.
 
     Only conversations with equally many user messages are compared. With one message and an image, the prompts'
-    embeddings count; else every message must be the same but for case, blanks and closing punctuation. `vectors` has
-    the embedding of each prompt_id, `image_of` the representative of each image. Voted conversations come first and are
-    never repeats; the others are ordered by time, and the first of a group represents it.
+    embeddings count; else every message must be the same but for case, blanks and closing punctuation (column `asked`,
+    of `asked_ids`). `image_of` gives the representative of each image that is not its own. Voted conversations come
+    first and are never repeats; the others are ordered by time, and the first of a group represents it.
     """
-    ordered = conversations.sort(["voted", "tstamp", "conversation_id"], descending=[True, False, False])
+    some = conversations.with_columns(key=_key(image_of, rule)).filter(pl.col("key").is_duplicated())
+    compared = some.filter(by_embedding(rule), pl.col("prompt_id").n_unique().over("key") > 1)["prompt_id"]
+    known = vectors(compared.unique())
+    ordered = some.sort(["voted", "tstamp", "conversation_id"], descending=[True, False, False])
+    text = pl.when(by_embedding(rule)).then("prompt_id").otherwise("asked")
     alike: dict[tuple[int, tuple[str, ...]], list[tuple[str, str, bool]]] = {}
-    columns = ordered.select("conversation_id", "prompt_id", "image_ids", "voted", "num_turns", _asked())
-    for conversation_id, prompt_id, image_ids, voted, num_turns, asked in columns.iter_rows():
+    columns = ordered.select("conversation_id", text, "image_ids", "voted", "num_turns")
+    for conversation_id, said, image_ids, voted, num_turns in columns.iter_rows():
         images = image_key(image_ids, image_of, rule.images)
-        text = prompt_id if _by_embedding(num_turns, images) else text_id(asked)
-        alike.setdefault((num_turns, images), []).append((conversation_id, text, voted))
+        alike.setdefault((num_turns, images), []).append((conversation_id, said, voted))
     repeats: dict[str, str] = {}
-    for key, members in alike.items():
-        prompts = [text for _, text, _ in members] if _by_embedding(*key) else []
-        near = near_by_embedding(prompts, vectors, rule.prompt_cosine_min)
+    for members in alike.values():
+        near = near_by_embedding([said for _, said, _ in members], known, rule.prompt_cosine_min)
         repeats |= _repeats(members, near, rule.copies_max)
     return repeats
 
 
-def _by_embedding(num_turns: int, images: tuple[str, ...]) -> bool:
+def by_embedding(rule: DuplicateRule) -> pl.Expr:
     """Whether a shared image supports what embeddings say. They hardly tell "question 17" from "question 19"."""
-    return num_turns == 1 and bool(images)
+    return pl.lit(rule.images != "ignore") & (pl.col("num_turns") == 1) & (pl.col("image_ids").list.len() > 0)
+
+
+def _key(image_of: Mapping[str, str], rule: DuplicateRule) -> pl.Expr:
+    """A hash of all that must be equal; conversations that share it with no other repeat none."""
+    image = pl.element().replace(dict(image_of)) if image_of and rule.images != "same" else pl.element()
+    images = pl.lit("") if rule.images == "ignore" else pl.col("image_ids").list.eval(image).list.join(" ")
+    text = pl.when(by_embedding(rule)).then(pl.lit("")).otherwise("asked")
+    return pl.concat_str("num_turns", images, text, separator=":").hash()
+
+
+def asked_ids(conversations: pl.DataFrame) -> pl.DataFrame:
+    """`place` of each conversation, and as `asked` the id of what `duplicates_of` compares of all its user messages."""
+    asked = [text_id(text) for text in conversations.select(_asked()).to_series()]
+    return conversations.select("place", asked=pl.Series(asked, dtype=pl.String))
 
 
 def _asked() -> pl.Expr:

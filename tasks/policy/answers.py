@@ -4,6 +4,8 @@ Only rules about texts and conversations count: prompt and images are released a
 measured again; a redact rule that still fires keeps them in the store.
 """
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from schemas.benches.judge_release import ScreenedText
@@ -12,9 +14,9 @@ from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
 from tasks.policy.redact import exercise_names_in, findings, redact_rules, redact_texts
 from tasks.policy.rules import STOPS, Signals, conversation_columns, fired, reasons_of
-from tasks.storage.content_id import text_id
+from tasks.storage.content_id import number_of, text_id
 from tasks.storage.queries.kept import kept_conversations
-from tasks.storage.queries.signals import Versions, signal_values
+from tasks.storage.queries.signals import Versions, signal_facts, signal_values
 from tasks.storage.tables import Store
 
 _OF_TEXTS = (Over.MESSAGES, Over.ASSISTANT_MESSAGES)
@@ -43,11 +45,14 @@ def screened(store: Store, policy: Policy, versions: Versions, texts: pl.DataFra
     def signal(name: str) -> pl.DataFrame:
         return signal_values(store, name, versions.get(name, ""))
 
+    def facts(name: str, asked: Mapping[str, pl.Expr]) -> pl.DataFrame:
+        return signal_facts(store, name, versions.get(name, ""), asked)
+
     stated = {Over.CONVERSATION: conversation_columns(items, policy)}
-    hits = fired(rules, _parts(items, items["text"]), signal, stated)
+    hits = fired(rules, _parts(items, items["text"]), facts, stated)
     said = _redacted(items, policy, signal)
     redact = [rule for rule in rules if rule.action is Action.REDACT]
-    left = fired(redact, _parts(items, said), signal, {}).with_columns(action=pl.lit(Action.DROP.value))
+    left = fired(redact, _parts(items, said), facts, {}).with_columns(action=pl.lit(Action.DROP.value))
     stopped = set(hits.filter(pl.col("action").is_in(STOPS))["item_id"])
     why = reasons_of(pl.concat([hits, left]), items["conversation_id"])["reasons"]
     rows = zip(items["conversation_id"], items["asked"], why.to_list(), said, strict=True)
@@ -84,7 +89,7 @@ def _conversations(store: Store, texts: pl.DataFrame) -> pl.DataFrame:
 def _parts(items: pl.DataFrame, texts: pl.Series) -> dict[Over, pl.DataFrame]:
     """The texts as the parts that rules over messages read."""
     ids = pl.Series([text_id(text) for text in texts], dtype=pl.String)
-    return dict.fromkeys(_OF_TEXTS, items.select(item_id="conversation_id", content_id=ids))
+    return dict.fromkeys(_OF_TEXTS, items.select(item_id="conversation_id", content_id=number_of(pl.lit(ids))))
 
 
 def _redacted(items: pl.DataFrame, policy: Policy, signal: Signals) -> pl.Series:

@@ -5,44 +5,52 @@ Rules about signals that describe an item decide in a second pass over what all 
 described; until it is, they drop it as not measured.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
+from schemas.items.conversation import Conversation
 from schemas.items.decision import Decision, ItemKind, NearPrompt
 from schemas.policy import Action, Over, Policy, Rule, RuleOverSet, Scope, policy_hash
 from tasks.dedup.near_images import representatives
 from tasks.dedup.near_prompts import near_prompts
-from tasks.dedup.repeats import duplicates_of, hot_battles, preset_datasets
+from tasks.dedup.repeats import ASKED, asked_ids, by_embedding, duplicates_of, hot_battles, preset_datasets
 from tasks.policy.proof import repeated_words, unproven
-from tasks.policy.review import held_reviews, reviewed
+from tasks.policy.review import about_present, held_reviews, reviewed
 from tasks.policy.rules import (
     FIRED,
+    PART_COLUMNS,
     STOPS,
+    TEXT_COLUMNS,
     Step,
     battle_columns,
     conversation_columns,
     describes,
     fired,
     hit_columns,
+    image_text_parts,
     of_models,
     parts,
     reasons_of,
 )
-from tasks.storage.content_id import text_id
+from tasks.storage.content_id import number_of, text_id
+from tasks.storage.queries.documents import StoredVectors, Vectors
 from tasks.storage.queries.released import renamed
-from tasks.storage.queries.signals import Versions, signal_values
+from tasks.storage.queries.signals import Versions, signal_facts, signal_values
 from tasks.storage.tables import Store, frame_schema
 
 ItemFindings = Callable[[Store, pl.Series], pl.DataFrame]
 """(store, conversation ids) -> ITEM_COLUMNS of each, in order; no columns when the store has no written items."""
 
+_TEXTLESS = [name for name in Conversation.model_fields if name not in ("turns", "served", "source", "line", "day")]
+
 
 class StoredSignals:
-    """Tables that decisions use, read once; several policies can be applied to one instance."""
+    """Tables that decisions use, read once and without texts; several policies can be applied to one instance."""
 
     def __init__(self, store: Store, versions: Versions, findings: ItemFindings) -> None:
         """`findings` gives what is known of written items."""
@@ -53,57 +61,113 @@ class StoredSignals:
 
     @cached_property
     def conversations(self) -> pl.DataFrame:
-        """Table `conversations` with the column `preset_dataset` and what is known of written items."""
-        store = self.store
-        conversations, presets = store.read("conversations"), store.read("presets")
-        served = store.read("image_files", ["image_id", "name"])
-        served = served.with_columns(logged_name=pl.col("name").str.slice(0, 32))
-        as_served = presets.drop("image_id").join(served, on="logged_name").select(presets.columns)
-        sightings = store.read("sightings", ["conv_id", "images"])
-        near = store.read("near_images")
-        preset = preset_datasets(conversations, sightings, presets.vstack(as_served), near)
-        return conversations.with_columns(preset, *self._findings(store, conversations["conversation_id"]))
+        """Table `conversations` without its texts, with TEXT_COLUMNS, `preset_dataset` and findings on written items.
+
+        `place` numbers the rows, in the order of the table.
+        """
+        store, presets = self.store, self.store.read("presets")
+        # read apart from the texts: polars keeps all columns that came together in memory, as long as one is in use
+        texts = store.read_slices("conversations", ["model", "num_turns", "turns"])
+        rows = store.read("conversations", _TEXTLESS).with_row_index("place")
+        told = (some.select(**TEXT_COLUMNS) for some in chain([store.empty("conversations")], texts))
+        rows = rows.hstack(pl.concat(told))
+        named = pl.col("logged_name").is_in(presets["logged_name"].implode())
+        files = (
+            some.with_columns(logged_name=pl.col("name").str.slice(0, 32)).filter(named)
+            for some in store.read_slices("image_files", ["image_id", "name"])
+        )
+        served = [presets.drop("image_id").join(some, on="logged_name").select(presets.columns) for some in files]
+        sightings = store.read_slices("sightings", ["conv_id", "images"])
+        preset = preset_datasets(rows, sightings, pl.concat([presets, *served]), store.read("near_images"))
+        return rows.with_columns(preset, *self._findings(store, rows["conversation_id"]))
+
+    def rows_of(self, items: pl.DataFrame, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+        """Rows of the table `conversations`, with `place`, for rows of `conversations`; some at a time."""
+        wanted, start = np.zeros(self.conversations.height, bool), 0
+        wanted[items["place"].to_numpy()] = True
+        for rows in self.store.read_slices("conversations", columns) if items.height else ():
+            end = start + rows.height
+            yield rows.with_row_index("place", start).filter(pl.Series(wanted[start:end]))
+            start = end
+
+    def named(self, ids: Iterable[str], columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+        """Rows of the table `conversations` with these ids; some at a time."""
+        items = self.conversations.filter(pl.col("conversation_id").is_in(list(ids)))
+        return (rows.drop("place") for rows in self.rows_of(items, columns))
 
     @cached_property
     def parts(self) -> Mapping[Over, pl.DataFrame]:
         """The parts of every conversation."""
-        return self.parts_of(self.conversations)
+        return self._parts_of(self.store.read_slices("conversations", PART_COLUMNS))
 
     def parts_to_screen(self, policy: Policy) -> Mapping[Over, pl.DataFrame]:
         """The parts of every conversation; thinking counts as an answer under a policy that releases it."""
         if not policy.release_thinking:
             return self.parts
-        told = self.conversations.select("served", item_id="conversation_id").explode("served")
-        thoughts = told.select("item_id", content_id=pl.col("served").struct.field("thinking_id")).drop_nulls()
+        served = self.store.read_slices("conversations", ["conversation_id", "served.list.element.thinking_id"])
+        thought = number_of(pl.col("served").struct.field("thinking_id"))
+        thoughts = [
+            rows.explode("served").select(item_id="conversation_id", content_id=thought).drop_nulls() for rows in served
+        ]
         said = (Over.MESSAGES, Over.ASSISTANT_MESSAGES)
-        return {**self.parts, **{over: pl.concat([self.parts[over], thoughts]) for over in said}}
+        return {**self.parts, **{over: pl.concat([self.parts[over], *thoughts]) for over in said}}
 
-    def parts_of(self, conversations: pl.DataFrame) -> Mapping[Over, pl.DataFrame]:
-        """The parts of some conversations, redacted ones too."""
-        read = self.signal("image_text", ["text"])
-        text_ids = {image_id: text_id(text) if text else "" for image_id, text in read.iter_rows()}
-        return parts(conversations, text_ids)
+    def redacted_parts(self, policy: Policy) -> Mapping[Over, pl.DataFrame]:
+        """The parts of conversations as redacted by this policy."""
+        slices = self.store.read_slices("redacted_conversations", [*PART_COLUMNS, "policy_hash"])
+        return self._parts_of(rows.filter(policy_hash=policy_hash(policy)) for rows in slices)
+
+    def _parts_of(self, conversations: Iterable[pl.DataFrame]) -> Mapping[Over, pl.DataFrame]:
+        found = [parts(rows) for rows in chain([self.store.empty("conversations")], conversations)]
+        whole = {over: pl.concat(each[over] for each in found) for over in found[0]}
+        return whole | {Over.IMAGE_TEXTS: image_text_parts(whole[Over.IMAGES], self._image_texts)}
+
+    @cached_property
+    def _image_texts(self) -> pl.DataFrame:
+        """content_id of each image that was read, and text_id of what was read in it, null for nothing."""
+        read = pl.col("text").map_batches(lambda texts: texts.map_elements(text_id, pl.String), pl.String)
+        return self.facts("image_text", {"text_id": number_of(pl.when(pl.col("text") != "").then(read))})
+
+    def facts(self, name: str, facts: Mapping[str, pl.Expr]) -> pl.DataFrame:
+        """Facts about the values of one signal (`signal_facts`); none when this run does not measure it."""
+        return signal_facts(self.store, name, self.versions.get(name, ""), facts)
 
     def signal(self, name: str, columns: list[str] | None = None) -> pl.DataFrame:
         """Values of one signal by content id; empty when this run does not measure it."""
         return signal_values(self.store, name, self.versions.get(name, ""), columns)
+
+    def vectors(self, prompt_ids: pl.Series) -> Mapping[str, Vectors]:
+        """The embeddings of prompts, as far as this run measures them."""
+        return StoredVectors(self.store, "text_embedding", self.versions, prompt_ids).all()
 
     def stands(self, rule: Rule) -> bool:
         """Whether the rule applies: rules with `if_chosen` need a chosen provider."""
         return not rule.if_chosen or rule.signal.partition(".")[0] in self.versions
 
     def redacted(self, policy: Policy) -> pl.DataFrame:
-        """Conversations as redacted by this policy."""
-        return self.store.read("redacted_conversations").filter(policy_hash=policy_hash(policy))
+        """conversation_id and redactions of the conversations as redacted by this policy."""
+        columns = ["conversation_id", "redactions", "policy_hash"]
+        rows = self.store.read("redacted_conversations", columns).filter(policy_hash=policy_hash(policy))
+        return rows.drop("policy_hash")
+
+    def with_left_names(self, policy: Policy) -> pl.DataFrame:
+        """Conversations as redacted by this policy in which names stay, with their texts."""
+        named = (pl.col("left_names").list.len() > 0) & (pl.col("policy_hash") == policy_hash(policy))
+        slices = self.store.read_slices("redacted_conversations")
+        return pl.concat([self.store.empty("redacted_conversations"), *(rows.filter(named) for rows in slices)])
 
     def image_of(self, items: pl.DataFrame, semantic: bool = False) -> Mapping[str, str]:
         """Image id -> its representative, for items with `image_ids`, `tstamp` and `conversation_id`; earliest first.
 
-        With `semantic`, semantic near-duplicates count as duplicates too.
+        Images that are near no other are left out. With `semantic`, semantic near-duplicates count as duplicates too.
         """
-        used = items.sort("tstamp", "conversation_id")["image_ids"].explode().drop_nulls()
+        near = self.store.read("near_images")
         also = self.store.read("semantic_images") if semantic else None
-        return representatives(used.unique(maintain_order=True), self.store.read("near_images"), also)
+        pairs = pl.concat(each.select("image_a", "image_b") for each in (near, also) if each is not None)
+        ends = pl.concat([pairs["image_a"], pairs["image_b"]]).unique()
+        used = items.select("image_ids", "tstamp", "conversation_id").sort("tstamp", "conversation_id")
+        shown = used["image_ids"].explode().drop_nulls()
+        return representatives(shown.filter(shown.is_in(ends.implode())).unique(maintain_order=True), near, also)
 
 
 _STOPS = pl.col("action").is_in(STOPS)
@@ -123,12 +187,14 @@ class Verdicts(NamedTuple):
 
 def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
     """Apply a policy to every conversation and battle. Each step asks only about what the earlier ones leave."""
-    held, redacted = held_reviews(known.store), known.redacted(policy)
+    held, redacted = _present_verdicts(known), known.redacted(policy)
 
     # rules about what is measured on everything; what they redact must be proven
     screening, alone = conversation_hits(known, policy)
-    screening = reviewed(screening, known.conversations, held)
-    screening = pl.concat([screening, unproven(screening, redacted, known.parts_of(redacted), known.signal, policy)])
+    screening = reviewed(screening, held)
+    named, found = known.with_left_names(policy), known.redacted_parts(policy)
+    left = unproven(screening, redacted, named, found, known.facts, known.signal, policy)
+    screening = pl.concat([screening, left])
 
     # repeats among the rest
     repeats = _repeats(known, _left(known.conversations, screening), policy)
@@ -137,8 +203,8 @@ def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
 
     # rules about what is measured only on the rest of that
     described, described_alone = described_hits(known, policy, screened)
-    described = reviewed(described, known.conversations, held)
-    near = _near_prompts(_left(screened, described), policy)
+    described = reviewed(described, held)
+    near = _near_prompts(known, _left(screened, described), policy)
     near_hits = _over_set(policy.near_prompts, near["conversation_a"])
 
     hits = pl.concat([screening, duplicates, described, near_hits])
@@ -162,6 +228,13 @@ def _decisions(items: pl.DataFrame, withheld: pl.DataFrame, policy: Policy) -> p
     return stamped.select(frame_schema(Decision).names())
 
 
+def _present_verdicts(known: StoredSignals) -> pl.DataFrame:
+    """Reviewers' verdicts on held conversations as they are now."""
+    reviews = held_reviews(known.store)
+    columns = ["conversation_id", "turns.list.element.text_id", "image_ids"]
+    return about_present(reviews, known.named(reviews["conversation_id"], columns))
+
+
 def _left(items: pl.DataFrame, *hits: pl.DataFrame, key: str = "conversation_id") -> pl.DataFrame:
     """The items that none of the fired rules drops or holds."""
     return items.filter(~pl.col(key).is_in(pl.concat(hits).filter(_STOPS)["item_id"].implode()))
@@ -171,19 +244,21 @@ def conversation_hits(known: StoredSignals, policy: Policy) -> tuple[pl.DataFram
     """Rules of the first pass that fire: those with scope conversation, and those with scope battle."""
     rules = [r for r in policy.rules if r.over is not Over.BATTLE and known.stands(r) and not describes(r)]
     stated = {Over.CONVERSATION: conversation_columns(known.conversations, policy)}
-    hits = fired(rules, known.parts_to_screen(policy), known.signal, stated)
+    hits = fired(rules, known.parts_to_screen(policy), known.facts, stated)
     return _by_scope(of_models(hits, rules, known.conversations, policy), rules)
 
 
 def described_hits(known: StoredSignals, policy: Policy, kept: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rules of the second pass that fire on the conversations that the first one keeps, in the form to be released."""
     rules = [rule for rule in policy.rules if known.stands(rule) and describes(rule)]
-    redacted = known.redacted(policy).join(kept, on="conversation_id", how="semi")
-    untouched = kept.join(redacted, on="conversation_id", how="anti")
-    read = ["conversation_id", "turns", "image_ids", "prompt_id", "document_id"]
-    released = pl.concat([untouched.select(read), redacted.select(read)])
-    parts = known.parts_of(released) if rules else {}
-    hits = fired(rules, parts, known.signal, {}, Step.DESCRIPTION)
+    redacted, items = known.redacted(policy), kept.select(item_id="conversation_id")
+    untouched = items.join(redacted, left_on="item_id", right_on="conversation_id", how="anti")
+    forms = [(known.parts, untouched), (known.redacted_parts(policy), items)]
+    parts = {
+        over: pl.concat(each[over].join(some, on="item_id", how="semi") for each, some in forms)
+        for over in {rule.over for rule in rules}
+    }
+    hits = fired(rules, parts, known.facts, {}, Step.DESCRIPTION)
     return _by_scope(of_models(hits, rules, known.conversations, policy), rules)
 
 
@@ -204,17 +279,17 @@ def _repeats(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> M
     """Conversation -> the one that it repeats."""
     if policy.duplicates is None:
         return {}
-    stored = known.signal("text_embedding", ["vector"])
-    vectors = {prompt: np.array(vector, np.float32) for prompt, vector in stored.iter_rows()}
     image_of = known.image_of(survivors, policy.duplicates.images == "semantic")
-    return duplicates_of(survivors, vectors, image_of, policy.duplicates)
+    texts = known.rows_of(survivors.filter(~by_embedding(policy.duplicates)), ["turns"])
+    asked = pl.concat([pl.DataFrame(schema=ASKED), *map(asked_ids, texts)])
+    return duplicates_of(survivors.join(asked, on="place", how="left"), known.vectors, image_of, policy.duplicates)
 
 
-def _near_prompts(kept: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+def _near_prompts(known: StoredSignals, kept: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """The `near_prompts` table of the conversations that both passes keep."""
     if policy.near_prompts is None:
         return pl.DataFrame(schema=frame_schema(NearPrompt))
-    return near_prompts(kept, policy.near_prompts.jaccard_min)
+    return near_prompts(kept, known.rows_of, policy.near_prompts.jaccard_min)
 
 
 def _of_conversations(
@@ -239,7 +314,7 @@ def _of_battles(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.
     battles = renamed(known.battles, policy.renames)
     rules = [rule for rule in policy.rules if rule.over is Over.BATTLE]
     stated = {Over.BATTLE: battle_columns(battles)}
-    own = fired(rules, {}, lambda name: pl.DataFrame(), stated, Step.BATTLE)
+    own = fired(rules, {}, known.facts, stated, Step.BATTLE)
     sides = pl.concat(battles.select("battle_id", item_id=side) for side in ("conversation_a", "conversation_b"))
     gone = sides.join(known.conversations, left_on="item_id", right_on="conversation_id", how="anti").with_columns(
         **hit_columns(Step.SCREENING, 0, "unmeasured_conversation", Action.DROP)
@@ -263,11 +338,13 @@ def _withheld_words(known: StoredSignals, redacted: pl.DataFrame, policy: Policy
     the battle: words of a vote are not redacted. A rule about a signal that describes
     withholds them until it is measured.
     """
-    written = known.battles.drop_nulls("vote_reason_id").select(item_id="battle_id", content_id="vote_reason_id")
+    written = known.battles.drop_nulls("vote_reason_id").select(
+        item_id="battle_id", content_id=number_of(pl.col("vote_reason_id"))
+    )
     over = {Over.MESSAGES: written, Over.USER_MESSAGES: written}
     rules = [r for r in policy.rules if r.over in over and r.action is not Action.TAG and known.stands(r)]
-    hits = fired(rules, over, known.signal, {})
-    hits = pl.concat([hits, repeated_words(known.battles, known.conversations, redacted, known.signal, policy)])
+    hits = fired(rules, over, known.facts, {})
+    hits = pl.concat([hits, repeated_words(known.battles, known.named, redacted, known.signal, policy)])
     reasons = reasons_of(hits.with_columns(action=pl.lit(Action.DROP.value)), written["item_id"])
     battle = pl.lit(ItemKind.BATTLE.value).alias("item_kind")
     return reasons.select(battle, "item_id", vote_reason_withheld="reasons")

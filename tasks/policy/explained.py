@@ -173,7 +173,11 @@ def _said(rule: Rule, where: str, value: Any) -> str:
 
 
 def _fires(rule: Rule, value: Any) -> bool:
-    return value is not None and value != [] and bool(pl.DataFrame({"value": [value]}).select(fires(rule)).item())
+    return (
+        value is not None
+        and value != []
+        and bool(pl.DataFrame({"value": [value]}).select(fires(rule, pl.col("value"))).item())
+    )
 
 
 def _values(store: Store, row: pl.DataFrame, rule: Rule, policy: Policy) -> Iterator[tuple[str, Any]]:

@@ -1,26 +1,36 @@
 """The proof of a redaction: the finders have looked again at what is released, and no redact rule fires any more."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import polars as pl
 
 from schemas.policy import Action, Over, Policy
 from tasks.policy.redact import ROLES, exercise_names_in, findings, redact_rules, redact_texts, spans_of
 from tasks.policy.redact_text import without_left
-from tasks.policy.rules import FIRED, Signals, Step, fired, hit_columns
+from tasks.policy.rules import FIRED, Facts, Signals, Step, fired, hit_columns
 from tasks.storage.content_id import text_id
+
+Conversations = Callable[[Sequence[str], Sequence[str] | None], Iterable[pl.DataFrame]]
+"""Conversation ids and columns, None for all -> their rows, with texts."""
 
 
 def unproven(
-    hits: pl.DataFrame, redacted: pl.DataFrame, parts: Mapping[Over, pl.DataFrame], signals: Signals, policy: Policy
+    hits: pl.DataFrame,
+    redacted: pl.DataFrame,
+    named: pl.DataFrame,
+    parts: Mapping[Over, pl.DataFrame],
+    facts: Facts,
+    signals: Signals,
+    policy: Policy,
 ) -> pl.DataFrame:
     """Drop reasons of conversations whose redaction is not proven; `parts` are those of the redacted forms.
 
+    `redacted` has their ids, and `named` is those in which names stay, with texts.
     `redaction_failed`: a redact rule still fires. `unmeasured_redaction`: there is no redacted form yet.
     """
-    left = fired(redact_rules(policy), parts, signals, {}, Step.REDACTION)
+    left = fired(redact_rules(policy), parts, facts, {}, Step.REDACTION)
     found = pl.col("action") == Action.REDACT.value
-    left = left.join(_of_left_names(redacted, signals, policy), on=["item_id", "place", "action"], how="anti")
+    left = left.join(_of_left_names(named, signals, policy), on=["item_id", "place", "action"], how="anti")
     left = left.with_columns(
         reason=pl.when(found).then(pl.lit("redaction_failed")).otherwise("reason"),
         action=pl.lit(Action.DROP.value),
@@ -34,9 +44,8 @@ def unproven(
     return pl.concat([left.with_columns(place=pl.lit(0, pl.Int64)), unseen])
 
 
-def _of_left_names(redacted: pl.DataFrame, signals: Signals, policy: Policy) -> pl.DataFrame:
+def _of_left_names(named: pl.DataFrame, signals: Signals, policy: Policy) -> pl.DataFrame:
     """item_id, place and action of redact rules that fire only on names that stay (`left_names`)."""
-    named = redacted.filter(pl.col("left_names").list.len() > 0)
     rows = list(_fired_on_left_names(named, signals, policy)) if named.height else []
     return pl.DataFrame(rows, schema={name: FIRED[name] for name in ("item_id", "place", "action")}, orient="row")
 
@@ -54,7 +63,7 @@ def _fired_on_left_names(named: pl.DataFrame, signals: Signals, policy: Policy) 
 
 
 def repeated_words(
-    battles: pl.DataFrame, conversations: pl.DataFrame, redacted: pl.DataFrame, signals: Signals, policy: Policy
+    battles: pl.DataFrame, conversations: Conversations, redacted: pl.DataFrame, signals: Signals, policy: Policy
 ) -> pl.DataFrame:
     """Redact rules as fired on battles whose voter wrote a value that is redacted in one of the sides."""
     sides = ["conversation_a", "conversation_b"]
@@ -64,10 +73,9 @@ def repeated_words(
         return pl.DataFrame(schema=FIRED)
     found, rows = findings(policy, signals), list[tuple[str, Step, int, str, str]]()
     names = {side for row in written.select(sides).iter_rows() for side in row}
-    asked = conversations.filter(pl.col("conversation_id").is_in(sorted(names)))
-    said = {
-        name: (turns, ids) for name, turns, ids in asked.select("conversation_id", "turns", "image_ids").iter_rows()
-    }
+    columns = ["conversation_id", "turns", "image_ids"]
+    asked = (rows.select(columns) for rows in conversations(sorted(names), columns))
+    said = {name: (turns, ids) for rows in asked for name, turns, ids in rows.iter_rows()}
     for battle_id, a, b, words in written.iter_rows():
         shown = [said[side] for side in (a, b) if side in said]
         turns = [turn for turns, _ in shown for turn in turns]

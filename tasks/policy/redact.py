@@ -123,14 +123,14 @@ def _exercise_names(policy: Policy, signals: Signals) -> dict[str, list[Span]]:
 def _faces(rule: Rule, signals: Signals) -> Iterable[tuple[str, list[list[int]]]]:
     """All recorded faces, including low-confidence ones, of images on which the rule fires."""
     column = rule.signal.partition(".")[2]
-    hit = signals("faces").with_columns(value=column).filter(fires(rule).fill_null(False))
+    hit = signals("faces").filter(fires(rule, pl.col(column)).fill_null(False))
     for image_id, faces in hit.select("content_id", "faces").iter_rows():
         yield image_id, [face["box"] for face in faces]
 
 
 def spans_of(rule: Rule, signals: Signals) -> dict[str, list[Span]]:
     """Text id -> spans of the types that the rule names."""
-    hit = signals("text_pii").with_columns(value="types").filter(fires(rule).fill_null(False))
+    hit = signals("text_pii").filter(fires(rule, pl.col("types")).fill_null(False))
     wanted = set(rule.contains_any or ())
     return {
         found: [Span(s["start"], s["end"], s["type"]) for s in spans if not wanted or s["type"] in wanted]

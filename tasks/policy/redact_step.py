@@ -11,6 +11,7 @@ from schemas.items.conversation import RedactedConversation
 from schemas.items.image import RedactedImage
 from schemas.policy import Action, Policy, policy_hash
 from tasks.images.decode import decode_stored
+from tasks.policy.proof import Conversations
 from tasks.policy.redact import Box, CoveredImage, Findings, fill_boxes, findings, redacted, redacted_image
 from tasks.policy.rules import Signals
 from tasks.runtime.parallel import map_ordered
@@ -24,7 +25,7 @@ _Keys = dict[tuple[str, tuple[Box, ...]], str]
 
 
 def redact_store(
-    store: Store, conversations: pl.DataFrame, hits: pl.DataFrame, policy: Policy, signals: Signals, workers: int
+    store: Store, conversations: Conversations, hits: pl.DataFrame, policy: Policy, signals: Signals, workers: int
 ) -> dict[str, int]:
     """Redact every conversation that a rule redacts and no rule drops, and what its battles' other sides repeat of it.
 
@@ -33,7 +34,8 @@ def redact_store(
     dropped = _items(hits, Action.DROP)
     wanted = _items(hits, Action.REDACT) - dropped
     together = groups(wanted, store.read("battles", ["conversation_a", "conversation_b"]), dropped)
-    rows = conversations.filter(pl.col("conversation_id").is_in(sorted({i for group in together for i in group})))
+    shown = conversations(sorted({i for group in together for i in group}), None)
+    rows = pl.concat([store.empty("conversations"), *shown])
     found = findings(policy, signals) if rows.height else Findings({}, {}, {}, {})
     images = _images(store, rows, found, workers)
     row_of = {row["conversation_id"]: row for row in rows.iter_rows(named=True)}

@@ -1,6 +1,6 @@
 """Reviewers' verdicts on held conversations, as decisions apply them: for that content and those reasons only."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import polars as pl
@@ -23,12 +23,9 @@ def held_reviews(store: Store) -> pl.DataFrame:
     return reviews_of(store).filter(queue=QueueName.HELD.value)
 
 
-def reviewed(hits: pl.DataFrame, conversations: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
-    """Apply verdicts to fired rules: a released hold becomes a tag, a dropped hold becomes a drop.
-
-    Where reviewers disagree, it is dropped.
-    """
-    rows = conversations.join(reviews, on="conversation_id", how="semi").iter_rows(named=True)
+def about_present(reviews: pl.DataFrame, conversations: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Verdicts on what the conversations are now: item_id, reason, and `dropped`, which one reviewer is enough for."""
+    rows = (row for some in conversations for row in some.iter_rows(named=True))
     content = pl.DataFrame(
         [(row["conversation_id"], content_of(row)) for row in rows],
         schema={"conversation_id": pl.String, "content_id": pl.String},
@@ -36,7 +33,11 @@ def reviewed(hits: pl.DataFrame, conversations: pl.DataFrame, reviews: pl.DataFr
     )
     valid = reviews.join(content, on=["conversation_id", "content_id"])
     seen = valid.explode("reasons").select("verdict", item_id="conversation_id", reason="reasons")
-    verdicts = seen.group_by("item_id", "reason").agg(dropped=(pl.col("verdict") == HeldVerdict.DROP.value).any())
+    return seen.group_by("item_id", "reason").agg(dropped=(pl.col("verdict") == HeldVerdict.DROP.value).any())
+
+
+def reviewed(hits: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
+    """Apply verdicts (`about_present`) to fired rules: a released hold becomes a tag, a dropped hold becomes a drop."""
     is_hold = pl.col("action") == Action.HOLD.value
     verdict = pl.when("dropped").then(pl.lit(Action.DROP.value)).otherwise(pl.lit(Action.TAG.value))
     action = pl.when(is_hold & pl.col("dropped").is_not_null()).then(verdict).otherwise("action")

@@ -13,6 +13,8 @@ from schemas.items.conversation import UNDATED_BEFORE, Battle, Conversation
 from schemas.policy import Action, OnMissing, Over, Policy, Rule
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
+from tasks.storage.content_id import number_of
+from tasks.storage.parquet import compact
 from tasks.storage.queries.conversation_features import answers_of, names_model, unseen_marks
 from tasks.storage.queries.released import renamed
 from tasks.storage.tables import frame_of
@@ -20,19 +22,9 @@ from tasks.storage.tables import frame_of
 _ROLE = pl.col("turns").struct.field("role")
 _LENGTHS = pl.element().struct.field("content").str.len_chars()
 
-_ENDS_WITH_USER = pl.col("turns").list.last().struct.field("role") == "user"
-
-CONVERSATION_COLUMNS: dict[str, pl.Expr] = {
-    "num_turns": pl.col("num_turns"),
-    "has_image": pl.col("image_ids").list.len() > 0,
-    "image_problems": pl.col("image_problems"),
+TEXT_COLUMNS: dict[str, pl.Expr] = {
     "empty_message": pl.col("turns").list.eval(pl.element().struct.field("content").str.strip_chars() == "").list.any(),
-    "null_message": pl.col("null_turns").list.len() > 0,
-    "ends_with_user": _ENDS_WITH_USER,
-    "unanswered": _ENDS_WITH_USER & ~pl.col("is_item"),
-    "item_unchecked": pl.col("item_unchecked"),
-    "item_incorrect": pl.col("item_incorrect"),
-    "item_harmful": pl.col("item_harmful"),
+    "ends_with_user": pl.col("turns").list.last().struct.field("role") == "user",
     "prompt_characters": pl.col("turns")
     .list.eval(pl.element().filter(pl.element().struct.field("role") == "user").struct.field("content").str.len_chars())
     .list.sum(),
@@ -40,9 +32,22 @@ CONVERSATION_COLUMNS: dict[str, pl.Expr] = {
     "single_turn_prompt_characters": pl.when(pl.col("num_turns") == 1).then(
         pl.col("turns").list.eval(_LENGTHS).list.first()
     ),
-    "undated": pl.col("tstamp") < UNDATED_BEFORE,
     "names_its_model": names_model(pl.col("model"), answers_of(pl.col("turns"))).fill_null(False),
     "unseen_marks": unseen_marks(answers_of(pl.col("turns"))).fill_null(False),
+}
+"""Policy name -> expression over a conversation with its texts; the other columns need none."""
+
+CONVERSATION_COLUMNS: dict[str, pl.Expr] = {
+    "num_turns": pl.col("num_turns"),
+    "has_image": pl.col("image_ids").list.len() > 0,
+    "image_problems": pl.col("image_problems"),
+    **{name: pl.col(name) for name in TEXT_COLUMNS},
+    "null_message": pl.col("null_turns").list.len() > 0,
+    "unanswered": pl.col("ends_with_user") & ~pl.col("is_item"),
+    "item_unchecked": pl.col("item_unchecked"),
+    "item_incorrect": pl.col("item_incorrect"),
+    "item_harmful": pl.col("item_harmful"),
+    "undated": pl.col("tstamp") < UNDATED_BEFORE,
     "feedback": pl.col("feedback"),
     "is_preset": pl.col("preset_dataset").is_not_null(),
     "model_excluded": pl.col("model_excluded"),
@@ -86,6 +91,8 @@ DESCRIBED_ON = {
 """Signals that are measured on what the rules about the others keep -> the parts they are measured on."""
 Signals = Callable[[str], pl.DataFrame]
 """Signal name -> its values: `content_id` and the value columns."""
+Facts = Callable[[str, Mapping[str, pl.Expr]], pl.DataFrame]
+"""Signal name and expressions over its values -> `content_id`, as in parts, and the expressions."""
 
 STOPS = (Action.DROP.value, Action.HOLD.value)
 """Actions that keep an item from being released."""
@@ -138,7 +145,7 @@ def conversation_columns(conversations: pl.DataFrame, policy: Policy) -> pl.Data
     """`item_id` and one column for each of CONVERSATION_COLUMNS.
 
     `conversations` has `preset_dataset`, the models' names from the log, and ITEM_COLUMNS where it may hold written
-    items; `excluded_models` may use those names or the renamed ones.
+    items; `excluded_models` may use those names or the renamed ones. It has TEXT_COLUMNS or `turns`.
     """
     model = pl.col("model").is_in(policy.excluded_models)
     renamed_model = renamed(conversations, policy.renames).select(model).to_series()
@@ -146,6 +153,7 @@ def conversation_columns(conversations: pl.DataFrame, policy: Policy) -> pl.Data
         model_excluded=model | renamed_model,
         user_banned=pl.col("user_id").is_in(policy.banned_users).fill_null(False),
         **{name: pl.lit(False) for name in ITEM_COLUMNS if name not in conversations.columns},
+        **{name: told for name, told in TEXT_COLUMNS.items() if name not in conversations.columns},
     )
     return listed.select(item_id="conversation_id", **CONVERSATION_COLUMNS)
 
@@ -165,32 +173,43 @@ def stated_types() -> dict[str, pl.Schema]:
     }
 
 
-def parts(conversations: pl.DataFrame, image_text_ids: Mapping[str, str]) -> dict[Over, pl.DataFrame]:
-    """For each kind of part, one row per part of a conversation: `item_id` and `content_id`.
+PART_COLUMNS = [
+    *("conversation_id", "turns.list.element.role", "turns.list.element.text_id"),
+    *("prompt_id", "document_id", "image_ids"),
+]
+"""Columns of conversations that say what their parts are."""
 
-    `image_text_ids` gives the text id of what was read in an image, empty for an image without text; an
-    image that was not read has a null part, which counts as not measured.
-    """
-    turns = conversations.select("turns", item_id="conversation_id").explode("turns")
-    spoken = turns.select("item_id", role=_ROLE, content_id=pl.col("turns").struct.field("text_id"))
-    shown = conversations.select(item_id="conversation_id", content_id="image_ids").explode("content_id")
-    images = shown.drop_nulls("content_id")
-    read = pl.col("content_id").replace_strict(image_text_ids, default=None, return_dtype=pl.String)
-    texts = images.with_columns(read)
+
+def parts(conversations: pl.DataFrame) -> dict[Over, pl.DataFrame]:
+    """For each kind of part, one row per part of a conversation: `item_id` and `content_id` (`number_of`)."""
+    conversations = conversations.with_columns(compact(conversations.select(item_id="conversation_id"))["item_id"])
+    turns = conversations.select("turns", "item_id").explode("turns")
+    spoken = turns.select("item_id", role=_ROLE, content_id=number_of(pl.col("turns").struct.field("text_id")))
+    said = {role: spoken.filter(role=role).drop("role") for role in ("user", "assistant")}
+    shown = conversations.select("item_id", content_id="image_ids").explode("content_id")
     return {
-        Over.IMAGES: images,
-        Over.IMAGE_TEXTS: texts.filter(pl.col("content_id").is_null() | (pl.col("content_id") != "")),
-        Over.MESSAGES: spoken.drop("role"),
-        Over.USER_MESSAGES: spoken.filter(role="user").drop("role"),
-        Over.ASSISTANT_MESSAGES: spoken.filter(role="assistant").drop("role"),
-        Over.PROMPT: conversations.select(item_id="conversation_id", content_id="prompt_id"),
-        Over.DOCUMENT: conversations.select(item_id="conversation_id", content_id="document_id"),
+        Over.IMAGES: shown.drop_nulls("content_id").with_columns(number_of(pl.col("content_id"))),
+        Over.MESSAGES: pl.concat(said.values()),
+        Over.USER_MESSAGES: said["user"],
+        Over.ASSISTANT_MESSAGES: said["assistant"],
+        Over.PROMPT: conversations.select("item_id", content_id=number_of(pl.col("prompt_id"))),
+        Over.DOCUMENT: conversations.select("item_id", content_id=number_of(pl.col("document_id"))),
     }
 
 
-def fires(rule: Rule) -> pl.Expr:
-    """Whether the rule fires on column `value`; null where there is no value."""
-    value = pl.col("value")
+def image_text_parts(images: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
+    """The texts in the images that are parts of conversations, as parts.
+
+    `texts` has, for the content_id of each image that was read, the text_id of what was read, null for an image
+    without text. An image that was not read has a null part, which counts as not measured.
+    """
+    read = images.join(texts.with_columns(read=True), on="content_id", how="left")
+    there = read.filter(pl.col("read").is_null() | pl.col("text_id").is_not_null())
+    return there.select("item_id", content_id="text_id")
+
+
+def fires(rule: Rule, value: pl.Expr) -> pl.Expr:
+    """Whether the rule fires on a value; null where there is none."""
     if rule.at_least is not None:
         return value >= rule.at_least
     if rule.at_most is not None:
@@ -207,7 +226,7 @@ def fires(rule: Rule) -> pl.Expr:
 def fired(
     rules: Iterable[Rule],
     parts: Mapping[Over, pl.DataFrame],
-    signals: Signals,
+    facts: Facts,
     stated: Mapping[Over, pl.DataFrame],
     step: Step = Step.SCREENING,
 ) -> pl.DataFrame:
@@ -217,27 +236,38 @@ def fired(
     `unmeasured_<signal>` with action drop, unless the rule says to ignore it.
     `stated` has the table columns of whole conversations and battles, one row per item.
     """
-    frames = [pl.DataFrame(schema=FIRED)]
+    frames, of_signal = [pl.DataFrame(schema=FIRED)], dict[str, list[tuple[int, Rule]]]()
     for place, rule in enumerate(rules):
-        values = _values(rule, parts, signals, stated)
-        hit = values.filter(fires(rule).fill_null(False))
-        frames.append(_hits(hit, hit_columns(step, place, rule.reason, rule.action)))
-        if rule.on_missing is OnMissing.DROP:
-            signal = rule.signal.partition(".")[0]
-            unknown = values.filter(pl.col("value").is_null())
-            frames.append(_hits(unknown, hit_columns(step, place, f"unmeasured_{signal}", Action.DROP)))
+        if rule.over in stated or not parts[rule.over].is_empty():
+            of_signal.setdefault(rule.signal.partition(".")[0], []).append((place, rule))
+    for signal, some in of_signal.items():
+        asked = {name: fact for place, rule in some for name, fact in _asked(place, rule).items()}
+        known = pl.DataFrame() if all(rule.over in stated for _, rule in some) else facts(signal, asked)
+        for place, rule in some:
+            hit, unknown = _hit_and_unknown(place, rule, parts, known, stated)
+            frames.append(_hits(hit, hit_columns(step, place, rule.reason, rule.action)))
+            if rule.on_missing is OnMissing.DROP:
+                frames.append(_hits(unknown, hit_columns(step, place, f"unmeasured_{signal}", Action.DROP)))
     return pl.concat(frames)
 
 
-def _values(
-    rule: Rule, parts: Mapping[Over, pl.DataFrame], signals: Signals, stated: Mapping[Over, pl.DataFrame]
-) -> pl.DataFrame:
-    """`item_id` and `value` of every part that the rule reads; null if it was not measured."""
-    signal, _, column = rule.signal.partition(".")
+def _asked(place: int, rule: Rule) -> dict[str, pl.Expr]:
+    """Questions of a rule about values of a signal, bool: whether it fires, and whether there is one."""
+    value = pl.col(rule.signal.partition(".")[2])
+    return {f"fires_{place}": fires(rule, value).fill_null(False), f"known_{place}": value.is_not_null()}
+
+
+def _hit_and_unknown(
+    place: int, rule: Rule, parts: Mapping[Over, pl.DataFrame], known: pl.DataFrame, stated: Mapping[Over, pl.DataFrame]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The items, once for each part, on which a rule fires and for which it has no value."""
+    fires, told = _asked(place, rule)
     if rule.over in stated:
-        return stated[rule.over].select("item_id", value=column)
-    known = signals(signal).select("content_id", value=column)
-    return parts[rule.over].join(known, on="content_id", how="left").select("item_id", "value")
+        said = stated[rule.over].select("item_id", **_asked(place, rule))
+        return said.filter(fires), said.filter(~pl.col(told))
+    of_items = parts[rule.over]
+    hit = of_items.join(known.filter(fires), on="content_id", how="semi")
+    return hit, of_items.join(known.filter(told), on="content_id", how="anti")
 
 
 def hit_columns(step: Step, place: int, reason: str, action: Action) -> dict[str, pl.Expr]:

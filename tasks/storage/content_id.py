@@ -33,6 +33,11 @@ def combined_id(kind: str, ids: Iterable[str]) -> str:
     return _digest(kind.encode(), *(part.encode("utf-8", "surrogatepass") for part in ids))
 
 
+def number_of(ids: pl.Expr) -> pl.Expr:
+    """Content ids as UInt128, in a third of the memory; null for what is no content id."""
+    return ids.str.decode("hex", strict=False).bin.reinterpret(dtype=pl.UInt128)
+
+
 class Distinct:
     """A set of values of one type, each kept as a 64-bit hash; null is never added.
 

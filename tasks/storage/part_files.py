@@ -180,7 +180,7 @@ def in_slices(file: pq.ParquetFile, names: Sequence[str], rows: int, most_bytes:
     some_rows, left = min(rows, rows_in(most_bytes, file.metadata, names)), file.metadata.num_rows
     for batch in file.iter_batches(some_rows, columns=names, use_threads=False):
         left -= batch.num_rows
-        some = pa.table(batch).replace_schema_metadata(None).select(top_columns(names))
+        some = pa.table(batch).replace_schema_metadata(None).select([*dict.fromkeys(top_columns(names))])
         yield cast(pl.DataFrame, pl.from_arrow(some))
     if left:  # Arrow ends early, without an error, at some damaged page headers
         raise pa.ArrowInvalid("rows are missing")

@@ -344,7 +344,8 @@ class Store:
         # not `pq.read_table`, which imports pyarrow.dataset and pandas: half a second in every process
         read, schema = part_files.read_columns(self.fs, self._at(table, part), names)
         rows, differ = cast(pl.DataFrame, pl.from_arrow(read)), part_differences(table, schema, names)
-        return (self._completed(table, rows, names, differ) if any(differ) else rows).select(top_columns(names))
+        rows = self._completed(table, rows, names, differ) if any(differ) else rows
+        return rows.select(*dict.fromkeys(top_columns(names)))
 
     @contextmanager
     def _sound(self, table: str) -> Iterator[None]:

@@ -53,8 +53,8 @@ def embedded_documents(
     The vectors, float32 (n, dimension) of unit length, are in a temporary file; `rows_of` and `pieces` read some.
     Raises BadInput when stored vectors have several lengths, and as `document_vectors` does.
     """
-    prompts = _Stored(store, "text_embedding", versions, documents["prompt_id"])
-    images = _Stored(store, "image_embedding", versions, documents["image_ids"].explode())
+    prompts = StoredVectors(store, "text_embedding", versions, documents["prompt_id"])
+    images = StoredVectors(store, "image_embedding", versions, documents["image_ids"].explode())
     found = documents.filter(prompts.have(documents["prompt_id"]))
     matrix: Vectors | None = None
     for start in range(0, found.height, PIECE):
@@ -68,15 +68,18 @@ def embedded_documents(
     return found, np.empty((0, 1), np.float32) if matrix is None else matrix
 
 
-class _Stored:
-    """Vectors of a signal in a temporary file, in the order in which their ids are first asked for."""
+class StoredVectors:
+    """Vectors of a signal in a temporary file, in the order in which their ids are first asked for.
+
+    None when `versions` does not name the signal.
+    """
 
     def __init__(self, store: Store, signal: str, versions: Versions, ids: pl.Series) -> None:
-        name, version = table_name(signal), versions[signal]
+        name, version = table_name(signal), versions.get(signal, "")
         wanted = pl.DataFrame({"content_id": ids.drop_nulls().unique(maintain_order=True)}).with_row_index("row")
         self.matrix, self.width = np.empty((0, 1), np.float32), 0
         has, lengths = np.zeros(wanted.height, bool), set[int]()
-        for rows in store.read_slices(name, ["content_id", "version", "vector"]):
+        for rows in store.read_slices(name, ["content_id", "version", "vector"]) if wanted.height else ():
             there = rows.filter(version=version).join(wanted, on="content_id", maintain_order="left")
             there = there.filter(~pl.Series(has[there["row"].to_numpy()])).unique("row", keep="first")
             lengths |= set(there["vector"].list.len())
@@ -101,6 +104,11 @@ class _Stored:
         """Id -> vector, for those that have one."""
         known = pl.DataFrame({"content_id": ids.drop_nulls().unique()}).join(self._row_of, on="content_id")
         return dict(zip(known["content_id"], self.matrix[known["row"].to_numpy()], strict=True))
+
+    def all(self) -> dict[str, Vectors]:
+        """Id -> vector, which stays in the file until it is used, for all that have one."""
+        rows = np.asarray(self.matrix)
+        return {name: rows[row] for row, name in self._row_of.iter_rows()}
 
 
 def document_vectors(

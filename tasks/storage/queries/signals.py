@@ -1,12 +1,14 @@
 """Reads stored signal values (the tables `signals/*`)."""
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from schemas.errors import BadInput
+from tasks.storage.content_id import number_of
 from tasks.storage.tables import Store
 
 Versions = Mapping[str, str]
@@ -40,6 +42,18 @@ def signal_values(
     if rows.is_empty():
         return rows.drop("version")
     return rows.unique("content_id", keep="first", maintain_order=True).drop("version")
+
+
+def signal_facts(store: Store, signal: str, version: str, facts: Mapping[str, pl.Expr]) -> pl.DataFrame:
+    """`content_id`, as `number_of` gives it, and facts: expressions over the values of one signal and version.
+
+    One row for each content id. Values are read some at a time, and only the facts are kept.
+    """
+    columns = {name: None for fact in facts.values() for name in fact.meta.root_names()}
+    names = ["content_id", "version", *columns]
+    slices = chain([store.empty(table_name(signal), names)], store.read_slices(table_name(signal), names))
+    told = (rows.filter(version=version).select(number_of(pl.col("content_id")), **facts) for rows in slices)
+    return pl.concat(told).unique("content_id", keep="first")
 
 
 def embeddings(store: Store, signal: str, versions: Versions, ids: pl.Series) -> dict[str, npt.NDArray[np.float32]]:

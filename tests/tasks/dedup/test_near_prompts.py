@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from schemas.items.conversation import Conversation
 from schemas.policy import HotPromptRule
+from tasks.dedup import near_prompts
 from tasks.dedup.near_prompts import PERMUTATIONS, RECALL_MIN, _bands, near_texts
 from tasks.dedup.repeats import hot_battles
 from tasks.storage.queries.explain import explain_item
@@ -59,7 +60,7 @@ def test_what_is_tied_is_exactly_as_similar_as_it_says_and_prompts_asked_later_c
 
 
 @pytest.mark.parametrize("jaccard_min", [0.5, 0.7, 0.8, 0.95])
-def test_nearly_all_that_a_slow_search_finds_is_found(jaccard_min):
+def test_nearly_all_that_a_slow_search_finds_is_found(jaccard_min, monkeypatch):
     generator = np.random.default_rng(0)
     words = ["".join(map(chr, generator.integers(97, 123, generator.integers(2, 9)))) for _ in range(400)]
     lists = [list(generator.choice(words, generator.integers(3, 60))) for _ in range(300)]
@@ -69,6 +70,8 @@ def test_nearly_all_that_a_slow_search_finds_is_found(jaccard_min):
     matches, slow = near_texts(pl.Series(texts), jaccard_min)[0], np.array(_slowly(texts, jaccard_min))
     assert (slow >= 0).sum() > 10
     assert (matches == slow).mean() >= 0.99
+    monkeypatch.setattr(near_prompts, "GROUP_MAX", 1)  # every text with an equal band is compared
+    assert near_texts(pl.Series(texts), jaccard_min)[0].tolist() == matches.tolist()
 
 
 @pytest.mark.parametrize("jaccard_min", [0.5, 0.6, 0.7, 0.8, 0.9, 1.0])

@@ -11,7 +11,7 @@ from schemas.items.conversation import Conversation
 from schemas.policy import DuplicateRule
 from tasks.dedup import cosine
 from tasks.dedup.cosine import close_rows, cosine_pairs
-from tasks.dedup.repeats import duplicates_of
+from tasks.dedup.repeats import asked_ids, duplicates_of
 from tasks.storage.tables import frame_of
 from tests.builders import NOON, battle, conversation, sides
 
@@ -158,9 +158,10 @@ def test_laws_of_repeats(chats, copies_max, seed):
         for n, (prompt, image, minute, voted) in enumerate(chats)
     ]
     rule = DuplicateRule(copies_max=copies_max)
-    frame = frame_of(Conversation, rows)
-    repeats = duplicates_of(frame, {}, {}, rule)
-    assert repeats == duplicates_of(frame.sample(fraction=1, shuffle=True, seed=seed), {}, {}, rule)
+    frame = frame_of(Conversation, rows).with_row_index("place")
+    frame = frame.join(asked_ids(frame), on="place", maintain_order="left")
+    repeats = duplicates_of(frame, lambda _: {}, {}, rule)
+    assert repeats == duplicates_of(frame.sample(fraction=1, shuffle=True, seed=seed), lambda _: {}, {}, rule)
     by_name = {row.conversation_id: row for row in rows}
     assert set(repeats).isdisjoint(repeats.values())
     for name, match in repeats.items():

@@ -16,6 +16,7 @@ from tasks.policy.steps import watch_drift
 from tasks.signals.steps import conversations_to_describe
 from tasks.storage.queries.funnel import reason_texts
 from tasks.storage.records import RunRecord, earlier_drops
+from tasks.storage.tables import Store
 from tests.builders import NOON, battle, conversation, decision, facts_frame, sides, store_with
 
 
@@ -23,6 +24,12 @@ def _some():
     both = sides("b", image_ids=["1" * 32])
     chats = [conversation(f"c{n}", "What is this?", f"{n}.", image_ids=[str(n % 3) * 32]) for n in range(9)]
     return [*both, *chats], [battle(*both)]
+
+
+def test_how_many_rows_are_read_at_a_time_decides_nothing(deciding, monkeypatch):
+    first, whole = deciding.given(*_some()).decide(), Store.read_slices
+    monkeypatch.setattr(Store, "read_slices", lambda self, table, columns=None: whole(self, table, columns, 2))
+    assert deciding.decide() == first and any(row["duplicate_of"] for row in first.values())
 
 
 def test_every_item_has_one_decision_under_a_policy_that_is_kept_and_a_new_one_replaces_all(deciding):

@@ -75,6 +75,13 @@ def test_an_old_fact_a_score_that_is_none_and_a_lost_side_are_no_all_clear(decid
     assert decided["battle:b"]["reasons"] == ["unmeasured_conversation"]
 
 
+def test_of_two_measurements_of_one_version_the_first_counts(deciding):
+    subject = conversation("c", image_ids=["1" * 32])
+    deciding.given([subject], facts={"nsfw": {"1" * 32: {"nsfw_probability": 0.9}}})
+    deciding.store.append("signals/nsfw", facts_frame("nsfw", {"1" * 32: {}}))
+    assert deciding.reasons() == {"c": ["nsfw_image"]}
+
+
 def test_nothing_measured_at_all_keeps_nothing(deciding):
     both = sides("b", image_ids=["1" * 32])
     deciding.given([*both, conversation("c")], [battle(*both)])

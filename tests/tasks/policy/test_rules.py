@@ -93,9 +93,9 @@ def test_rules_do_what_a_plain_reading_of_them_says(rules, items, known):
         for over in (Over.IMAGES, Over.MESSAGES)
     }
 
-    def facts(signal: str) -> pl.DataFrame:
+    def facts(signal: str, asked: dict[str, pl.Expr]) -> pl.DataFrame:
         columns = {"content_id": pl.String, "value_column": SIGNALS[signal]}
-        return pl.DataFrame(list(known[signal].items()), schema=columns, orient="row")
+        return pl.DataFrame(list(known[signal].items()), schema=columns, orient="row").select("content_id", **asked)
 
     decided = reasons_of(fired(rules, parts, facts, {}), pl.Series("item_id", list(items), dtype=pl.String))
     assert {item: tuple(verdict) for item, *verdict in decided.iter_rows()} == _read_plainly(rules, items, known)
@@ -133,7 +133,7 @@ def _datasets(conversations: list[Conversation], logged: dict[str, list[str]], n
     sightings = pl.DataFrame(list(logged.items()), schema=images, orient="row")
     pairs = [NearImage(image_a=a, image_b=b, phash_distance=1, pdq_distance=1, grey_correlation=0.9) for a, b in near]
     found = preset_datasets(
-        frame_of(Conversation, conversations), sightings, frame_of(Preset, PRESETS), frame_of(NearImage, pairs)
+        frame_of(Conversation, conversations), [sightings], frame_of(Preset, PRESETS), frame_of(NearImage, pairs)
     )
     assert found.name == "preset_dataset"
     return found.to_list()
@@ -169,5 +169,5 @@ def test_an_upload_is_no_preset_because_a_later_conversation_of_the_session_uses
     chats = [conversation("c", image_ids=[UPLOAD]), conversation("c-0a1b2c3d", image_ids=[SHOWN])]
     sightings = pl.DataFrame({"conv_id": ["c", "c"], "images": [["3" * 32], ["1" * 32]]})
     presets, pairs = frame_of(Preset, PRESETS), frame_of(NearImage, [])
-    found = preset_datasets(frame_of(Conversation, chats), sightings, presets, pairs)
+    found = preset_datasets(frame_of(Conversation, chats), [sightings], presets, pairs)
     assert found.to_list() == [None, "LLaVA-Bench"]
