@@ -9,6 +9,7 @@ MODULES = [
     "end_to_end",
     "ingest",
     "duplicates",
+    "near_vectors",
     "near_prompts",
     "rate",
     "rate_coverage",

@@ -6,7 +6,7 @@ others; the tables are the same as after a search over all images.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,10 @@ import polars as pl
 from schemas.items.image import NearImage
 from schemas.policy import NearImages, SemanticImages
 from schemas.row import Row
-from tasks.dedup.cosine import Rows, Vectors, close_rows
-from tasks.storage.queries.signals import Versions, signal_values, table_name
+from schemas.settings import Settings
+from tasks.dedup.cosine import Rows
+from tasks.dedup.near_vectors import VectorSearch, close_vectors, stored_vectors
+from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_schema
 
 GREY_PIXELS = 32 * 32
@@ -27,8 +29,6 @@ FLAT_SPREAD_MAX = 1.0
 FLAT_STEP_MAX = 4.0
 """Largest difference in grey levels between two flat images of a pair."""
 EMBEDDING = "image_embedding"
-NEW_AT_ONCE = 50_000
-"""Number of new vectors held in memory; stored ones are read part by part."""
 _HASH_PAIR = {"image_a": pl.String, "image_b": pl.String, "phash_distance": pl.Int32, "pdq_distance": pl.Int32}
 
 
@@ -132,19 +132,26 @@ def update_near_images(store: Store, radius: NearImages, versions: Versions) -> 
     return _update(store, "near_images", "searched_images", images["image_id"], _key(radius, version), find)
 
 
-def update_semantic_images(store: Store, radius: SemanticImages | None, versions: Versions) -> dict[str, int]:
-    """`image_embedding` -> `semantic_images`, empty without a radius.
+def update_semantic_images(
+    store: Store, radius: SemanticImages | None, versions: Versions, settings: Settings
+) -> dict[str, int]:
+    """`image_embedding` -> `semantic_images`, empty without a radius, in shards.
 
     Returns counts of searched images and pairs.
     """
     version = versions[EMBEDDING]
-    ids = _embedded(store, version) if radius else pl.Series([], dtype=pl.String)
+    known = _embedded(store, version) if radius else pl.DataFrame(schema={"content_id": pl.String})
 
     def find(searched: pl.Series) -> pl.DataFrame:
         assert radius
-        return _close_images(store, version, ids, ids.filter(~ids.is_in(searched.implode())), radius.cosine_min)
+        before = pl.col("content_id").is_in(searched.implode())
+        search = VectorSearch(store.root, EMBEDDING, version, radius.cosine_min)
+        pairs = close_vectors(search, known.filter(~before), known.filter(before), settings)
+        ends = {"image_a": pl.min_horizontal("one", "other"), "image_b": pl.max_horizontal("one", "other")}
+        return pairs.select(**ends, cosine="cosine").sort("image_a", "image_b")
 
-    counts = _update(store, "semantic_images", "searched_vectors", ids, _key(radius, version), find)
+    key = _key(radius, version)
+    counts = _update(store, "semantic_images", "searched_vectors", known["content_id"], key, find)
     return {"semantic_searched": counts["searched"], "semantic_pairs": counts["pairs"]}
 
 
@@ -175,37 +182,8 @@ def _key(radius: Row | None, version: str) -> str:
     return hashlib.blake2b("\n".join(basis).encode(), digest_size=8).hexdigest()
 
 
-def _embedded(store: Store, version: str) -> pl.Series:
-    """Sorted ids of the images that have a vector, without copies that a policy redacted."""
-    known = signal_values(store, EMBEDDING, version, [])["content_id"]
+def _embedded(store: Store, version: str) -> pl.DataFrame:
+    """`stored_vectors` of images, sorted by id, without copies that a policy redacted."""
+    known = stored_vectors(store, EMBEDDING, version)
     made, logged = (store.read(table, ["image_id"])["image_id"].implode() for table in ("redacted_images", "images"))
-    return known.filter(~known.is_in(made) | known.is_in(logged)).sort()
-
-
-def _close_images(store: Store, version: str, ids: pl.Series, new: pl.Series, cosine_min: float) -> pl.DataFrame:
-    """The rows of `semantic_images` with at least one new image."""
-    found = [pl.DataFrame(schema={"one": pl.String, "other": pl.String, "cosine": pl.Float32})]
-    for start in range(0, len(new), NEW_AT_ONCE):
-        rows = signal_values(store, EMBEDDING, version, ["vector"], new[start : start + NEW_AT_ONCE].to_list())
-        block, vectors = rows["content_id"], _matrix(rows["vector"])
-        for others, their_vectors in _parts(store, version, ids):
-            i, j, cosines = close_rows(vectors, their_vectors, cosine_min)
-            found.append(pl.DataFrame({"one": block.gather(i), "other": others.gather(j), "cosine": cosines}))
-    pairs = pl.concat(found).filter(pl.col("one") != pl.col("other"))
-    ends = {"image_a": pl.min_horizontal("one", "other"), "image_b": pl.max_horizontal("one", "other")}
-    return pairs.select(**ends, cosine="cosine").unique(["image_a", "image_b"]).sort("image_a", "image_b")
-
-
-def _parts(store: Store, version: str, ids: pl.Series) -> Iterator[tuple[pl.Series, Vectors]]:
-    """Content ids and vectors of those among `ids`, part by part."""
-    wanted = (pl.col("version") == version) & pl.col("content_id").is_in(ids.implode())
-    for part in store.read_parts(table_name(EMBEDDING), ["content_id", "version", "vector"]):
-        known = part.filter(wanted)
-        if known.height:
-            yield known["content_id"], _matrix(known["vector"])
-
-
-def _matrix(vectors: pl.Series) -> Vectors:
-    """float32 (n, dimension) of a column of lists."""
-    flat: Vectors = vectors.explode().drop_nulls().to_numpy()
-    return flat.reshape(len(vectors), -1 if len(vectors) else 1)
+    return known.filter(~pl.col("content_id").is_in(made) | pl.col("content_id").is_in(logged)).sort("content_id")

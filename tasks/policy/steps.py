@@ -29,7 +29,7 @@ def find_near_images(settings: Settings, versions: Versions) -> StageReport:
     """Hashes -> `near_images`, embeddings -> `semantic_images`; only new images are searched."""
     store, policy = Store.open(settings.store), load_policy(settings.policy)
     counts = update_near_images(store, policy.near_images, versions)
-    counts |= update_semantic_images(store, policy.semantic_images, versions)
+    counts |= update_semantic_images(store, policy.semantic_images, versions, settings)
     return StageReport(stage="near_images", counts=counts)
 
 

@@ -13,6 +13,7 @@ import pytest
 from schemas.errors import BadInput, EngineUnwell
 from schemas.settings import Settings
 from schemas.tables import TABLES
+from tasks.dedup.near_vectors import VectorSearch
 from tasks.runtime.parallel import cards
 from tasks.signals import run
 from tasks.signals.run import MeasuringObserver
@@ -28,10 +29,11 @@ WORDS = ("Was zeigt das Bild?", "Count the stripes of it.", "Mail me at ann@exam
 
 @pytest.fixture(scope="module", autouse=True)
 def small_shards():
-    """Two shards of images, some of texts, and one key for all stores."""
+    """Two shards of images, some of texts and of pairs, and one key for all stores."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tasks.ingest.take_in.FILES_A_SHARD", 16)
         patch.setattr(run, "TEXTS_A_PART", run.BATCH)
+        patch.setattr("tasks.dedup.near_vectors.VECTORS_A_BLOCK", 7)
         patch.setenv("CURATE_USER_KEY", "one key for all stores of this test")
         yield
 
@@ -70,6 +72,7 @@ def of_threads(prefect_server, logs, tmp_path_factory) -> Store:
 @pytest.mark.parametrize("runner", ["dask", "ray"])
 def test_tables_are_those_of_threads(of_threads, logs, tmp_path, monkeypatch, runner):
     monkeypatch.setattr(MeasuringObserver, "measure", lambda *_: pytest.fail("images are measured in other processes"))
+    monkeypatch.setattr(VectorSearch, "read", lambda *_: pytest.fail("vectors are compared in other processes"))
     _assert_same(of_threads, _curated(Settings(logs=str(logs), store=str(tmp_path), workers=2, task_runner=runner)))
 
 
@@ -79,7 +82,7 @@ def _assert_same(store: Store, other: Store) -> None:
             [part.drop("measured_at", strict=False) for part in s.read_parts(table)] for s in (store, other)
         )
         assert len(parts) == len(others) and all(map(lambda a, b: a.equals(b), parts, others)), table
-    assert len(other.parts("signals/faces")) == 2
+    assert len(other.parts("signals/faces")) == 2 and other.height("semantic_images")
 
 
 def test_a_worker_that_is_killed_on_a_store_in_a_bucket_leaves_the_same_tables(of_threads, logs):

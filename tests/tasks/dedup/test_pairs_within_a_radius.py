@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from schemas.errors import BadPolicy
 from schemas.items.image import RedactedImage
 from schemas.policy import SemanticImages
+from schemas.settings import Settings
 from tasks.dedup import hamming
 from tasks.dedup.hamming import cheapest_bands, hamming_pairs, hashes_from_hex
 from tasks.dedup.near_images import update_semantic_images
@@ -128,6 +129,7 @@ def test_hexadecimal_hashes_keep_every_bit(values):
 
 IDS = [f"{number:032x}" for number in range(9)]
 RADIUS = SemanticImages(cosine_min=0.9)
+THREADS = Settings(store="", workers=2)
 TURNS = {name: 0.2 * place for place, name in enumerate(IDS)}
 """Each is 0.2 from the next: cosine 0.98 to its neighbour, 0.92 to the second, 0.83 to the third."""
 
@@ -152,13 +154,13 @@ def _pairs(store: Store) -> list[tuple[str, str]]:
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sets(st.sampled_from(IDS)), min_size=1, max_size=3))
 def test_nights_give_the_table_that_one_search_gives(tmp_path_factory, monkeypatch, nights):
-    monkeypatch.setattr("tasks.dedup.near_images.NEW_AT_ONCE", 2)
+    monkeypatch.setattr("tasks.dedup.near_vectors.VECTORS_A_BLOCK", 2)
     by_night, at_once = (Store.open(str(tmp_path_factory.mktemp("store"))) for _ in range(2))
     for names in nights:
         _hold(by_night, names)
-        update_semantic_images(by_night, RADIUS, VERSIONS)
+        update_semantic_images(by_night, RADIUS, VERSIONS, THREADS)
     _hold(at_once, nights[-1])
-    update_semantic_images(at_once, RADIUS, VERSIONS)
+    update_semantic_images(at_once, RADIUS, VERSIONS, THREADS)
     for table in ("semantic_images", "searched_vectors"):
         assert by_night.read(table).equals(at_once.read(table))
     names = sorted(nights[-1])
@@ -174,7 +176,7 @@ def store(tmp_path) -> Store:
 
 
 def _searched(store: Store, radius: SemanticImages | None = RADIUS, version: str = "1") -> int:
-    return update_semantic_images(store, radius, VERSIONS | {"image_embedding": version})["semantic_searched"]
+    return update_semantic_images(store, radius, VERSIONS | {"image_embedding": version}, THREADS)["semantic_searched"]
 
 
 def test_only_new_images_are_searched_for(store):

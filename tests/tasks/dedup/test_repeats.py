@@ -12,6 +12,7 @@ from schemas.policy import DuplicateRule
 from tasks.dedup import cosine
 from tasks.dedup.cosine import close_rows, cosine_pairs
 from tasks.dedup.repeats import asked_ids, duplicates_of
+from tasks.runtime import matrices
 from tasks.storage.tables import frame_of
 from tests.builders import NOON, battle, conversation, sides
 
@@ -187,7 +188,7 @@ def _vectors(count: int, seed: int, dimension: int = 24) -> np.ndarray:
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    for name, value in {"ROWS": 7, "COLUMNS": 11}.items():
+    for name, value in {"SIDE": 7, "PAIRS_AT_ONCE": 5}.items():
         monkeypatch.setattr(cosine, name, value)
 
 
@@ -211,3 +212,24 @@ def test_a_cosine_does_not_depend_on_which_rows_are_compared_together(small_bloc
     _, _, together = close_rows(vectors, vectors, -1.0)
     alone = [close_rows(vectors[i : i + 1], vectors[j : j + 1], -1.0)[2][0] for i in range(40) for j in range(40)]
     assert together.tolist() == alone
+
+
+def _in_tf32(vectors: np.ndarray, _: str) -> np.ndarray:
+    """Each number cut to 10 bits, which is the worst that a card may do."""
+    return (vectors.view(np.uint32) & 0xFFFFE000).view(np.float32)
+
+
+@pytest.mark.parametrize("on_device", [_in_tf32, matrices.on_device])
+def test_pairs_are_the_same_on_every_device(small_blocks, monkeypatch, on_device):
+    pytest.importorskip("torch")
+    vectors = _vectors(100, 1, 256)
+    limits = [float(each) for each in cosine_pairs(vectors, 0.5)[2]]
+    expected = [cosine_pairs(vectors, limit) for limit in limits]
+    monkeypatch.setattr(cosine, "on_device", on_device)
+    found = [cosine_pairs(vectors, limit, "cpu:0") for limit in limits]  # a device of torch, not numpy's `cpu`
+    assert [[each.tobytes() for each in some] for some in found] == [[e.tobytes() for e in some] for some in expected]
+
+
+def test_a_vector_that_is_no_number_hides_no_pair(small_blocks):
+    vectors = np.vstack([_vectors(40, 2), np.full((1, 24), np.nan, np.float32)])
+    assert cosine_pairs(vectors, 0.9)[0].tolist() == cosine_pairs(vectors[:-1], 0.9)[0].tolist() != []
