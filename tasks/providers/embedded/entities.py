@@ -5,9 +5,12 @@ all other languages) is used for its language; without one the number is null.
 """
 
 import re
+import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, cached_property
+from importlib.abc import MetaPathFinder
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
@@ -60,6 +63,27 @@ class SpacyEntities:
 
 @cache
 def _pipeline(name: str) -> "Language":
-    import spacy
+    with _without_torch():
+        import spacy
 
     return spacy.load(name, exclude=_UNUSED)
+
+
+@contextmanager
+def _without_torch() -> Iterator[None]:
+    """Let no import of this thread load torch: spaCy's does where it is installed, for 1.5 CPU s, and needs nothing."""
+    finder = _NoTorch()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _NoTorch(MetaPathFinder):
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        if fullname == "torch" and threading.get_ident() == self._thread:
+            raise ModuleNotFoundError(f"not wanted here: {fullname}", name=fullname)

