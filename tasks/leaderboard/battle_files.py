@@ -17,7 +17,7 @@ from schemas.tags import Taxonomy
 from tasks.leaderboard.leaderboard import CATEGORY
 from tasks.leaderboard.suspects.prompts import wording
 from tasks.runtime.yaml_files import read_yaml
-from tasks.storage.parquet import read_parquet_groups, read_parquet_schema
+from tasks.storage.parquet import read_parquet_groups, read_parquet_schema, together
 from tasks.storage.queries.conversation_features import MARKS, answers_of, marks
 
 NAMES: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
@@ -80,10 +80,10 @@ def with_prompts(battles: pl.DataFrame, release: Path) -> pl.DataFrame:
     text = pl.col("conversation_a").list.eval(asked).list.join("\n\n")
     shown = pl.col("images").list.eval(pl.element().struct.field("path")).list.join(" ")
     columns = ["question_id", *(f"conversation_a.list.element.{name}" for name in ("role", "content"))]
+    paths = sorted((release / "battle").rglob("*.parquet"))
+    read = (rows for path in paths for rows in read_parquet_groups(path, [*columns, "images.list.element.path"]))
     found = [
-        rows.select("question_id", prompt=pl.concat_str(text, pl.lit("\0"), shown).hash())
-        for path in sorted((release / "battle").rglob("*.parquet"))
-        for rows in read_parquet_groups(path, [*columns, "images.list.element.path"])
+        rows.select("question_id", prompt=pl.concat_str(text, pl.lit("\0"), shown).hash()) for rows in together(read)
     ]
     return battles.join(pl.concat(found), on="question_id", how="left", maintain_order="left") if found else battles
 
@@ -247,7 +247,8 @@ def read_table(path: Path, wanted: Set[str]) -> pl.DataFrame:
     if path.is_file() and path.suffix not in _READERS:
         raise BadInput(f"{str(path)!r}: unknown kind of table; give one of {', '.join(_READERS)}")
     try:
-        return pl.concat([_opened(_READERS[file.suffix](file, wanted)) for file in files], how="vertical_relaxed")
+        read = together(_READERS[file.suffix](file, wanted) for file in files)
+        return pl.concat(map(_opened, read), how="vertical_relaxed")
     except BadInput:
         raise
     except Exception as error:  # each library raises its own errors for a broken file

@@ -168,6 +168,13 @@ class RatingTables:
         )
 
     @cached_property
+    def _styles(self) -> dict[str, dict[str, Sequence[Row]]]:
+        """Chosen slice -> table of `_STYLED` -> its rows; a slice is fitted once for both, and not kept."""
+        parts = {name: mask for name, mask in self._chosen(self.valid).items() if name != OVERALL}
+        fitted = ((name, self._part(name, mask)) for name, mask in parts.items())
+        return {name: {table: TABLES[table](part) for table in _STYLED} for name, part in fitted}
+
+    @cached_property
     def records(self) -> list[PairRecord]:
         """Record of every pair of models."""
         return pair_records(self.valid)
@@ -230,8 +237,11 @@ class RatingTables:
             raise BadInput(f"reference model {known_values(self.reference, models)}")
         rows: list[Row] = []
         for name, mask in self._chosen(self.valid).items():
-            found = TABLES[table](self if name == OVERALL else self._part(name, mask))
-            rows += found if name == OVERALL else [row.model_copy(update={"slice": name}) for row in found]
+            if name == OVERALL:
+                rows += TABLES[table](self)
+                continue
+            found = self._styles[name][table] if table in _STYLED else TABLES[table](self._part(name, mask))
+            rows += [row.model_copy(update={"slice": name}) for row in found]
         return rows
 
     def _part(self, name: str, mask: Mask) -> Self:
@@ -287,6 +297,7 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
     "best_of": lambda of: best_of(of.overall, of.facts),
 }
 """Table name -> function that computes its rows."""
+_STYLED = ("style_coefficients", "rank_changes")
 _OF_VOTERS = ("outlier_judges", SUSPECTS, VOTE_CHECKS)
 FAIRNESS = ("exposure", "model_lives", "months", "best_of")
 """Tables of who was given what, for all votes."""

@@ -10,8 +10,9 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,6 @@ from schemas.errors import BadInput, ReleaseConflict
 from schemas.release import CONFIGS, Manifest, ReleasedFile, SiteFiles
 from tasks.release.registered import RUNNERS, table_paths
 from tasks.runtime.parallel import map_ordered
-from tasks.storage.part_files import whole_file
 from tasks.storage.records import record_paths
 from tasks.storage.tables import Store
 
@@ -43,6 +43,8 @@ _FILE = re.compile(
         ]
     )
 )
+_AT_ONCE = 8
+"""Files that are fetched from an object store, or placed there, at a time."""
 SITE = "explorer"
 LIST = f"{SITE}/files.json"
 _SITE_FILE = re.compile(rf"{SITE}/(?:(?:data|images|items|static|thumbs)/)?[\w-][\w.-]*")
@@ -191,21 +193,37 @@ class EarlierRelease:
         self.manifest, self.folder = manifest, store.at(f"releases/{manifest.version}")
         self.made_from = made_from
         self._store = store
+        self._place = staging_folder(store).with_suffix(".earlier")
         self._written_from: dict[str, list[str]] = {}
         for path, key in sorted(manifest.shards.items()):
             self._written_from.setdefault(key, []).append(path)
         self._path_of = {file: path for path, file in manifest.files.items()}
+
+    @cached_property
+    def _files(self) -> dict[str, Path]:
+        """Shard in the release -> local file to read. Those of an object store are fetched once, some at a time."""
+        fs, shards = self._store.fs, self.manifest.shards
+        if isinstance(fs, LocalFileSystem):
+            return {path: Path(self.folder, path) for path in shards}
+        self.close()  # left by a killed build
+        files = {path: self._place / path for path in shards}
+        self._place.mkdir(mode=0o700)
+        for parent in {file.parent for file in files.values()}:
+            parent.mkdir(parents=True, exist_ok=True)
+        fetched = map_ordered(lambda path: fs.get_file(f"{self.folder}/{path}", str(files[path])), files, _AT_ONCE)
+        deque(fetched, maxlen=0)
+        return files
+
+    def close(self) -> None:
+        """Remove what was fetched."""
+        shutil.rmtree(self._place, ignore_errors=True)
 
     def take(self, key: str, folder: Path, first: int) -> list[Path]:
         """Put the shard with these rows into `folder`, numbered from `first`; none when absent or damaged."""
         paths = self._written_from.get(key, [])
         made = [folder / f"{number:05d}.parquet" for number in range(first, first + len(paths))]
         for path, file in zip(paths, made, strict=True):
-            there = f"{self.folder}/{path}"
-            if isinstance(self._store.fs, LocalFileSystem):
-                _link(Path(there), file)
-            else:
-                file.write_bytes(whole_file(self._store.fs, there))
+            _link(self._files[path], file)
         if all(_described(file) == self.manifest.files[path] for path, file in zip(paths, made, strict=True)):
             return made
         for path, file in zip(paths, made, strict=True):
@@ -213,17 +231,9 @@ class EarlierRelease:
             self._path_of.pop(self.manifest.files[path], None)
         return []
 
-    @contextmanager
-    def fetched(self, paths: Sequence[str]) -> Iterator[dict[str, Path]]:
-        """Path in the release -> local file to read, of the shards among these, until the block ends."""
-        shards = [path for path in paths if path in self.manifest.shards]
-        with tempfile.TemporaryDirectory(prefix="release-") as place:
-            local = isinstance(self._store.fs, LocalFileSystem)
-            files = {path: Path(self.folder if local else place, path) for path in shards}
-            for path, file in files.items() if not local else ():
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(whole_file(self._store.fs, f"{self.folder}/{path}"))
-            yield files
+    def shards(self, paths: Iterable[str]) -> dict[str, Path]:
+        """Path in the release -> local file to read, of the shards among these."""
+        return {path: self._files[path] for path in paths if path in self.manifest.shards}
 
     def share(self, folder: Path, files: Mapping[str, ReleasedFile]) -> None:
         """Make local files of a folder hard links to those with the same bytes, where there are any."""
@@ -326,9 +336,13 @@ def _move(store: Store, staging: Path, target: str, earlier: EarlierRelease | No
             earlier.share(staging, files)
         staging.rename(store.at(target))
         return
-    for path in [*files, MANIFEST]:
+
+    def place(path: str) -> None:
         store.require_held()
         there = store.at(f"{target}/{path}")
         if not (earlier and path in files and earlier.copied(files[path], there)):
             store.fs.put_file(str(staging / path), there)
+
+    deque(map_ordered(place, files, _AT_ONCE), maxlen=0)
+    place(MANIFEST)
     shutil.rmtree(staging)

@@ -13,7 +13,7 @@ from schemas.policy import Linkage, Policy
 from schemas.release import CONFIGS, KEYS
 from tasks.release.registered import CardSection, OpenRelease, ReleasePart
 from tasks.release.shards import shard_files
-from tasks.storage.parquet import read_parquet_groups
+from tasks.storage.parquet import read_parquet_groups, together
 from tasks.storage.tables import frame_of
 
 PEOPLE = {"chat": "user_id", "battle": "judge"}
@@ -55,7 +55,7 @@ def _columns(folder: Path, config: str, names: list[str], *made: pl.Expr) -> pl.
     """Some columns of all rows, or what `made` makes of them."""
     shards = shard_files(folder, config)
     groups = (group for path in shards for group in read_parquet_groups(path, names))
-    return pl.concat(rows.select(*made or names) for rows in chain([frame_of(CONFIGS[config], [])], groups))
+    return pl.concat(rows.select(*made or names) for rows in chain([frame_of(CONFIGS[config], [])], together(groups)))
 
 
 def _joinable(folder: Path, _: int) -> str:

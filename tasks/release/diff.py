@@ -183,15 +183,13 @@ def since_earlier(earlier: EarlierRelease, sealed: Manifest, folder: Path) -> li
     before, after = earlier.manifest.files, sealed.files
     old, new = {*before.values()}, {*after.values()}
     lines = [_FITTED_ANEW] if _fits_differ(earlier.manifest, sealed) else []
-    with earlier.fetched([path for path, file in before.items() if file not in new]) as known:
-        for config in CONFIGS:
-            there = [file for path, file in known.items() if path.startswith(f"{config}/data/")]
-            here = [
-                folder / path for path, file in after.items() if path.startswith(f"{config}/data/") and file not in old
-            ]
-            counts = _Compared(config, there, here).counts
-            told = [f"{counts[change]:,} {change}" for change in ("added", "removed", "changed") if counts[change]]
-            lines += [f"{config} {', '.join(told)}"] if told else []
+    known = earlier.shards(path for path, file in before.items() if file not in new)
+    for config in CONFIGS:
+        there = [file for path, file in known.items() if path.startswith(f"{config}/data/")]
+        here = [folder / path for path, file in after.items() if path.startswith(f"{config}/data/") and file not in old]
+        counts = _Compared(config, there, here).counts
+        told = [f"{counts[change]:,} {change}" for change in ("added", "removed", "changed") if counts[change]]
+        lines += [f"{config} {', '.join(told)}"] if told else []
     fresh = [file.bytes for file in after.values() if file not in old]
     return [
         f"since {earlier.manifest.version}: {'; '.join(lines) or 'no row is new'}",

@@ -7,7 +7,7 @@ as they were. A shard whose rows an earlier release has is not written again.
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -208,7 +208,7 @@ def _cut(config: str, frames: Iterable[pl.DataFrame], rows: int) -> Iterator[pl.
 
 def _key(schema: pa.Schema, rows: pl.DataFrame, images: ReleasedImages) -> str:
     """Digest of all that the bytes of a shard depend on: rows, images by id, columns, and the software that writes."""
-    made_by = [LAYOUT, SHARD_BYTES, ROW_GROUP_BYTES, *map(version, ("arena-curation", "pyarrow", "pillow"))]
+    made_by = [LAYOUT, SHARD_BYTES, ROW_GROUP_BYTES, *_versions()]
     digest = hashlib.blake2b(repr(made_by).encode(), digest_size=16)
     digest.update(schema.serialize())
     digest.update(
@@ -216,6 +216,11 @@ def _key(schema: pa.Schema, rows: pl.DataFrame, images: ReleasedImages) -> str:
     )
     digest.update(" ".join(images.formats(rows["image_ids"])).encode())
     return digest.hexdigest()
+
+
+@cache
+def _versions() -> list[str]:
+    return [*map(version, ("arena-curation", "pyarrow", "pillow"))]
 
 
 def _write(schema: pa.Schema, rows: pl.DataFrame, images: ReleasedImages, folder: Path, first: int) -> list[Path]:

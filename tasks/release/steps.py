@@ -205,6 +205,8 @@ def seal_release(
     write_manifest(manifest, staging)
     changed = since_earlier(built.earlier, manifest, staging) if built.earlier else []
     version, new = place_release(store, staging, manifest.version, settings.release is not None, built.earlier)
+    if built.earlier:
+        built.earlier.close()
     counts = manifest.counts | {"new": int(new)}
     return StageReport(
         stage="release",

@@ -25,7 +25,8 @@ from tasks.report.panels import (
     Drawn,
     bar_rows,
     draw_bars,
-    fade,
+    name_columns,
+    name_places,
     name_rows,
     new_figure,
     panel,
@@ -139,8 +140,7 @@ def shares(
     axes.set_xlim(0, 100)
     if names:
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False, borderpad=0.2)
-    name_rows(axes, labels, unit)
-    fade(axes.get_yticklabels(), thin)
+    name_rows(axes, labels, unit, thin)
     return svg_of(figure)
 
 
@@ -216,6 +216,8 @@ def matrix(
     darkness[:, list(thin)] = np.nan
     shade, colours, least = (darkness, "Blues", 0) if not around_zero else (np.sign(values) * darkness, "PuOr", -1)
     axes.pcolormesh(shade, cmap=mpl.colormaps[colours], vmin=least, vmax=1, edgecolors="white", linewidth=0.6)
+    name_places(axes, down, first=0.5)
+    name_columns(axes, across, thin, first=0.5)
     for row, column in np.argwhere(np.isfinite(values)):
         ink, number = (
             "white" if darkness[row, column] > 0.55 else FADED if column in thin else INK,
@@ -223,10 +225,6 @@ def matrix(
         )
         axes.text(column + 0.5, row + 0.5, number, ha="center", va="center", fontsize=SMALL, color=ink)
     axes.set_ylim(len(down), 0)
-    axes.set_yticks(np.arange(len(down)) + 0.5, down)
-    axes.set_xticks(np.arange(len(across)) + 0.5, across, rotation=90, rotation_mode="anchor", ha="right", va="center")
-    fade(axes.get_xticklabels(), thin)
-    axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     return svg_of(figure)
 
@@ -295,11 +293,11 @@ def line_chart(
             axes.plot(range(start, end), at[start:end], "-o", color=colour, markersize=5)
         axes.plot([], [], "-o", color=colour, markersize=5, label=shown_name(name, 40))
         axes.plot(list(thin), at[list(thin)], "o", color="white", markersize=3, zorder=3)
-    axes.set_xticks(range(len(labels)), labels, rotation=90, rotation_mode="anchor", ha="right", va="center")
+    axes.set_xlim(-0.5, max(1, len(labels)) - 0.5)
+    name_columns(axes, labels, thin)
     axes.set_ylabel(unit)
     axes.grid(axis="y")
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, borderpad=0.2)
-    fade(axes.get_xticklabels(), thin)
     return svg_of(figure)
 
 

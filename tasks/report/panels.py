@@ -10,11 +10,11 @@ import re
 import warnings
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 
@@ -27,6 +27,8 @@ TEXT, SMALL = 9.0, 8.0
 EDGE, BELOW, HEAD, ROW = 6.0, 36.0, 18.0, 17.3
 """Margin of a figure, space below for an axis with its unit and above for a title, and height of a row."""
 INK, FADED = "#1c2733", "#8a929c"
+_PAD = 3.5
+"""Space between axes and names."""
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _MISSING = "Glyph .* missing from"
 _NO_DEJAVU = re.compile("[^\x20-\u052f\u2010-\u2122]")
@@ -100,18 +102,30 @@ def draw_bars(axes: Axes, values: Sequence[float], colours: list[str], wide: flo
     axes.xaxis.set_major_formatter("{x:,.0f}")
 
 
-def name_rows(axes: Axes, labels: list[str], unit: str) -> None:
-    """Names of rows on the left, first on top, and the unit below."""
-    axes.set_yticks(range(len(labels)), labels)
+def name_rows(axes: Axes, labels: Sequence[str], unit: str, thin: Collection[int] = ()) -> None:
+    """Names of rows on the left, first on top, those of places in `thin` grey, and the unit below."""
     axes.set_ylim(max(1, len(labels)) - 0.5, -0.5)
-    axes.tick_params(axis="y", length=0)
+    name_places(axes, labels, thin)
     axes.set_xlabel(unit)
 
 
-def fade(labels: Sequence[Text], thin: Collection[int]) -> None:
-    """Labels at these places in grey."""
-    for place in thin:
-        labels[place].set_color(FADED)
+def name_places(axes: Axes, labels: Sequence[str], thin: Collection[int] = (), first: float = 0.0) -> None:
+    """Names at the left of rows at `first`, `first + 1`, …; as texts, because a tick takes five times as long."""
+    axes.set_yticks([])
+    transform, va, ha = axes.get_yaxis_text1_transform(_PAD)
+    for place, label in enumerate(labels):
+        if label:
+            colour = FADED if place in thin else INK
+            axes.text(0, first + place, label, transform=transform, va=va, ha=ha, color=colour)
+
+
+def name_columns(axes: Axes, labels: Sequence[str], thin: Collection[int] = (), first: float = 0.0) -> None:
+    """The same below columns, turned."""
+    axes.set_xticks([])
+    transform = axes.get_xaxis_text1_transform(_PAD)[0]
+    look: dict[str, Any] = {"rotation": 90, "rotation_mode": "anchor", "ha": "right", "va": "center"}
+    for place, label in enumerate(labels):
+        axes.text(first + place, 0, label, transform=transform, color=FADED if place in thin else INK, **look)
 
 
 def rows_height(count: int, row: float = ROW) -> float:

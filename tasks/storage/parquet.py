@@ -15,6 +15,8 @@ IMAGES_A_GROUP = 32
 BESIDE = b"curate:beside_bytes"
 """Key in the footer of a table with images: its other columns as an Arrow stream in Base64, so that ids are found
 without reading every row group."""
+FRAME_BYTES = 8 * 1024 * 1024
+"""A frame of `together` is complete when it takes more memory."""
 PAGE_BYTES = 32 * 1024
 """A page of a released file ends after the value with which it reaches this size."""
 
@@ -78,6 +80,20 @@ def read_parquet_groups(path: Path, columns: Sequence[str] | None = None) -> Ite
     file = pq.ParquetFile(path)
     for group in range(file.num_row_groups):
         yield cast(pl.DataFrame, pl.from_arrow(file.read_row_group(group, columns)))
+
+
+def together(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Small frames of the same columns in one, in order: a release has a file for a few rows, and each step a price."""
+    waiting: list[pl.DataFrame] = []
+    size = 0
+    for frame in frames:
+        if waiting and (size > FRAME_BYTES or frame.schema != waiting[0].schema):
+            yield pl.concat(waiting, rechunk=True)
+            waiting, size = [], 0
+        waiting.append(frame)
+        size += int(frame.estimated_size())
+    if waiting:
+        yield pl.concat(waiting, rechunk=True)
 
 
 def read_parquet_batches(path: Path, columns: Sequence[str], rows: int) -> Iterator[list[dict[str, Any]]]:

@@ -1,5 +1,6 @@
 """A release after another takes over what both have; each stays whole by itself, also when one is taken down."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from schemas.settings import Settings
 from tasks.bench.steps import draw_bench
 from tasks.providers import Providers
 from tasks.release import shards
+from tasks.release.build import staging_folder
 from tasks.release.shards import shard_files, shard_rows
 from tasks.release.steps import unchanged_release
 from tasks.release.verify import verify_release
@@ -142,8 +144,9 @@ def _bucket(store: Store, tmp_path: Path) -> Store:
 
 def test_a_bucket_copies_what_both_have_by_itself(own_store, tmp_path, monkeypatch):
     bucket = _bucket(own_store, tmp_path)
-    sent, put = [], type(bucket.fs).put_file
+    sent, put, read, get = [], type(bucket.fs).put_file, [], type(bucket.fs).get_file
     monkeypatch.setattr(type(bucket.fs), "put_file", lambda fs, a, b, **k: (sent.append(b), put(fs, a, b, **k))[1])
+    monkeypatch.setattr(type(bucket.fs), "get_file", lambda fs, a, b, **k: (read.append(a), get(fs, a, b, **k))[1])
     for version in ("one", "two"):
         with run_record(bucket, Settings(store=bucket.root)) as record:
             record.add(make_release(bucket, release=version))
@@ -153,6 +156,10 @@ def test_a_bucket_copies_what_both_have_by_itself(own_store, tmp_path, monkeypat
     assert len([path for path in there if "chat/data" in path]) > 4
     assert 0 < len([path for path in later if path.startswith("chat/data")]) <= 2
     assert not [path for path in later if path.startswith("battle/data")]
+    assert sent[-1].endswith("two/manifest.json")
+    shards = [path for path in bucket.fs.find(bucket.at("releases/one")) if re.search("/data/train-.*[1-9]-of", path)]
+    assert {*shards} <= {*read} and len(read) == len({*read})  # each of the earlier release once
+    assert not staging_folder(bucket).with_suffix(".earlier").exists()
 
 
 def _measured(folder: Path, count: int) -> Store:

@@ -17,6 +17,7 @@ from tasks.storage.parquet import (
     parquet_writer,
     read_parquet_groups,
     read_parquet_schema,
+    together,
 )
 from tasks.storage.tables import frame_of
 from tests.builders import drawn_image, image
@@ -54,6 +55,15 @@ def test_images_are_stored_plain_and_everything_else_compressed():
     assert options["compression"]["conversation.list.element.content"] == "zstd"
     for leaf in ("images.list.element.bytes", "conversation.list.element.content"):
         assert leaf not in options["use_dictionary"] + options["write_statistics"]
+
+
+def test_small_frames_of_the_same_columns_are_joined_in_order_up_to_a_size(monkeypatch):
+    small, other = [_frame(line=[number]) for number in range(5)], _frame().drop("evidence")
+    (joined, last) = together([*small, other])
+    assert joined.equals(pl.concat(small)) and last.equals(other)
+    monkeypatch.setattr("tasks.storage.parquet.FRAME_BYTES", 0)
+    assert [each["line"].to_list() for each in together(small)] == [[0], [1], [2], [3], [4]]
+    assert list(together([])) == []
 
 
 def test_a_file_is_read_in_the_groups_it_was_written_in(tmp_path):
