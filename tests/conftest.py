@@ -14,6 +14,7 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.http_server import HttpServer
 from tests.places import LEFT_OUT
 
 hypothesis.settings.register_profile("shared machine", deadline=None, max_examples=50)
@@ -24,7 +25,7 @@ gc.set_threshold(
 )  # at the defaults, looking for garbage in all that is imported takes a fifteenth of the time
 
 _TOPICS = "tests/tasks/topics/"  # what numba compiles for one of these files serves all
-_LONGEST = ("tests/flows/", _TOPICS, "tests/test_fuzz.py")
+_LONGEST = ("tests/flows/", _TOPICS, "tests/test_")
 _OWN_ARENAS = ("test_chaos", "test_deployment", "test_nights", "test_object_store")
 _HERE = {"localhost", socket.gethostname()}
 
@@ -104,6 +105,34 @@ def as_before() -> Iterator[None]:
     for name in os.environ.keys() - before.keys():
         del os.environ[name]
     os.environ.update(before)
+
+
+@pytest.fixture
+def http_server() -> Iterator[HttpServer]:
+    """A server on this machine that answers what a test sets."""
+    server = HttpServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def openai_server(http_server, monkeypatch) -> HttpServer:
+    """The same, as the one that OpenAI's client talks to."""
+    pytest.importorskip("openai", reason="production extra")
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{http_server.url}/v1")
+    return http_server
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """An empty Hub that the client finds through the environment."""
+    from tests.hub_server import LoopbackHub  # its client takes a while to import
+
+    server = LoopbackHub()
+    server.is_the_hub(monkeypatch)
+    yield server
+    server.close()
 
 
 @pytest.fixture

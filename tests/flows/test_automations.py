@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -87,8 +88,33 @@ def asleep(settings: Settings):
 """
 
 
+@pytest.fixture(scope="module")
+def nights(server) -> Iterator[Future]:
+    """How often an alarm was given while no night was, nights were and no more were completed; what it said.
+
+    The tests with a worker run while the alarm is waited for.
+    """
+    told = HttpServer()
+    told.answer(Reply({}))
+    block = CustomWebhookNotificationBlock(name="told", url=f"{told.url}/told", json_data={"text": "{{subject}}"})
+
+    def waits() -> tuple[list[int], list[str]]:
+        wait_until(lambda: told.requests)
+        deployment = client.create_deployment(client.create_flow_from_name("nights"), "nightly")
+        for _ in range(6):
+            client.create_flow_run_from_deployment(deployment, state=Completed())
+            time.sleep(2)
+        before = len(told.requests)
+        wait_until(lambda: len(told.requests) > before)
+        return [before, len(told.requests)], [request["text"] for request in told.requests]
+
+    with closing(told), get_client(sync_client=True) as client, ThreadPoolExecutor(1) as beside:
+        client.create_automation(_shipped("no night for 26 hours", str(block.save("told")), within=SECONDS))
+        yield beside.submit(waits)
+
+
 @pytest.fixture
-def worker(server, tmp_path) -> Iterator[subprocess.Popen]:
+def worker(server, nights, tmp_path) -> Iterator[subprocess.Popen]:
     """A worker with a pool `killed`, whose runs send a heartbeat as they begin."""
     environment = os.environ | {"PREFECT_API_URL": server, "PREFECT_HOME": str(tmp_path / "worker")}
     environment |= {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "180", "PREFECT_WORKER_QUERY_SECONDS": "1"}
@@ -189,20 +215,10 @@ def test_a_run_that_is_killed_with_its_worker_is_crashed_and_a_run_of_others_is_
         assert client.read_flow_run(others.id).state.is_running()
 
 
-def test_an_alarm_is_given_when_no_night_was_ever_completed_and_again_when_nights_stop(server):
-    told = HttpServer()
-    told.answer(Reply({}))
-    block = CustomWebhookNotificationBlock(name="told", url=f"{told.url}/told", json_data={"text": "{{subject}}"})
-    with get_client(sync_client=True) as client, closing(told):
-        client.create_automation(_shipped("no night for 26 hours", str(block.save("told")), within=SECONDS))
-        wait_until(lambda: len(told.requests) == 1)  # no night ever
-        deployment = client.create_deployment(client.create_flow_from_name("nights"), "nightly")
-        for _ in range(6):
-            client.create_flow_run_from_deployment(deployment, state=Completed())
-            time.sleep(2)
-        assert len(told.requests) == 1, "an alarm although nights were completed"
-        wait_until(lambda: len(told.requests) == 2)  # nights stopped
-    assert "no night for 26 hours" in told.requests[1]["text"]
+def test_an_alarm_is_given_when_no_night_was_ever_completed_and_again_when_nights_stop(nights):
+    counts, said = nights.result()
+    assert counts == [1, 2]
+    assert "no night for 26 hours" in said[1]
 
 
 def _shipped(name: str, block: str = NOBODY, **trigger: object) -> AutomationCore:

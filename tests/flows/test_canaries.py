@@ -13,7 +13,7 @@ from tasks.policy.policy_file import load_policy
 from tasks.release.build import MANIFEST
 from tasks.storage.keyed_ids import KEY_VARIABLE
 from tasks.storage.tables import Store
-from tests.http_server import HttpServer, Reply
+from tests.http_server import Reply
 from tests.places import contents
 from tests.tasks.ingest.logs import DAY, chat, ingested, write
 
@@ -127,17 +127,6 @@ def test_every_preset_has_a_rule_for_every_probe():
         for probe in probes():
             actions = {rule.action for rule in rules_about(probe, load_policy(name))}
             assert probe.listed or (actions <= {Action.DROP, Action.REDACT, Action.TAG} and actions), (name, probe.name)
-
-
-@pytest.fixture
-def openai_server(monkeypatch):
-    pytest.importorskip("openai", reason="production extra")
-    server = HttpServer()
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
-    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
-    yield server
-    server.close()
 
 
 def test_the_images_of_probes_go_to_the_service_that_is_chosen_for_images(planted, openai_server):

@@ -10,13 +10,12 @@ import pytest
 from typer import Typer
 
 from flows.commands.options import takes
+from flows.reference.commands import commands
 from schemas.settings import BenchSettings, Settings
-from tests.flows.listed_commands import commands, lines
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 CALL = re.compile(r"curate ((?:[a-z]+ ?)+)([^`|\n#]*)")
-KNOWN = Path(__file__).with_name("commands.txt")
 RUN = "run --logs {logs} --store {here}/store"
 
 
@@ -26,13 +25,6 @@ def _commands():
         name: {option for each in command.params for option in (*each.opts, *each.secondary_opts)} | {"--help"}
         for name, command in commands().items()
     }
-
-
-def test_commands_and_options_are_those_that_scripts_know():
-    assert list(lines()) == KNOWN.read_text(encoding="utf-8").splitlines(), (
-        "Other people's scripts call these. After a change that is meant: "
-        f"python -m tests.flows.listed_commands >tests/flows/{KNOWN.name}"
-    )
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 from tasks.explore.listing import item_key
-from tasks.providers import PROVIDERS
 from tasks.storage.tables import Store
 from tests.small_store import HOSTILE_MODEL, make_release, small_store
 from tests.tasks.runtime.test_untrusted import CONTROL
@@ -54,17 +53,6 @@ def test_inspect_prints_every_image_signal_and_explain_names_reason_and_signals(
     assert account["messages"][0]["signals"]["text_pii"]["types"] is not None
     address = item_key("conversation", dropped["item_id"])  # as in the address of its page in the explorer
     assert curate("explain", address, "--store", curated.settings.store, "--json")[1] == out
-
-
-def test_doctor_says_what_is_missing_and_how_to_get_it(curate, monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setenv("NO_GCE_CHECK", "true")  # asks the network whether this is one of Google's machines
-    few = {name: PROVIDERS[name] for name in ("nsfw", "moderation")}  # the others take seconds to import
-    monkeypatch.setattr("tasks.providers.PROVIDERS", few)
-    code, out, _ = curate("doctor")
-    assert code == 0
-    assert "ready    nsfw             embedded" in out
-    assert "OPENAI_API_KEY" in out
 
 
 @pytest.fixture(scope="module")

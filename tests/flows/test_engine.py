@@ -16,7 +16,6 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from flows.commands.engine import check_server
 from schemas.errors import EngineUnwell
 from schemas.settings import Settings
-from tests.http_server import HttpServer
 
 ROOT = Path(__file__).parents[2]
 RUN = """
@@ -104,9 +103,5 @@ def test_a_flow_of_a_notebook_names_a_server_that_does_not_answer_before_anythin
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_configured_server_that_answers_anything_is_there():
-    server = HttpServer()  # it answers GET with an error
-    try:
-        assert check_server(server.url) is None
-    finally:
-        server.close()
+def test_a_configured_server_that_answers_anything_is_there(http_server):
+    assert check_server(http_server.url) is None  # it answers GET with an error

@@ -19,7 +19,7 @@ from tasks.storage.tables import Store
 from tests.asked_bench import benched, models_file
 from tests.builders import NOON, conversation, decision, drawn_image, image, store_with
 from tests.counting_server import CountingServer
-from tests.http_server import HttpServer, Reply
+from tests.http_server import Reply
 from tests.visit_bench import visit_bench
 
 pytest.importorskip("openai", reason="production extra")
@@ -127,13 +127,6 @@ def answered(content):
     usage = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
     said = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "usage": usage}
     return said | {"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}
-
-
-@pytest.fixture
-def http_server():
-    server = HttpServer()
-    yield server
-    server.close()
 
 
 def test_answers_that_would_be_released_are_counted_when_asked_for(curate, tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from flows.running.settings_file import OF_ONE_RUN, in_force, read
 from schemas.errors import MissingProvider
 from schemas.settings import Settings
 from tasks.providers import Providers
-from tests.http_server import HttpServer, Reply
+from tests.http_server import Reply
 
 VENDORS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "GEMINI_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS")
 
@@ -155,42 +155,28 @@ def test_doctor_says_what_is_in_force_and_ends_with_a_verdict(curate, here, monk
     assert (code, out.splitlines()[-1], (here / "s").exists()) == (0, "ready: every chosen model is here", False)
 
 
-def test_doctor_asks_each_paid_service_once_and_says_that_a_key_is_refused(curate, here, monkeypatch):
-    pytest.importorskip("openai", reason="production extra")
-    server = HttpServer()
-    monkeypatch.setenv("OPENAI_API_KEY", "wrong")
-    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+def test_doctor_asks_each_paid_service_once_and_says_that_a_key_is_refused(curate, here, openai_server):
     chosen = (f"--provider={name}=openai" for name in ("categories", "criteria", "topic_names"))
-    try:
-        server.answer(Reply({"error": {"message": "no such key: wrong"}}, 401))
-        code, out, err = curate("doctor", "--ask", *chosen)
-        assert len(server.requests) == 1
-    finally:
-        server.close()
+    openai_server.answer(Reply({"error": {"message": "no such key: test-key"}}, 401))
+    code, out, err = curate("doctor", "--ask", *chosen)
+    assert len(openai_server.requests) == 1
     assert code == 1 and out.endswith("not ready:\n  openai-gpt-5.4-mini-2026-03-17: the key is refused\n"), out + err
-    assert "wrong" not in out + err
+    assert "test-key" not in out + err
 
 
-def test_a_deployed_night_does_not_begin_when_a_service_refuses_and_does_when_one_is_down(monkeypatch):
-    pytest.importorskip("openai", reason="production extra")
+def test_a_deployed_night_does_not_begin_when_a_service_refuses_and_does_when_one_is_down(openai_server, monkeypatch):
     from flows.running.first_calls import services_answer
     from tasks.providers.production.calls import Service
 
-    server = HttpServer()
     monkeypatch.setattr(Service, "first_seconds", 0.001)
-    monkeypatch.setenv("OPENAI_API_KEY", "wrong")
-    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
     night = Settings(store="s", providers={"moderation": "openai", "nsfw": "embedded"})
-    try:
-        assert list(services_answer(night)) == [], "not for a command, where somebody waits"
-        monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "1")
-        server.answer(Reply({}, 503))
-        assert [report.counts for report in services_answer(night)] == [{"asked": 1, "silent": 1}]
-        server.answer(Reply({"error": {"code": "insufficient_quota"}}, 429))
-        with pytest.raises(MissingProvider, match=r"^openai_moderation: the quota is used up; nothing was begun"):
-            list(services_answer(night))
-    finally:
-        server.close()
+    assert list(services_answer(night)) == [], "not for a command, where somebody waits"
+    monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "1")
+    openai_server.answer(Reply({}, 503))
+    assert [report.counts for report in services_answer(night)] == [{"asked": 1, "silent": 1}]
+    openai_server.answer(Reply({"error": {"code": "insufficient_quota"}}, 429))
+    with pytest.raises(MissingProvider, match=r"^openai_moderation: the quota is used up; nothing was begun"):
+        list(services_answer(night))
 
 
 def test_publish_reads_the_accepted_stand_ins(curate, here):

@@ -20,7 +20,7 @@ from tasks.storage.tables import frame_of
 from tests.asked_bench import PUBLIC, benched, completed, last_text, models_file, said_by
 from tests.builders import NOON
 from tests.generated_bench import NAME, decided, settings_for
-from tests.http_server import HttpServer, Reply
+from tests.http_server import Reply
 from tests.visit_bench import HIDDEN, visit_bench
 
 pytest.importorskip("openai", reason="production extra")
@@ -49,27 +49,20 @@ def _by_words(text):
 
 
 @pytest.fixture
-def server():
-    server = HttpServer()
-    server.answer(Reply(said_by(_by_words)))
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def submit(server, tmp_path, curate):
+def submit(http_server, tmp_path, curate):
     """Runs the command on some rows of a CSV; returns status, output, notes and requests."""
+    http_server.answer(Reply(said_by(_by_words)))
     store = visit_bench(tmp_path / "store", {"x": "A cup of {}.", "y": "A plate."}, items=6)
-    judge = models_file(tmp_path, server.url, "judge")
+    judge = models_file(tmp_path, http_server.url, "judge")
 
     def submit(rows, *options, model="new"):
         file = tmp_path / "answers.csv"
         file.write_text("item_id,instruction,instruction_category,new_output\n" + "\n".join(rows))
-        before = len(server.requests)
+        before = len(http_server.requests)
         ran = curate(
             "judge", "submit", file, "--store", store.root, "--model", model, "--bench", "b", "--judge", judge, *options
         )
-        return (*ran, server.requests[before:])
+        return (*ran, http_server.requests[before:])
 
     submit.store = store
     return submit
@@ -126,9 +119,7 @@ def _met(verdicts, name):
     return {(item, a if b == name else b) for item, a, b in pairs if name in (a, b)}
 
 
-def test_the_cost_is_said_first_and_a_budget_stops_the_calls_and_a_later_run_asks_for_the_rest(
-    submit, server, tmp_path
-):
+def test_the_cost_is_said_first_and_a_budget_stops_the_calls_and_a_later_run_asks_for_the_rest(submit, tmp_path):
     prices = tmp_path / "prices.yaml"
     prices.write_text(SHIPPED.read_text().replace("\nunits:\n", PRICE))
     options = ("--set", "evaluate.reference_battles=2", "--prices", str(prices))
@@ -172,11 +163,9 @@ def test_an_id_that_is_no_text_is_unknown_and_a_folder_that_is_not_there_is_said
 
 
 @pytest.fixture
-def answering_server():
-    answering_server = HttpServer()
-    answering_server.answer(Reply(completed("[[A=B]]")))
-    yield answering_server
-    answering_server.close()
+def answering_server(http_server):
+    http_server.answer(Reply(completed("[[A=B]]")))
+    return http_server
 
 
 def test_models_answer_a_judge_compares_and_a_second_run_makes_no_call(curate, answering_server, tmp_path):

@@ -11,7 +11,7 @@ from schemas.tags import TAGS
 from tasks.storage.tables import frame_of
 from tests.asked_bench import completed, models_file
 from tests.builders import conversation, decision, store_with
-from tests.http_server import HttpServer, Reply
+from tests.http_server import Reply
 
 PROMPTS = {
     "c0": "Describe this image.",
@@ -72,20 +72,15 @@ def test_what_was_asked_for_an_evaluation_is_not_asked_again(curate, store, ids,
 
 
 @pytest.fixture
-def server(monkeypatch):
+def server(openai_server):
     """A model that finds text only under the paper's prompt, or as the large model."""
-    pytest.importorskip("openai", reason="production extra")
 
     def answer(request):
         sees = "AS PRINTED" in json.dumps(request["messages"][0]) or request["model"] == "large"
         return completed(json.dumps({**NO, "ocr": sees}))
 
-    server = HttpServer()
-    server.answer(Reply(answer))
-    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
-    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
-    yield server
-    server.close()
+    openai_server.answer(Reply(answer))
+    return openai_server
 
 
 @pytest.mark.parametrize("two", ["prompts", "models"])

@@ -17,7 +17,6 @@ from tasks.demo.answers import BASELINE, board_beside_strengths
 from tasks.demo.planted import score_planted
 from tasks.demo.planted_evidence import read_facts
 from tasks.storage.tables import Store
-from tests.hub_server import LoopbackHub
 from tests.places import ROOT
 
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
@@ -25,15 +24,6 @@ STEPS = re.findall(r"^```\n\$ (curate .*?)\n(.*?)^```|^```\n\$ (curate .*)\n```"
 SERVES = "curate view out"
 """Does not end; tests/tasks/explore/test_view_command.py runs it."""
 DRAFT = "--dry-run"
-
-
-@pytest.fixture
-def hub(monkeypatch):
-    """An empty Hub."""
-    server = LoopbackHub()
-    server.is_the_hub(monkeypatch)
-    yield server
-    server.close()
 
 
 def _first_words(text: str) -> set[str]:

@@ -46,10 +46,6 @@ def _outputs(notebook):
     return "\n".join(shown)
 
 
-def test_there_are_notebooks():
-    assert [path.name for path in NOTEBOOKS][:1] == ["01_what_was_dropped.ipynb"]
-
-
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_is_committed_without_outputs_and_defines_no_functions(path):
     notebook = nbformat.read(path, as_version=4)

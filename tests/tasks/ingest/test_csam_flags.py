@@ -15,7 +15,7 @@ import zstandard
 from tasks.ingest import log_files, read_new
 from tasks.ingest.csam_flags import ids_in, line_is_flagged
 from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, line, rejected, served, state, vote, write
-from tests.tasks.ingest.test_formats import ROWS, put
+from tests.tasks.ingest.test_formats import ROWS
 
 BAD = image_name("bad")
 FLAG = {"has_csam_image": True}
@@ -180,17 +180,6 @@ ROW_PLACES = {
     "a nested column": lambda row: row | {"conv_metadata": {"x": [{"y": 1, **FLAG}]}},
     "a stringified column": lambda row: row | {"conv_metadata": json.dumps({"x": [FLAG]})},
 }
-
-
-@pytest.mark.parametrize("kind", ["parquet", "arrow", "jsonl", "json", "jsonl.gz", "json.gz", "jsonl.zst", "json.zst"])
-@pytest.mark.parametrize("name", ROWS)
-def test_a_flag_in_a_row_of_a_published_dataset_is_found(tmp_path, name, kind):
-    row = {key: None if key in ("image", "images") else value for key, value in ROWS[name].items()}
-    for number, place in enumerate(ROW_PLACES.values()):  # a file each, because a column has one type
-        put(tmp_path / "data" / str(number), [place(row)], kind)
-    store = ingested(tmp_path / "data", tmp_path / "store", format=name)
-    assert list(rejected(store).values()) == ["csam_flagged"] * len(ROW_PLACES)
-    assert store.read("sightings").is_empty() and not store.read("quarantine").is_empty()
 
 
 def test_a_flag_in_a_map_column_is_found_and_its_image_is_held(tmp_path):

@@ -10,7 +10,7 @@ from schemas.errors import BadInput
 from tasks.ingest.csam_flags import line_is_flagged, row_is_flagged
 from tasks.ingest.log_files import log_files
 from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, line, rejected, served, state, vote, write
-from tests.tasks.ingest.test_csam_flags import KINDS, NO, YES, states_of
+from tests.tasks.ingest.test_csam_flags import KINDS, NO, ROW_PLACES, YES, states_of
 from tests.tasks.ingest.test_formats import ROWS, put
 
 BAD, GOOD = image_name("bad"), image_name("good")
@@ -230,7 +230,7 @@ def test_a_log_file_whose_name_holds_the_letters_is_flagged_as_a_whole(tmp_path,
     assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")] and len(looked) == 1
 
 
-@pytest.mark.parametrize("kind", ["parquet", "arrow", "jsonl"])
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "jsonl", "json", "jsonl.gz", "json.gz", "jsonl.zst", "json.zst"])
 @pytest.mark.parametrize("name", ROWS)
 def test_a_flag_of_any_spelling_in_a_row_of_a_dataset_is_found_and_scores_are_none(tmp_path, name, kind):
     chance = random.Random(name + kind)
@@ -238,11 +238,12 @@ def test_a_flag_of_any_spelling_in_a_row_of_a_dataset_is_found_and_scores_are_no
     id_column = next((each for each in ("conversation_id", "question_id", "id") if each in row), "id")
     scored = {"categories": {"sexual/minors": False}, "category_scores": {"sexual/minors": 0.99}, "flagged": True}
     put(tmp_path / "data" / "good", [row | {"openai_moderation": [scored], spelled(chance): False}], kind)
-    for number in range(4):
-        put(tmp_path / "data" / str(number), [row | {id_column: f"flagged{number}"} | flag(chance)], kind)
-    put(tmp_path / "data" / "csam-rows", [row | {id_column: "flagged-4"}], kind)
+    flagged = [row | flag(chance) for _ in range(4)] + [place(row) for place in ROW_PLACES.values()]
+    for number, each in enumerate(flagged):  # a file each, because a column has one type
+        put(tmp_path / "data" / str(number), [each | {id_column: f"flagged{number}"}], kind)
+    put(tmp_path / "data" / "csam-rows", [row | {id_column: "flagged-in-name"}], kind)
     store = ingested(tmp_path / "data", tmp_path / "store", format=name)
-    assert list(rejected(store).values()) == ["csam_flagged"] * 5
+    assert list(rejected(store).values()) == ["csam_flagged"] * 8 and not store.read("quarantine").is_empty()
     assert {source.partition("/")[0] for source in store.read("sightings")["source"]} == {"good"}
 
 

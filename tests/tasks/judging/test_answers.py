@@ -16,7 +16,7 @@ from tasks.runtime.yaml_files import read_models_list
 from tasks.storage.tables import frame_of
 from tests.asked_bench import HIDDEN_PROMPT, PUBLIC, benched, completed, evaluating, last_text, models_file, said_by
 from tests.builders import conversation, drawn_image
-from tests.http_server import HttpServer, Reply
+from tests.http_server import Reply
 
 pytest.importorskip("openai", reason="production extra")
 from tasks.judging.steps import collect_answers
@@ -25,11 +25,9 @@ PROMPTS = [f"Prompt {n}?" for n in range(PUBLIC)]
 
 
 @pytest.fixture
-def server():
-    server = HttpServer()
-    server.answer(Reply(said_by(lambda text: f"On {text}")))
-    yield server
-    server.close()
+def server(http_server):
+    http_server.answer(Reply(said_by(lambda text: f"On {text}")))
+    yield http_server
     start_ledger()
 
 

@@ -9,7 +9,7 @@ import pytest
 from schemas.benches.judging import STAND_IN
 from tests.asked_bench import benched, evaluating, last_text, models_file, said_by
 from tests.builders import VERSIONS, facts_frame, gathered_rows
-from tests.http_server import HttpServer, Reply
+from tests.http_server import Reply
 from tests.visit_bench import visit_bench
 from tests.voted_store import MODELS, SECRETS, voted
 
@@ -72,12 +72,10 @@ class Judging:
 
 
 @pytest.fixture
-def server(monkeypatch):
+def server(http_server, monkeypatch):
     monkeypatch.setenv("CURATE_CALLS_AT_ONCE", "1")
-    server = HttpServer()
-    server.answer(Reply(said_by(lambda text: FIRST)))
-    yield server
-    server.close()
+    http_server.answer(Reply(said_by(lambda text: FIRST)))
+    return http_server
 
 
 @pytest.fixture(params=PAIRS)

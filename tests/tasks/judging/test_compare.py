@@ -14,7 +14,7 @@ from tasks.judging.questions import image_places
 from tasks.storage.tables import frame_of
 from tests.asked_bench import benched, completed, evaluating, last_text, models_file
 from tests.builders import VERSIONS
-from tests.http_server import HttpServer, Reply
+from tests.http_server import Reply
 
 pytest.importorskip("openai", reason="production extra")
 from tasks.judging.steps import collect_answers, collect_verdicts
@@ -25,11 +25,9 @@ SEATS = ["model_a", "model_b", "label"]
 
 
 @pytest.fixture
-def server():
-    server = HttpServer()
-    server.answer(Reply(completed("Both are fine. My final verdict is tie: [[A=B]]")))
-    yield server
-    server.close()
+def server(http_server):
+    http_server.answer(Reply(completed("Both are fine. My final verdict is tie: [[A=B]]")))
+    return http_server
 
 
 @pytest.fixture

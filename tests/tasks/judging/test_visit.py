@@ -11,7 +11,7 @@ from tasks.judging.visit_battles import visit_battles, visit_verdicts
 from tasks.written_bench.written_items import items_for_judging
 from tests.asked_bench import completed, evaluating, last_text, models_file, said_by
 from tests.builders import NOON, VERSIONS, conversation, decision, drawn_image, store_with
-from tests.http_server import HttpServer, Reply
+from tests.http_server import Reply
 from tests.visit_bench import HIDDEN, stored_answer, visit_bench
 from tests.written import caption, written_item
 
@@ -24,12 +24,10 @@ def _json(better, reasons="Both were read."):
 
 
 @pytest.fixture
-def server(monkeypatch):
+def server(http_server, monkeypatch):
     monkeypatch.setenv("CURATE_CALLS_AT_ONCE", "1")
-    server = HttpServer()
-    server.answer(Reply(completed(_json("A"))))
-    yield server
-    server.close()
+    http_server.answer(Reply(completed(_json("A"))))
+    return http_server
 
 
 @pytest.fixture

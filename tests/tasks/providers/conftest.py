@@ -12,22 +12,7 @@ import pytest
 
 from tasks.images.decode import open_image
 from tasks.providers.capabilities import Document
-from tests.http_server import HttpServer, Reply
-
-
-@pytest.fixture
-def no_proxy(monkeypatch):
-    """Loopback traffic stays on this machine, whatever proxy the machine has."""
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-
-
-@pytest.fixture
-def http_server(no_proxy):
-    server = HttpServer()
-    yield server
-    server.close()
+from tests.http_server import Reply
 
 
 @pytest.fixture
@@ -252,7 +237,7 @@ class VisionServer:
 
 
 @pytest.fixture
-def vision_server(no_proxy, monkeypatch):
+def vision_server(monkeypatch):
     pytest.importorskip("google.cloud.vision_v1")
     server = VisionServer()
     monkeypatch.setenv("CURATE_VISION_ENDPOINT", server.endpoint)

@@ -2,6 +2,7 @@
 
 import io
 import shutil
+from importlib import metadata
 from types import SimpleNamespace
 
 import PIL.Image
@@ -14,14 +15,17 @@ from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tests.generated_bench import make, settings_for
 
-pytest.importorskip("diffusers", reason="production extra")
-import diffusers
 
-from tests.tasks.providers.small_diffusion import drawn_pipeline
+@pytest.fixture(scope="module")
+def drawn_pipeline():
+    pytest.importorskip("diffusers", reason="production extra")  # seconds, in the one process that draws
+    from tests.tasks.providers import small_diffusion
+
+    return small_diffusion.drawn_pipeline
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(drawn_pipeline, tmp_path_factory):
     return drawn_pipeline(tmp_path_factory.mktemp("pipeline"))
 
 
@@ -41,11 +45,13 @@ def test_words_and_seed_decide_the_image_whatever_was_drawn_before(chosen):
     assert model.draw("a red cup", "1") == first
 
 
-def test_its_version_names_pipeline_weights_and_steps_and_no_path(chosen, folder, tmp_path, monkeypatch):
+def test_its_version_names_pipeline_weights_and_steps_and_no_path(
+    chosen, folder, drawn_pipeline, tmp_path, monkeypatch
+):
     version = Providers(chosen)["pictures"].version
-    assert version.startswith(f"diffusers-{diffusers.__version__}-StableDiffusionPipeline-") and version.endswith(
-        "+num_inference_steps=2"
-    )
+    assert version.startswith(
+        f"diffusers-{metadata.version('diffusers')}-StableDiffusionPipeline-"
+    ) and version.endswith("+num_inference_steps=2")
     assert str(folder.parent) not in version
     monkeypatch.delenv("CURATE_DIFFUSERS_CALL")
     assert Providers(chosen)["pictures"].version == version.removesuffix("+num_inference_steps=2")

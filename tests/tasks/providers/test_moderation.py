@@ -31,12 +31,9 @@ def judged(request):
 
 
 @pytest.fixture
-def moderate(http_server, quick, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
-    monkeypatch.setenv("OPENAI_BASE_URL", f"{http_server.url}/v1")
-
+def moderate(openai_server, quick):
     def moderate(texts, *replies):
-        http_server.answer(*replies)
+        openai_server.answer(*replies)
         return OpenAiModeration().moderate(texts)
 
     return moderate
@@ -143,12 +140,9 @@ def test_the_version_names_the_model_and_a_missing_key_is_named(moderate, monkey
 
 
 @pytest.fixture
-def moderate_images(http_server, quick, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
-    monkeypatch.setenv("OPENAI_BASE_URL", f"{http_server.url}/v1")
-
+def moderate_images(openai_server, quick):
     def moderate_images(images, *replies):
-        http_server.answer(*replies)
+        openai_server.answer(*replies)
         return OpenAiImageModeration().moderate_images(images)
 
     return moderate_images

@@ -103,7 +103,7 @@ def test_a_capability_sends_what_it_sent(vendor, use, at, sent):
 
 
 @pytest.fixture
-def batch(no_proxy):
+def batch():
     server = BatchServer(lambda rows: b"")
     yield server
     server.close()

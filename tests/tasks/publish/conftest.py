@@ -19,7 +19,7 @@ from tasks.publish.push import publish_release
 from tasks.release.fetched import store_of
 from tasks.storage.tables import Store
 from tests.builders import NOON
-from tests.hub_server import TOKEN, LoopbackHub
+from tests.hub_server import TOKEN
 from tests.s3_server import s3_client, s3_here
 from tests.small_store import make_release, small_store
 from tests.tampered_release import as_production
@@ -51,15 +51,6 @@ def store(made, tmp_path) -> Store:
 def release(store) -> Path:
     """Its first release."""
     return Path(store.root) / "releases" / "1.0.0"
-
-
-@pytest.fixture
-def hub(monkeypatch, tmp_path):
-    """An empty Hub that the client finds through the environment."""
-    server = LoopbackHub()
-    server.is_the_hub(monkeypatch)
-    yield server
-    server.close()
 
 
 @pytest.fixture(autouse=True)

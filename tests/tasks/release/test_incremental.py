@@ -66,15 +66,6 @@ def _written(release: Path, earlier: Path) -> set[str]:
     return {str(p.relative_to(release)) for p in release.rglob("*") if p.is_file() and p.stat().st_ino not in known}
 
 
-@pytest.fixture
-def nights(own_store):
-    """Two releases; the second one without a conversation of chat."""
-    first, _ = _night(own_store, "one")
-    _drop(own_store)
-    second, report = _night(own_store, "two")
-    return first, second, report
-
-
 def test_a_release_stays_while_nothing_changes_that_it_is_made_from(own_store):
     _, report = _night(own_store, "one")
     settings = Settings(store=own_store.root, release="one")
@@ -90,8 +81,12 @@ def test_a_release_stays_while_nothing_changes_that_it_is_made_from(own_store):
     assert unchanged_release(settings, VERSIONS) is None
 
 
-def test_a_night_writes_only_what_changed_and_is_the_release_written_from_nothing(nights, own_store, tmp_path):
-    first, second, report = nights
+def test_a_night_writes_only_what_changed_and_a_takedown_from_one_release_changes_no_byte_of_the_other(
+    own_store, tmp_path
+):
+    first, _ = _night(own_store, "one")
+    _drop(own_store)
+    second, report = _night(own_store, "two")
     chat = [f"chat/data/{path.name}" for path in shard_files(second, "chat")]
     written = _written(second, first)
     assert len(chat) > 4 and 0 < len(written & {*chat}) <= 2
@@ -99,7 +94,6 @@ def test_a_night_writes_only_what_changed_and_is_the_release_written_from_nothin
     assert report.changed[0] == "since one: chat 1 removed"
     files = [path for path in second.rglob("*") if path.is_file() and path.name != "manifest.json"]
     assert report.changed[1].startswith(f"{len(written) - 1} of {len(files)} files are new, ")
-    _, second, _ = nights
     alone = Store(str(tmp_path / "alone"))
     alone.fs.put(f"{own_store.root}/", f"{alone.root}/", recursive=True)
     for place in ("runs", "releases"):
@@ -107,10 +101,6 @@ def test_a_night_writes_only_what_changed_and_is_the_release_written_from_nothin
     make_release(alone, release="two")
     assert contents(Path(alone.at("releases/two"))) == contents(second)
     assert verify_release(second, parts_of_release) == []
-
-
-def test_a_takedown_from_one_release_changes_no_byte_of_the_other(nights, own_store):
-    first, second, _ = nights
     before, shared = contents(second), {path.stat().st_ino for path in second.rglob("*")}
     assert any(path.stat().st_ino in shared for path in first.rglob("*.parquet"))
     taken = take_down(own_store, [GONE], [], datetime.now(UTC), dry_run=False)

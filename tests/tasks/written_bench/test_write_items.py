@@ -28,7 +28,7 @@ from tests.asked_bench import PUBLIC, benched, completed, models_file
 from tests.batch_server import BatchServer
 from tests.batch_server import result as batch_result
 from tests.builders import conversation
-from tests.http_server import HttpServer, Reply
+from tests.http_server import Reply
 from tests.visit_bench import HIDDEN, visit_bench
 from tests.written import caption
 
@@ -37,11 +37,9 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 @pytest.fixture
-def server(monkeypatch):
+def server(http_server, monkeypatch):
     monkeypatch.setattr("tasks.providers.production.calls.Service.first_seconds", 0.005)
-    server = HttpServer()
-    yield server
-    server.close()
+    return http_server
 
 
 def _sent(request):

@@ -21,7 +21,7 @@ def odd(row):
 
 
 @pytest.fixture
-def server(no_proxy):
+def server():
     server = BatchServer(lambda rows: b"".join(result(row, labels(ocr=odd(row))) for row in rows))
     yield server
     server.close()

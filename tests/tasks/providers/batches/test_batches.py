@@ -217,7 +217,7 @@ print(report.model_dump_json())
 
 
 @pytest.fixture
-def slow(no_proxy):
+def slow():
     no = json.dumps(dict.fromkeys(Categories.model_fields, False))
     slow = BatchServer(lambda rows: b"".join(result(row, no) for row in rows))
     yield slow
