@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy.spatial.distance import jensenshannon
 
 from schemas.benches.bench import BenchMeasure
-from tasks.storage.queries.documents import Vectors
+from tasks.storage.queries.signals import Vectors
 
 Labels = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int64]
