@@ -14,7 +14,7 @@ import polars as pl
 from rensa import RMinHash, RMinHashLSH
 
 from schemas.items.decision import NearPrompt
-from tasks.storage.queries.documents import on_disk, unload
+from tasks.storage.queries.signals import on_disk, unload
 from tasks.storage.tables import frame_schema
 
 GRAM = 5

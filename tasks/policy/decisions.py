@@ -38,9 +38,8 @@ from tasks.policy.rules import (
     reasons_of,
 )
 from tasks.storage.content_id import number_of, text_id
-from tasks.storage.queries.documents import StoredVectors, Vectors
 from tasks.storage.queries.released import renamed
-from tasks.storage.queries.signals import Versions, signal_facts, signal_values
+from tasks.storage.queries.signals import StoredVectors, Vectors, Versions, signal_facts, signal_values
 from tasks.storage.tables import Store, frame_schema
 
 ItemFindings = Callable[[Store, pl.Series], pl.DataFrame]

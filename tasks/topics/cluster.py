@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from schemas.errors import BadInput
 from schemas.settings import TopicSettings
-from tasks.storage.queries.documents import PIECE, unload
+from tasks.storage.queries.documents import PIECE
+from tasks.storage.queries.signals import unload
 from tasks.topics.engines import Clustering, Labels, Rows, Vectors, engine, nearest
 
 TOPICS_NEED = 3

@@ -17,7 +17,8 @@ import polars as pl
 from scipy.optimize import linear_sum_assignment
 
 from schemas.settings import Settings
-from tasks.storage.queries.documents import PIECE, unload
+from tasks.storage.queries.documents import PIECE
+from tasks.storage.queries.signals import unload
 from tasks.storage.tables import Store
 from tasks.topics.cluster import REFERENCE_MAX, assign, check_vectors, cluster, members_min, reach_of, too_few
 from tasks.topics.engines import Clustering, Rows, Vectors, block_rows, engine

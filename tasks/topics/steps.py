@@ -11,9 +11,9 @@ from schemas.settings import Settings, TopicSettings
 from schemas.tags import TAGS
 from tasks.providers import Providers
 from tasks.runtime.steps import step
-from tasks.storage.queries.documents import embedded_documents, unload
+from tasks.storage.queries.documents import embedded_documents
 from tasks.storage.queries.kept import kept_conversations, with_released_turns
-from tasks.storage.queries.signals import Versions, signal_values
+from tasks.storage.queries.signals import Versions, signal_values, unload
 from tasks.storage.tables import Store, frame_schema
 from tasks.topics.cluster import TOPICS_NEED, members_min, too_few
 from tasks.topics.descriptions import topic_evidence, topic_names, topic_tree

@@ -18,7 +18,7 @@ from schemas.layout import LAYOUT, StoreLayout
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.storage.lock import Terms
-from tasks.storage.queries.documents import on_disk
+from tasks.storage.queries.signals import on_disk
 from tasks.storage.tables import Store
 from tests.cut_off import cut_off_at, room_for
 from tests.http_server import LoopbackServer

@@ -1,5 +1,8 @@
-"""Reads stored signal values (the tables `signals/*`)."""
+"""Reads stored signal values (the tables `signals/*`), many vectors into a temporary file mapped into memory."""
 
+import mmap
+import os
+import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
@@ -11,6 +14,7 @@ from schemas.errors import BadInput
 from tasks.storage.content_id import number_of
 from tasks.storage.tables import Store
 
+Vectors = npt.NDArray[np.float32]
 Versions = Mapping[str, str]
 """Signal name -> the version that this run uses."""
 
@@ -77,3 +81,69 @@ def several_lengths(signal: str, version: str, lengths: Collection[int]) -> str:
         f"{signal}: vectors of version {version!r} have {' and '.join(map(str, sorted(lengths)))} dimensions; "
         "one version has one: remove its rows and run `curate measure` again"
     )
+
+
+def on_disk(rows: int, columns: int) -> Vectors:
+    """Zeros, float32 (rows, columns), in a file of `TMPDIR` that ends with the process or the array.
+
+    Raises OSError with the folder when it has no room; found out later, by a write into the mapping, it would end the
+    process.
+    """
+    with tempfile.TemporaryFile(prefix="curate-vectors-") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, max(1, rows * columns) * np.dtype(np.float32).itemsize)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from None
+        return np.memmap(file, np.float32, "w+", shape=(max(1, rows), columns))[:rows]
+
+
+def unload(vectors: Vectors) -> None:
+    """Give the memory of an array of `on_disk` back to the system; the file keeps the content."""
+    whole: object = vectors
+    while isinstance(whole, np.ndarray):
+        whole = whole.base
+    if isinstance(whole, mmap.mmap):
+        whole.madvise(mmap.MADV_DONTNEED)
+
+
+class StoredVectors:
+    """Vectors of a signal in a temporary file, in the order in which their ids are first asked for.
+
+    None when `versions` does not name the signal.
+    """
+
+    def __init__(self, store: Store, signal: str, versions: Versions, ids: pl.Series) -> None:
+        name, version = table_name(signal), versions.get(signal, "")
+        wanted = pl.DataFrame({"content_id": ids.drop_nulls().unique(maintain_order=True)}).with_row_index("row")
+        self.matrix, self.width = np.empty((0, 1), np.float32), 0
+        has, lengths = np.zeros(wanted.height, bool), set[int]()
+        for rows in store.read_slices(name, ["content_id", "version", "vector"]) if wanted.height else ():
+            there = rows.filter(version=version).join(wanted, on="content_id", maintain_order="left")
+            there = there.filter(~pl.Series(has[there["row"].to_numpy()])).unique("row", keep="first")
+            lengths |= set(there["vector"].list.len())
+            if len(lengths) > 1 or lengths == {0}:
+                raise BadInput(several_lengths(signal, version, lengths))
+            if there.is_empty():
+                continue
+            if not self.width:
+                (self.width,) = lengths
+                self.matrix = on_disk(wanted.height, self.width)
+            at = there["row"].to_numpy()
+            has[at] = True
+            self.matrix[at] = there["vector"].explode().to_numpy().reshape(len(at), self.width)
+            unload(self.matrix)
+        self._row_of = wanted.filter(pl.Series(has))
+
+    def have(self, ids: pl.Series) -> pl.Series:
+        """Boolean for each id: whether it has a vector."""
+        return ids.is_in(self._row_of["content_id"].implode())
+
+    def of(self, ids: pl.Series) -> dict[str, Vectors]:
+        """Id -> vector, for those that have one."""
+        known = pl.DataFrame({"content_id": ids.drop_nulls().unique()}).join(self._row_of, on="content_id")
+        return dict(zip(known["content_id"], self.matrix[known["row"].to_numpy()], strict=True))
+
+    def all(self) -> dict[str, Vectors]:
+        """Id -> vector, which stays in the file until it is used, for all that have one."""
+        rows = np.asarray(self.matrix)
+        return {name: rows[row] for row, name in self._row_of.iter_rows()}
