@@ -13,8 +13,7 @@ from schemas.errors import BadInput
 from schemas.settings import BenchSettings
 from schemas.tables import SIGNALS
 from tasks.bench.draw import lot
-from tasks.storage.queries.signals import Vectors
-from tasks.storage.queries.signals import Versions, signal_values
+from tasks.storage.queries.signals import Vectors, Versions, signal_values
 from tasks.storage.tables import Store
 
 CRITERIA = "criteria"

@@ -17,8 +17,9 @@ from schemas.policy import NearImages, SemanticImages
 from schemas.row import Row
 from schemas.settings import Settings
 from tasks.dedup.cosine import Rows
-from tasks.dedup.near_vectors import VectorSearch, close_vectors, stored_vectors
+from tasks.dedup.near_vectors import close_vectors
 from tasks.storage.queries.signals import Versions, signal_values
+from tasks.storage.queries.vectors import stored_vectors
 from tasks.storage.tables import Store, frame_schema
 
 GREY_PIXELS = 32 * 32
@@ -145,8 +146,8 @@ def update_semantic_images(
     def find(searched: pl.Series) -> pl.DataFrame:
         assert radius
         before = pl.col("content_id").is_in(searched.implode())
-        search = VectorSearch(store.root, EMBEDDING, version, radius.cosine_min)
-        pairs = close_vectors(search, known.filter(~before), known.filter(before), settings)
+        new, old = known.filter(~before), known.filter(before)
+        pairs = close_vectors(store, EMBEDDING, radius.cosine_min, new, old, settings)
         ends = {"image_a": pl.min_horizontal("one", "other"), "image_b": pl.max_horizontal("one", "other")}
         return pairs.select(**ends, cosine="cosine").sort("image_a", "image_b")
 

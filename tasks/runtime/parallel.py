@@ -12,6 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExe
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
 
 from schemas.errors import BadInput, EngineUnwell, MissingProvider
@@ -112,6 +113,12 @@ def shard_runner(settings: Settings) -> ShardRunner | None:
     return None if settings.task_runner == THREADS else _chosen.get()
 
 
+def map_shards(work: Callable[[Item], Result], shards: Iterable[Item], settings: Settings) -> Iterator[Result]:
+    """`map(work, shards)` in order, on the runner of these settings or on threads of this process."""
+    runner = shard_runner(settings)
+    return runner.map_ordered(work, shards) if runner else map_ordered(work, shards, settings.workers)
+
+
 def use_device(device: str) -> None:
     """Choose the device of models that this process loads from now on."""
     if device == _AUTO:
@@ -138,6 +145,15 @@ def on_card() -> bool:
             "give device=cpu, or auto for a card only where one is"
         )
     return os.environ.get(_DEVICE) != _CPU and cards() > 0
+
+
+def product_device() -> str:
+    """`cuda` for products of matrices where models run on a card and there is torch with CUDA, else `cpu`."""
+    if not on_card() or find_spec("torch") is None:
+        return _CPU
+    import torch
+
+    return _CUDA if torch.cuda.is_available() else _CPU
 
 
 def batch_of(items_on_cpu: int) -> int:

@@ -9,6 +9,7 @@ from schemas.errors import BadInput
 from schemas.settings import TopicSettings
 from tasks.storage.queries.documents import PIECE
 from tasks.storage.queries.signals import unload
+from tasks.storage.queries.vectors import Block, vectors_of
 from tasks.topics.engines import Clustering, Labels, Rows, Vectors, engine, nearest
 
 TOPICS_NEED = 3
@@ -17,6 +18,8 @@ VOTERS = 15
 """Fitted neighbours that vote on the topic of a new document."""
 REFERENCE_MAX = 20_000
 """Most fitted documents that are searched for neighbours; it bounds the cost of each new document."""
+LENT = "text_embedding"
+"""Signal in whose table workers find the fitted vectors."""
 REACH_SAMPLE, REACH_PERCENTILE = 2_000, 99
 
 
@@ -98,6 +101,13 @@ def assign(
     far = distances.mean(axis=1) > reach
     labels = np.where(far, np.int32(-1), labels)
     return Clustering(labels, np.where(labels < 0, np.float32(0), shares), positions), far
+
+
+def assign_shard(
+    root: str, fitted: Block | Vectors, model: Clustering, shard: tuple[Vectors, Vectors]
+) -> tuple[Clustering, npt.NDArray[np.bool_]]:
+    """`assign` for documents given by their reach (m,) and vectors (m, dimension); a worker reads `fitted` itself."""
+    return assign(vectors_of(root, LENT, fitted), model, *shard, workers=1)
 
 
 def _vote(model: Clustering, rows: Rows, distances: Vectors) -> tuple[Labels, Vectors, Vectors]:

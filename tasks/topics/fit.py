@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +18,21 @@ import polars as pl
 from scipy.optimize import linear_sum_assignment
 
 from schemas.settings import Settings
+from tasks.runtime.parallel import map_shards, shard_runner
 from tasks.storage.queries.documents import PIECE
-from tasks.storage.queries.signals import unload
+from tasks.storage.queries.signals import table_name, unload
+from tasks.storage.queries.vectors import lent
 from tasks.storage.tables import Store
-from tasks.topics.cluster import REFERENCE_MAX, assign, check_vectors, cluster, members_min, reach_of, too_few
+from tasks.topics.cluster import (
+    LENT,
+    REFERENCE_MAX,
+    assign_shard,
+    check_vectors,
+    cluster,
+    members_min,
+    reach_of,
+    too_few,
+)
 from tasks.topics.engines import Clustering, Rows, Vectors, block_rows, engine
 
 TABLE = "topic_model"
@@ -111,7 +123,7 @@ def _topics(store: Store, rows: Rows, ids: pl.Series, vectors: Vectors, fittable
     new = fit is None
     if fit is None:
         fit = _fit(recipe, wanted, vectors[rows], settings)
-    found, far = _fitted_and_assigned(fit, rows, vectors, fittable, settings.workers)
+    found, far = _fitted_and_assigned(store, fit, rows, vectors, fittable, settings)
     return Topics(found, rows, fit, new, far)
 
 
@@ -138,9 +150,12 @@ def _fit(recipe: str, documents: pl.DataFrame, vectors: Vectors, settings: Setti
 
 
 def _fitted_and_assigned(
-    fit: pl.DataFrame, rows: Rows, vectors: Vectors, fittable: Chosen, workers: int
+    store: Store, fit: pl.DataFrame, rows: Rows, vectors: Vectors, fittable: Chosen, settings: Settings
 ) -> tuple[Clustering, Chosen]:
-    """Topics of all documents, fitted or assigned, and bool (n,): which assigned ones lie beyond `reach`."""
+    """Topics of all documents, fitted or assigned, and bool (n,): which assigned ones lie beyond `reach`.
+
+    Documents are assigned in shards; workers of a task runner read the fitted vectors from the store.
+    """
     model = Clustering(fit["topic"].to_numpy(), fit["probability"].to_numpy(), fit.select("x", "y").to_numpy())
     others = np.setdiff1d(np.arange(len(vectors)), rows)
     far = np.zeros(len(vectors), bool)
@@ -149,11 +164,16 @@ def _fitted_and_assigned(
     reach = np.where(fittable[others], np.float32(fit["reach"][0]), np.float32(np.inf))
     fitted, assigned = vectors[rows[:REFERENCE_MAX]], [model]
     at_once = -(-PIECE // block_rows(fitted)) * block_rows(fitted)  # the same blocks as all at once: the same sums
-    for start in range(0, len(others), at_once):
-        some = others[start : start + at_once]
-        part, far[some] = assign(fitted, model, reach[start : start + at_once], vectors[some], workers)
+    shards = [slice(start, start + at_once) for start in range(0, len(others), at_once)]
+    lend = shard_runner(settings) is not None
+    work = partial(assign_shard, store.root, lent(store, LENT, fitted) if lend else fitted, model)
+    found = map_shards(work, ((reach[some], vectors[others[some]]) for some in shards), settings)
+    for some, (part, beyond) in zip(shards, found, strict=True):
+        far[others[some]] = beyond
         assigned.append(part)
         unload(vectors)
+    if lend:
+        store.purge(table_name(LENT))
     order = np.argsort(np.concatenate([rows, others]))
     both = ([getattr(part, name) for part in assigned] for name in ("labels", "probabilities", "positions"))
     return Clustering(*(np.concatenate(parts)[order] for parts in both)), far

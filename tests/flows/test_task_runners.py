@@ -8,19 +8,21 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from schemas.errors import BadInput, EngineUnwell
-from schemas.settings import Settings
+from schemas.settings import Settings, TopicSettings
 from schemas.tables import TABLES
-from tasks.dedup.near_vectors import VectorSearch
 from tasks.runtime.parallel import cards
 from tasks.signals import run
 from tasks.signals.run import MeasuringObserver
 from tasks.storage.tables import Store
+from tasks.topics.fit import fit_and_assign
 from tests.builders import image_bytes
 from tests.s3_server import s3_here
 from tests.tasks.ingest.logs import DAY, chat, image_name, vote, write
+from tests.tasks.topics.test_fit import planted_documents
 from tests.waiting import wait_until
 
 IMAGES = 20
@@ -33,7 +35,7 @@ def small_shards():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tasks.ingest.take_in.FILES_A_SHARD", 16)
         patch.setattr(run, "TEXTS_A_PART", run.BATCH)
-        patch.setattr("tasks.dedup.near_vectors.VECTORS_A_BLOCK", 7)
+        patch.setattr("tasks.storage.queries.vectors.VECTORS_A_BLOCK", 7)
         patch.setenv("CURATE_USER_KEY", "one key for all stores of this test")
         yield
 
@@ -72,7 +74,7 @@ def of_threads(prefect_server, logs, tmp_path_factory) -> Store:
 @pytest.mark.parametrize("runner", ["dask", "ray"])
 def test_tables_are_those_of_threads(of_threads, logs, tmp_path, monkeypatch, runner):
     monkeypatch.setattr(MeasuringObserver, "measure", lambda *_: pytest.fail("images are measured in other processes"))
-    monkeypatch.setattr(VectorSearch, "read", lambda *_: pytest.fail("vectors are compared in other processes"))
+    monkeypatch.setattr("tasks.dedup.near_vectors.read_block", lambda *_: pytest.fail("others compare vectors"))
     _assert_same(of_threads, _curated(Settings(logs=str(logs), store=str(tmp_path), workers=2, task_runner=runner)))
 
 
@@ -197,6 +199,24 @@ def test_a_running_scheduler_is_given_the_shards(prefect_server, cluster, tmp_pa
         assert list(shard_runner(settings).map_ordered(_dies_once, [tmp_path / "died"])) == [True]
         with pytest.raises(EngineUnwell, match=r"a worker process ended in the middle of its work \(KilledWorker\)"):
             list(shard_runner(settings).map_ordered(_dies, [1]))
+
+
+def test_documents_join_topics_on_workers_as_on_threads(prefect_server, cluster, tmp_path, monkeypatch):
+    from flows.running.task_runners import shards_by
+
+    monkeypatch.setattr("tasks.topics.fit.PIECE", 64)
+    monkeypatch.setattr("tasks.topics.engines.BLOCK", 64 * 100)
+    here = Settings(store=str(tmp_path), workers=1, topics=TopicSettings(fit_max=100))
+    away = here.model_copy(update={"task_runner": "dask", "task_runner_address": cluster.scheduler_address})
+    days, ids, vectors = planted_documents([300])
+    with shards_by(away):
+        found = [
+            fit_and_assign(Store.open(here.store), days, ids, vectors, np.ones(300, bool), each)
+            for each in (here, away)
+        ]
+    one, other = ([*vars(topics.found).values(), topics.far] for topics in found)
+    assert [each.tobytes() for each in one] == [each.tobytes() for each in other]
+    assert len(set(one[0])) > 2 and not [*tmp_path.rglob("*.parquet")]
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ FIRST = date(2024, 9, 1)
 CHOSEN = {"members_min": 10, "neighbours": 10}
 
 
-def _documents(counts, seed=0, topics=4):
+def planted_documents(counts, seed=0, topics=4):
     """Days, ids and vectors of so many documents a day, in order of id."""
     random = np.random.default_rng(seed)
     total = sum(counts)
@@ -52,7 +52,7 @@ def store(tmp_path):
 
 
 def test_a_night_with_few_new_prompts_leaves_every_old_label_and_costs_no_fit(store):
-    documents = _documents([300, 3])
+    documents = planted_documents([300, 3])
     before = _find(store, _until(documents, 0))
     after = _find(store, documents)
     assert before.new
@@ -64,7 +64,7 @@ def test_a_night_with_few_new_prompts_leaves_every_old_label_and_costs_no_fit(st
 
 
 def test_a_new_prompt_joins_the_topic_it_is_nearest_to(store):
-    documents = _documents([300, 30])
+    documents = planted_documents([300, 30])
     found = _find(store, documents).found
     old = (documents[0] == FIRST).to_numpy()
     planted = documents[2].argmax(axis=1)
@@ -76,7 +76,7 @@ def test_a_new_prompt_joins_the_topic_it_is_nearest_to(store):
 
 
 def test_nights_one_by_one_end_where_all_at_once_ends_and_the_kept_fit_is_only_a_cache(store, tmp_path):
-    documents = _documents([120, 20, 15, 60, 5])
+    documents = planted_documents([120, 20, 15, 60, 5])
     for day in range(5):
         nightly = _find(store, _until(documents, day))
     for again in (_find(Store.open(str(tmp_path / "fresh")), documents), _find(store, documents)):
@@ -96,7 +96,7 @@ def _without(store, documents, gone):
 
 
 def test_takedowns_leave_the_topics_of_all_other_documents(store):
-    documents = _documents([200, 40])
+    documents = planted_documents([200, 40])
     labels = dict(zip(documents[1], _find(store, documents).found.labels, strict=True))
     for gone in (documents[1][[3]], documents[1][[50, 60]]):
         documents = _without(store, documents, gone)
@@ -107,7 +107,7 @@ def test_takedowns_leave_the_topics_of_all_other_documents(store):
 
 
 def test_a_document_that_others_asked_later_stays_where_it_was(store):
-    documents = _documents([300, 3])
+    documents = planted_documents([300, 3])
     labels = _find(store, documents).found.labels
     days, ids, vectors = _without(store, documents, [])
     moved = days.scatter((days == FIRST).arg_true()[0], FIRST + timedelta(1))
@@ -118,7 +118,7 @@ def test_a_document_that_others_asked_later_stays_where_it_was(store):
 
 @pytest.mark.parametrize("changed", ["a vector", "the seed", "another document went too"])
 def test_what_a_takedown_left_of_a_fit_of_something_else_is_not_used(store, changed):
-    documents = _documents([200])
+    documents = planted_documents([200])
     _find(store, documents)
     days, ids, vectors = _without(store, documents, documents[1][[3]])
     settings = Settings(store=store.root, seed=int(changed == "the seed"), topics=TopicSettings(**CHOSEN))
@@ -131,7 +131,7 @@ def test_what_a_takedown_left_of_a_fit_of_something_else_is_not_used(store, chan
 
 @pytest.mark.parametrize("changed", ["a vector", "a document is gone"])
 def test_a_kept_fit_of_something_else_is_not_used(store, changed):
-    days, ids, vectors = _documents([200])
+    days, ids, vectors = planted_documents([200])
     before = _find(store, (days, ids, vectors))
     if changed == "a vector":
         vectors = vectors.copy()
@@ -145,7 +145,7 @@ def test_a_kept_fit_of_something_else_is_not_used(store, changed):
 
 
 def test_only_the_first_fitted_documents_vote(monkeypatch):
-    _, _, vectors = _documents([300])
+    _, _, vectors = planted_documents([300])
     model = Clustering(np.arange(300, dtype=np.int32), np.ones(300, np.float32), np.zeros((300, 2), np.float32))
     monkeypatch.setattr("tasks.topics.cluster.REFERENCE_MAX", 100)
     monkeypatch.setattr("tasks.topics.cluster.VOTERS", 1)
@@ -166,13 +166,13 @@ def test_votes_weigh_by_cosine_and_the_winners_give_probability_and_place():
 
 
 def test_reach_is_what_nearly_all_fitted_documents_stay_within_themselves_not_counted():
-    _, _, vectors = _documents([300])
+    _, _, vectors = planted_documents([300])
     cosines = np.sort(vectors @ vectors.T, axis=1)[:, ::-1]
     assert reach_of(vectors, 1) == pytest.approx(np.percentile((1 - cosines[:, 1:16]).mean(axis=1), 99), abs=1e-5)
 
 
 def test_new_prompts_far_from_all_topics_have_everything_fitted_anew(store):
-    days, ids, vectors = _documents([300, 40])
+    days, ids, vectors = planted_documents([300, 40])
     vectors = vectors.copy()
     late = (days > FIRST).to_numpy()
     vectors[late] = np.roll(vectors[late], 20, axis=1)  # topics that nobody had heard of
@@ -188,7 +188,7 @@ def test_new_prompts_far_from_all_topics_have_everything_fitted_anew(store):
 
 
 def test_after_drift_a_night_with_few_new_prompts_costs_no_fit(store):
-    days, ids, vectors = _documents([300, 50, 3])
+    days, ids, vectors = planted_documents([300, 50, 3])
     vectors = vectors.copy()
     late = (days > FIRST).to_numpy()
     vectors[late] = np.roll(vectors[late], 20, axis=1)
@@ -200,14 +200,14 @@ def test_after_drift_a_night_with_few_new_prompts_costs_no_fit(store):
 
 
 def test_a_few_strange_prompts_are_outliers_and_no_reason_to_fit_anew(store):
-    days, ids, vectors = _documents([300, 9])
+    days, ids, vectors = planted_documents([300, 9])
     late = (days > FIRST).to_numpy()
     vectors[late] = np.roll(vectors[late], 20, axis=1)
     assert (_find(store, (days, ids, vectors)).found.labels[late] == -1).all()
 
 
 def test_beyond_the_most_that_are_fitted_a_sample_is_and_the_rest_is_assigned(store):
-    documents = _documents([600])
+    documents = planted_documents([600])
     found = _find(store, documents, fit_max=150)
     assert found.rows.tolist() == list(range(150))  # lowest content ids
     planted = documents[2].argmax(axis=1)
