@@ -7,19 +7,22 @@ others; the tables are the same as after a search over all images.
 
 import hashlib
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from schemas.errors import BadInput
 from schemas.items.image import NearImage
 from schemas.policy import NearImages, SemanticImages
 from schemas.row import Row
 from schemas.settings import Settings
-from tasks.dedup.cosine import Rows
-from tasks.dedup.near_vectors import close_vectors
-from tasks.storage.queries.signals import Versions, signal_values
-from tasks.storage.queries.vectors import stored_vectors
+from tasks.dedup.cosine import Close, Rows, Vectors, close_rows, cosine_pairs
+from tasks.runtime.blas_threads import one_blas_thread
+from tasks.runtime.parallel import map_shards, product_device, shard_runner
+from tasks.storage.queries.signals import Versions, several_lengths, signal_values, unload
+from tasks.storage.queries.vectors import Block, blocks_of, read_block, stored_vectors, vectors_of
 from tasks.storage.tables import Store, frame_schema
 
 GREY_PIXELS = 32 * 32
@@ -154,6 +157,40 @@ def update_semantic_images(
     key = _key(radius, version)
     counts = _update(store, "semantic_images", "searched_vectors", known["content_id"], key, find)
     return {"semantic_searched": counts["searched"], "semantic_pairs": counts["pairs"]}
+
+
+def close_vectors(
+    store: Store, signal: str, cosine_min: float, fresh: pl.DataFrame, others: pl.DataFrame, settings: Settings
+) -> pl.DataFrame:
+    """Pairs (one, other, cosine) of content ids: within `fresh`, and of `fresh` with `others`, in shards of two blocks.
+
+    Threads of this process keep every block in a temporary file, mapped into memory. Workers of a task runner read the
+    blocks of a shard from the store.
+    Both are rows of `stored_vectors`; no id is in both. Raises BadInput when vectors have several lengths.
+    """
+    new, old = [*blocks_of(fresh)], [*blocks_of(others)]
+    blocks, ids = [block for block, _ in new + old], [ids for _, ids in new + old]
+    places = [(i, j) for i in range(len(new)) for j in range(i, len(blocks))]
+    held = blocks if shard_runner(settings) else [read_block(store.root, signal, block) for block in blocks]
+    work = partial(_pairs, store.root, signal, cosine_min)
+    found = [pl.DataFrame(schema={"one": pl.String, "other": pl.String, "cosine": pl.Float32})]
+    results = map_shards(work, ((held[i], held[j]) for i, j in places), settings)
+    for (i, j), (rows, other_rows, cosines) in zip(places, results, strict=True):
+        found.append(pl.DataFrame({"one": ids[i].gather(rows), "other": ids[j].gather(other_rows), "cosine": cosines}))
+    return pl.concat(found)
+
+
+@one_blas_thread()
+def _pairs(root: str, signal: str, cosine_min: float, shard: tuple[Block | Vectors, Block | Vectors]) -> Close:
+    """Rows of two blocks that are a pair, and their cosines; a block with itself gives i < j."""
+    one, other = (vectors_of(root, signal, block) for block in shard)
+    if one.shape[1] != other.shape[1]:
+        raise BadInput(several_lengths(signal, "in use", {one.shape[1], other.shape[1]}))
+    device = product_device()
+    found = cosine_pairs(one, cosine_min, device) if one is other else close_rows(one, other, cosine_min, device)
+    unload(one)
+    unload(other)
+    return found
 
 
 def _update(

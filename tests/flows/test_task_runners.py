@@ -74,7 +74,7 @@ def of_threads(prefect_server, logs, tmp_path_factory) -> Store:
 @pytest.mark.parametrize("runner", ["dask", "ray"])
 def test_tables_are_those_of_threads(of_threads, logs, tmp_path, monkeypatch, runner):
     monkeypatch.setattr(MeasuringObserver, "measure", lambda *_: pytest.fail("images are measured in other processes"))
-    monkeypatch.setattr("tasks.dedup.near_vectors.read_block", lambda *_: pytest.fail("others compare vectors"))
+    monkeypatch.setattr("tasks.dedup.near_images.read_block", lambda *_: pytest.fail("others compare vectors"))
     _assert_same(of_threads, _curated(Settings(logs=str(logs), store=str(tmp_path), workers=2, task_runner=runner)))
 
 
