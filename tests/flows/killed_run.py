@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from schemas.settings import Settings
 
-_NAMES_THAT_DIFFER = re.compile(r"[0-9a-f]{20}|\.\d+\.tmp|\d{8}T\d{6}Z")
-"""Names of parts, process numbers and times."""
+_NAMES_THAT_DIFFER = re.compile(r"[0-9a-f]{20}(-\d+-\d+)?|\.\d+\.tmp|\d{8}T\d{6}Z")
+"""Names of parts with their sizes, process numbers and times."""
 _CHANGES = {"os.rename": "rename", "os.remove": "remove", "os.mkdir": "mkdir", "os.rmdir": "rmdir"}
 _PRELOAD = [
     "schemas.tables", "schemas.settings", "schemas.release", "schemas.policy", "prefect", "prefect.flow_engine",
