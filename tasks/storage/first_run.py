@@ -7,7 +7,7 @@ from tasks.storage.tables import Store
 
 LINE_S, MESSAGE_S, IMAGE_S, CONVERSATION_S = 0.00012, 0.006, 0.4, 0.01
 """Core seconds with the embedded models; of a conversation, those of all stages over the whole set."""
-BASE_MB, CONVERSATION_BYTES = 2_330, 2_000
+BASE_MB, CONVERSATION_BYTES = 2_330, 5_500
 """Peak memory of a run with the embedded models on two workers, and what each further conversation adds."""
 MESSAGE_BYTES, IMAGE_BYTES = 1_500, 130_000
 """On disk, with the signals, in the store and in one release."""
