@@ -17,13 +17,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import open_clip
 import PIL.Image
 import safetensors.torch
-import skimage
 import torch
 
+from benchmarks.scale_out import NAMES, photograph
 from benchmarks.timing import write
 from tasks.images.decode import DecodedImage, decode_stored
 from tasks.providers import Providers
@@ -38,7 +37,6 @@ PICTURES, ARCHITECTURE, FILES = 10_000, "ViT-L-14", 1_000
 PROCESSES = (1, 2, 4)
 LOOP = 500
 """Pictures of the plain loop, which takes one at a time as on open_clip's page; its seconds are multiplied."""
-NAMES = ("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg", "ihc.png", "retina.jpg", "page.png", "brick.png")
 CORES = os.cpu_count() or 1
 
 
@@ -53,8 +51,9 @@ def run(
         os.environ |= {MODEL: model, PRETRAINED: str(weights)}
         (folder / "pictures").mkdir()
         files = min(FILES, pictures)
-        for _ in map_ordered(lambda number: _draw(folder / "pictures", number), range(files), CORES):
-            pass
+        for number in range(files):
+            shown = photograph(NAMES[number % len(NAMES)], 7 * number)
+            shown.save(folder / "pictures" / f"{number}.jpg", quality=88)
         loop, decode, forward = _peers(folder, pictures, model, weights)
         seconds = {count: _ours(folder, pictures, count) for count in processes}
     device = torch.cuda.get_device_name() if on_card() else "CPU"
@@ -69,13 +68,6 @@ def run(
         }
         for count, ours in seconds.items()
     ]  # fmt: skip
-
-
-def _draw(folder: Path, number: int) -> None:
-    """A photograph as a server keeps it: JPEG of at most 1024 pixels."""
-    source = Path(skimage.__file__).parent / "data" / NAMES[number % len(NAMES)]
-    image = np.asarray(PIL.Image.open(source).convert("RGB").resize((1024, 768)))
-    PIL.Image.fromarray(np.roll(image, 7 * number, axis=1)).save(folder / f"{number}.jpg", quality=88)
 
 
 @cache

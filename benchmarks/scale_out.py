@@ -40,15 +40,18 @@ SIDE = 1024
 
 def image_files(folder: Path) -> list[Path]:
     """Photographs as a server keeps them: JPEG of at most 1024 pixels."""
-    source = Path(skimage.__file__).parent / "data"
     files = []
     for name in NAMES:
-        image = PIL.Image.open(source / name).convert("RGB").resize((SIDE, SIDE * 3 // 4))
         for copy in range(COPIES):
-            shifted = PIL.Image.fromarray(np.roll(np.asarray(image), 37 * copy, axis=1))
             files.append(folder / f"{copy}-{Path(name).stem}.jpg")
-            shifted.save(files[-1], quality=88)
+            photograph(name, 37 * copy).save(files[-1], quality=88)
     return files
+
+
+def photograph(name: str, shift: int) -> PIL.Image.Image:
+    """One of scikit-image's photographs at 1024 x 768, its columns moved by `shift` pixels."""
+    image = PIL.Image.open(Path(skimage.__file__).parent / "data" / name).convert("RGB").resize((SIDE, SIDE * 3 // 4))
+    return PIL.Image.fromarray(np.roll(np.asarray(image), shift, axis=1))
 
 
 FILES_A_SHARD, EMPTY_SHARDS = 8, 20
