@@ -27,8 +27,7 @@ import polars as pl
 
 from benchmarks.privacy_quality import figure
 from schemas.policy import NearImages, SemanticImages
-from tasks.dedup.cosine import cosine_pairs
-from tasks.dedup.near_images import near_hashes, near_images
+from tasks.dedup.near_images import cosine_pairs, near_hashes, near_images
 from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.providers import Providers
 from tasks.signals.registry import signal_of

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tasks.dedup.cosine import Close, cosine_pairs
+from tasks.dedup.near_images import Close, cosine_pairs
 
 SIZE, DIMENSION, COSINE_MIN = 30_000, 1280, 0.9
 Vectors = npt.NDArray[np.float32]

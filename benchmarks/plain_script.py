@@ -26,9 +26,9 @@ from tqdm import tqdm
 from tasks.images.decode import DecodedImage
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
-from tasks.providers.embedded import onnx_session
 from tasks.providers.embedded.image_text import RapidOcr
 from tasks.providers.embedded.screening import CenterFace, any_size
+from tasks.runtime.parallel import onnx_session
 
 BATCH = 16
 BOOTSTRAPS = 100

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 
 from flows.before_work import writer_of
 from flows.products import item_images
-from flows.running.checked_flow import flow
-from flows.running.one_writer import one_writer
+from flows.running.checked_flow import flow, one_writer
 from flows.stages import decide, decide_described, describe, ingest, screen
 from schemas.benches.generated_results import AuditMode
 from schemas.policy import GeneratedRule

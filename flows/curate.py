@@ -3,10 +3,8 @@
 from collections.abc import Iterator
 
 from flows.release import release, sample, unchanged
-from flows.running.checked_flow import flow
-from flows.running.first_calls import services_answer
-from flows.running.night import canaries, keep_only
-from flows.running.one_writer import one_writer
+from flows.running.checked_flow import flow, one_writer
+from flows.running.night import canaries, keep_only, services_answer
 from flows.stages import decide, decide_described, describe, ingest, screen
 from schemas.run import StageReport
 from schemas.settings import Settings

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from flows.curate import until_drawn
 from flows.evaluate import answer, compare
 from flows.release import release
-from flows.running.checked_flow import flow
-from flows.running.one_writer import one_writer
+from flows.running.checked_flow import flow, one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.demo.steps import write_answer_files

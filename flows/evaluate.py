@@ -6,7 +6,7 @@ import polars as pl
 from prefect import flow
 
 from flows.products import item_ids
-from flows.running.one_writer import one_writer
+from flows.running.checked_flow import one_writer
 from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings

@@ -13,8 +13,7 @@ from flows.products import (
     report_sections,
     validation_texts,
 )
-from flows.running.checked_flow import flow
-from flows.running.one_writer import one_writer
+from flows.running.checked_flow import flow, one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.bench.steps import draw_bench, find_failures

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from flows.products import (
     item_findings,
 )
-from flows.running.checked_flow import flow
-from flows.running.one_writer import one_writer
+from flows.running.checked_flow import flow, one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.ingest.steps import assemble, read_log_lines, take_in_images

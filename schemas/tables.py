@@ -18,7 +18,7 @@ from schemas.benches.bench import (
     HiddenChange,
     HiddenItem,
 )
-from schemas.benches.fairness import ArenaMonth, BestOf, Exposure, ModelLife
+from schemas.benches.certificate import ArenaMonth, BestOf, Exposure, ModelLife, Suspect, VoteCheck
 from schemas.benches.generated import (
     Alignment,
     Drawing,
@@ -31,8 +31,7 @@ from schemas.benches.generated import (
     GeneratedQuestion,
 )
 from schemas.benches.generated_results import AuditAnswer
-from schemas.benches.item_boards import ITEM_BOARDS
-from schemas.benches.judge_release import JudgeAgreement, JudgeCard, ScreenedText
+from schemas.benches.judge_release import ITEM_BOARDS, JudgeAgreement, JudgeCard, ScreenedText
 from schemas.benches.judging import Answer, JudgeRating, Verdict
 from schemas.benches.written import Caption, Reference, WrittenItem
 from schemas.errors import BadInput
@@ -41,7 +40,6 @@ from schemas.items.decision import Decision, NearPrompt, RuleParity
 from schemas.items.image import Image, ImageFile, NearImage, Preset, RedactedImage, SearchedImage, SemanticImage
 from schemas.items.reject import Quarantined, Reject, Tombstone
 from schemas.items.review import Review
-from schemas.items.suspects import Suspect, VoteCheck
 from schemas.items.topic import FittedDocument, KeptTopicName, TopicChange, TopicMember, TopicMerge
 from schemas.rating import (
     EloRating,

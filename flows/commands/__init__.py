@@ -8,8 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from schemas.errors import CurateError, why_unreadable
-from schemas.spoken import on_command_line
+from schemas.errors import CurateError, on_command_line, why_unreadable
 
 _LOOK, _RELEASES = "Look", "Releases"
 _PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}

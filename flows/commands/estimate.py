@@ -156,8 +156,8 @@ def _scale(settings: Settings, as_json: bool) -> str:
     """Time and room of a first run over the logs. Their lines are read into a temporary store; no image is opened."""
     from tasks.ingest.steps import assemble, read_log_lines
     from tasks.storage.content_id import Distinct
-    from tasks.storage.first_run import expected
     from tasks.storage.tables import Store
+    from tasks.upkeep.standing import expected
 
     with tempfile.TemporaryDirectory(prefix="curate-estimate-") as folder:
         elsewhere = settings.model_copy(update={"store": folder})
@@ -192,8 +192,8 @@ def _decided(settings: Settings, known: "Store", source: "Store", folder: str) -
     from tasks.providers import Providers
     from tasks.signals.registry import chosen_signals, text_signals
     from tasks.signals.steps import DECIDED_MIN
-    from tasks.storage.first_run import sample_store
     from tasks.storage.queries.kept import logged_on
+    from tasks.upkeep.standing import sample_store
 
     providers = Providers(settings.providers)
     of_documents = chosen_signals(providers, MeasuredOn.DOCUMENTS, MeasuredOn.FAILURES, screens=False)

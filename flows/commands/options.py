@@ -23,11 +23,10 @@ from pydantic.fields import FieldInfo
 from flows.commands.tables import note
 from flows.running import settings_file
 from flows.running.settings_file import field_of, keys_of
-from schemas.errors import BadInput, known_values
+from schemas.errors import SETTINGS, BadInput, known_values
 from schemas.publication import Compat
 from schemas.row import Row
 from schemas.settings import Settings
-from schemas.spoken import SETTINGS
 from tasks.policy import SHIPPED
 from tasks.prompts import replaced_prompts
 

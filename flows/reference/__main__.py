@@ -3,8 +3,7 @@
 import sys
 from pathlib import Path
 
-from flows.reference.commands import reference_commands
-from flows.reference.data import measured_figures, reference_data
+from flows.reference.pages import measured_figures, reference_commands, reference_data
 
 ROOT = Path(__file__).parents[2]
 PAGES = {

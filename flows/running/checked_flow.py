@@ -1,21 +1,47 @@
-"""Prefect's `flow`, but errors are one clear line, and runs have names and states that say what they are."""
+"""Prefect's `flow`, but errors are one clear line, runs have names and states, and one run at a time writes to a store.
 
+Such a run is checked, has a lock, one budget, a run record, log lines (one a stage) and artifacts, which have counts
+only, no items or texts.
+"""
+
+import json
 import logging
 import re
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
+from uuid import UUID
 
 import prefect
+from prefect import tags
+from prefect.artifacts import create_markdown_artifact, create_progress_artifact, create_table_artifact
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.context import FlowRunContext
+from prefect.events import emit_event
+from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 from prefect.settings import PREFECT_API_URL
-from prefect.states import Crashed, Failed
+from prefect.states import Crashed, Failed, Running
 
+from flows.before_work import checked
 from flows.commands.engine import check_server
-from schemas.errors import CurateError
-from tasks.runtime.progress import json_asked, json_log_line
+from flows.running.settings_file import in_force
+from flows.running.task_runners import shards_by
+from schemas.errors import CurateError, StoreBusy
+from schemas.run import StageReport
+from schemas.settings import THREADS, Settings
+from schemas.upkeep import Audited
+from tasks.prompts import replaced_prompts
+from tasks.runtime.budget import in_run, one_ledger
+from tasks.runtime.progress import WATCHERS, json_asked, json_log_line
+from tasks.storage.lock import remove_leftovers, storage_errors, writing
+from tasks.storage.records import RunRecord, add_audit_entry, latest_run_record, run_record
+from tasks.storage.reviews import take_in_journal
+from tasks.storage.tables import Store
 
 KILLED = "The run's process was killed, perhaps for lack of memory. The next run continues its work."
 P = ParamSpec("P")
@@ -96,3 +122,197 @@ def ended(error: CurateError) -> Any:
         raise error
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).capitalize()
     return Failed(name="Held" if error.exit_status == 3 else words, message=str(error), data=error)
+
+
+WAIT_SECONDS = 10.0
+"""Time between two attempts of a waiting run to lock its store."""
+_running: list[tuple[RunRecord, "Shown"]] = []
+"""The outermost run of this process, if there is one."""
+
+
+def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[Settings], list[StageReport]]:
+    """Decorator: lock the store while the flow runs. Raises StoreBusy when another process writes to it.
+
+    The run of a deployment waits for that process instead. The flow yields the report of each stage that ends, which is
+    then recorded and shown. Only the outermost flow reads the settings file, checks the settings, starts the ledger
+    (all stages share one budget), opens the run record, gives an error its state and tags the runs of inner flows as
+    its own.
+    """
+
+    @wraps(stage)
+    def held(settings: Settings) -> list[StageReport]:
+        inner = in_run()
+        try:
+            settings = settings if inner else in_force(settings)
+            log_as_asked()
+            with one_ledger(settings.budget_usd, settings.prices):
+                return work(settings, not inner)
+        except CurateError as error:
+            if inner:
+                raise
+            return cast(list[StageReport], ended(error))
+
+    def work(settings: Settings, outermost: bool) -> list[StageReport]:
+        with (
+            replaced_prompts(settings.prompts),
+            checked(settings) if outermost else nullcontext(),
+            _locked(settings.store) as store,
+            storage_errors(store),
+            tags(*flow_run.tags),
+        ):
+            if outermost:
+                remove_leftovers(store)
+                take_in_journal(store)
+                if settings.accept_drift:
+                    add_audit_entry(store, Audited.ACCEPTED, {}, "drift")
+            runner = nullcontext() if settings.task_runner == THREADS else shards_by(settings)
+            with _run(store, settings) if outermost else nullcontext(), runner:
+                return _ended(store, stage(settings))
+
+    return held
+
+
+@contextmanager
+def _locked(root: str) -> Iterator[Store]:
+    """Lock the store; the run of a deployment, for which nobody waits, does so as soon as it is free."""
+    with ExitStack() as stack:
+        try:
+            store = stack.enter_context(writing(root))
+        except StoreBusy as busy:
+            if deployment.id is None:
+                raise
+            show_state(Running(name="Waiting", message=str(busy)))
+            store = _freed(stack, root)
+            show_state(Running())
+        yield store
+
+
+def _freed(stack: ExitStack, root: str) -> Store:
+    while True:
+        time.sleep(WAIT_SECONDS)
+        with suppress(StoreBusy):
+            return stack.enter_context(writing(root))
+
+
+@contextmanager
+def _run(store: Store, settings: Settings) -> Iterator[None]:
+    with run_record(store, settings) as record:
+        shown = Shown(settings)
+        _running.append((record, shown))
+        WATCHERS.append(shown.progress)
+        try:
+            yield
+        finally:
+            _running.clear()
+            WATCHERS.clear()
+    shown.release(store, record.reports)
+
+
+def _ended(store: Store, stages: Iterable[StageReport]) -> list[StageReport]:
+    """The reports, each recorded and shown as its stage ends; not those of probes, which have a store of their own."""
+    reports = []
+    for report in stages:
+        reports.append(report)
+        for record, shown in _running:
+            if record.store.root == store.root and report not in record.reports:
+                record.add(report)
+                shown.stage(record.reports)
+    return reports
+
+
+class Shown:
+    """Shows the outermost run as its stages end, as log lines and the artifacts `stages` and `progress`.
+
+    A release adds `funnel`, `dropped` and `release`.
+
+    Does nothing outside a flow run. A refusal by the server is only logged: the run record has the same figures.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._stages: UUID | None = None
+        self._over_budget = False
+        self._progress: UUID | None = None
+        with _artifacts():
+            get_run_logger()
+            made = create_table_artifact(key="stages", table=[], description="What each stage did")
+            self._stages = made if isinstance(made, UUID) else None
+            made = create_progress_artifact(0.0, key="progress", description="Share of the present piece of work")
+            self._progress = made if isinstance(made, UUID) else None
+
+    def stage(self, reports: Sequence[StageReport]) -> None:
+        """Log the last report and show all of them in the artifact `stages`; tell of a budget that is reached, once."""
+        with _artifacts():
+            if deployment.id and not self._over_budget and (left := _over_budget(reports[-1])):
+                self._over_budget = True
+                about = {"prefect.resource.id": f"prefect.flow-run.{flow_run.id}", "curation.items-left": str(left)}
+                emit_event("curation.over-budget", about)
+            shown = reports[-1].model_dump(mode="json", exclude={"drops", "made_from"})
+            line = {name: value for name, value in shown.items() if value}
+            get_run_logger().info("stage %s", json.dumps(line), extra={"stage": line})
+            if self._stages is not None:
+                rows = json.dumps([_row(report) for report in reports])
+                with get_client(sync_client=True) as client:
+                    client.update_artifact(self._stages, ArtifactUpdate(data=rows))
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Show how far a long piece of work is in the artifact `progress`. Thread-safe; failures are ignored."""
+        if self._progress is not None:
+            text = f"{what}: {done:,} of {total:,}"
+            with suppress(Exception), get_client(sync_client=True) as client:
+                client.update_artifact(self._progress, ArtifactUpdate(data=100 * done / total, description=text))
+
+    def release(self, store: Store, reports: Sequence[StageReport]) -> None:
+        """Show the funnel and the release of a run that made one."""
+        with _artifacts():
+            get_run_logger()
+            if gone := json.loads(store.read_bytes(latest_run_record(store)) or b"{}")["funnel"]:
+                outcomes = [{"outcome": outcome, "lines": gone[outcome]} for outcome in ("kept", "dropped", "rejected")]
+                create_table_artifact(key="funnel", table=outcomes, description=f"Where {gone['lines']:,} lines went")
+                rows = [
+                    {"outcome": outcome, "reason": reason, "lines": lines}
+                    for outcome in ("dropped", "rejected")
+                    for reason, lines in gone[f"{outcome}_by"].items()
+                ]
+                create_table_artifact(key="dropped", table=rows, description="Lines by the first reason that fired")
+                released = reports[-1]
+                place = f"{self._settings.store}/{released.result}"
+                new = "New" if released.counts.get("new") else "Unchanged"
+                changed = "".join(f"* {line}\n" for line in released.changed)
+                text = f"{new}: `{place}`\n\n{changed}\nFigures and tables: `{place}/report/index.html`"
+                create_markdown_artifact(key="release", markdown=text, description="The release of this run")
+
+
+def show_state(state: State[Any]) -> None:
+    """Give the present run another state, such as `Running` with a name of its own, and log its message."""
+    with _artifacts(), get_client(sync_client=True) as client:
+        get_run_logger().info("%s", state.message or state.name)
+        client.set_flow_run_state(str(flow_run.id), state)
+
+
+@contextmanager
+def _artifacts() -> Iterator[None]:
+    """Logs any failure of the server or the connection. Outside a flow run `get_run_logger` ends the block."""
+    try:
+        yield
+    except Exception as error:
+        if FlowRunContext.get() is not None:
+            get_run_logger().warning("not shown by Prefect (%s)", type(error).__name__)
+
+
+def _over_budget(report: StageReport) -> int:
+    """Number of items that were left for a later run, because they did not fit in the budget."""
+    return sum(count for why, count in report.failures.items() if why.endswith(": budget_reached"))
+
+
+def _row(report: StageReport) -> dict[str, Any]:
+    return {
+        "stage": report.stage,
+        "seconds": report.seconds,
+        "rows per second": report.rows_per_second,
+        "peak MB": report.peak_memory_mb,
+        "counts": ", ".join(f"{name} {count:,}" for name, count in report.counts.items()),
+        "measured": sum(report.model_calls.values()),
+        "failed": sum(report.failures.values()),
+        "US dollars": round(sum(use.usd + use.usd_unconfirmed for use in report.use.values()), 4),
+    }

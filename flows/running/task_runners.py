@@ -15,7 +15,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.task_runners import TaskRunner
 
 from schemas.errors import BadInput
-from schemas.settings import THREADS, Settings
+from schemas.settings import Settings
 from tasks.runtime.parallel import ended_processes_named, shard_runner, shards_on, use_device
 
 Shard = TypeVar("Shard")
@@ -75,7 +75,7 @@ class PrefectShards:
 @contextmanager
 def shards_by(settings: Settings) -> Iterator[None]:
     """Steps inside run their shards on the settings' task runner; inner flows share the outermost flow's."""
-    if settings.task_runner == THREADS or shard_runner(settings) is not None:
+    if shard_runner(settings) is not None:
         yield
         return
     with ExitStack() as stack, shards_on(PrefectShards(settings, stack)):

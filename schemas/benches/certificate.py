@@ -1,12 +1,143 @@
-"""The certificate of a release: how far its leaderboard can be trusted, in one file."""
+"""How far a leaderboard can be trusted: suspected voters, how votes were shared out, the certificate of a release."""
 
 from datetime import date
 
 from pydantic import Field
 
-from schemas.benches.fairness import ArenaMonth, BestOf, Exposure, ModelLife
-from schemas.items.suspects import VoteCheck
-from schemas.row import Row
+from schemas.row import Int32, Row
+
+
+class Suspect(Row):
+    """A voter whose votes pull one model further than taste and chance explain. It stays in the store."""
+
+    judge: str
+    """The voter's keyed hash, as in the battles."""
+    model: str
+    """The model that the votes pull."""
+    votes: int
+    """All votes of the voter."""
+    for_model: int
+    """Votes for the model."""
+    against_model: int
+    """Votes for its opponents."""
+    pull: float
+    """Rating points by which the voter's votes move the model, to first order."""
+    p_history: float
+    """Of the sequential test: the votes on the model against what all others' votes predict; 1 with under 5 votes."""
+    p_pull: float
+    """Of all votes by the side that moves the model up, on battles of other models, too; 1 with under 5 votes."""
+    p_focus: float
+    """Of as many votes on the model, given how often the arena draws it; 1 with under 5 votes."""
+    p_fast: float | None
+    """Of as many votes that came before both answers could be read; null without times."""
+    p_identity: float | None
+    """Of as many prompts that ask which model answers; null without prompts."""
+    group: Int32 | None
+    """Number of the group that the voter is in; null when suspected alone."""
+    group_voters: Int32 | None
+    """Suspected voters of that group; null without one."""
+    group_shares: str | None
+    """What they share: hour, prompt, reason, or the model, more often than it is drawn; null without a group."""
+    p_value: float
+    """Corrected for the number of voters and of groups (Holm); at most 0.05."""
+
+
+class VoteCheck(Row):
+    """How many votes, and how many voters, a check found."""
+
+    check: str
+    """suspects, groups, fast, asks_identity, names_model, unseen_marks, repeated, beyond_day, both_bad, same_model; or
+    not_in_full: votes that a rule leaves out of the boards, or makes lighter."""
+    voters: int | None
+    """Voters of these votes; null where the table names none."""
+    votes: int | None
+    """Votes that were found; null where the table cannot tell."""
+    counted: float | None
+    """How much they weigh on the boards, in votes; null where the table cannot tell."""
+    note: str
+    """What the check needs and the table lacks; else empty."""
+
+
+class Exposure(Row):
+    """Votes of one group of models (Singh et al., "The Leaderboard Illusion", arXiv 2504.20879, sec. 4)."""
+
+    by: str
+    """What the group has in common: model, provider, licence or weights."""
+    group: str
+    """Its name; unknown where the facts about a model do not tell. Weights are open or closed."""
+    models: int
+    """Models in the group."""
+    appearances: int
+    """Sides of votes that the group's models had; a vote has two."""
+    share: float
+    """Of all sides of votes, 0 to 1."""
+    votes_a_model: float
+    """Appearances for each of its models."""
+
+
+class ModelLife(Row):
+    """When a model was voted on, and how its rating depends on early votes."""
+
+    model: str
+    """The model."""
+    provider: str | None
+    """Who made it; null where nobody said."""
+    votes: int
+    """Votes on it."""
+    first_day: date | None
+    """UTC day of its first vote; null without times."""
+    last_day: date | None
+    """UTC day of its last vote; null without times."""
+    left: bool | None
+    """Whether its last vote is 30 days or more before the last vote of all; null without times."""
+    rating: float | None
+    """Rating from all votes; null for a model without a finite rating."""
+    rating_late: float | None
+    """Rating from the later half of all votes, on the same scale; null without times or without such votes."""
+    moved: float | None
+    """rating_late minus rating."""
+    moved_by_chance: float | None
+    """Change that 95 of 100 models stay below when nothing but chance differs between the halves (normal)."""
+
+
+class ArenaMonth(Row):
+    """The comparison graph and the prompts of one month (UTC)."""
+
+    month: str
+    """YYYY-MM."""
+    votes: int
+    """Its votes."""
+    models: int
+    """Models with a vote."""
+    came: int
+    """Models whose first vote is in it."""
+    left: int
+    """Models whose last vote is in it; 0 in the last month."""
+    groups: int
+    """Groups of models that no vote of the month connects. Ratings compare models of one group alone."""
+    groups_so_far: int
+    """The same for all votes up to its end."""
+    prompts: int | None
+    """Different prompts with their images; null where the table has none."""
+    seen_before: float | None
+    """Share of them that an earlier month has, too; null in the first month."""
+
+
+class BestOf(Row):
+    """How much the best of a provider's models owes to luck, when the best of several is the one that is shown."""
+
+    provider: str
+    """Who made them."""
+    models: int
+    """Its models on the board, with finite intervals."""
+    best: str
+    """The one with the highest rating."""
+    rating: float
+    """Its rating."""
+    expected_maximum: float
+    """Mean of the highest of as many independent normal draws, one from each model's interval."""
+    bias: float
+    """expected_maximum minus rating: rating points that choosing the best adds on average."""
 
 
 class Apart(Row):

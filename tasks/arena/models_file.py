@@ -12,7 +12,7 @@ from schemas.errors import BadInput, MissingProvider
 from schemas.run import Prices
 from tasks.providers.capabilities import ChatMessage, StreamingModel, TokensUsed
 from tasks.runtime.budget import load_prices
-from tasks.runtime.yaml_files import read_models_list
+from tasks.runtime.untrusted import read_models_list
 
 _HINTS = {
     "key": "; give the name of an environment variable, not the key",

@@ -12,8 +12,7 @@ import polars as pl
 
 from schemas.policy import NearImages, SemanticImages
 from schemas.signals import ImageHash
-from tasks.dedup.cosine import Vectors, cosine_pairs
-from tasks.dedup.near_images import near_hashes, near_images, representatives
+from tasks.dedup.near_images import Vectors, cosine_pairs, near_hashes, near_images, representatives
 from tasks.images.decode import ImageRejected, open_image
 from tasks.images.measures import image_hashes
 from tasks.providers import Providers

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from schemas.policy import DuplicateRule, HotPromptRule
-from tasks.dedup.cosine import Vectors, cosine_pairs
+from tasks.dedup.near_images import Vectors, cosine_pairs
 from tasks.storage.content_id import text_id
 
 ASKED = pl.Schema({"place": pl.UInt32(), "asked": pl.String()})

@@ -12,7 +12,7 @@ import PIL.Image
 import PIL.ImageDraw
 import PIL.ImageFont
 
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.untrusted import read_yaml
 
 Colour = tuple[int, int, int]
 Point = tuple[float, float]

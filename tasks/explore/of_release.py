@@ -9,8 +9,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from schemas.benches.certificate import VoteCheck
 from schemas.items.review import Stretch
-from schemas.items.suspects import VoteCheck
 from schemas.rating import Fragility
 from schemas.release import CONFIGS, KEYS
 from tasks.explore import listing

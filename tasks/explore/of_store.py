@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from schemas.benches.item_boards import ITEM_BOARDS
+from schemas.benches.judge_release import ITEM_BOARDS
 from schemas.items.review import Stretch
 from schemas.upkeep import Audited
 from tasks.explore.item_sections import has_masked, sections_of_item

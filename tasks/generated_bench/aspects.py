@@ -9,7 +9,7 @@ from schemas.benches.generated_results import WrittenAspect
 from schemas.errors import BadInput, known_values
 from tasks.generated_bench.wordings import repeats
 from tasks.providers.capabilities import AspectsWanted, Author, Failed
-from tasks.runtime.yaml_files import read_row, read_yaml
+from tasks.runtime.untrusted import read_row, read_yaml
 
 _SHIPPED = Path(__file__).with_name("capabilities")
 ASPECT_ROUNDS = 4

@@ -8,7 +8,7 @@ import numpy as np
 
 from schemas.asked_model import AskedModel
 from schemas.benches.generated_results import AuditMode
-from schemas.benches.item_boards import ITEM_BOARDS
+from schemas.benches.judge_release import ITEM_BOARDS
 from schemas.errors import BadInput
 from schemas.policy import GeneratedRule
 from schemas.row import Row

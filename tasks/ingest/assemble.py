@@ -122,7 +122,7 @@ def _identified(seen: pl.DataFrame) -> pl.DataFrame:
     A sighting without an image (an early-era vote) joins the conversation with the same first text that has one.
     Exception: a chat line without an image is a conversation of its own when it is not longer than the line with an
     image before it, or not shorter than the one after it, because the lines of one conversation only grow.
-    The earliest conversation keeps the bare conv_id; the others get a hash of their opening appended.
+    The earliest conversation keeps the bare conv_id; the others get a dash and 8 hex digits of their opening appended.
     """
     opening, size = ["conv_id", "opening_id"], pl.col("num_messages")
     seen = seen.with_columns(image=pl.col("images").list.first())
@@ -134,13 +134,10 @@ def _identified(seen: pl.DataFrame) -> pl.DataFrame:
     opening_key = pl.concat_str("opening_id", pl.coalesce(*around, pl.lit("")))
     seen = seen.with_columns(opening=opening_key)
     is_other = pl.col("opening") != pl.col("opening").first().over("conv_id")
-    suffix = pl.when(is_other).then("opening").map_elements(_suffix, pl.String)
+    suffix = (
+        pl.when(is_other).then("opening").map_elements(lambda key: f"-{combined_id('opening', [key])[:8]}", pl.String)
+    )
     return seen.with_columns(conversation_id=pl.concat_str("conv_id", suffix, ignore_nulls=True))
-
-
-def _suffix(opening: str) -> str:
-    """A dash and 8 hex digits, which are appended to the conv_id of every conversation but the first one under it."""
-    return f"-{combined_id('opening', [opening])[:8]}"
 
 
 def _slices(made: TemporaryDatabase, query: str) -> Iterator[pl.DataFrame]:

@@ -230,16 +230,13 @@ def _apply(store: Store, listed: KnownHashes) -> None:
     files = store.read("image_files", ["name", "image_id", *FileDigests._fields])
     by_bytes = pl.any_horizontal(pl.col(kind).is_in(listed.exact[kind]) for kind in FileDigests._fields)
     by_name = files["name"].map_elements(lambda name: listed.holds_name(quarantine_key(name)), return_dtype=pl.Boolean)
-    ids = set(files.filter(by_bytes | by_name)["image_id"].drop_nulls()) | _by_pixels(store, listed)
+    stored = {image_id for part in store.read_parts("images", ["image_id"]) for image_id in part["image_id"]}
+    ids = set(files.filter(by_bytes | by_name)["image_id"].drop_nulls())
+    ids |= (stored & listed.exact["pixels"]) | _near_ids(store, listed)
     names = set(files.filter(by_bytes | by_name | pl.col("image_id").is_in(sorted(ids)))["name"])
     if names or ids:
         hold_images(store, names)
         _purge(store, ids, names)
-
-
-def _by_pixels(store: Store, listed: KnownHashes) -> set[str]:
-    ids = {image_id for part in store.read_parts("images", ["image_id"]) for image_id in part["image_id"]}
-    return (ids & listed.exact["pixels"]) | _near_ids(store, listed)
 
 
 def _near_ids(store: Store, listed: KnownHashes) -> set[str]:

@@ -109,7 +109,8 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
     for side, state in enumerate(states):
         texts, names, places = _messages_of(state)
         if not names and "images" in record:
-            names = _images_beside(record)
+            beside = _unstringified(record["images"])  # of early logs
+            names = beside if type(beside) is list else []
             places = [(0, 0)] * len(names)
         thinking = _without_thinking(texts, places)
         images, problems = image_names(names) if names else ([], [])
@@ -201,12 +202,6 @@ def _unstringified(value: Any) -> Any:
         return orjson.loads(value)
     except orjson.JSONDecodeError:
         return value
-
-
-def _images_beside(record: Record) -> list[Any]:
-    """Image names of early logs, which have them in the record instead of the state."""
-    images = _unstringified(record.get("images"))
-    return images if type(images) is list else []
 
 
 @lru_cache(maxsize=4096)

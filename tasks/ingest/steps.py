@@ -12,8 +12,8 @@ from schemas.items.image import Preset
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.ingest.assemble import assemble_store
-from tasks.ingest.formats import bench_items
 from tasks.ingest.formats.data_files import files_in_words, source_files
+from tasks.ingest.formats.published import BENCH_ITEMS
 from tasks.ingest.image_files import (
     ImageSource,
     PresetFile,
@@ -60,7 +60,8 @@ def take_in_images(settings: Settings, observer: ImageObserver) -> StageReport:
     listed = load_known_hashes(settings.known_hashes)
     purge_flagged(store)
     apply_lists(store, listed)
-    presets = not_held(store, _presets(settings))
+    folder = Path(settings.presets) if settings.presets else find_presets(_log_folder(settings))
+    presets = not_held(store, preset_files(folder) if folder else [])
     logged = _logged_names(store, _items_file(settings))
     found, missing = find_files(_image_folders(settings), logged)
     new, carried = _new_sources(store, found, presets, missing)
@@ -90,7 +91,7 @@ def _new_sources(
 
 def _items_file(settings: Settings) -> str | None:
     """The file of a run that takes items in; other images of the store are then not looked for."""
-    return Path(settings.logs or "").name if settings.format == bench_items.ADAPTER.name else None
+    return Path(settings.logs or "").name if settings.format == BENCH_ITEMS.name else None
 
 
 def _logged_names(store: Store, source: str | None) -> pl.Series:
@@ -155,11 +156,6 @@ def _log_folder(settings: Settings) -> Path:
     if settings.logs is None:
         raise BadInput("no log folder given; use --logs DIR")
     return Path(settings.logs)
-
-
-def _presets(settings: Settings) -> list[PresetFile]:
-    folder = Path(settings.presets) if settings.presets else find_presets(_log_folder(settings))
-    return preset_files(folder) if folder else []
 
 
 def _data_files(settings: Settings) -> list[tuple[LogFile, str]]:

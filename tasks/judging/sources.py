@@ -17,7 +17,7 @@ from tasks.judging.protocols import VISIT, AnswerPair, Protocol, protocol
 from tasks.judging.questions import Bench, bench_of_failures, bench_of_items, bench_of_release, bench_of_store
 from tasks.providers.chat import chat_model
 from tasks.runtime.budget import check_prices, load_prices
-from tasks.runtime.yaml_files import read_models_list
+from tasks.runtime.untrusted import read_models_list
 from tasks.storage.queries.bench import FAILURES
 from tasks.storage.tables import Store
 

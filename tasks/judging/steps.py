@@ -5,8 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from schemas.benches.item_boards import WrittenMetric
-from schemas.benches.judge_release import JudgeAgreement, JudgeCard
+from schemas.benches.judge_release import JudgeAgreement, JudgeCard, WrittenMetric
 from schemas.benches.judging import JudgeRating, WrittenRating
 from schemas.benches.written import SAMPLED
 from schemas.errors import BadInput

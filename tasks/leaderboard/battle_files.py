@@ -16,7 +16,7 @@ from schemas.rating import Rating
 from schemas.tags import Taxonomy
 from tasks.leaderboard.leaderboard import CATEGORY
 from tasks.leaderboard.suspects.prompts import wording
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.untrusted import read_yaml
 from tasks.storage.parquet import read_parquet_groups, read_parquet_schema, together
 from tasks.storage.queries.conversation_features import MARKS, answers_of, marks
 

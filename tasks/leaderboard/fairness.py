@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import ndtr
 
-from schemas.benches.fairness import ArenaMonth, BestOf, Exposure, ModelLife
+from schemas.benches.certificate import ArenaMonth, BestOf, Exposure, ModelLife
 from schemas.policy import ModelFacts
 from schemas.rating import Rating, RatingMethod
 from tasks.leaderboard.intervals import NORMAL95

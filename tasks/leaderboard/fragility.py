@@ -26,7 +26,7 @@ from tasks.leaderboard.style_control import (
     styled,
 )
 from tasks.leaderboard.votes import Mask, Numbers, Vector, Votes, votes
-from tasks.runtime.blas_threads import one_blas_thread
+from tasks.runtime.parallel import one_blas_thread
 
 FIRST_PLACE, NEIGHBOURS = "first_place", "neighbours"
 _ROUNDS = 12

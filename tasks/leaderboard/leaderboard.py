@@ -19,7 +19,7 @@ from tasks.leaderboard.intervals import (
     sandwich_covariance,
 )
 from tasks.leaderboard.votes import Mask, Matrix, Vector, Votes
-from tasks.runtime.blas_threads import one_blas_thread
+from tasks.runtime.parallel import one_blas_thread
 from tasks.storage.queries.board_order import place_on_board
 
 FEW_BATTLES = 100

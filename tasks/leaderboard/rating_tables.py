@@ -8,8 +8,8 @@ from typing import Self
 
 import polars as pl
 
+from schemas.benches.certificate import Suspect
 from schemas.errors import BadInput, known_values
-from schemas.items.suspects import Suspect
 from schemas.policy import ModelFacts, VoteRules
 from schemas.rating import (
     Fragility,

@@ -17,7 +17,7 @@ from tasks.leaderboard.bradley_terry import ends_difference, laplacian, shortene
 from tasks.leaderboard.intervals import NORMAL95, draws, few_votes_factor, open_intervals, quantiles95
 from tasks.leaderboard.leaderboard import Fitted, board_rows, by_bootstrap
 from tasks.leaderboard.votes import Matrix, Vector, Votes, votes
-from tasks.runtime.blas_threads import one_blas_thread
+from tasks.runtime.parallel import one_blas_thread
 from tasks.storage.tables import frame_of
 
 STYLE_CONTROL = "style_control"

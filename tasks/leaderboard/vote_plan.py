@@ -21,7 +21,7 @@ from tasks.leaderboard.bradley_terry import SCALE, laplacian, log_strengths, str
 from tasks.leaderboard.intervals import NORMAL95, sandwich_covariance
 from tasks.leaderboard.leaderboard import CATEGORY, FEW_BATTLES
 from tasks.leaderboard.votes import Mask, Vector, Votes, votes
-from tasks.runtime.blas_threads import one_blas_thread
+from tasks.runtime.parallel import one_blas_thread
 
 SEPARATE, BOARD = "separate", "board"
 _POWER80 = 0.8416212335729143

@@ -10,7 +10,7 @@ import polars as pl
 
 from schemas.errors import BadInput, known_values
 from schemas.rating import BothBad
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.untrusted import read_yaml
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]

@@ -12,8 +12,8 @@ from schemas.benches.judge_release import ScreenedText
 from schemas.policy import Action, Over, Policy, Rule, policy_hash
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
-from tasks.policy.redact import exercise_names_in, findings, redact_rules, redact_texts
-from tasks.policy.rules import STOPS, Signals, conversation_columns, fired, reasons_of
+from tasks.policy.redact import exercise_names_in, findings, redact_texts
+from tasks.policy.rules import STOPS, Signals, conversation_columns, fired, reasons_of, redact_rules
 from tasks.storage.content_id import number_of, text_id
 from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.queries.signals import Versions, signal_facts, signal_values

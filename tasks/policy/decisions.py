@@ -19,23 +19,25 @@ from schemas.policy import Action, Over, Policy, Rule, RuleOverSet, Scope, polic
 from tasks.dedup.near_images import representatives
 from tasks.dedup.near_prompts import near_prompts
 from tasks.dedup.repeats import ASKED, asked_ids, by_embedding, duplicates_of, hot_battles, preset_datasets
-from tasks.policy.proof import repeated_words, unproven
-from tasks.policy.review import about_present, held_reviews, reviewed
+from tasks.policy.redact_step import repeated_words, unproven
 from tasks.policy.rules import (
     FIRED,
     PART_COLUMNS,
     STOPS,
     TEXT_COLUMNS,
     Step,
+    about_present,
     battle_columns,
     conversation_columns,
     describes,
     fired,
+    held_reviews,
     hit_columns,
     image_text_parts,
     of_models,
     parts,
     reasons_of,
+    reviewed,
 )
 from tasks.storage.content_id import number_of, text_id
 from tasks.storage.queries.released import renamed

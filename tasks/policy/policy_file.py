@@ -17,7 +17,7 @@ from schemas.row import Row
 from schemas.tables import SIGNALS
 from tasks.policy import SHIPPED
 from tasks.policy.rules import DESCRIBED_ON, MEASURED_ON, stated_types
-from tasks.runtime.yaml_files import SafeLoader, read_models_list
+from tasks.runtime.untrusted import SafeLoader, read_models_list
 from tasks.storage.tables import frame_schema
 
 Keys = Mapping[str, Any]

@@ -15,7 +15,7 @@ import polars as pl
 
 from schemas.items.conversation import RedactedConversation
 from schemas.items.decision import Redaction
-from schemas.policy import Action, Over, Policy, Rule
+from schemas.policy import Over, Policy, Rule
 from tasks.images.decode import DecodedImage, from_pixels, open_image
 from tasks.policy.redact_text import (
     PERSON,
@@ -28,7 +28,7 @@ from tasks.policy.redact_text import (
     values_of,
     without_left,
 )
-from tasks.policy.rules import Signals, fires
+from tasks.policy.rules import Signals, fires, redact_rules
 from tasks.storage.content_id import combined_id, text_id
 
 EXERCISE_NAME = "exercise_name"
@@ -82,11 +82,6 @@ class CoveredImage:
     """Boxes by rule and type."""
     values: Mapping[str, str]
     """Value found in its text -> type."""
-
-
-def redact_rules(policy: Policy) -> list[Rule]:
-    """The policy's rules that redact."""
-    return [rule for rule in policy.rules if rule.action is Action.REDACT]
 
 
 def findings(policy: Policy, signals: Signals) -> Findings:
@@ -234,9 +229,11 @@ def redact_texts(
     for _ in range(ROUNDS):
         hits = [found.messages[turn["role"]].get(text_id(t), ()) for turn, t in zip(turns, texts, strict=True)]
         reason_of |= {span.type: reason for hit in hits for reason, span in hit}
+        # names of exercises and options are redacted as persons where they do not stay
+        named = [[s._replace(type=PERSON) for s in found.exercise_names.get(text_id(text), ())] for text in texts]
         spans = [
-            without_left(text, [*(s for _, s in hit), *_as_persons(text, found)], left)
-            for text, hit in zip(texts, hits, strict=True)
+            without_left(text, [*(s for _, s in hit), *names], left)
+            for text, hit, names in zip(texts, hits, named, strict=True)
         ]
         for text, own in zip(texts, spans, strict=True):
             values |= values_of(text, own)
@@ -258,11 +255,6 @@ def exercise_names_in(turns: Sequence[Mapping[str, Any]], found: Findings) -> se
     people = {plain_form(text[span.start : span.end], PERSON) for text, span in hits if span.type == PERSON}
     spans = ((turn["content"], span) for turn in turns for span in found.exercise_names.get(turn["text_id"], ()))
     return {plain_form(text[span.start : span.end], PERSON) for text, span in spans} - people
-
-
-def _as_persons(text: str, found: Findings) -> list[Span]:
-    """Names of exercises and options in a text, to redact those that do not stay."""
-    return [span._replace(type=PERSON) for span in found.exercise_names.get(text_id(text), ())]
 
 
 def _listed(part: str, counts: Sequence[_Counts]) -> list[Redaction]:

@@ -6,18 +6,21 @@ Every threshold comes from the policy.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
+from typing import Any
 
 import polars as pl
 
 from schemas.items.conversation import UNDATED_BEFORE, Battle, Conversation
+from schemas.items.review import HeldVerdict, QueueName
 from schemas.policy import Action, OnMissing, Over, Policy, Rule
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
-from tasks.storage.content_id import number_of
+from tasks.storage.content_id import combined_id, number_of
 from tasks.storage.parquet import compact
 from tasks.storage.queries.conversation_features import answers_of, names_model, unseen_marks
 from tasks.storage.queries.released import renamed
-from tasks.storage.tables import frame_of
+from tasks.storage.reviews import reviews_of
+from tasks.storage.tables import Store, frame_of
 
 _ROLE = pl.col("turns").struct.field("role")
 _LENGTHS = pl.element().struct.field("content").str.len_chars()
@@ -123,6 +126,11 @@ FIRED = pl.Schema(
     ]
 )
 """One row for a rule that fires on an item; `place` is its place among the rules of the step."""
+
+
+def redact_rules(policy: Policy) -> list[Rule]:
+    """The policy's rules that redact."""
+    return [rule for rule in policy.rules if rule.action is Action.REDACT]
 
 
 def describes(rule: Rule) -> bool:
@@ -295,3 +303,35 @@ def reasons_of(fired_rules: pl.DataFrame, item_ids: pl.Series) -> pl.DataFrame:
         .join(lists, on="item_id", how="left", maintain_order="left")
         .with_columns(pl.col("reasons", "tags").fill_null(empty), pl.col("held").fill_null(False))
     )
+
+
+def content_of(conversation: Mapping[str, Any]) -> str:
+    """Content id of all messages and images of a row of `conversations`; a new turn changes it."""
+    texts = [turn["text_id"] for turn in conversation["turns"]]
+    return combined_id("reviewed", [*texts, *conversation["image_ids"]])
+
+
+def held_reviews(store: Store) -> pl.DataFrame:
+    """The verdicts on held conversations."""
+    return reviews_of(store).filter(queue=QueueName.HELD.value)
+
+
+def about_present(reviews: pl.DataFrame, conversations: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Verdicts on what the conversations are now: item_id, reason, and `dropped`, which one reviewer is enough for."""
+    rows = (row for some in conversations for row in some.iter_rows(named=True))
+    content = pl.DataFrame(
+        [(row["conversation_id"], content_of(row)) for row in rows],
+        schema={"conversation_id": pl.String, "content_id": pl.String},
+        orient="row",
+    )
+    valid = reviews.join(content, on=["conversation_id", "content_id"])
+    seen = valid.explode("reasons").select("verdict", item_id="conversation_id", reason="reasons")
+    return seen.group_by("item_id", "reason").agg(dropped=(pl.col("verdict") == HeldVerdict.DROP.value).any())
+
+
+def reviewed(hits: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
+    """Apply verdicts (`about_present`) to fired rules: a released hold becomes a tag, a dropped hold becomes a drop."""
+    is_hold = pl.col("action") == Action.HOLD.value
+    verdict = pl.when("dropped").then(pl.lit(Action.DROP.value)).otherwise(pl.lit(Action.TAG.value))
+    action = pl.when(is_hold & pl.col("dropped").is_not_null()).then(verdict).otherwise("action")
+    return hits.join(verdicts, on=["item_id", "reason"], how="left").with_columns(action=action).select(hits.columns)

@@ -12,8 +12,7 @@ from schemas.settings import Settings
 from tasks.dedup.near_images import update_near_images, update_semantic_images
 from tasks.policy.answers import screened
 from tasks.policy.decisions import ItemFindings, StoredSignals, conversation_hits, verdicts
-from tasks.policy.differences import rule_parity, upstream_policy
-from tasks.policy.drift import drift_lines, drop_counts
+from tasks.policy.differences import drift_lines, drop_counts, rule_parity, upstream_policy
 from tasks.policy.policy_file import load_policy
 from tasks.policy.redact_step import redact_store
 from tasks.runtime.steps import step

@@ -20,7 +20,7 @@ from pydantic import Field
 from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.row import Row
 from schemas.tags import Sees, Taxonomy, sees
-from tasks.runtime.yaml_files import read_row
+from tasks.runtime.untrusted import read_row
 
 TAXONOMY = "taxonomy.yaml"
 _OURS = Path(__file__).parent

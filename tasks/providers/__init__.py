@@ -21,7 +21,7 @@ from tasks.providers.capabilities import PROTOCOLS, Failed
 from tasks.providers.chat import chat_model
 from tasks.providers.cost import Count, estimate_row, expected_use, size_of
 from tasks.runtime.budget import ledger
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.untrusted import read_yaml
 
 _MEASURES = frozenset(
     name for capability in PROTOCOLS.keys() - MAKERS for name in get_protocol_members(PROTOCOLS[capability])

@@ -12,7 +12,7 @@ from tasks.providers.capabilities import ChatModel, StreamingModel
 
 _OPENAI = "tasks.providers.production.openai.model:OpenAiModel"
 _CLASSES = {
-    "embedded": "tasks.providers.embedded.scenes.bench_models:SceneModel",
+    "embedded": "tasks.providers.embedded.scenes.viewer:SceneModel",
     "anthropic": "tasks.providers.production.anthropic.model:AnthropicModel",
     "openai": _OPENAI,
     "gemini": "tasks.providers.production.google.gemini:GeminiModel",

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from schemas.errors import BadInput
 from schemas.release import CONFIGS, Manifest, ReleasedColumn
 from schemas.row import arrow_schema
-from tasks.providers.embedded.normalise import normalised
 from tasks.providers.embedded.pii.patterns import PATTERNS, any_address
+from tasks.providers.embedded.pii.readings import normalised
 from tasks.release.build import MANIFEST
 from tasks.release.fetched import maker
 from tasks.release.registered import RELEASED_TABLES, released_columns, table_of

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from schemas.benches.item_boards import ITEM_BOARDS
-from schemas.benches.judge_release import JUDGE_FILES
-from schemas.items.suspects import VoteCheck
+from schemas.benches.certificate import VoteCheck
+from schemas.benches.judge_release import ITEM_BOARDS, JUDGE_FILES
 from schemas.policy import Policy
 from schemas.rating import Fragility, Rating
 from schemas.release import (
@@ -28,8 +27,7 @@ from schemas.release import (
     ReleasedThinking,
 )
 from schemas.row import Row, arrow_schema
-from tasks.runtime.untrusted import csv_cell
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.untrusted import csv_cell, read_yaml
 from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store

@@ -6,7 +6,7 @@ import polars as pl
 
 from schemas.items.decision import ItemKind
 from schemas.items.review import Choice, HeldVerdict, QueueName, Waiting
-from tasks.policy.review import content_of
+from tasks.policy.rules import content_of
 from tasks.review.review_queue import ReviewQueue
 from tasks.storage.queries.funnel import reason_texts
 from tasks.storage.queries.released import decided_policy

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from schemas.errors import BadInput
 from schemas.run import Prices, Use
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.untrusted import read_yaml
 
 SHIPPED = Path(__file__).parent / "prices.yaml"
 

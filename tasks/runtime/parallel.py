@@ -1,6 +1,7 @@
 """Where work runs: `map` on threads, processes or the workers of a task runner, and models on the CPU or a card.
 
-A bounded number of results is in flight. The setting `device` reaches every process that loads models in CURATE_DEVICE.
+A bounded number of results is in flight. BLAS may be limited to one thread. The setting `device` reaches every process
+that loads models in CURATE_DEVICE.
 """
 
 import ctypes
@@ -13,10 +14,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from schemas.errors import BadInput, EngineUnwell, MissingProvider
 from schemas.settings import THREADS, Settings
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -119,6 +123,26 @@ def map_shards(work: Callable[[Item], Result], shards: Iterable[Item], settings:
     return runner.map_ordered(work, shards) if runner else map_ordered(work, shards, settings.workers)
 
 
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Context manager and decorator: limits BLAS to one thread, in all threads of this process and until it ends.
+
+    So results do not depend on the number of cores, and small matrices are faster. The limit is not lifted at the end,
+    because other threads may still be computing, and a sum over two threads rounds differently. `map_ordered` and the
+    libraries' own pools spread work over cores.
+    """
+    _limit()
+    yield
+
+
+@cache
+def _limit() -> None:
+    import scipy.linalg  # noqa: F401 - loads scipy's OpenBLAS, so that it is limited as well as numpy's
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1, "blas")
+
+
 def use_device(device: str) -> None:
     """Choose the device of models that this process loads from now on."""
     if device == _AUTO:
@@ -197,3 +221,22 @@ def _onnx_on_card() -> bool:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=[_ON_CARD, _ON_CPU])
     return bool(session.get_providers()[0] == _ON_CARD)
+
+
+def onnx_session(model: bytes, on_cpu: bool = False) -> "onnxruntime.InferenceSession":
+    """A session of a serialized model with one thread per call, because one call runs per core.
+
+    It runs on the chosen device unless `on_cpu` is set: for models in 8 bits, whose products no card has, and for
+    images of any size, since CUDA prepares for each new size, which takes about a second.
+    Raises BadInput or MissingProvider where a card is demanded and cannot be used.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = False  # images differ in size, and an arena keeps the largest of every size
+    options.log_severity_level = 3
+    if on_cpu:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(model, options, providers=execution_providers())

@@ -1,8 +1,99 @@
-"""Makes text from logs safe to print on terminals and to write to CSV and Markdown files. HTML templates escape it."""
+"""Reads YAML that people write, and lists of models in it; makes text from logs safe to print and to write to files.
+
+libyaml reads it where PyYAML has it, which is ten times as fast as Python. HTML templates escape text themselves.
+"""
 
 import json
 import re
-from typing import Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+import yaml
+from pydantic import ValidationError
+
+from schemas.asked_model import ArenaModel, AskedModel
+from schemas.errors import BadInput, known_values, why_unreadable
+from schemas.row import Row
+
+try:
+    from yaml import CSafeLoader as SafeLoader
+except ImportError:
+    from yaml import SafeLoader  # type: ignore[assignment]
+
+__all__ = [
+    "SafeLoader", "checked_entry", "csv_cell", "csv_text", "json_text", "markdown_text", "one_line", "read_models_list",
+    "read_row", "read_yaml",
+]  # fmt: skip
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+def read_yaml(file: Path) -> Any:
+    """The content of a YAML file. Raises OSError and yaml.YAMLError."""
+    return yaml.load(file.read_text(encoding="utf-8"), SafeLoader)
+
+
+def read_models_list(path: Path, row: type[AnyRow], page: str, hints: Mapping[str, str]) -> list[AnyRow]:
+    """The entries of a models file, each name once. Raises BadInput for the first error, without secret values.
+
+    `page`: the page of docs/ that says what an entry holds; `hints`: field -> what an error of it adds.
+    """
+    where = f"models file {str(path)!r}"
+    try:
+        content = read_yaml(path)
+    except OSError:
+        raise BadInput(f"{where} cannot be read; give a YAML file with the list `models`") from None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise BadInput(f"{where} is not YAML; see {page}") from None
+    entries = content.get("models") if isinstance(content, dict) else None
+    if not isinstance(entries, list) or not entries or len(content) > 1:
+        raise BadInput(f"{where}: give the list `models` and nothing beside it; see {page}")
+    others = (ArenaModel.model_fields.keys() | AskedModel.model_fields.keys()) - row.model_fields.keys()
+    for entry in (each for each in entries if isinstance(each, dict)):
+        for key in others & entry.keys():
+            del entry[key]
+    models = [checked_entry(entry, row, f"{where}, entry {number}", hints) for number, entry in enumerate(entries, 1)]
+    names = [str(getattr(model, "name", "")) for model in models]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise BadInput(f"{where}: the name {twice!r} stands twice; names say whose answers are whose")
+    return models
+
+
+def checked_entry(entry: Any, row: type[AnyRow], where: str, hints: Mapping[str, str]) -> AnyRow:
+    """A mapping as a row. Raises BadInput for the first error; values, which may be secret, are not shown."""
+    fields = row.model_fields
+    if not isinstance(entry, dict):
+        needed = [name for name, field in fields.items() if field.is_required()]
+        raise BadInput(f"{where}: give keys and values, at least of {' and '.join(needed)}")
+    if unknown := next((str(key) for key in entry if key not in fields), None):
+        raise BadInput(f"{where}: unknown key {known_values(unknown, fields)}")
+    for name, value in entry.items():
+        named = fields[name].annotation
+        if get_origin(named) is Literal and value not in get_args(named):
+            raise BadInput(f"{where}: unknown {name} {known_values(str(value), get_args(named))}")
+    try:
+        return row(**entry)
+    except ValidationError as error:
+        problem = error.errors(include_input=False)[0]
+        name = ".".join(map(str, problem["loc"][:1])) or "the entry"
+        raise BadInput(f"{where}: {name}: {problem['msg']}{hints.get(name, '')}") from None
+
+
+def read_row(path: Path, row: type[AnyRow], what: str, more: str = "") -> AnyRow:
+    """A YAML file as one row. Raises BadInput for the first error; `more` says where its keys are explained."""
+    where, more = f"{what} {str(path)!r}", more or f"its keys are {', '.join(row.model_fields)}"
+    try:
+        return row.model_validate(read_yaml(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{where} cannot be read ({why_unreadable(error)}); {more}") from None
+    except yaml.YAMLError:
+        raise BadInput(f"{where} is not YAML; {more}") from None
+    except ValidationError as error:
+        problem = error.errors(include_input=False)[0]
+        place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in problem["loc"])
+        raise BadInput(f"{where}: {place or 'the whole file'}: {problem['msg']}; {more}") from None
+
 
 _INVISIBLE = r"\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 _CONTROL = re.compile(rf"[\x00-\x1f{_INVISIBLE}]+")

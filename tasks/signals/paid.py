@@ -18,8 +18,7 @@ from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document, RemoteModel
-from tasks.providers.cost import Count, ExpectedUse, ItemSize, Size, estimate_row, expected_use
-from tasks.providers.upload import encoded_size
+from tasks.providers.cost import Count, ExpectedUse, ItemSize, Size, encoded_size, estimate_row, expected_use
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import Advance, Measured, progress, silent
 from tasks.signals.registry import Item, Signal, chosen_signals, signal_of, text_signals

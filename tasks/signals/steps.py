@@ -227,7 +227,8 @@ def _measure_documents(
             else:
                 load, workers = documents.load, settings.workers
                 total.add(measure_items(store, signal, wanted, load, workers=workers, now=now, advance=advance))
-    total.add(measure_overnight(store, overnight, hours=settings.batch_hours, workers=settings.workers, now=now))
+    if overnight:
+        total.add(measure_overnight(store, overnight, hours=settings.batch_hours, workers=settings.workers, now=now))
     return total
 
 

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -91,12 +91,8 @@ SMALL_PARTS = 16
 """So many parts that are not half of it, one after another, are merged."""
 
 
-class ListParts(Protocol):
-    """Lists written parts soon."""
-
-    def __call__(self, parts: Iterable[tuple[str, str]]) -> None:
-        """List these (table, part) pairs. They may be listed already."""
-        ...
+ListParts = Callable[[Iterable[tuple[str, str]]], None]
+"""Lists these (table, part) pairs soon. They may be listed already."""
 
 
 @contextmanager
@@ -184,12 +180,8 @@ ROWS_A_PART, SECONDS_A_PART = 32, 10.0
 """A part is written after so many rows, or when the next row comes after so long; a killed run loses no more."""
 
 
-class AppendRows(Protocol):
-    """Stores rows soon."""
-
-    def __call__(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Keep these rows, given as dicts of the table's columns."""
-        ...
+AppendRows = Callable[[Sequence[dict[str, Any]]], None]
+"""Stores rows soon, given as dicts of the table's columns."""
 
 
 @contextmanager

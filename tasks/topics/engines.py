@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from schemas.errors import MissingProvider
 from schemas.settings import TopicSettings
-from tasks.runtime.blas_threads import one_blas_thread
-from tasks.runtime.parallel import map_ordered
+from tasks.runtime.parallel import map_ordered, one_blas_thread
 
 Vectors = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int32]

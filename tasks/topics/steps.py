@@ -16,10 +16,9 @@ from tasks.storage.queries.kept import kept_conversations, with_released_turns
 from tasks.storage.queries.signals import Versions, signal_values, unload
 from tasks.storage.tables import Store, frame_schema
 from tasks.topics.cluster import TOPICS_NEED, members_min, too_few
-from tasks.topics.descriptions import topic_evidence, topic_names, topic_tree
+from tasks.topics.descriptions import impersonal_prompts, personal_names, topic_evidence, topic_names, topic_tree
 from tasks.topics.engines import Clustering, Vectors
 from tasks.topics.fit import TABLE, Chosen, Topics, changes_in_words, fit_and_assign, topic_changes
-from tasks.topics.personal import impersonal_prompts, personal_names
 
 _ABOUT = ["conversation_id", "document_id", "prompt_id", "image_ids", "day", "num_turns", "user_id"]
 

@@ -20,8 +20,7 @@ from pydantic import Field
 from schemas.benches.written import Fault
 from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.row import Row
-from tasks.runtime.untrusted import one_line
-from tasks.runtime.yaml_files import read_row
+from tasks.runtime.untrusted import one_line, read_row
 
 SHIPPED = Path(__file__).with_name("families.yaml")
 _SIGNS = re.compile(r"[^0-9a-z]+")

@@ -70,7 +70,7 @@ def server(scheduling_server) -> Iterator[str]:
 ASLEEP = """
 import os, pathlib, time
 from flows.running.checked_flow import flow
-from flows.running.one_writer import one_writer
+from flows.running.checked_flow import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 

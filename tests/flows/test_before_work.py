@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from benchmarks.ingest import write_large_log
 from flows.before_work import check_before_work
 from flows.publish import form
-from flows.reference.commands import commands
+from flows.reference.pages import commands
 from schemas.errors import BadInput, CurateError
 from schemas.settings import Settings
 from schemas.signals import MeasuredOn
@@ -23,9 +23,9 @@ from tasks.ingest.formats.data_files import source_files
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.rating_tables import within
 from tasks.signals.steps import texts_of, vote_reasons
-from tasks.storage.first_run import expected
 from tasks.storage.queries.kept import logged_on
 from tasks.storage.tables import Store
+from tasks.upkeep.standing import expected
 from tests.tasks.ingest.logs import NOON, chat, ingested, state, vote, write
 
 DEPLOYED = yaml.safe_load((Path(__file__).parents[2] / "prefect.yaml").read_text())["deployments"]

@@ -10,7 +10,7 @@ import pytest
 from typer import Typer
 
 from flows.commands.options import takes
-from flows.reference.commands import commands
+from flows.reference.pages import commands
 from schemas.settings import BenchSettings, Settings
 
 ROOT = Path(__file__).parents[2]

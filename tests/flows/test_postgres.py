@@ -17,7 +17,7 @@ STAGE = """
 import sys
 from prefect import flow
 from flows.commands.engine import run_flows
-from flows.running.one_writer import one_writer
+from flows.running.checked_flow import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 

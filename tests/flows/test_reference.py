@@ -6,7 +6,7 @@ import re
 import pytest
 
 from flows.reference.__main__ import PAGES
-from flows.reference.commands import commands, environment
+from flows.reference.pages import commands, environment
 from schemas.policy import Policy, Rule
 from schemas.release import ReleasedBattle, ReleasedConversation
 from schemas.settings import Settings

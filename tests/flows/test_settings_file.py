@@ -165,7 +165,7 @@ def test_doctor_asks_each_paid_service_once_and_says_that_a_key_is_refused(curat
 
 
 def test_a_deployed_night_does_not_begin_when_a_service_refuses_and_does_when_one_is_down(openai_server, monkeypatch):
-    from flows.running.first_calls import services_answer
+    from flows.running.night import services_answer
     from tasks.providers.production.calls import Service
 
     monkeypatch.setattr(Service, "first_seconds", 0.001)

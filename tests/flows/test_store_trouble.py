@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 import s3fs
 
-from flows.running.one_writer import one_writer
+from flows.running.checked_flow import one_writer
 from schemas.errors import StoreUnwell
 from schemas.layout import LAYOUT, StoreLayout
 from schemas.run import StageReport

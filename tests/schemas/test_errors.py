@@ -10,9 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from flows.running.settings_file import keys_of
-from schemas.errors import BadInput, CurateError, known_values
+from schemas.errors import OPTIONS, BadInput, CurateError, known_values, on_command_line, spoken
 from schemas.settings import EvaluateSettings, Settings
-from schemas.spoken import OPTIONS, on_command_line, spoken
 
 
 def test_a_near_miss_is_suggested_on_one_line_and_nothing_for_something_else():

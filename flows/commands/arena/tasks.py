@@ -12,7 +12,7 @@ from flows.commands.options import existing
 from flows.commands.review.kinds import KINDS, figures_of, queues_of
 from schemas.asked_model import ArenaTasks
 from schemas.errors import BadInput, MissingProvider, known_values
-from tasks.runtime.yaml_files import checked_entry, read_yaml
+from tasks.runtime.untrusted import checked_entry, read_yaml
 
 if TYPE_CHECKING:
     from schemas.items.review import Task

@@ -110,7 +110,7 @@ def _unusable(settings: Settings) -> Iterator[str]:
 
 def _silent(settings: Settings) -> Iterator[str]:
     """Ask each paid service; yields those that do not answer."""
-    from flows.running.first_calls import first_answers
+    from flows.running.night import first_answers
     from tasks.providers import Providers
 
     for service, why in first_answers(Providers(settings.providers)):

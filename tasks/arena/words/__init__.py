@@ -14,7 +14,7 @@ from babel import Locale, negotiate_locale
 from babel.numbers import format_decimal
 
 from schemas.errors import BadInput
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.untrusted import read_yaml
 
 _HERE = Path(__file__).parent
 ENGLISH = "en"

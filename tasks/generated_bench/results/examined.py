@@ -9,7 +9,7 @@ from scipy.stats import kendalltau, spearmanr
 
 from schemas.benches.generated import GeneratedItem
 from schemas.benches.generated_results import AccuracyRow, AuditAnswer, ExaminerRow, ExaminersRow
-from schemas.benches.item_boards import GeneratedAccuracy, GeneratedAlignment, GeneratedAudit
+from schemas.benches.judge_release import GeneratedAccuracy, GeneratedAlignment, GeneratedAudit
 from schemas.errors import BadInput
 from schemas.row import Row
 from tasks.generated_bench.accuracy import Marked, accuracy_rows, mark, wrote

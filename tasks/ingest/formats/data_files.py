@@ -123,13 +123,10 @@ def _batches(path: Path, columns: Sequence[str] | None, image_bytes: bool) -> It
     with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as stream:
         for batch in stream:
             chosen = batch.select(columns) if columns is not None else batch
-            chosen = chosen if image_bytes else _without_bytes(chosen)
+            if not image_bytes:
+                paths = [_paths_only(column) for column in chosen.columns]
+                chosen = pa.RecordBatch.from_arrays(paths, names=chosen.schema.names)
             yield from (chosen.slice(start, _ROWS_AT_ONCE) for start in range(0, chosen.num_rows, _ROWS_AT_ONCE))
-
-
-def _without_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [_paths_only(column) for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _paths_only(column: pa.Array) -> pa.Array:

@@ -1,9 +1,12 @@
-"""Adapters of published datasets: VisionArena, WildVision, lmsys-chat-1m and the arena's human preference releases.
+"""Adapters of published datasets and of items that people wrote for a benchmark.
+
+The datasets: VisionArena, WildVision, lmsys-chat-1m and the arena's human preference releases.
 
 In a chat dataset a row is one conversation, in a battle dataset one vote on two. OpenAI-style rows have `messages` of
 {role, content}, content a text or typed parts, images as data: URIs; optional are `id`, `model`, `user`, and a time in
 `created`, `created_at` or `timestamp`. Images at other addresses are not fetched: their rows keep the text and a
-missing image.
+missing image. An item, of `curate bench collect`, becomes a conversation without an answer; one with a problem, or
+whose captions are unlike its images in number, is rejected.
 """
 
 import base64
@@ -11,6 +14,8 @@ import binascii
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from schemas.benches.written import AUTHOR
+from schemas.items.reject import LineRejected, RejectReason
 from tasks.ingest.formats.adapter import FormatAdapter, Record, Row, battle, chat
 from tasks.ingest.log_line import Place
 
@@ -87,4 +92,33 @@ PUBLISHED = (
     _battles("wildvision-battle", "image", _one_image),
     FormatAdapter("human-preference", frozenset(_BATTLE), _preference, _missing_images),
     FormatAdapter("lmsys-chat", frozenset({"conversation_id", *_CHAT}), chat),
+)
+
+
+PROBLEMS = (
+    "its family is not in the families file",
+    "no instruction",
+    "no image",
+    "captions unlike images in number",
+    "an id that an earlier item has",
+    "an image path that leads out of the folder",
+    "an image file of more than 64 MiB",
+)
+"""Problems that `curate bench collect` finds in rows that cannot be used."""
+
+
+def _item(row: Row, place: Place) -> Record:
+    if row["problem"]:
+        known = row["problem"] in PROBLEMS
+        raise LineRejected(RejectReason.BAD_ITEM, row["problem"] if known else "another problem of its file")
+    if row["captions"] and len(row["captions"]) != len(_images(row)):
+        raise LineRejected(RejectReason.BAD_ITEM, PROBLEMS[3])
+    said = [{"role": "user", "content": row["instruction"]}]
+    return chat(
+        {"model": AUTHOR, "item_id": row["item_id"], "conversation": said}, place, _images(row), id_column="item_id"
+    )
+
+
+BENCH_ITEMS = FormatAdapter(
+    "bench-items", frozenset({"item_id", "instruction", "images", "captions", "problem"}), _item, _images, "images"
 )

@@ -15,8 +15,7 @@ from schemas.errors import BadInput, known_values
 from schemas.items.conversation import Winner
 from tasks.leaderboard.battle_files import read_table
 from tasks.leaderboard.votes import WINNERS
-from tasks.runtime.untrusted import one_line
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.untrusted import one_line, read_yaml
 
 _NAMES: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
 _COLUMNS: dict[str, list[str]] = _NAMES["columns"]

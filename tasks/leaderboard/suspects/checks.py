@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from schemas.items.suspects import Suspect, VoteCheck
+from schemas.benches.certificate import Suspect, VoteCheck
 from schemas.policy import VoteRules
 from tasks.leaderboard.suspects.named import fast_votes
 from tasks.leaderboard.votes import beyond_day, rateable

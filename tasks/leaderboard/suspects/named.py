@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from schemas.items.suspects import Suspect
+from schemas.benches.certificate import Suspect
 from tasks.leaderboard.suspects.evidence import (
     VOTES_MIN,
     fisher,

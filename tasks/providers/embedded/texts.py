@@ -16,8 +16,8 @@ import numpy as np
 from schemas.signals import Language, Moderation
 from tasks.providers.capabilities import TopicEvidence
 from tasks.providers.embedded.embeddings import SentenceEncoder, sentence_encoder
-from tasks.runtime.blas_threads import one_blas_thread
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.parallel import one_blas_thread
+from tasks.runtime.untrusted import read_yaml
 
 if TYPE_CHECKING:
     import bpe_openai

@@ -1,12 +1,14 @@
-"""Hosted language models: chats with a state, and answers that fit a schema exactly; within the budget, with retries.
+"""Hosted models: chats with a state, answers that fit a schema exactly, and images; within the budget, with retries.
 
 One class a vendor (`openai/model.py`, `google/gemini.py`, `anthropic/model.py`) says how a call is sent and read. A
 model is named by variables of the environment, for a capability, or by an entry of a models file (`Endpoint`).
 """
 
+import base64
+import binascii
 import json
 import os
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,15 +17,14 @@ from typing import Any, Literal, TypeVar
 from schemas.asked_model import ANSWER_TOKENS_MAX as ANSWER_TOKENS_MAX
 from schemas.errors import BadInput, MissingProvider
 from schemas.row import Row
-from tasks.images.decode import ImageRejected, decode_stored
+from tasks.images.decode import FILE_BYTES_MAX, ImageRejected, decode_stored
 from tasks.prompts import untrusted
 from tasks.providers.capabilities import ChatMessage, Failed, Reply, ReplyShape, ReplyState
 from tasks.providers.chat import Endpoint
-from tasks.providers.cost import Count, ExpectedUse, Size
+from tasks.providers.cost import Count, ExpectedUse, Size, Upload, for_upload
 from tasks.providers.production.batches.api import Request
 from tasks.providers.production.batches.queue import Batched
 from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, Service, waiting_seconds
-from tasks.providers.upload import Upload, for_upload
 from tasks.runtime.budget import Bill, ledger
 
 TIMEOUT, TIMEOUT_SECONDS = "CURATE_TIMEOUT_SECONDS", 90.0
@@ -258,3 +259,43 @@ def bare(schema: Any) -> Any:
         return schema
     prose = ("description", "title")
     return {key: bare(part) for key, part in schema.items() if not (key in prose and isinstance(part, str))}
+
+
+REFUSED = "refused"
+
+
+class VendorPictures(ABC):
+    """A hosted image model. Its price is that of one unit, an image, in the price file."""
+
+    def __init__(self, vendor: str, model: str) -> None:
+        self.model_name = model
+        self.service = f"{vendor}-{model}"
+        self.version = self.service
+        self.calls_at_once = calls_at_once()
+        self._service = Service(self.service, self.calls_at_once)
+
+    def draw(self, told: str, seed: str) -> bytes | Failed:
+        """The image as it came; a model that declines is Failed("refused") and billed as far as it says so."""
+        try:
+            return self._service.ask_for_units(1, lambda bill: self._image(told, bill))
+        except CallFailed as failure:
+            return Failed(failure.reason)
+
+    @abstractmethod
+    def _image(self, told: str, bill: Bill) -> bytes:
+        """One call. Raises CallFailed(REFUSED) when the model or its vendor declines, and for all that is no image."""
+
+
+def model_of(variable: str, default: str) -> str:
+    """The model's name, from the environment or by default."""
+    return os.environ.get(variable) or default
+
+
+def decoded(encoded: object) -> bytes:
+    """The bytes of a base64 text. Raises CallFailed for anything else, and for more than an image file may have."""
+    if not isinstance(encoded, str) or len(encoded) > FILE_BYTES_MAX * 4 / 3 + 4:
+        raise CallFailed("malformed_answer")
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except binascii.Error:
+        raise CallFailed("malformed_answer") from None

@@ -9,8 +9,16 @@ import numpy as np
 import polars as pl
 from scipy.stats import spearmanr
 
-from schemas.benches.certificate import Apart, Certificate, Contest, Coverage, DroppedVotes, FilterEffect, OffTheBoard
-from schemas.items.suspects import VoteCheck
+from schemas.benches.certificate import (
+    Apart,
+    Certificate,
+    Contest,
+    Coverage,
+    DroppedVotes,
+    FilterEffect,
+    OffTheBoard,
+    VoteCheck,
+)
 from schemas.policy import Policy
 from schemas.rating import Rating, RatingMethod
 from tasks.leaderboard.battle_files import read_battles, with_prompts

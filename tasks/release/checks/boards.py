@@ -9,8 +9,8 @@ import polars as pl
 from polars.testing import assert_frame_equal
 from pydantic import ValidationError
 
+from schemas.benches.certificate import VoteCheck
 from schemas.errors import BadInput
-from schemas.items.suspects import VoteCheck
 from schemas.policy import Policy
 from schemas.rating import Fragility, Rating, RatingMethod
 from tasks.release.declared import READ_ERRORS, sound_groups

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.signals import Code, Markdown, ModelNames, PiiSpan, ServiceText, UpstreamWords
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.untrusted import read_yaml
 
 SYNTAX_LINES_MIN = 2
 """Least lines that look like code; a single one may be prose about code."""

@@ -12,7 +12,7 @@ import polars as pl
 from schemas.items.reject import REJECT_TEXTS
 from schemas.policy import Policy, Rule
 from schemas.run import Funnel
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.untrusted import read_yaml
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.tables import Store
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from schemas.items.conversation import Conversation
 from schemas.policy import DuplicateRule
-from tasks.dedup import cosine
-from tasks.dedup.cosine import close_rows, cosine_pairs
+from tasks.dedup import near_images
+from tasks.dedup.near_images import close_rows, cosine_pairs
 from tasks.dedup.repeats import asked_ids, duplicates_of
 from tasks.storage.tables import frame_of
 from tests.builders import NOON, battle, conversation, sides
@@ -187,8 +187,8 @@ def _vectors(count: int, seed: int, dimension: int = 24) -> np.ndarray:
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    for name, value in {"SIDE": 7, "PAIRS_AT_ONCE": 5}.items():
-        monkeypatch.setattr(cosine, name, value)
+    for name, value in {"SIDE": 7, "SURE_AT_ONCE": 5}.items():
+        monkeypatch.setattr(near_images, name, value)
 
 
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(0, 60), cosine_min=st.sampled_from([0.0, 0.5, 0.9, 0.99]))
@@ -218,13 +218,13 @@ def _in_tf32(vectors: np.ndarray, _: str) -> np.ndarray:
     return (vectors.view(np.uint32) & 0xFFFFE000).view(np.float32)
 
 
-@pytest.mark.parametrize("on_device", [_in_tf32, cosine._on_device])
+@pytest.mark.parametrize("on_device", [_in_tf32, near_images._on_device])
 def test_pairs_are_the_same_on_every_device(small_blocks, monkeypatch, on_device):
     pytest.importorskip("torch")
     vectors = _vectors(100, 1, 256)
     limits = [float(each) for each in cosine_pairs(vectors, 0.5)[2]]
     expected = [cosine_pairs(vectors, limit) for limit in limits]
-    monkeypatch.setattr(cosine, "_on_device", on_device)
+    monkeypatch.setattr(near_images, "_on_device", on_device)
     found = [cosine_pairs(vectors, limit, "cpu:0") for limit in limits]  # a device of torch, not numpy's `cpu`
     assert [[each.tobytes() for each in some] for some in found] == [[e.tobytes() for e in some] for some in expected]
 

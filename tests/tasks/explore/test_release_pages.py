@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from schemas.benches.certificate import VoteCheck
 from schemas.errors import BadInput
-from schemas.items.suspects import VoteCheck
 from schemas.publication import Bump, ReleaseDiff, RowChange
 from schemas.rating import Fragility
 from tasks.explore.listing import item_key

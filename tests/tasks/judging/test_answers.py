@@ -12,7 +12,7 @@ from tasks.arena.models_file import read_arena_models
 from tasks.judging.answers import answers_by_model
 from tasks.judging.questions import bench_of_store
 from tasks.runtime.budget import start_ledger
-from tasks.runtime.yaml_files import read_models_list
+from tasks.runtime.untrusted import read_models_list
 from tasks.storage.tables import frame_of
 from tests.asked_bench import HIDDEN_PROMPT, PUBLIC, benched, completed, evaluating, last_text, models_file, said_by
 from tests.builders import conversation, drawn_image

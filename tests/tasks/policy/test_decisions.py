@@ -10,7 +10,7 @@ from schemas.errors import DriftHeld
 from schemas.policy import DriftBand, Policy, policy_hash
 from schemas.run import DropCounts, StageReport
 from schemas.settings import Settings
-from tasks.policy.drift import drift_lines, drop_counts
+from tasks.policy.differences import drift_lines, drop_counts
 from tasks.policy.policy_file import load_policy
 from tasks.policy.steps import watch_drift
 from tasks.signals.steps import conversations_to_describe

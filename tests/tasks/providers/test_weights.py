@@ -185,7 +185,7 @@ def test_weights_of_a_folder_are_read_with_and_their_version_is_theirs(folder, t
     assert own.version != embedded.version
     assert own.read([_sign()]) == embedded.read([_sign()])
     assert "42" in own.read([_sign()])[0].text
-    from tasks.providers.production.local.own_weights import RapidOcrWeights
+    from tasks.providers.production.local.weights import RapidOcrWeights
 
     before = RapidOcrWeights().version
     (tmp_path / "keys.txt").write_text("a\nb\n")

@@ -17,8 +17,7 @@ from schemas.errors import EngineUnwell, MissingProvider
 from tasks.images.decode import open_image
 from tasks.providers.embedded.embeddings import EfficientNet, sentence_encoder
 from tasks.runtime import parallel as device
-from tasks.runtime.blas_threads import one_blas_thread
-from tasks.runtime.parallel import map_in_processes, map_ordered
+from tasks.runtime.parallel import map_in_processes, map_ordered, one_blas_thread
 from tasks.signals.registry import Signal
 from tests.builders import image_bytes
 
@@ -128,7 +127,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 import scipy.linalg
 from threadpoolctl import threadpool_info
-from tasks.runtime.blas_threads import one_blas_thread
+from tasks.runtime.parallel import one_blas_thread
 
 def threads():
     return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}

@@ -10,6 +10,7 @@ import pytest
 
 from schemas.benches.agreement import JudgeVote
 from schemas.benches.bench import BenchItem, Failure, FailureRate
+from schemas.benches.certificate import Suspect
 from schemas.benches.generated import Alignment, GeneratedImage, GeneratedItem, GeneratedQuestion
 from schemas.benches.generated_results import AuditAnswer
 from schemas.benches.judge_release import JudgeCard, ScreenedText
@@ -20,7 +21,6 @@ from schemas.items.decision import NearPrompt
 from schemas.items.image import NearImage, RedactedImage, SearchedImage, SemanticImage
 from schemas.items.reject import Removed
 from schemas.items.review import Review
-from schemas.items.suspects import Suspect
 from schemas.items.topic import FittedDocument, KeptTopicName, TopicMember
 from schemas.policy import policy_hash
 from schemas.rating import OutlierJudge

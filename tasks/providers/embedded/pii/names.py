@@ -21,8 +21,8 @@ from tokenizers import Tokenizer
 
 from schemas.errors import MissingProvider
 from schemas.signals import PiiSpan
-from tasks.providers.embedded import onnx_session
 from tasks.providers.embedded.pii.addresses import MODEL_NAME, SURE, Stretch, Word, addresses, runs, span
+from tasks.runtime.parallel import onnx_session
 
 RAMPART = "rampart-1.4.0-int8-ort1.32"
 _PERSON = {"GIVEN_NAME", "SURNAME"}

@@ -37,7 +37,7 @@ from tasks.drawing.scene import (
 )  # fmt: skip
 from tasks.providers.capabilities import AspectsWanted, DescriptionWanted, Failed, QuestionWanted
 from tasks.providers.embedded.scenes.scene_questions import checks_of, questions_of, solved
-from tasks.runtime.yaml_files import read_yaml
+from tasks.runtime.untrusted import read_yaml
 
 NOT_UNDERSTOOD = "not_in_the_grammar"
 """Failure reason for a text that is no scene of the grammar."""

@@ -9,8 +9,7 @@ import os
 from random import Random
 
 from schemas.errors import BadInput
-from tasks.drawing.draw_scene import draw_scene
-from tasks.drawing.scene import COLOURS, KINDS, PLACES, Scene, scene_in
+from tasks.drawing.scene import COLOURS, KINDS, PLACES, Scene, draw_scene, scene_in
 from tasks.providers.capabilities import Failed
 
 FAULTS, FAULT_SHARE = "CURATE_PICTURES_FAULTS", 0.15

@@ -1,10 +1,14 @@
 """Answers the grammar's questions from pixels alone, of the drawings of `pictures` and no other image.
 
-Strongly coloured patches are things, pale ones the setting.
+Strongly coloured patches are things, pale ones the setting. `SceneModel` is three models to
+try a benchmark made on demand with: one reads drawings, one guesses, one never looks. None is ranked in public.
 """
 
+import hashlib
+import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
@@ -12,11 +16,26 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from tasks.drawing.draw_scene import BRIGHTNESS, GROUND, RADIUS, SIDE, SKY
-from tasks.drawing.scene import COLOURS, HOLES, OUTLINES, PLACES, Group, Scene
+from schemas.asked_model import AskedModel
+from schemas.errors import BadInput, known_values
+from tasks.drawing.scene import (
+    BRIGHTNESS,
+    COLOURS,
+    GROUND,
+    HOLES,
+    OUTLINES,
+    PLACES,
+    RADIUS,
+    SIDE,
+    SKY,
+    Group,
+    Scene,
+    scene_in,
+)
 from tasks.images.decode import decode_stored
-from tasks.providers.capabilities import Failed
+from tasks.providers.capabilities import BatchQueue, ChatMessage, Failed, Reply
 from tasks.providers.embedded.scenes.scene_questions import solved
+from tasks.storage.tables import Store
 
 NOTHING_SEEN = "not shown"
 """The answer about a thing that is not in the image."""
@@ -149,3 +168,52 @@ def _setting(pixels: Pixels, strong: npt.NDArray[np.bool_]) -> tuple[str, str]:
 def _mean(pixels: Pixels, strong: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
     pale = pixels[~strong]
     return np.asarray(np.median(pale, axis=0) if len(pale) else np.zeros(3), np.float64)
+
+
+MODELS = ("scene-viewer", "random", "blind")
+_OPTION = re.compile(r"^([A-D])\. (.+)$", re.MULTILINE)
+_QUESTION = re.compile(r"^[^\n]+\?$", re.MULTILINE)
+
+
+class SceneModel:
+    """One of MODELS, as an entry of a models file names it."""
+
+    service = ""
+    calls_at_once = 2
+
+    def __init__(self, asked: AskedModel) -> None:
+        if asked.model not in MODELS:
+            raise BadInput(f"model {asked.name!r}: vendor embedded: unknown model {known_values(asked.model, MODELS)}")
+        self._model = asked.model
+        self.version = asked.version
+
+    def chat(self, messages: Sequence[ChatMessage], about: str = "") -> Reply | Failed:
+        """A letter in brackets."""
+        text, options = messages[-1].text, dict(_OPTION.findall(messages[-1].text))
+        if not options:
+            return Reply("I only answer questions with options.", "complete", 0)
+        answer = None if self._model == "random" else self._answer(text, messages[-1])
+        chosen = next((letter for letter, option in options.items() if option == answer), None)
+        if chosen is None and self._model == "scene-viewer":
+            return Reply("I cannot tell.", "complete", 0)
+        return Reply(f"[{chosen or self._guess(text, options)}]", "complete", 0)
+
+    def together(self, store: Store, hours: float) -> AbstractContextManager[BatchQueue]:
+        """There are no batches."""
+        raise BadInput("--batch: a model of vendor embedded has no batches; leave the option out")
+
+    def _answer(self, text: str, message: ChatMessage) -> str | None:
+        """By a description in the text, or by the image; null when neither says it."""
+        question = (_QUESTION.findall(text) or [""])[-1]
+        if scene := scene_in(text):
+            return solved(scene, question)
+        if self._model == "blind" or not message.images:
+            return None
+        seen = SceneViewer().look(message.images[0], question, ())
+        return None if isinstance(seen, Failed) else seen
+
+    def _guess(self, text: str, options: dict[str, str]) -> str:
+        """The longest option, or any by a hash of the text."""
+        if self._model == "blind":
+            return max(options, key=lambda letter: len(options[letter]))
+        return sorted(options)[hashlib.blake2b(text.encode()).digest()[0] % len(options)]

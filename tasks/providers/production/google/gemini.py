@@ -1,6 +1,7 @@
-"""Google's Gemini: text and images in, text or JSON out, by single calls or by its Batch API.
+"""Google's Gemini: text and images in, text or JSON out, by single calls or by its Batch API; and its models that draw.
 
-GEMINI_API_KEY; CURATE_GEMINI_BASE_URL for another server; CURATE_GEMINI_MODEL for another model.
+GEMINI_API_KEY; CURATE_GEMINI_BASE_URL for another server; CURATE_GEMINI_MODEL and CURATE_GEMINI_IMAGE_MODEL for other
+models.
 """
 
 import os
@@ -25,13 +26,16 @@ from tasks.providers.production.batches.api import (
     json_rows,
     outcome_of,
 )
-from tasks.providers.production.batches.records import account_of
+from tasks.providers.production.batches.queue import account_of
 from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, waiting_seconds
 from tasks.providers.production.language_model import (
+    REFUSED,
     Chat,
     HostedModel,
     Turn,
+    VendorPictures,
     key_in,
+    model_of,
     named_by_environment,
     reply,
     timeout_seconds,
@@ -256,3 +260,37 @@ def _outcome(response: types.GenerateContentResponse | None) -> BatchOutcome:
     if response is None:
         return BatchOutcome(failure="batch_item_failed", unbilled=True)
     return outcome_of(lambda: _said(response), _tokens_used(response))
+
+
+IMAGE_MODEL, DEFAULT_IMAGE_MODEL = "CURATE_GEMINI_IMAGE_MODEL", "gemini-2.5-flash-image"
+_REFUSALS = {
+    types.FinishReason.SAFETY, types.FinishReason.BLOCKLIST, types.FinishReason.PROHIBITED_CONTENT,
+    types.FinishReason.SPII, types.FinishReason.RECITATION, types.FinishReason.IMAGE_SAFETY,
+    types.FinishReason.IMAGE_PROHIBITED_CONTENT, types.FinishReason.IMAGE_RECITATION,
+}  # fmt: skip
+
+
+class GeminiPictures(VendorPictures):
+    """One image a call, among the parts of the answer."""
+
+    def __init__(self) -> None:
+        self._client = gemini_client()
+        super().__init__("google", model_of(IMAGE_MODEL, DEFAULT_IMAGE_MODEL))
+
+    def _image(self, told: str, bill: Bill) -> bytes:
+        config = types.GenerateContentConfig(response_modalities=["IMAGE"])
+        with gemini_failures():
+            response = self._client.models.generate_content(model=self.model_name, contents=told, config=config)
+        feedback = response.prompt_feedback
+        if feedback is not None and feedback.block_reason is not None:
+            raise CallFailed(REFUSED)
+        candidates = response.candidates or []
+        if len(candidates) != 1:
+            raise CallFailed("malformed_answer")
+        if candidates[0].finish_reason in _REFUSALS:
+            raise CallFailed(REFUSED)
+        content = candidates[0].content
+        found = [part.inline_data.data for part in (content.parts if content else None) or () if part.inline_data]
+        if len(found) != 1 or not found[0]:
+            raise CallFailed("no_image_in_answer")
+        return bytes(found[0])

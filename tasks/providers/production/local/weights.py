@@ -1,13 +1,26 @@
-"""Weight files, in the Hugging Face cache or downloaded from its hub, with a digest; and the devices that torch has."""
+"""Weight files, with a digest: from the Hugging Face hub; and of your own, for OCR and faces by the embedded libraries.
+
+CURATE_OCR_WEIGHTS: a folder with det.onnx and rec.onnx (PP-OCR weights, such as the server models, for RapidOCR); with
+keys.txt when rec.onnx does not hold its characters. CURATE_YUNET_WEIGHTS: a file for YuNet (OpenCV's FaceDetectorYN),
+such as face_detection_yunet_2023mar.onnx.
+"""
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import cv2
 import huggingface_hub
+import numpy as np
 
 from schemas.errors import MissingProvider
+from schemas.signals import Face
+from tasks.images.decode import DecodedImage, Pixels
+from tasks.providers.capabilities import Failed
+from tasks.providers.embedded.image_text import READING, RapidOcr
+from tasks.providers.embedded.screening import CONFIDENCE_MIN, Boxes, face_of, strongest_apart, views
 from tasks.runtime.parallel import card_demanded, on_card
 
 
@@ -50,3 +63,95 @@ def hub_file(repository: str, names: Sequence[str]) -> Path:
         f"the weights of {repository} are not in the Hugging Face cache and cannot be downloaded now; "
         f"on a machine with a network run: hf download {repository} {names[0]}"
     )
+
+
+OCR_WEIGHTS = "CURATE_OCR_WEIGHTS"
+_NEEDED, _KEYS = ("det.onnx", "rec.onnx"), "keys.txt"
+
+
+class RapidOcrWeights(RapidOcr):
+    """Reads as the embedded provider does, with other weights."""
+
+    def __init__(self) -> None:
+        folder = Path(os.environ.get(OCR_WEIGHTS) or "")
+        needed = [folder / name for name in _NEEDED]
+        if not os.environ.get(OCR_WEIGHTS) or not all(file.is_file() for file in needed):
+            raise MissingProvider(
+                f"image_text: set {OCR_WEIGHTS} to a folder with {' and '.join(_NEEDED)} "
+                "(PP-OCR weights for onnxruntime)"
+            )
+        params = {"Det.model_path": str(needed[0]), "Rec.model_path": str(needed[1])}
+        if (keys := folder / _KEYS).is_file():
+            params, needed = params | {"Rec.rec_keys_path": str(keys)}, [*needed, keys]
+        self.version = f"rapidocr-weights-{fingerprint(needed)}-{READING}"
+        super().__init__(params)
+
+
+YUNET_WEIGHTS = "CURATE_YUNET_WEIGHTS"
+SIDE_WHOLE = 320
+"""Longer side in pixels of the search for large faces."""
+_OVERLAP_MAX, _CANDIDATES_MAX = 0.3, 5000
+
+
+class YuNet:
+    """Face boxes in pixels of the image, strongest first.
+
+    An image is searched in the same views as by the embedded provider, and once more at 320 pixels for faces that fill
+    it, because the network finds faces of 10 to 300 pixels.
+    """
+
+    def __init__(self) -> None:
+        self._detector = _detector(Path(os.environ.get(YUNET_WEIGHTS) or ""))
+        self._one_at_a_time = threading.Lock()
+        self.version = f"yunet-{fingerprint([Path(os.environ[YUNET_WEIGHTS])])}-{SIDE_WHOLE}-as-embedded"
+
+    def find_faces(self, images: Sequence[DecodedImage]) -> list[list[Face] | Failed]:
+        """The faces of every image, in order."""
+        return [self._find(image) for image in images]
+
+    def _find(self, image: DecodedImage) -> list[Face] | Failed:
+        found = [np.empty((0, 5), np.float32), *self._detections(image)]
+        rows = np.concatenate(found)
+        if not np.isfinite(rows).all():
+            return Failed("not_a_number")
+        rows[:, :4] = np.clip(rows[:, :4], 0, [image.width, image.height] * 2)
+        return [face_of(rows[kept, :4], rows[kept, 4]) for kept in strongest_apart(rows[:, :4], rows[:, 4])]
+
+    def _detections(self, image: DecodedImage) -> Iterator[Boxes]:
+        """float32 (n, 5) of every view: left, top, right, bottom in image pixels, and confidence."""
+        whole = image.fitted(SIDE_WHOLE)
+        scale = (image.width / whole.shape[1], image.height / whole.shape[0])
+        for rgb, left, top, (wide, high) in ((whole, 0, 0, scale), *views(image)):
+            rows = _rows(self._detector, self._one_at_a_time, rgb)
+            corners = np.hstack([rows[:, :2], rows[:, :2] + rows[:, 2:4]]) + np.array([left, top] * 2, np.float32)
+            yield np.hstack([corners * np.array([wide, high] * 2, np.float32), rows[:, -1:]]).astype(np.float32)
+
+
+def _rows(detector: cv2.FaceDetectorYN, lock: threading.Lock, rgb: Pixels) -> Boxes:
+    """float32 (n, 15) as FaceDetectorYN gives it: x, y, width, height, five landmarks, confidence."""
+    bgr = np.ascontiguousarray(rgb[:, :, ::-1])
+    with lock:  # the detector keeps the size of its input
+        detector.setInputSize((bgr.shape[1], bgr.shape[0]))
+        rows = detector.detect(bgr)[1]
+    return np.empty((0, 15), np.float32) if rows is None else np.asarray(rows, np.float32)
+
+
+def _detector(file: Path) -> cv2.FaceDetectorYN:
+    """The network of a file, tried on a black image. Raises MissingProvider."""
+    if not os.environ.get(YUNET_WEIGHTS) or not file.is_file():
+        raise MissingProvider(
+            f"faces: set {YUNET_WEIGHTS} to the path of a YuNet file, such as face_detection_yunet_2023mar.onnx of "
+            "OpenCV's model zoo (github.com/opencv/opencv_zoo)"
+        )
+    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_ERROR)  # OpenCV 5 warns of every network that it loads
+    try:
+        made = cv2.FaceDetectorYN.create(
+            str(file), "", (SIDE_WHOLE, SIDE_WHOLE), CONFIDENCE_MIN, _OVERLAP_MAX, _CANDIDATES_MAX
+        )
+        _rows(made, threading.Lock(), np.zeros((64, 64, 3), np.uint8))
+    except cv2.error:
+        raise MissingProvider(
+            f"faces: the file in {YUNET_WEIGHTS} is no YuNet network that this OpenCV ({cv2.__version__}) can run; "
+            "take face_detection_yunet_2023mar.onnx"
+        ) from None
+    return made

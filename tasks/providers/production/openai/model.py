@@ -1,6 +1,7 @@
 """OpenAI's chat completions: text and images in, text or JSON out, whole, piece by piece, or by its Batch API.
 
-Also for any server with chat completions (vLLM, SGLang, llama.cpp, Ollama). CURATE_OPENAI_MODEL names another model.
+Also for any server with chat completions (vLLM, SGLang, llama.cpp, Ollama). CURATE_OPENAI_MODEL and
+CURATE_OPENAI_IMAGE_MODEL name other models; images are drawn over the Images API.
 """
 
 import json
@@ -19,6 +20,7 @@ from openai.types.chat import ChatCompletion
 from schemas.asked_model import is_own_server
 from tasks.providers.capabilities import ChatMessage, Reply, ReplyShape, Thought, TokensUsed
 from tasks.providers.chat import Endpoint
+from tasks.providers.cost import Upload
 from tasks.providers.production.batches.api import (
     BatchApi,
     BatchOutcome,
@@ -28,20 +30,31 @@ from tasks.providers.production.batches.api import (
     json_rows,
     outcome_of,
 )
-from tasks.providers.production.batches.records import account_of
-from tasks.providers.production.language_model import Chat, Form, HostedModel, Turn, named_by_environment
+from tasks.providers.production.batches.queue import account_of
+from tasks.providers.production.calls import CallFailed
+from tasks.providers.production.language_model import (
+    REFUSED,
+    Chat,
+    Form,
+    HostedModel,
+    Turn,
+    VendorPictures,
+    decoded,
+    model_of,
+    named_by_environment,
+)
 from tasks.providers.production.openai.client import (
     ADDRESS,
     BASE_URL,
     KEY,
     data_url,
+    openai_client,
     openai_client_at,
     rate_limit,
     said,
     sdk_failures,
     tokens_used,
 )
-from tasks.providers.upload import Upload
 from tasks.runtime.budget import Bill
 
 ENDPOINT: Final = "/v1/chat/completions"
@@ -135,9 +148,10 @@ class OpenAiModel(HostedModel):
 
     async def stream(self, messages: Sequence[ChatMessage]) -> AsyncIterator[str | TokensUsed]:
         """The pieces of the next message, for an arena. Raises the SDK's errors, or AnswerCutOff."""
-        turns = [_as_it_is(message) for message in messages]
-        counted = {"stream_options": {"include_usage": True}}
-        sent = [_message(turn, str) for turn in turns]
+        counted, sent = {"stream_options": {"include_usage": True}}, list[dict[str, Any]]()
+        for message in messages:  # images are sent byte for byte
+            images = tuple(Upload(content, f"image/{kind}", 0, 0) for kind, content in message.images)
+            sent.append(_message(Turn(message.role, message.text, images), str))
         request = {"messages": sent, **counted, **self._limits(), **self.endpoint.extra_body}
         whole, used = False, TokensUsed()
         create = self._streaming.chat.completions.create
@@ -244,12 +258,6 @@ def _message(turn: Turn, mend: Callable[[str], str], *, as_parts: bool = False) 
     return {"role": turn.role, "content": content}
 
 
-def _as_it_is(message: ChatMessage) -> Turn:
-    """A turn whose images are sent byte for byte."""
-    images = tuple(Upload(content, f"image/{kind}", 0, 0) for kind, content in message.images)
-    return Turn(message.role, message.text, images)
-
-
 def _response_format(chat: Chat) -> dict[str, Any]:
     if chat.shape and chat.schema is not None:
         asked = {"name": chat.shape.name, "strict": True, "schema": chat.schema}
@@ -275,3 +283,37 @@ def defused(text: str) -> str:
 def _defused_but_phrases(text: str) -> str:
     """The text with its control tokens broken, and marks of several words as they are."""
     return "".join(part if place % 2 else defused(part) for place, part in enumerate(_PHRASE.split(text)))
+
+
+IMAGE_MODEL, DEFAULT_IMAGE_MODEL = "CURATE_OPENAI_IMAGE_MODEL", "gpt-image-1"
+SIZE, QUALITY = "1024x1024", "medium"
+"""Size and quality that the price file's price is for."""
+_REFUSALS = ("moderation_blocked", "content_policy_violation")
+
+
+class OpenAiPictures(VendorPictures):
+    """One image a call, in the answer itself: addresses are not fetched."""
+
+    def __init__(self) -> None:
+        self._client = openai_client()
+        super().__init__("openai", model_of(IMAGE_MODEL, DEFAULT_IMAGE_MODEL))
+
+    def _image(self, told: str, bill: Bill) -> bytes:
+        body = {"model": self.model_name, "prompt": told, "n": 1, "size": SIZE, "quality": QUALITY}
+        with sdk_failures():
+            try:
+                reply = self._client.images.with_raw_response.generate(prompt=told, extra_body=body)
+                response = reply.parse()
+            except openai.BadRequestError as error:
+                if error.code in _REFUSALS:
+                    bill.nothing()
+                    raise CallFailed(REFUSED, unbilled=True) from None
+                raise
+        if limit := rate_limit(reply.headers, None):
+            self._service.pace.heard(*limit)
+        images = getattr(response, "data", None)
+        if not images:
+            raise CallFailed("malformed_answer")
+        if images[0].b64_json is None:
+            raise CallFailed("address_in_place_of_image")
+        return decoded(images[0].b64_json)

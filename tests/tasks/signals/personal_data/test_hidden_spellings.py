@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from benchmarks.privacy_spellings import HALVES, found, messages
 from tasks.policy.redact_text import Placeholders, Span, redact_text
-from tasks.providers.embedded.normalise import normalised
 from tasks.providers.embedded.pii.patterns import find_patterns
+from tasks.providers.embedded.pii.readings import normalised
 from tasks.providers.embedded.pii.text_pii import PatternsAndNames, introduced
 from tasks.release.declared import identifiers
 
