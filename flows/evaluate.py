@@ -1,15 +1,17 @@
-"""The benchmark's prompts -> answers of models -> verdicts of a judge; kept battles -> votes of a judge."""
+"""The benchmark's prompts -> answers of models -> verdicts of a judge; kept battles -> votes of a judge; the demo."""
 
 from collections.abc import Iterator
 
 import polars as pl
-from prefect import flow
 
+from flows.curate import until_drawn
 from flows.products import item_ids
-from flows.running.checked_flow import one_writer
+from flows.release import release
+from flows.running.checked_flow import flow, one_writer
 from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.demo.steps import write_answer_files
 from tasks.judging.steps import (
     collect_answers,
     collect_verdicts,
@@ -38,6 +40,18 @@ def answer(settings: Settings) -> Iterator[StageReport]:
 def compare(settings: Settings) -> Iterator[StageReport]:
     """Verdicts of a judge on answers and those of a baseline."""
     yield collect_verdicts(settings, signal_versions(Providers(settings.providers)))
+
+
+@flow(name="demo")
+@one_writer
+def demo(settings: Settings) -> Iterator[StageReport]:
+    """Stages of `curate run` on a demo arena, with those of `curate judge answer` and `compare` before the release."""
+    yield from until_drawn(settings)
+    yield (written := write_answer_files(settings))
+    if written.counts["prompts"]:
+        yield from answer(settings)
+        yield from compare(settings)
+    yield from release(settings)
 
 
 @flow(name="submit")

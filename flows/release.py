@@ -25,12 +25,7 @@ from tasks.policy.steps import screen_answers, watch_drift
 from tasks.providers import Providers
 from tasks.release.steps import build_release, check_providers, seal_release, unchanged_release
 from tasks.report.steps import report_release
-from tasks.signals.steps import (
-    measure_answers,
-    measure_failures,
-    measure_written,
-    signal_versions,
-)
+from tasks.signals.steps import measure_answers, measure_failures, measure_written, signal_versions
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store

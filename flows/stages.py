@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from flows.products import (
-    item_findings,
-)
+from flows.products import item_findings
 from flows.running.checked_flow import flow, one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
@@ -16,13 +14,7 @@ from tasks.policy.rules import describes
 from tasks.policy.steps import decide_items, find_near_images, redact_items
 from tasks.providers import Providers
 from tasks.signals.run import MeasuringObserver
-from tasks.signals.steps import (
-    catch_up_images,
-    measure_documents,
-    measure_redacted,
-    measure_texts,
-    signal_versions,
-)
+from tasks.signals.steps import catch_up_images, measure_documents, measure_redacted, measure_texts, signal_versions
 from tasks.storage.tables import Store
 from tasks.takedown.steps import finish_takedowns, forget_requested, withdraw_known_images
 

@@ -47,7 +47,7 @@ def demo(
         generate_arena(out, conversations=conversations, battles=battles, seed=seed)
     judged = EvaluateSettings(models=str(out / "answers"), judge="embedded", baseline=BASELINE)
     settings = Settings(logs=str(out / "logs"), store=str(out), evaluate=judged)
-    reports = curate_all(settings, ("flows.demo", "demo"))
+    reports = curate_all(settings, ("flows.evaluate", "demo"))
     _print_planted(out / EXPECTED, str(out))
     _print_board(out)
     print_result(settings, reports)

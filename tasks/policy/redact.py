@@ -43,11 +43,7 @@ BLOCK = 16
 FILL = (0, 0, 0)
 _JPEG = {"quality": 95, "subsampling": 0}
 
-ROLES = {
-    Over.MESSAGES: ("user", "assistant"),
-    Over.USER_MESSAGES: ("user",),
-    Over.ASSISTANT_MESSAGES: ("assistant",),
-}
+ROLES = {Over.MESSAGES: ("user", "assistant"), Over.USER_MESSAGES: ("user",), Over.ASSISTANT_MESSAGES: ("assistant",)}
 
 
 _Counts = Counter[tuple[str, str]]

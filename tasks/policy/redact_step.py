@@ -155,8 +155,7 @@ def unproven(
     found = pl.col("action") == Action.REDACT.value
     left = left.join(_of_left_names(named, signals, policy), on=["item_id", "place", "action"], how="anti")
     left = left.with_columns(
-        reason=pl.when(found).then(pl.lit("redaction_failed")).otherwise("reason"),
-        action=pl.lit(Action.DROP.value),
+        reason=pl.when(found).then(pl.lit("redaction_failed")).otherwise("reason"), action=pl.lit(Action.DROP.value)
     )
     wanted = hits.filter(action=Action.REDACT.value).select("item_id").unique()
     missing = wanted.join(redacted, left_on="item_id", right_on="conversation_id", how="anti").select(

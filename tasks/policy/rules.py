@@ -117,13 +117,7 @@ class Step(StrEnum):
 
 
 FIRED = pl.Schema(
-    [
-        ("item_id", pl.String),
-        ("step", pl.Enum(Step)),
-        ("place", pl.Int64),
-        ("reason", pl.String),
-        ("action", pl.String),
-    ]
+    [("item_id", pl.String), ("step", pl.Enum(Step)), ("place", pl.Int64), ("reason", pl.String), ("action", pl.String)]
 )
 """One row for a rule that fires on an item; `place` is its place among the rules of the step."""
 

@@ -18,7 +18,8 @@ from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document, RemoteModel
-from tasks.providers.cost import Count, ExpectedUse, ItemSize, Size, encoded_size, estimate_row, expected_use
+from tasks.providers.cost import Count, ExpectedUse, ItemSize, Size, estimate_row, expected_use
+from tasks.providers.upload import encoded_size
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import Advance, Measured, progress, silent
 from tasks.signals.registry import Item, Signal, chosen_signals, signal_of, text_signals
@@ -77,12 +78,7 @@ def _collect(signal: Signal[Item], load: Load[Item], content_ids: Sequence[str])
 
 
 def estimate_images(
-    known: Store,
-    images: Mapping[str, Size],
-    providers: Providers,
-    prices: Prices,
-    count: Count,
-    kinds: Sequence[str],
+    known: Store, images: Mapping[str, Size], providers: Providers, prices: Prices, count: Count, kinds: Sequence[str]
 ) -> list[Estimate]:
     """Cost of these signals of images (id -> size in pixels) that lack a value, at paid services."""
     asked = dict[str, list[str]]()

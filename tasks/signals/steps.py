@@ -207,11 +207,7 @@ def measure_failures(settings: Settings, providers: Providers) -> StageReport:
 
 
 def _measure_documents(
-    settings: Settings,
-    store: Store,
-    providers: Providers,
-    kept: pl.DataFrame,
-    signals: Mapping[str, Signal[Document]],
+    settings: Settings, store: Store, providers: Providers, kept: pl.DataFrame, signals: Mapping[str, Signal[Document]]
 ) -> Measured:
     now, total, overnight = datetime.now(UTC), Measured(), list[Asked[Document]]()
     for name, signal in signals.items():

@@ -170,7 +170,7 @@ def add_audit_entry(store: Store, what: Audited, counts: Mapping[str, int], abou
 
 def last_entry(store: Store) -> tuple[int, str]:
     """Number of entries, and the SHA-256 of the last; (0, "") for an empty log."""
-    name = max(_names(store), default=_FIRST)
+    name = max(store.json_files(AUDIT), default=_FIRST).removesuffix(".json")
     content = store.read_bytes(f"{AUDIT}/{name}.json")
     return int(name), hashlib.sha256(content).hexdigest() if content is not None else ""
 
@@ -178,8 +178,8 @@ def last_entry(store: Store) -> tuple[int, str]:
 def audit_entries(store: Store) -> Iterator[AuditEntry]:
     """The entries, oldest first. Raises StoreUnwell at the first that was changed, or that follows a removed one."""
     before = ""
-    for number, name in enumerate(_names(store), 1):
-        content = store.read_bytes(f"{AUDIT}/{name}.json") or b""
+    for number, file in enumerate(store.json_files(AUDIT), 1):
+        content, name = store.read_bytes(f"{AUDIT}/{file}") or b"", file.removesuffix(".json")
         try:
             entry = AuditEntry.model_validate_json(content)
         except ValidationError:
@@ -211,15 +211,6 @@ def _user() -> str:
     with suppress(KeyError, OSError):  # in a container the user may have no name
         return getpass.getuser()
     return ""
-
-
-def _names(store: Store) -> list[str]:
-    store.fs.invalidate_cache()
-    try:
-        found = store.fs.ls(store.at(AUDIT), detail=False)
-    except FileNotFoundError:
-        return []
-    return sorted(path.rsplit("/", 1)[-1].removesuffix(".json") for path in found if path.endswith(".json"))
 
 
 def _create(store: Store, relative: str, content: bytes) -> None:

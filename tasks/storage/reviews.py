@@ -120,12 +120,7 @@ def _synced(place: Path) -> None:
 
 def journalled(store: Store) -> list[str]:
     """Names of the files in the journal, oldest first."""
-    store.fs.invalidate_cache()
-    try:
-        found = store.fs.ls(store.at(JOURNAL), detail=False)
-    except FileNotFoundError:
-        return []
-    return sorted(name for path in found if (name := path.rsplit("/", 1)[-1]).endswith(".json"))
+    return store.json_files(JOURNAL)
 
 
 def waiting_reviews(store: Store, names: Iterable[str]) -> dict[str, Review]:

@@ -37,14 +37,7 @@ from tasks.storage.layout import (
     with_nulls,
 )
 from tasks.storage.parquet import conform, encode_parquet, frame_types, top_columns
-from tasks.storage.part_files import (
-    PART,
-    REQUESTS,
-    digest_of,
-    in_slices,
-    part_name,
-    whole_file,
-)
+from tasks.storage.part_files import PART, REQUESTS, digest_of, in_slices, part_name, whole_file
 
 _LIST = "parts.json"
 SLICE_ROWS, SLICE_BYTES = 16_384, 16 * 1024 * 1024
@@ -56,6 +49,17 @@ HOLDS: dict[str, Callable[[], None]] = {}
 """Path of a store whose lease this process holds -> a function that raises when another run has taken it over."""
 LISTS: dict[tuple[str, str], list[str]] = {}
 """(path of such a store, table) -> its listed parts, which nobody else changes meanwhile."""
+
+
+@contextmanager
+def _reached(root: str, what: str, then: str) -> Iterator[None]:
+    """Raises BadInput when a store cannot be `what`, whose line ends with what to do."""
+    try:
+        yield
+    except CurateError:
+        raise
+    except Exception as error:  # every object store has its own errors
+        raise BadInput(f"store {root!r} cannot be {what} ({why_unreadable(error)}); {then}") from None
 
 
 class Store:
@@ -89,19 +93,12 @@ class Store:
         store.any_layout = any_layout
         if store.path in HOLDS:  # this process found it writable
             return store
-        try:
+        with _reached(root, "written to", "give a folder you may write, or the credentials of the object store"):
             if is_release(store):
                 raise BadInput(not_a_store(store))
             store._require_readable()
             store.write_bytes("tables/.writable", b"")
             store.fs.rm_file(store.at("tables/.writable"))
-        except CurateError:
-            raise
-        except Exception as error:  # every object store has its own errors
-            raise BadInput(
-                f"store {root!r} cannot be written to ({why_unreadable(error)}); give a folder you may write, or the "
-                "credentials of the object store"
-            ) from None
         return store
 
     @classmethod
@@ -109,16 +106,10 @@ class Store:
         """Open a store that already has tables. Raises BadInput otherwise, and for another layout as `open` does."""
         store = cls(root)
         store.any_layout = any_layout
-        try:
+        with _reached(root, "read", "check the address and the credentials"):
             if not store.fs.isdir(store.at("tables")):
                 raise BadInput(not_a_store(store))
             store._require_readable()
-        except CurateError:
-            raise
-        except Exception as error:  # every object store has its own errors
-            raise BadInput(
-                f"store {root!r} cannot be read ({why_unreadable(error)}); check the address and the credentials"
-            ) from None
         return store
 
     def _require_readable(self) -> None:
@@ -137,6 +128,15 @@ class Store:
     def at(self, relative: str) -> str:
         """Full path of something inside the store."""
         return f"{self.path}/{relative}"
+
+    def json_files(self, folder: str) -> list[str]:
+        """Names of the `.json` files in a folder of the store, sorted; none without the folder. Reads no cache."""
+        self.fs.invalidate_cache()
+        try:
+            found = self.fs.ls(self.at(folder), detail=False)
+        except FileNotFoundError:
+            return []
+        return sorted(name for path in found if (name := path.rsplit("/", 1)[-1]).endswith(".json"))
 
     def read_bytes(self, relative: str) -> bytes | None:
         """Content of a file, or None when it does not exist."""

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import flows.commands.demo
-from flows.demo import demo
+from flows.evaluate import demo
 from flows.products import problems_of
 from schemas.settings import Settings
 from tasks.demo.answers import BASELINE, board_beside_strengths
@@ -67,7 +67,7 @@ def test_the_board_follows_the_planted_strengths_and_is_released_as_that_of_a_st
 ):
     store = Store(str(shutil.copytree(curated.settings.store, tmp_path / "store")))
     shutil.copy(curated.arena / "expected.jsonl", store.root)
-    monkeypatch.setattr("flows.demo.until_drawn", lambda settings: iter(()))  # done: the store is curated
+    monkeypatch.setattr("flows.evaluate.until_drawn", lambda settings: iter(()))  # done: the store is curated
     chosen = {"models": str(tmp_path / "answers"), "judge": "embedded", "baseline": BASELINE}
     reports = demo(Settings(store=store.root, evaluate=chosen))
     assert [report.stage for report in reports][:3] == ["demo_answers", "answers", "verdicts"]

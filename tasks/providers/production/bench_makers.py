@@ -15,8 +15,8 @@ from schemas.benches.generated_results import (
 from schemas.row import Row
 from tasks.prompts import load_prompt, untrusted
 from tasks.providers.capabilities import AspectsWanted, DescriptionWanted, Failed, QuestionWanted
-from tasks.providers.cost import SIDE_MAX
 from tasks.providers.production.language_model import HostedModel, Question
+from tasks.providers.upload import SIDE_MAX
 
 Answer = TypeVar("Answer", bound=Row)
 _OF_QUESTIONS = {"question", "asked_min", "asked_max"}

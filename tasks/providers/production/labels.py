@@ -22,9 +22,10 @@ from tasks.prompts import (
     untrusted,
 )
 from tasks.providers.capabilities import Document, Failed, TopicEvidence
-from tasks.providers.cost import SIDE_MAX, Count, ExpectedUse, ItemSize, sent_size
+from tasks.providers.cost import Count, ExpectedUse, ItemSize
 from tasks.providers.production.calls import CALLS_AT_ONCE
 from tasks.providers.production.language_model import HostedModel, Question, expected_answers
+from tasks.providers.upload import SIDE_MAX, sent_size
 from tasks.runtime.parallel import map_ordered
 
 PROMPT_CHARACTERS = 12_500

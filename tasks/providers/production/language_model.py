@@ -21,10 +21,11 @@ from tasks.images.decode import FILE_BYTES_MAX, ImageRejected, decode_stored
 from tasks.prompts import untrusted
 from tasks.providers.capabilities import ChatMessage, Failed, Reply, ReplyShape, ReplyState
 from tasks.providers.chat import Endpoint
-from tasks.providers.cost import Count, ExpectedUse, Size, Upload, for_upload
+from tasks.providers.cost import Count, ExpectedUse, Size
 from tasks.providers.production.batches.api import Request
 from tasks.providers.production.batches.queue import Batched
 from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, Service, waiting_seconds
+from tasks.providers.upload import Upload, for_upload
 from tasks.runtime.budget import Bill, ledger
 
 TIMEOUT, TIMEOUT_SECONDS = "CURATE_TIMEOUT_SECONDS", 90.0

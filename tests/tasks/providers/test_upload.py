@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.images.decode import open_image
-from tasks.providers.cost import BYTES_MAX, for_upload
 from tasks.providers.embedded.texts import windows
+from tasks.providers.upload import BYTES_MAX, for_upload
 
 
 def opened(image, file_format="PNG"):

@@ -20,7 +20,6 @@ from anthropic.types.messages import MessageBatch
 
 from tasks.providers.capabilities import Reply, ReplyState
 from tasks.providers.chat import Endpoint
-from tasks.providers.cost import Upload
 from tasks.providers.production.batches.api import (
     CLOCK_SKEW,
     BatchApi,
@@ -34,6 +33,7 @@ from tasks.providers.production.batches.api import (
 from tasks.providers.production.batches.queue import account_of
 from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, waiting_seconds
 from tasks.providers.production.language_model import Chat, HostedModel, Turn, reply, timeout_seconds
+from tasks.providers.upload import Upload
 from tasks.runtime.budget import Bill
 
 ADDRESS = "https://api.anthropic.com"

@@ -60,10 +60,7 @@ class BatchRecords:
 
     def __init__(self, store: Store, service: str, account: str) -> None:
         self._store, self._service, self._account = store, service, account
-        folder = store.at(FOLDER)
-        paths = store.fs.ls(folder, detail=False, refresh=True) if store.fs.isdir(folder) else []
-        names = sorted(path.rsplit("/", 1)[-1] for path in paths if path.endswith(".json"))
-        records = [record for name in names if (record := self._read(f"{FOLDER}/{name}"))]
+        records = [record for name in store.json_files(FOLDER) if (record := self._read(f"{FOLDER}/{name}"))]
         mine = [record for record in records if record.service == service and record.account in ("", account)]
         self.open = {record.token: record for record in mine}
         """By token."""

@@ -35,8 +35,9 @@ from schemas.errors import BadInput, MissingProvider
 from schemas.signals import Face, ImageText, TextBox
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
-from tasks.providers.cost import SIDE_MAX, Count, ExpectedUse, ItemSize, Upload, for_upload
+from tasks.providers.cost import Count, ExpectedUse, ItemSize
 from tasks.providers.production.calls import CallFailed, Service, in_batches
+from tasks.providers.upload import SIDE_MAX, Upload, for_upload
 from tasks.runtime.parallel import map_ordered
 
 ENDPOINT = "CURATE_VISION_ENDPOINT"

@@ -14,9 +14,9 @@ import openai
 from openai.types.chat import ChatCompletion
 
 from tasks.providers.capabilities import Reply
-from tasks.providers.cost import Upload
 from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, waiting_seconds
 from tasks.providers.production.language_model import key_in, reply, timeout_seconds
+from tasks.providers.upload import Upload
 
 KEY, BASE_URL = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 ADDRESS = "https://api.openai.com/v1"

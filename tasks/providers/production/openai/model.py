@@ -20,7 +20,6 @@ from openai.types.chat import ChatCompletion
 from schemas.asked_model import is_own_server
 from tasks.providers.capabilities import ChatMessage, Reply, ReplyShape, Thought, TokensUsed
 from tasks.providers.chat import Endpoint
-from tasks.providers.cost import Upload
 from tasks.providers.production.batches.api import (
     BatchApi,
     BatchOutcome,
@@ -55,6 +54,7 @@ from tasks.providers.production.openai.client import (
     sdk_failures,
     tokens_used,
 )
+from tasks.providers.upload import Upload
 from tasks.runtime.budget import Bill
 
 ENDPOINT: Final = "/v1/chat/completions"

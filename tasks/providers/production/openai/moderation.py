@@ -14,10 +14,11 @@ from pydantic import BaseModel, Field, ValidationError
 from schemas.signals import CategoryScore, Moderation
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
-from tasks.providers.cost import SIDE_MAX, Count, ExpectedUse, ItemSize, for_upload
+from tasks.providers.cost import Count, ExpectedUse, ItemSize
 from tasks.providers.embedded.texts import pieces_of
 from tasks.providers.production.calls import CALLS_AT_ONCE, CallFailed, Service, in_batches
 from tasks.providers.production.openai.client import data_url, openai_client, sdk_failures
+from tasks.providers.upload import SIDE_MAX, for_upload
 from tasks.runtime.parallel import map_ordered
 
 MODEL = "CURATE_OPENAI_MODERATION_MODEL"
