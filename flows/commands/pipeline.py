@@ -17,11 +17,11 @@ from schemas.settings import Settings
 from tasks.runtime.progress import json_asked, tell
 
 _LOGS = ("logs", "store", "format", "images", "presets", "known_hashes", "since", "until")
-_PAID = ("budget_usd", "prices", "batch")
+PAID = ("budget_usd", "prices", "batch")
 _RELEASED = ("accept_drift", "release", "bootstraps", "anchor_model", "with_answers", "judge_version")
 
 
-@takes(*_LOGS, "policy", "models", "providers", "prompts", *_PAID, "seed", "workers", *_RELEASED, required=["logs"])
+@takes(*_LOGS, "policy", "models", "providers", "prompts", *PAID, "seed", "workers", *_RELEASED, required=["logs"])
 def run(settings: Settings, compat: CompatOption = None) -> None:
     """Run the whole pipeline: raw logs to a release. With --compat it also writes STORE/exports/VERSION-visionarena."""
     reports = curate_all(settings)
@@ -40,7 +40,7 @@ def ingest(settings: Settings) -> None:
     print_stages(run_flows(settings, flow_of("flows.stages", "ingest")))
 
 
-@takes("store", "since", "until", "policy", "models", "providers", "prompts", *_PAID, "workers")
+@takes("store", "since", "until", "policy", "models", "providers", "prompts", *PAID, "workers")
 def measure(settings: Settings) -> None:
     """Measure missing signals: of all items and, after `decide`, of kept items; or those of some days."""
     run_stages(settings, ("flows.stages", "measure"))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.judge.calls import EMBEDDED, PAID, VISIT, with_evaluate
+from flows.commands.judge.calls import EMBEDDED, VISIT, with_evaluate
 from flows.commands.options import JsonOption, existing, takes
-from flows.commands.pipeline import run_stages
+from flows.commands.pipeline import PAID, run_stages
 from flows.commands.tables import note, print_rows
 from schemas.benches.judging import STAND_IN, SubmissionRating
 from schemas.benches.written import SAMPLED
