@@ -1,4 +1,4 @@
-"""Gives the core what the products add: written and generated benchmarks, judges, what people reviewed.
+"""Gives the core what the products add: written and generated benchmarks, and judges.
 
 Each function first looks whether the store (or the release) has the product's tables, so that a plain run imports none
 of them.
@@ -117,7 +117,7 @@ def _choices(store: Store, bench: str) -> pl.DataFrame:
     if reviews_of(store).filter(queue="preferences").is_empty():
         return pl.DataFrame(schema=BATTLES)
     pairs = answer_pairs(items_for_judging(store, bench), stored(store, bench, True), True)
-    return preferred(store, pairs, Pseudonyms(store_key(store))).battles
+    return preferred(store, pairs, Pseudonyms(store_key(store)))[0]
 
 
 def judge_stand_ins(store: Store) -> list[str]:
@@ -135,12 +135,7 @@ def judge_stand_ins(store: Store) -> list[str]:
 
 
 def report_sections(store: Store) -> "Iterator[Part]":
-    """The report's sections about detectors that people reviewed, the judge, and written benchmarks."""
-    if store.height("reviews"):
-        from tasks.review.reviewed_report import reviewed_part
-
-        if (reviewed := reviewed_part(store)) is not None:
-            yield reviewed
+    """The report's sections about the judge, and written and generated benchmarks."""
     if store.height("judge_agreement"):
         from tasks.judging.boards.judge_report import judge_parts
 

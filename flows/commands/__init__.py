@@ -75,10 +75,11 @@ RENAMED = {
 def command_line() -> typer.Typer:
     """The app with every command, grouped by the headings of the help."""
     from flows.commands import check, demo, estimate, export, look, pipeline, publish, rate, tags, takedown, view
-    from flows.commands.agreement import correlate
+    from flows.commands.agreement import agree, correlate
     from flows.commands.arena import command as arena
-    from flows.commands.bench import family as bench
-    from flows.commands.judge import submit as judge
+    from flows.commands.bench import demo_items, generated, written
+    from flows.commands.bench import drawn as bench
+    from flows.commands.judge import boards, calls, submit
     from flows.commands.review import command as review
     from flows.commands.settings import backup, doctor, init, status
 
@@ -102,12 +103,28 @@ def command_line() -> typer.Typer:
     for heading, commands in grouped.items():
         for command in commands:
             app.command(rich_help_panel=heading)(command)
-    app.add_typer(review.family(), name="review", rich_help_panel=_LOOK)
-    app.add_typer(bench.family(), name="bench", rich_help_panel=_LOOK)
-    app.add_typer(judge.family(), name="judge", rich_help_panel=_LOOK)
-    app.add_typer(tags.family(), name="tags", rich_help_panel=_LOOK)
-    app.add_typer(tags.topics_family(), name="topics", rich_help_panel=_LOOK)
-    app.add_typer(export.family(), name="export", rich_help_panel=_RELEASES)
+
+    def family(name: str, about: str, *commands: Callable[..., Any], heading: str = _LOOK) -> None:
+        inner = typer.Typer(no_args_is_help=True, help=about)
+        for command in commands:  # `in_` and `serve_pages` are the commands `in` and `serve`
+            inner.command(command.__name__.partition("_")[0])(command)
+        app.add_typer(inner, name=name, rich_help_panel=heading)
+
+    of_people = (review.out, review.in_, review.results, review.serve_pages)
+    family("review", "Ask people, in the browser or in files, and see what they say.", *of_people)
+    family(
+        "bench",
+        "Show the benchmark and the prompts that models fail, refresh the hidden split, check datasets; take items in "
+        "that people write.",
+        *(bench.show, bench.refresh, bench.check, bench.failures, written.collect, written.write, demo_items.demo),
+        *(generated.generate, generated.accuracy, generated.audit),
+    )
+    judged = (calls.answer, calls.compare, submit.submit, boards.board, agree.agree, agree.votes, agree.metrics)
+    family("judge", "Rank models by a judge's verdicts on their answers.", *judged)
+    family("tags", "How good tags are, and how they are distributed.", tags.evaluate, tags.show)
+    family("topics", "Topics of the kept prompts.", tags.show_topics)
+    exports = (export.sft, export.dataset, export.figures)
+    family("export", "A release in other formats, and figures for print.", *exports, heading=_RELEASES)
     return app
 
 

@@ -76,7 +76,8 @@ def _print_board(out: Path) -> None:
     found = board_beside_strengths(out / EXPECTED, Store.existing(str(out)))
     if found is None:
         return
+    models, spearman, kendall = found
     columns = ("judged (embedded stand-in)", "score", "planted")
-    rows = [(model, score, round(strength)) for model, score, strength in found.models]
+    rows = [(model, score, round(strength)) for model, score, strength in models]
     print_rows("judged", [dict(zip(columns, row, strict=True)) for row in rows])
-    print(f"Spearman {found.spearman:.3f}, Kendall {found.kendall:.3f} with the planted strengths")
+    print(f"Spearman {spearman:.3f}, Kendall {kendall:.3f} with the planted strengths")

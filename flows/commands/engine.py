@@ -127,7 +127,10 @@ def _server(configured: str | None) -> Iterator[str]:
         thread.start()
         while not server.started:
             if not thread.is_alive():
-                raise _unwell("see `.prefect` in the store")
+                raise EngineUnwell(
+                    "Prefect's server does not start (see `.prefect` in the store); start one yourself (prefect server "
+                    "start) and set PREFECT_API_URL=http://127.0.0.1:4200/api"
+                )
             time.sleep(0.02)
         try:
             yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/api"
@@ -163,13 +166,6 @@ def _room_for_history() -> Iterator[None]:
         ) from None
     finally:
         event.remove(Engine, "handle_error", note)
-
-
-def _unwell(reason: str) -> EngineUnwell:
-    return EngineUnwell(
-        f"Prefect's server does not start ({reason}); start one yourself (prefect server start) and set "
-        "PREFECT_API_URL=http://127.0.0.1:4200/api"
-    )
 
 
 def check_server(url: str) -> None:

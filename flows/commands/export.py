@@ -14,14 +14,6 @@ from schemas.settings import Settings
 OutOption = Annotated[str, typer.Option("--out", help="New folder, or its s3://… address.")]
 
 
-def family() -> typer.Typer:
-    """The subcommands of `curate export`."""
-    export = typer.Typer(no_args_is_help=True, help="A release in other formats, and figures for print.")
-    for command in (sft, dataset, figures):
-        export.command()(command)
-    return export
-
-
 @takes("language", "seed", row=SftSelection)
 def sft(
     selection: SftSelection,

@@ -82,10 +82,8 @@ def _named_in_the_explorer(store: "Store", address: str) -> str:
     from tasks.explore.listing import BATTLE, CONVERSATION, item_key
 
     if re.fullmatch("[0-9a-f]{16}", address):
-        for table, column, kind in (
-            ("conversations", "conversation_id", CONVERSATION),
-            ("battles", "battle_id", BATTLE),
-        ):
+        kinds = {"conversations": ("conversation_id", CONVERSATION), "battles": ("battle_id", BATTLE)}
+        for table, (column, kind) in kinds.items():
             for rows in store.read_slices(table, [column]):
                 found = next((name for name in rows[column] if item_key(kind, name) == address), None)
                 if found is not None:
@@ -124,11 +122,8 @@ def explain(
         names = known_as(of_store, item)
         account = next(filter(None, (explain_item(of_store, name) for name in names)), None)
         if account is None:
-            gone = (
-                "was taken down from this store"
-                if taken_down(of_store, names)
-                else f"is not in store {settings.store!r}"
-            )
+            absent = f"is not in store {settings.store!r}"
+            gone = "was taken down from this store" if taken_down(of_store, names) else absent
             raise BadInput(f"{item!r} {gone}; give an ID that `curate takedown` takes, or LOGFILE:LINE")
     if as_json:
         print(json_text(account))

@@ -267,6 +267,9 @@ def measured_versions(settings: Settings) -> "Versions":
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
+PricedDryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Only estimate calls and US dollars; send and write nothing.")
+]
 CompatOption = Annotated[
     Compat | None, typer.Option("--compat", help="Also write the release with the columns of this published dataset.")
 ]

@@ -17,11 +17,11 @@ from schemas.settings import Settings
 from tasks.runtime.progress import json_asked, tell
 
 _LOGS = ("logs", "store", "format", "images", "presets", "known_hashes", "since", "until")
-_PAID = ("budget_usd", "prices", "batch")
+PAID = ("budget_usd", "prices", "batch")
 _RELEASED = ("accept_drift", "release", "bootstraps", "anchor_model", "with_answers", "judge_version")
 
 
-@takes(*_LOGS, "policy", "models", "providers", "prompts", *_PAID, "seed", "workers", *_RELEASED, required=["logs"])
+@takes(*_LOGS, "policy", "models", "providers", "prompts", *PAID, "seed", "workers", *_RELEASED, required=["logs"])
 def run(settings: Settings, compat: CompatOption = None) -> None:
     """Run the whole pipeline: raw logs to a release. With --compat it also writes STORE/exports/VERSION-visionarena."""
     reports = curate_all(settings)
@@ -37,10 +37,10 @@ def ingest(settings: Settings) -> None:
     servers) and, as Parquet, a `datasets` folder or JSON Lines: VisionArena-Chat and -Battle, WildVision,
     arena-human-preference, lmsys-chat-1m, OpenAI-style messages. Lines that were already read are skipped.
     """
-    print_stages(run_flows(settings, _flow("flows.stages", "ingest")))
+    print_stages(run_flows(settings, flow_of("flows.stages", "ingest")))
 
 
-@takes("store", "since", "until", "policy", "models", "providers", "prompts", *_PAID, "workers")
+@takes("store", "since", "until", "policy", "models", "providers", "prompts", *PAID, "workers")
 def measure(settings: Settings) -> None:
     """Measure missing signals: of all items and, after `decide`, of kept items; or those of some days."""
     run_stages(settings, ("flows.stages", "measure"))
@@ -95,7 +95,7 @@ def _print_changes(settings: Settings, as_json: bool) -> None:
 
 def curate_all(settings: Settings, stages: tuple[str, str] = ("flows.curate", "curate")) -> list[StageReport]:
     """Run every stage of a flow, by default of the whole pipeline."""
-    return run_flows(settings, _flow(*stages))
+    return run_flows(settings, flow_of(*stages))
 
 
 def run_stages(settings: Settings, stage: tuple[str, str]) -> list[StageReport]:
@@ -103,7 +103,7 @@ def run_stages(settings: Settings, stage: tuple[str, str]) -> list[StageReport]:
     from tasks.storage.records import latest_run_record
 
     store = existing(settings.store)
-    reports = run_flows(settings, _flow(*stage))
+    reports = run_flows(settings, flow_of(*stage))
     print_stages(reports)
     print(f"record   {settings.store}/{latest_run_record(store)}")
     for report in reports:
@@ -112,7 +112,8 @@ def run_stages(settings: Settings, stage: tuple[str, str]) -> list[StageReport]:
     return reports
 
 
-def _flow(module: str, name: str) -> Callable[[], Any]:
+def flow_of(module: str, name: str) -> Callable[[], Any]:
+    """A function that imports a flow: importing Prefect takes seconds."""
     return lambda: getattr(importlib.import_module(module), name)
 
 

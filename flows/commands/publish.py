@@ -3,8 +3,7 @@
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -64,9 +63,11 @@ def publish(
         raise BadInput("--with-explorer shows all configurations on one page; leave --repo-per-config out")
     accepted = settings.accept_embedded
     api = None if dry_run else hub_api()  # a missing token is reported before the long verification
-    with fetched_of_store(release) as (folder, store), _site_folder(with_explorer) as site:
+    with fetched_of_store(release) as (folder, store), ExitStack() as until_sent:
         plan = plan_upload(folder, repo, parts_of_release, public, per_config, preview, store, dry_run, accepted)
-        if site is not None:
+        site = None
+        if with_explorer:
+            site = Path(until_sent.enter_context(tempfile.TemporaryDirectory(prefix="explorer-")))
             _write_site(folder, plan.version, site)
             plan = with_site(plan, site)
         if api is None:
@@ -85,16 +86,6 @@ def publish(
         print(f"published {name} at {revision}, commit {commit}")
         print(f'  datasets.load_dataset("{name}", revision="{revision}")')
         print(f"  to take it back: curate yank {revision} --repo {name}{of_store}")
-
-
-@contextmanager
-def _site_folder(wanted: bool) -> Iterator[Path | None]:
-    """An empty folder for the explorer, which is deleted at the end; None when none is wanted."""
-    if not wanted:
-        yield None
-        return
-    with tempfile.TemporaryDirectory(prefix="explorer-") as folder:
-        yield Path(folder)
 
 
 def _write_site(release: Path, version: str, root: Path) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -59,18 +59,9 @@ NamedOption = Annotated[
 
 
 @takes(
-    "store",
-    "policy",
-    "anchor_model",
-    "cluster",
-    "bootstraps",
-    "since",
-    "until",
-    "seed",
-    "providers",
-    "prompts",
+    "store", "policy", "anchor_model", "cluster", "bootstraps", "since", "until", "seed", "providers", "prompts",
     store="",
-)
+)  # fmt: skip
 def rate(
     settings: Settings,
     battles: BattlesArgument = None,
@@ -92,15 +83,11 @@ def rate(
     if settings.store and view == _View(as_json=as_json) and not (settings.since or settings.until):
         run_stages(settings, ("flows.release", "rate"))
     else:
-        with _here(battles) as place:
+        from tasks.release.fetched import fetched, is_remote
+
+        remote = battles is not None and is_remote(battles)
+        with fetched(battles or "", "battle") if remote else nullcontext(battles) as place:
             _rate_table(place, settings, view)
-
-
-def _here(battles: str | None) -> AbstractContextManager[str | Path | None]:
-    """The battles in a place of this machine until the block ends."""
-    from tasks.release.fetched import fetched, is_remote
-
-    return fetched(battles, "battle") if battles is not None and is_remote(battles) else nullcontext(battles)
 
 
 @dataclass(frozen=True)

@@ -27,14 +27,9 @@ def note(text: str) -> None:
 
 
 def print_rows(
-    name: str,
-    rows: Sequence[Row | Mapping[str, Any]],
-    as_json: bool = False,
-    *,
-    titled: bool = False,
-    err: bool = False,
-    width: int = _FILE_WIDTH,
-) -> None:
+    name: str, rows: Sequence[Row | Mapping[str, Any]], as_json: bool = False, *, titled: bool = False,
+    err: bool = False, width: int = _FILE_WIDTH,
+) -> None:  # fmt: skip
     """Print rows of one table; boards have their interval in one column.
 
     `titled`: where a command prints several tables, with the name above each, or as `table` in each JSON object.

@@ -27,7 +27,7 @@ from tasks.signals.registry import signal_of
 from tasks.signals.run import missing
 from tasks.signals.tag_evaluation import Labels, Spoken, drawn, labels_of_signal, spoken_in_store, spoken_of
 from tasks.storage.lock import writing
-from tasks.storage.queries.released import conversations_as_released
+from tasks.storage.queries.kept import kept_conversations
 from tasks.storage.tables import Store
 
 _FILES = (".csv", ".jsonl", ".ndjson")
@@ -75,16 +75,15 @@ class TagSides:
     def costs(self, prices: Prices, count: Count) -> list[Estimate]:
         """The cost of what paid taggers have not answered yet."""
         paid = [each for each in self.asked if each and each.providers.paid([self.signal])]
-        return [
-            estimate_tags(each.told, self._lacking(each), self.signal, each.providers, prices, count) for each in paid
-        ]
-
-    def _lacking(self, asked: AskedSide) -> Sequence[Document]:
-        if self.kept is None:
-            return self.documents
-        store = Store.existing(self.settings.store)
-        lacking = missing(store, signal_of(self.signal, asked.providers), self.wanted)
-        return stored_documents(store, self.kept, self.signal, asked.providers).load(lacking)
+        found = list[Estimate]()
+        for side in paid:
+            documents = self.documents
+            if self.kept is not None:
+                store = Store.existing(self.settings.store)
+                lacking = missing(store, signal_of(self.signal, side.providers), self.wanted)
+                documents = stored_documents(store, self.kept, self.signal, side.providers).load(lacking)
+            found.append(estimate_tags(side.told, documents, self.signal, side.providers, prices, count))
+        return found
 
     def sides(self, now: datetime) -> Sides:
         """Ask, and put the labels of both together."""
@@ -145,10 +144,8 @@ def _labels(name: str, signal: str, store: str) -> Spoken | None:
     """Labels of a file, or of people's reviews; None for a side that is asked."""
     if Path(name).suffix in _FILES:
         return read_tag_labels(Path(name), labels_of_signal(signal), signal == "taxonomy")
-    return _reviewed(store, signal) if name == REVIEWS else None
-
-
-def _reviewed(store: str, signal: str) -> Spoken:
+    if name != REVIEWS:
+        return None
     if signal != "categories":
         raise BadInput(f"people review categories only; give a file of labels in place of {REVIEWS!r}")
     found = reviewed_tags(existing(store)) if store else {}
@@ -178,8 +175,7 @@ def _asked(signal: str, name: str, prompts: str | None) -> AskedSide:
 def _of_store(chosen: TagSides, sample: int) -> TagSides:
     """The comparison on kept documents of the store: those that a file labels, else a sample."""
     store = Store.existing(chosen.settings.store)
-    ids = store.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="conversation")["item_id"]
-    kept = conversations_as_released(store).filter(pl.col("conversation_id").is_in(ids.implode()))
+    kept = kept_conversations(store)
     documents, labels = kept["document_id"].unique().to_list(), [each for each in chosen.labels if each is not None]
     labelled = set().union(*labels)
     seed = chosen.settings.seed

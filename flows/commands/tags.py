@@ -1,13 +1,15 @@
 """`curate tags` and `curate topics`: how good tags are, and what is in a store."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import JsonOption, existing, measured_versions, takes
+from flows.commands.options import JsonOption, PricedDryRunOption, existing, measured_versions, takes
 from flows.commands.tables import note, print_rows
 from schemas.errors import BadInput
 from schemas.row import Row
@@ -20,21 +22,6 @@ if TYPE_CHECKING:
     from flows.commands.tag_sources import Sides
 
 _FIGURES = ("accuracy", "precision", "recall", "f1", "kappa")
-
-
-def family() -> typer.Typer:
-    """The sub-commands of `curate tags`."""
-    tags = typer.Typer(no_args_is_help=True, help="How good tags are, and how they are distributed.")
-    for command in (evaluate, show):
-        tags.command()(command)
-    return tags
-
-
-def topics_family() -> typer.Typer:
-    """The subcommands of `curate topics`."""
-    topics = typer.Typer(no_args_is_help=True, help="Topics of the kept prompts.")
-    topics.command(name="show")(show_topics)
-    return topics
 
 
 @takes("store", "budget_usd", "prices", "seed", store="")
@@ -57,9 +44,7 @@ def evaluate(
     ] = None,
     sample: Annotated[int, typer.Option("--sample", min=1, help="Documents of a store that two taggers see.")] = 200,
     first: Annotated[int, typer.Option("--first", min=0, help="Disagreements listed for each label.")] = 5,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only estimate calls and US dollars; send and write nothing.")
-    ] = False,
+    dry_run: PricedDryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Accuracy, precision, recall, F1 and Cohen's kappa of a tagger against another or against human labels.
@@ -85,16 +70,9 @@ def evaluate(
     rows = agreements(sides.tagger, sides.reference, tags, seed=settings.seed)
     if not any(row.items for row in rows):
         raise BadInput(f"{tagger!r} and {reference!r} have no decided item in common; compare their ids")
-    differ = _first_of_each(disagreements(sides.tagger, sides.reference, tags, sides.prompts), first)
-    _print_evaluation(rows, list(differ), sides, as_json)
-
-
-def _first_of_each(rows: Iterable[TagDisagreement], most: int) -> Iterable[TagDisagreement]:
-    seen: dict[str, int] = {}
-    for row in rows:
-        seen[row.tag] = seen.get(row.tag, 0) + 1
-        if seen[row.tag] <= most:
-            yield row
+    differ = disagreements(sides.tagger, sides.reference, tags, sides.prompts)  # sorted by tag
+    shown = [row for _, of_tag in groupby(differ, attrgetter("tag")) for row in islice(of_tag, first)]
+    _print_evaluation(rows, shown, sides, as_json)
 
 
 def _print_evaluation(
@@ -124,23 +102,15 @@ def _in_words(share: Share) -> str:
 @takes("store", "providers", "prompts")
 def show(settings: Settings, as_json: JsonOption = False) -> None:
     """Share of kept conversations with each tag, criterion and taxonomy category, and overlaps of tags."""
-    from tasks.storage.queries.conversation_features import (
-        ALL_TAGS,
-        CRITERIA,
-        TAXONOMY,
-        overlap,
-        tag_counts,
-        tallied,
-        taxonomy_counts,
-    )
+    from tasks.storage.queries import conversation_features as of
 
     kept = _kept(settings)
     sections: dict[str, list[Row]] = {
-        "tags": [*tag_counts(tallied(kept, ALL_TAGS), ALL_TAGS)],
-        "criteria": [*tag_counts(tallied(kept, CRITERIA), CRITERIA)],
-        "taxonomy": [*taxonomy_counts(tallied(kept, TAXONOMY))],
+        "tags": [*of.tag_counts(of.tallied(kept, of.ALL_TAGS), of.ALL_TAGS)],
+        "criteria": [*of.tag_counts(of.tallied(kept, of.CRITERIA), of.CRITERIA)],
+        "taxonomy": [*of.taxonomy_counts(of.tallied(kept, of.TAXONOMY))],
     }
-    table = overlap(tallied(kept, ALL_TAGS), ALL_TAGS)
+    table = of.overlap(of.tallied(kept, of.ALL_TAGS), of.ALL_TAGS)
     for name, rows in sections.items():
         if as_json:
             print_rows(name, [{"section": name, **row.model_dump(mode="json")} for row in rows], as_json)
@@ -150,26 +120,22 @@ def show(settings: Settings, as_json: JsonOption = False) -> None:
         print_rows("overlap", [{"section": "overlap", **shares} for shares in table.to_dicts()], as_json)
         return
     print("\noverlap: of the conversations with the tag of the row, % that have the tag of the column")
-    print_rows("overlap", [_in_percent(shares) for shares in table.to_dicts()])
-
-
-def _in_percent(shares: Mapping[str, Any]) -> dict[str, Any]:
-    return {name[:8]: share if isinstance(share, str | None) else round(100 * share) for name, share in shares.items()}
+    percents = [
+        {name[:8]: share if isinstance(share, str | None) else round(100 * share) for name, share in shares.items()}
+        for shares in table.to_dicts()
+    ]
+    print_rows("overlap", percents)
 
 
 def _kept(settings: Settings) -> "pl.DataFrame":
     """Kept conversations with every tag. Raises BadInput for a store without decisions."""
-    import polars as pl
-
     from tasks.storage.queries.conversation_features import conversation_features, with_labels
-    from tasks.storage.queries.released import conversations_as_released
+    from tasks.storage.queries.kept import kept_conversations
 
     store = existing(settings.store)
-    ids = store.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="conversation")["item_id"]
-    if ids.is_empty():
+    kept, versions = kept_conversations(store), measured_versions(settings)
+    if kept.is_empty():
         raise BadInput(f"store {settings.store!r} keeps no conversation; run `curate run` or `curate decide` first")
-    kept = conversations_as_released(store).filter(pl.col("conversation_id").is_in(ids.implode()))
-    versions = measured_versions(settings)
     features = conversation_features(store, kept, versions)
     return with_labels(store, kept, versions).join(features, on="conversation_id", maintain_order="left")
 

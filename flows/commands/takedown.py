@@ -92,11 +92,8 @@ def takedown(
 
 def _given(arguments: Sequence[str]) -> list[str]:
     """The arguments, with - replaced by the lines of standard input, which appear in no shell history."""
-    return [each for argument in arguments for each in (_lines() if argument == "-" else [argument])]
-
-
-def _lines() -> list[str]:
-    return [line.strip() for line in sys.stdin.read().splitlines() if line.strip()]
+    lines = [line.strip() for line in sys.stdin] if "-" in arguments else []
+    return [each for argument in arguments for each in (filter(None, lines) if argument == "-" else [argument])]
 
 
 def _without_unknown(store: "Store", asked: Sequence[str]) -> list[str]:

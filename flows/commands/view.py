@@ -82,8 +82,12 @@ def opened(place: str, against: str | None, told: bool = True) -> Iterator[tuple
         yield OfStore(Store.existing(place), explained), None
         return
     with fetched_of_store(place) as (folder, store):
-        manifest = read_manifest(folder)
-        gone = _exists(place, WITHDRAWN)
+        manifest, at = read_manifest(folder), Store(place)
+
+        def gone() -> bool:
+            at.fs.invalidate_cache()
+            return bool(at.fs.exists(at.at(WITHDRAWN)))
+
         comparison = _compared(against, folder, store if told else None) if against else None
         parts = parts_of_release(OpenRelease(folder, manifest, None))
         yield OfRelease(folder, manifest.version, gone, parts), comparison
@@ -99,19 +103,6 @@ def _is_store(place: str) -> bool:
         raise BadInput(
             f"{place!r} cannot be read ({why_unreadable(error)}); check the address and the credentials"
         ) from None
-
-
-def _exists(place: str, name: str) -> Callable[[], bool]:
-    """A function that says whether a file is at a place now."""
-    from tasks.storage.tables import Store
-
-    store = Store(place)
-
-    def there() -> bool:
-        store.fs.invalidate_cache()
-        return bool(store.fs.exists(store.at(name)))
-
-    return there
 
 
 def _compared(against: str, folder: Path, store: object) -> "Comparison":
@@ -153,12 +144,9 @@ def _export(place: str, source: "Source", folder: Path, rows_max: int, compariso
 
 
 def serve(
-    source: "Source",
-    comparison: "Comparison | None",
-    port: int | None,
-    browse: bool,
+    source: "Source", comparison: "Comparison | None", port: int | None, browse: bool,
     more: "Sequence[Callable[[Callable[[], int]], MorePages]]" = (),
-) -> None:
+) -> None:  # fmt: skip
     """Serve the pages until Ctrl-C. Each of `more` is given the port and makes further pages."""
     from tasks.explore.server import explorer
     from tasks.runtime.serving import serve_on

@@ -54,14 +54,9 @@ class Answers:
     """All answers that are coming."""
 
     def __init__(
-        self,
-        connect: Callable[[ArenaModel], StreamingModel],
-        pool: Pool,
-        logs: LogFolder,
-        counts: Counts,
-        about: dict[str, Any],
-        at_once: int,
-    ) -> None:
+        self, connect: Callable[[ArenaModel], StreamingModel], pool: Pool, logs: LogFolder, counts: Counts,
+        about: dict[str, Any], at_once: int,
+    ) -> None:  # fmt: skip
         self._connect, self._pool, self._logs, self._counts, self._about = connect, pool, logs, counts, about
         self._rounds: dict[str, _Round] = {}
         self._asked = [(model, connect(model)) for model in pool.models]

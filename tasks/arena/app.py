@@ -1,6 +1,7 @@
 """The web application: pages, actions of the page, answers as server-sent events, images, and `/health`."""
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -17,7 +18,7 @@ from schemas.asked_model import ArenaSettings
 from schemas.items.conversation import RecordType
 from tasks.arena.board import Board, board_routes
 from tasks.arena.conversations import ArenaConversation, Mode
-from tasks.arena.entrance import UPLOAD_BYTES_MAX, ConversationEnded, Refused, Visit, browser_token
+from tasks.arena.entrance import UPLOAD_BYTES_MAX, ConversationEnded, Refused, Visit
 from tasks.arena.guards.appeals import refusal_routes
 from tasks.arena.guards.captcha import CAPTCHA_COOKIE, CAPTCHA_PAGE, Captcha, captcha_routes
 from tasks.arena.guards.login import Login, login_routes
@@ -74,14 +75,9 @@ class ServedArena:
     """An arena behind its routes."""
 
     def __init__(
-        self,
-        arena: Arena,
-        pages: ArenaPages,
-        uploads: Uploads,
-        examples: Examples | None,
-        captcha: Captcha | None,
+        self, arena: Arena, pages: ArenaPages, uploads: Uploads, examples: Examples | None, captcha: Captcha | None,
         login: Login | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.arena, self.pages, self.uploads, self.examples = arena, pages, uploads, examples
         self.captcha, self.login = captcha, login
         self._uploading = list[str]()
@@ -98,7 +94,13 @@ class ServedArena:
         proven = self.captcha is None or self.captcha.holds(request.cookies.get(CAPTCHA_COOKIE, ""), owner)
         return Visit(owner, visitors.address(client, request.headers), accepted, proven)
 
-    def talk(self, request: Request, mode: Mode) -> Response:
+    def first_example(self, place: int) -> Response:
+        """The image that stands for a kind on the page."""
+        first = self.examples.first(self._kind(place)) if self.examples and self._kind(place) else None
+        content = thumb(first.png) if first else None
+        return Response(content, 200 if content else 404, {"cache-control": "max-age=3600"}, MEDIA_TYPE)
+
+    async def talk(self, mode: Mode, request: Request) -> Response:
         """The page of a mode."""
         visit = self.visit(request)
         if not visit.proven:
@@ -172,12 +174,16 @@ class ServedArena:
             self._uploading.remove(address)
         return JSONResponse({"name": name})
 
-    async def example(self, kind: str, request: Request) -> Response:
-        """Put an example image beside the next message."""
+    def _kind(self, place: int) -> str:
+        kinds = list(self.examples.kinds) if self.examples else []
+        return kinds[place] if 0 <= place < len(kinds) else ""
+
+    async def example(self, place: int, request: Request) -> Response:
+        """Put an example image of a kind beside the next message."""
         visit = self.visit(request)
         if self.examples is None or not visit.owner:
             raise Refused("no_example")
-        picture = await run_in_threadpool(self.examples.draw, kind)
+        picture = await run_in_threadpool(self.examples.draw, self._kind(place))
         visitor = self.arena.visitors.logged(visit.address)
         return JSONResponse({"name": self.uploads.keep(picture, visit.owner, visitor)})
 
@@ -193,18 +199,10 @@ class ServedArena:
 
 
 def make_app(
-    arena: Arena,
-    uploads: Uploads,
-    settings: ArenaSettings,
-    host: str,
-    *,
-    terms: str = "",
-    examples: Examples | None = None,
-    board: Board | None = None,
-    tasks: Tasks | None = None,
-    captcha: Captcha | None = None,
-    login: Login | None = None,
-) -> FastAPI:
+    arena: Arena, uploads: Uploads, settings: ArenaSettings, host: str, *, terms: str = "",
+    examples: Examples | None = None, board: Board | None = None, tasks: Tasks | None = None,
+    captcha: Captcha | None = None, login: Login | None = None,
+) -> FastAPI:  # fmt: skip
     """The application to serve, on the address `host`. `terms`: Markdown, by default what the languages say."""
     check_words()
     more = [Tab("board", "/board")] if board else []
@@ -249,7 +247,8 @@ def make_app(
 
 def _page_routes(app: FastAPI, served: ServedArena) -> None:
     for mode, address in ADDRESSES.items():
-        app.get(address, name=mode)(partial(_talk, served, mode))
+        app.get(address, name=mode)(partial(served.talk, mode))
+    app.get("/c/{number}")(served.conversation)
 
     @app.get("/health")
     def health() -> JSONResponse:
@@ -272,10 +271,6 @@ def _page_routes(app: FastAPI, served: ServedArena) -> None:
         saved = {"content-disposition": 'attachment; filename="my-conversations.json"', "cache-control": "no-store"}
         return Response(orjson.dumps(listed, option=orjson.OPT_INDENT_2), headers=saved, media_type="application/json")
 
-    @app.get("/c/{number}")
-    def conversation(number: str, request: Request) -> Response:
-        return served.conversation(number, request)
-
     @app.get("/c/{number}/events")
     async def events(number: str, request: Request) -> Response:
         found = served.arena.find(number, served.visit(request).owner)
@@ -283,11 +278,10 @@ def _page_routes(app: FastAPI, served: ServedArena) -> None:
         return StreamingResponse(served.events(found), media_type="text/event-stream", headers=headers)
 
 
-async def _talk(served: ServedArena, mode: Mode, request: Request) -> Response:
-    return served.talk(request, mode)
-
-
 def _action_routes(app: FastAPI, served: ServedArena) -> None:
+    app.post("/say")(served.say)
+    app.post("/c/{number}/{what}")(served.act)
+
     @app.post("/terms")
     def accept() -> Response:
         response = Response(status_code=204)
@@ -296,14 +290,6 @@ def _action_routes(app: FastAPI, served: ServedArena) -> None:
         )
         return response
 
-    @app.post("/say")
-    async def say(said: Said, request: Request) -> Response:
-        return await served.say(said, request)
-
-    @app.post("/c/{number}/{what}")
-    async def act(number: str, what: str, act: Act, request: Request) -> Response:
-        return await served.act(number, what, act, request)
-
     @app.post("/mine/forget")
     async def forget_all(request: Request) -> Response:
         await served.arena.forget_all(served.visit(request))
@@ -311,13 +297,10 @@ def _action_routes(app: FastAPI, served: ServedArena) -> None:
 
 
 def _image_routes(app: FastAPI, served: ServedArena) -> None:
-    @app.get("/c/{number}/pictures/{place}")
-    def picture(number: str, place: int, request: Request) -> Response:
-        return served.picture(number, place, request)
-
-    @app.post("/pictures")
-    async def upload(request: Request) -> Response:
-        return await served.upload(request)
+    app.get("/c/{number}/pictures/{place}")(served.picture)
+    app.post("/pictures")(served.upload)
+    app.get("/examples/{place}")(served.first_example)
+    app.post("/examples/{place}")(served.example)
 
     @app.get("/pictures/{name}")
     def waiting(name: str, request: Request) -> Response:
@@ -328,18 +311,6 @@ def _image_routes(app: FastAPI, served: ServedArena) -> None:
     def remove(name: str, request: Request) -> Response:
         served.uploads.discard([name], served.visit(request).owner)
         return Response(status_code=204)
-
-    @app.post("/examples/{place}")
-    async def example(place: int, request: Request) -> Response:
-        kinds = list(served.examples.kinds) if served.examples else []
-        return await served.example(kinds[place] if 0 <= place < len(kinds) else "", request)
-
-    @app.get("/examples/{place}")
-    def shown(place: int) -> Response:
-        kinds = list(served.examples.kinds) if served.examples else []
-        first = served.examples.first(kinds[place]) if served.examples and 0 <= place < len(kinds) else None
-        content = thumb(first.png) if first else None
-        return Response(content, 200 if content else 404, {"cache-control": "max-age=3600"}, MEDIA_TYPE)
 
 
 def _event(name: str, content: dict[str, Any]) -> bytes:
@@ -370,9 +341,8 @@ class PageGuard:
         if scope["method"] == "GET" and (_is_page(scope["path"]) or not self._cookie):
             headers["cache-control"] = "no-store"
             if self._cookie and not cookie_of(scope, COOKIE):
-                headers["set-cookie"] = (
-                    f"{COOKIE}={browser_token()}; Path=/; HttpOnly; SameSite=Lax; Max-Age={_YEAR_SECONDS}"
-                )
+                token = secrets.token_urlsafe(24)
+                headers["set-cookie"] = f"{COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={_YEAR_SECONDS}"
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import orjson
 import polars as pl
@@ -36,31 +36,7 @@ _COVARIATES = [f"{name}_{side}" for side in "ab" for name in ("tokens", "headers
 _COLUMNS = ["slice", "rank", "model", "rating", "ci95_low", "ci95_high", "battles", "flags"]
 
 
-class Board(Protocol):
-    """The board that the tab shows."""
-
-    def about(self, name: str) -> str:
-        """Source of a board, in a sentence."""
-        ...
-
-    def slices(self) -> list[str]:
-        """Names of the boards; the one that is shown first comes first."""
-        ...
-
-    def rows(self, name: str) -> list[Rated]:
-        """Every model of a board, best first; none for a slice without votes."""
-        ...
-
-    def contests(self, name: str) -> list[dict[str, Any]]:
-        """How few votes change a board; nothing where that is not known."""
-        ...
-
-    def days(self) -> tuple[str, str] | None:
-        """First and last day of the votes."""
-        ...
-
-
-class ReleaseBoard(Board):
+class ReleaseBoard:
     """The boards of a release; it is read once, because a release never changes."""
 
     def __init__(self, release: Path) -> None:
@@ -77,23 +53,23 @@ class ReleaseBoard(Board):
         self._days = (told["first_day"], told["last_day"]) if told.get("last_day") else None
 
     def about(self, name: str) -> str:
-        """Names the release."""
+        """Source of a board, in a sentence that names the release."""
         return str(page_words()["board_of_release"]).format(name=self._name)
 
     def slices(self) -> list[str]:
-        """Overall first."""
+        """Names of the boards; the one that is shown first comes first."""
         return slices(self._ratings)
 
     def rows(self, name: str) -> list[Rated]:
-        """Best model first."""
+        """Every model of a board, best first."""
         return shown_board(self._ratings, name)
 
     def contests(self, name: str) -> list[dict[str, Any]]:
-        """None for releases before layout 7."""
+        """How few votes change a board; nothing for releases before layout 7."""
         return contests(self._fragility.filter(slice=name)).to_dicts() if self._fragility.height else []
 
     def days(self) -> tuple[str, str] | None:
-        """Days of the manifest."""
+        """First and last day of the votes, by the manifest."""
         return self._days
 
 
@@ -106,8 +82,8 @@ class _Made(NamedTuple):
     """Votes that do not count in full."""
 
 
-class LiveBoard(Board):
-    """Boards of the votes so far, made anew at most twice a minute."""
+class LiveBoard:
+    """Boards of the votes so far, made anew at most twice a minute; used as those of a release."""
 
     def __init__(self, cast: Sequence[Cast], rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
         self._cast, self._rate, self._clock = cast, rate, clock
@@ -163,6 +139,9 @@ class LiveBoard(Board):
         return _Made(shown, contests(frame_of(Fragility, fragile)).to_dicts(), len(chosen) - in_full)
 
 
+Board = ReleaseBoard | LiveBoard
+
+
 def votes_of(rows: Sequence[Rated]) -> str:
     """How many votes a board rests on, in words; every vote is in the rows of two models."""
     votes, texts = sum(row.battles for row in rows) // 2, page_words()
@@ -178,12 +157,8 @@ def board_routes(app: FastAPI, pages: ArenaPages, board: Board) -> None:
         names = board.slices()
         name = slice if slice in names else next(iter(names), OVERALL)
         rows = board.rows(name)
-        values: dict[str, Any] = {
-            "about": board.about(name),
-            "groups": grouped(names),
-            "slice": name,
-            "board": rows,
-            "votes": votes_of(rows),
-        }
-        values |= {"contests": board.contests(name), "days": board.days()}
-        return HTMLResponse(pages.page("board.html", "board", **values))
+        made = pages.page(
+            "board.html", "board", about=board.about(name), groups=grouped(names), slice=name, board=rows,
+            votes=votes_of(rows), contests=board.contests(name), days=board.days(),
+        )  # fmt: skip
+        return HTMLResponse(made)

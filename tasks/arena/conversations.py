@@ -224,15 +224,10 @@ class ArenaConversation:
             answer = side.answers[number].text if number < len(side.answers) else None
             messages.append([ROLES[1], answer])
         return {
-            "template_name": TEMPLATE,
-            "system_message": side.model.system,
-            "roles": list(ROLES),
-            "messages": messages,
-            "offset": 0,
-            "conv_id": side.conv_id,
-            "model_name": side.model.name,
+            "template_name": TEMPLATE, "system_message": side.model.system, "roles": list(ROLES),
+            "messages": messages, "offset": 0, "conv_id": side.conv_id, "model_name": side.model.name,
             "has_csam_image": flagged,
-        }
+        }  # fmt: skip
 
 
 def chat_record(conversation: ArenaConversation, side: Side, user: str, about: dict[str, Any]) -> dict[str, Any]:
@@ -301,12 +296,6 @@ def flagged_record(conversation: ArenaConversation, side: Side, name: str, now: 
     state = conversation.state_of(side, flagged=True)
     state["messages"] += [[ROLES[0], ["", [name]]], [ROLES[1], None]]
     return {
-        "tstamp": round(now, 4),
-        "type": RecordType.CHAT.value,
-        "model": side.model.name,
-        "gen_params": {},
-        "start": round(now, 4),
-        "finish": round(now, 4),
-        "state": state,
-        "ip": user,
-    }
+        "tstamp": round(now, 4), "type": RecordType.CHAT.value, "model": side.model.name, "gen_params": {},
+        "start": round(now, 4), "finish": round(now, 4), "state": state, "ip": user,
+    }  # fmt: skip

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, why_unreadable
@@ -27,6 +27,9 @@ from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.images.served import as_served, served_name
 from tasks.providers.capabilities import Failed, ImageModerator, Moderator, NsfwClassifier
 from tasks.storage.keyed_ids import given_key, keyed_address
+
+if TYPE_CHECKING:
+    from tasks.ingest.known_images import KnownHashes
 
 UPLOAD_BYTES_MAX = 20 * 1024 * 1024
 _PNG_LEVEL = 3
@@ -58,16 +61,6 @@ class KnownImage(Exception):
         self.content = content
 
 
-class KnownImages(Protocol):
-    """The operator's lists of known images (`tasks/ingest/known_images.py`)."""
-
-    def holds_name(self, name: str) -> bool:
-        """Whether a logged name is listed."""
-
-    def holds_image(self, image: DecodedImage) -> bool:
-        """Whether pixels are listed."""
-
-
 @dataclass(frozen=True)
 class Admission:
     """The checks of what visitors send. If a provider fails, the message is refused; no strike is recorded."""
@@ -83,7 +76,8 @@ class Admission:
     """Whether such texts are only logged where every model has open weights, as rules about proprietary ones say."""
     refused_of_images: Collection[str] = ()
     """The same of images."""
-    known: KnownImages | None = None
+    known: "KnownHashes | None" = None
+    """The operator's lists of known images."""
     holds_file: Callable[[bytes], bool] = lambda content: False
     """Whether the bytes of a file are on a list."""
 
@@ -109,19 +103,16 @@ class Admission:
 
     def _checked(self, decoded: DecodedImage) -> dict[str, object]:
         """Measurements of an image that passes. Raises Refused."""
-        probability = _value(lambda: self.nsfw.nsfw_probabilities([decoded]))
+        (probability,) = _values(lambda: self.nsfw.nsfw_probabilities([decoded]), 1)
         if not 0 <= probability <= 1:  # such as NaN, which is neither below nor above a threshold
             raise Refused("unavailable")
         if probability >= self.nsfw_probability_max:
             raise Refused("nsfw")
-        if self.image_moderator is None:
-            return {"nsfw_probability": round(float(probability), 4)}
-        moderator = self.image_moderator
-        found = _value(lambda: moderator.moderate_images([decoded])).flagged_categories
-        return {
-            "nsfw_probability": round(float(probability), 4),
-            "flagged_categories": _passed(found, self.refused_of_images),
-        }
+        measured: dict[str, object] = {"nsfw_probability": round(float(probability), 4)}
+        if (moderator := self.image_moderator) is not None:
+            (found,) = _values(lambda: moderator.moderate_images([decoded]), 1)
+            measured["flagged_categories"] = _passed(found.flagged_categories, self.refused_of_images)
+        return measured
 
     def check_texts(self, texts: Sequence[str], to_open: bool = False) -> list[str] | None:
         """Categories that the moderation flags in texts that pass; None without texts, as nothing was measured.
@@ -141,10 +132,6 @@ def _passed(found: Collection[str], refused: Collection[str]) -> list[str]:
     if set(found) & set(refused) if refused else found:
         raise Refused("moderated")
     return sorted(set(found))
-
-
-def _value(ask: Callable[[], Sequence[Value | Failed]]) -> Value:
-    return _values(ask, 1)[0]
 
 
 def _values(ask: Callable[[], Sequence[Value | Failed]], count: int) -> list[Value]:
@@ -194,17 +181,10 @@ class Visitors:
     """Names visitors by their addresses and limits their messages."""
 
     def __init__(
-        self,
-        key: bytes,
-        *,
-        messages_a_minute: int,
-        shared: int = 5,
-        proxies: int = 0,
-        proxied_by: Sequence[str] = LOOPBACK,
-        login_header: str | None = None,
-        raw: bool = False,
+        self, key: bytes, *, messages_a_minute: int, shared: int = 5, proxies: int = 0,
+        proxied_by: Sequence[str] = LOOPBACK, login_header: str | None = None, raw: bool = False,
         clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`shared`: visitors that one address may hold. `proxied_by`: networks of the `proxies` in front.
 
         `login_header`: header in which they name who has logged in. Raises BadInput for what is no network.
@@ -297,11 +277,6 @@ def key_of(folder: Path) -> bytes:
     if len(key) < _KEY_BYTES:
         raise BadInput(f"the key of user ids {str(path)!r} is cut off; restore it, or delete it for a new one")
     return key
-
-
-def browser_token() -> str:
-    """A new browser's cookie."""
-    return secrets.token_urlsafe(24)
 
 
 def cookie_hash(token: str) -> str:

@@ -9,7 +9,7 @@ import os
 import re
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,7 +55,7 @@ class LogFolder:
             cause = error if isinstance(error, OSError) else error.__cause__
             why = why_unreadable(cause if isinstance(cause, Exception) else error)
             raise BadInput(f"--logs {str(self.folder)!r} cannot be written ({why}); give a folder that can") from None
-        latest = max((file.day for file in self._files()), default=today)
+        latest = max(self._files().values(), default=today)
         if latest > today:
             raise BadInput(
                 f"--logs {str(self.folder)!r} holds lines of {latest}, and this machine's clock says {today} (UTC); "
@@ -95,8 +95,8 @@ class LogFolder:
         """Delete images that no line of any conversation names."""
         unnamed = {name: name.encode() for name in names}
         with self._failing():
-            for file in self._files() if unnamed else []:
-                with file.path.open("rb") as stream:
+            for file in self._files() if unnamed else {}:
+                with file.open("rb") as stream:
                     for line in stream:
                         unnamed = {name: raw for name, raw in unnamed.items() if raw not in line}
             for name in unnamed:
@@ -117,9 +117,9 @@ class LogFolder:
         """Every whole record of earlier days and today, in order, with its place; unreadable lines are left out."""
         for file in self._files():
             start = 0
-            with file.path.open("rb") as stream:
+            with file.open("rb") as stream:
                 for line in stream:
-                    place, start = Line(file.path.name, start), start + len(line)
+                    place, start = Line(file.name, start), start + len(line)
                     if record := _record(line):
                         yield record, place
 
@@ -138,18 +138,24 @@ class LogFolder:
             return set((self.folder / REQUESTS).read_text(encoding="utf-8", errors="replace").split())
         return set()
 
-    def _files(self) -> list["_File"]:
-        if not self.folder.is_dir():
-            return []
-        dated = ((path, _day(path.name)) for path in sorted(self.folder.iterdir()))
-        return [_File(path, day) for path, day in dated if day]
+    def _files(self) -> dict[Path, date]:
+        """Log file -> its day, in order."""
+        dated = {path: _day(path.name) for path in sorted(self.folder.iterdir())} if self.folder.is_dir() else {}
+        return {path: day for path, day in dated.items() if day}
 
     def _keep(self, path: Path, content: bytes) -> None:
         if not path.exists():
             replace_whole(path, content)
 
-    def _failing(self) -> "_Failing":
-        return _Failing(self)
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Turn errors of the disk into LogsUnwritable, and note whether the folder can be written."""
+        try:
+            yield
+        except OSError as error:
+            self.writable = False
+            raise LogsUnwritable from error
+        self.writable = True
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
@@ -158,29 +164,6 @@ def _record(line: bytes) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     return record if isinstance(record, dict) else None
-
-
-class _File:
-    """A log file and its day."""
-
-    def __init__(self, path: Path, day: date) -> None:
-        self.path, self.day = path, day
-
-
-class _Failing:
-    """Turns errors of the disk into LogsUnwritable and notes on the folder whether it can be written."""
-
-    def __init__(self, logs: LogFolder) -> None:
-        self._logs = logs
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError):
-            self._logs.writable = False
-            raise LogsUnwritable from error
-        self._logs.writable = self._logs.writable if error else True
 
 
 def _day(name: str) -> date | None:

@@ -6,6 +6,7 @@ The parser is CommonMark's with HTML and images off, so a tag is text and an ima
 
 import re
 from collections.abc import Sequence
+from html import escape
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
@@ -77,11 +78,7 @@ def _kept_tag(state: StateInline, silent: bool) -> bool:
 def _math(self: RendererHTML, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
     token = tokens[place]
     display = ' data-display="1"' if token.meta["display"] else ""
-    return f'<span class="math"{display}>{_escaped(token.content)}</span>'
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return f'<span class="math"{display}>{escape(token.content, quote=False)}</span>'
 
 
 def _link(self: RendererHTML, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:

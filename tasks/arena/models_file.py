@@ -4,8 +4,8 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, MissingProvider
@@ -27,11 +27,6 @@ def read_arena_models(path: Path) -> list[ArenaModel]:
     models = read_models_list(path, ArenaModel, "docs/models.md", _HINTS)
     if number := next((number for number, model in enumerate(models, 1) if not model.name.isprintable()), None):
         raise BadInput(f"{where}, entry {number}: name: only printable characters; logs with others are rejected")
-    _check_battles(models, where)
-    return models
-
-
-def _check_battles(models: Sequence[ArenaModel], where: str) -> None:
     drawn = [model for model in models if model.weight > 0]
     if len(drawn) < 2:
         raise BadInput(f"{where}: {len(drawn)} model with a weight above 0; a battle needs two")
@@ -40,6 +35,7 @@ def _check_battles(models: Sequence[ArenaModel], where: str) -> None:
             f"{where}: one model has `vision: true`; a battle with an image needs two. Add another, or leave `vision` "
             "out, and the arena takes no images"
         )
+    return models
 
 
 def check_arena_keys(models: Sequence[ArenaModel]) -> None:
@@ -56,8 +52,7 @@ _SECONDS_MAX = 60.0
 _CHARACTERS_A_TOKEN = 4
 
 
-@dataclass(frozen=True)
-class ModelCheck:
+class ModelCheck(NamedTuple):
     """Outcome of one question."""
 
     name: str

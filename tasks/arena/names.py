@@ -21,6 +21,8 @@ _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u02d7\u2043\ufe58\ufe63\uf
 _ZERO_WIDTH = "\u00ad\u034f\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff"
 _FOLDED = str.maketrans(dict.fromkeys(_DASHES, "-") | dict.fromkeys(_ZERO_WIDTH, _UNSEEN))
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
+_UNIT = re.compile(rf"{_ENTITY.pattern}|.", re.S)
+"""An entity, or one character."""
 _BEGUN_MARK = re.compile(r"(?:&[#A-Za-z0-9]{0,31}|</?[A-Za-z]{0,6}\s?/?)\Z")
 _TAG = r"</?[A-Za-z]{1,6}\s?/?>"
 _MARKS = rf"(?:[*~`\\\0]|{_TAG}){{0,8}}"
@@ -109,23 +111,8 @@ def _decoded(text: str) -> tuple[str, list[int] | None]:
         read = text.translate(_FOLDED).lower()
         if len(read) == len(text):
             return read, None
-    pieces: list[str] = []
-    places: list[int] = []
-    last = 0
-    for entity in _ENTITY.finditer(text):
-        _decode(text[last : entity.start()], last, pieces, places)
-        _decode_as(html.unescape(entity[0]), entity.start(), pieces, places)
-        last = entity.end()
-    _decode(text[last:], last, pieces, places)
+    pieces, places = list[str](), list[int]()
+    for unit in _UNIT.finditer(text):
+        pieces.append(unicodedata.normalize("NFKC", html.unescape(unit[0])).translate(_FOLDED).lower())
+        places += [unit.start()] * len(pieces[-1])
     return "".join(pieces), [*places, len(text)]
-
-
-def _decode(text: str, start: int, pieces: list[str], places: list[int]) -> None:
-    for place, character in enumerate(text, start):
-        _decode_as(character, place, pieces, places)
-
-
-def _decode_as(shown: str, place: int, pieces: list[str], places: list[int]) -> None:
-    read = unicodedata.normalize("NFKC", shown).translate(_FOLDED).lower()
-    pieces.append(read)
-    places += [place] * len(read)

@@ -165,7 +165,8 @@ def draw_pair(
     if not pairs:
         return None
     weights = weights_of(models, votes, sampling)
-    gains = [_gain(votes.get(frozenset(pair), 0)) if sampling.narrow else 1.0 for pair in pairs]
+    so_far = [votes.get(frozenset(pair), 0) for pair in pairs]
+    gains = [math.sqrt(1 / (n + 1)) - math.sqrt(1 / (n + 2)) if sampling.narrow else 1.0 for n in so_far]
     chances = _scaled([weights[a] * weights[b] * gain for (a, b), gain in zip(pairs, gains, strict=True)])
     planned = _scaled([weights[a] * weights[b] * sampling.plan.get(frozenset((a, b)), 0) for a, b in pairs])
     if any(planned):
@@ -225,7 +226,3 @@ def _scaled(weights: Sequence[float]) -> list[float]:
     """Weights that sum to 1; zeros stay zeros."""
     whole = sum(weights)
     return [weight / whole for weight in weights] if whole else list(weights)
-
-
-def _gain(votes: int) -> float:
-    return math.sqrt(1 / (votes + 1)) - math.sqrt(1 / (votes + 2))

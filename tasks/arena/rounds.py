@@ -43,19 +43,10 @@ class Arena:
     """Everything that one server does, for all its visitors."""
 
     def __init__(
-        self,
-        models: Sequence[ArenaModel],
-        connect: Callable[[ArenaModel], StreamingModel],
-        admission: Admission,
-        logs: LogFolder,
-        visitors: Visitors,
-        *,
-        version: str,
-        images_max: int = 4,
-        characters_max: int = 12_000,
-        answers_at_once: int = 40,
-        rng: Random | None = None,
-    ) -> None:
+        self, models: Sequence[ArenaModel], connect: Callable[[ArenaModel], StreamingModel], admission: Admission,
+        logs: LogFolder, visitors: Visitors, *, version: str, images_max: int = 4, characters_max: int = 12_000,
+        answers_at_once: int = 40, rng: Random | None = None,
+    ) -> None:  # fmt: skip
         self.pool, self.admission, self.logs, self.visitors = Pool(models), admission, logs, visitors
         self.images_max, self.characters_max, self.counts = images_max, characters_max, Counts()
         self.cast: list[Cast] = []
@@ -116,15 +107,9 @@ class Arena:
         return len(numbers)
 
     async def say(
-        self,
-        conversation: ArenaConversation | None,
-        mode: Mode,
-        chosen: Sequence[str],
-        text: str,
-        pictures: Callable[[], Sequence[Picture]],
-        visit: Visit,
-        sampling: Mapping[str, float] = {},
-    ) -> ArenaConversation:
+        self, conversation: ArenaConversation | None, mode: Mode, chosen: Sequence[str], text: str,
+        pictures: Callable[[], Sequence[Picture]], visit: Visit, sampling: Mapping[str, float] = {},
+    ) -> ArenaConversation:  # fmt: skip
         """Take a message, open a conversation if there is none, and start the answers.
 
         `pictures` gives the images that came with it, or raises Refused or KnownImage. `sampling`: settings of the

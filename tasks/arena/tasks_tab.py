@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
-from urllib.parse import parse_qs
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from schemas.items.review import Task
+from tasks.arena.guards.requests import form_of
 from tasks.arena.markdown import html_of
 from tasks.arena.page import ArenaPages
 from tasks.arena.words import number, page_words
 
 KEY_COOKIE = "arena_annotator"
+_FIELDS_MAX = 200
+"""More fields than any task has."""
 
 
 class Tasks(NamedTuple):
@@ -74,12 +76,8 @@ class _Seats:
 
     def page(self, who: str, name: str, task: Task | None, told: str) -> Response:
         texts = [(heading, html_of(text)) for heading, text in task.texts] if task else []
-        lists = [(title, each) for title, each in self._tasks.lists]
-        return HTMLResponse(
-            self._pages.page(
-                "tasks.html", "tasks", who=who, lists=lists, name=name, task=task, told=told, rows=_beside(texts)
-            )
-        )
+        shown = {"lists": self._tasks.lists, "name": name, "task": task, "told": told, "rows": _beside(texts)}
+        return HTMLResponse(self._pages.page("tasks.html", "tasks", who=who, **shown))
 
 
 def _beside(texts: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
@@ -116,7 +114,7 @@ def task_routes(app: FastAPI, pages: ArenaPages, tasks: Tasks) -> None:
 
     @app.post("/tasks")
     async def entered(request: Request) -> Response:
-        form = await _form(request)
+        form = await form_of(request)
         return seats.enter(form.get("key", [""])[0], form.get("list", [""])[0])
 
     @app.post("/tasks/{name}")
@@ -124,15 +122,8 @@ def task_routes(app: FastAPI, pages: ArenaPages, tasks: Tasks) -> None:
         who = seats.who(request)
         if not who:
             return seats.page("", "", None, page_words()["task_who"])
-        return await run_in_threadpool(seats.given, name, who, await _form(request))
+        return await run_in_threadpool(seats.given, name, who, await form_of(request, _FIELDS_MAX))
 
     @app.get("/tasks/{name}/{place}")
     def image(name: str, place: int, request: Request) -> Response:
         return seats.image(name, seats.who(request), place)
-
-
-async def _form(request: Request) -> dict[str, list[str]]:
-    try:
-        return parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=200)
-    except ValueError:  # more fields than any task has
-        return {}

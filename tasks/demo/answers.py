@@ -94,17 +94,11 @@ def write_answers(answers: Mapping[str, Mapping[str, str]], folder: Path) -> Non
         (folder / f"{model}.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
-class JudgedBoard(NamedTuple):
-    """A judge's board beside the planted strengths."""
+def board_beside_strengths(expected: Path, store: Store) -> tuple[list[tuple[str, float, float]], float, float] | None:
+    """The judge's overall board of the last release with the planted strengths; None when there is none.
 
-    models: list[tuple[str, float, float]]
-    """(model, score, planted strength), best score first."""
-    spearman: float
-    kendall: float
-
-
-def board_beside_strengths(expected: Path, store: Store) -> JudgedBoard | None:
-    """The judge's overall board of the last release; None when there is none."""
+    (model, score, planted strength), best score first; then Spearman's and Kendall's correlation of both.
+    """
     strengths: dict[str, float] = next((fact["models"] for fact in read_facts(expected).get("model_strengths", [])), {})
     board = store.read("judge_ratings", ["slice", "model", "score"]).filter(slice="overall").drop_nulls("score")
     ranked = board.sort("score", "model", descending=[True, False]).select("model", "score").rows()
@@ -112,7 +106,7 @@ def board_beside_strengths(expected: Path, store: Store) -> JudgedBoard | None:
     if len(rows) < 2:
         return None
     _, scores, planted = zip(*rows, strict=True)
-    return JudgedBoard(rows, float(spearmanr(scores, planted).statistic), float(kendalltau(scores, planted).statistic))
+    return rows, float(spearmanr(scores, planted).statistic), float(kendalltau(scores, planted).statistic)
 
 
 class Example(NamedTuple):

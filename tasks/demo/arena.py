@@ -25,14 +25,9 @@ ONE_ROUND = 1_000
 
 
 def generate_arena(
-    folder: Path,
-    *,
-    conversations: int = 240,
-    battles: int = 160,
-    seed: int = 0,
-    images_max: int = 1_000,
+    folder: Path, *, conversations: int = 240, battles: int = 160, seed: int = 0, images_max: int = 1_000,
     problems: bool = True,
-) -> None:
+) -> None:  # fmt: skip
     """Write `logs/`, `presets/` and `expected.jsonl` into `folder`; the same arguments give the same bytes.
 
     `conversations` direct chats and `battles` votes (of two conversations each) are ordinary traffic. Planted

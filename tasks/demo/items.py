@@ -100,15 +100,10 @@ def _planted(item: DemoItem, number: int, items: Sequence[DemoItem]) -> DemoItem
 
 def _row(item: DemoItem) -> dict[str, str]:
     return {
-        "id": item.key,
-        "family": item.family,
-        "instruction": item.instruction,
-        "images": json.dumps(item.images),
-        "licence": "CC0",
-        "author": "drawn by curate demo",
-        "captions": json.dumps(item.captions, ensure_ascii=False),
+        "id": item.key, "family": item.family, "instruction": item.instruction, "images": json.dumps(item.images),
+        "licence": "CC0", "author": "drawn by curate demo", "captions": json.dumps(item.captions, ensure_ascii=False),
         "reference": item.reference,
-    }
+    }  # fmt: skip
 
 
 def _rated(item: DemoItem, seed: int) -> Iterable[dict[str, str]]:

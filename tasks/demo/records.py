@@ -121,14 +121,9 @@ def state(talk: Talk, era: Era, turn_count: int | None = None) -> dict[str, Any]
         messages.append([user, [turn.prompt, [talk.image]] if with_image else turn.prompt])
         messages.append([assistant, turn.answer])
     content: dict[str, Any] = {
-        "template_name": talk.model.name.partition("-")[0],
-        "system_message": "",
-        "roles": talk.model.roles,
-        "messages": messages,
-        "offset": len(talk.examples),
-        "conv_id": talk.conv_id,
-        "model_name": talk.model.name,
-    }
+        "template_name": talk.model.name.partition("-")[0], "system_message": "", "roles": talk.model.roles,
+        "messages": messages, "offset": len(talk.examples), "conv_id": talk.conv_id, "model_name": talk.model.name,
+    }  # fmt: skip
     if era is Era.PNG and talk.image is not None:
         content["has_csam_image"] = talk.flagged
     return content
@@ -137,15 +132,10 @@ def state(talk: Talk, era: Era, turn_count: int | None = None) -> dict[str, Any]
 def logged_turn(talk: Talk, era: Era, turn_count: int, start: float, finish: float, address: str) -> dict[str, Any]:
     """The log line written after a model's turn."""
     record: dict[str, Any] = {
-        "tstamp": round(finish, 4),
-        "type": "chat",
-        "model": talk.model.name,
-        "gen_params": {"temperature": 0.7, "top_p": 0.7, "max_new_tokens": 1024},
-        "start": round(start, 4),
-        "finish": round(finish, 4),
-        "state": state(talk, era, turn_count),
-        "ip": address,
-    }
+        "tstamp": round(finish, 4), "type": "chat", "model": talk.model.name,
+        "gen_params": {"temperature": 0.7, "top_p": 0.7, "max_new_tokens": 1024}, "start": round(start, 4),
+        "finish": round(finish, 4), "state": state(talk, era, turn_count), "ip": address,
+    }  # fmt: skip
     if era is Era.TEXT and talk.image is not None:
         by_address = talk.conv_id[0] == "0"
         record["images"] = [f"{BUCKET}/{talk.image}.jpg" if by_address else talk.image]

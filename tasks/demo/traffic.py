@@ -151,14 +151,9 @@ class Stage:
         return self.talk(rng, image, prompts, language, left), self.talk(rng, image, prompts, language, right)
 
     def chat(
-        self,
-        rng: Random,
-        moment: Moment,
-        talk: Talk,
-        *facts: Fact,
-        person: Person | None = None,
+        self, rng: Random, moment: Moment, talk: Talk, *facts: Fact, person: Person | None = None,
         channel: Channel = Channel.VISION,
-    ) -> list[LogLine]:
+    ) -> list[LogLine]:  # fmt: skip
         """The chat lines of a conversation, one per turn; `facts` are attached to the last. Default: a random user."""
         lines, start, person = [], moment.at, person or self.crowd.anybody(rng)
         for count in range(1, len(talk.turns) + 1):
@@ -169,16 +164,9 @@ class Stage:
         return lines
 
     def battle(
-        self,
-        rng: Random,
-        moment: Moment,
-        talks: tuple[Talk, Talk],
-        *facts: Fact,
-        person: Person | None = None,
-        shown: Sequence[str] = ("", ""),
-        asks_why: bool = False,
-        vote: str = "",
-    ) -> list[LogLine]:
+        self, rng: Random, moment: Moment, talks: tuple[Talk, Talk], *facts: Fact, person: Person | None = None,
+        shown: Sequence[str] = ("", ""), asks_why: bool = False, vote: str = "",
+    ) -> list[LogLine]:  # fmt: skip
         """The chat lines of both sides and the vote; `facts` are attached to the vote."""
         person = person or self.crowd.anybody(rng)
         lines = [line for talk in talks for line in self.chat(rng, moment, talk, person=person)]
@@ -191,15 +179,9 @@ Scene = Callable[[Stage, Random, Moment], Iterable[LogLine]]
 
 
 def vote_line(
-    rng: Random,
-    moment: Moment,
-    talks: tuple[Talk, Talk],
-    person: Person,
-    *facts: Fact,
-    shown: Sequence[str] = ("", ""),
-    asks_why: bool = False,
-    vote: str = "",
-) -> LogLine:
+    rng: Random, moment: Moment, talks: tuple[Talk, Talk], person: Person, *facts: Fact,
+    shown: Sequence[str] = ("", ""), asks_why: bool = False, vote: str = "",
+) -> LogLine:  # fmt: skip
     """A vote, by default random from the strengths of the two models; some with a reason, if the page asks why."""
     kind = vote or verdict(rng, talks[0].model, talks[1].model)
     reason = vote_reason(kind, talks[0].conv_id) if asks_why and person.language == "en" else ""

@@ -28,15 +28,9 @@ def _read_card(release: Path, *kept: str) -> tuple[dict[str, Any], dict[str, str
 
 
 def write_sft_card(
-    release: Path,
-    folder: Path,
-    version: str,
-    selection: SftSelection,
-    style: SftStyle,
-    form: FileFormat,
-    models: Counter[str],
-    images: int,
-) -> None:
+    release: Path, folder: Path, version: str, selection: SftSelection, style: SftStyle, form: FileFormat,
+    models: Counter[str], images: int,
+) -> None:  # fmt: skip
     """Write the folder's README.md; `models` counts examples by model. Raises BadInput when the release has no card."""
     about, parts = _read_card(release, "Licence", "Removal")
     english = english_name(selection.language)
@@ -46,20 +40,13 @@ def write_sft_card(
     front["size_categories"] = [size_category(models.total())]
     front["configs"] = [{"config_name": "default", "data_files": files, "default": True}]
     card = render_card(
-        _HERE / "sft_card.md",
-        **parts,
-        front_matter=front_matter(front),
-        version=markdown_text(version),
-        name=markdown_text(str(name)),
-        manifest=digits,
-        selection=selection,
-        language=markdown_text((selection.language or "") if english == UNKNOWN else english),
-        style=style,
-        form=form,
+        _HERE / "sft_card.md", **parts, front_matter=front_matter(front), version=markdown_text(version),
+        name=markdown_text(str(name)), manifest=digits, selection=selection,
+        language=markdown_text((selection.language or "") if english == UNKNOWN else english), style=style, form=form,
         models=models,
         by_model=[(markdown_text(m), n) for m, n in sorted(models.items(), key=lambda row: (-row[1], row[0]))],
         images=images,
-    )
+    )  # fmt: skip
     (folder / CARD).write_text(card, encoding="utf-8")
 
 

@@ -51,11 +51,6 @@ def published_row(config: str, row: ReleasedRow) -> dict[str, Any]:
     return same | {"judge": judge_name(row["judge"]), "conv_metadata": metadata}
 
 
-def _published(config: str, row: ReleasedRow) -> bool:
-    """Whether the published dataset would have the row."""
-    return bool(row["images"]) and not (config == "battle" and row["is_preset"])
-
-
 def user_number(user_id: str | None) -> int | None:
     """The first 52 bits of the keyed hash: pandas reads columns with nulls as floats, exact up to 53 bits."""
     return None if user_id is None else int(user_id[:13], 16)
@@ -110,7 +105,8 @@ def _config(release: Path, folder: Path, config: str) -> int:
     for shard in shard_files(release, config):
         with parquet_writer(folder / config / "data" / shard.name, schema) as file:
             for group in read_parquet_groups(shard):
-                shown = [published_row(config, row) for row in group.iter_rows(named=True) if _published(config, row)]
+                rows_there = (row for row in group.iter_rows(named=True) if row["images"])  # as in the published one
+                shown = [published_row(config, row) for row in rows_there if config != "battle" or not row["is_preset"]]
                 file.write(pa.Table.from_pylist(shown, schema))
                 rows += len(shown)
     return rows

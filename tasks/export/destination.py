@@ -78,10 +78,10 @@ def record_export(store: Store | None, out: str, kind: ExportKind, version: str,
 
     Raises StoreUnwell when the record cannot be written.
     """
-    is_backup = kind is ExportKind.BACKUP
-    if store is None or (_is_taken(out) and not is_backup):  # every export refuses a folder that holds something
+    is_backup, remote, local = kind is ExportKind.BACKUP, is_remote(out), Path(out)
+    taken = not remote and (local.is_file() or (local.is_dir() and any(local.iterdir())))
+    if store is None or (taken and not is_backup):  # every export refuses a folder that holds something
         return
-    remote = is_remote(out)
     place, machine = (out.rstrip("/"), "") if remote else (str(Path(out).resolve()), socket.gethostname())
     row = Exported(place=place, machine=machine, kind=kind, version=version, part=part, exported_at=now)
     add_audit_entry(store, Audited.BACKED_UP if is_backup else Audited.EXPORTED, {kind.value: 1}, version)
@@ -124,8 +124,3 @@ def record_name(place: str, machine: str) -> str:
 def is_moved(row: Exported) -> bool:
     """Whether the folder of an export was on this machine and is not there any more."""
     return row.machine == socket.gethostname() and not Path(row.place).exists()
-
-
-def _is_taken(out: str) -> bool:
-    place = Path(out)
-    return not is_remote(out) and (place.is_file() or (place.is_dir() and any(place.iterdir())))

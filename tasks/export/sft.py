@@ -50,12 +50,9 @@ def messages_example(row: Mapping[str, Any], paths: Sequence[str]) -> Example:
 
 def llava_example(row: Mapping[str, Any], paths: Sequence[str]) -> Example:
     """An example with `conversations` and `image`: a path for each mark, in order."""
-    return {
-        "id": row["conversation_id"],
-        "image": _in_order(row, paths),
-        "conversations": _marked_turns(row, len(paths)),
-        **_about(row),
-    }
+    who, turns = {"user": "human", "assistant": "gpt"}, _shown(row, len(paths))
+    said = [{"from": who[turn["role"]], "value": marked(turn["content"], shown)} for turn, shown in turns]
+    return {"id": row["conversation_id"], "image": _in_order(row, paths), "conversations": said, **_about(row)}
 
 
 def sharegpt_example(row: Mapping[str, Any], paths: Sequence[str]) -> Example:
@@ -71,11 +68,6 @@ def as_trainers_read(example: Example) -> Example:
     paths = example["image"]
     rest = {name: value for name, value in example.items() if name != "image"}
     return rest if not paths else {"id": rest.pop("id"), "image": paths[0] if len(paths) == 1 else paths, **rest}
-
-
-def _marked_turns(row: Mapping[str, Any], images: int) -> list[dict[str, str]]:
-    who = {"user": "human", "assistant": "gpt"}
-    return [{"from": who[turn["role"]], "value": marked(turn["content"], at)} for turn, at in _shown(row, images)]
 
 
 def marked(text: str, shown: Sequence[Mapping[str, int]]) -> str:

@@ -95,10 +95,8 @@ def accuracy_rows(
         found = [_row(name, model, each, ids, common, author) for model, each in marked.items()]
         # ranks among the models that answered enough
         counted = [row for row in found if "low_coverage" not in row.flags and row.accuracy is not None]
-        ranked = []
-        for row in found:
-            better = sum(1 for other in counted if (other.accuracy or 0) > (row.accuracy or 0))
-            ranked.append(row.model_copy(update={"rank": 1 + better}) if row in counted else row)
+        better = {row.model: sum((each.accuracy or 0) > (row.accuracy or 0) for each in counted) for row in counted}
+        ranked = [r.model_copy(update={"rank": 1 + better[r.model]}) if r.model in better else r for r in found]
         rows += sorted(ranked, key=lambda row: (row.rank is None, row.rank or 0, row.model))
     return rows
 

@@ -32,13 +32,9 @@ def align(
         return Failed("no_check_questions")
     answers = check_answers(description.checks, said)
     return Alignment(
-        description_id=description.description_id,
-        image_id=drawn.image_id,
-        attempt=drawn.attempt,
-        score=sum(each.right for each in answers) / len(answers),
-        answers=answers,
-        version=viewer.version,
-    )
+        description_id=description.description_id, image_id=drawn.image_id, attempt=drawn.attempt,
+        score=sum(each.right for each in answers) / len(answers), answers=answers, version=viewer.version,
+    )  # fmt: skip
 
 
 def check_answers(checks: Sequence[CheckQuestion], said: Sequence[str]) -> list[CheckAnswer]:
@@ -46,16 +42,8 @@ def check_answers(checks: Sequence[CheckQuestion], said: Sequence[str]) -> list[
     found: list[CheckAnswer] = []
     for check, answer in zip(checks, said, strict=True):
         right = same(answer, check.answer) and (check.parent is None or found[check.parent].right)
-        found.append(
-            CheckAnswer(
-                question=check.question,
-                element=check.element,
-                type=check.type,
-                expected=check.answer,
-                said=answer[:200],
-                right=right,
-            )
-        )
+        about = check.model_dump(include={"question", "element", "type"})
+        found.append(CheckAnswer(**about, expected=check.answer, said=answer[:200], right=right))
     return found
 
 
@@ -77,13 +65,10 @@ def failed_elements(checks: Sequence[CheckQuestion], answers: Sequence[CheckAnsw
     found: dict[str, FailedElement] = {}
     for place, (check, answer) in enumerate(zip(checks, answers, strict=True)):
         if not answer.right:
-            failed = FailedElement(check.element, check.type, checks[_root(checks, place)].element, check.answer)
-            found.setdefault(check.element, failed)
+            # the question about the thing that this one depends on; a thing depends on none but itself
+            while checks[place].type not in THINGS and (parent := checks[place].parent) is not None:
+                place = parent
+            found.setdefault(
+                check.element, FailedElement(check.element, check.type, checks[place].element, check.answer)
+            )
     return list(found.values())
-
-
-def _root(checks: Sequence[CheckQuestion], place: int) -> int:
-    """The question about the thing that the one at `place` depends on; a thing depends on none but itself."""
-    while checks[place].type not in THINGS and (parent := checks[place].parent) is not None:
-        place = parent
-    return place

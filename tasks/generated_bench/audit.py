@@ -56,12 +56,9 @@ def audited(store: Store, bench: str) -> tuple[list[GeneratedItem], dict[str, Ge
 
 
 def unasked(
-    store: Store,
-    items: Sequence[GeneratedItem],
-    descriptions: Mapping[str, GeneratedDescription],
-    asked: AskedModel,
+    store: Store, items: Sequence[GeneratedItem], descriptions: Mapping[str, GeneratedDescription], asked: AskedModel,
     modes: Collection[AuditMode],
-) -> list[AskedAgain]:
+) -> list[AskedAgain]:  # fmt: skip
     """Items that a model has not answered yet in these modes."""
     known = set(store.read("audit_answers", ["item_id", "model", "mode", "version"]).iter_rows())
     return [
@@ -83,10 +80,10 @@ def estimate_audit(
     store: Store, bench: str, models: Sequence[AskedModel], modes: Collection[AuditMode], prices: Prices, count: Count
 ) -> list[Estimate]:
     """One row for each model that is not embedded and lacks answers. Raises BadInput without kept items."""
-    items, descriptions = audited(store, bench)
+    of_bench = audited(store, bench)
     images, found = StoredImages(store, "images", "redacted_images"), list[Estimate]()
     for asked in models:
-        wanted = unasked(store, items, descriptions, asked, modes) if asked.vendor != "embedded" else []
+        wanted = unasked(store, *of_bench, asked, modes) if asked.vendor != "embedded" else []
         if wanted:
             texts = [(f"{asked.system}\n{again.prompt}", shown_images(images, again)) for again in wanted]
             # audits have no batch
@@ -95,18 +92,16 @@ def estimate_audit(
 
 
 def ask_in_modes(
-    store: Store,
-    items: Sequence[GeneratedItem],
-    descriptions: Mapping[str, GeneratedDescription],
-    models: Sequence[AskedModel],
-    modes: Collection[AuditMode],
-    work: Work,
+    store: Store, bench: str, models: Sequence[AskedModel], modes: Collection[AuditMode], work: Work
 ) -> None:
-    """Ask every model what it has not answered yet in these modes. A failed call stores nothing."""
-    images = StoredImages(store, "images", "redacted_images")
+    """Ask every model what it has not answered yet in these modes. A failed call stores nothing.
+
+    Raises BadInput without kept items.
+    """
+    of_bench, images = audited(store, bench), StoredImages(store, "images", "redacted_images")
     connections = [chat_model(asked) for asked in models]  # all, before the first call
     for asked, model in zip(models, connections, strict=True):
-        wanted = unasked(store, items, descriptions, asked, modes)
+        wanted = unasked(store, *of_bench, asked, modes)
         ask = partial(_ask, model, asked, images)
         answers = ask_each(f"audit of {asked.name}", ask, wanted, model.calls_at_once)
         store_results(store, "audit_answers", answers, asked.name, work, lambda answer: answer.mode)
@@ -114,30 +109,19 @@ def ask_in_modes(
 
 def _ask(model: ChatModel, asked: AskedModel, images: StoredImages, again: AskedAgain) -> AuditAnswer | Failed:
     item = again.item
-    reply = model.chat(
-        [ChatMessage("user", again.prompt, shown_images(images, again))], f"{asked.name} {item.item_id} {again.mode}"
-    )
+    message = ChatMessage("user", again.prompt, shown_images(images, again))
+    reply = model.chat([message], f"{asked.name} {item.item_id} {again.mode}")
     if isinstance(reply, Failed):
         return reply
-    return AuditAnswer(
-        item_id=item.item_id,
-        model=asked.name,
-        mode=again.mode,
-        key=again.key,
-        letter=letter_of(reply.text, len(item.options)),
-        text=reply.text,
-        version=model.version,
-    )
+    letter = letter_of(reply.text, len(item.options))
+    about = {"item_id": item.item_id, "model": asked.name, "mode": again.mode, "key": again.key}
+    return AuditAnswer(**about, letter=letter, text=reply.text, version=model.version)
 
 
 def audit_rows(
-    items: Sequence[GeneratedItem],
-    answers: Iterable[AuditAnswer],
-    marked: Mapping[str, Marked],
-    leaked: Collection[str],
-    versions: Collection[str] = (),
-    author: str = "",
-) -> list[AuditRow]:
+    items: Sequence[GeneratedItem], answers: Iterable[AuditAnswer], marked: Mapping[str, Marked],
+    leaked: Collection[str], versions: Collection[str] = (), author: str = "",
+) -> list[AuditRow]:  # fmt: skip
     """Every figure by level. `marked`: the models' ordinary answers; `leaked`: items that blind models get.
 
     `author`: version of the model that wrote the items.

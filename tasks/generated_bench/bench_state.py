@@ -27,6 +27,7 @@ from schemas.tables import TABLES
 from tasks.storage.tables import Store
 
 AnyRow = TypeVar("AnyRow", bound=Row)
+_OF_DESCRIPTION = {"description_id", "bench"}
 
 
 class NextStep(StrEnum):
@@ -87,14 +88,8 @@ class ItemProgress:
 
     def ended(self, outcome: Outcome, reason: str = "") -> GeneratedOutcome:
         """The end of it."""
-        return GeneratedOutcome(
-            description_id=self.description.description_id,
-            bench=self.description.bench,
-            outcome=outcome,
-            reason=reason,
-            images=len(self.images),
-            score=self.last.score if self.last else None,
-        )
+        score, of = self.last.score if self.last else None, self.description.model_dump(include=_OF_DESCRIPTION)
+        return GeneratedOutcome(**of, outcome=outcome, reason=reason, images=len(self.images), score=score)
 
 
 @dataclass(frozen=True)

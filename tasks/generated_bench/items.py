@@ -37,27 +37,14 @@ def make_items(
     letters = even_letters(found)
     items = []
     for number, each in enumerate(found):
-        description, question = each.description, each.question
-        key = letters[description.description_id]
-        options = arranged(question.options, key, description.description_id)
-        items.append(
-            GeneratedItem(
-                item_id=combined_id("item", [description.description_id]),
-                image_id=question.image_id,
-                bench=bench.bench,
-                description_id=description.description_id,
-                number=number,
-                aspect=aspects[description.aspect].name,
-                general=aspects[description.aspect].general,
-                level=description.level,
-                kind=question.kind,
-                question=question.question,
-                options=options,
-                key=key,
-                prompt=prompt_of(question.question, options),
-                name=each.name,
-            )
-        )
+        question, own, aspect = each.question, each.description.description_id, aspects[each.description.aspect]
+        options = arranged(question.options, letters[own], own)
+        items.append(GeneratedItem(
+            item_id=combined_id("item", [own]), image_id=question.image_id, bench=bench.bench, description_id=own,
+            number=number, aspect=aspect.name, general=aspect.general, level=each.description.level,
+            kind=question.kind, question=question.question, options=options, key=letters[own],
+            prompt=prompt_of(question.question, options), name=each.name,
+        ))  # fmt: skip
     return items
 
 

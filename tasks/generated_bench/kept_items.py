@@ -1,7 +1,6 @@
 """Items of benchmarks made on demand that are kept: by the policy's decisions, by audits, and by what people found."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import polars as pl
@@ -86,11 +85,8 @@ def found_unfit(store: Store) -> set[str]:
 
 def generated_reviews(store: Store) -> pl.DataFrame:
     """Findings on generated items as `ItemReview`; the last one of each rater with, and without, the guidelines."""
-    rows = last_findings(store, QueueName.GENERATED)
-    return frame_of(ItemReview, (_review(*row) for row in rows.iter_rows()))
-
-
-def _review(item_id: str, _: str, rater: str, verdict: str, reasons: Iterable[str]) -> ItemReview:
-    said = set(verdict.split())
-    fits = {name: name in said for name in FITS}
-    return ItemReview(item_id=item_id, rater=rater, guided=GUIDED in reasons, **fits)
+    found = []
+    for item_id, _, rater, verdict, reasons in last_findings(store, QueueName.GENERATED).iter_rows():
+        fits = {name: name in verdict.split() for name in FITS}
+        found.append(ItemReview(item_id=item_id, rater=rater, guided=GUIDED in reasons, **fits))
+    return frame_of(ItemReview, found)

@@ -33,6 +33,7 @@ from tasks.providers import MAKERS, Providers
 from tasks.providers.ask_items import Work, ask_each, store_results
 from tasks.providers.capabilities import Author, Failed, ImageModel, Viewer
 from tasks.providers.cost import Count, ExpectedUse, Size, estimate_row
+from tasks.runtime.untrusted import one_line
 from tasks.storage.content_id import combined_id
 from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.parts import append_incrementally
@@ -73,18 +74,14 @@ def begin_bench(store: Store, settings: Settings) -> GeneratedBench:
         bench = bench.model_copy(update={"capability": was.capability})  # a shipped one, as it was worded then
     if was != bench:
         name = next(name for name in GeneratedBench.model_fields if getattr(was, name) != getattr(bench, name))
+        begun, now = (one_line(str(getattr(each, name)), 80) for each in (was, bench))
         raise BadInput(
-            f"--bench {bench.bench!r} was begun with other {name.replace('_', ' ')}: {_shown(getattr(was, name))}, not "
-            f"{_shown(getattr(bench, name))}; give the same, or another name"
+            f"--bench {bench.bench!r} was begun with other {name.replace('_', ' ')}: {begun}, not {now}; give the "
+            "same, or another name"
         )
     if not known:
         store.append("generated_benches", frame_of(GeneratedBench, [bench]))
     return bench
-
-
-def _shown(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def write_missing_aspects(store: Store, made: BenchState, author: Author, work: Work) -> None:
@@ -163,16 +160,12 @@ def _draw(pictures: ImageModel, seed: int, order: tuple[GeneratedDescription, in
     content = pictures.draw(told, f"{seed} {description.description_id} {attempt}")
     if isinstance(content, Failed) and content.reason != "refused":
         return content
-    drawn = not isinstance(content, Failed)
+    state, content = (DrawingState.REFUSED, b"") if isinstance(content, Failed) else (DrawingState.DRAWN, content)
+    own = description.description_id
     return Drawing(
-        description_id=description.description_id,
-        attempt=attempt,
-        name=combined_id("drawing", [description.description_id, str(attempt)]),
-        told=told,
-        state=DrawingState.DRAWN if drawn else DrawingState.REFUSED,
-        content=content if isinstance(content, bytes) else b"",
-        version=pictures.version,
-    )
+        description_id=own, attempt=attempt, name=combined_id("drawing", [own, str(attempt)]), told=told, state=state,
+        content=content, version=pictures.version,
+    )  # fmt: skip
 
 
 def check_missing(store: Store, made: BenchState, viewer: Viewer, rule: GeneratedRule, work: Work) -> None:
@@ -202,21 +195,20 @@ def end_all(store: Store, outcomes: Sequence[GeneratedOutcome], work: Work) -> N
 
 def write_missing_questions(store: Store, made: BenchState, author: Author, rule: GeneratedRule, work: Work) -> None:
     """A question for every accepted image; rejected ones are asked for again, at most QUESTION_ATTEMPTS in all."""
-    wanted = [
-        each for each in made.progress if each.next_step(rule)[0] is NextStep.ASK and not _settled(each.questions)
-    ]
+    wanted = [each for each in made.progress if _asks(each, rule) and not _settled(each.questions)]
     ask = partial(_ask, made, author)
     written = chain.from_iterable(ask_each("questions", ask, wanted, author.calls_at_once))
     store_results(
         store, "generated_questions", written, "author", work, lambda each: "rejected" if each.problem else "accepted"
     )
     now = read_bench(store, made.bench.bench).progress
-    asked = [each for each in now if each.next_step(rule)[0] is NextStep.ASK and _settled(each.questions)]
-    outcomes = [
-        each.ended(Outcome.DROPPED, "question") if each.questions[-1].problem else each.ended(Outcome.ITEM)
-        for each in asked
-    ]
-    end_all(store, outcomes, work)
+    asked = [each for each in now if _asks(each, rule) and _settled(each.questions)]
+    ends = ((Outcome.DROPPED, "question") if each.questions[-1].problem else (Outcome.ITEM, "") for each in asked)
+    end_all(store, [each.ended(*end) for each, end in zip(asked, ends, strict=True)], work)
+
+
+def _asks(each: ItemProgress, rule: GeneratedRule) -> bool:
+    return each.next_step(rule)[0] is NextStep.ASK
 
 
 def _settled(questions: Sequence[GeneratedQuestion]) -> bool:
@@ -241,9 +233,8 @@ def store_items(store: Store, made: BenchState, tombstones: Tombstones, work: Wo
     if made.items or len(made.outcomes) < made.wanted:
         work.counts["unfinished"] = made.wanted - len(made.outcomes)
         return
-    accepted = [
-        Accepted(each.description, each.questions[-1], each.images[-1].name) for each in made.progress if each.accepted
-    ]
+    done = [each for each in made.progress if each.accepted]
+    accepted = (Accepted(each.description, each.questions[-1], each.images[-1].name) for each in done)
     every = make_items(made.bench, made.aspects, accepted)
     gone = tombstones.conversations(pl.Series([item.item_id for item in every], dtype=pl.String))
     items = [item for item in every if item.item_id not in gone]

@@ -48,14 +48,9 @@ _EVERYTHING = content_words("things objects items everything all total")
 
 
 def write_question(
-    author: Author,
-    capability: Capability,
-    aspect: GeneratedAspect,
-    description: GeneratedDescription,
-    alignment: Alignment,
-    attempt: int,
-    seed: int,
-) -> GeneratedQuestion | Failed:
+    author: Author, capability: Capability, aspect: GeneratedAspect, description: GeneratedDescription,
+    alignment: Alignment, attempt: int, seed: int,
+) -> GeneratedQuestion | Failed:  # fmt: skip
     """One attempt at the question of a description, accepted or with the problem that rejects it."""
     failed = failed_elements(description.checks, alignment.answers)
     not_shown = tuple(each.element for each in failed)
@@ -73,15 +68,10 @@ def write_question(
             return answer
         problem = "" if same(answer.answer, reply.right) else "another call without the key finds another answer"
     return GeneratedQuestion(
-        description_id=description.description_id,
-        image_id=alignment.image_id,
-        attempt=attempt,
-        kind=reply.kind.strip().lower()[:40] or "other",
-        question=reply.question.strip(),
-        options=[option.strip() for option in (reply.right, *reply.wrong)],
-        problem=problem,
-        version=author.version,
-    )
+        description_id=description.description_id, image_id=alignment.image_id, attempt=attempt,
+        kind=reply.kind.strip().lower()[:40] or "other", question=reply.question.strip(),
+        options=[option.strip() for option in (reply.right, *reply.wrong)], problem=problem, version=author.version,
+    )  # fmt: skip
 
 
 def question_problem(reply: WrittenQuestion, failed: Sequence[FailedElement]) -> str:
@@ -139,7 +129,8 @@ def rests_on(question: str, right: str, failed: FailedElement) -> bool:
     asked = content_words(question)
     if content_words(failed.element) <= asked:
         return True
-    thing = content_words(failed.thing) - _words_for(failed.type)
+    of_type = (content_words(words) for types, words in _WORDS.items() if failed.type in types)
+    thing = content_words(failed.thing).difference(*of_type)
     if not ((thing and thing <= asked | content_words(right)) or asked & _EVERYTHING):
         return False
     if failed.type in THINGS or failed.type is ElementType.OTHER:
@@ -147,10 +138,6 @@ def rests_on(question: str, right: str, failed: FailedElement) -> bool:
     said = content_words(failed.expected)
     types = {type_ for types, words in _WORDS.items() if asked & content_words(words) for type_ in types}
     return not types or failed.type in types or (bool(said) and said <= asked)
-
-
-def _words_for(wanted: ElementType) -> frozenset[str]:
-    return frozenset().union(*(content_words(words) for types, words in _WORDS.items() if wanted in types))
 
 
 def shuffled(options: Sequence[str], chance: str) -> list[str]:

@@ -81,9 +81,8 @@ def write_questions(settings: Settings, providers: Providers, rule: GeneratedRul
 @step
 def ask_again(settings: Settings, models: Sequence[AskedModel], modes: Collection[AuditMode]) -> StageReport:
     """Ask the kept items of a benchmark again in these modes. Writes `audit_answers`."""
-    store, work, name = Store.open(settings.store), Work(), settings.evaluate.generated or ""
-    items, descriptions = audit.audited(store, name)
-    audit.ask_in_modes(store, items, descriptions, models, modes, work)
+    store, work = Store.open(settings.store), Work()
+    audit.ask_in_modes(store, settings.evaluate.generated or "", models, modes, work)
     return work.report("audit")
 
 

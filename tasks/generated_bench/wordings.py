@@ -28,15 +28,10 @@ def same(first: str, second: str) -> bool:
     return words_of(first) == words_of(second)
 
 
-def alike_names(first: str, second: str) -> bool:
-    """Whether two names share at least ALIKE_MIN of their words (Jaccard), small words left out."""
-    one, other = ({word for word in words_of(text) if word not in _SMALL} for text in (first, second))
-    return bool(one | other) and len(one & other) / len(one | other) >= ALIKE_MIN
-
-
 def repeats(name: str, known: Iterable[str]) -> bool:
-    """Whether a name repeats one of those that are known."""
-    return any(alike_names(name, each) for each in known)
+    """Whether a name shares ALIKE_MIN of its words (Jaccard) with one that is known, small words left out."""
+    own, *others = ({word for word in words_of(text) if word not in _SMALL} for text in (name, *known))
+    return any(len(own & other) / max(1, len(own | other)) >= ALIKE_MIN for other in others)
 
 
 def mentions(text: str, phrase: str) -> bool:

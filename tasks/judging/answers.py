@@ -1,36 +1,24 @@
 """Asks models the prompts of a benchmark. Answers are stored as they arrive; a question is never asked twice."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from schemas.asked_model import AskedModel
 from schemas.benches.judging import Answer, AnswerState
 from schemas.errors import BadInput
 from tasks.judging.files.answer_files import AnswersRead
 from tasks.judging.questions import Bench, BenchQuestion
-from tasks.providers.ask_items import BatchRun, Work
+from tasks.providers.ask_items import BatchRun, Work, ask_each, store_results
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
-from tasks.runtime.parallel import map_as_done
-from tasks.runtime.progress import progress
 from tasks.storage.parts import append_incrementally
 from tasks.storage.tables import Store
 
 _KEY = ["model", "version", "question_id", "document_id"]
 AnswersByModel = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Model -> question_id -> its row of `answers`."""
-
-
-class Arrived(NamedTuple):
-    """One result of a call."""
-
-    row: dict[str, Any]
-    """Row of the table of results."""
-    counts: Counter[str]
-    """Kinds of result that it counts as."""
 
 
 def unanswered(store: Store, bench: Bench, asked: AskedModel) -> list[BenchQuestion]:
@@ -52,57 +40,25 @@ def ask_models(store: Store, bench: Bench, models: Sequence[AskedModel], batch_h
         for asked, model in zip(models, connections, strict=True):
             wanted, work = unanswered(store, bench, asked), partial(_ask, model, asked, bench)
             if batch_hours is None:
-                answers = map_as_done(work, wanted, model.calls_at_once)
-                store_arriving(store, "answers", asked.name, answers, len(wanted), done)
+                answers = ask_each(f"answers of {asked.name}", work, wanted, model.calls_at_once)
             else:
                 queue = stack.enter_context(model.together(store, batch_hours))
-                runs.append((asked, BatchRun(queue, work, wanted)))
-        for asked, batches in runs:
-            store_arriving(store, "answers", asked.name, batches.results(), 0, done)  # waiting shows progress itself
+                answers = BatchRun(queue, work, wanted).results()  # waiting shows progress itself
+            runs.append((asked.name, answers))
+        for name, answers in runs:
+            store_results(store, "answers", answers, name, done, lambda answer: answer.state)
     return done
 
 
-def store_arriving(
-    store: Store,
-    table: str,
-    asked: str,
-    arriving: Iterable[Arrived | Failed],
-    shown: int,
-    done: Work,
-    first: Sequence[dict[str, Any]] = (),
-) -> None:
-    """Store rows of a model or judge as they arrive, after those of `first`, and count its calls.
-
-    `shown`: calls that progress is shown of.
-    """
-    what = table.rpartition("_")[2]
-    with progress(f"{what} of {asked}", shown) as advance, append_incrementally(store, table) as keep:
-        keep(first)
-        for each in arriving:
-            done.calls[asked] += 1
-            if isinstance(each, Failed):
-                done.failures[f"{asked}: {each.reason}"] += 1
-            else:
-                done.counts += each.counts
-                keep([each.row])
-            advance()
-
-
-def _ask(model: ChatModel, asked: AskedModel, bench: Bench, question: BenchQuestion) -> Arrived | Failed:
+def _ask(model: ChatModel, asked: AskedModel, bench: Bench, question: BenchQuestion) -> Answer | Failed:
     about = f"{asked.name} {question.question_id}"
     reply = model.chat([ChatMessage("user", question.prompt, bench.images(question), question.places)], about)
     if isinstance(reply, Failed):
         return reply
-    answer = Answer(
-        question_id=question.question_id,
-        model=asked.name,
-        state=AnswerState(reply.state),
-        text=reply.text,
-        version=model.version,
-        tokens=reply.output_tokens,
-        document_id=question.document_id,
-    )
-    return Arrived(answer.model_dump(), Counter([answer.state]))
+    return Answer(
+        question_id=question.question_id, model=asked.name, state=AnswerState(reply.state), text=reply.text,
+        version=model.version, tokens=reply.output_tokens, document_id=question.document_id,
+    )  # fmt: skip
 
 
 def take_in_answers(store: Store, read: AnswersRead) -> Work:

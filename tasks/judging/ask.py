@@ -1,7 +1,7 @@
 """Asks a judge about pairs of answers. What it says is stored as it arrives; nothing is asked twice."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 from schemas.asked_model import AskedModel
 from schemas.benches.judging import Label
 from schemas.items.conversation import Winner
+from schemas.row import Row
 from schemas.tables import TABLES
-from tasks.judging.answers import Arrived, store_arriving
 from tasks.judging.protocols import AnswerPair, Protocol
-from tasks.providers.ask_items import BatchRun, Work
+from tasks.providers.ask_items import BatchRun, Work, store_results
 from tasks.providers.capabilities import ChatModel, Failed
 from tasks.providers.chat import chat_model
 from tasks.runtime.parallel import map_as_done
+from tasks.runtime.progress import progress
+from tasks.storage.parts import append_incrementally
 from tasks.storage.tables import Store
 
 
@@ -112,39 +114,36 @@ def ask(
     """
     wanted, again = unjudged(store, pairs, protocol, judge.version)
     done = Work(counts=Counter(known_already=len(again)) if again else Counter())
+    about = {"judge": judge.name, "judge_version": judge.version}
 
-    def work(pair: AnswerPair) -> Arrived | Failed:
+    def work(pair: AnswerPair) -> tuple[Any, JudgeReply] | Failed:
         reply = judge.reply(pair)
         if isinstance(reply, Failed):
             return reply
-        return Arrived(_row(protocol, judge, pair, reply), _counts(protocol, reply))
+        row, columns = TABLES[protocol.table].row, {**pair.row, **reply._asdict(), **about}
+        return row(**{name: value for name, value in columns.items() if name in row.model_fields}), reply
 
-    shown = len(wanted)
+    def counted(results: Iterable[tuple[Any, JudgeReply] | Failed], shown: int) -> Iterator[Row | Failed]:
+        with progress(f"{protocol.counted} of {judge.name}", shown) as advance:
+            for each in results:
+                if not isinstance(each, Failed):
+                    reply = each[1]
+                    done.counts["no_verdict" if reply.label is None else protocol.counted] += 1
+                    done.counts += Counter(asked_again=int(reply.asked_again), fenced_marks=reply.fenced_marks)
+                yield each if isinstance(each, Failed) else each[0]
+                advance()
+
+    with append_incrementally(store, protocol.table) as keep:
+        keep(again)
     with ExitStack() as stack:
         if judge.model is None:
-            arriving: Iterable[Arrived | Failed] = map(work, wanted)  # in order
+            rows = counted(map(work, wanted), len(wanted))  # in order
         elif batch_hours is None:
-            arriving = map_as_done(work, wanted, judge.model.calls_at_once)
+            rows = counted(map_as_done(work, wanted, judge.model.calls_at_once), len(wanted))
         else:
             queue = stack.enter_context(judge.model.together(store, batch_hours))
-            arriving, shown = BatchRun(queue, work, wanted).results(), 0  # waiting shows progress itself
-        store_arriving(store, protocol.table, judge.name, arriving, shown, done, again)
+            rows = counted(BatchRun(queue, work, wanted).results(), 0)  # waiting shows progress itself
+        store_results(store, protocol.table, rows, judge.name, done)
     if judge.model is None:
         done.calls.clear()
     return done
-
-
-def _counts(protocol: Protocol, reply: JudgeReply) -> Counter[str]:
-    kinds = {
-        protocol.counted: reply.label is not None,
-        "no_verdict": reply.label is None,
-        "asked_again": reply.asked_again,
-        "fenced_marks": reply.fenced_marks,
-    }
-    return Counter({kind: int(count) for kind, count in kinds.items()})
-
-
-def _row(protocol: Protocol, judge: Judge, pair: AnswerPair, reply: JudgeReply) -> dict[str, Any]:
-    row = TABLES[protocol.table].row
-    columns = {**pair.row, **reply._asdict(), "judge": judge.name, "judge_version": judge.version}
-    return row(**{name: value for name, value in columns.items() if name in row.model_fields}).model_dump()

@@ -4,6 +4,7 @@ import html
 import json
 import re
 import unicodedata
+from contextlib import suppress
 
 from schemas.benches.judging import Label
 from schemas.items.conversation import Winner
@@ -83,9 +84,12 @@ def verdict_in(text: str) -> tuple[bool, Label | None]:
 
     Of a JSON object its `better` counts, of free text the last verdict in double square brackets.
     """
-    if (better := _structured(text)) is None:
-        stated = _STATED.findall(text)
-        better = stated[-1] if stated else None
+    said = None
+    with suppress(ValueError, RecursionError):
+        said = json.loads(text)
+    better = said.get("better") if isinstance(said, dict) else None
+    if better not in ("A", "B", "none"):
+        better = next(reversed(_STATED.findall(text)), None)
     return better is not None, _SIDES.get((better or "").lower())
 
 
@@ -93,15 +97,6 @@ def extracted(text: str) -> Label | None:
     """The label in the reply to the question what a judge said; None unless it is one word for one side."""
     found = _EXTRACTED.fullmatch(text.strip())
     return _SIDES.get(found[1].lower()) if found else None
-
-
-def _structured(text: str) -> str | None:
-    try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    better = said.get("better") if isinstance(said, dict) else None
-    return better if better in ("A", "B", "none") else None
 
 
 def parse_vote(text: str) -> Winner | None:

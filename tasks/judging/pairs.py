@@ -59,15 +59,12 @@ def shown(battles: pl.DataFrame) -> list[ShownBattle]:
     """Rows of `anonymous_battles` as they are shown."""
     return [
         ShownBattle(
-            row["question_id"],
-            _said(row["conversation_a"], "user"),
-            _said(row["conversation_a"], "assistant"),
-            _said(row["conversation_b"], "assistant"),
-            tuple(row["image_ids"]),
+            row["question_id"], _said(row["conversation_a"], "user"), _said(row["conversation_a"], "assistant"),
+            _said(row["conversation_b"], "assistant"), tuple(row["image_ids"]),
             image_places(row["conversation_a"], len(row["image_ids"]), numbered=True),
         )
         for row in battles.iter_rows(named=True)
-    ]
+    ]  # fmt: skip
 
 
 def _said(turns: Sequence[dict[str, Any]], role: str) -> str:
@@ -98,14 +95,9 @@ def pairs_with_baseline(
                 about |= {"protocol": protocol.name, "baseline": baseline}
                 for first, second in _orders(protocol, answers[baseline][name], answers[model][name]):
                     yield AnswerPair(
-                        _row(about, first, second),
-                        question.prompt,
-                        first["text"],
-                        second["text"],
-                        question.image_ids,
-                        partial(bench.images, question),
-                        question.places,
-                    )
+                        _row(about, first, second), question.prompt, first["text"], second["text"],
+                        question.image_ids, partial(bench.images, question), question.places,
+                    )  # fmt: skip
 
 
 def _orders(protocol: Protocol, one: AnswerRow, other: AnswerRow) -> list[tuple[AnswerRow, AnswerRow]]:
@@ -162,13 +154,9 @@ def pairs_of_items(
         about |= {"protocol": protocol.name, "baseline": "", "draw": items.draw}
         for first, second in _orders(protocol, playing[one][item_id], playing[other][item_id]):
             yield AnswerPair(
-                _row(about, first, second),
-                item.instruction,
-                first["text"],
-                second["text"],
-                captions=item.captions,
+                _row(about, first, second), item.instruction, first["text"], second["text"], captions=item.captions,
                 reference=item.reference or "" if with_reference else "",
-            )
+            )  # fmt: skip
 
 
 def pairs_of_battles(store: Store, battles: Sequence[ShownBattle]) -> list[AnswerPair]:
@@ -185,13 +173,8 @@ def pairs_of_battles(store: Store, battles: Sequence[ShownBattle]) -> list[Answe
 
     return [
         AnswerPair(
-            {**sides[each.battle_id], "shown": each.content_id},
-            each.prompt,
-            each.left,
-            each.right,
-            each.image_ids,
-            partial(images, each.image_ids),
-            each.places,
+            {**sides[each.battle_id], "shown": each.content_id}, each.prompt, each.left, each.right, each.image_ids,
+            partial(images, each.image_ids), each.places,
         )
         for each in battles
-    ]
+    ]  # fmt: skip

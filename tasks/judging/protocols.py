@@ -217,14 +217,10 @@ def _vote() -> Protocol:
     """A vote on a battle as people cast it: left, right, tie, both bad, or none."""
     prompt = load_prompt("judges/vote")
     return Protocol(
-        name=VOTE,
-        version=prompt.version.removeprefix("judges/"),
-        prompt=partial(_vote_prompt, prompt.text),
-        read=lambda text: (True, parse_vote(text)),
-        key=("battle_id", "shown"),
-        table="judge_votes",
+        name=VOTE, version=prompt.version.removeprefix("judges/"), prompt=partial(_vote_prompt, prompt.text),
+        read=lambda text: (True, parse_vote(text)), key=("battle_id", "shown"), table="judge_votes",
         both_orders=False,
-    )
+    )  # fmt: skip
 
 
 def _vote_prompt(template: str, pair: AnswerPair) -> JudgePrompt:

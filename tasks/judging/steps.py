@@ -169,20 +169,20 @@ def rate_judged(settings: Settings, versions: Versions, release: Path) -> StageR
     store = Store.open(settings.store)
     groups = (g for file in sorted(release.glob("bench/data/*.parquet")) for g in read_parquet_groups(file, _ASKED))
     prompts = sorted(pl.concat([pl.DataFrame(schema=dict.fromkeys(_ASKED, pl.String)), *groups])["question_id"])
-    board, about, cards = list[JudgeRating](), list[JudgeAgreement](), list[JudgeCard]()
-    chosen = chosen_verdicts(store, prompts, settings.judge_version)
-    if chosen:
-        board = released_board(store, chosen.verdicts, prompts, settings, versions)
+    board, about, cards, left_out = list[JudgeRating](), list[JudgeAgreement](), list[JudgeCard](), list[str]()
+    if chosen := chosen_verdicts(store, prompts, settings.judge_version):
+        verdicts, left_out = chosen
+        board = released_board(store, verdicts, prompts, settings, versions)
         people = [Rating(**row) for row in store.read("ratings").filter(slice=OVERALL).iter_rows(named=True)]
-        about, cards = [judge_agreement(chosen.verdicts, board, people)], judge_cards(chosen.verdicts)
+        about, cards = [judge_agreement(verdicts, board, people)], judge_cards(verdicts)
     store.replace("judge_ratings", frame_of(JudgeRating, board))
     store.replace("judge_agreement", frame_of(JudgeAgreement, about))
     store.replace("judge_cards", frame_of(JudgeCard, cards))
     counts = {"prompts": len(prompts), "verdicts": len(cards), "boards": len({row.slice for row in board})}
     # whose verdicts are released, and how many judge versions are left out
     notes = [f"board by {row.judge}, {row.protocol}, against {row.baseline}, draw {row.draw}" for row in about]
-    if chosen and chosen.left_out:
-        notes.append(f"verdicts of {len(chosen.left_out)} other judge versions on this draw are not released")
+    if left_out:
+        notes.append(f"verdicts of {len(left_out)} other judge versions on this draw are not released")
     return StageReport(stage="rate_judged", counts=counts, notes=[one_line(note) for note in notes])
 
 

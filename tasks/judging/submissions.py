@@ -4,7 +4,7 @@ A draw depends on nothing but content: the same answers give the same battles, a
 only the items where it is drawn. The items with a battle against the reference are the same for every model.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,20 +105,12 @@ def battle_lines(battles: pl.DataFrame, items: Items, model: str) -> Iterator[di
         item = items.judged[row["question_id"]]
         side, other = ("model_a", "model_b") if row["model_a"] == model else ("model_b", "model_a")
         orders = ("in_order", "turned") if side == "model_a" else ("turned", "in_order")
+        said = [_RESULT[None if row[order] is None else row[order] == side] for order in orders]
         yield {
-            "item_id": item.item_id,
-            "family": item.family,
-            "instruction": item.instruction,
-            "model": model,
-            "opponent": row[other],
-            "result": "tie" if row["winner"] == "tie" else _RESULT[row["winner"] == side],
-            "shown_first": _said(row, orders[0], side),
-            "shown_second": _said(row, orders[1], side),
-        }
-
-
-def _said(row: Mapping[str, Any], order: str, side: str) -> str:
-    return _RESULT[None if row[order] is None else row[order] == side]
+            "item_id": item.item_id, "family": item.family, "instruction": item.instruction, "model": model,
+            "opponent": row[other], "result": "tie" if row["winner"] == "tie" else _RESULT[row["winner"] == side],
+            "shown_first": said[0], "shown_second": said[1],
+        }  # fmt: skip
 
 
 def read_keyed(store: Store, bench: str, path: Path, model: str) -> Submission:

@@ -50,12 +50,15 @@ def visit_verdicts(store: Store, bench: str, judge_version: str | None = None, g
     return found.filter(judge_version=judge_version or known[0])
 
 
+def judged_answers(verdicts: pl.DataFrame, *more: str) -> pl.DataFrame:
+    """Columns `more`, model and version of both answers of every verdict."""
+    return pl.concat(verdicts.select(*more, model=f"model_{side}", version=f"answer_{side}") for side in ("a", "b"))
+
+
 def one_answer_version(verdicts: pl.DataFrame) -> pl.DataFrame:
     """The verdicts. Raises BadInput when they are on two versions of a model's answers; the reference may have many."""
-    sides = [verdicts.select(model=f"model_{side}", version=f"answer_{side}") for side in ("a", "b")]
-    several = (
-        pl.concat(sides).unique().filter(pl.col("model") != REFERENCE).group_by("model").len().filter(pl.col("len") > 1)
-    )
+    known = judged_answers(verdicts).unique().filter(pl.col("model") != REFERENCE)
+    several = known.group_by("model").len().filter(pl.col("len") > 1)
     if not several.is_empty():
         raise BadInput(
             f"verdicts on two versions of the answers of {several['model'].sort()[0]!r} do not mix on a board; submit "
@@ -97,13 +100,9 @@ def visit_battles(verdicts: pl.DataFrame) -> pl.DataFrame:
     )
     winner = pl.when(pl.col("balance") > 0).then(pl.lit("model_a")).when(pl.col("balance") < 0).then(pl.lit("model_b"))
     return both.select(
-        *_OF_PAIR,
-        "in_order",
-        "turned",
-        winner=winner.otherwise(pl.lit("tie")),
-        flipped=(pl.col("said") == 2) & (pl.col("balance") == 0),
-        no_verdict=2 - pl.col("said").cast(pl.Int64),
-    ).sort(_OF_PAIR)
+        *_OF_PAIR, "in_order", "turned", winner=winner.otherwise(pl.lit("tie")),
+        flipped=(pl.col("said") == 2) & (pl.col("balance") == 0), no_verdict=2 - pl.col("said").cast(pl.Int64),
+    ).sort(_OF_PAIR)  # fmt: skip
 
 
 def order_counts(store: Store, pairs: Sequence[AnswerPair], protocol: Protocol, version: str) -> dict[str, int]:

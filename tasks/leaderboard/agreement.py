@@ -145,3 +145,18 @@ def _flags(battles: int, seats: dict[int, int], of_topic: dict[int, int], board:
         "repeats": any(seats[topic] > of_topic[topic] for topic in seats),
     }
     return [name for name, holds in marks.items() if holds]
+
+
+def alpha(counts: Matrix, times: Matrix) -> Vector:
+    """Krippendorff's alpha for nominal labels, (samples,).
+
+    `counts` (patterns, labels): labels of an item with this pattern; `times` (samples, patterns): items with it.
+    (Krippendorff, "Content Analysis", 3rd ed. 2013, sec. 12.3.2.) NaN where all labels are the same.
+    """
+    shared = counts * (counts.sum(axis=1, keepdims=True) > 1)
+    each = shared.sum(axis=1)
+    disagreeing = (each**2 - (shared**2).sum(axis=1)) / np.maximum(each - 1, 1)
+    total, of_label = times @ each, times @ shared
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = (total**2 - (of_label**2).sum(axis=1)) / (total - 1)
+        return np.asarray(np.where(expected > 0, 1 - (times @ disagreeing) / expected, np.nan))

@@ -9,6 +9,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -206,21 +207,18 @@ def _refusals(account: Mapping[str, Any], namespace: str) -> Iterator[str]:
     if role == "read":
         yield "it is a read token; make one with write access at huggingface.co/settings/tokens"
     elif role == "write":
-        yield from _no_member(account, namespace)
+        roles = {str(org.get("name")).lower(): org.get("roleInOrg") for org in account.get("orgs") or []}
+        own, wanted = str(account.get("name")).lower(), namespace.lower()
+        if wanted not in {own, *roles}:
+            yield f"its account is no member of {namespace}; give another --repo, or the token of a member"
+        elif wanted != own and roles[wanted] in _READERS:
+            may = "ask an administrator there for the role contributor or write"
+            yield f"its account may only read in {namespace}; {may}"
     elif role == "fineGrained" and scoped is not None and not any(_lets_write(each, namespace) for each in scoped):
         yield (
             f"it has no write access to all repositories of {namespace}; tick that at huggingface.co/settings/tokens, "
             "or make the repository there and give the token write access to it"
         )
-
-
-def _no_member(account: Mapping[str, Any], namespace: str) -> Iterator[str]:
-    roles = {str(org.get("name")).lower(): org.get("roleInOrg") for org in account.get("orgs") or []}
-    own = str(account.get("name")).lower()
-    if namespace.lower() not in {own, *roles}:
-        yield f"its account is no member of {namespace}; give another --repo, or the token of a member"
-    elif namespace.lower() != own and roles[namespace.lower()] in _READERS:
-        yield f"its account may only read in {namespace}; ask an administrator there for the role contributor or write"
 
 
 def _lets_write(scope: Mapping[str, Any], namespace: str) -> bool:
@@ -240,8 +238,10 @@ _OF_A_RELEASE = {"version", "software", "policy_hash", "files"}
 def require_ours(remote: Remote) -> None:
     """Raises BadInput for a repository with another dataset or a handwritten card, which a release would replace."""
     there = remote.with_retries(lambda: remote.tree("main"), "looking at")
-    card = _read(remote, there, CARD)
-    if _holds_release(remote, there) or card == WITHDRAWN_CARD:
+    card, manifest = _read(remote, there, CARD), None
+    with suppress(ValueError, RecursionError):
+        manifest = json.loads(_read(remote, there, MANIFEST))
+    if card == WITHDRAWN_CARD or (isinstance(manifest, dict) and manifest.keys() >= _OF_A_RELEASE):
         return
     others = sorted(path for path in there if path != CARD and not _HOUSEKEEPING.fullmatch(path))
     if others:
@@ -254,14 +254,6 @@ def require_ours(remote: Remote) -> None:
         raise BadInput(
             f"{remote.repo} has a {CARD} that somebody wrote and no release; delete it there, or give another --repo"
         )
-
-
-def _holds_release(remote: Remote, there: Mapping[str, RepoFile]) -> bool:
-    try:
-        manifest = json.loads(_read(remote, there, MANIFEST))
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(manifest, dict) and manifest.keys() >= _OF_A_RELEASE
 
 
 def _read(remote: Remote, there: Mapping[str, RepoFile], path: str) -> bytes:

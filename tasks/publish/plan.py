@@ -43,16 +43,9 @@ def managed(path: str) -> bool:
 
 
 def plan_upload(
-    release: Path,
-    repo: str,
-    parts: PartsOf,
-    public: bool,
-    per_config: bool,
-    preview: bool,
-    store: Store | None = None,
-    listing: bool = False,
-    accepted: Collection[str] = (),
-) -> UploadPlan:
+    release: Path, repo: str, parts: PartsOf, public: bool, per_config: bool, preview: bool,
+    store: Store | None = None, listing: bool = False, accepted: Collection[str] = (),
+) -> UploadPlan:  # fmt: skip
     """Verify the release and plan its upload. With `listing`, also for a release that may not be published.
 
     `parts` gives what products add to it. `accepted` names the embedded stand-ins that it may be published with.
@@ -80,14 +73,10 @@ def plan_upload(
         else whole
     )
     return UploadPlan(
-        version=manifest.version,
-        uploads=[_upload(release, name, files, known) for name, files in layout.items()],
-        branch=f"{PREVIEW}{manifest.version}" if preview else "main",
-        tag=None if preview else manifest.version,
-        public=public,
-        accepted_embedded=sorted(set(accepted)),
-        manifest_sha256=sealed,
-    )
+        version=manifest.version, uploads=[_upload(release, name, files, known) for name, files in layout.items()],
+        branch=f"{PREVIEW}{manifest.version}" if preview else "main", tag=None if preview else manifest.version,
+        public=public, accepted_embedded=sorted(set(accepted)), manifest_sha256=sealed,
+    )  # fmt: skip
 
 
 def with_site(plan: UploadPlan, root: Path) -> UploadPlan:

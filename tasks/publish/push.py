@@ -45,14 +45,9 @@ class Push:
     """The upload of a plan to one repository."""
 
     def __init__(
-        self,
-        api: HfApi,
-        release: Path,
-        plan: UploadPlan,
-        upload: RepoUpload,
-        store: Store | None,
+        self, api: HfApi, release: Path, plan: UploadPlan, upload: RepoUpload, store: Store | None,
         site: Path | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`site`: the folder with `explorer/`, when the plan has one."""
         self._plan, self._release, self._sha256, self.repo = plan, release, upload.sha256, upload.repo
         self._remote, self._store = Remote(api, upload.repo), store
@@ -136,14 +131,10 @@ class Push:
         old = [CommitOperationDelete(p) for p in self._remote.tree(branch) if managed(p) and p not in self.files]
         accepted = ", ".join(self._plan.accepted_embedded)
         done = api.create_commit(
-            repo,
-            [*adding, *old],
-            commit_message=commit_title(self._plan.version),
-            commit_description=f"Accepted embedded stand-ins: {accepted}" if accepted else "",
-            repo_type=KIND,
-            revision=branch,
-            parent_commit=head,
-        )
+            repo, [*adding, *old], commit_message=commit_title(self._plan.version),
+            commit_description=f"Accepted embedded stand-ins: {accepted}" if accepted else "", repo_type=KIND,
+            revision=branch, parent_commit=head,
+        )  # fmt: skip
         return str(done.oid)
 
     def _tag(self, tag: str, commit: str) -> None:
@@ -177,14 +168,9 @@ def check_hub(
 
 
 def publish_release(
-    api: HfApi,
-    release: Path,
-    plan: UploadPlan,
-    store: Store | None,
-    now: datetime,
-    site: Path | None = None,
+    api: HfApi, release: Path, plan: UploadPlan, store: Store | None, now: datetime, site: Path | None = None,
     by: str = "",
-) -> dict[str, str]:
+) -> dict[str, str]:  # fmt: skip
     """Publish to every repository of the plan. Returns repository -> commit; the store records it.
 
     `site`: the folder with `explorer/`, when the plan has one. `by`: who approved it, for the audit log.

@@ -29,16 +29,9 @@ def describe_release(
 
 @task(cache_policy=NO_CACHE)
 def push_release(
-    release: str,
-    repo: str,
-    public: bool,
-    per_config: bool,
-    preview: bool,
-    manifest: str,
-    parts: PartsOf,
-    accepted: Sequence[str] = (),
-    by: str = "",
-) -> dict[str, str]:
+    release: str, repo: str, public: bool, per_config: bool, preview: bool, manifest: str, parts: PartsOf,
+    accepted: Sequence[str] = (), by: str = "",
+) -> dict[str, str]:  # fmt: skip
     """Publish; returns repository -> commit. Raises ReleaseConflict when `manifest`, the approved digits, differs.
 
     `by` is who approved it, of whom the audit log has a keyed hash.

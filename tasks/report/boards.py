@@ -80,11 +80,11 @@ def _fragility(table: pl.DataFrame) -> Part | None:
 
 def _checks(table: pl.DataFrame) -> Part | None:
     counts = {row["check"].replace("_", " "): row["votes"] for row in checked_votes(table)}
-    return part("vote_checks", _rounded(table, 1), bars(counts, "votes")) if counts else None
+    return part("vote_checks", rounded_table(table, 1), bars(counts, "votes")) if counts else None
 
 
 def _months(table: pl.DataFrame) -> Part:
-    return part("months", _rounded(table, 3), bars(dict(table.select("month", "votes").iter_rows()), "votes"))
+    return part("months", rounded_table(table, 3), bars(dict(table.select("month", "votes").iter_rows()), "votes"))
 
 
 def _ranks(ratings: pl.DataFrame) -> Part | None:
@@ -94,9 +94,8 @@ def _ranks(ratings: pl.DataFrame) -> Part | None:
         return None
     order = best_first(boards.filter(slice="overall"))["model"].to_list()
     ranked = boards.filter(pl.col("rank").is_not_null().any().over("slice"))
-    sizes = (
-        ranked.group_by("slice").agg(pl.col("battles").sum() // 2).sort("battles", "slice", descending=[True, False])
-    )
+    sizes = ranked.group_by("slice").agg(pl.col("battles").sum() // 2)
+    sizes = sizes.sort("battles", "slice", descending=[True, False])
     votes = dict(sizes.iter_rows())
     names = ["overall", *sizes.filter(pl.col("slice") != "overall")["slice"].head(MODELS_MAX)]
     table = boards.filter(pl.col("slice").is_in(names)).select("model", "slice", "rank")
@@ -113,16 +112,9 @@ def _ranks(ratings: pl.DataFrame) -> Part | None:
 def _exposure(table: pl.DataFrame) -> Part:
     given = table.sort("by", "appearances", "group", descending=[False, True, False])
     shown = given.filter(pl.int_range(pl.len()).over("by") < MODELS_MAX // 2)
-    counts = {
-        f"{by}: {one_line(group, 40)}": count for by, group, count in shown["by", "group", "appearances"].iter_rows()
-    }
-    models = given.filter(by="model")["appearances"]
-    return part(
-        "exposure",
-        given.with_columns(pl.col(pl.Float64).round(3)),
-        bars(counts, "sides of votes"),
-        ratio=models[0] / models[-1],
-    )
+    rows, models = shown["by", "group", "appearances"].iter_rows(), given.filter(by="model")["appearances"]
+    figure = bars({f"{by}: {one_line(group, 40)}": count for by, group, count in rows}, "sides of votes")
+    return part("exposure", given.with_columns(pl.col(pl.Float64).round(3)), figure, ratio=models[0] / models[-1])
 
 
 def _lives(table: pl.DataFrame) -> Part | None:
@@ -149,9 +141,7 @@ def _votes(votes: pl.DataFrame) -> Part:
     )
     shown = table.head(MODELS_MAX // 2)
     parts = {name.replace("_", " "): shown[f"{name}_fraction"].to_list() for name in ("decisive", "tie", "both_bad")}
-    titles = [
-        f"{one_line(_slice_title(n), 40)} ({count:,})" for n, count in shown.select("slice", "battles").iter_rows()
-    ]
+    titles = [f"{one_line(_slice_title(n), 40)} ({count:,})" for n, count in shown["slice", "battles"].iter_rows()]
     thin = [place for place, count in enumerate(shown["battles"]) if count < FEW_VOTES]
     figure = shares(titles, parts, thin=thin)
     return part("votes", table, figure)
@@ -192,7 +182,7 @@ def _styles(store: Store, ratings: pl.DataFrame) -> list[Part | None]:
         unit = "change of log-odds per standard deviation, with its 95 % interval"
         whole = coefficients.filter(~pl.col("flags").list.contains("constant"), slice="overall")
         figure = intervals(whole["covariate"], whole, ("coefficient", "ci95_low", "ci95_high"), unit)
-        table = _rounded(coefficients, 4)
+        table = rounded_table(coefficients, 4)
         found.append(part("style_coefficients", table, figure))
         told = coefficients.filter(~pl.col("flags").list.contains("constant"))
         rows = told["covariate"].unique(maintain_order=True).to_list()
@@ -219,14 +209,9 @@ def _categories(ratings: pl.DataFrame) -> dict[str, int]:
 
 
 def heat_map(
-    rows: Sequence[str],
-    columns: Mapping[str, int],
-    cells: Mapping[tuple[str, str], float | None],
-    few: int = FEW_VOTES,
-    digits: int = 0,
-    around_zero: bool = False,
-    low_is_dark: bool = False,
-) -> Drawn:
+    rows: Sequence[str], columns: Mapping[str, int], cells: Mapping[tuple[str, str], float | None],
+    few: int = FEW_VOTES, digits: int = 0, around_zero: bool = False, low_is_dark: bool = False,
+) -> Drawn:  # fmt: skip
     """A heat map with a column for each slice, which has its size; those of a size below `few` are grey.
 
     `cells`: (row, slice) -> number.
@@ -262,14 +247,14 @@ def _bench_funnel(table: pl.DataFrame) -> Part:
 
 
 def _bench_measures(table: pl.DataFrame) -> Part:
-    shown = _rounded(table.sort("measure"), 3)
+    shown = rounded_table(table.sort("measure"), 3)
     names = [name.replace("_", " ") for name in shown["measure"]]
     unit = "benchmark, and random samples of its size"
     return part("bench_measures", shown, intervals(names, shown, ("value", "random_low", "random_high"), unit))
 
 
 def _bench_agreement(table: pl.DataFrame) -> Part:
-    shown = _rounded(table.sort("reference", "metric", "sample"), 3)
+    shown = rounded_table(table.sort("reference", "metric", "sample"), 3)
     drawn = shown.filter(pl.col("metric") != "models")
     names = [
         f"{metric}, {sample}{', even topics' if reference == 'even_topics' else ''}".replace("_", " ")
@@ -288,7 +273,8 @@ def intervals(names: Iterable[str], table: pl.DataFrame, columns: tuple[str, str
     return rating_intervals(list(names), point, low, high, unit)
 
 
-def _rounded(table: pl.DataFrame, digits: int) -> pl.DataFrame:
+def rounded_table(table: pl.DataFrame, digits: int) -> pl.DataFrame:
+    """The table with rounded numbers, and with flags as one text."""
     flags = [pl.col("flags").list.join(" ")] if "flags" in table.columns else []
     return table.with_columns(pl.col(pl.Float64).round(digits), *flags)
 

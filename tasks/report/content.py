@@ -11,9 +11,10 @@ from schemas.items.decision import ALL_DROPS
 from schemas.policy import Policy
 from schemas.run import Funnel
 from schemas.tags import TagCount
-from tasks.report.boards import battle_parts, bench_parts, vote_parts
+from tasks.report.boards import battle_parts, bench_parts, intervals, vote_parts
 from tasks.report.figures import NAMED_TOPICS, RED, bars, daily_panels, matrix, merges, paired_bars, shares, topic_map
 from tasks.report.page import SECTIONS, Content, Part, part
+from tasks.runtime.untrusted import one_line
 from tasks.storage.queries.conversation_features import (
     ALL_TAGS,
     CRITERIA,
@@ -23,6 +24,7 @@ from tasks.storage.queries.conversation_features import (
     tag_counts,
     taxonomy_counts,
 )
+from tasks.storage.queries.findings import detector_precisions
 from tasks.storage.queries.funnel import REPEATS, funnel, reason_texts
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.tallies import ANSWERS, BATTLE, CHAT, COUNTED, PAIRS, Tallies
@@ -45,6 +47,7 @@ def report_content(store: Store, tallies: Tallies, more: Iterable[Part] = ()) ->
     parts = [
         _removed(gone, decided_policy(store)),
         redactions_part(store),
+        reviewed_part(store),
         _parity(store.read("rule_parity")),
         _days(tallies),
         _counts("models", tallies, ANSWERS),
@@ -61,45 +64,35 @@ def report_content(store: Store, tallies: Tallies, more: Iterable[Part] = ()) ->
     ]
     order = list(SECTIONS)
     shown = sorted((each for each in parts if each is not None), key=lambda each: order.index(each.key))
-    numbers = _numbers(tallies, topics, store.height("bench")) | _vote_reasons(store)
-    return Content(gone, numbers, _withheld(store, tallies), shown)
+    withheld, reasons = _of_decisions(store, tallies)
+    return Content(gone, _numbers(tallies, topics, store.height("bench")) | reasons, withheld, shown)
 
 
 def _numbers(tallies: Tallies, topics: pl.DataFrame, prompts: int) -> dict[str, int]:
     """Counts at the head of the page, in order."""
     models, languages = (_both(tallies, columns)[columns[0]] for columns in (ANSWERS, ("language",)))
     return {
-        "conversations": tallies.rows[CHAT],
-        "battles": tallies.rows[BATTLE],
-        "models": len(models),
-        "languages": sum(name != UNKNOWN for name in languages),
-        "users": len(tallies.users),
-        "images": len(tallies.images),
-        "topics": topics.filter(pl.col("topic") >= 0)["topic"].n_unique(),
+        "conversations": tallies.rows[CHAT], "battles": tallies.rows[BATTLE], "models": len(models),
+        "languages": sum(name != UNKNOWN for name in languages), "users": len(tallies.users),
+        "images": len(tallies.images), "topics": topics.filter(pl.col("topic") >= 0)["topic"].n_unique(),
         "benchmark prompts": prompts,
-    }
+    }  # fmt: skip
 
 
-def _withheld(store: Store, tallies: Tallies) -> dict[str, int]:
-    """Numbers of kept conversations and battles that are in no configuration."""
-    kept = Counter[str]()
-    for rows in store.read_slices("decisions", ["item_kind", "keep"]):
+def _of_decisions(store: Store, tallies: Tallies) -> tuple[dict[str, int], dict[str, int]]:
+    """Numbers of kept conversations and battles that are in no configuration, and of kept votes by their reason.
+
+    Reasons are released or withheld; nothing where no voter wrote any.
+    """
+    kept, reasons = Counter[str](), Counter[str]()
+    for rows in store.read_slices("decisions", ["item_kind", "keep", "vote_reason_withheld"]):
         kept.update(rows.filter("keep")["item_kind"])
-    return {
-        "conversations": kept["conversation"] - tallies.rows[CHAT],
-        "battles": kept["battle"] - tallies.rows[BATTLE],
-    }
-
-
-def _vote_reasons(store: Store) -> dict[str, int]:
-    """Numbers of kept votes with a released reason and with a withheld one; nothing where no voter wrote any."""
-    slices = store.read_slices("decisions", ["item_kind", "keep", "vote_reason_withheld"])
-    counts = Counter[str]()
-    for rows in slices:
         written = rows.filter("keep", item_kind="battle")["vote_reason_withheld"].drop_nulls().list.len()
-        counts["vote reasons"] += int((written == 0).sum())
-        counts["vote reasons withheld"] += int((written > 0).sum())
-    return dict(counts) if counts.total() else {}
+        reasons["vote reasons"] += int((written == 0).sum())
+        reasons["vote reasons withheld"] += int((written > 0).sum())
+    kinds = {"conversations": ("conversation", CHAT), "battles": ("battle", BATTLE)}
+    withheld = {name: kept[kind] - tallies.rows[config] for name, (kind, config) in kinds.items()}
+    return withheld, dict(reasons) if reasons.total() else {}
 
 
 def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
@@ -129,6 +122,17 @@ def redactions_part(store: Store) -> Part | None:
     table = counts.sort("conversations", "part", "type", descending=[True, False, False])
     figure = bars({f"{kind} ({part})": n for part, kind, n, _ in table.iter_rows()}, "conversations")
     return part("redactions", table, figure, redacted=each["item_id"].n_unique())
+
+
+def reviewed_part(store: Store) -> Part | None:
+    """Precision of detectors by provider and type, as people confirmed what they found; None without reviews."""
+    rows = [row.model_dump() for row in detector_precisions(store)]
+    if not rows:
+        return None
+    table = pl.DataFrame(rows).with_columns(pl.col("precision", "ci95_low", "ci95_high").round(3))
+    names = [f"{row['type']}, {one_line(row['provider'], 40)} ({row['reviewed']:,})" for row in rows]
+    figure = intervals(names, table, ("precision", "ci95_low", "ci95_high"), "precision")
+    return part("detector_precision", table, figure)
 
 
 def _parity(table: pl.DataFrame) -> Part | None:
@@ -237,9 +241,7 @@ def _labels(key: str, counts: Mapping[str, Sequence[TagCount]], **words: object)
     long = pl.DataFrame(found, ["label", "config", "items", "unknown"], orient="row", strict=False)
     labels = long.select("label").unique(maintain_order=True)
     for each in COUNTED:
-        of = long.filter(config=each).select(
-            "label", pl.col("items").alias(each), pl.col("unknown").alias(f"{each}_unknown")
-        )
+        of = long.filter(config=each).select("label", **{each: "items", f"{each}_unknown": "unknown"})
         labels = labels.join(of, on="label", how="left", maintain_order="left")
     return _compared(key, labels.with_columns(pl.col(pl.Int64).fill_null(0)), **words)
 

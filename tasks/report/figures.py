@@ -193,15 +193,9 @@ def _name_above(axes: Axes, x: _Floats, y: _Floats, name: str, taken: list[tuple
 
 @styled
 def matrix(
-    rows: Sequence[str],
-    columns: Sequence[str],
-    values: npt.NDArray[np.float64],
-    low_is_dark: bool = False,
-    thin: Collection[int] = (),
-    digits: int = 0,
-    around_zero: bool = False,
-    marks: Mapping[float, str] | None = None,
-) -> Drawn:
+    rows: Sequence[str], columns: Sequence[str], values: npt.NDArray[np.float64], low_is_dark: bool = False,
+    thin: Collection[int] = (), digits: int = 0, around_zero: bool = False, marks: Mapping[float, str] | None = None,
+) -> Drawn:  # fmt: skip
     """A heat map with numbers (`digits` after the point); NaN cells are empty, columns in `thin` are grey.
 
     `around_zero`: two colours, one for each sign, as dark as the number is large. `marks`: words in place of numbers.
@@ -219,10 +213,8 @@ def matrix(
     name_places(axes, down, first=0.5)
     name_columns(axes, across, thin, first=0.5)
     for row, column in np.argwhere(np.isfinite(values)):
-        ink, number = (
-            "white" if darkness[row, column] > 0.55 else FADED if column in thin else INK,
-            marks[values[row, column]] if marks else f"{values[row, column]:.{digits}f}",
-        )
+        ink = "white" if darkness[row, column] > 0.55 else FADED if column in thin else INK
+        number = marks[values[row, column]] if marks else f"{values[row, column]:.{digits}f}"
         axes.text(column + 0.5, row + 0.5, number, ha="center", va="center", fontsize=SMALL, color=ink)
     axes.set_ylim(len(down), 0)
     axes.spines[:].set_visible(False)
@@ -273,12 +265,9 @@ def _ring(
 
 @styled
 def line_chart(
-    names: Sequence[str],
-    series: Mapping[str, Sequence[float | None]],
-    unit: str,
-    thin: Collection[int] = (),
+    names: Sequence[str], series: Mapping[str, Sequence[float | None]], unit: str, thin: Collection[int] = (),
     breaks: Sequence[int] = (),
-) -> Drawn:
+) -> Drawn:  # fmt: skip
     """A value of each series at every name; names in `thin` are grey and their values are hollow.
 
     Neighbours are joined, except the names before and at each place of `breaks`.

@@ -76,14 +76,9 @@ def svg_of(figure: Figure) -> Drawn:
 
 
 def bar_rows(
-    figure: Figure,
-    left: float,
-    labels: list[str],
-    values: Sequence[float],
-    colours: list[str],
-    unit: str,
+    figure: Figure, left: float, labels: list[str], values: Sequence[float], colours: list[str], unit: str,
     digits: int = 0,
-) -> None:
+) -> None:  # fmt: skip
     """Bars with names on the left and values on the right, from `left` to the right edge, at the top of the figure."""
     below = figure.get_figheight() * 72 - rows_height(len(labels)) + BELOW
     axes = panel(figure, left + width_beside(labels), 2 * EDGE, EDGE, below)

@@ -19,13 +19,9 @@ if TYPE_CHECKING:
 
 @step
 def report_release(
-    settings: Settings,
-    providers: Providers,
-    staging: Path,
-    tallies: Tallies,
-    more: "Callable[[Store], Iterable[Part]]",
-    stand_ins: Collection[str],
-) -> StageReport:
+    settings: Settings, providers: Providers, staging: Path, tallies: Tallies,
+    more: "Callable[[Store], Iterable[Part]]", stand_ins: Collection[str],
+) -> StageReport:  # fmt: skip
     """Write the report of the release that is being built in `staging`, whose rows are counted in `tallies`.
 
     `more` gives the sections of products, `stand_ins` names theirs.

@@ -112,13 +112,9 @@ def alarm_labels(store: Store) -> pl.DataFrame:
     texts = {name: text for name, (_, text) in (*_messages(store, ids), *_image_texts(store, ids))}
     labels = {name: text_hash(text) for name, text in texts.items()}
     personal = pl.when(pl.col("verdict") == Finding.CONFIRMED.value).then(pl.lit("yes")).otherwise(pl.lit("no"))
-    found = rows.filter(pl.col("content_id").is_in(list(labels))).select(
-        pl.col("content_id").replace_strict(labels, return_dtype=pl.String).alias("text"),
-        "start",
-        "end",
-        personal=personal,
-    )
-    return found.unique().sort("text", "start", "end")
+    text = pl.col("content_id").replace_strict(labels, return_dtype=pl.String).alias("text")
+    found = rows.filter(pl.col("content_id").is_in(list(labels)))
+    return found.select(text, "start", "end", personal=personal).unique().sort("text", "start", "end")
 
 
 def _of_each_type(found: pl.DataFrame, queue: DrawnQueue, among: Collection[str] | None) -> list[str]:
@@ -183,14 +179,9 @@ def _stretch(
     start, end = max(0, row["start"] - CONTEXT_CHARACTERS), row["end"] + CONTEXT_CHARACTERS
     kind = row["type"].replace("_", " ")
     parts = tuple(_parts(text, row, spans, start, end))
-    return Waiting(
-        item_id=row["item_id"],
-        content_id=row["content_id"],
-        conversation_id=conversation_id,
-        why=f"Found by {row['provider']} as {kind}, with confidence {row['confidence']:.2f}",
-        question=f"Is the marked stretch personal data, of type {kind}?",
-        texts=(ShownText(heading, parts),),
-    )
+    why = f"Found by {row['provider']} as {kind}, with confidence {row['confidence']:.2f}"
+    question, texts = f"Is the marked stretch personal data, of type {kind}?", (ShownText(heading, parts),)
+    return Waiting(row["item_id"], row["content_id"], conversation_id, question, why=why, texts=texts)
 
 
 def _parts(text: str, row: Mapping[str, Any], spans: list[Span], start: int, end: int) -> Iterator[Stretch]:

@@ -64,54 +64,43 @@ class BattlesQueue(ReviewQueue):
         self._shown = shown(battles if among is not None else drawn_evenly(battles, self._per_pair))
         return [
             Waiting(
-                item_id=battle.battle_id,
-                content_id=battle.content_id,
-                conversation_id=conversation_of[battle.battle_id],
-                question="Which answer is better?",
-                battle_id=battle.battle_id,
-                blinded=True,
-                swapped=is_swapped(item_of(battle.battle_id)),
+                name, battle.content_id, conversation_of[name], "Which answer is better?",
+                battle_id=name, blinded=True, swapped=is_swapped(item_of(name)),
             )
-            for battle in sorted(self._shown, key=lambda each: item_of(each.battle_id))
-        ]
+            for name, battle in sorted(((each.battle_id, each) for each in self._shown), key=lambda b: item_of(b[0]))
+        ]  # fmt: skip
 
     def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
         """Prompts, both answers and images of the battles that `waiting` gave last."""
-        swapped = {item.item_id: item.swapped for item in items}
-        return {each.battle_id: _listed(each, swapped[each.battle_id]) for each in self._shown}
+        swapped, found = {item.item_id: item.swapped for item in items}, dict[str, Listed]()
+        for each in self._shown:
+            sides = (each.right, each.left) if swapped[each.battle_id] else (each.left, each.right)
+            texts = zip(("Prompt", "Left", "Right"), (each.prompt, *sides), strict=True)
+            found[each.battle_id] = Listed([plain(*text) for text in texts], each.image_ids)
+        return found
 
     def sheet_name(self, item: Waiting) -> str:
         """A hash."""
         return item_of(item.item_id)
 
 
-def _listed(battle: ShownBattle, swapped: bool) -> Listed:
-    sides = (battle.right, battle.left) if swapped else (battle.left, battle.right)
-    texts = zip(("Prompt", "Left", "Right"), (battle.prompt, *sides), strict=True)
-    return Listed([plain(*each) for each in texts], battle.image_ids)
-
-
 def people_of(battles: pl.DataFrame) -> Labels:
     """The people's votes on rows of `anonymous_battles`."""
-    return labels_of(
-        "people", battles.select(item="question_id", rater=pl.lit("people"), label="winner"), "the battles"
-    )
+    rows = battles.select(item="question_id", rater=pl.lit("people"), label="winner")
+    return labels_of("people", rows, "the battles")
 
 
 def experts_of(store: Store, battle_ids: Sequence[str]) -> list[Labels]:
     """The verdicts of each expert on battles, about the battles' own sides; without experts who could never tell."""
     given = reviews_of(store).filter(pl.col("item_id").is_in(list(battle_ids)), queue=QueueName.SHEET.value)
     last = given.sort("reviewed_at", maintain_order=True).unique(["item_id", "reviewer"], keep="last")
-    every = sorted(last.partition_by("reviewer", as_dict=True).items())
-    told = (_labels(str(reviewer), rows.sort("item_id")) for (reviewer,), rows in every)
-    return [labels for labels in told if labels.rows.height]
-
-
-def _labels(reviewer: str, rows: pl.DataFrame) -> Labels:
-    told = [
-        (item, reviewer, _OTHER_SIDE.get(label, label) if is_swapped(item_of(item)) else label)
-        for item, label in rows.select("item_id", "verdict").iter_rows()
-        if label != CANNOT_TELL
-    ]
-    frame = pl.DataFrame(told, schema={"item": pl.String, "rater": pl.String, "label": pl.String}, orient="row")
-    return Labels(reviewer, frame, rows.height - frame.height)
+    found = []
+    for (reviewer,), rows in sorted(last.sort("item_id").partition_by("reviewer", as_dict=True).items()):
+        told = [
+            (item, reviewer, _OTHER_SIDE.get(label, label) if is_swapped(item_of(item)) else label)
+            for item, label in rows.select("item_id", "verdict").iter_rows()
+            if label != CANNOT_TELL
+        ]
+        frame = pl.DataFrame(told, dict.fromkeys(("item", "rater", "label"), pl.String), orient="row")
+        found += [Labels(str(reviewer), frame, rows.height - frame.height)] * bool(told)
+    return found

@@ -45,23 +45,21 @@ class GeneratedQueue(ReviewQueue):
 
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """The items of all benchmarks, in their order."""
-        there = set(store.read("conversations", ["conversation_id"])["conversation_id"])
-        return [each for made in self._benches(store) for each in _of_bench(made, there, self._guided)]
+        there, found = set(store.read("conversations", ["conversation_id"])["conversation_id"]), list[Waiting]()
+        for made in self._benches(store):
+            described = {each.description.description_id: each.description for each in made.progress}
+            for item in (each for each in made.items if each.item_id in there):
+                description = described[item.description_id]
+                found.append(_waiting(item, description, made.aspects[description.aspect] if self._guided else None))
+        return found
 
     def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
         """Levels, questions, options and images."""
-        return {
-            item.item_id: Listed(
-                [
-                    plain("Level", item.level),
-                    plain("Question", item.question),
-                    plain("Options", " | ".join(item.options)),
-                ],
-                [item.image_id],
-            )
-            for made in self._benches(store)
-            for item in made.items
-        }
+        found = {}
+        for item in (item for made in self._benches(store) for item in made.items):
+            told = {"Level": item.level, "Question": item.question, "Options": " | ".join(item.options)}
+            found[item.item_id] = Listed([plain(*each) for each in told.items()], [item.image_id])
+        return found
 
     def rater(self, store: Store, name: str) -> str:
         """A keyed hash."""
@@ -83,32 +81,12 @@ class GeneratedQueue(ReviewQueue):
         return (read_bench(store, bench) for bench in ([self._bench] if self._bench else names))
 
 
-def _of_bench(made: BenchState, there: set[str], guided: bool) -> Iterator[Waiting]:
-    described = {each.description.description_id: each.description for each in made.progress}
-    for item in made.items:
-        if item.item_id in there:
-            description = described[item.description_id]
-            yield _waiting(item, description, made.aspects[description.aspect] if guided else None)
-
-
 def _waiting(item: GeneratedItem, described: GeneratedDescription, aspect: GeneratedAspect | None) -> Waiting:
-    right = item.options[LETTERS.index(item.key)]
-    texts = (
-        ("Aspect", f"{item.general}: {item.aspect}"),
-        *([("Guideline", aspect.guideline)] if aspect else []),
-        ("Description", described.description),
-        ("Key", f"{item.key}: {right}"),
-    )
-    return Waiting(
-        item_id=item.item_id,
-        content_id=item.item_id,
-        conversation_id=item.item_id,
-        question="What fits?",
-        reasons=(GUIDED,) if aspect else (),
-        texts=tuple(plain(*each) for each in texts),
-        beside=True,
-        blinded=True,
-    )
+    texts = {"Aspect": f"{item.general}: {item.aspect}"} | ({"Guideline": aspect.guideline} if aspect else {})
+    texts |= {"Description": described.description, "Key": f"{item.key}: {item.options[LETTERS.index(item.key)]}"}
+    own, shown = item.item_id, tuple(plain(*each) for each in texts.items())
+    reasons = (GUIDED,) if aspect else ()
+    return Waiting(own, own, own, "What fits?", reasons=reasons, texts=shown, beside=True, blinded=True)
 
 
 def review_rows(store: Store, items: Sequence[GeneratedItem]) -> list[ReviewRow]:
@@ -159,8 +137,13 @@ class WrongAnswersQueue(DrawnQueue):
 
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """A sample, in the order of the draw."""
-        found = self._wrong(store)
-        return [_waiting_error(found[each]) for each in self.drawn(found, among)]
+        found, waiting = self._wrong(store), list[Waiting]()
+        for own in self.drawn(found, among):
+            item, said = found[own].item, found[own].text
+            right = f"{item.key}: {item.options[LETTERS.index(item.key)]}"
+            texts, question = (plain("Right", right), plain("Answer", said)), "What is it an error of?"
+            waiting.append(Waiting(own, own, item.item_id, question, texts=texts, beside=True, blinded=True))
+        return waiting
 
     def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
         """Questions, options and images."""
@@ -174,17 +157,3 @@ class WrongAnswersQueue(DrawnQueue):
     def _wrong(self, store: Store) -> dict[str, WrongAnswer]:
         names = [self._bench] if self._bench else store.read("generated_items", ["bench"])["bench"].unique().sort()
         return {each.content_id: each for bench in names for each in wrong_answers(store, bench)}
-
-
-def _waiting_error(wrong: WrongAnswer) -> Waiting:
-    item = wrong.item
-    right = item.options[LETTERS.index(item.key)]
-    return Waiting(
-        item_id=wrong.content_id,
-        content_id=wrong.content_id,
-        conversation_id=item.item_id,
-        question="What is it an error of?",
-        texts=(plain("Right", f"{item.key}: {right}"), plain("Answer", wrong.text)),
-        beside=True,
-        blinded=True,
-    )

@@ -37,14 +37,10 @@ class HeldQueue(ReviewQueue):
         slices = store.read_slices("conversations", _CONTENT)
         found = [rows.filter(pl.col("conversation_id").is_in(list(wanted))) for rows in slices]
         rows = sorted((row for each in found for row in each.iter_rows(named=True)), key=lambda row: row[_CONTENT[0]])
-        return [
-            Waiting(
-                item_id=row["conversation_id"],
-                content_id=content_of(row),
-                conversation_id=row["conversation_id"],
-                question="Release it?",
-                reasons=(why := tuple(sorted(reasons.get(row["conversation_id"], [])))),
-                why="; ".join(f"{reason}: {meaning[reason]}" for reason in why if reason in meaning),
-            )
-            for row in rows
-        ]
+        waiting = []
+        for row in rows:
+            own = row["conversation_id"]
+            held_by = tuple(sorted(reasons.get(own, [])))
+            why = "; ".join(f"{reason}: {meaning[reason]}" for reason in held_by if reason in meaning)
+            waiting.append(Waiting(own, content_of(row), own, "Release it?", reasons=held_by, why=why))
+        return waiting

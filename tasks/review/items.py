@@ -44,7 +44,13 @@ class WrittenQueue(ReviewQueue):
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """The items, by id; a new reference makes an item wait again. `among`: also items that are not kept."""
         items = {item.item_id: item for item in self._items(store) if item.reference}
-        found = [_waiting(items[name], items[name].reference or "") for name in sorted(items)]
+        found = [
+            Waiting(
+                name, text_id(item.reference or ""), name, "What is wrong with the reference?",
+                texts=(*_captions(item.captions), plain("Reference", item.reference or "")), beside=True, blinded=True,
+            )
+            for name, item in sorted(items.items())
+        ]  # fmt: skip
         if among is None:
             return found
         every = {name for bench in self._benches(store) for name in item_members(store, bench)["item_id"]}
@@ -78,9 +84,8 @@ class WrittenQueue(ReviewQueue):
         return (item for bench in self._benches(store) for item in items_for_judging(store, bench))
 
     def _benches(self, store: Store) -> list[str]:
-        return (
-            [self._bench] if self._bench else [*sorted(store.read("bench_items", ["bench"])["bench"].unique()), SAMPLED]
-        )
+        every = () if self._bench else store.read("bench_items", ["bench"])["bench"].unique()
+        return [self._bench] if self._bench else [*sorted(every), SAMPLED]
 
 
 def qualified(given: Sequence[Review], known: Mapping[str, bool], least: float) -> tuple[list[Review], int]:
@@ -115,18 +120,6 @@ def _truth(cells: Mapping[str, str], name: str) -> bool:
     if said not in _YES:
         raise BadInput(f"{name} {one_line(cells[name], 40)!r}; give yes or no")
     return _YES[said]
-
-
-def _waiting(item: ItemForJudging, reference: str) -> Waiting:
-    return Waiting(
-        item_id=item.item_id,
-        content_id=text_id(reference),
-        conversation_id=item.item_id,
-        question="What is wrong with the reference?",
-        texts=(*_captions(item.captions), plain("Reference", reference)),
-        beside=True,
-        blinded=True,
-    )
 
 
 def _captions(captions: list[str]) -> Iterator[ShownText]:

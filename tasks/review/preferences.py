@@ -23,13 +23,7 @@ from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store
 from tasks.written_bench.written_items import ItemForJudging
 
-BATTLES = {
-    "question_id": pl.String,
-    "model_a": pl.String,
-    "model_b": pl.String,
-    "winner": pl.String,
-    "judge": pl.String,
-}
+BATTLES = dict.fromkeys(("question_id", "model_a", "model_b", "winner", "judge"), pl.String)
 """A battle table, as `curate rate` reads it; `judge` is the rater's keyed hash, or null."""
 SIDES = {"left": "model_a", "right": "model_b"}
 """Verdict -> winner of the battle."""
@@ -88,16 +82,12 @@ class PreferencesQueue(ReviewQueue):
         every, known = self._every(store)
         return [
             Waiting(
-                item_id=each.name,
-                content_id=each.name,
-                conversation_id=each.item.item_id,
-                question="Which answer is better?",
+                each.name, each.name, each.item.item_id, "Which answer is better?",
                 texts=(_answer("Left", each.left, each, known), _answer("Right", each.right, each, known)),
-                beside=True,
-                blinded=True,
+                beside=True, blinded=True,
             )
             for each in drawn_uniformly(every, self._count if among is None else len(every), self._seed)
-        ]
+        ]  # fmt: skip
 
     def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
         """Prompts and images."""
@@ -113,17 +103,11 @@ def _answer(heading: str, model: str, pair: ItemAnswers, known: Stored) -> Shown
     return plain(heading, text)
 
 
-class Preferred(NamedTuple):
-    """Choices of people as battles."""
+def preferred(store: Store, every: Sequence[ItemAnswers], people: Pseudonyms) -> tuple[pl.DataFrame, int]:
+    """The last choice of each rater on each pair of answers, as `BATTLES`, and how many are on other answers.
 
-    battles: pl.DataFrame
-    """`BATTLES`."""
-    unknown: int
-    """Choices on answers that the store does not have any more."""
-
-
-def preferred(store: Store, every: Sequence[ItemAnswers], people: Pseudonyms) -> Preferred:
-    """The last choice of each rater on each pair of answers, as battles. Raises BadInput where there is none."""
+    Raises BadInput where there is none.
+    """
     given = reviews_of(store).filter(queue=QueueName.PREFERENCES.value).sort("reviewed_at", maintain_order=True)
     last = given.unique(["item_id", "reviewer"], keep="last").sort("item_id", "reviewer")
     known, rows = {each.name: each for each in every}, list[tuple[str | None, ...]]()
@@ -134,7 +118,7 @@ def preferred(store: Store, every: Sequence[ItemAnswers], people: Pseudonyms) ->
     unknown = last.height - len(rows)
     if not rows:
         raise BadInput(f"nobody has chosen between answers of this store ({unknown:,} choices are on others)")
-    return Preferred(pl.DataFrame(rows, schema=BATTLES, orient="row"), unknown)
+    return pl.DataFrame(rows, schema=BATTLES, orient="row"), unknown
 
 
 def majority_counts(battles: pl.DataFrame) -> Mapping[int, int]:

@@ -120,12 +120,6 @@ def verdict_of(queue: ReviewQueue, said: Sequence[str]) -> str:
 def review_of(queue: ReviewQueue, item: Waiting, verdict: str, reviewer: str, now: datetime) -> Review:
     """The row of `reviews` for a verdict on an item."""
     return Review(
-        conversation_id=item.conversation_id,
-        content_id=item.content_id,
-        reasons=list(item.reasons),
-        verdict=verdict,
-        queue=queue.name,
-        item_id=item.item_id,
-        reviewer=reviewer,
-        reviewed_at=now,
-    )
+        conversation_id=item.conversation_id, content_id=item.content_id, reasons=list(item.reasons), verdict=verdict,
+        queue=queue.name, item_id=item.item_id, reviewer=reviewer, reviewed_at=now,
+    )  # fmt: skip

@@ -86,20 +86,14 @@ class _ReviewPages:
             return None
         shown = self.shown(name, key)
         values: dict[str, Any] = {
-            "queue": self.session.queues[name],
-            "waiting": waiting,
-            "key": key,
-            "shown": item_fingerprint(waiting),
+            "queue": self.session.queues[name], "waiting": waiting, "key": key, "shown": item_fingerprint(waiting),
             "mine": self.session.given(name).get(subject_of(waiting), {}).get(reviewer, ""),
             "left": self.session.progress_of(name, reviewer).left,
-            "last": last if last in self.session.items(name) else "",
-            "item": shown,
+            "last": last if last in self.session.items(name) else "", "item": shown,
             "images": [each for each in shown.images if each.image_id in waiting.image_ids] if shown else [],
-            "opened": self.opened(name, key),
-            "has_hidden": self._has_hidden(waiting, shown),
-            "in_journal": self.session.in_journal,
-            "token": self.token,
-        }
+            "opened": self.opened(name, key), "has_hidden": self._has_hidden(waiting, shown),
+            "in_journal": self.session.in_journal, "token": self.token,
+        }  # fmt: skip
         return self.served.pages.more("review.html", "Review", whole=whole, alone=_is_alone(waiting), **values)
 
     def _has_hidden(self, waiting: Waiting, shown: Item | None) -> bool:

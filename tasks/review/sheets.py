@@ -32,17 +32,8 @@ _EARLIER = {
 """Column -> its names in sheets of earlier versions."""
 
 
-class Written(NamedTuple):
-    """Files and items that were written."""
-
-    items: int
-    """Lines of the sheet."""
-    images: int
-    """Images that the sheet names."""
-
-
-def write_sheet(store: Store, queues: Sequence[ReviewQueue], folder: Path, unmasked: bool = False) -> Written:
-    """Write `sheet.csv` and the images it names into a folder.
+def write_sheet(store: Store, queues: Sequence[ReviewQueue], folder: Path, unmasked: bool = False) -> tuple[int, int]:
+    """Write `sheet.csv` and the images it names into a folder; returns how many lines and images these are.
 
     `unmasked`: personal data that is asked about stands in its text, and images are written that may show a person.
     Raises BadInput when the folder has a sheet already, or an image is lost.
@@ -56,7 +47,7 @@ def write_sheet(store: Store, queues: Sequence[ReviewQueue], folder: Path, unmas
         line["images"] = " ".join(names[each] for each in line["images"].split())
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(_csv(lines), encoding="utf-8")
-    return Written(len(lines), len(names))
+    return len(lines), len(names)
 
 
 def sheet_csv(store: Store, queues: Sequence[ReviewQueue], unmasked: bool = False) -> str:
@@ -77,18 +68,10 @@ def _lines(store: Store, queues: Sequence[ReviewQueue], unmasked: bool) -> tuple
             image_ids |= {*images}
             texts = {_column(text): _text(text, unmasked) for text in (*beside.texts, *item.texts)}
             names = [choice.verdict for choice in queue.choices]
-            cells = {
-                "queue": queue.name,
-                "item": queue.sheet_name(item),
-                "content_id": item.content_id,
-                "reasons": " ".join(item.reasons),
-                "asked": item.question,
-                "images": " ".join(images),
-                **texts,
-                "choices": " ".join([*names, f"or {NONE}"]) if queue.many else " | ".join(names),
-                "verdict": "",
-                "reviewer": "",
-            }
+            choices = " ".join([*names, f"or {NONE}"]) if queue.many else " | ".join(names)
+            about = (queue.name, queue.sheet_name(item), item.content_id, " ".join(item.reasons), item.question)
+            before = zip(BEFORE, (*about, " ".join(images)), strict=True)
+            cells = {**dict(before), **texts, **dict(zip(AFTER, (choices, "", ""), strict=True))}
             lines.append({name: csv_text(text, CELL_CHARACTERS_MAX) for name, text in cells.items()})
     return lines, image_ids
 

@@ -17,9 +17,8 @@ from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store
 
 
-def _title(tag: str) -> str:
-    words = tag.replace("_", " ").capitalize()
-    return words.upper() if tag == "ocr" else words
+def _words(name: str) -> str:
+    return "OCR" if name == "ocr" else name.replace("_", " ").capitalize()
 
 
 class TagsQueue(DrawnQueue):
@@ -30,7 +29,7 @@ class TagsQueue(DrawnQueue):
         "Which tags apply to the prompt with its images? What the tagger says is not shown. "
         "`curate tags evaluate TAGGER reviews --store STORE` holds any tagger against it."
     )
-    choices = tuple(Choice(str(n), tag, _title(tag)) for n, tag in enumerate(TAGS, 1))
+    choices = tuple(Choice(str(n), tag, _words(tag)) for n, tag in enumerate(TAGS, 1))
     tables = ("decisions", "conversations")
 
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
@@ -67,10 +66,6 @@ def reviewed_tags(store: Store) -> Spoken:
     return found
 
 
-def _words(kind: str) -> str:
-    return kind.replace("_", " ").capitalize()
-
-
 class FailuresQueue(ReviewQueue):
     """Prompts that several people voted both bad."""
 
@@ -86,14 +81,11 @@ class FailuresQueue(ReviewQueue):
         battle_of = dict(sides.unique("conversation_a", keep="first", maintain_order=True).iter_rows())
         return [
             Waiting(
-                item_id=row["document_id"],
-                content_id=row["document_id"],
-                conversation_id=row["conversation_id"],
-                question=f"Why do models fail it? Now: {_words(row['failure_type'] or 'undecided').lower()}",
-                battle_id=battle_of.get(row["conversation_id"], ""),
+                document, document, asked, f"Why do models fail it? Now: {_words(kind or 'undecided').lower()}",
+                battle_id=battle_of.get(asked, ""),
             )
-            for row in failures.iter_rows(named=True)
-        ]
+            for document, asked, kind in failures["document_id", "conversation_id", "failure_type"].iter_rows()
+        ]  # fmt: skip
 
     def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
         """The conversation's id, for `curate explain`, and how many people voted both bad."""

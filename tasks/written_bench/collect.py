@@ -32,15 +32,10 @@ _FILE_BYTES_MAX = 64 * 1024 * 1024
 """The limit of image intake; a test holds them equal."""
 _ROWS_AT_ONCE = 32
 _IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-_ROWS = pa.schema(
-    [
-        ("item_id", pa.string()),
-        ("instruction", pa.string()),
-        ("images", pa.list_(_IMAGE)),
-        ("captions", pa.list_(pa.string())),
-        ("problem", pa.string()),
-    ]
-)
+_ROWS = pa.schema({
+    "item_id": pa.string(), "instruction": pa.string(), "images": pa.list_(_IMAGE),
+    "captions": pa.list_(pa.string()), "problem": pa.string(),
+})  # fmt: skip
 
 
 def checked_bench(name: str) -> str:
@@ -70,14 +65,9 @@ def write_item_rows(items: Sequence[FileItem], bench: str, images: Path, target:
 
 def _row(item: FileItem, bench: str, folder: Path) -> dict[str, Any]:
     item.pictures = []
-    found = [] if item.problem else list(_images(item, folder))
-    return {
-        "item_id": item_id(bench, item),
-        "instruction": item.instruction,
-        "images": found,
-        "captions": item.captions or None,
-        "problem": item.problem or None,
-    }
+    found = [] if item.problem else list(_images(item, folder))  # which may find a problem
+    about = {"item_id": item_id(bench, item), "instruction": item.instruction, "images": found}
+    return {**about, "captions": item.captions or None, "problem": item.problem or None}
 
 
 def _images(item: FileItem, folder: Path) -> Iterator[dict[str, Any]]:
@@ -117,23 +107,15 @@ def store_members(store: Store, items: Sequence[FileItem], bench: str, validatio
 
     `write_item_rows` has read their images: the split depends on them.
     """
-    rows = [_member(each, bench, validation_share) for each in items if not each.problem]
+    rows = []
+    for item in [each for each in items if not each.problem]:
+        asked = [" ".join(item.instruction.split()), *item.pictures]  # equal in benchmarks of any name
+        rows.append(WrittenItem(
+            item_id=item_id(bench, item), bench=bench, family=item.family, images=len(item.images),
+            licences=item.licences, authors=item.authors, origin=item.origin,
+            split=split_of(combined_id("asked", asked), validation_share),
+        ))  # fmt: skip
     _replace(store, "bench_items", pl.col("bench") == bench, rows)
-
-
-def _member(item: FileItem, bench: str, validation_share: float) -> WrittenItem:
-    own = item_id(bench, item)
-    asked = [" ".join(item.instruction.split()), *item.pictures]  # equal in benchmarks of any name
-    return WrittenItem(
-        item_id=own,
-        bench=bench,
-        family=item.family,
-        images=len(item.images),
-        licences=item.licences,
-        authors=item.authors,
-        origin=item.origin,
-        split=split_of(combined_id("asked", asked), validation_share),
-    )
 
 
 def store_texts(store: Store, items: Sequence[FileItem], bench: str, now: datetime) -> dict[str, int]:
@@ -145,7 +127,13 @@ def store_texts(store: Store, items: Sequence[FileItem], bench: str, now: dateti
     captions = [row for item, own in taken for row in _captions(item.captions, own, documents[own], now)]
     generic = [row for item, own in taken for row in _captions(item.generic, own, documents[own], now)]
     references = [_reference(item, own, documents[own], now) for item, own in taken if item.reference]
-    checks = [_check(item, own) for item, own in taken if item.found and item.reference]
+    checks = [
+        ItemCheck(
+            item_id=own, reference_id=text_id(item.reference), rater=PUBLISHED, correct=item.found.correct,
+            fault=item.found.fault, harmful=False,
+        )
+        for item, own in taken if item.found and item.reference
+    ]  # fmt: skip
     gone = ~pl.col("item_id").is_in(forms["conversation_id"].implode())
     ours = pl.col("item_id").is_in(ids)
     _replace(store, "bench_items", gone, [])
@@ -169,25 +157,12 @@ def _captions(told: Sequence[str], own: str, document_id: str, now: datetime) ->
 
 
 def _reference(item: FileItem, own: str, document_id: str, now: datetime) -> Reference:
-    by, provider, version = (
-        (WrittenBy.MODEL, DRAFTED_BY, PUBLISHED) if item.drafted else (WrittenBy.PEOPLE, PEOPLE, PEOPLE)
-    )
+    people = WrittenBy.PEOPLE, PEOPLE, PEOPLE
+    by, provider, version = (WrittenBy.MODEL, DRAFTED_BY, PUBLISHED) if item.drafted else people
     return Reference(
         item_id=own, document_id=document_id, text=item.reference, captions_id=captions_id(item.captions),
         written_by=by, provider=provider, version=version, written_at=now,
     )  # fmt: skip
-
-
-def _check(item: FileItem, own: str) -> ItemCheck:
-    assert item.found is not None
-    return ItemCheck(
-        item_id=own,
-        reference_id=text_id(item.reference),
-        rater=PUBLISHED,
-        correct=item.found.correct,
-        fault=item.found.fault,
-        harmful=False,
-    )
 
 
 def _replace(store: Store, table: str, old: pl.Expr, rows: Sequence[Row]) -> None:

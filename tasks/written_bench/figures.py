@@ -148,16 +148,11 @@ def _figures(family: str, items: list[ItemFacts]) -> FamilyFigures:
     captions = [text for item in items for text in item.captions]
     references = [item.reference for item in items if item.reference]
     return FamilyFigures(
-        family=family,
-        items=len(items),
-        images=sum(item.images for item in items),
-        validation=sum(item.validation for item in items),
-        captioned=sum(bool(item.captions) for item in items),
-        referenced=len(references),
-        instruction_words=_mean_words([item.instruction for item in items]) or 0.0,
-        caption_words=_mean_words(captions),
-        reference_words=_mean_words(references),
-    )
+        family=family, items=len(items), images=sum(item.images for item in items),
+        validation=sum(item.validation for item in items), captioned=sum(bool(item.captions) for item in items),
+        referenced=len(references), instruction_words=_mean_words([item.instruction for item in items]) or 0.0,
+        caption_words=_mean_words(captions), reference_words=_mean_words(references),
+    )  # fmt: skip
 
 
 def _mean_words(texts: list[str]) -> float | None:

@@ -3,10 +3,10 @@
 Yields are by number of images and by family.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from itertools import combinations
 
+import numpy as np
 import polars as pl
 
 from schemas.benches.written import Fault, ItemCheck
@@ -40,38 +40,27 @@ def review_of_check(check: ItemCheck, now: datetime) -> Review:
 
 def item_checks(store: Store) -> pl.DataFrame:
     """Findings on written items as `ItemCheck`; the last one of each rater on each reference."""
-    return frame_of(ItemCheck, [_check(*row) for row in last_findings(store, QueueName.WRITTEN).iter_rows()])
-
-
-def _check(item_id: str, reference_id: str, rater: str, verdict: str, _: Iterable[str]) -> ItemCheck:
-    said = set(verdict.split())
-    faults = [fault for fault in Fault if fault.value in said]
-    return ItemCheck(
-        item_id=item_id,
-        reference_id=reference_id,
-        rater=rater,
-        correct=not faults and INCORRECT not in said,
-        fault=faults[0] if len(faults) == 1 else None,
-        harmful=HARMFUL in said,
-    )
+    checks = []
+    for item_id, reference_id, rater, verdict, _ in last_findings(store, QueueName.WRITTEN).iter_rows():
+        said = verdict.split()
+        faults = [fault for fault in Fault if fault.value in said]
+        checks.append(ItemCheck(
+            item_id=item_id, reference_id=reference_id, rater=rater, correct=not faults and INCORRECT not in said,
+            fault=faults[0] if len(faults) == 1 else None, harmful=HARMFUL in said,
+        ))  # fmt: skip
+    return frame_of(ItemCheck, checks)
 
 
 def counted_checks(store: Store) -> pl.DataFrame:
     """Findings on the reference that each item has now; those on an earlier or stale one do not count."""
-    items = (
-        store.read("references", ["item_id", "document_id", "written_at"])
-        .sort("written_at")
-        .unique("item_id", keep="last")
-    )
+    written = store.read("references", ["item_id", "document_id", "written_at"]).sort("written_at")
+    items = written.unique("item_id", keep="last")
     captions, now = captions_by_place(store, items), dict[str, str]()
     for item_id, (text, written_from) in current_references(store, items).items():
         placed = captions.get(item_id, {})
         if written_from in (captions_id([placed[place] for place in sorted(placed)]), NO_CAPTIONS):
             now[item_id] = text_id(text)
-    standing = pl.DataFrame(
-        {"item_id": list(now), "reference_id": list(now.values())},
-        schema={"item_id": pl.String, "reference_id": pl.String},
-    )
+    standing = pl.DataFrame([*now.items()], {"item_id": pl.String, "reference_id": pl.String}, orient="row")
     return item_checks(store).join(standing, on=["item_id", "reference_id"], how="semi")
 
 
@@ -161,44 +150,28 @@ def yields(found: pl.DataFrame) -> list[Yield]:
     parts = [(OVERALL, found), (ONE, found.filter(~several)), (SEVERAL, found.filter(several))]
     families = sorted(set(found["family"]) - {""})
     parts += [(f"family:{family}", found.filter(family=family)) for family in families]
-    return [_yield(part, rows) for part, rows in parts if rows.height or part == OVERALL]
-
-
-def _yield(part: str, rows: pl.DataFrame) -> Yield:
-    counts = {name: int((rows["fault"] == name).sum()) for name in ("caption", "reference", "unstated")}
-    counts = {"correct": int(rows["correct"].sum()), **counts}
-    shares = {f"{name}_percent": 100 * n / rows.height if rows.height else None for name, n in counts.items()}
-    return Yield(part=part, items=rows.height, harmful=int(rows["harmful"].sum()), **counts, **shares)
+    made = []
+    for part, rows in [(part, rows) for part, rows in parts if rows.height or part == OVERALL]:
+        counts = {name: int((rows["fault"] == name).sum()) for name in ("caption", "reference", "unstated")}
+        counts = {"correct": int(rows["correct"].sum()), **counts}
+        shares = {f"{name}_percent": 100 * n / rows.height if rows.height else None for name, n in counts.items()}
+        made.append(Yield(part=part, items=rows.height, harmful=int(rows["harmful"].sum()), **counts, **shares))
+    return made
 
 
 def item_agreement(checks: pl.DataFrame) -> ItemAgreement:
     """Agreement of raters on `correct`, over items that at least two of them checked."""
+    from tasks.leaderboard.agreement import alpha  # imported late: it brings scipy
+
     rated = checks.filter(pl.len().over("item_id") > 1)
-    ratings = [group["correct"].to_list() for group in rated.partition_by("item_id")]
-    same = [a == b for values in ratings for a, b in combinations(values, 2)]
+    counted = rated.group_by("item_id").agg(yes=pl.col("correct").sum(), no=(~pl.col("correct")).sum())
+    counts = counted.select(pl.col("yes", "no").cast(pl.Float64)).to_numpy()
+    pairs, same = (int((n * (n - 1) / 2).sum()) for n in (counts.sum(axis=1), counts))
+    found = float(alpha(counts, np.ones((1, len(counts))))[0])
     return ItemAgreement(
-        raters=checks["rater"].n_unique(),
-        items=len(ratings),
-        pairs=len(same),
-        agreed_percent=100 * sum(same) / len(same) if same else None,
-        alpha=_alpha(ratings),
-    )
-
-
-def _alpha(ratings: Iterable[list[bool]]) -> float | None:
-    """Krippendorff's alpha for two nominal values, from the coincidences within items (Krippendorff 2011)."""
-    coincident, count = {True: 0.0, False: 0.0}, {True: 0, False: 0}
-    for values in ratings:
-        for value in (True, False):
-            n = values.count(value)
-            count[value] += n
-            coincident[value] += n * (n - 1) / (len(values) - 1)
-    total = sum(count.values())
-    if not count[True] or not count[False]:
-        return None
-    observed = 1 - sum(coincident.values()) / total
-    expected = 2 * count[True] * count[False] / (total * (total - 1))
-    return 1 - observed / expected
+        raters=checks["rater"].n_unique(), items=len(counts), pairs=pairs,
+        agreed_percent=100 * same / pairs if pairs else None, alpha=None if np.isnan(found) else found,
+    )  # fmt: skip
 
 
 def finding_tables(store: Store, bench: str) -> Mapping[str, pl.DataFrame]:

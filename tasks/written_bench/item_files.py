@@ -167,19 +167,21 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
         elif path.suffix == ".csv":
             yield from csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""))
         else:
-            yield from (_record(path, line) for line in path.read_text(encoding="utf-8").split("\n") if line.strip())
+            for line in filter(str.strip, path.read_text(encoding="utf-8").split("\n")):
+                if (found := _object(line)) is None:
+                    raise BadInput(f"items {path.name!r} has a line that is no JSON object; JSON Lines hold one a line")
+                yield found
     except (OSError, UnicodeDecodeError, csv.Error, pa.ArrowException) as error:
         raise BadInput(f"items {path.name!r} cannot be read ({why_unreadable(error)})") from None
 
 
-def _record(path: Path, line: str) -> Mapping[str, Any]:
+def _object(text: str) -> Mapping[str, Any] | None:
+    """A JSON object; None for anything else."""
     try:
-        found = json.loads(line)
+        found = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise BadInput(f"items {path.name!r} has a line that is no JSON object; JSON Lines hold one a line")
-    return found
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _item(row: Mapping[str, Any], columns: Mapping[str, str | None], families: Families) -> FileItem:
@@ -188,7 +190,7 @@ def _item(row: Mapping[str, Any], columns: Mapping[str, str | None], families: F
     names = [str(each.get("path") or "") if isinstance(each, dict) else str(each) for each in images]
     content = [each.get("bytes") if isinstance(each, dict) else None for each in images]
     captions = _captions(of["captions"], len(names))
-    family, metadata = families.named(_text(of["family"])), _metadata(row.get(_METADATA))
+    family, metadata = families.named(_text(of["family"])), _object(_text(row.get(_METADATA))) or {}
     own, draft = _text(of["reference"]), _text(row.get(_DRAFT))
     item = FileItem(
         key=_text(of["key"]), family=family.name if family else "", instruction=_text(of["instruction"]),
@@ -236,14 +238,6 @@ def _captions(value: Any, images: int) -> list[str]:
     while len(told) > images and not told[-1]:
         told.pop()
     return told if any(told) else []
-
-
-def _metadata(value: Any) -> Mapping[str, Any]:
-    try:
-        found = json.loads(_text(value) or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _said(metadata: Mapping[str, Any], name: str) -> list[str]:

@@ -4,10 +4,10 @@ A model's texts are stored as they arrive and never written twice. A call that f
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Any, NamedTuple
 
 from schemas.asked_model import AskedModel
@@ -45,13 +45,6 @@ class Gap(NamedTuple):
 
     item: ItemForJudging
     place: int
-
-
-Results = Iterator[Row | Failed]
-Calls = Callable[[str, Callable[[Any], Row | Failed], Sequence[Any]], Results]
-"""(table, work on one gap, gaps) -> results as they come."""
-Writer = Callable[[Gap], str | Failed]
-Answerer = Callable[[ItemForJudging], str | Failed]
 
 
 def _items(store: Store, bench: str, hidden: bool) -> list[ItemForJudging]:
@@ -102,27 +95,13 @@ def write_by_model(
 
     def reference(item: ItemForJudging) -> str | Failed:
         said = _said(model, reference_message(item), ())
-        return Failed("captions_insufficient") if isinstance(said, str) and _is_insufficient(said) else said
+        # the one word for captions that say too little, in any case and with any signs around it
+        insufficient = isinstance(said, str) and re.sub(r"\W|_", "", said).upper() == _INSUFFICIENT
+        return Failed("captions_insufficient") if insufficient else said
 
-    by = (caption, reference)
-    if batch_hours is None:
-        return _write(store, bench, asked.name, asked.version, by, _one_by_one(model.calls_at_once), now, hidden)
-    with model.together(store, batch_hours) as queue:
-        return _write(store, bench, asked.name, asked.version, by, partial(_batched, queue), now, hidden)
-
-
-def _one_by_one(calls_at_once: int) -> Calls:
-    return lambda table, write, lacking: ask_each(table, write, lacking, calls_at_once)
-
-
-def _batched(queue: BatchQueue, _: str, write: Callable[[Any], Row | Failed], lacking: Sequence[Any]) -> Results:
-    """Makes calls in batches, whose waiting shows progress itself."""
-    return BatchRun(queue, write, lacking).results()
-
-
-def _is_insufficient(said: str) -> bool:
-    """Whether a reply is the one word for captions that say too little, in any case and with any signs around it."""
-    return re.sub(r"\W|_", "", said).upper() == _INSUFFICIENT
+    writer = _Writer(asked.name, asked.version, caption, reference, model.calls_at_once)
+    with nullcontext() if batch_hours is None else model.together(store, batch_hours) as queue:
+        return _write(store, bench, writer, queue, now, hidden)
 
 
 def caption_message(gap: Gap) -> str:
@@ -159,51 +138,49 @@ def write_by_rules(store: Store, bench: str, versions: Versions, now: datetime) 
         words = " ".join((read.get(image_id) or "").split())[:_READ_CHARACTERS_MAX]
         return f'{kind}. It reads: "{words}".' if words else f"{kind} without text that can be read."
 
-    def reference(item: ItemForJudging) -> str:
-        return " ".join(item.captions)
-
-    return _write(store, bench, STAND_IN, _SHIPPED, (caption, reference), _one_by_one(1), now, hidden=True)
+    writer = _Writer(STAND_IN, _SHIPPED, caption, lambda item: " ".join(item.captions), 1)
+    return _write(store, bench, writer, None, now, hidden=True)
 
 
-def _write(
-    store: Store,
-    bench: str,
-    provider: str,
-    version: str,
-    by: tuple[Writer, Answerer],
-    calls: Calls,
-    now: datetime,
-    hidden: bool,
-) -> Work:
+class _Writer(NamedTuple):
+    """A model, or the stand-in."""
+
+    name: str
+    version: str
+    caption: Callable[[Gap], str | Failed]
+    reference: Callable[[ItemForJudging], str | Failed]
+    calls_at_once: int
+
+
+def _write(store: Store, bench: str, writer: _Writer, queue: BatchQueue | None, now: datetime, hidden: bool) -> Work:
     """Fill the captions that are missing, then the references of items that have all captions."""
-    work, anew = Work(), provider != STAND_IN
-    shared: dict[str, Any] = {"written_by": WrittenBy.MODEL, "provider": provider, "written_at": now}
+    work, anew = Work(), writer.name != STAND_IN
 
-    def made(prompt: str) -> str:
-        return version if provider == STAND_IN else f"{version}+{load_prompt(prompt).version}"
+    def row(
+        kind: Callable[..., Row], text: str | Failed, item: ItemForJudging, prompt: str, **more: Any
+    ) -> Row | Failed:
+        if isinstance(text, Failed):
+            return text
+        version = f"{writer.version}+{load_prompt(prompt).version}" if anew else writer.version
+        of = {"item_id": item.item_id, "document_id": item.document_id, "written_by": WrittenBy.MODEL}
+        return kind(**of, **more, text=text, version=version, provider=writer.name, written_at=now)
 
     def caption(gap: Gap) -> Row | Failed:
-        text = by[0](gap)
-        if isinstance(text, Failed):
-            return text
-        return Caption(**_of(gap.item), place=gap.place, text=text, version=made(_CAPTION), **shared)
+        return row(Caption, writer.caption(gap), gap.item, _CAPTION, place=gap.place)
 
     def reference(item: ItemForJudging) -> Row | Failed:
-        text = by[1](item)
-        if isinstance(text, Failed):
-            return text
-        of = _of(item)
-        return Reference(**of, text=text, captions_id=captions_id(item.captions), version=made(_REFERENCE), **shared)
+        return row(Reference, writer.reference(item), item, _REFERENCE, captions_id=captions_id(item.captions))
 
-    captions = calls("captions", caption, caption_gaps(store, bench, hidden, anew))
-    store_results(store, "captions", captions, provider, work, lambda _: "captions")
-    references = calls("references", reference, reference_gaps(store, bench, hidden, anew))
-    store_results(store, "references", references, provider, work, lambda _: "references")
+    def fill(table: str, write: Callable[[Any], Row | Failed], lacking: Sequence[Any]) -> None:
+        if queue is None:
+            written = ask_each(table, write, lacking, writer.calls_at_once)
+        else:
+            written = BatchRun(queue, write, lacking).results()  # waiting shows progress itself
+        store_results(store, table, written, writer.name, work, lambda _: table)
+
+    fill("captions", caption, caption_gaps(store, bench, hidden, anew))
+    fill("references", reference, reference_gaps(store, bench, hidden, anew))
     return work
-
-
-def _of(item: ItemForJudging) -> dict[str, str]:
-    return {"item_id": item.item_id, "document_id": item.document_id}
 
 
 def estimate_writing(

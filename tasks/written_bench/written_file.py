@@ -7,7 +7,6 @@ and found nothing that the policy drops. Those of the embedded stand-in are neve
 from collections.abc import Collection, Iterator, Sequence
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -39,7 +38,6 @@ from tasks.storage.parquet import read_parquet_groups, read_parquet_schema
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_of
 from tasks.written_bench.figures import (
-    FamilyFigures,
     ItemFacts,
     asked_for,
     family_figures,
@@ -81,12 +79,9 @@ def _rows(store: Store, versions: Versions, forbidden: Collection[str]) -> Itera
 
 
 def _row(
-    item: ItemForJudging,
-    bench: str,
-    member: dict[str, list[str] | str],
-    authors: dict[str, dict[str, dict[int, str]]],
-    clean: set[str],
-) -> ReleasedItem:
+    item: ItemForJudging, bench: str, member: dict[str, list[str] | str],
+    authors: dict[str, dict[str, dict[int, str]]], clean: set[str],
+) -> ReleasedItem:  # fmt: skip
     by, of = (set(found.get(item.item_id, {}).values()) for found in authors.values())
     texts = [text_id(text) for text in (*item.captions, item.reference or "") if text]
     shown = item.split is Split.VALIDATION and STAND_IN not in by | of and clean.issuperset(texts)
@@ -169,10 +164,8 @@ def _strings(column: pl.Series) -> Iterator[pl.Series]:
     elif isinstance(column.dtype, pl.List):
         yield from _strings(column.explode())
     elif isinstance(column.dtype, pl.Struct):
-        if "role" in column.struct.fields and "content" in column.struct.fields:
-            said = column.struct.unnest()
-            yield said.filter(pl.col("role") != "user")["content"].alias("")
-            return
+        if {"role", "content"} <= {*column.struct.fields}:
+            column = column.struct.unnest().filter(pl.col("role") != "user").select("content").to_struct()
         for name in column.struct.fields:
             yield from _strings(column.struct.field(name))
 
@@ -188,7 +181,10 @@ def written_section(release: Path, prompts: int) -> str:
         return ""
     asked, of_bench = dict(_instructions(release)), dict[str, list[ItemFacts]]()
     for row in rows.sort("bench", "question_id").iter_rows(named=True):
-        of_bench.setdefault(row["bench"], []).append(_facts(row, asked.get(row["question_id"], "")))
+        of_bench.setdefault(row["bench"], []).append(ItemFacts(
+            row["family"], asked.get(row["question_id"], ""), len(row["licences"]),
+            row["split"] == Split.VALIDATION.value, row["captions"] or [], row["reference"], row["objects"],
+        ))  # fmt: skip
     every = [item for items in of_bench.values() for item in items]
     return render_card(
         Path(__file__).with_suffix(".md"),
@@ -208,27 +204,16 @@ def _instructions(release: Path) -> Iterator[tuple[str, str]]:
                 yield name, "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")
 
 
-def _facts(row: dict[str, Any], instruction: str) -> ItemFacts:
-    return ItemFacts(
-        row["family"], instruction, len(row["licences"]), row["split"] == Split.VALIDATION.value, row["captions"] or [],
-        row["reference"], row["objects"],
-    )  # fmt: skip
-
-
 def _cells(items: list[ItemFacts]) -> Iterator[list[str]]:
     """One row of the table for all items and one for each family."""
     phrases, objects = asked_for(items, root_phrases), pictured(items)
     for each in family_figures(items):
         asked = [(f"{p.verb} {p.object}".strip(), p.items) for p in phrases if p.family == each.family and p.verb]
         shown = [(seen.object, seen.items) for seen in objects if seen.family == each.family and seen.object]
-        yield [*_numbers(each), _listed(asked), _listed(shown)]
-
-
-def _numbers(each: FamilyFigures) -> list[str]:
-    counts = (each.items, each.images, each.validation, each.captioned, each.referenced)
-    means = (each.instruction_words, each.caption_words, each.reference_words)
-    shown = ("–" if mean is None else f"{mean:.1f}" for mean in means)
-    return [markdown_text(each.family), *(f"{count:,}" for count in counts), *shown]
+        counts = (each.items, each.images, each.validation, each.captioned, each.referenced)
+        means = (each.instruction_words, each.caption_words, each.reference_words)
+        numbers = [*(f"{count:,}" for count in counts), *("–" if mean is None else f"{mean:.1f}" for mean in means)]
+        yield [markdown_text(each.family), *numbers, _listed(asked), _listed(shown)]
 
 
 def _listed(found: Sequence[tuple[str, int]]) -> str:

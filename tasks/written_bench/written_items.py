@@ -90,15 +90,11 @@ def _item(row: dict[str, object], captions: list[str], references: dict[str, tup
     assert isinstance(turns, list) and isinstance(images, list)
     text, written_from = references.get(item_id, (None, ""))
     return ItemForJudging(
-        item_id=item_id,
-        family=str(row["family"]),
-        instruction="\n\n".join(turn["content"] for turn in turns if turn["role"] == "user"),
-        captions=captions,
-        reference=text if written_from in (captions_id(captions), NO_CAPTIONS) else None,
-        image_ids=tuple(images),
-        split=Split(str(row["split"])),
-        document_id=str(row["document_id"]),
-    )
+        item_id=item_id, family=str(row["family"]),
+        instruction="\n\n".join(turn["content"] for turn in turns if turn["role"] == "user"), captions=captions,
+        reference=text if written_from in (captions_id(captions), NO_CAPTIONS) else None, image_ids=tuple(images),
+        split=Split(str(row["split"])), document_id=str(row["document_id"]),
+    )  # fmt: skip
 
 
 def item_members(store: Store, bench: str) -> pl.DataFrame:
@@ -106,7 +102,10 @@ def item_members(store: Store, bench: str) -> pl.DataFrame:
 
     An item that is hidden in any benchmark is hidden in all: the same instruction about the same images.
     """
-    every = pl.concat([_sampled(store), store.read("bench_items", [*_MEMBER, "bench"])])
+    drawn = store.read("bench", ["conversation_id"])["conversation_id"].to_list()
+    rows = {"item_id": drawn, "family": [""] * len(drawn), "split": [split_of(each).value for each in drawn]}
+    sampled = pl.DataFrame(rows | {"bench": [SAMPLED] * len(drawn)}, dict.fromkeys([*_MEMBER, "bench"], pl.String))
+    every = pl.concat([sampled, store.read("bench_items", [*_MEMBER, "bench"])])
     forms = store.read("conversations", ["conversation_id", "document_id"]).rename({"conversation_id": "item_id"})
     placed = every.join(forms, on="item_id", how="left", maintain_order="left")
     hidden = placed.filter(split=Split.HIDDEN.value)["document_id"].drop_nulls()
@@ -121,13 +120,6 @@ def check_known(store: Store, bench: str) -> None:
         named = sorted(store.read("bench_items", ["bench"])["bench"].unique())
         known = known_values(bench, [*named, SAMPLED])
         raise BadInput(f"bench {known} Take one in with `curate bench collect`")
-
-
-def _sampled(store: Store) -> pl.DataFrame:
-    drawn = store.read("bench", ["conversation_id"])["conversation_id"].to_list()
-    splits = [split_of(item_id).value for item_id in drawn]
-    rows = {"item_id": drawn, "family": [""] * len(drawn), "split": splits, "bench": [SAMPLED] * len(drawn)}
-    return pl.DataFrame(rows, schema=dict.fromkeys(rows, pl.String))
 
 
 _MEMBER = ("item_id", "family", "split")
@@ -197,11 +189,10 @@ def hidden_texts(store: Store) -> pl.DataFrame:
     """item_id and text of every caption and reference, stale ones too, whose item is not of the validation split."""
     benches = [SAMPLED, *store.read("bench_items", ["bench"])["bench"].unique().sort()]
     splits = pl.concat([item_members(store, bench) for bench in benches])
-    hidden = splits.filter(split=Split.HIDDEN.value)["item_id"]
-    open_ones = splits.filter(~pl.col("item_id").is_in(hidden.implode()))["item_id"]
+    hidden = splits.filter(split=Split.HIDDEN.value)
     texts = [store.read(table, ["item_id", "text"]) for table in ("captions", "generic_captions", "references")]
-    every = pl.concat(texts).with_columns(is_open=pl.col("item_id").is_in(open_ones.implode()))
-    return every.filter(~pl.col("is_open")).drop("is_open").unique(maintain_order=True)
+    never = pl.concat(texts).join(splits.join(hidden, on="item_id", how="anti"), on="item_id", how="anti")
+    return never.unique(maintain_order=True)
 
 
 def validation_texts(store: Store) -> list[str]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.judge.calls import EMBEDDED, PAID
+from flows.commands.judge.calls import EMBEDDED
 from flows.commands.options import JsonOption, existing, takes
-from flows.commands.pipeline import run_stages
+from flows.commands.pipeline import PAID, run_stages
 from flows.commands.tables import note, print_rows
 from schemas.benches.agreement import Agreed, AgreedByRaters, LabelAgreement, RaterAgreement
 from schemas.errors import BadInput

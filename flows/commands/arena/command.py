@@ -1,22 +1,19 @@
 """`curate arena`: the chat front end that writes the logs."""
 
-import socket
 import webbrowser
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-from flows.commands.arena import serving
 from flows.commands.arena.space import write_space
 from flows.commands.options import takes
 from flows.commands.view import NoBrowserOption, listening
 from schemas.asked_model import ArenaSettings
 from schemas.errors import BadInput
 
-if TYPE_CHECKING:
-    from fastapi import FastAPI
+_PORT, _ADMIN_PORT = 8385, 8386
 
 
 @takes(
@@ -46,9 +43,7 @@ def arena(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(
-            "--port", min=1, max=65_535, help="Port on this machine.", show_default=f"{serving.PORT}, or a free one"
-        ),
+        typer.Option("--port", min=1, max=65_535, help="Port on this machine.", show_default=f"{_PORT}, or a free one"),
     ] = None,
     host: Annotated[
         str, typer.Option("--host", help="Address to listen on; any other one is open to the network.")
@@ -69,6 +64,10 @@ def arena(
         asked = {"demo": demo, "board": board, "models": models, "terms": terms, "tasks": tasks}
         print(write_space(space, settings, asked))
         return
+    from flows.commands.arena import serving
+    from tasks.arena.admin.pages import Beside, admin_app, admin_token
+    from tasks.runtime.serving import serve_on
+
     served, connect, examples_at = serving.served(demo, models, settings)
     if check:
         serving.check(served, connect)
@@ -80,24 +79,21 @@ def arena(
         settings = settings.model_copy(update={"images_max": 0})
     shown_board = board or (serving.LIVE if demo else None)
     chosen = serving.Chosen(settings, Path(folder), shown_board, serving.terms(terms), tasks, host)
-    from tasks.arena.admin.pages import Beside, admin_app, admin_token
-    from tasks.runtime.serving import serve_on
-
     admission, token = serving.admission(settings), admin_token()
     with ExitStack() as opened:
-        listener = opened.enter_context(listening(port, serving.PORT, host))
+        listener = opened.enter_context(listening(port, _PORT, host))
         made, app = serving.app(chosen, served, connect, admission, settings.presets or examples_at)
         link = f"http://{host}:{listener.getsockname()[1]}/"
-        print(f"{link}\n{serving.hint(chosen.logs)}", flush=True)
-        served_app: FastAPI | Beside = app
-        more: list[socket.socket] = []
+        print(f"{link}\ncurate what was logged: curate run --logs {folder} --store {folder}-store", flush=True)
+        served_app: Any = app
+        listeners = [listener]
         if token:
-            at = listening(settings.admin_port, serving.ADMIN_PORT, settings.admin_host, "--set admin_port=")
-            more = [opened.enter_context(at)]
-            number = more[0].getsockname()[1]
+            at = listening(settings.admin_port, _ADMIN_PORT, settings.admin_host, "--set admin_port=")
+            listeners.append(opened.enter_context(at))
+            number = listeners[1].getsockname()[1]
             served_app = Beside(app, admin_app(made, token, settings), number)
             print(f"for operators: http://{settings.admin_host}:{number}/", flush=True)
         print("Ctrl-C ends it", flush=True)
         if not no_browser:
             webbrowser.open(link)
-        serve_on(listener, served_app, *more, timeout_graceful_shutdown=3)
+        serve_on(listener, served_app, *listeners[1:], timeout_graceful_shutdown=3)

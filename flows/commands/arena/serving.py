@@ -1,5 +1,6 @@
 """The application of `curate arena`: models, admission, logs, page and board put together, and served."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -7,24 +8,32 @@ from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+
+import polars as pl
+from fastapi import FastAPI
 
 from flows.commands.arena.tasks import open_tasks
 from schemas.asked_model import ArenaModel, ArenaSettings
 from schemas.errors import BadInput, why_unreadable
+from schemas.policy import Action, VoteRules
+from schemas.rating import Fragility, Rating, RatingMethod
+from tasks.arena.app import make_app
+from tasks.arena.board import Board, LiveBoard, Rate, ReleaseBoard
+from tasks.arena.entrance import Admission, Visitors, key_of
+from tasks.arena.guards.captcha import chosen_captcha
+from tasks.arena.guards.login import chosen_login
+from tasks.arena.logs import LogFolder
+from tasks.arena.models_file import asked_once, check_arena_keys, read_arena_models
+from tasks.arena.pool import Sampling, read_plan
+from tasks.arena.rounds import Arena
+from tasks.arena.uploads import Examples, Uploads
+from tasks.ingest.image_files import find_presets, preset_files
+from tasks.ingest.known_images import file_digests, load_known_hashes
+from tasks.policy.policy_file import load_policy
+from tasks.providers import Providers
+from tasks.providers.capabilities import StreamingModel
+from tasks.providers.chat import streaming_model
 
-if TYPE_CHECKING:
-    import polars as pl
-    from fastapi import FastAPI
-
-    from schemas.policy import VoteRules
-    from schemas.rating import Fragility, Rating
-    from tasks.arena.board import Board, Rate
-    from tasks.arena.entrance import Admission
-    from tasks.arena.rounds import Arena
-    from tasks.providers.capabilities import StreamingModel
-
-PORT, ADMIN_PORT = 8385, 8386
 DEMO_FOLDER = "arena-demo"
 LIVE = "live"
 
@@ -42,23 +51,15 @@ class Chosen:
     """Address that it listens on."""
 
 
-def hint(folder: Path) -> str:
-    """Advice for the logs, in a line."""
-    return f"curate what was logged: curate run --logs {folder} --store {folder}-store"
-
-
 def served(
     demo: bool, models: Path | None, settings: ArenaSettings
-) -> tuple[list[ArenaModel], Callable[[ArenaModel], "StreamingModel"], str | None]:
+) -> tuple[list[ArenaModel], Callable[[ArenaModel], StreamingModel], str | None]:
     """The models, how to reach them, and the folder of the demo's example images."""
     if not demo:
-        from tasks.arena.models_file import check_arena_keys, read_arena_models
-        from tasks.providers.chat import streaming_model
-
         found = read_arena_models(models or Path())
         check_arena_keys(found)
         return found, streaming_model, None
-    from tasks.demo.answers import DrawnModel, demo_models, draw_examples
+    from tasks.demo.answers import DrawnModel, demo_models, draw_examples  # slow to import, as the boards are
 
     folder = Path(settings.logs or DEMO_FOLDER) / "presets"
     try:
@@ -70,12 +71,8 @@ def served(
     return rows, lambda model: drawn[model.name], str(folder)
 
 
-def check(served: Sequence[ArenaModel], connect: Callable[[ArenaModel], "StreamingModel"]) -> None:
+def check(served: Sequence[ArenaModel], connect: Callable[[ArenaModel], StreamingModel]) -> None:
     """Ask each model for one word. Raises BadInput when one does not answer."""
-    import asyncio
-
-    from tasks.arena.models_file import asked_once
-
     results = asyncio.run(asked_once(served, connect))
     for result in results:
         print(result.line)
@@ -83,14 +80,8 @@ def check(served: Sequence[ArenaModel], connect: Callable[[ArenaModel], "Streami
         raise BadInput(f"{len(bad)} of {len(results)} models do not answer: {', '.join(bad)}")
 
 
-def admission(settings: ArenaSettings) -> "Admission":
+def admission(settings: ArenaSettings) -> Admission:
     """The admission's checks: the run's providers, with the thresholds and the categories of its policy."""
-    from schemas.policy import Action
-    from tasks.arena.entrance import Admission
-    from tasks.ingest.known_images import file_digests, load_known_hashes
-    from tasks.policy.policy_file import load_policy
-    from tasks.providers import Providers
-
     providers, policy = Providers(settings.providers), settings.policy
     rules = load_policy(policy).rules
     nsfw = [rule.at_least for rule in rules if rule.signal == "nsfw.nsfw_probability" and rule.at_least is not None]
@@ -123,19 +114,10 @@ def admission(settings: ArenaSettings) -> "Admission":
 
 
 def app(
-    chosen: Chosen,
-    served: Sequence[ArenaModel],
-    connect: Callable[[ArenaModel], "StreamingModel"],
-    admission: "Admission",
-    presets: str | None,
-) -> tuple["Arena", "FastAPI"]:
+    chosen: Chosen, served: Sequence[ArenaModel], connect: Callable[[ArenaModel], StreamingModel],
+    admission: Admission, presets: str | None,
+) -> tuple[Arena, FastAPI]:  # fmt: skip
     """The arena and its application."""
-    from tasks.arena.app import make_app
-    from tasks.arena.entrance import key_of
-    from tasks.arena.guards.captcha import chosen_captcha
-    from tasks.arena.guards.login import chosen_login
-    from tasks.arena.uploads import Examples, Uploads
-
     arena = _arena(chosen, served, connect, admission)
     kinds = _kinds(presets, chosen.logs) if chosen.settings.images_max else {}
     made = make_app(
@@ -154,16 +136,8 @@ def app(
 
 
 def _arena(
-    chosen: Chosen,
-    served: Sequence[ArenaModel],
-    connect: Callable[[ArenaModel], "StreamingModel"],
-    admission: "Admission",
-) -> "Arena":
-    from tasks.arena.entrance import Visitors, key_of
-    from tasks.arena.logs import LogFolder
-    from tasks.arena.pool import Sampling, read_plan
-    from tasks.arena.rounds import Arena
-
+    chosen: Chosen, served: Sequence[ArenaModel], connect: Callable[[ArenaModel], StreamingModel], admission: Admission
+) -> Arena:
     settings = chosen.settings
     if settings.login_header and not settings.proxies:
         raise BadInput(
@@ -174,26 +148,16 @@ def _arena(
     folder = LogFolder(chosen.logs)
     folder.prepare(datetime.now(UTC).date())
     visitors = Visitors(
-        key_of(chosen.logs),
-        messages_a_minute=settings.messages_per_minute,
-        shared=settings.visitors_per_address,
-        proxies=settings.proxies,
-        proxied_by=settings.proxied_by,
-        login_header=settings.login_header,
+        key_of(chosen.logs), messages_a_minute=settings.messages_per_minute, shared=settings.visitors_per_address,
+        proxies=settings.proxies, proxied_by=settings.proxied_by, login_header=settings.login_header,
         raw=settings.log_addresses,
-    )
+    )  # fmt: skip
+    rng = Random(settings.seed)  # noqa: S311 - draws pairs
     made = Arena(
-        served,
-        connect,
-        admission,
-        folder,
-        visitors,
-        version=version("arena-curation"),
-        images_max=settings.images_max,
-        characters_max=settings.characters_max,
+        served, connect, admission, folder, visitors, version=version("arena-curation"), rng=rng,
+        images_max=settings.images_max, characters_max=settings.characters_max,
         answers_at_once=settings.answers_at_once,
-        rng=Random(settings.seed),  # noqa: S311 - draws pairs
-    )
+    )  # fmt: skip
     made.pool.sampling = Sampling(settings.narrow, settings.boost, settings.equal, plan)
     made.read_logs()
     return made
@@ -201,18 +165,13 @@ def _arena(
 
 def _kinds(presets: str | None, logs: Path) -> dict[str, list[tuple[str, Path]]]:
     """Example images by the data set that they are from."""
-    from tasks.ingest.image_files import find_presets, preset_files
-
     folder, kinds = Path(presets) if presets else find_presets(logs), dict[str, list[tuple[str, Path]]]()
     for preset in preset_files(folder) if folder else []:
         kinds.setdefault(preset.dataset, []).append((preset.path, preset.file))
     return kinds
 
 
-def _board(chosen: Chosen, arena: "Arena") -> "Board | None":
-    from tasks.arena.board import LiveBoard, ReleaseBoard
-    from tasks.policy.policy_file import load_policy
-
+def _board(chosen: Chosen, arena: Arena) -> Board | None:
     if chosen.board is None:
         return None
     if chosen.board == LIVE:
@@ -220,14 +179,13 @@ def _board(chosen: Chosen, arena: "Arena") -> "Board | None":
     return ReleaseBoard(Path(chosen.board))
 
 
-def live_rates(rules: "VoteRules") -> "Rate":
+def live_rates(rules: VoteRules) -> Rate:
     """How the votes of a slice so far are rated, by the rules of the policy that the curation has, too."""
-    from schemas.rating import Rating, RatingMethod
     from tasks.leaderboard.fragility import fragility, styled_fragility
     from tasks.leaderboard.rating_tables import RatingTables
     from tasks.leaderboard.style_control import STYLE_CONTROL
 
-    def rated(table: "pl.DataFrame", name: str) -> "tuple[list[Rating], list[Fragility], int]":
+    def rated(table: pl.DataFrame, name: str) -> tuple[list[Rating], list[Fragility], int]:
         tables, styled = RatingTables(table, RatingMethod(), rules=rules), name == STYLE_CONTROL
         rows = tables.rows(STYLE_CONTROL if styled else "ratings")
         few = (

@@ -4,7 +4,6 @@ import hmac
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
 
@@ -12,12 +11,16 @@ from flows.commands.options import existing
 from flows.commands.review.kinds import KINDS, figures_of, queues_of
 from schemas.asked_model import ArenaTasks
 from schemas.errors import BadInput, MissingProvider, known_values
+from schemas.items.review import Task
+from tasks.arena.tasks_tab import Tasks
+from tasks.explore.of_store import OfStore
+from tasks.explore.source import Gone
+from tasks.policy.explained import explained
+from tasks.review.assigned import Assigned
+from tasks.review.review_queue import ReviewQueue
+from tasks.review.routes import reviewer_name
+from tasks.review.session import ReviewSession, VerdictRefused
 from tasks.runtime.untrusted import checked_entry, read_yaml
-
-if TYPE_CHECKING:
-    from schemas.items.review import Task
-    from tasks.arena.tasks_tab import Tasks
-    from tasks.review.review_queue import ReviewQueue
 
 KEY_CHARACTERS_MIN = 16
 
@@ -47,16 +50,8 @@ def annotator_keys(tasks: ArenaTasks) -> dict[str, str]:
     return keys
 
 
-def open_tasks(path: Path) -> "Tasks":
+def open_tasks(path: Path) -> Tasks:
     """Tasks that the page works on. Raises BadInput for an empty list."""
-    from tasks.arena.tasks_tab import Tasks
-    from tasks.explore.of_store import OfStore
-    from tasks.explore.source import Gone
-    from tasks.policy.explained import explained
-    from tasks.review.assigned import Assigned
-    from tasks.review.routes import reviewer_name
-    from tasks.review.session import ReviewSession, VerdictRefused
-
     wanted = read_tasks(path)
     keys = annotator_keys(wanted)
     if odd := next((name for name in keys if not name or reviewer_name(name) != name), None):
@@ -73,14 +68,14 @@ def open_tasks(path: Path) -> "Tasks":
         found = [name for name, key in keys.items() if hmac.compare_digest(key.encode(), given.strip().encode())]
         return found[0] if found else None
 
-    def give(task: "Task", verdicts: Sequence[str], who: str) -> str:
+    def give(task: Task, verdicts: Sequence[str], who: str) -> str:
         try:
             assigned.give(task, verdicts, who)
         except VerdictRefused as refused:
             return str(refused)
         return ""
 
-    def following(name: str, who: str, after: str) -> "Task | None":
+    def following(name: str, who: str, after: str) -> Task | None:
         try:
             return assigned.next(name, who, after)
         except Gone:  # a takedown is under way
@@ -89,7 +84,7 @@ def open_tasks(path: Path) -> "Tasks":
     return Tasks([(queue.title, queue.name) for queue in chosen], annotator, following, give)
 
 
-def _chosen(wanted: ArenaTasks) -> "list[ReviewQueue]":
+def _chosen(wanted: ArenaTasks) -> list[ReviewQueue]:
     """The queues that the file names, in its order."""
     kind_of = {queue: kind for kind in KINDS for queue in KINDS[kind].queues}
     queues: list[ReviewQueue] = []

@@ -12,8 +12,6 @@ from schemas.items.review import Draws
 from schemas.run import StageReport
 from schemas.settings import EvaluateSettings, Settings
 
-POLICY, QUALIFIED_MIN = "authored", 0.8
-
 
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for items, images, raters, answers and the store.")] = Path(
@@ -27,6 +25,7 @@ def demo(
     from flows.commands.review.command import take_sheets
     from tasks.demo.items import BENCH, files_of, write_demo_items
     from tasks.review.items import read_qualification
+    from tasks.written_bench.written_items import items_for_judging
 
     store = str(out / "store")
     write_demo_items(out, items, seed)
@@ -34,7 +33,7 @@ def demo(
 
     def rated(settings: Settings) -> list[StageReport]:
         known, wanted = read_qualification(files["known"]), Draws(store=settings.store, bench=BENCH)
-        told.append(take_sheets("items", [files["raters"]], wanted, "", known, QUALIFIED_MIN)[0])
+        told.append(take_sheets("items", [files["raters"]], wanted, "", known)[0])
         return []
 
     def judged(settings: Settings) -> list[StageReport]:
@@ -42,10 +41,12 @@ def demo(
         boards.append(reports[-1].result)
         return reports
 
-    settings = Settings(store=store, format="bench-items", policy=POLICY)
+    settings = Settings(store=store, format="bench-items", policy="authored")
     take_in(files["items"], settings, BENCH, out / "images", then=rated, last=judged)
     print(told[0])
-    _print_caught(files["expected"], store, BENCH)
+    planted = {json.loads(line)["item_id"] for line in files["expected"].read_text(encoding="utf-8").splitlines()}
+    kept = {item.item_id for item in items_for_judging(existing(store), BENCH)}
+    print(f"planted faults: {len(planted - kept)} caught, {len(planted & kept)} missed; {len(kept):,} items kept")
     print_board(board_in_file(store, boards[-1]), as_json=False)
 
 
@@ -60,11 +61,3 @@ def _submitted(settings: Settings, folder: Path) -> list[StageReport]:
         chosen = EvaluateSettings(submission=submission, submitted_as=model, bench=BENCH, protocol="visit", hidden=True)
         reports += submit(Settings(store=settings.store, evaluate=chosen))
     return reports
-
-
-def _print_caught(expected: Path, store: str, bench: str) -> None:
-    from tasks.written_bench.written_items import items_for_judging
-
-    planted = {json.loads(line)["item_id"] for line in expected.read_text(encoding="utf-8").splitlines()}
-    kept = {item.item_id for item in items_for_judging(existing(store), bench)}
-    print(f"planted faults: {len(planted - kept)} caught, {len(planted & kept)} missed; {len(kept):,} items kept")

@@ -14,29 +14,22 @@ from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
-    from tasks.generated_bench.results.examined import MarkedBench
+    from tasks.generated_bench.results.examined import Examined
 
 NameOption = Annotated[str, typer.Option("--bench", help="Name of the benchmark.")]
 CapabilityArgument = Annotated[
     str, typer.Argument(help="basic, spatial, semantic, reasoning or atmospheric, or a YAML file of your own.")
 ]
+AnswerVersionOption = Annotated[
+    list[str] | None,
+    typer.Option("--answer-version", help="Version of a model's answers, where it has several; repeatable."),
+]
 
 
-_MADE = (
-    "store",
-    "generate.name",
-    "policy",
-    "providers",
-    "prompts",
-    "known_hashes",
-    "budget_usd",
-    "prices",
-    "seed",
-    "workers",
-)
-
-
-@takes(*_MADE, required=["generate.name"], policy="generated")
+@takes(
+    "store", "generate.name", "policy", "providers", "prompts", "known_hashes", "budget_usd", "prices", "seed",
+    "workers", required=["generate.name"], policy="generated",
+)  # fmt: skip
 def generate(
     settings: Settings,
     capability: CapabilityArgument,
@@ -97,10 +90,7 @@ def accuracy(
             "images are distributed; diversity of the first n general and m fine aspects.",
         ),
     ] = "accuracy",
-    answer_version: Annotated[
-        list[str] | None,
-        typer.Option("--answer-version", help="Version of a model's answers, where it has several; repeatable."),
-    ] = None,
+    answer_version: AnswerVersionOption = None,
     svg: Annotated[
         Path | None,
         typer.Option("--svg", help="With --table ranks: also write a heat map of ranks to this file, .svg or .pdf."),
@@ -127,8 +117,7 @@ def accuracy(
     if other:
         _print_side_by_side(marked, other[0], chosen, table, as_json)
         return
-    found = marked.examined
-    rows = rows_of(found.items, found.answers, chosen, found.author)
+    rows = rows_of(marked.items, marked.answers, chosen, marked.author)
     if not rows:
         raise BadInput(f"--bench {bench[0]!r}: no model has answered; run `curate judge answer --bench {bench[0]}`")
     if table == "ranks":
@@ -177,16 +166,16 @@ def _write_heat_map(ranks: list[dict[str, object]], svg: Path) -> None:
     note(f"heat map of ranks: {svg}")
 
 
-def _print_side_by_side(one: "MarkedBench", other: "MarkedBench", slices: list[str], table: str, as_json: bool) -> None:
+def _print_side_by_side(one: "Examined", other: "Examined", slices: list[str], table: str, as_json: bool) -> None:
     from tasks.generated_bench.results.examined import side_by_side
 
     if table != "accuracy":
         raise BadInput(f"--table {table} is of one benchmark; give one --bench")
-    rows, over = side_by_side(one.examined, other.examined, slices)
+    rows, over = side_by_side(one, other, slices)
     print_rows("examiners", rows, as_json, titled=True)
     print_rows("agreement", over, as_json, titled=True)
-    notes = [f"{each.bench} was written by {each.author}" for each in (one.examined, other.examined)]
-    if one.examined.author == other.examined.author:
+    notes = [f"{each.bench} was written by {each.author}" for each in (one, other)]
+    if one.author == other.author:
         notes.append("both have one author: what differs is chance, or how they were made")
     for each in dict.fromkeys([*notes, *_of_makers(one), *_of_makers(other)]):
         note(one_line(each))
@@ -198,13 +187,8 @@ def _print_side_by_side(one: "MarkedBench", other: "MarkedBench", slices: list[s
 )  # fmt: skip
 def audit(
     settings: Settings,
-    answer_version: Annotated[
-        list[str] | None,
-        typer.Option("--answer-version", help="Version of a model's answers, where it has several; repeatable."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only estimate calls and US dollars; send and write nothing.")
-    ] = False,
+    answer_version: AnswerVersionOption = None,
+    dry_run: opt.PricedDryRunOption = False,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Ask models again without the image, with the description instead, and with every key at A or at the end.
@@ -252,7 +236,7 @@ def _print_audit_estimate(settings: Settings) -> None:
     print_estimates(estimate_audit(opened, bench, models, modes, prices, tokens_in()), settings)
 
 
-def _of_makers(marked: "MarkedBench") -> list[str]:
+def _of_makers(marked: "Examined") -> list[str]:
     """A note where stand-ins made the benchmark."""
     from tasks.generated_bench.steps import STAND_INS
 

@@ -4,14 +4,14 @@ import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import flows.commands.options as opt
 from flows.commands.engine import run_flows
 from flows.commands.options import existing
-from flows.commands.pipeline import print_stages, run_stages
+from flows.commands.pipeline import flow_of, print_stages, run_stages
 from schemas.benches.written import VALIDATION_SHARE
 from schemas.run import StageReport
 from schemas.settings import Settings
@@ -44,19 +44,15 @@ def collect(
 
 
 def take_in(
-    items: Path,
-    settings: Settings,
-    bench: str,
-    images: Path,
-    families: Path | None = None,
-    validation_share: float = VALIDATION_SHARE,
-    then: Callable[[Settings], list[StageReport]] = lambda _: [],
+    items: Path, settings: Settings, bench: str, images: Path, families: Path | None = None,
+    validation_share: float = VALIDATION_SHARE, then: Callable[[Settings], list[StageReport]] = lambda _: [],
     last: Callable[[Settings], list[StageReport]] = lambda _: [],
-) -> None:
+) -> None:  # fmt: skip
     """Collect items and print what became of them. `then` runs before it is decided on them, `last` after.
 
     All of it is one run: a process has one Prefect server.
     """
+    from tasks.storage.tables import Store
     from tasks.written_bench import collect as work
     from tasks.written_bench.item_files import SHIPPED, load_families, read_items
 
@@ -64,43 +60,21 @@ def take_in(
     found, counts = read_items(items, load_families(families or SHIPPED)), dict[str, int]()
 
     def before(settings: Settings) -> list[StageReport]:
-        work.store_members(_store(settings), found, bench, validation_share)
+        work.store_members(Store.open(settings.store), found, bench, validation_share)
         return []
 
     def after(settings: Settings) -> list[StageReport]:
-        counts.update(work.store_texts(_store(settings), found, bench, datetime.now(UTC)))
+        counts.update(work.store_texts(Store.open(settings.store), found, bench, datetime.now(UTC)))
         return []
 
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / f"{bench}.parquet"
         work.write_item_rows(found, bench, images, rows)
         settings = settings.model_copy(update={"logs": str(rows)})
-        stages = (
-            lambda: before,
-            _flow("take_in_written"),
-            lambda: after,
-            lambda: then,
-            _flow("decide_written"),
-            lambda: last,
-        )
-        reports = run_flows(settings, *stages)
+        taken_in, decided = flow_of("flows.benches", "take_in_written"), flow_of("flows.benches", "decide_written")
+        reports = run_flows(settings, lambda: before, taken_in, lambda: after, lambda: then, decided, lambda: last)
     print_stages(reports)
     _print_kept(settings, bench, len(found), counts)
-
-
-def _store(settings: Settings) -> Any:
-    from tasks.storage.tables import Store
-
-    return Store.open(settings.store)
-
-
-def _flow(name: str) -> Callable[[], Any]:
-    def load() -> Any:
-        import flows.benches
-
-        return getattr(flows.benches, name)
-
-    return load
 
 
 def _print_kept(settings: Settings, bench: str, rows: int, counts: dict[str, int]) -> None:
@@ -108,29 +82,20 @@ def _print_kept(settings: Settings, bench: str, rows: int, counts: dict[str, int
     from tasks.written_bench.findings import kept_and_dropped
     from tasks.written_bench.written_items import items_for_judging
 
-    kept, dropped = kept_and_dropped(_store(settings), bench)
+    store = existing(settings.store)
+    kept, dropped = kept_and_dropped(store, bench)
     for reason, number in dropped.items():
         print(f"  dropped  {number:>8,}  {reason}")
     print(", ".join(f"{name} {number:,}" for name, number in counts.items() if name != "items"))
-    if others := len(items_for_judging(_store(settings), bench, not_given=True)) - kept:
+    if others := len(items_for_judging(store, bench, not_given=True)) - kept:
         print(f"  not given {others:>8,}  no picture, nothing else against them: judged by captions, never released")
     print(f"in {rows} = kept {kept} + dropped {counts['items'] - kept} + rejected {rows - counts['items']}")
 
 
-_WRITTEN = (
-    "store",
-    "written.name",
-    "written.writer",
-    "written.hidden",
-    "budget_usd",
-    "prices",
-    "batch",
-    "providers",
-    "prompts",
-)
-
-
-@opt.takes(*_WRITTEN, required=["written.name"])
+@opt.takes(
+    "store", "written.name", "written.writer", "written.hidden", "budget_usd", "prices", "batch", "providers",
+    "prompts", required=["written.name"],
+)  # fmt: skip
 def write(settings: Settings) -> None:
     """Write what kept items lack: captions for the instruction, then references from captions, never from images.
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from flows.commands.options import existing, takes
-from flows.commands.pipeline import run_stages
+from flows.commands.pipeline import PAID, run_stages
 from schemas.errors import BadInput
 from schemas.settings import EvaluateSettings, Settings
 
@@ -11,7 +11,6 @@ VISIT = "visit"
 EMBEDDED: dict[str, Any] = {"evaluate.judge": "embedded"}
 """The default of commands that ask a judge."""
 ASKED_BENCH = ("evaluate.bench", "evaluate.bench_release", "evaluate.hidden")
-PAID = ("budget_usd", "prices", "batch")
 
 
 @takes("store", "evaluate.models", *ASKED_BENCH, *PAID, required=["evaluate.models"])

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.agreement import agree
-from flows.commands.judge import boards, calls
-from flows.commands.judge.calls import EMBEDDED, PAID, VISIT, with_evaluate
+from flows.commands.judge.calls import EMBEDDED, VISIT, with_evaluate
 from flows.commands.options import JsonOption, existing, takes
-from flows.commands.pipeline import run_stages
+from flows.commands.pipeline import PAID, run_stages
 from flows.commands.tables import note, print_rows
 from schemas.benches.judging import STAND_IN, SubmissionRating
 from schemas.benches.written import SAMPLED
@@ -36,13 +34,10 @@ LinesOption = Annotated[
 ]
 
 
-_DEFAULTS = EMBEDDED | {"evaluate.bench": SAMPLED, "evaluate.protocol": VISIT}
-
-
 @takes(
     "store", "evaluate.submitted_as", "evaluate.bench", "evaluate.judge", "evaluate.hidden",
     "prompts", *PAID, "seed", "cluster", required=["evaluate.submitted_as"],
-    **_DEFAULTS,
+    **EMBEDDED | {"evaluate.bench": SAMPLED, "evaluate.protocol": VISIT},
 )  # fmt: skip
 def submit(
     settings: Settings,
@@ -169,12 +164,3 @@ def _write_lines(settings: Settings, plan: "Plan", path: Path) -> None:
     lines = list(battle_lines(visit_battles(verdicts), plan.items, settings.evaluate.submitted_as or ""))
     path.write_text("".join(f"{json_text(line)}\n" for line in lines), encoding="utf-8")
     note(f"{len(lines):,} battles without the reference: {path}")
-
-
-def family() -> typer.Typer:
-    """The commands of `curate judge`."""
-    judge = typer.Typer(no_args_is_help=True, help="Rank models by a judge's verdicts on their answers.")
-    of_calls = (calls.answer, calls.compare, submit)
-    for command in (*of_calls, boards.board, agree.agree, agree.votes, agree.metrics):
-        judge.command()(command)
-    return judge

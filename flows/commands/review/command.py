@@ -31,14 +31,6 @@ KindArgument = Annotated[str, typer.Argument(help=f"What is asked: {_KINDS}.")]
 ReviewerOption = Annotated[str, typer.Option("--reviewer", help="Who gave the verdicts that name nobody.")]
 
 
-def family() -> typer.Typer:
-    """The commands of `curate review`."""
-    review = typer.Typer(no_args_is_help=True, help="Ask people, in the browser or in files, and see what they say.")
-    for name, command in (("out", out), ("in", take), ("results", results), ("serve", serve_pages)):
-        review.command(name)(command)
-    return review
-
-
 @takes(*_DRAWN, "hidden", row=Draws, shared=_SHARED, hidden=False)
 def out(
     wanted: Draws,
@@ -63,16 +55,16 @@ def out(
     if folder is None:
         print(sheet_csv(opened, queues, unmasked), end="")
         return
-    written = write_sheet(opened, queues, folder, unmasked)
+    items, images = write_sheet(opened, queues, folder, unmasked)
     print(folder / "sheet.csv")
     asked = (
         "fill in the columns verdict and reviewer" + ", or name each copy after its reviewer" * queues[0].named_by_file
     )
-    note(f"{written.items:,} items and {written.images:,} images; {asked}")
+    note(f"{items:,} items and {images:,} images; {asked}")
 
 
 @takes("store", "bench", "providers", row=Draws, shared=_SHARED)
-def take(
+def in_(
     wanted: Draws,
     kind: KindArgument,
     files: Annotated[list[Path], typer.Argument(help="Filled-in sheets, of one reviewer or of several.")],
@@ -103,13 +95,9 @@ def take(
 
 
 def take_sheets(
-    kind: str,
-    files: "Sequence[Path]",
-    wanted: Draws,
-    reviewer: str = "",
-    known: dict[str, bool] | None = None,
+    kind: str, files: "Sequence[Path]", wanted: Draws, reviewer: str = "", known: dict[str, bool] | None = None,
     qualified_min: float = 0.8,
-) -> tuple[str, "Filled"]:
+) -> tuple[str, "Filled"]:  # fmt: skip
     """Store the verdicts of sheets, all of them or none; what was stored in words. Raises BadInput."""
     from tasks.review.items import qualified
     from tasks.review.routes import reviewer_name

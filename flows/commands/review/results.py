@@ -4,22 +4,30 @@ import json
 import sys
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flows.commands.agreement.agree import print_agreement, print_raters
 from flows.commands.options import existing
 from flows.commands.review.kinds import anonymous_battles_of, tuples_of
 from flows.commands.tables import note, print_rows
 from schemas.errors import BadInput
-from schemas.items.review import Draws
+from schemas.items.review import DetectorPrecision, Draws, ReviewerAgreement
+from tasks.generated_bench.bench_state import read_bench
+from tasks.judging.agreement.experts import experts
+from tasks.providers.embedded.texts import root_phrases
+from tasks.review.alarms import alarm_labels
+from tasks.review.battles import experts_of, people_of
+from tasks.review.generated import review_rows
+from tasks.review.preferences import majority_counts, preferred
+from tasks.review.session import Figures
+from tasks.storage.keyed_ids import Pseudonyms, store_key
+from tasks.storage.lock import writing
+from tasks.storage.tables import Store, frame_of
+from tasks.written_bench import figures
+from tasks.written_bench.findings import finding_tables
+from tasks.written_bench.written_items import check_known
 
-if TYPE_CHECKING:
-    from schemas.items.review import DetectorPrecision, ReviewerAgreement
-    from tasks.review.session import Figures
-    from tasks.storage.tables import Store
 
-
-def print_figures(figures: "Figures", queues: Collection[str], as_json: bool) -> None:
+def print_figures(figures: Figures, queues: Collection[str], as_json: bool) -> None:
     """Precision of detectors and agreement of reviewers, of some queues or, without any, of all."""
     precisions = [row for row in figures.precisions if not queues or row.detector in queues]
     agreements = [row for row in figures.agreements if not queues or row.queue.partition(":")[0] in queues]
@@ -34,21 +42,15 @@ def print_figures(figures: "Figures", queues: Collection[str], as_json: bool) ->
         print_rows("agreement", [_with_interval(row, "kappa", "kappa_") for row in agreements], titled=True)
 
 
-def _with_interval(row: "DetectorPrecision | ReviewerAgreement", figure: str, prefix: str) -> dict[str, object]:
+def _with_interval(row: DetectorPrecision | ReviewerAgreement, figure: str, prefix: str) -> dict[str, object]:
     """The columns of a row, with a figure and its interval in one."""
     values = row.model_dump(mode="json")
     ends = (values[figure], *(values.pop(f"{prefix}ci95_{end}") for end in ("low", "high")))
     return values | {figure: None if None in ends else "{:.3f} ({:.3f} to {:.3f})".format(*ends)}
 
 
-def print_yields(store: "Store", bench: str, as_json: bool) -> None:
+def print_yields(store: Store, bench: str, as_json: bool) -> None:
     """Items: shares that are correct, by images and family, how raters agree, and what the items are."""
-    from tasks.providers.embedded.texts import root_phrases
-    from tasks.storage.tables import frame_of
-    from tasks.written_bench import figures
-    from tasks.written_bench.findings import finding_tables
-    from tasks.written_bench.written_items import check_known
-
     check_known(store, bench)
     facts = figures.facts_of_store(store, bench)
     tables = {
@@ -62,20 +64,14 @@ def print_yields(store: "Store", bench: str, as_json: bool) -> None:
     print("`curate decide --policy authored` drops what is incorrect or harmful", file=sys.stderr)
 
 
-def print_rates(store: "Store", bench: str, as_json: bool) -> None:
+def print_rates(store: Store, bench: str, as_json: bool) -> None:
     """Generated items: how often a majority says that description and question fit."""
-    from tasks.generated_bench.bench_state import read_bench
-    from tasks.review.generated import review_rows
-
     rows = review_rows(store, read_bench(store, bench).items)
     print_rows("reviews", [row.model_dump(mode="json") for row in rows], as_json, titled=True)
 
 
 def print_experts(wanted: Draws, as_json: bool, rounds: int) -> None:
     """Battles: how far experts agree with the people's votes and with each other, and the boards of both."""
-    from tasks.judging.agreement.experts import experts
-    from tasks.review.battles import experts_of, people_of
-
     battles = anonymous_battles_of(wanted)
     said = experts_of(existing(wanted.store), battles["question_id"].to_list())
     if not said:
@@ -91,10 +87,8 @@ def print_experts(wanted: Draws, as_json: bool, rounds: int) -> None:
         print_rows("boards", [found.boards])
 
 
-def write_labels(store: "Store", file: Path) -> None:
+def write_labels(store: Store, file: Path) -> None:
     """Verdicts on stretches that were found, as labels without texts."""
-    from tasks.review.alarms import alarm_labels
-
     labels = alarm_labels(store)
     labels.write_csv(file)
     print(file)
@@ -103,15 +97,10 @@ def write_labels(store: "Store", file: Path) -> None:
 
 def write_battles(wanted: Draws, file: Path) -> None:
     """Preferences as battles, with each rater as a keyed hash."""
-    from tasks.review.preferences import majority_counts, preferred
-    from tasks.storage.keyed_ids import Pseudonyms, store_key
-    from tasks.storage.lock import writing
-
     with writing(wanted.store) as store:  # the first one makes the key
         every, _ = tuples_of(store, wanted.bench or "", True)
-        found = preferred(store, every, Pseudonyms(store_key(store)))
-    found.battles.write_csv(file)
+        battles, unknown = preferred(store, every, Pseudonyms(store_key(store)))
+    battles.write_csv(file)
     print(file)
-    votes = ", ".join(f"{pairs:,} with {count}" for count, pairs in majority_counts(found.battles).items())
-    told = f"{found.battles.height:,} choices; pairs by number of choices: {votes}"
-    note(f"{told}; {found.unknown:,} on other answers")
+    votes = ", ".join(f"{pairs:,} with {count}" for count, pairs in majority_counts(battles).items())
+    note(f"{battles.height:,} choices; pairs by number of choices: {votes}; {unknown:,} on other answers")

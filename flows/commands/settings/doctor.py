@@ -3,8 +3,8 @@
 import importlib.util
 import os
 from collections.abc import Iterator, Mapping
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,7 +43,10 @@ def doctor(settings: Settings, ask: AskOption = False) -> None:
     from tasks.prompts import replaced_hashes
 
     for package in ("arena-curation", "prefect", "polars", "pyarrow", "datasets", "onnxruntime", "torch"):
-        print(f"{package:<16} {_version(package)}")
+        with suppress(PackageNotFoundError):
+            print(f"{package:<16} {version(package)}")
+            continue
+        print(f"{package:<16} {'unknown' if importlib.util.find_spec(package) else 'not installed'}")
     for name, text_hash in replaced_hashes().items():
         print(f"replaced prompt {name:<24} {text_hash}")
     of_file = read(Path(settings.config)) if settings.config else {}
@@ -123,12 +126,11 @@ def _check_store(root: str) -> None:
     from tasks.storage.layout import layout_in_words, stated_layout
     from tasks.storage.tables import Store
 
-    lines = list(store_problems(Store.existing(root, any_layout=True)))
-    for line in lines:
-        print(line)
-    if lines:
+    store = Store.existing(root, any_layout=True)
+    if lines := list(store_problems(store)):
+        print(*lines, sep="\n")
         raise typer.Exit(1)
-    known = stated_layout(Store.existing(root, any_layout=True))
+    known = stated_layout(store)
     print(f"store {root!r} is whole; it has {layout_in_words(known) if known else 'no number of its layout yet'}")
 
 
@@ -158,10 +160,3 @@ def _audited(store: "Store") -> Iterator[str]:
     print(f"audit    {len(entries):,} entries" + (f", the last {AUDITED} above" if len(entries) > AUDITED else ""))
     seen = [each["audit"] for each in run_records(store) if each.get("audit")]
     yield from filter(None, [cut_off(store, *seen[-1])] if seen else [])
-
-
-def _version(package: str) -> str:
-    try:
-        return installed_version(package)
-    except PackageNotFoundError:
-        return "not installed" if importlib.util.find_spec(package) is None else "unknown"

@@ -55,7 +55,9 @@ class ArenaFigures:
         with self._lock:
             if hour > self._last() - HOURS:
                 if kind == RecordType.CHAT:
-                    self._note_answer(self._counted(hour, model), record, model)
+                    counted, price = self._counted(hour, model), self._prices.get(model)
+                    counted.answers += 1
+                    counted.usd += price.usd(*_tokens(record)) if price else 0
                 elif kind in VOTES:
                     self._note_vote(hour, told)
             match told.get("sampling"):
@@ -66,11 +68,6 @@ class ArenaFigures:
 
     def _last(self) -> int:
         return int(self._clock() // _HOUR_SECONDS)
-
-    def _note_answer(self, counted: Counted, record: Record, model: str) -> None:
-        counted.answers += 1
-        if price := self._prices.get(model):
-            counted.usd += price.usd(*_tokens(record))
 
     def _note_vote(self, hour: int, told: Record) -> None:
         sides = [side for side in told.get("sides", []) if isinstance(side, Mapping)]

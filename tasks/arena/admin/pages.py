@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
 
 import jinja2
 from fastapi import FastAPI, Request
@@ -19,7 +18,7 @@ from schemas.asked_model import ArenaSettings
 from schemas.errors import BadInput, CurateError, StoreUnwell
 from tasks.arena.app import PageGuard
 from tasks.arena.entrance import cookie_hash
-from tasks.arena.guards.requests import is_own
+from tasks.arena.guards.requests import form_of, is_own
 from tasks.arena.page import SERVED
 from tasks.arena.rounds import Arena
 from tasks.arena.words import page_words
@@ -98,18 +97,13 @@ class Admin:
         own = [each for each in by_hour if each]
         drawn, expected = figures.exposure().get(name, (0, 0.0))
         return {
-            "name": name,
-            "weight": state.weights.get(name, weight),
-            "paused": name in state.paused,
-            "down_seconds": round(pool.down_seconds(name)),
-            "failures": pool.failures[name],
-            "answers": sum(each.answers for each in own),
-            "votes": sum(each.votes for each in own),
+            "name": name, "weight": state.weights.get(name, weight), "paused": name in state.paused,
+            "down_seconds": round(pool.down_seconds(name)), "failures": pool.failures[name],
+            "answers": sum(each.answers for each in own), "votes": sum(each.votes for each in own),
             "votes_by_hour": [each.votes if each else 0 for each in reversed(by_hour)],
-            "usd": round(sum(each.usd for each in own), 6) if figures.priced(name) else None,
-            "drawn": drawn,
+            "usd": round(sum(each.usd for each in own), 6) if figures.priced(name) else None, "drawn": drawn,
             "expected": round(expected, 1),
-        }
+        }  # fmt: skip
 
     def shown(self, done: str = "", status: int = 200) -> Response:
         """The page, with a line about what was done."""
@@ -168,14 +162,14 @@ def admin_app(arena: Arena, token: str, settings: ArenaSettings) -> FastAPI:
 
     @app.post("/")
     async def enter(request: Request) -> Response:
-        return admin.enter((await _form(request)).get("token", [""])[0])
+        return admin.enter((await form_of(request)).get("token", [""])[0])
 
     @app.post("/{what}")
     async def do(what: str, request: Request) -> Response:
         if not admin.may(request):
             return Response(status_code=403)
         try:
-            done = await run_in_threadpool(admin.do, what, await _form(request))
+            done = await run_in_threadpool(admin.do, what, await form_of(request))
         except CurateError as error:
             return await run_in_threadpool(admin.shown, str(error), 422)
         return await run_in_threadpool(admin.shown, done)
@@ -184,13 +178,6 @@ def admin_app(arena: Arena, token: str, settings: ArenaSettings) -> FastAPI:
     app.add_middleware(PageGuard, known=partial(is_own, settings.admin_host, settings), proxied=False, cookie=False)
     app.add_middleware(Bounded, bytes_max=lambda path: _FORM_BYTES_MAX)
     return app
-
-
-async def _form(request: Request) -> dict[str, list[str]]:
-    try:
-        return parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=20)
-    except ValueError:  # more fields
-        return {}
 
 
 class Beside:

@@ -6,7 +6,7 @@ a day, which holds for that browser alone. When the provider does not answer, no
 
 import os
 from collections.abc import Callable
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import httpx2
 from fastapi import FastAPI, Request
@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from schemas.asked_model import ArenaSettings
 from schemas.errors import BadInput, MissingProvider
-from tasks.arena.guards.requests import Signed
+from tasks.arena.guards.requests import Signed, form_of
 from tasks.arena.page import ArenaPages
 from tasks.arena.words import page_words
 from tasks.explore.pages import POLICY
@@ -92,11 +92,7 @@ def captcha_routes(app: FastAPI, pages: ArenaPages, captcha: Captcha, owner_of: 
 
     @app.post(CAPTCHA_PAGE)
     async def solve(request: Request) -> Response:
-        owner = owner_of(request)
-        try:
-            form = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=20)
-        except ValueError:
-            form = {}
+        owner, form = owner_of(request), await form_of(request)
         answers = [values[0] for name, values in form.items() if name.endswith(_FIELDS)]
         if not owner:
             return shown(page_words()["cookies"], 403)

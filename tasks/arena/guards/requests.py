@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.cookies import SimpleCookie
 from ipaddress import ip_address
+from urllib.parse import parse_qs
+
+from fastapi import Request
 
 from schemas.asked_model import ArenaSettings
 from tasks.runtime.serving import Message
@@ -41,6 +44,14 @@ def cookie_of(scope: Message, name: str) -> str:
     except Exception:  # a malformed cookie of another application on this host
         return ""
     return found.value if found else ""
+
+
+async def form_of(request: Request, fields_max: int = 20) -> dict[str, list[str]]:
+    """The fields of a form that was sent; empty for one with more fields than any of the page."""
+    try:
+        return parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=fields_max)
+    except ValueError:
+        return {}
 
 
 _KNOWN_MAX = 50_000

@@ -23,6 +23,7 @@ from schemas.run import Estimate, Prices
 from tasks.generated_bench.accuracy import letter_of
 from tasks.generated_bench.audit import audited
 from tasks.generated_bench.kept_items import kept_items
+from tasks.generated_bench.results.examined import answers_to
 from tasks.generated_bench.wordings import named_letters
 from tasks.prompts import load_prompt, untrusted
 from tasks.providers.ask_items import Work, ask_each, store_results
@@ -71,13 +72,11 @@ class WrongAnswer:
 def wrong_answers(store: Store, bench: str) -> list[WrongAnswer]:
     """Wrong answers of all models, in the order of the benchmark. Raises BadInput as `kept_items` does."""
     kept = kept_items(store, bench)
-    now = kept.conversations.select("document_id", question_id="conversation_id")
-    answers = store.read("answers").join(now, on=["question_id", "document_id"], how="semi")
     items = {item.item_id: item for item in kept.items}
-    given = answers.filter(pl.col("state") != AnswerState.FAILED.value).sort("model", "version")
+    given = answers_to(store, kept.conversations).filter(pl.col("state") != AnswerState.FAILED.value)
     found = [
         WrongAnswer(item, row["model"], row["version"], row["text"])
-        for row in given.iter_rows(named=True)
+        for row in given.sort("model", "version").iter_rows(named=True)
         if letter_of(row["text"], len((item := items[row["question_id"]]).options)) != item.key
     ]
     return sorted(found, key=lambda wrong: wrong.item.number)
@@ -88,14 +87,14 @@ def _unsorted(store: Store, bench: str, asked: AskedModel) -> tuple[str, list[tu
     reviewer = f"{_MODEL}{asked.version}+{load_prompt(_PROMPT).version}"
     known = set(reviews_of(store).filter(queue=QueueName.WRONG_ANSWERS.value, reviewer=reviewer)["content_id"])
     descriptions = audited(store, bench)[1]
-    wanted = [each for each in wrong_answers(store, bench) if each.content_id not in known]
-    return reviewer, [(each, _material(each, descriptions[each.item.description_id].description)) for each in wanted]
-
-
-def _material(wrong: WrongAnswer, description: str) -> str:
-    item = wrong.item
-    told = {"question": named_letters(item.question, item.options), "right": item.key, "answer": wrong.text}
-    return untrusted(json.dumps({**told, "description": description}, ensure_ascii=False, indent=1))
+    wanted = list[tuple[WrongAnswer, str]]()
+    for wrong in wrong_answers(store, bench):
+        if wrong.content_id not in known:
+            item, description = wrong.item, descriptions[wrong.item.description_id].description
+            told = {"question": named_letters(item.question, item.options), "right": item.key, "answer": wrong.text}
+            told["description"] = description
+            wanted.append((wrong, untrusted(json.dumps(told, ensure_ascii=False, indent=1))))
+    return reviewer, wanted
 
 
 def estimate_sorting(store: Store, bench: str, asked: AskedModel, prices: Prices, count: Count) -> list[Estimate]:

@@ -1,7 +1,7 @@
 """Kept items with the models' answers, marked, what a release says of them, and two benchmarks by different authors."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import mean
 
 import polars as pl
@@ -34,6 +34,10 @@ class Examined:
     """Version of the model that wrote it."""
     items: Sequence[GeneratedItem]
     answers: Mapping[str, Marked]
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Reason -> items that are left out."""
+    embedded: Sequence[str] = ()
+    """Makers of the benchmark that were embedded stand-ins."""
 
 
 def side_by_side(
@@ -120,25 +124,14 @@ def _rank(share: float, among: Sequence[float]) -> int:
 SLICES = ("overall", "level", "aspect", "type")
 
 
-@dataclass(frozen=True)
-class MarkedBench:
-    """A benchmark's kept items and the models' answers to them."""
-
-    examined: Examined
-    dropped: dict[str, int]
-    """Reason -> items that are left out."""
-    embedded: list[str]
-    """Makers of the benchmark that were embedded stand-ins."""
-
-
-def marked_bench(store: Store, bench: str, versions: Collection[str]) -> MarkedBench:
+def marked_bench(store: Store, bench: str, versions: Collection[str]) -> Examined:
     """Raises BadInput as `kept_items` and `mark` do."""
     kept, made = kept_items(store, bench), read_bench(store, bench)
     answers = answers_to(store, kept.conversations)
     embedded = [each.partition("=")[0] for each in made.bench.providers if each.endswith("=embedded")]
     author = made.progress[0].description.version if made.progress else ""
     marked = mark(kept.items, answers, versions)
-    return MarkedBench(Examined(bench, made.bench.capability, author, kept.items, marked), kept.dropped, embedded)
+    return Examined(bench, made.bench.capability, author, kept.items, marked, kept.dropped, embedded)
 
 
 def answers_to(store: Store, conversations: pl.DataFrame) -> pl.DataFrame:
@@ -147,13 +140,12 @@ def answers_to(store: Store, conversations: pl.DataFrame) -> pl.DataFrame:
     return store.read("answers").join(now, on=["question_id", "document_id"], how="semi")
 
 
-def audited_rows(store: Store, marked: MarkedBench, versions: Collection[str]) -> list[GeneratedAudit]:
+def audited_rows(store: Store, of: Examined, versions: Collection[str]) -> list[GeneratedAudit]:
     """Every figure of the audit; none where nothing was asked again. Raises BadInput as `audit_rows` does."""
     answers = [AuditAnswer.model_validate(row) for row in store.read("audit_answers").to_dicts()]
-    of, blind = marked.examined, found_blind(store, 1)
     if not {each.item_id for each in answers} & {item.item_id for item in of.items}:
         return []
-    rows = audit_rows(of.items, answers, of.answers, blind, versions, of.author)
+    rows = audit_rows(of.items, answers, of.answers, found_blind(store, 1), versions, of.author)
     return [GeneratedAudit(**row.model_dump(), bench=of.bench) for row in rows]
 
 
@@ -166,7 +158,7 @@ def rows_for_release(store: Store, bench: str) -> dict[str, list[Row]]:
     sizes = own.group_by("model", "version").agg(pl.len(), pl.col("place").max())
     versions = sizes.sort("len", "place").unique("model", keep="last", maintain_order=True)["version"].to_list()
     marked = marked_bench(store, bench, versions)
-    accuracy = accuracy_rows(marked.examined.items, marked.examined.answers, SLICES, marked.examined.author)
+    accuracy = accuracy_rows(marked.items, marked.answers, SLICES, marked.author)
     return {
         "generated_accuracy": [GeneratedAccuracy(**row.model_dump(), bench=bench) for row in accuracy],
         "generated_alignment": [

@@ -1,12 +1,13 @@
 """Figures of how a benchmark was made: diversity of its aspects, and how alignment scores of images are distributed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
+from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
 
-from schemas.benches.generated import Alignment, GeneratedAspect
+from schemas.benches.generated import GeneratedAspect
 from schemas.benches.generated_results import AlignmentRow, DiversityRow
 from tasks.generated_bench.bench_state import BenchState
 from tasks.providers.capabilities import TextEmbedder
@@ -45,16 +46,10 @@ def alignment_rows(made: BenchState) -> list[AlignmentRow]:
     rows = [_scores("overall", [alignment.score for _, alignment in found])]
     rows += [_scores(f"level:{level}", [a.score for own, a in found if own == level]) for level in made.bench.levels]
     by_type = dict[str, list[float]]()
-    for name, share in (each for _, alignment in found for each in _by_type(alignment)):
-        by_type.setdefault(name, []).append(share)
+    for _, alignment in found:
+        for name in dict.fromkeys(each.type for each in alignment.answers):
+            by_type.setdefault(name, []).append(fmean(a.right for a in alignment.answers if a.type == name))
     return rows + [_scores(f"type:{name}", shares) for name, shares in sorted(by_type.items())]
-
-
-def _by_type(alignment: Alignment) -> Iterator[tuple[str, float]]:
-    """(type of element, share of its check questions that were right) of one image."""
-    for name in dict.fromkeys(each.type for each in alignment.answers):
-        right = [each.right for each in alignment.answers if each.type == name]
-        yield name, sum(right) / len(right)
 
 
 def _scores(name: str, scores: Sequence[float]) -> AlignmentRow:
@@ -65,9 +60,5 @@ def _scores(name: str, scores: Sequence[float]) -> AlignmentRow:
         "from_80": (values >= 0.8) & (values < 1),
         "whole": values == 1,
     }
-    return AlignmentRow(
-        slice=name,
-        images=len(values),
-        mean=float(values.mean()) if len(values) else None,
-        **{each: float(within.mean()) if len(values) else None for each, within in shares.items()},
-    )
+    means = {each: float(of.mean()) if len(values) else None for each, of in {"mean": values, **shares}.items()}
+    return AlignmentRow(slice=name, images=len(values), **means)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from tasks.report.boards import MODELS_MAX, heat_map
+from tasks.report.boards import MODELS_MAX, heat_map, rounded_table
 from tasks.report.figures import bars, shares
 from tasks.report.page import Part, part
 from tasks.storage.tables import Store
@@ -24,7 +24,7 @@ def generated_parts(store: Store) -> Iterator[Part]:
         labels = [f"{name}{f' ({bench})' if several else ''}" for name, bench in checked["slice", "bench"].iter_rows()]
         parts = checked.select("under_half", "whole", between=pl.col("from_half") + pl.col("from_80"))
         shown = {words: parts[name].to_list() for name, words in _DISTRIBUTED.items()}
-        yield part("generated_alignment", _rounded(alignment), shares(labels, shown, "% of images"))
+        yield part("generated_alignment", rounded_table(alignment, 3), shares(labels, shown, "% of images"))
     figures = audit.filter(pl.col("measure").str.ends_with("_accuracy"), level="all").drop_nulls("value")
     if figures.height:
         rows = figures.select("measure", "model", "bench", pl.col("value") * 100).iter_rows()
@@ -32,7 +32,7 @@ def generated_parts(store: Store) -> Iterator[Part]:
             f"{model}, {measure.removesuffix('_accuracy')}{f' ({bench})' if several else ''}": value
             for measure, model, bench, value in rows
         }
-        yield part("generated_audit", _rounded(audit), bars(counts, "% of items answered right", digits=1))
+        yield part("generated_audit", rounded_table(audit, 3), bars(counts, "% of items answered right", digits=1))
 
 
 def _accuracy(accuracy: pl.DataFrame, several: bool) -> Iterator[Part]:
@@ -46,9 +46,6 @@ def _accuracy(accuracy: pl.DataFrame, several: bool) -> Iterator[Part]:
     for key, value in (("generated_accuracy", pl.col("accuracy") * 100), ("generated_ranks", pl.col("rank"))):
         cells = {(model, of): cell for model, of, cell in named.select("model", "column", value).iter_rows()}
         table = named.select("bench", "slice", "model", "rank", "accuracy", "ci95_low", "ci95_high", "items", "flags")
-        yield part(key, _rounded(table), heat_map(models, columns, cells, _FEW_ITEMS, low_is_dark="rank" in key))
-
-
-def _rounded(table: pl.DataFrame) -> pl.DataFrame:
-    flags = [pl.col("flags").list.join(" ")] if "flags" in table.columns else []
-    return table.with_columns(pl.col(pl.Float64).round(3), *flags)
+        yield part(
+            key, rounded_table(table, 3), heat_map(models, columns, cells, _FEW_ITEMS, low_is_dark="rank" in key)
+        )

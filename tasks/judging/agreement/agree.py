@@ -10,6 +10,7 @@ import polars as pl
 from schemas.benches.agreement import Agreed, AgreedByRaters, Form, LabelAgreement, RaterAgreement
 from schemas.errors import BadInput
 from tasks.judging.agreement.label_files import VOTES, Labels, same_kind
+from tasks.leaderboard.agreement import alpha
 from tasks.leaderboard.intervals import quantiles95
 from tasks.leaderboard.votes import Matrix, Numbers, Vector
 from tasks.runtime.untrusted import one_line
@@ -39,16 +40,10 @@ def label_agreement(a: Labels, b: Labels, rounds: int, seed: int) -> LabelAgreem
     first, second = (each.rows.filter(pl.col("item").is_in(list(shared))) for each in (a, b))
     forms = [_agreed(first, second, form, labels, rounds, seed) for form, labels in _forms(first, second)]
     return LabelAgreement(
-        **dict(forms[0]),
-        a=a.name,
-        b=b.name,
-        only_a=len(items[0] - shared),
-        only_b=len(items[1] - shared),
-        no_verdict_a=a.no_verdict,
-        no_verdict_b=b.no_verdict,
-        forms=forms[1:],
+        **dict(forms[0]), a=a.name, b=b.name, only_a=len(items[0] - shared), only_b=len(items[1] - shared),
+        no_verdict_a=a.no_verdict, no_verdict_b=b.no_verdict, forms=forms[1:],
         raters=[rater_agreement(each, rounds, seed) for each in (a, b) if has_several(each)],
-    )
+    )  # fmt: skip
 
 
 def has_several(file: Labels) -> bool:
@@ -172,21 +167,6 @@ def _pearson(confusion: Tables, codes: Vector | None) -> Vector:
     spread = (first @ codes**2 - mean_first**2) * (second @ codes**2 - mean_second**2)
     together = np.einsum("tij,i,j->t", weight, codes, codes) - mean_first * mean_second
     return np.asarray(np.where(spread > 1e-12, together / np.sqrt(spread.clip(1e-300)), np.nan))
-
-
-def alpha(counts: Matrix, times: Matrix) -> Vector:
-    """Krippendorff's alpha for nominal labels, (samples,).
-
-    `counts` (patterns, labels): labels of an item with this pattern; `times` (samples, patterns): items with it.
-    (Krippendorff, "Content Analysis", 3rd ed. 2013, sec. 12.3.2.) NaN where all labels are the same.
-    """
-    shared = counts * (counts.sum(axis=1, keepdims=True) > 1)
-    each = shared.sum(axis=1)
-    disagreeing = (each**2 - (shared**2).sum(axis=1)) / np.maximum(each - 1, 1)
-    total, of_label = times @ each, times @ shared
-    with np.errstate(divide="ignore", invalid="ignore"):
-        expected = (total**2 - (of_label**2).sum(axis=1)) / (total - 1)
-        return np.asarray(np.where(expected > 0, 1 - (times @ disagreeing) / expected, np.nan))
 
 
 def resamples(items: Numbers, rounds: int, seed: int) -> Iterator[Vector]:

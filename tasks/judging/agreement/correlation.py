@@ -4,11 +4,11 @@ Boards are such tables.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import combinations
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,21 +31,17 @@ _BESIDE = ({*Rating.model_fields, *JudgeRating.model_fields} - _SCORES) | {
     name for end in ("ci95_low", "ci95_high") for name in NAMES["board"][end]
 }
 """Columns of boards that are no scores: intervals, ranks, counts, flags."""
+_CORRELATIONS: dict[str, Callable[..., Any]] = {"spearman": spearmanr, "kendall": kendalltau, "pearson": pearsonr}
 NEAR = 3
 """Pairs of like names in an error."""
 
 
-class ScoreTables(NamedTuple):
-    """Scores of the models in some tables."""
-
-    scores: Scores
-    near: list[tuple[str, str]]
-    """Names that one table has alone, each with a like name that another has alone."""
-
-
-def read_scores(files: Sequence[Path], renames: Mapping[str, str], columns: Sequence[str] = ()) -> ScoreTables:
+def read_scores(
+    files: Sequence[Path], renames: Mapping[str, str], columns: Sequence[str] = ()
+) -> tuple[Scores, list[tuple[str, str]]]:
     """The columns of all tables, under their names; a name that two tables have gets the table's name before it.
 
+    Second, the names of models that one table has alone, each with a like name that another has alone.
     `renames`: name in a table -> the model's name. `columns`: only these. Raises BadInput for a table without models or
     numbers, one that rates a model twice, one whose models no other table has, and an unknown column.
     """
@@ -71,12 +67,14 @@ def read_scores(files: Sequence[Path], renames: Mapping[str, str], columns: Sequ
     chosen = {name: found[name] for name in columns} if columns else found
     if len(chosen) < 2:
         raise BadInput(f"only one column of scores ({one_line(next(iter(chosen)))}); a correlation needs two")
-    return ScoreTables(chosen, _alike(tables))
+    return chosen, _alike(tables)
 
 
 def _table(file: Path, renames: Mapping[str, str]) -> Scores:
     columns = read_table(file, set()).columns
-    raw = _overall(read_table(file, {*columns}), file)
+    raw = read_table(file, {*columns})
+    if "slice" in columns and (raw := raw.filter(pl.col("slice") == OVERALL)).is_empty():
+        raise BadInput(f"table {str(file)!r} has no slice {OVERALL!r}; leave out its column slice")
     of_models = next((name for name in NAMES["board"]["model"] if name in raw.columns), None)
     if of_models is None:
         raise BadInput(f"table {str(file)!r} lacks a column model; its columns are {', '.join(raw.columns)}")
@@ -94,16 +92,6 @@ def _table(file: Path, renames: Mapping[str, str]) -> Scores:
     if not found:
         raise BadInput(f"table {str(file)!r} has no column of numbers beside the models; give one a benchmark")
     return found
-
-
-def _overall(raw: pl.DataFrame, file: Path) -> pl.DataFrame:
-    """The overall board of a board with slices."""
-    if "slice" not in raw.columns:
-        return raw
-    chosen = raw.filter(pl.col("slice") == OVERALL)
-    if chosen.is_empty():
-        raise BadInput(f"table {str(file)!r} has no slice {OVERALL!r}; leave out its column slice")
-    return chosen
 
 
 def _numbers(column: pl.Series, models: pl.Series, where: str) -> dict[str, float]:
@@ -171,23 +159,16 @@ def _plain(name: str) -> str:
 
 
 def score_correlations(scores: Scores) -> list[ScoreCorrelation]:
-    """One row for every pair of columns, in the order of the columns."""
-    return [_correlation(a, b, scores) for a, b in combinations(scores, 2)]
-
-
-def _correlation(a: str, b: str, scores: Scores) -> ScoreCorrelation:
-    shared = sorted(scores[a].keys() & scores[b].keys())
-    first, second = ([scores[name][model] for model in shared] for name in (a, b))
-    if len(shared) < 2 or len(set(first)) < 2 or len(set(second)) < 2:
-        return ScoreCorrelation(a=a, b=b, models=len(shared), spearman=None, kendall=None, pearson=None)
-    return ScoreCorrelation(
-        a=a,
-        b=b,
-        models=len(shared),
-        spearman=float(spearmanr(first, second).statistic),
-        kendall=float(kendalltau(first, second).statistic),
-        pearson=float(pearsonr(first, second).statistic),
-    )
+    """One row for every pair of columns, in the order of the columns; null where a column has one value alone."""
+    rows = []
+    for a, b in combinations(scores, 2):
+        shared = sorted(scores[a].keys() & scores[b].keys())
+        first, second = ([scores[name][model] for model in shared] for name in (a, b))
+        found: dict[str, float | None] = dict.fromkeys(_CORRELATIONS)
+        if len(set(first)) > 1 and len(set(second)) > 1:
+            found = {name: float(measure(first, second).statistic) for name, measure in _CORRELATIONS.items()}
+        rows.append(ScoreCorrelation(a=a, b=b, models=len(shared), **found))
+    return rows
 
 
 def as_matrix(columns: Sequence[str], rows: Sequence[ScoreCorrelation]) -> npt.NDArray[np.float64]:

@@ -1,6 +1,6 @@
 """Experts, reviewers and judges, held against the people's votes on the same battles, and the boards of experts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -104,43 +104,26 @@ def reviewer_agreements(reviews: pl.DataFrame, seed: int = 0) -> list[ReviewerAg
     named = reviews.filter(pl.col("reviewer") != "", ~none, ~raters).with_columns(item=_ITEM)
     # the verdicts of queue `tags` as one queue for each tag
     given = named.filter(queue=QueueName.TAGS.value)
-    applies = [pl.col("verdict").str.split(" ").list.contains(tag) for tag in TAGS]
+    holds = {tag: pl.col("verdict").str.split(" ").list.contains(tag) for tag in TAGS}
     frames = [
         given.select(
             pl.lit(f"tags: {tag}").alias("queue"),
             "item",
             "reviewer",
-            verdict=pl.when(holds).then(pl.lit("yes")).otherwise(pl.lit("no")),
+            verdict=pl.when(holds[tag]).then(pl.lit("yes")).otherwise(pl.lit("no")),
         )
-        for tag, holds in zip(TAGS, applies, strict=True)
+        for tag in TAGS
     ]
-    told = pl.concat([pl.concat(frames), named.filter(pl.col("queue") != QueueName.TAGS.value).select(*_COLUMNS)])
-    return [
-        found
-        for (queue,), rows in sorted(told.partition_by("queue", as_dict=True).items())
-        for a, b in combinations(sorted(rows["reviewer"].unique()), 2)
-        for found in _agreed(str(queue), _labels(rows, a), _labels(rows, b), seed)
-    ]
-
-
-_COLUMNS = ("queue", "item", "reviewer", "verdict")
-
-
-def _labels(rows: pl.DataFrame, reviewer: str) -> Labels:
-    return Labels(reviewer, rows.filter(reviewer=reviewer).select("item", rater="reviewer", label="verdict"))
-
-
-def _agreed(queue: str, a: Labels, b: Labels, seed: int) -> Iterator[ReviewerAgreement]:
-    if not set(a.rows["item"]) & set(b.rows["item"]):
-        return
-    found = label_agreement(a, b, ROUNDS, seed)
-    yield ReviewerAgreement(
-        queue=queue,
-        a=a.name,
-        b=b.name,
-        items=found.items,
-        agreement=found.accuracy or 0.0,
-        kappa=found.kappa,
-        kappa_ci95_low=found.kappa_ci95_low,
-        kappa_ci95_high=found.kappa_ci95_high,
-    )
+    others = named.filter(pl.col("queue") != QueueName.TAGS.value).select("queue", "item", "reviewer", "verdict")
+    agreements = list[ReviewerAgreement]()
+    for (queue,), rows in sorted(pl.concat([*frames, others]).partition_by("queue", as_dict=True).items()):
+        told = rows.select("item", rater="reviewer", label="verdict")
+        of_each = [Labels(who, told.filter(rater=who)) for who in sorted(told["rater"].unique())]
+        for a, b in combinations(of_each, 2):
+            if set(a.rows["item"]) & set(b.rows["item"]):
+                found = label_agreement(a, b, ROUNDS, seed)
+                agreements.append(ReviewerAgreement(
+                    queue=str(queue), a=a.name, b=b.name, items=found.items, agreement=found.accuracy or 0.0,
+                    kappa=found.kappa, kappa_ci95_low=found.kappa_ci95_low, kappa_ci95_high=found.kappa_ci95_high,
+                ))  # fmt: skip
+    return agreements

@@ -79,13 +79,9 @@ def outcomes(verdicts: pl.DataFrame, baseline: str) -> pl.DataFrame:
 
 
 def judge_boards(
-    verdicts: pl.DataFrame,
-    method: BoardMethod,
-    judge: str,
-    tokens: Mapping[str, float],
-    slices: Sequence[str] = (),
+    verdicts: pl.DataFrame, method: BoardMethod, judge: str, tokens: Mapping[str, float], slices: Sequence[str] = (),
     prompts: Mapping[str, int] | None = None,
-) -> list[JudgeRating]:
+) -> list[JudgeRating]:  # fmt: skip
     """One board per slice, best model first; by default of all prompts.
 
     `verdicts` has question_id, model_a, model_b, label, and a bool column for every slice but `overall`. `tokens` maps
@@ -118,18 +114,13 @@ def as_ratings(board: Sequence[Row]) -> list[Rating]:
     """The scores of a board as ratings, for agreement with another board."""
     return [
         Rating(
-            slice=row.slice,
-            model=row.model,
-            rating=row.score,
-            ci95_low=row.score_ci95_low,
-            ci95_high=row.score_ci95_high,
-            rank=row.rank,
-            battles=row.much_better + row.better + row.tie + row.worse + row.much_worse,
-            flags=row.flags,
+            slice=row.slice, model=row.model, rating=row.score, ci95_low=row.score_ci95_low,
+            ci95_high=row.score_ci95_high, rank=row.rank,
+            battles=row.much_better + row.better + row.tie + row.worse + row.much_worse, flags=row.flags,
         )
         for row in board
         if isinstance(row, JudgeRating) and row.score is not None
-    ]
+    ]  # fmt: skip
 
 
 def _board(
@@ -149,15 +140,9 @@ def _board(
         marks = {"low_coverage": coverage < COVERAGE_MIN, "only_wins": score == 100, "only_losses": score == 0}
         flags = [flag for flag, holds in marks.items() if holds] + ["same_vendor"] * same_vendor(judge, model)
         flags += ["few_prompts"] * (name != OVERALL and each["question_id"].n_unique() < FEW_PROMPTS)
-        about = {
-            "slice": name,
-            "judge": judge,
-            "model": model,
-            "mean_tokens": tokens.get(model),
-            "coverage": coverage,
-            "flags": flags,
-        }
-        rows.append(JudgeRating.model_validate({"win_rate": None, "reward": None} | about | of_model | counts))
+        about = {"slice": name, "judge": judge, "model": model, "win_rate": None, "reward": None}
+        about |= {"mean_tokens": tokens.get(model), "coverage": coverage, "flags": flags}
+        rows.append(JudgeRating.model_validate(about | of_model | counts))
     return sorted(rows, key=lambda row: place_on_board(row.flags, row.rank, row.score, row.model))
 
 
@@ -182,8 +167,13 @@ def _numbers(cast: Votes, models: list[str], method: BoardMethod) -> list[dict[s
     return [dict(zip(names, (None if np.isnan(n) else n for n in each), strict=True)) for each in of_models]
 
 
-def _both_agree(told: pl.DataFrame) -> pl.DataFrame:
-    """One row per prompt and model: the winner that both orders name, with the weaker strength, or else a tie."""
+def _counting(told: pl.DataFrame, method: BoardMethod) -> pl.DataFrame:
+    """The verdicts that count: each, or one a prompt and model whose winner both orders name, or else a tie.
+
+    Where the orders differ in strength, the weaker one counts.
+    """
+    if method.orders is not Orders.AGREE:
+        return told
     outcome = pl.col("outcome")
     weaker = pl.when(outcome.min() > 0).then(outcome.min()).when(outcome.max() < 0).then(outcome.max()).otherwise(0)
     merged = told.group_by("question_id", "model", maintain_order=True).agg(
@@ -200,10 +190,6 @@ def battles_of(told: pl.DataFrame, method: BoardMethod) -> pl.DataFrame:
     label = pl.col("outcome").replace_strict(_LABEL, return_dtype=pl.String)
     battles = cast.select("question_id", model_a="model", model_b=pl.lit(method.baseline), winner=label)
     return rateable(battles, strong_weight=method.strong_weight)
-
-
-def _counting(told: pl.DataFrame, method: BoardMethod) -> pl.DataFrame:
-    return _both_agree(told) if method.orders is Orders.AGREE else told
 
 
 def _seen(method: BoardMethod) -> pl.Expr:

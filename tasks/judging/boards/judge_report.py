@@ -8,10 +8,9 @@ import polars as pl
 from schemas.benches.judging import STAND_IN
 from tasks.judging.boards.written_boards import by_family
 from tasks.judging.released_texts import judged_by
-from tasks.report.boards import MODELS_MAX, heat_map, intervals
+from tasks.report.boards import MODELS_MAX, heat_map, intervals, rounded_table
 from tasks.report.figures import matrix, shares
 from tasks.report.page import SECTIONS, Part, part
-from tasks.report.panels import Drawn
 from tasks.runtime.untrusted import one_line
 from tasks.storage.queries.board_order import best_first
 from tasks.storage.tables import Store
@@ -28,7 +27,7 @@ def judge_parts(store: Store) -> list[Part | None]:
         return []
     overall = best_first(store.read("judge_ratings").filter(slice="overall"), "score")
     people = store.read("ratings").filter(slice="overall")
-    shown = overall.drop("slice", "judge").with_columns(pl.col(pl.Float64).round(2), pl.col("flags").list.join(" "))
+    shown = rounded_table(overall.drop("slice", "judge"), 2)
     rated = overall.drop_nulls("score")
     figure = intervals(rated["model"], rated, _SCORE, "score with its 95 % interval")
     names = {name: one_line(str(about[name]), 60) for name in ("judge", "protocol", "baseline", "draw")}
@@ -84,12 +83,19 @@ def written_board_parts(store: Store) -> Iterator[Part]:
         labels = [f"{model} ({bench})" if several else model for model, bench in overall["model", "bench"].iter_rows()]
         figure = intervals(labels, overall, ("rating", "ci95_low", "ci95_high"), "rating with its 95 % interval")
         judges = ", ".join(one_line(name, 60) for name in board["judge"].unique().sort())
-        table = board.with_columns(pl.col(pl.Float64).round(3), pl.col("flags").list.join(" "))
-        yield part("written_board", table, figure, judges=judges)
+        yield part("written_board", rounded_table(board, 3), figure, judges=judges)
         yield from _families(board)
-    if metrics.height:
-        table = metrics.with_columns(pl.col(pl.Float64).round(3))
-        yield part("written_metrics", table, _metrics(metrics))
+    if metrics.height:  # a judge or metric with each bin of agreement (VisIT-Bench Fig. 7)
+        shown, several = (
+            metrics.sort("bench", "metric", "bin", descending=[False, False, True]),
+            metrics["bench"].n_unique() > 1,
+        )
+        names = shown.select("bench", "metric", "bin").iter_rows()
+        labels = [f"{metric}, {of}{f' ({bench})' if several else ''}" for bench, metric, of in names]
+        percent = shown.select(pl.col("reproduced", "ci95_low", "ci95_high") * 100)
+        unit = "% of people's choices named, with the 95 % interval"
+        figure = intervals(labels, percent, ("reproduced", "ci95_low", "ci95_high"), unit)
+        yield part("written_metrics", rounded_table(metrics, 3), figure)
 
 
 def _families(board: pl.DataFrame) -> Iterator[Part]:
@@ -109,16 +115,3 @@ def _families(board: pl.DataFrame) -> Iterator[Part]:
     cells = {(model, of): 100 * won / n for model, of, won, n in shown.iter_rows() if n}
     table = rows.select("bench", "family", "model", "wins_vs_reference", "decisive_vs_reference", pl.col(name).round(3))
     yield part("written_wins", table, heat_map(models.reverse().to_list()[:MODELS_MAX], columns, cells, _FEW), few=_FEW)
-
-
-def _metrics(metrics: pl.DataFrame) -> Drawn:
-    """A judge or metric with each bin of agreement (VisIT-Bench Fig. 7)."""
-    shown = metrics.sort("bench", "metric", "bin", descending=[False, False, True])
-    several = metrics["bench"].n_unique() > 1
-    labels = [
-        f"{metric}, {of}{f' ({bench})' if several else ''}"
-        for bench, metric, of in shown.select("bench", "metric", "bin").iter_rows()
-    ]
-    percent = shown.select(pl.col("reproduced", "ci95_low", "ci95_high") * 100)
-    unit = "% of people's choices named, with the 95 % interval"
-    return intervals(labels, percent, ("reproduced", "ci95_low", "ci95_high"), unit)

@@ -57,17 +57,18 @@ def style_controlled(
 def _one_board(
     plain: Sequence[JudgeRating], verdicts: pl.DataFrame, style: pl.DataFrame, method: BoardMethod, preset: StylePreset
 ) -> tuple[list[JudgeRating], list[StyleCoefficient], int]:
-    battles, baseline = battles_of(outcomes(verdicts, method.baseline), method), method.baseline
-    counted = _with_counts(battles, style)
+    baseline = method.baseline
+    counted = battles = battles_of(outcomes(verdicts, baseline), method)
+    for side in ("a", "b"):
+        counts = style.rename({"model": f"model_{side}"} | {name: f"{name}_{side}" for name in _COUNTS})
+        counted = counted.join(counts, on=[f"model_{side}", "question_id"], how="left", maintain_order="left")
+    counted = counted.drop_nulls([f"{name}_{side}" for name in _COUNTS for side in ("a", "b")])
     if counted.is_empty():
         raise BadInput("no verdict is on two answers whose texts are known; style control needs both")
     rating = RatingMethod(
-        bootstraps=method.bootstraps,
-        seed=method.seed,
-        anchor_model=baseline,
-        cluster=Cluster.QUESTION,
+        bootstraps=method.bootstraps, seed=method.seed, anchor_model=baseline, cluster=Cluster.QUESTION,
         style_preset=preset,
-    )
+    )  # fmt: skip
     rows, coefficients = style_board(counted, rating, sides_drawn=False)
     found = {row.model: row for row in rows}
     board = [_controlled(row, found.get(row.model), row.model == baseline) for row in plain]
@@ -75,29 +76,13 @@ def _one_board(
     return ordered, coefficients, battles.height - counted.height
 
 
-def _with_counts(battles: pl.DataFrame, style: pl.DataFrame) -> pl.DataFrame:
-    for side in ("a", "b"):
-        counts = style.rename({"model": f"model_{side}"} | {name: f"{name}_{side}" for name in _COUNTS})
-        battles = battles.join(counts, on=[f"model_{side}", "question_id"], how="left", maintain_order="left")
-    return battles.drop_nulls([f"{name}_{side}" for name in _COUNTS for side in ("a", "b")])
-
-
 def _controlled(plain: JudgeRating, found: Rating | None, is_baseline: bool) -> JudgeRating:
     """The row with what the fit says; a model that only won, or only lost, keeps its score."""
-    if is_baseline or (found is not None and plain.score in (0, 100)):
-        kept = {"slice": STYLE_CONTROL, "rank": found.rank if found else None}
-        return plain.model_copy(update=kept)
-    ends = (found.rating, found.ci95_low, found.ci95_high) if found else (None, None, None)
-    # percent won against the baseline, whose rating is 1000
-    score, low, high = (None if end is None else float(100 / (1 + 10 ** ((1000 - end) / 400))) for end in ends)
-    changed = {
-        "slice": STYLE_CONTROL,
-        "score": score,
-        "score_ci95_low": low,
-        "score_ci95_high": high,
-        "rating": ends[0],
-        "ci95_low": ends[1],
-        "ci95_high": ends[2],
-        "rank": found.rank if found else None,
-    }
+    changed: dict[str, object] = {"slice": STYLE_CONTROL, "rank": found.rank if found else None}
+    if not is_baseline and not (found and plain.score in (0, 100)):
+        for name in ("rating", "ci95_low", "ci95_high"):
+            end = changed[name] = getattr(found, name) if found else None
+            # percent won against the baseline, whose rating is 1000
+            won = None if end is None else float(100 / (1 + 10 ** ((1000 - end) / 400)))
+            changed["score" if name == "rating" else f"score_{name}"] = won
     return plain.model_copy(update=changed)

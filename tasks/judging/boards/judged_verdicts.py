@@ -14,7 +14,7 @@ from tasks.judging.files.answer_files import answer_lengths, texts_of_files
 from tasks.judging.files.judgement_files import check_labels, parsed, read_judgements
 from tasks.judging.protocols import VISIT
 from tasks.judging.questions import prompts_of_draw
-from tasks.judging.visit_battles import ITEMS_DRAW
+from tasks.judging.visit_battles import ITEMS_DRAW, judged_answers
 from tasks.providers import Providers
 from tasks.storage.queries.bench import FAILURES
 from tasks.storage.queries.conversation_features import CATEGORIES, with_labels
@@ -64,12 +64,11 @@ def judged_in_files(files: Sequence[Path], baseline: str | None, answers: Sequen
         check_labels(found)
     tokens: dict[str, float] = {}
     if answers:
-        lengths = answer_lengths(answers)
-        if found.baseline not in lengths.models:
-            raise BadInput(f"no answers of the baseline {known_values(found.baseline, lengths.models)}")
-        if unknown := sorted(set(found.verdicts["question_id"]) - lengths.questions):
+        tokens, questions = answer_lengths(answers)
+        if found.baseline not in tokens:
+            raise BadInput(f"no answers of the baseline {known_values(found.baseline, tokens)}")
+        if unknown := sorted(set(found.verdicts["question_id"]) - questions):
             raise BadInput(f"question {unknown[0]!r} is judged, but {len(unknown)} such questions have no answer")
-        tokens = lengths.models
     texts = partial(texts_of_files, answers)
     return Judged(found.verdicts, found.judge, found.baseline, tokens, texts, parsed(found))
 
@@ -142,23 +141,14 @@ def mean_tokens(store: Store, verdicts: pl.DataFrame) -> dict[str, float]:
 def judged_texts(store: Store, verdicts: pl.DataFrame) -> list[tuple[str, str, str]]:
     """(model, question_id, text) of the answers that were judged."""
     answers = store.read("answers", ["model", "question_id", "text", "version"])
-    return list(
-        answers.join(_answers(verdicts).unique(), on=["question_id", "model", "version"], how="semi")
-        .select("model", "question_id", "text")
-        .iter_rows()
-    )
-
-
-def _answers(verdicts: pl.DataFrame) -> pl.DataFrame:
-    """question_id, document_id, model and version of both answers of every verdict."""
-    of_prompt = ["question_id", "document_id"]
-    sides = [verdicts.select(*of_prompt, model=f"model_{side}", version=f"answer_{side}") for side in ("a", "b")]
-    return pl.concat(sides)
+    judged = judged_answers(verdicts, "question_id")
+    found = answers.join(judged, on=["question_id", "model", "version"], how="semi")
+    return list(found.select("model", "question_id", "text").iter_rows())
 
 
 def _of_versions(verdicts: pl.DataFrame, chosen: Sequence[str]) -> pl.DataFrame:
     """The verdicts on the chosen versions of answers. Raises BadInput when a model is left with several."""
-    found = _answers(verdicts).select("model", "version").unique()
+    found = judged_answers(verdicts).unique()
     if unknown := sorted(set(chosen) - set(found["version"])):
         raise BadInput(f"--answer-version {known_values(unknown[0], set(found['version']))}")
     taken = found.filter(pl.col("version").is_in(chosen))

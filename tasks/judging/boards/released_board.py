@@ -1,7 +1,6 @@
 """The judge's board of a release: from the verdicts on the draw that is released, beside the people's board."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
@@ -20,6 +19,7 @@ from tasks.judging.boards.judged_verdicts import (
     with_slices,
 )
 from tasks.judging.released_texts import answer_ids, verdict_ids
+from tasks.judging.visit_battles import judged_answers
 from tasks.leaderboard.agreement import agreement
 from tasks.leaderboard.leaderboard import OVERALL
 from tasks.storage.queries.signals import Versions
@@ -32,19 +32,12 @@ _COUNTED = (pl.len().cast(pl.Int64), pl.col("place").max().cast(pl.Int64))
 _BEST = (-pl.col("len"), -pl.col("place"))
 
 
-@dataclass(frozen=True)
-class ChosenVerdicts:
-    """The verdicts of one judge version, with one baseline and one version of every model's answers."""
-
-    verdicts: pl.DataFrame
-    left_out: list[str]
-    """Judge versions with verdicts on the released draw that are not in the release."""
-
-
 def chosen_verdicts(
     store: Store, question_ids: Sequence[str], judge_version: str | None = None
-) -> ChosenVerdicts | None:
-    """The verdicts on the released prompts that a board is made of; None when there are none.
+) -> tuple[pl.DataFrame, list[str]] | None:
+    """The verdicts on the released prompts that a board is made of, and judge versions that are left out.
+
+    None when there are no verdicts.
 
     A board never mixes judge versions, baselines, or versions of a model's answers: of several, the one with most
     verdicts counts, then the newest; and the embedded judge only where there is no other. Raises BadInput when
@@ -67,13 +60,12 @@ def chosen_verdicts(
     order = found.group_by(*_CHOICE, stand_in).agg(*_COUNTED).sort("stand_in", *_BEST)
     first = order.row(0, named=True)
     chosen = found.filter(**{name: first[name] for name in _CHOICE})
-    return ChosenVerdicts(_of_one_version(chosen), [name for name in versions if name != first["judge_version"]])
+    return _of_one_version(chosen), [name for name in versions if name != first["judge_version"]]
 
 
 def _of_one_version(verdicts: pl.DataFrame) -> pl.DataFrame:
     """The verdicts on the version of each model's answers that most verdicts are on."""
-    sides = [verdicts.select("place", model=f"model_{side}", version=f"answer_{side}") for side in ("a", "b")]
-    counts = pl.concat(sides).group_by("model", "version").agg(*_COUNTED).sort("model", *_BEST)
+    counts = judged_answers(verdicts, "place").group_by("model", "version").agg(*_COUNTED).sort("model", *_BEST)
     return on_versions(verdicts, counts.unique("model", keep="first", maintain_order=True).select("model", "version"))
 
 
@@ -97,16 +89,11 @@ def judge_agreement(verdicts: pl.DataFrame, board: Sequence[JudgeRating], people
     shared = {row.model for row in ours} & {row.model for row in people}
     found = agreement(ours, people) if len(shared) > 1 else None
     return JudgeAgreement(
-        **bias.model_dump(),
-        **{name: first[name] for name in ("judge_version", "protocol", "baseline", "draw")},
-        prompts=verdicts["question_id"].n_unique(),
-        models=len(shared),
-        spearman=found and found.spearman,
-        kendall=found and found.kendall,
-        pair_agreement=found and found.agreement,
-        separability=found and found.separability,
-        separability_people=found and found.separability_reference,
-    )
+        **bias.model_dump(), **{name: first[name] for name in ("judge_version", "protocol", "baseline", "draw")},
+        prompts=verdicts["question_id"].n_unique(), models=len(shared), spearman=found and found.spearman,
+        kendall=found and found.kendall, pair_agreement=found and found.agreement,
+        separability=found and found.separability, separability_people=found and found.separability_reference,
+    )  # fmt: skip
 
 
 def judge_cards(verdicts: pl.DataFrame) -> list[JudgeCard]:

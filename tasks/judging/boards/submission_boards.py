@@ -22,9 +22,9 @@ from tasks.judging.released_texts import public_version
 from tasks.judging.visit_battles import ITEMS_DRAW, REFERENCE, one_answer_version, visit_battles, visit_verdicts
 from tasks.leaderboard.leaderboard import OVERALL, slice_boards
 from tasks.leaderboard.records import elo_ratings, expected_score
-from tasks.leaderboard.votes import Mask, votes
+from tasks.leaderboard.votes import votes
 from tasks.storage.tables import Store
-from tasks.written_bench.written_items import ItemForJudging, items_for_judging
+from tasks.written_bench.written_items import items_for_judging
 
 _FOLDER = "boards"
 """In the store: a folder for each benchmark, a file for each board."""
@@ -35,7 +35,12 @@ def stored_board(
 ) -> list[SubmissionRating]:
     """The board now. Raises BadInput without battles, or for several judges or versions of a model's answers."""
     verdicts = one_answer_version(visit_verdicts(store, bench, judge_version))
-    families = {item.item_id: item.family for item in _could_be_judged(store, bench, verdicts)}
+    # the items that coverage is a share of: hidden ones only where some of them are judged
+    judged, items = set(verdicts["question_id"]), items_for_judging(store, bench, not_given=True)
+    needs_reference = verdicts["protocol"][0] == "visit-reference"
+    hidden = any(item.split is Split.HIDDEN for item in items if item.item_id in judged)
+    able = [item for item in items if item.captions and (item.reference or not needs_reference)]
+    families = {item.item_id: item.family for item in able if hidden or item.split is not Split.HIDDEN}
     rows = submission_board(verdicts, families, bench, method, shuffled, datetime.now(UTC))
     if not rows:
         raise BadInput(f"no battle on benchmark {bench!r} has verdicts in both orders yet; ask for the rest again")
@@ -71,15 +76,6 @@ def board_for_release(
     return [WrittenRating(**row | {"judge_version": public_version(row["judge_version"])}) for row in rows]
 
 
-def _could_be_judged(store: Store, bench: str, verdicts: pl.DataFrame) -> list[ItemForJudging]:
-    """The items that coverage is a share of: hidden ones only where some of them are judged."""
-    judged, items = set(verdicts["question_id"]), items_for_judging(store, bench, not_given=True)
-    needs_reference = verdicts["protocol"][0] == "visit-reference"
-    hidden = any(item.split is Split.HIDDEN for item in items if item.item_id in judged)
-    able = [item for item in items if item.captions and (item.reference or not needs_reference)]
-    return [item for item in able if hidden or item.split is not Split.HIDDEN]
-
-
 def keep_board(store: Store, board: list[SubmissionRating]) -> str:
     """Write the board beside the earlier ones; returns its path in the store."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", board[0].bench)
@@ -101,7 +97,10 @@ def submission_board(
         return []
     about = {name: verdicts[name][0] for name in ("judge", "judge_version", "protocol")}
     about |= {"bench": bench, "made_at": now.strftime("%Y-%m-%dT%H:%M:%SZ")}
-    cast, slices = votes(battles, method.cluster and method.cluster.value), _slices(battles)
+    cast = votes(battles, method.cluster and method.cluster.value)
+    named = sorted(set(battles["family"]) - {""})
+    slices = {OVERALL: np.ones(battles.height, bool)}
+    slices |= {f"family:{name}": (battles["family"] == name).to_numpy() for name in named}
     rated = slice_boards(cast, slices, method)
     rows = []
     for name, chosen in slices.items():
@@ -112,12 +111,6 @@ def submission_board(
         elo = {row.model: row.rating for row in own}
         rows += [_row(row, elo[row.model], part, len(items), of_slice, about) for row in of_slice]
     return rows
-
-
-def _slices(battles: pl.DataFrame) -> dict[str, Mask]:
-    named = sorted(set(battles["family"]) - {""})
-    families = {f"family:{name}": (battles["family"] == name).to_numpy() for name in named}
-    return {OVERALL: np.ones(battles.height, bool), **families}
 
 
 def _row(
@@ -133,19 +126,13 @@ def _row(
     coverage = own["question_id"].n_unique() / max(items, 1)
     low = [] if is_reference or coverage >= COVERAGE_MIN else ["low_coverage"]
     return SubmissionRating(
-        **rated.model_dump(exclude={"battles", "flags"}),
-        **about,
-        elo=elo,
-        matches=own.height,
-        ties=own.filter(winner="tie").height,
-        coverage=coverage,
-        wins_vs_reference=wins,
-        decisive_vs_reference=counted,
-        battles_vs_reference=0 if is_reference else with_reference.height,
+        **rated.model_dump(exclude={"battles", "flags"}), **about, elo=elo, matches=own.height,
+        ties=own.filter(winner="tie").height, coverage=coverage, wins_vs_reference=wins,
+        decisive_vs_reference=counted, battles_vs_reference=0 if is_reference else with_reference.height,
         win_rate_vs_reference=wins / counted if counted else None,
         expected_vs_reference=None if is_reference or reference is None else expected_score(rated.rating, reference),
         flags=[*rated.flags, *low],
-    )
+    )  # fmt: skip
 
 
 _SAME_BATTLE = ["question_id", "model_a", "model_b", "answer_a", "answer_b"]

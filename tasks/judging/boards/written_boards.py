@@ -39,31 +39,34 @@ def shown_boards(board_of: BoardOf) -> Iterator[ShownBoard]:
             yield _board(bench, own)
             yield from _families(bench, own)
         if metrics.height and (held := metrics.filter(bench=bench)).height:
-            yield _metrics(bench, held)
+            about = (
+                "Share of comparisons whose winner, as most people chose it, a judge or a metric names, and the number "
+                "of comparisons, by how many people agreed."
+            )
+            shown = wide(held.with_columns(percent_of("reproduced", "comparisons")), "metric", "bin", "reproduced")
+            yield ShownBoard(f"{bench}: metrics and people", about, shown)
 
 
 def _board(bench: str, own: pl.DataFrame) -> ShownBoard:
     rows = ranked(own.filter(slice="overall"), "rating")
-    interval = pl.format("{} to {}", _ends("ci95_low"), _ends("ci95_high"))
+    ends = (_rounded(name).cast(pl.String).fill_null("open") for name in ("ci95_low", "ci95_high"))
+    interval = pl.format("{} to {}", *ends)
     won = percent_of("win_rate_vs_reference", _OF)
+    coverage = pl.format("{} %", (100 * pl.col("coverage")).round(0).cast(pl.Int64)).alias("coverage")
     shown = rows.select(
         "rank", "model", _rounded("elo"), _rounded("rating"), interval.alias("95 % interval"), "matches", "ties",
-        won.alias("won against the reference"), _percent("coverage"), "flags",
+        won.alias("won against the reference"), coverage, "flags",
     )  # fmt: skip
-    return ShownBoard(f"{bench}: models by a judge of captions", _whose(own), shown)
-
-
-def _whose(own: pl.DataFrame) -> str:
-    """Words for what a board rests on."""
     about = own.row(0, named=True)
     who = (
         "The embedded judge, a stand-in that ranks nothing in public," if about["judge"] == STAND_IN else about["judge"]
     )
     seen = "captions and the reference" if about["protocol"].endswith("reference") else "captions"
-    return (
+    told = (
         f"{who} saw {seen} in place of the images and decided both orders of two answers. Elo depends on the order of "
         "battles, the Bradley-Terry rating does not. Wins against the reference leave ties out."
     )
+    return ShownBoard(f"{bench}: models by a judge of captions", told, shown)
 
 
 def by_family(own: pl.DataFrame) -> pl.DataFrame:
@@ -83,25 +86,8 @@ def _families(bench: str, own: pl.DataFrame) -> Iterator[ShownBoard]:
         yield ShownBoard(f"{bench}: wins against the reference by family", about, shown)
 
 
-def _metrics(bench: str, held: pl.DataFrame) -> ShownBoard:
-    about = (
-        "Share of comparisons whose winner, as most people chose it, a judge or a metric names, and the number of "
-        "comparisons, by how many people agreed."
-    )
-    shown = wide(held.with_columns(percent_of("reproduced", "comparisons")), "metric", "bin", "reproduced")
-    return ShownBoard(f"{bench}: metrics and people", about, shown)
-
-
 def _rounded(name: str) -> pl.Expr:
     return pl.col(name).round(0).cast(pl.Int64)
-
-
-def _ends(name: str) -> pl.Expr:
-    return _rounded(name).cast(pl.String).fill_null("open")
-
-
-def _percent(name: str) -> pl.Expr:
-    return pl.format("{} %", (100 * pl.col(name)).round(0).cast(pl.Int64)).alias(name)
 
 
 WRITTEN_BOARDS = item_boards("## Boards of written benchmarks", "written", _RULES, shown_boards, stand_ins)

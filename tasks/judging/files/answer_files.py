@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -53,8 +53,12 @@ def read_answers(path: Path, questions: Sequence[BenchQuestion]) -> AnswersRead:
     for (model, _), each in sorted(said.items()):
         if each.text is None or each.text.strip() in FAILED_MARKS:
             failed[model] += 1
-        else:
-            answers.append(_answer(each, each.text, versions[model], known[each.question_id]))
+            continue
+        state = each.state or (AnswerState.COMPLETE if each.text.strip() else AnswerState.EMPTY)
+        answers.append(Answer(
+            question_id=each.question_id, model=model, state=state, text=each.text, version=versions[model],
+            tokens=each.tokens, document_id=known[each.question_id],
+        ))  # fmt: skip
     return AnswersRead(answers, failed)
 
 
@@ -78,19 +82,6 @@ def _all_said(path: Path) -> Iterator[SaidAnswer]:
         yield from answers or ()
 
 
-def _answer(said: SaidAnswer, text: str, version: str, document_id: str) -> Answer:
-    state = said.state or (AnswerState.COMPLETE if text.strip() else AnswerState.EMPTY)
-    return Answer(
-        question_id=said.question_id,
-        model=said.model,
-        state=state,
-        text=text,
-        version=version,
-        tokens=said.tokens,
-        document_id=document_id,
-    )
-
-
 def _versions(said: dict[tuple[str, str], SaidAnswer]) -> dict[str, str]:
     digests: dict[str, Any] = {}
     for (model, question_id), each in sorted(said.items()):
@@ -98,20 +89,11 @@ def _versions(said: dict[tuple[str, str], SaidAnswer]) -> dict[str, str]:
     return {model: f"file+{digest.hexdigest()[:8]}" for model, digest in digests.items()}
 
 
-class Lengths(NamedTuple):
-    """Lengths that answer files state."""
+def answer_lengths(paths: Sequence[Path]) -> tuple[dict[str, float], set[str]]:
+    """Mean tokens of each model's answers in .jsonl files and folders of them, and the questions that are answered.
 
-    models: dict[str, float]
-    """Model -> mean tokens of its answers."""
-    questions: set[str]
-    """Every question that is answered."""
-
-
-def answer_lengths(paths: Sequence[Path]) -> Lengths:
-    """Lengths of the answers in files and folders of .jsonl files: as stated, else counted (cl100k_base).
-
-    Raises BadInput for a file that cannot be read, a line without question_id, model, or length and text, and a
-    question that one model answers twice.
+    Tokens are as stated, else counted (cl100k_base). Raises BadInput for a file that cannot be read, a line without
+    question_id, model, or length and text, and a question that one model answers twice.
     """
     tokens: dict[str, dict[str, int]] = defaultdict(dict)
     for file in [file for path in paths for file in (sorted(path.rglob("*.jsonl")) if path.is_dir() else [path])]:
@@ -125,7 +107,7 @@ def answer_lengths(paths: Sequence[Path]) -> Lengths:
                 raise BadInput(f"{where}: model {model!r} answers question {question!r} twice")
             tokens[model][question] = length
     means = {model: sum(of_model.values()) / len(of_model) for model, of_model in tokens.items()}
-    return Lengths(means, {question for of_model in tokens.values() for question in of_model})
+    return means, {question for of_model in tokens.values() for question in of_model}
 
 
 def _length(row: dict[str, Any], file: Path, where: str) -> int:

@@ -155,19 +155,14 @@ def _samples(log: dict[str, Any], file: Path) -> Iterator[SaidAnswer]:
         where = f"{file.name}:sample {number}"
         try:
             choices = [] if sample.get("error") else sample["output"]["choices"]
-            text = _content(choices[0]["message"]["content"]) if choices else None
+            text = choices[0]["message"]["content"] if choices else None
+            if isinstance(text, list):  # without what the model thought
+                text = "".join(part["text"] for part in text if part["type"] == "text")
             state = _STOPS.get(choices[0].get("stop_reason")) if choices else None
             tokens = (sample["output"].get("usage") or {}).get("output_tokens") if choices else None
             yield _said(where, log["eval"]["model"], str(sample["id"]), text, tokens, state)
         except (KeyError, IndexError, TypeError, AttributeError):
             raise _unknown_shape(where) from None
-
-
-def _content(content: str | list[dict[str, Any]]) -> str:
-    """The text of a message, without what the model thought."""
-    if isinstance(content, str):
-        return content
-    return "".join(part["text"] for part in content if part["type"] == "text")
 
 
 def _unknown_shape(where: str) -> BadInput:

@@ -68,7 +68,8 @@ def read_submission(path: Path, model: str, items: Sequence[AnswerableItem]) -> 
     for row, text in _rows(path):
         name = _item_of(row, known, by_text)
         if name is None:
-            unknown.append(_named(row))
+            named = (row[column] for column in (*_ITEM, "instruction") if row.get(column))
+            unknown.append(str(next(named, "a row without item_id and instruction")))
         else:
             said.setdefault(name, []).append(text)
     double = sorted(name for name, texts in said.items() if len(texts) > 1)
@@ -79,8 +80,12 @@ def read_submission(path: Path, model: str, items: Sequence[AnswerableItem]) -> 
             f"{str(path)!r} has no answer to an item of this benchmark ({len(unknown):,} rows on others, "
             f"{len(double):,} twice, {len(empty):,} empty); give item_id and prediction in each row"
         )
-    digest = hashlib.sha256(orjson.dumps(list(chosen.items()))).hexdigest()[:8]
-    answers = [_answer(known[name], model, f"submission+{digest}", text) for name, text in chosen.items()]
+    version = f"submission+{hashlib.sha256(orjson.dumps(list(chosen.items()))).hexdigest()[:8]}"
+    about = {"model": model, "state": AnswerState.COMPLETE, "version": version, "tokens": None}
+    answers = [
+        Answer(question_id=name, text=text, document_id=known[name].document_id, **about)
+        for name, text in chosen.items()
+    ]
     return Submission(answers, sorted(known.keys() - said.keys()), unknown, double, empty)
 
 
@@ -105,11 +110,6 @@ def _item_of(
 
 def _plain(family: str) -> str:
     return " ".join(family.lower().replace("_", " ").split())
-
-
-def _named(row: Mapping[str, Any]) -> str:
-    columns = (*_ITEM, "instruction")
-    return str(next((row[column] for column in columns if row.get(column)), "a row without item_id and instruction"))
 
 
 def _rows(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
@@ -143,15 +143,3 @@ def _read(path: Path) -> list[dict[str, Any]]:
         raise BadInput(f"answers {str(path)!r} cannot be read ({why_unreadable(error)})") from None
     except Exception as error:  # polars raises errors of its own for a broken file
         raise BadInput(f"{str(path)!r} cannot be read as a table ({type(error).__name__})") from None
-
-
-def _answer(item: AnswerableItem, model: str, version: str, text: str) -> Answer:
-    return Answer(
-        question_id=item.item_id,
-        model=model,
-        state=AnswerState.COMPLETE,
-        text=text,
-        version=version,
-        tokens=None,
-        document_id=item.document_id,
-    )

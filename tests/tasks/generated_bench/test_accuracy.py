@@ -115,10 +115,10 @@ def test_an_audit_moves_keys_and_takes_images_away(store, answers):
             in asked_as(item, AuditMode.DESCRIBED, descriptions[item.description_id].description).prompt
         )
     work = Work()
-    ask_in_modes(store, items, descriptions, MODELS, list(AuditMode), work)
+    ask_in_modes(store, NAME, MODELS, list(AuditMode), work)
     assert sum(work.calls.values()) == len(items) * 4 * 3 and not work.failures
     again = Work()
-    ask_in_modes(store, items, descriptions, MODELS, list(AuditMode), again)
+    ask_in_modes(store, NAME, MODELS, list(AuditMode), again)
     assert not again.calls
     stored = [AuditAnswer.model_validate(row) for row in store.read("audit_answers").to_dicts()]
     rows = {(r.measure, r.model): r for r in audit_rows(items, stored, mark(items, answers), ()) if r.level == "all"}

@@ -15,9 +15,9 @@ from schemas.errors import BadInput
 from schemas.items.review import Draws, QueueName, Review
 from schemas.settings import Settings
 from tasks.generated_bench.kept_items import generated_reviews, kept_items
+from tasks.report.content import reviewed_part
 from tasks.review.alarms import FacesQueue, PersonalDataQueue, text_hash
 from tasks.review.battles import experts_of
-from tasks.review.reviewed_report import reviewed_part
 from tasks.storage.content_id import text_id
 from tasks.storage.reviews import add_reviews, reviews_of
 from tasks.storage.tables import Store

@@ -35,8 +35,8 @@ def test_verdicts_on_other_draws_and_on_other_prompts_are_left_out(tmp_path):
     _with(store, draw="hidden-abc", judge_version="3")
     _with(store, question_id="not released", judge_version="4")
     chosen = chosen_verdicts(store, [ASKED])
-    assert chosen.left_out == []
-    assert set(chosen.verdicts["question_id"]) == {ASKED}
+    assert chosen[1] == []
+    assert set(chosen[0]["question_id"]) == {ASKED}
     assert chosen_verdicts(store, ["another"]) is None
 
 
@@ -45,16 +45,16 @@ def test_the_embedded_judge_counts_only_where_there_is_no_other(tmp_path):
     own = store.read("verdicts")["judge_version"][0]
     _with(store, judge=STAND_IN, judge_version="e1")
     _with(store, judge=STAND_IN, judge_version="e1", draw="other")
-    assert chosen_verdicts(store, [ASKED]).verdicts["judge_version"].unique().to_list() == [own]
-    assert chosen_verdicts(store, [ASKED]).left_out == ["e1"]
+    assert chosen_verdicts(store, [ASKED])[0]["judge_version"].unique().to_list() == [own]
+    assert chosen_verdicts(store, [ASKED])[1] == ["e1"]
 
 
 def test_of_several_judge_versions_the_one_with_most_verdicts_counts_and_then_the_newest(tmp_path):
     store = judged_store(tmp_path)
     _with(store, judge_version="a newer one")
-    assert set(chosen_verdicts(store, [ASKED]).verdicts["judge_version"]) == {"a newer one"}
+    assert set(chosen_verdicts(store, [ASKED])[0]["judge_version"]) == {"a newer one"}
     store.append("verdicts", frame_of(Verdict, verdicts(store, judge_version="the newest, and not done")[:3]))
-    assert set(chosen_verdicts(store, [ASKED]).verdicts["judge_version"]) == {"a newer one"}
+    assert set(chosen_verdicts(store, [ASKED])[0]["judge_version"]) == {"a newer one"}
 
 
 def test_a_judge_version_can_be_chosen_and_an_unknown_one_is_named_beside_the_known(tmp_path):
@@ -62,7 +62,7 @@ def test_a_judge_version_can_be_chosen_and_an_unknown_one_is_named_beside_the_kn
     (own,) = set(store.read("verdicts")["judge_version"])
     _with(store, judge_version="a newer one")
     found = chosen_verdicts(store, [ASKED], own)
-    assert (set(found.verdicts["judge_version"]), found.left_out) == ({own}, ["a newer one"])
+    assert (set(found[0]["judge_version"]), found[1]) == ({own}, ["a newer one"])
     with pytest.raises(BadInput, match=r"no verdict on this benchmark by 'a newer two'. Known: .*a newer one"):
         chosen_verdicts(store, [ASKED], "a newer two")
 
@@ -71,7 +71,7 @@ def test_of_a_models_answers_only_one_version_is_judged(tmp_path):
     store = judged_store(tmp_path)
     again = [row for row in verdicts(store, answer_b="newer") if row.model_b == "new-model"]
     store.append("verdicts", frame_of(Verdict, again))
-    found = chosen_verdicts(store, [ASKED]).verdicts
+    found, _ = chosen_verdicts(store, [ASKED])
     assert (found.height, "newer" in set(found["answer_b"])) == (6, False)
 
 
@@ -94,7 +94,7 @@ def test_slices_with_enough_judged_prompts_have_a_board(tmp_path, prompts, slice
     draw = draw_name(drawn_prompts(store, hidden=False), hidden=False)
     store.replace("verdicts", frame_of(Verdict, [verdict(question_id=name, draw=draw) for name in drawn]))
     chosen = chosen_verdicts(store, drawn)
-    board = released_board(store, chosen.verdicts, drawn, Settings(store=store.root), VERSIONS)
+    board = released_board(store, chosen[0], drawn, Settings(store=store.root), VERSIONS)
     assert {row.slice for row in board} == slices
 
 

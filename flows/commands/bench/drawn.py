@@ -1,4 +1,4 @@
-"""`curate bench`: the drawn benchmark, its hidden split and failures, checks of datasets, and what people write."""
+"""`curate bench show`, `refresh`, `check` and `failures`: the drawn benchmark, its hidden split, checks of datasets."""
 
 import json
 import sys
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.bench import demo_items, generated, written
 from flows.commands.options import JsonOption, existing, takes
 from flows.commands.pipeline import run_stages
 from flows.commands.tables import print_rows
@@ -19,20 +18,6 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 """Questions found that are printed; all with --json."""
-
-
-def family() -> typer.Typer:
-    """The commands of `curate bench`."""
-    bench = typer.Typer(
-        no_args_is_help=True,
-        help="Show the benchmark and the prompts that models fail, refresh the hidden split, check datasets; take "
-        "items in that people write.",
-    )
-    of_people = (written.collect, written.write, demo_items.demo)
-    on_demand = (generated.generate, generated.accuracy, generated.audit)
-    for command in (show, refresh, check, failures, *of_people, *on_demand):
-        bench.command()(command)
-    return bench
 
 
 @takes("store", others=False)
