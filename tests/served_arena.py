@@ -23,7 +23,7 @@ def models_file(file: Path, port: int, names: tuple[str, ...]) -> Path:
     return file
 
 
-def curate(*arguments: str, **options) -> subprocess.CompletedProcess:
+def curate_process(*arguments: str, **options) -> subprocess.CompletedProcess:
     command = [sys.executable, "-c", "from flows.commands import main; main()", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, **options)
 

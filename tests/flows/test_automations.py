@@ -113,25 +113,15 @@ def nights(server) -> Iterator[Future]:
         yield beside.submit(waits)
 
 
-@pytest.fixture
-def worker(server, nights, tmp_path) -> Iterator[subprocess.Popen]:
-    """A worker with a pool `killed`, whose runs send a heartbeat as they begin."""
-    environment = os.environ | {"PREFECT_API_URL": server, "PREFECT_HOME": str(tmp_path / "worker")}
+@pytest.fixture(scope="module")
+def worker(server, nights, tmp_path_factory) -> Iterator[subprocess.Popen]:
+    """A worker with a pool `killed`, whose runs send a heartbeat as they begin. The last test with it kills it."""
+    environment = os.environ | {"PREFECT_API_URL": server, "PREFECT_HOME": str(tmp_path_factory.mktemp("worker"))}
     environment |= {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "180", "PREFECT_WORKER_QUERY_SECONDS": "1"}
-    command = [
-        sys.executable,
-        "-m",
-        "prefect",
-        "--no-prompt",
-        "worker",
-        "start",
-        "--pool",
-        "killed",
-        "--type",
-        "process",
-    ]
+    prefect, worker = [sys.executable, "-m", "prefect", "--no-prompt"], ["worker", "start", "--type", "process"]
+    command = [*prefect, *worker, "--pool", "killed"]
     with get_client(sync_client=True) as client:
-        client.create_work_pool(WorkPoolCreate(name="killed", type="process"), overwrite=True)
+        client.create_work_pool(WorkPoolCreate(name="killed", type="process"))
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield process

@@ -58,7 +58,7 @@ def test_inspect_prints_every_image_signal_and_explain_names_reason_and_signals(
 @pytest.fixture(scope="module")
 def store(tmp_path_factory) -> Store:
     made = small_store(tmp_path_factory.mktemp("small"))
-    make_release(made, reported=True, release="1.0.0")
+    make_release(made, release="1.0.0")
     return made
 
 

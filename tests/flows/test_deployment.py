@@ -79,15 +79,11 @@ def environment(client, place, hub) -> dict[str, str]:
     )
 
 
-def _deploy(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    command = [*PREFECT, "deploy", "--all"]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-
-
 @pytest.fixture(scope="module", autouse=True)
 def deployed(client, environment) -> None:
     client.create_work_pool(WorkPoolCreate(name="curation", type="process"))
-    done = _deploy(environment)
+    command = [*PREFECT, "deploy", "--all"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -107,13 +103,6 @@ def _work(environment: dict[str, str]) -> str:
 
 def _state(client: SyncPrefectClient, run: UUID) -> str:
     return client.read_flow_run(run).state_name or ""
-
-
-def test_without_its_folders_nothing_is_deployed_and_one_line_says_so(environment, tmp_path):
-    (tmp_path / "half.yaml").write_text("logs: logs\n")
-    done = _deploy(environment | {"CURATE_CONFIG": str(tmp_path / "half.yaml")})
-    assert done.returncode != 0
-    assert "half.yaml': store must be given" in done.stderr and "Traceback" not in done.stderr + done.stdout
 
 
 @pytest.fixture(scope="module")

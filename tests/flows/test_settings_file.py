@@ -10,7 +10,7 @@ import yaml
 from typer import Typer
 
 from flows.commands.options import takes
-from flows.running.settings_file import OF_ONE_RUN, in_force, read
+from flows.running.settings_file import OF_ONE_RUN, deployed, in_force, read
 from schemas.errors import MissingProvider
 from schemas.settings import Settings
 from tasks.providers import Providers
@@ -85,6 +85,12 @@ def test_a_night_and_a_backfill_differ_in_what_they_are_given_alone(here):
     night, days = in_force(Settings(config=config)), in_force(Settings(config=config, since="2024-06-20"))
     assert night.policy == "redact" and night.logs == str(here / "logs")
     assert days == night.model_copy(update={"since": days.since})
+
+
+def test_without_its_folders_nothing_is_deployed_and_one_line_says_so(here):
+    (here / "curate.yaml").write_text("logs: logs\n")
+    with pytest.raises(SystemExit, match=r"^prefect deploy: .*curate.yaml': store must be given [^\n]*operating.md\)$"):
+        deployed()
 
 
 def test_the_environment_of_a_file_reaches_providers_with_paths_from_its_folder_and_an_exported_one_wins(

@@ -5,7 +5,9 @@ import os
 import signal
 import socket
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ import pytest
 from schemas.errors import BadInput, EngineUnwell
 from schemas.settings import Settings, TopicSettings
 from schemas.tables import TABLES
-from tasks.runtime.parallel import cards
+from tasks.runtime.parallel import cards, shard_runner
 from tasks.signals import run
 from tasks.signals.run import MeasuringObserver
 from tasks.storage.tables import Store
@@ -63,6 +65,9 @@ def _curated(settings: Settings) -> Store:
     with shards_by(settings):
         for stage in (ingest, screen, decide, describe):
             stage(settings)
+        if settings.task_runner == "ray":
+            seen = list(shard_runner(settings).map_ordered(_cards, range(4)))
+            assert {card for card, _ in seen} == {"0", "1"} and {device for _, device in seen} == {""}
     return Store.existing(settings.store)
 
 
@@ -72,7 +77,14 @@ def of_threads(prefect_server, logs, tmp_path_factory) -> Store:
 
 
 @pytest.mark.parametrize("runner", ["dask", "ray"])
-def test_tables_are_those_of_threads(of_threads, logs, tmp_path, monkeypatch, runner):
+def test_tables_are_those_of_threads_and_ray_gives_each_process_its_card(
+    of_threads, logs, tmp_path, monkeypatch, runner
+):
+    """The cards are Ray's count, so that a machine without any can test it; CUDA_VISIBLE_DEVICES is what models see."""
+    if runner == "ray":
+        import ray
+
+        monkeypatch.setattr(ray, "init", partial(ray.init, num_gpus=2))
     monkeypatch.setattr(MeasuringObserver, "measure", lambda *_: pytest.fail("images are measured in other processes"))
     monkeypatch.setattr("tasks.dedup.near_images.read_block", lambda *_: pytest.fail("others compare vectors"))
     _assert_same(of_threads, _curated(Settings(logs=str(logs), store=str(tmp_path), workers=2, task_runner=runner)))
@@ -124,15 +136,19 @@ def _dies(_: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)  # what Linux does for lack of memory
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster():
+    """One worker, and a scheduler that gives a shard up when it has killed the worker twice, not four times."""
+    import dask
     from distributed import LocalCluster
 
-    with LocalCluster(n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as started:
+    one = {"n_workers": 1, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
+    with dask.config.set({"distributed.scheduler.allowed-failures": 1}), LocalCluster(**one) as started:
         yield started
 
 
 def _cards(_: int) -> tuple[str, str]:
+    time.sleep(1)  # or one process would do the work of two
     return os.environ.get("CUDA_VISIBLE_DEVICES", ""), os.environ.get("CURATE_DEVICE", "")
 
 
@@ -140,7 +156,6 @@ def _cards(_: int) -> tuple[str, str]:
 def placed(prefect_server):
     """What shards on a cluster with these settings see."""
     from flows.running.task_runners import shards_by
-    from tasks.runtime.parallel import shard_runner
 
     def seen(work=_cards, shards=4, **chosen):
         settings = Settings(store="", **chosen)
@@ -148,16 +163,6 @@ def placed(prefect_server):
             return list(shard_runner(settings).map_ordered(work, range(shards)))
 
     return seen
-
-
-def test_ray_gives_each_process_its_card(placed, monkeypatch):
-    """The cards are Ray's count, so that a machine without any can test it; CUDA_VISIBLE_DEVICES is what models see."""
-    import ray
-
-    started = ray.init
-    monkeypatch.setattr(ray, "init", lambda **given: started(num_gpus=2, **given))
-    seen = placed(workers=2, task_runner="ray", device="auto")
-    assert {card for card, _ in seen} == {"0", "1"} and {device for _, device in seen} == {""}
 
 
 def test_dask_gives_shards_to_workers_with_a_card(placed, cluster):
@@ -187,7 +192,6 @@ def test_a_worker_without_a_card_computes_nothing_on_its_cpu(placed, cluster):
 
 def test_a_running_scheduler_is_given_the_shards(prefect_server, cluster, tmp_path):
     from flows.running.task_runners import shards_by
-    from tasks.runtime.parallel import shard_runner
 
     settings = Settings(store="", workers=1, task_runner="dask", task_runner_address=cluster.scheduler_address)
     with shards_by(settings):

@@ -7,16 +7,16 @@ import re
 import httpx
 import pytest
 
-from tasks.storage.tables import Store
 from tests.arena_client import battle_until_killed
-from tests.served_arena import ANN_KEY, Served, curate, hidden, logged
+from tests.served_arena import ANN_KEY, Served, hidden, logged
+from tests.tasks.ingest.logs import ingested
 from tests.voted_store import voted
 
-KILLS = int(os.environ.get("CURATE_KILLS", "3"))
+KILLS = int(os.environ.get("CURATE_KILLS", "2"))
 CROWD = {"model_a": "left", "model_b": "right", "tie": "tie", "tie_bothbad": "both bad"}
 
 
-def test_what_annotators_say_over_http_outlives_a_kill_and_gives_the_exact_agreement(place, tmp_path):
+def test_what_annotators_say_over_http_outlives_a_kill_and_gives_the_exact_agreement(place, tmp_path, curate):
     store = voted(tmp_path / "store")
     keys = {"Ann": ANN_KEY, "Bob": "the key of another annotator"}
     tasks = {"store": store.root, "lists": ["sheet"], "annotators": {"Ann": "ANN_KEY", "Bob": "BOB_KEY"}}
@@ -52,9 +52,9 @@ def test_what_annotators_say_over_http_outlives_a_kill_and_gives_the_exact_agree
         assert annotate(again.url, "Bob", 4) == 4, "what was acknowledged is not asked again"
     finally:
         again.end()
-    done = curate("review", "results", "battles", "--store", str(store.root), "--json")
-    assert done.returncode == 0, done.stderr
-    found = {(row["a"], row["b"]): row for row in map(json.loads, done.stdout.splitlines()) if "a" in row}
+    status, out, err = curate("review", "results", "battles", "--store", store.root, "--json")
+    assert status == 0, err
+    found = {(row["a"], row["b"]): row for row in map(json.loads, out.splitlines()) if "a" in row}
     assert {who: row["accuracy"] for who, row in found.items()} == pytest.approx(
         {("people", "Ann"): 5 / 6, ("people", "Bob"): 4 / 6, ("Ann", "Bob"): 3 / 6}
     )
@@ -83,8 +83,5 @@ def test_a_hundred_sessions_lose_no_vote_while_the_arena_is_killed_and_restarted
     assert {record["ip"] for record in whole} == {"127.0.0.1"}, "as log_addresses wants it"
     assert halves <= KILLS, "at each kill at most the last line is half"
     assert acknowledged <= set(voted) and len(voted) == len(set(voted))
-    store = place / "killed-store"
-    done = curate("ingest", "--logs", str(killed.folder), "--store", str(store))
-    assert done.returncode == 0, done.stderr
-    opened = Store.existing(str(store))
-    assert opened.read("rejects").height == halves and opened.read("battles").height == len(voted)
+    store = ingested(killed.folder, place / "killed-store")
+    assert store.read("rejects").height == halves and store.read("battles").height == len(voted)

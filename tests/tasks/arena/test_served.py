@@ -23,7 +23,8 @@ from tests.arena_client import Visitor
 from tests.browsers import ENGINES, launched
 from tests.built_arena import image_file
 from tests.chat_server import HOSTILE, THOUGHT
-from tests.served_arena import ANN_KEY, NAMES, Served, curate, hidden, logged, models_file
+from tests.served_arena import ANN_KEY, NAMES, Served, curate_process, hidden, logged, models_file
+from tests.tasks.ingest.logs import ingested
 from tests.voted_store import voted
 
 
@@ -39,12 +40,12 @@ def served(place):
     running.end()
 
 
-def test_each_model_is_asked_once_and_those_that_fail_are_named(chat_port, tmp_path):
+def test_each_model_is_asked_once_and_those_that_fail_are_named(chat_port, tmp_path, curate):
     broken = models_file(tmp_path / "broken.yaml", chat_port, ("broken-model", "half-model", *NAMES))
-    refused = curate("arena", "--models", str(broken), "--check")
-    assert refused.returncode == 2 and refused.stdout.count("first word after") == 2, refused.stderr
-    assert refused.stderr == "curate: 2 of 4 models do not answer: broken-model, half-model\n"
-    assert "secret" not in refused.stdout + refused.stderr
+    status, out, err = curate("arena", "--models", broken, "--check")
+    assert status == 2 and out.count("first word after") == 2, err
+    assert err == "curate: 2 of 4 models do not answer: broken-model, half-model\n"
+    assert "secret" not in out + err
 
 
 def test_a_model_that_thinks_is_asked_as_its_server_wants_it(chat_port, monkeypatch):
@@ -73,16 +74,17 @@ def test_a_model_that_thinks_is_asked_as_its_server_wants_it(chat_port, monkeypa
         streaming_model(ArenaModel(**row, **asked))
 
 
-def test_thinking_tokens_and_two_arms_of_one_model_reach_the_store_and_no_answer(place, chat_port):
+def test_thinking_tokens_and_two_arms_of_one_model_reach_the_store_and_no_answer(place, chat_port, curate, monkeypatch):
     address = {"base_url": f"http://127.0.0.1:{chat_port}/v1"}
     wanted = {"answer_tokens_max": 50, "limit_key": "max_completion_tokens", "headers": {"X-Team": "TEAM_NAME"}}
     thinks = {"name": "thinks", "model": "thinking-model", "extra_body": {"reasoning_effort": "low"}, **wanted}
     arms = [{"name": f"arm-{each}", "model": "system-model", "system": f"Be {each}."} for each in ("brief", "long")]
     thinks["price"] = {"input_usd_per_million": 1, "output_usd_per_million": 2}
     (place / "think.yaml").write_text(json.dumps({"models": [each | address for each in (thinks, *arms)]}))
-    asked = curate("arena", "--models", str(place / "think.yaml"), "--check", env=os.environ | {"TEAM_NAME": "vision"})
-    assert f"${(12 * 1 + 34 * 2) / 1e6:.6f}" in asked.stdout and "no price is known" in asked.stdout
-    running = Served(place / "think", place / "think.yaml", TEAM_NAME="vision")
+    monkeypatch.setenv("TEAM_NAME", "vision")
+    _, out, _ = curate("arena", "--models", place / "think.yaml", "--check")
+    assert f"${(12 * 1 + 34 * 2) / 1e6:.6f}" in out and "no price is known" in out
+    running = Served(place / "think", place / "think.yaml")
     try:
         for name in ("thinks", "arm-brief", "arm-long"):
             visitor = Visitor(running.url)
@@ -91,8 +93,8 @@ def test_thinking_tokens_and_two_arms_of_one_model_reach_the_store_and_no_answer
             visitor.say("And then?")
     finally:
         running.end()
-    assert curate("ingest", "--logs", str(place / "think"), "--store", str(place / "thought")).returncode == 0
-    rows = {row["model"]: row for row in Store.existing(str(place / "thought")).read("conversations").to_dicts()}
+    thought = ingested(place / "think", place / "thought")
+    rows = {row["model"]: row for row in thought.read("conversations").to_dicts()}
     answers = {name: [turn["content"] for turn in row["turns"][1::2]] for name, row in rows.items()}
     told = {f"arm-{each}": [f"I am told: Be {each}."] * 2 for each in ("brief", "long")}
     assert answers == {"thinks": ["An answer."] * 2} | told
@@ -362,7 +364,8 @@ def test_what_browsers_sent_is_logged_and_curated_without_a_reject(served, place
     served.end()
     check_logged(served.folder)
     store = place / "store"
-    done = curate("ingest", "--logs", str(served.folder), "--presets", str(place / "presets"), "--store", str(store))
+    logs, presets = str(served.folder), str(place / "presets")
+    done = curate_process("ingest", "--logs", logs, "--presets", presets, "--store", str(store))
     assert done.returncode == 0, done.stderr
     tables = {
         name: Store.existing(str(store)).read(name) for name in ("conversations", "battles", "rejects", "presets")

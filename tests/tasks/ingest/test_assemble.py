@@ -188,7 +188,7 @@ grown = st.builds(
 )
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(lines=st.lists(grown, min_size=1, max_size=12))
 def test_conversations_are_those_of_lines_that_are_read_one_a_file(tmp_path_factory, lines):
     """Nothing is left out across files, so one line a file is the reading without leaving out."""

@@ -150,7 +150,7 @@ def told(store) -> tuple[Counter, Counter]:
     return conversations, Counter(((keys[a], keys[b]), tuple(rest)) for a, b, *rest in battles.iter_rows())
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(files=st.dictionaries(st.sampled_from(FILES), st.lists(records(), min_size=1, max_size=12), min_size=1))
 def test_the_tables_say_what_the_lines_say(tmp_path_factory, files):
     logs = tmp_path_factory.mktemp("logs")

@@ -96,18 +96,6 @@ def test_whatever_is_not_a_plain_no_is_a_yes(value):
     assert line_is_flagged(line(chat("a") | {"gen_params": json.dumps({"has_csam_image": value})}))
 
 
-@pytest.mark.parametrize("no", NO, ids=repr)
-def test_a_plain_no_and_what_people_write_about_the_flag_are_no_flags(no):
-    said = ['What does "has_csam_image": true mean?', '{"has_csam_image": true}', '["\\"has_csam_image\\": 1"]']
-    for text in said:
-        record = chat("a", text, text, has_csam_image=no) | {"gen_params": {"has_csam_image": no}, "has_csam_image": no}
-        assert not line_is_flagged(line(record))
-        assert not line_is_flagged(line(record | {"state": json.dumps(record["state"])}))
-        assert not line_is_flagged(line(vote(state("a", text, text), state("b", text, text)) | {"reason": text}))
-    assert line_is_flagged(line(vote(state("a"), "b") | {"reason": FLAG})), "a key is no text"
-    assert not line_is_flagged(line(chat("a", "\x1f < a \u00e9 \ud83d") | {"gen_params": '{"a": '}))
-
-
 UNITS = [
     b"\\", b"\\u005c", b"u005c", b'"{', b"has_csam_image", b"\\u00cc", b"c_s-a ", b"c" + b" " * 40, b"sexual/",
     b"csam\\",

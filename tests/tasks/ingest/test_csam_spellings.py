@@ -124,6 +124,12 @@ def test_a_reason_is_a_flag_unless_a_visitor_wrote_it():
         assert not line_is_flagged(line(record | {"reason": "csam"}))
     assert not row_is_flagged({"winner": "model_a", "reason": "csam", "vote_reason": "csam"})
     assert not line_is_flagged(line(chat("a") | {"request_id": "aB3CsAm9x"}))
+    assert not line_is_flagged(line(chat("a", "\x1f < a \u00e9 \ud83d") | {"gen_params": '{"a": '}))
+    for said in ('What does "has_csam_image": true mean?', '{"has_csam_image": true}', '["\\"has_csam_image\\": 1"]'):
+        record = chat("a", said, said, has_csam_image=False) | {"gen_params": {"has_csam_image": "no"}}
+        assert not line_is_flagged(line(record))
+        assert not line_is_flagged(line(record | {"state": json.dumps(record["state"])}))
+        assert not line_is_flagged(line(vote(state("a", said), "b") | {"reason": said}))
 
 
 def test_a_log_of_all_record_types_loses_what_is_flagged_and_nothing_else(tmp_path):
@@ -230,8 +236,12 @@ def test_a_log_file_whose_name_holds_the_letters_is_flagged_as_a_whole(tmp_path,
     assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")] and len(looked) == 1
 
 
-@pytest.mark.parametrize("kind", ["parquet", "arrow", "jsonl", "json", "jsonl.gz", "json.gz", "jsonl.zst", "json.zst"])
-@pytest.mark.parametrize("name", ROWS)
+COLUMNS, LINES = ["parquet", "arrow"], ["jsonl", "json", "jsonl.gz", "json.gz", "jsonl.zst", "json.zst"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [(name, kinds[n % len(kinds)]) for n, name in enumerate(ROWS) for kinds in (COLUMNS, LINES)]
+)
 def test_a_flag_of_any_spelling_in_a_row_of_a_dataset_is_found_and_scores_are_none(tmp_path, name, kind):
     chance = random.Random(name + kind)
     row = {key: None if key in ("image", "images") else value for key, value in ROWS[name].items()}

@@ -34,7 +34,7 @@ def made(tmp_path_factory) -> Path:
     """A store with releases 1.0.0 and 1.1.0. Do not write to it."""
     store = small_store(tmp_path_factory.mktemp("published"))
     for version in ("1.0.0", "1.1.0"):
-        make_release(store, reported=True, release=version)
+        make_release(store, reported=version == "1.1.0", release=version)
         as_production(Path(store.root) / "releases" / version)
         kept = pl.col("keep") & (pl.col("item_id") != "c03")
         store.replace("decisions", store.read("decisions").with_columns(keep=kept))
