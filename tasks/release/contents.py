@@ -5,6 +5,7 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,14 @@ def forbidden_data(policy: Policy) -> frozenset[str]:
         if stops and (rule.signal, rule.over) == ("text_pii.types", Over.MESSAGES):
             found |= set(rule.contains_any or (pattern.type for pattern in PATTERNS))
     return frozenset(found)
+
+
+def wrong_groups(config: str, forbidden: frozenset[str], shard: Path) -> list[list[str]]:
+    """Problems of the rows of each row group of a shard, up to one that cannot be read."""
+    found: list[list[str]] = []
+    with suppress(*READ_ERRORS):
+        found.extend([*wrong_rows(config, group, forbidden)] for group in sound_groups(shard))
+    return found
 
 
 def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:

@@ -1,10 +1,11 @@
 """Verifies a release from its own files: checksums, columns, rows, images, identifiers, benchmark leaks, the card."""
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from html import unescape
-from itertools import chain
 from pathlib import Path
 
 import polars as pl
@@ -17,7 +18,7 @@ from tasks.bench.contamination.prompt_index import PromptIndex, joined_words
 from tasks.release.build import CARD, MANIFEST, seal, wrong_files
 from tasks.release.checks.failing import unmeasured_line
 from tasks.release.checks.pages import odd_pages
-from tasks.release.contents import ImageContents, ImageLists, forbidden_data, wrong_rows
+from tasks.release.contents import ImageContents, ImageLists, forbidden_data, wrong_groups
 from tasks.release.core_parts import CORE_PARTS
 from tasks.release.dataset_card import (
     COMPARED,
@@ -35,11 +36,15 @@ from tasks.release.declared import READ_ERRORS, beside_rows, identifiers_in_file
 from tasks.release.fetched import read_manifest, store_of
 from tasks.release.registered import OpenRelease, PartsOf, ReleasePart, table_of
 from tasks.release.shards import LAYOUT, shard_files
+from tasks.runtime.parallel import map_in_processes
 from tasks.runtime.progress import Advance, progress
 from tasks.runtime.untrusted import markdown_text
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import compact, read_parquet_groups
 from tasks.storage.tables import Store
+
+ROWS_ALONE = 2_000
+"""Rows of a configuration that processes check only where there are more; starting two takes as long as 500 rows."""
 
 
 def verify_release(folder: Path, parts: PartsOf, store: Store | None = None) -> list[str]:
@@ -101,23 +106,20 @@ def _config(
 ) -> list[str]:
     """Problems of the rows of a configuration. Every row group is read once and given to all of `collect`."""
     problems: list[str] = []
-    key, rows, ids, forbidden = (
-        KEYS[config],
-        0,
-        TemporaryDatabase(),
-        forbidden_data(Policy.model_validate(manifest.policy)),
-    )
+    key, rows, ids, shards = KEYS[config], 0, TemporaryDatabase(), shard_files(folder, config)
     ids.run("CREATE TABLE ids (id VARCHAR)")
-    for shard in shard_files(folder, config):
+    work = partial(wrong_groups, config, forbidden_data(Policy.model_validate(manifest.policy)))
+    many = manifest.counts[config] > ROWS_ALONE
+    checked = map_in_processes(work, shards, min(4, os.cpu_count() or 1)) if many else map(work, shards)
+    for shard, wrong_in in zip(shards, checked, strict=True):
         try:
-            for group in sound_groups(shard):
+            for group, wrong in zip(sound_groups(shard), wrong_in, strict=True):
                 rows += group.height
                 ids.append("ids", group.select(id=key))
                 for add in collect:
                     add(group)
                 advance(group.height)
-                wrong = chain(wrong_rows(config, group, forbidden), contents.wrong(group))
-                problems += [f"{config}/{shard.name}: {problem}" for problem in wrong]
+                problems += [f"{config}/{shard.name}: {problem}" for problem in (*wrong, *contents.wrong(group))]
         except READ_ERRORS as error:
             return [*problems, f"{config}/{shard.name}: its pages cannot be read ({type(error).__name__})"]
     if rows != manifest.counts[config]:

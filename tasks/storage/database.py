@@ -24,11 +24,12 @@ class TemporaryDatabase:
     """Tables loaded from polars frames. The temporary files are deleted with the object."""
 
     def __init__(self) -> None:
-        folder = tempfile.mkdtemp(prefix="curate-join-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.folder = tempfile.mkdtemp(prefix="curate-join-")
+        """For temporary files, which are deleted with the object."""
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         settings: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": MEMORY,
-            "temp_directory": folder,
+            "temp_directory": self.folder,
             "threads": 2,  # every thread needs its own share of the memory
             "preserve_insertion_order": False,
             "autoinstall_known_extensions": False,

@@ -62,7 +62,7 @@ def open_part(
     """
     source: Any = path
     if isinstance(fs, LocalFileSystem):
-        footer, options["filesystem"] = read_footer(fs, path), fs
+        footer, options["filesystem"] = (read_footer if group is None else _footer_of_groups)(fs, path), fs
     elif (size := part_bytes(fs, path)) <= WHOLE_BYTES:
         content = _kept(fs, path)
         footer, source = _checked(path, content), pa.BufferReader(content)
@@ -149,6 +149,10 @@ def read_footer(fs: AbstractFileSystem, path: str) -> pq.FileMetaData:
         return _checked(path, _end(fs, path))
     span = int(name["bytes"]) - int(name["footer"]), int(name["bytes"])
     return _checked(path, fs.cat_file(path, *span) if isinstance(fs, LocalFileSystem) else _kept(fs, path, *span))
+
+
+_footer_of_groups = lru_cache(maxsize=16)(read_footer)
+"""The last few: images are read group by group, and the footer of a part with many takes ten times as long as one."""
 
 
 def _end(fs: AbstractFileSystem, path: str) -> bytes:

@@ -4,7 +4,7 @@ A sweep depends only on the tables and the tombstones, so the next sweep finishe
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from tasks.ingest.quarantine import PRESET, quarantine_key, taken_down_in, withd
 from tasks.storage.content_id import Distinct, text_id
 from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.layout import unknown_tables
-from tasks.storage.parts import names_any, parts_with, rewritten
+from tasks.storage.parts import changed_parts, names_any, parts_with
 from tasks.storage.tables import Store
 from tasks.takedown.other_layouts import unwanted_elsewhere
 
@@ -110,7 +110,8 @@ def sweep(store: Store, live: Live, tombstones: Tombstones, now: datetime, dry_r
     """Table -> number of rows that were removed, or with `dry_run` would be."""
     tables = [*TABLES, *unknown_tables(store)]
     unwanted = {table: rows for table in tables if (rows := unwanted_rows(table, live, tombstones, store)) is not None}
-    removed = {t: sum(parts_with(store, t, store.parts(t), rows).values()) for t, rows in unwanted.items()}
+    looked = {t: dict.fromkeys(store.parts(t), 0) for t in unwanted}
+    looked = {t: parts | parts_with(store, t, [*parts], unwanted[t]) for t, parts in looked.items()}
     if not dry_run:
         # removed lines become rejects, so that every line keeps an outcome
         parts = store.parts("sightings")
@@ -121,11 +122,12 @@ def sweep(store: Store, live: Live, tombstones: Tombstones, now: datetime, dry_r
             store.list_parts("sightings", kept)
         _reset_names(store, live)  # before the rows are removed, which say what topics they were in
         for table, rows in unwanted.items():
-            _remove_rows(store, table, rows)
+            _remove_rows(store, table, rows, looked[table])
         # the next `curate decide` sets `duplicate_of` anew
         stale = _gone("duplicate_of", live.conversations)
         cleared = pl.when(~stale).then("duplicate_of").alias("duplicate_of")
         _rewrite(store, "decisions", stale, lambda rows: rows.with_columns(cleared))
+    removed = {table: sum(parts.values()) for table, parts in looked.items()}
     return {table: rows for table, rows in removed.items() if rows}
 
 
@@ -193,13 +195,21 @@ def _reset_names(store: Store, live: Live) -> None:
     _rewrite(store, "topics", theirs, lambda rows: rows.with_columns(named))
 
 
-def _remove_rows(store: Store, table: str, unwanted: pl.Expr) -> None:
-    _rewrite(store, table, unwanted, lambda rows: rows.filter(~unwanted.fill_null(False)))
+def _remove_rows(store: Store, table: str, unwanted: pl.Expr, looked: Mapping[str, int]) -> None:
+    _rewrite(store, table, unwanted, lambda rows: rows.filter(~unwanted.fill_null(False)), looked)
     store.purge(table)
 
 
-def _rewrite(store: Store, table: str, touched: pl.Expr, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
-    parts = store.parts(table)
-    new = rewritten(store, table, parts, touched, change)
+def _rewrite(
+    store: Store,
+    table: str,
+    touched: pl.Expr,
+    change: Callable[[pl.DataFrame], pl.DataFrame],
+    looked: Mapping[str, int] | None = None,
+) -> None:
+    """Apply `change` to the parts with a touched row. `looked`: part -> such rows, for the parts looked at before."""
+    parts, known = store.parts(table), looked or {}
+    fresh = parts_with(store, table, [part for part in parts if part not in known], touched)
+    new = changed_parts(store, table, parts, {part for part, rows in {**known, **fresh}.items() if rows}, change)
     if new != parts:
         store.list_parts(table, new)

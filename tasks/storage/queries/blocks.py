@@ -1,11 +1,12 @@
 """Splits a store into blocks of rows ordered by time, so that memory does not grow with its tables.
 
-A block is the store showing some conversations or battles, and the rows of other tables that belong to them. The rows
-of all blocks are in a temporary DuckDB database.
+A block is the store showing some conversations or battles, and the rows of other tables that belong to them. DuckDB
+assigns rows to blocks; those of a block are then in one temporary file a table, because they are read often.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 
 import polars as pl
 
@@ -43,6 +44,7 @@ class Blocks:
             f'CREATE TABLE "{table}" AS SELECT * FROM given ORDER BY block, place',  # noqa: S608
             given=(r.with_columns(block=starts.search_sorted(r["tstamp"], "right")) for r in _slices(store, table)),
         )
+        self._to_files(table)
 
     def __iter__(self) -> Iterator[Store]:
         """The blocks. Tables that were not divided are read from the whole store."""
@@ -51,10 +53,17 @@ class Blocks:
 
     def _rows(self, table: str, number: int, columns: Sequence[str] | None) -> pl.DataFrame:
         """A block's rows of a table, in the order of the table."""
-        empty = self._store.empty(table, columns)
-        names = ", ".join(f'"{name}"' for name in empty.columns)
-        query = f'SELECT {names} FROM "{table}" WHERE block = ? ORDER BY place'  # noqa: S608 - names are declared ones
-        return self._database.read(query, number).cast(empty.schema)
+        return pl.read_ipc(self._file(table, number), columns=None if columns is None else [*columns])
+
+    def _file(self, table: str, number: int) -> Path:
+        return Path(self._database.folder, f"{table.replace('/', '-')}-{number}.arrow")
+
+    def _to_files(self, table: str) -> None:
+        query = f'SELECT * EXCLUDE (block, place) FROM "{table}" WHERE block = ? ORDER BY place'  # noqa: S608
+        schema = self._store.empty(table).schema
+        for number in range(self.number):
+            self._database.read(query, number).cast(schema).write_ipc(self._file(table, number))
+        self._database.run(f'DROP TABLE "{table}"')
 
     def divide(self, tables: Sequence[str], key: str, wanted: Wanted) -> None:
         """Assign to every block the rows of `tables` whose column `key` is one of the ids `wanted(block)`."""
@@ -68,6 +77,7 @@ class Blocks:
                 f'ON given."{key}" = wanted.id ORDER BY block, place',
                 given=_slices(self._store, table),
             )
+            self._to_files(table)
         self._divided |= {*tables}
 
     def divide_signals(self) -> None:

@@ -17,6 +17,7 @@ from schemas.benches.bench import HiddenItem
 from schemas.errors import BadInput
 from schemas.release import ReleasedItem
 from tasks.images.decode import open_image
+from tasks.release import verify
 from tasks.release.build import released_files
 from tasks.release.build import write_manifest as write_sealed
 from tasks.release.contents import ImageLists
@@ -109,6 +110,13 @@ def test_personal_data_in_a_message_is_found_and_not_repeated(own_release, shard
     change_row(own_release, shard, **{column: [{"role": "user", "content": text, "images": []}]})
     (problem,) = problems_of(own_release)
     assert problem.endswith(f"a message in {column} holds personal data: {kind}")
+
+
+def test_processes_find_what_one_finds(own_release, monkeypatch):
+    change_row(own_release, CHAT, conversation=[{"role": "user", "content": "203.0.113.7", "images": []}])
+    found = problems_of(own_release)
+    monkeypatch.setattr(verify, "ROWS_ALONE", manifest_of(own_release)["counts"]["chat"] - 1)
+    assert problems_of(own_release) == found != []
 
 
 def test_personal_data_that_the_policy_keeps_is_no_problem(own_release):
