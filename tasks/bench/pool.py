@@ -13,7 +13,8 @@ from schemas.errors import BadInput
 from schemas.settings import BenchSettings
 from schemas.tables import SIGNALS
 from tasks.bench.draw import lot
-from tasks.storage.queries.signals import Vectors, Versions, signal_values
+from tasks.storage.queries.documents import PIECE
+from tasks.storage.queries.signals import Vectors, Versions, on_disk, signal_values, unload
 from tasks.storage.tables import Store
 
 CRITERIA = "criteria"
@@ -112,47 +113,56 @@ POOL_MAX = 2000
 """Most prompts of the pool that distances are measured to; a random sample of larger pools."""
 
 
-def measures(topics: Labels, vectors: Vectors, drawn: Rows, seed: int) -> list[BenchMeasure]:
+def measures(topics: Labels, vectors_of: Callable[[Rows], Vectors], drawn: Rows, seed: int) -> list[BenchMeasure]:
     """Every measure of the benchmark and of random samples of the pool; empty when nothing was drawn.
 
-    `topics` int64 (n,) and unit `vectors` float32 (n, dimension) describe the pool; `drawn` are the benchmark's rows.
+    `topics` int64 (n,) describe the pool; `drawn` are the benchmark's rows. `vectors_of` is asked once, for the sorted
+    rows that are measured, and gives their unit vectors, float32 (rows, dimension).
     """
     if not len(drawn):
         return []
     generator = np.random.default_rng(seed)
     samples = [np.sort(generator.choice(len(topics), len(drawn), replace=False)) for _ in range(RANDOM_SAMPLES)]
     others = np.sort(generator.choice(len(topics), min(POOL_MAX, len(topics)), replace=False))
+    rows = np.unique(np.concatenate([drawn, others, *samples]))
+    measure = _measure(topics, rows, vectors_of(rows), others)
+    value, random = measure(drawn), pl.DataFrame([measure(sample) for sample in samples])
     found = []
-    for name, measure in _measures(topics, vectors, others).items():
-        random = np.array([measure(sample) for sample in samples])
-        low, high = np.quantile(random, [0.025, 0.975])
-        numbers = {"value": measure(drawn), "random_mean": random.mean(), "random_low": low, "random_high": high}
-        rounded = {key: round(float(number), 6) for key, number in numbers.items()}
+    for name in value:
+        low, high = np.quantile(random[name].to_numpy(), [0.025, 0.975])
+        numbers = {"value": value[name], "random_mean": random[name].to_numpy().mean(), "random_low": low}
+        rounded = {key: round(float(number), 6) for key, number in (numbers | {"random_high": high}).items()}
         found.append(BenchMeasure(measure=name, **rounded, prompts=len(drawn), pool=len(topics)))
     return found
 
 
-def _measures(topics: Labels, vectors: Vectors, others: Rows) -> dict[str, Callable[[Rows], float]]:
+def _measure(topics: Labels, known: Rows, vectors: Vectors, others: Rows) -> Callable[[Rows], dict[str, float]]:
+    """Function that gives every measure of some rows; `vectors` belong to the rows `known`, which are sorted."""
     count = int(topics.max()) + 1
     pool = np.bincount(topics, minlength=count) / len(topics)
     even = (pool > 0) / (pool > 0).sum()
-    cosines = vectors @ vectors[others].T
-    among_pool = float(_distance(cosines[others]).mean())
+    of_pool, cosines = vectors[np.searchsorted(known, others)], on_disk(len(known), len(others))
+    for start in range(0, len(known), PIECE):
+        cosines[start : start + PIECE] = vectors[start : start + PIECE] @ of_pool.T
+        unload(vectors)
+        unload(cosines)
+    among_pool = float(_distance(cosines[np.searchsorted(known, others)]).mean())
 
-    def of_topics(rows: Rows) -> npt.NDArray[np.float64]:
-        return np.bincount(topics[rows], minlength=count) / len(rows)
+    def measured(rows: Rows) -> dict[str, float]:
+        at = np.searchsorted(known, rows)
+        near, own, of_topics = cosines[at], vectors[at], np.bincount(topics[rows], minlength=count) / len(rows)
+        among = _distance(own @ vectors[at].T).mean()  # an array by its own transpose would be rounded otherwise
+        unload(vectors)
+        unload(cosines)
+        return {
+            "topic_coverage": float((of_topics > 0).sum() / (pool > 0).sum()),
+            "distance_to_even_topics": float(jensenshannon(of_topics, even, base=2)),
+            "distance_to_pool_topics": float(jensenshannon(of_topics, pool, base=2)),
+            "energy_distance_to_pool": float(2 * _distance(near).mean() - among - among_pool),
+            "nearest_cosine": float(near.max(axis=0).mean()),
+        }
 
-    def energy(rows: Rows) -> float:
-        among = _distance(vectors[rows] @ vectors[rows].T).mean()
-        return float(2 * _distance(cosines[rows]).mean() - among - among_pool)
-
-    return {
-        "topic_coverage": lambda rows: float((of_topics(rows) > 0).sum() / (pool > 0).sum()),
-        "distance_to_even_topics": lambda rows: float(jensenshannon(of_topics(rows), even, base=2)),
-        "distance_to_pool_topics": lambda rows: float(jensenshannon(of_topics(rows), pool, base=2)),
-        "energy_distance_to_pool": energy,
-        "nearest_cosine": lambda rows: float(cosines[rows].max(axis=0).mean()),
-    }
+    return measured
 
 
 def _distance(cosines: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:

@@ -22,12 +22,13 @@ from tasks.bench.failures import (
     typed,
     types_of_reviewers,
 )
-from tasks.bench.pool import capped, draw_weights, eligible, first_of_alike, measures
+from tasks.bench.pool import Rows, capped, draw_weights, eligible, first_of_alike, measures
 from tasks.runtime.steps import step
+from tasks.storage.content_id import number_of
 from tasks.storage.queries.documents import embedded_documents
 from tasks.storage.queries.kept import kept_conversations, with_released_turns
 from tasks.storage.queries.released import days
-from tasks.storage.queries.signals import Versions, signal_values
+from tasks.storage.queries.signals import Vectors, Versions, signal_facts, signal_values
 from tasks.storage.tables import Store, frame_of
 
 SIZE = 500
@@ -128,6 +129,12 @@ def _measured(
     store: Store, pool: pl.DataFrame, drawn: pl.DataFrame, settings: Settings, versions: Versions
 ) -> list[BenchMeasure]:
     beside = settings.topics.model_copy(update={"document": "concatenated"})
-    ordered, vectors = embedded_documents(store, pool.sort("document_id"), versions, beside, joint=False)
+    known = signal_facts(store, "text_embedding", versions.get("text_embedding", ""), {})
+    ordered = pool.sort("document_id").with_columns(content_id=number_of(pl.col("prompt_id")))
+    ordered = ordered.join(known, on="content_id", how="semi", maintain_order="left")
     places = np.flatnonzero(ordered["document_id"].is_in(drawn["document_id"].implode()).to_numpy())
-    return measures(ordered["topic"].cast(pl.Int64).to_numpy(), vectors, places, settings.seed)
+
+    def vectors_of(rows: Rows) -> Vectors:
+        return embedded_documents(store, ordered[rows], versions, beside, joint=False)[1]
+
+    return measures(ordered["topic"].cast(pl.Int64).to_numpy(), vectors_of, places, settings.seed)
