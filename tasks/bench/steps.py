@@ -1,5 +1,7 @@
 """The Prefect tasks of the drawn benchmark: `topics` -> a public split, drawn over topics, a hidden one, failures."""
 
+from itertools import chain
+
 import numpy as np
 import polars as pl
 
@@ -7,7 +9,7 @@ from schemas.benches.bench import BenchFilter, BenchItem, BenchMeasure, HiddenCh
 from schemas.benches.written import AUTHOR
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.bench.contamination.alike import ALIKE_OVERLAP, alike_in_store, original_documents
+from tasks.bench.contamination.alike import ALIKE_OVERLAP, alike_in_store, asked_in_store
 from tasks.bench.contamination.reserve import epoch_of, reserved
 from tasks.bench.draw import by_topic, draw, hidden_changes, hidden_items, proportional_quotas, quotas
 from tasks.bench.failures import (
@@ -26,7 +28,7 @@ from tasks.bench.pool import Rows, capped, draw_weights, eligible, first_of_alik
 from tasks.runtime.steps import step
 from tasks.storage.content_id import number_of
 from tasks.storage.queries.documents import embedded_documents
-from tasks.storage.queries.kept import kept_conversations, with_released_turns
+from tasks.storage.queries.kept import kept_conversations, kept_slices, shown_presets, with_released_turns
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Vectors, Versions, signal_facts, signal_values
 from tasks.storage.tables import Store, frame_of
@@ -36,6 +38,7 @@ SIZE = 500
 _ABOUT = [
     "conversation_id", "document_id", "prompt_id", "image_ids", "num_turns", "model", "tstamp", "day", "user_id",
 ]  # fmt: skip
+_IMAGE = pl.col("image_ids").list.first().fill_null("")
 SHARE = 5
 """By default the benchmark has at most one in five eligible prompts."""
 REPEAT_OVERLAP = 0.8
@@ -58,12 +61,12 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
     secret = lately.filter(pl.col("first_month") > epoch - bench.hidden_months)
     pool = eligible(kept.filter(pl.col("model") != AUTHOR), bench)
     if not bench.repeats:
-        documents = original_documents(store, pool.prompts)
+        documents = asked_in_store(store, pool.prompts)
         repeats = alike_in_store(store, versions, documents, documents, REPEAT_OVERLAP)
         pool.keep("no_repeat", first_of_alike(pool.prompts, repeats))
     hideable = pool.prompts.filter(pl.col("asked_id").is_in(lately["document_id"].implode()))
     asked_again = alike_in_store(
-        store, versions, original_documents(store, hideable), original_documents(store, kept), ALIKE_OVERLAP
+        store, versions, asked_in_store(store, hideable), asked_in_store(store, kept), ALIKE_OVERLAP
     )
     hideable = hideable.filter(~pl.col("document_id").is_in(asked_again["other_id"].implode()))
     hidden = hidden_items(kept, secret, hideable, bench, epoch)
@@ -112,13 +115,24 @@ def find_failures(settings: Settings, versions: Versions) -> StageReport:
 
 
 def _kept(store: Store, versions: Versions) -> pl.DataFrame:
-    """Kept conversations without texts, earliest first, with language, topic and asked_id (before redaction)."""
-    asked = store.read("conversations", ["conversation_id", "document_id"]).rename({"document_id": "asked_id"})
+    """Kept conversations without texts, earliest first, with `place` (`kept_turns`), language and topic.
+
+    asked_id and image (id of the first, or "") are those before redaction.
+    """
+    redacted = store.read("redacted_conversations", ["conversation_id"])["conversation_id"].implode()
+    names = ["conversation_id", "document_id", "image_ids"]
+    originals = pl.concat(
+        rows.filter(pl.col("conversation_id").is_in(redacted))
+        for rows in chain([store.empty("conversations", names)], store.read_slices("conversations", names))
+    )
+    before = originals.select("conversation_id", asked_id="document_id", image=_IMAGE)
     topics = store.read("topics", ["document_id", "topic"])
     spoken = signal_values(store, "language", versions["language"], ["language"])
+    kept = pl.concat([store.empty("conversations", _ABOUT), *kept_slices(store, _ABOUT)]).with_row_index("place")
     return (
-        kept_conversations(store, columns=_ABOUT)
-        .join(asked, on="conversation_id", how="left", maintain_order="left")
+        kept.join(shown_presets(store), on="conversation_id", how="left", maintain_order="left")
+        .join(before, on="conversation_id", how="left", maintain_order="left")
+        .with_columns(pl.coalesce("asked_id", "document_id"), pl.coalesce("image", _IMAGE))
         .join(topics, on="document_id", how="left", maintain_order="left")
         .join(spoken, left_on="prompt_id", right_on="content_id", how="left", maintain_order="left")
         .sort("tstamp", "conversation_id")

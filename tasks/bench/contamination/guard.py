@@ -10,16 +10,17 @@ from schemas.settings import BenchSettings
 from schemas.tables import TABLES
 from tasks.bench.contamination.alike import (
     ALIKE_OVERLAP,
-    Vectors,
+    AskedPrompts,
     alike,
     cosine_min_of,
     documents_of,
+    embedded_in,
     original_documents,
 )
 from tasks.bench.contamination.reserve import epoch_of, may_be_reserved, reserved
 from tasks.storage.parquet import compact
 from tasks.storage.queries.released import days
-from tasks.storage.queries.signals import Versions, embeddings
+from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store, frame_schema
 
 
@@ -74,14 +75,11 @@ class Guard:
     def compare(self, block: Store, kept: pl.DataFrame) -> None:
         """Find documents of a block's kept conversations that are alike to the collected prompts."""
         documents = original_documents(block, kept)
-
-        def embedded(ids: pl.Series) -> Vectors:
-            return embeddings(block, "text_embedding", self._versions, ids)
-
+        embedded = embedded_in(block, self._versions)
         for split, prompts in self._prompts.items():
-            if prompts.height:
-                found = alike(prompts, documents, self._near, embedded, self._cosine_min, ALIKE_OVERLAP)
-                self._alike[split].update(found["document_id"])
+            both = AskedPrompts.of(prompts), AskedPrompts.of(documents)
+            found = alike(*both, self._near, embedded, self._cosine_min, ALIKE_OVERLAP)
+            self._alike[split].update(found["document_id"])
 
     def withheld(self, block: Store, kept: pl.DataFrame) -> Withheld:
         """The block's kept conversations that are withheld."""
