@@ -41,13 +41,13 @@ class BenchPool:
 def eligible(conversations: pl.DataFrame, bench: BenchSettings) -> BenchPool:
     """Apply the filters that look at one conversation at a time; `conversations` are kept ones, earliest first.
 
-    Besides the columns of the table they have preset_dataset, language and topic, null where unknown.
+    Besides columns of the table they have `images` (how many), preset_dataset, language and topic, null where unknown.
     """
     pool = BenchPool(conversations, [])
     pool.keep("kept", conversations)
     filters = {
         "single_turn": (bench.single_turn, pl.col("num_turns") == 1),
-        "with_image": (bench.needs_image, pl.col("image_ids").list.len() > 0),
+        "with_image": (bench.needs_image, pl.col("images") > 0),
         "no_preset": (not bench.presets, pl.col("preset_dataset").is_null()),
         f"language_{bench.language}": (bench.language is not None, pl.col("language") == pl.lit(bench.language)),
         "in_a_topic": (True, pl.col("topic") >= 0),
@@ -61,14 +61,13 @@ def eligible(conversations: pl.DataFrame, bench: BenchSettings) -> BenchPool:
 
 def first_of_alike(prompts: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
     """Drop prompts that are alike to an earlier one that stays. `pairs` has document_id and other_id, in any order."""
-    beside: dict[str, list[str]] = {}
-    for a, b in pairs.select("document_id", "other_id").iter_rows():
-        beside.setdefault(a, []).append(b)
-        beside.setdefault(b, []).append(a)
-    stays: dict[str, bool] = {}
-    for document in prompts["document_id"]:
-        stays[document] = not any(stays.get(other, False) for other in beside.get(document, ()))
-    return prompts.filter(pl.Series(stays.values(), dtype=pl.Boolean))
+    rows = prompts.select("document_id", row=pl.int_range(pl.len(), dtype=pl.UInt32))
+    ends = pairs.join(rows, on="document_id").join(rows, left_on="other_id", right_on="document_id", suffix="_b")
+    later, earlier = pl.max_horizontal("row", "row_b"), pl.min_horizontal("row", "row_b")
+    stays = np.ones(prompts.height, bool)
+    for row, before in ends.select(later=later, earlier=earlier).sort("later").iter_rows():
+        stays[row] &= not stays[before]
+    return prompts.filter(pl.Series(stays))
 
 
 def capped(prompts: pl.DataFrame, per_user_max: int, seed: int) -> pl.DataFrame:
@@ -150,10 +149,11 @@ def _measure(topics: Labels, known: Rows, vectors: Vectors, others: Rows) -> Cal
 
     def measured(rows: Rows) -> dict[str, float]:
         at = np.searchsorted(known, rows)
-        near, own, of_topics = cosines[at], vectors[at], np.bincount(topics[rows], minlength=count) / len(rows)
-        among = _distance(own @ vectors[at].T).mean()  # an array by its own transpose would be rounded otherwise
-        unload(vectors)
+        near, of_topics = cosines[at], np.bincount(topics[rows], minlength=count) / len(rows)
         unload(cosines)
+        own = vectors[at]
+        unload(vectors)
+        among = _distance(own @ own.copy().T).mean()  # an array by its own transpose is rounded otherwise
         return {
             "topic_coverage": float((of_topics > 0).sum() / (pool > 0).sum()),
             "distance_to_even_topics": float(jensenshannon(of_topics, even, base=2)),

@@ -7,7 +7,8 @@ import numpy.typing as npt
 import polars as pl
 
 from tasks.bench.contamination.prompt_index import RunIndex, pieces, words_of_each
-from tasks.storage.queries.kept import kept_turns
+from tasks.storage.content_id import id_of, number_of
+from tasks.storage.queries.kept import kept_rows
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.signals import StoredVectors, Versions, unload
 from tasks.storage.tables import Store
@@ -21,12 +22,13 @@ COSINE = 0.9
 PAIRS_AT_ONCE = 4_096
 _ALIKE = {"document_id": pl.String, "other_id": pl.String}
 _ASKED = pl.element().filter(pl.element().struct.field("role") == "user").struct.field("content")
+_SAID = ["conversation_id", "turns.list.element.role", "turns.list.element.content"]
 PROMPT = pl.col("turns").list.eval(_ASKED).list.join("\n\n").alias("prompt")
 """All user messages of a conversation, separated by blank lines."""
 
 
 class AskedPrompts:
-    """Prompts of documents, one row each: document_id, prompt_id and image (id of the first, or "")."""
+    """Prompts of documents, one row each: document_id, and the numbers of prompt_id and of the first image, or 0."""
 
     def __init__(self, about: pl.DataFrame, texts: Callable[[], Iterable[pl.Series]]) -> None:
         """`texts` reads the prompt of each row of `about`, in order, some at a time."""
@@ -36,7 +38,8 @@ class AskedPrompts:
     @classmethod
     def of(cls, rows: pl.DataFrame) -> "AskedPrompts":
         """Prompts of documents that are in memory, with `prompt`."""
-        return cls(rows, lambda: [rows["prompt"]])
+        numbers = number_of(pl.col("prompt_id")), number_of(pl.col("image")).fill_null(0)
+        return cls(rows.with_columns(numbers), lambda: [rows["prompt"]])
 
     def words(self) -> Iterator[pl.Series]:
         """The words of each prompt, list[str], some at a time; then `about` has `words`, a hash of them."""
@@ -64,11 +67,11 @@ def original_documents(store: Store, conversations: pl.DataFrame) -> pl.DataFram
 def asked_in_store(store: Store, kept: pl.DataFrame) -> AskedPrompts:
     """The prompts of kept conversations, whose texts are read from the store.
 
-    `kept` has `place`, as `kept_turns` takes it, and `image` from before redaction. Earlier ones come first.
+    `kept` has `place`, as `kept_rows` takes it, and `image` from before redaction. Earlier ones come first.
     """
     first = kept.unique("document_id", keep="first", maintain_order=True).sort("place")
     places = first["place"].to_numpy()
-    return AskedPrompts(first, lambda: (some.select(PROMPT)["prompt"] for some in kept_turns(store, places)))
+    return AskedPrompts(first, lambda: (some.select(PROMPT)["prompt"] for some in kept_rows(store, places, _SAID)))
 
 
 def documents_of(conversations: pl.DataFrame) -> pl.DataFrame:
@@ -79,12 +82,7 @@ def documents_of(conversations: pl.DataFrame) -> pl.DataFrame:
     return (
         conversations.sort("tstamp", "conversation_id")
         .unique("document_id", keep="first", maintain_order=True)
-        .select(
-            "document_id",
-            "prompt_id",
-            PROMPT,
-            image=pl.col("image_ids").list.first().fill_null(""),
-        )
+        .select("document_id", "prompt_id", PROMPT, image=pl.col("image_ids").list.first().fill_null(""))
     )
 
 
@@ -143,21 +141,21 @@ def _by_image(
     prompts: pl.DataFrame, documents: pl.DataFrame, near: pl.DataFrame, embedded: Embedded, cosine_min: float
 ) -> pl.DataFrame:
     """Pairs with the same or near images, or both without one, that have equal words; with images also by cosine."""
-    ends = near.select("image_a", "image_b")
+    ends = near.select(number_of(pl.col("image_a", "image_b")))
     itself = prompts.select(image_a="image", image_b="image").unique()
     both_ways = pl.concat([itself, ends, ends.select(image_a="image_b", image_b="image_a")]).unique()
     left = prompts.select(other_id="document_id", other_prompt="prompt_id", other_words="words", image_a="image")
     candidates = left.join(both_ways, on="image_a")
     right = documents.rename({"image": "image_b"})
     same = candidates.join(right, left_on=["image_b", "other_words"], right_on=["image_b", "words"])
-    compared = _of_two(candidates.filter(pl.col("image_a") != "").join(right, on="image_b"))
+    compared = _of_two(candidates.filter(pl.col("image_a") != 0).join(right, on="image_b"))
     close = compared.filter(_cosines(compared, embedded) >= cosine_min)
     return pl.concat(_of_two(each.select(_ALIKE.keys())) for each in (same, close))
 
 
 def _cosines(pairs: pl.DataFrame, embedded: Embedded) -> pl.Series:
     """Cosine of prompt_id and other_prompt of each row; -1 where one of them has no vector."""
-    asked = pairs.select("prompt_id", "other_prompt")
+    asked = pairs.select(pl.col("prompt_id", "other_prompt").map_elements(id_of, return_dtype=pl.String))
     vectors = embedded(pl.concat([asked["prompt_id"], asked["other_prompt"]]).unique().sort())
     found = np.full(pairs.height, -1.0, np.float32)
     for start in range(0, pairs.height if vectors else 0, PAIRS_AT_ONCE):

@@ -38,11 +38,10 @@ def kept_slices(store: Store, columns: Sequence[str], by: str = "keep") -> Itera
         yield rows.filter(kept.hold(pl.col("conversation_id")))
 
 
-def kept_turns(store: Store, places: npt.NDArray[np.uint32]) -> Iterator[pl.DataFrame]:
-    """`turns` with role and content of the rows of `kept_slices` with these numbers, which are sorted."""
-    names = ["conversation_id", "turns.list.element.role", "turns.list.element.content"]
+def kept_rows(store: Store, places: npt.NDArray[np.uint32], columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """The rows of `kept_slices` with these numbers, which are sorted, some at a time."""
     start = 0
-    for rows in kept_slices(store, names):
+    for rows in kept_slices(store, columns):
         yield rows[places[slice(*np.searchsorted(places, [start, start + rows.height]))] - np.uint32(start)]
         start += rows.height
 
@@ -57,10 +56,14 @@ def with_released_turns(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
 
 def _kept(store: Store, by: str) -> pl.DataFrame:
     """preset_dataset and conversation_id of what is kept."""
+    return kept_of(store, "conversation", by).rename({"item_id": "conversation_id"})
+
+
+def kept_of(store: Store, kind: str, by: str = "keep") -> pl.DataFrame:
+    """preset_dataset and item_id of what is kept, of one kind."""
     names = ["item_kind", "item_id", by, "preset_dataset"]
     read = chain([store.empty("decisions", names)], store.read_slices("decisions", names))
-    kept = (rows.filter(by, item_kind="conversation") for rows in read)
-    return pl.concat(rows.select("preset_dataset", conversation_id="item_id") for rows in kept)
+    return pl.concat(rows.filter(by, item_kind=kind).select("preset_dataset", "item_id") for rows in read)
 
 
 def shown_presets(store: Store) -> pl.DataFrame:

@@ -77,9 +77,11 @@ def test_what_is_alike_to_a_reserved_prompt_that_was_not_drawn_may_be_released(t
 
 
 def test_without_images_only_the_words_say_that_prompts_are_alike():
-    asked = pl.DataFrame({"document_id": ["a", "b"], "prompt_id": ["p", "q"], "prompt": ["Who are you?", "And you?"]})
+    asked = pl.DataFrame(
+        {"document_id": ["a", "b"], "prompt_id": ["e" * 32, "f" * 32], "prompt": ["Who are you?", "And you?"]}
+    )
     near = pl.DataFrame(schema={"image_a": pl.String, "image_b": pl.String})
-    same = {name: np.ones(1, np.float32) for name in ("p", "q")}
+    same = {name: np.ones(1, np.float32) for name in ("e" * 32, "f" * 32)}
     for image, found in (("", []), ("1" * 32, ["b"])):
         rows = asked.with_columns(image=pl.lit(image))
         assert (
