@@ -4,7 +4,8 @@ In: kept battles, their prompts, what people, moderation and the tagger say of t
 `failure_rates`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 
 import polars as pl
 
@@ -12,8 +13,11 @@ from schemas.benches.bench import Failure, FailureRate, FailureType
 from schemas.items.conversation import Winner
 from schemas.items.review import QueueName
 from schemas.tags import Categories, Taxonomy
+from tasks.bench.contamination.alike import PROMPT
 from tasks.bench.draw import draw
-from tasks.storage.queries.kept import unsafe_documents
+from tasks.storage.content_id import Distinct
+from tasks.storage.parquet import compact
+from tasks.storage.queries.kept import kept_of, kept_slices, unsafe_documents
 from tasks.storage.queries.released import battles_as_released
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.reviews import reviews_of
@@ -21,7 +25,7 @@ from tasks.storage.tables import Store, frame_schema
 
 _TAGGER = "failure_types"
 """Signal of a tagger that is asked for the type."""
-_ASKED = pl.element().filter(pl.element().struct.field("role") == "user").struct.field("content")
+_TEXT_IDS = pl.col("turns").list.eval(pl.struct(text_id=pl.element().struct.field("text_id")))
 UNDECIDED, ALL = "undecided", "all"
 BOTH_BAD = pl.col("winner") == Winner.BOTH_BAD.value
 _WHERE = (
@@ -45,27 +49,42 @@ _NO_EXPERTISE = "Art and Design"
 """The subdomain of Expert images that takes no knowledge of a field to ask about."""
 
 
-def kept_battles(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
-    """Kept battles under released names, by time, with the `document_id` of their left side. `kept`: conversations."""
-    decided = store.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="battle")
-    battles = battles_as_released(store).join(decided.select(battle_id="item_id"), on="battle_id", how="semi")
-    asked = kept.select("document_id", conversation_a="conversation_id")
+def kept_battles(store: Store) -> pl.DataFrame:
+    """Kept battles under released names, by time, with the `document_id` of their left side, which is kept too."""
+    decided = kept_of(store, "battle").rename({"item_id": "battle_id"})
+    battles = battles_as_released(store).join(decided, on="battle_id", how="semi")
+    lefts, names = Distinct(), ["conversation_id", "document_id"]
+    lefts.add(battles["conversation_a"])
+    slices = (rows.filter(lefts.hold(pl.col("conversation_id"))) for rows in kept_slices(store, names))
+    asked = pl.concat([store.empty("conversations", names), *map(compact, slices)])
+    asked = asked.rename({"conversation_id": "conversation_a"})
     return battles.sort("tstamp", "battle_id").join(asked, on="conversation_a", maintain_order="left")
 
 
-def described_prompts(store: Store, on_them: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """Every `document_id` of kept conversations with its prompt, the columns of categories and taxonomy, and `unsafe`.
+def described_prompts(store: Store, documents: pl.Series, versions: Versions) -> pl.DataFrame:
+    """Every `document_id` of kept conversations among `documents`, the columns of categories and taxonomy.
 
-    Unsafe: moderation flags a message of a conversation on the prompt or did not measure one, or a rule about safety
-    fired there and only tagged it.
+    `spatial`: the prompt is about places and views in space. `unsafe`: moderation flags a message of a conversation on
+    the prompt or did not measure one, or a rule about safety fired there and only tagged it.
     """
-    asked = on_them.select("document_id", prompt=pl.col("turns").list.eval(_ASKED).list.join("\n\n"))
-    known = asked.unique("document_id", keep="first", maintain_order=True)
+    on_them = pl.concat(_said_on(store, documents))
+    known = on_them.select("document_id", "spatial").unique("document_id", keep="first", maintain_order=True)
     for signal, columns in (("categories", Categories), ("taxonomy", Taxonomy)):
         values = signal_values(store, signal, versions[signal], list(columns.model_fields), known["document_id"])
         known = known.join(values, left_on="document_id", right_on="content_id", how="left", maintain_order="left")
     unsafe = unsafe_documents(store, on_them, versions)
     return known.with_columns(unsafe=pl.col("document_id").is_in(unsafe.implode()))
+
+
+def _said_on(store: Store, documents: pl.Series) -> Iterator[pl.DataFrame]:
+    """Kept conversations on these documents some at a time, with ids of their texts in `turns`, and `spatial`."""
+    wanted = Distinct()
+    wanted.add(documents)
+    said = (f"turns.list.element.{name}" for name in ("role", "content", "text_id"))
+    empty = store.empty("conversations", ["conversation_id", "document_id", "turns"])
+    for rows in chain([empty], kept_slices(store, ["conversation_id", "document_id", *said])):
+        some = rows.filter(wanted.hold(pl.col("document_id")))
+        yield compact(some.with_columns(turns=_TEXT_IDS, spatial=PROMPT.str.contains(_WHERE)))
 
 
 def said_by_tagger(store: Store, failures: pl.DataFrame, versions: Versions) -> pl.DataFrame:
@@ -106,7 +125,7 @@ def failure_pool(battles: pl.DataFrame, judges_min: int) -> pl.DataFrame:
 def typed(failures: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
     """Add `failure_type`, `reviewed` and `typed_by`.
 
-    `failures` has prompt, unsafe, the columns of categories and taxonomy and, with a chosen tagger, tagged and tagger.
+    `failures` has spatial, unsafe, the columns of categories and taxonomy and, with a chosen tagger, tagged and tagger.
     A reviewer decides first, then moderation (safety), then the tagger; without a tagger the rule.
     """
     given = {"reviewer": pl.col("told"), "moderation": pl.when("unsafe").then(pl.lit(FailureType.SAFETY.value))}
@@ -129,7 +148,7 @@ def _rule() -> pl.Expr:
     analytical = pl.col("question_category").is_in(["Analytical", "Instructive"])
     expert = (pl.col("image_domain") == "Expert") & (pl.col("image_subdomain").fill_null("") != _NO_EXPERTISE)
     return pl.coalesce(
-        pl.when(pl.col("prompt").str.contains(_WHERE)).then(pl.lit(FailureType.SPATIAL_IMAGINATION.value)),
+        pl.when("spatial").then(pl.lit(FailureType.SPATIAL_IMAGINATION.value)),
         pl.when(expert & analytical & ~pl.col("homework").fill_null(False)).then(
             pl.lit(FailureType.EXPERT_DOMAIN_KNOWLEDGE.value)
         ),

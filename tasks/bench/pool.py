@@ -13,7 +13,8 @@ from schemas.errors import BadInput
 from schemas.settings import BenchSettings
 from schemas.tables import SIGNALS
 from tasks.bench.draw import lot
-from tasks.storage.queries.signals import Vectors, Versions, signal_values
+from tasks.storage.queries.documents import PIECE
+from tasks.storage.queries.signals import Vectors, Versions, on_disk, signal_values, unload
 from tasks.storage.tables import Store
 
 CRITERIA = "criteria"
@@ -40,13 +41,13 @@ class BenchPool:
 def eligible(conversations: pl.DataFrame, bench: BenchSettings) -> BenchPool:
     """Apply the filters that look at one conversation at a time; `conversations` are kept ones, earliest first.
 
-    Besides the columns of the table they have preset_dataset, language and topic, null where unknown.
+    Besides columns of the table they have `images` (how many), preset_dataset, language and topic, null where unknown.
     """
     pool = BenchPool(conversations, [])
     pool.keep("kept", conversations)
     filters = {
         "single_turn": (bench.single_turn, pl.col("num_turns") == 1),
-        "with_image": (bench.needs_image, pl.col("image_ids").list.len() > 0),
+        "with_image": (bench.needs_image, pl.col("images") > 0),
         "no_preset": (not bench.presets, pl.col("preset_dataset").is_null()),
         f"language_{bench.language}": (bench.language is not None, pl.col("language") == pl.lit(bench.language)),
         "in_a_topic": (True, pl.col("topic") >= 0),
@@ -60,14 +61,13 @@ def eligible(conversations: pl.DataFrame, bench: BenchSettings) -> BenchPool:
 
 def first_of_alike(prompts: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
     """Drop prompts that are alike to an earlier one that stays. `pairs` has document_id and other_id, in any order."""
-    beside: dict[str, list[str]] = {}
-    for a, b in pairs.select("document_id", "other_id").iter_rows():
-        beside.setdefault(a, []).append(b)
-        beside.setdefault(b, []).append(a)
-    stays: dict[str, bool] = {}
-    for document in prompts["document_id"]:
-        stays[document] = not any(stays.get(other, False) for other in beside.get(document, ()))
-    return prompts.filter(pl.Series(stays.values(), dtype=pl.Boolean))
+    rows = prompts.select("document_id", row=pl.int_range(pl.len(), dtype=pl.UInt32))
+    ends = pairs.join(rows, on="document_id").join(rows, left_on="other_id", right_on="document_id", suffix="_b")
+    later, earlier = pl.max_horizontal("row", "row_b"), pl.min_horizontal("row", "row_b")
+    stays = np.ones(prompts.height, bool)
+    for row, before in ends.select(later=later, earlier=earlier).sort("later").iter_rows():
+        stays[row] &= not stays[before]
+    return prompts.filter(pl.Series(stays))
 
 
 def capped(prompts: pl.DataFrame, per_user_max: int, seed: int) -> pl.DataFrame:
@@ -112,47 +112,57 @@ POOL_MAX = 2000
 """Most prompts of the pool that distances are measured to; a random sample of larger pools."""
 
 
-def measures(topics: Labels, vectors: Vectors, drawn: Rows, seed: int) -> list[BenchMeasure]:
+def measures(topics: Labels, vectors_of: Callable[[Rows], Vectors], drawn: Rows, seed: int) -> list[BenchMeasure]:
     """Every measure of the benchmark and of random samples of the pool; empty when nothing was drawn.
 
-    `topics` int64 (n,) and unit `vectors` float32 (n, dimension) describe the pool; `drawn` are the benchmark's rows.
+    `topics` int64 (n,) describe the pool; `drawn` are the benchmark's rows. `vectors_of` is asked once, for the sorted
+    rows that are measured, and gives their unit vectors, float32 (rows, dimension).
     """
     if not len(drawn):
         return []
     generator = np.random.default_rng(seed)
     samples = [np.sort(generator.choice(len(topics), len(drawn), replace=False)) for _ in range(RANDOM_SAMPLES)]
     others = np.sort(generator.choice(len(topics), min(POOL_MAX, len(topics)), replace=False))
+    rows = np.unique(np.concatenate([drawn, others, *samples]))
+    measure = _measure(topics, rows, vectors_of(rows), others)
+    value, random = measure(drawn), pl.DataFrame([measure(sample) for sample in samples])
     found = []
-    for name, measure in _measures(topics, vectors, others).items():
-        random = np.array([measure(sample) for sample in samples])
-        low, high = np.quantile(random, [0.025, 0.975])
-        numbers = {"value": measure(drawn), "random_mean": random.mean(), "random_low": low, "random_high": high}
-        rounded = {key: round(float(number), 6) for key, number in numbers.items()}
+    for name in value:
+        low, high = np.quantile(random[name].to_numpy(), [0.025, 0.975])
+        numbers = {"value": value[name], "random_mean": random[name].to_numpy().mean(), "random_low": low}
+        rounded = {key: round(float(number), 6) for key, number in (numbers | {"random_high": high}).items()}
         found.append(BenchMeasure(measure=name, **rounded, prompts=len(drawn), pool=len(topics)))
     return found
 
 
-def _measures(topics: Labels, vectors: Vectors, others: Rows) -> dict[str, Callable[[Rows], float]]:
+def _measure(topics: Labels, known: Rows, vectors: Vectors, others: Rows) -> Callable[[Rows], dict[str, float]]:
+    """Function that gives every measure of some rows; `vectors` belong to the rows `known`, which are sorted."""
     count = int(topics.max()) + 1
     pool = np.bincount(topics, minlength=count) / len(topics)
     even = (pool > 0) / (pool > 0).sum()
-    cosines = vectors @ vectors[others].T
-    among_pool = float(_distance(cosines[others]).mean())
+    of_pool, cosines = vectors[np.searchsorted(known, others)], on_disk(len(known), len(others))
+    for start in range(0, len(known), PIECE):
+        cosines[start : start + PIECE] = vectors[start : start + PIECE] @ of_pool.T
+        unload(vectors)
+        unload(cosines)
+    among_pool = float(_distance(cosines[np.searchsorted(known, others)]).mean())
 
-    def of_topics(rows: Rows) -> npt.NDArray[np.float64]:
-        return np.bincount(topics[rows], minlength=count) / len(rows)
+    def measured(rows: Rows) -> dict[str, float]:
+        at = np.searchsorted(known, rows)
+        near, of_topics = cosines[at], np.bincount(topics[rows], minlength=count) / len(rows)
+        unload(cosines)
+        own = vectors[at]
+        unload(vectors)
+        among = _distance(own @ own.copy().T).mean()  # an array by its own transpose is rounded otherwise
+        return {
+            "topic_coverage": float((of_topics > 0).sum() / (pool > 0).sum()),
+            "distance_to_even_topics": float(jensenshannon(of_topics, even, base=2)),
+            "distance_to_pool_topics": float(jensenshannon(of_topics, pool, base=2)),
+            "energy_distance_to_pool": float(2 * _distance(near).mean() - among - among_pool),
+            "nearest_cosine": float(near.max(axis=0).mean()),
+        }
 
-    def energy(rows: Rows) -> float:
-        among = _distance(vectors[rows] @ vectors[rows].T).mean()
-        return float(2 * _distance(cosines[rows]).mean() - among - among_pool)
-
-    return {
-        "topic_coverage": lambda rows: float((of_topics(rows) > 0).sum() / (pool > 0).sum()),
-        "distance_to_even_topics": lambda rows: float(jensenshannon(of_topics(rows), even, base=2)),
-        "distance_to_pool_topics": lambda rows: float(jensenshannon(of_topics(rows), pool, base=2)),
-        "energy_distance_to_pool": energy,
-        "nearest_cosine": lambda rows: float(cosines[rows].max(axis=0).mean()),
-    }
+    return measured
 
 
 def _distance(cosines: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:

@@ -1,5 +1,7 @@
 """The Prefect tasks of the drawn benchmark: `topics` -> a public split, drawn over topics, a hidden one, failures."""
 
+from itertools import chain
+
 import numpy as np
 import polars as pl
 
@@ -7,8 +9,8 @@ from schemas.benches.bench import BenchFilter, BenchItem, BenchMeasure, HiddenCh
 from schemas.benches.written import AUTHOR
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.bench.contamination.alike import ALIKE_OVERLAP, alike_in_store, original_documents
-from tasks.bench.contamination.reserve import epoch_of, reserved
+from tasks.bench.contamination.alike import ALIKE_OVERLAP, alike_in_store, asked_in_store
+from tasks.bench.contamination.reserve import asked_by_users, epoch_of, reserved
 from tasks.bench.draw import by_topic, draw, hidden_changes, hidden_items, proportional_quotas, quotas
 from tasks.bench.failures import (
     UNDECIDED,
@@ -22,19 +24,29 @@ from tasks.bench.failures import (
     typed,
     types_of_reviewers,
 )
-from tasks.bench.pool import capped, draw_weights, eligible, first_of_alike, measures
+from tasks.bench.pool import Rows, capped, draw_weights, eligible, first_of_alike, measures
 from tasks.runtime.steps import step
+from tasks.storage.content_id import number_of
 from tasks.storage.queries.documents import embedded_documents
-from tasks.storage.queries.kept import kept_conversations, with_released_turns
+from tasks.storage.queries.kept import kept_rows, kept_slices, shown_presets
 from tasks.storage.queries.released import days
-from tasks.storage.queries.signals import Versions, signal_values
+from tasks.storage.queries.signals import Vectors, Versions, signal_facts
 from tasks.storage.tables import Store, frame_of
 
 SIZE = 500
 """VisionArena-Bench has 500 prompts."""
-_ABOUT = [
-    "conversation_id", "document_id", "prompt_id", "image_ids", "num_turns", "model", "tstamp", "day", "user_id",
-]  # fmt: skip
+_ORIGINAL = ["conversation_id", "document_id", "image_ids"]
+_ABOUT = [*_ORIGINAL, "prompt_id", "num_turns", "model", "tstamp", "user_id"]
+_IMAGE = number_of(pl.col("image_ids").list.first()).fill_null(0)
+_COMPACT = {
+    "prompt_id": number_of(pl.col("prompt_id")),
+    "image": _IMAGE,
+    "images": pl.col("image_ids").list.len(),
+    "model": pl.col("model").cast(pl.Categorical),
+    "user_id": pl.col("user_id").cast(pl.Categorical),
+}
+"""Columns that take less memory so: ids as numbers (no image is 0), and names that repeat."""
+_ASKED_ID = pl.coalesce("asked_id", "document_id")
 SHARE = 5
 """By default the benchmark has at most one in five eligible prompts."""
 REPEAT_OVERLAP = 0.8
@@ -52,21 +64,22 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
     kept = _kept(store, versions)
     of_days = days(store)
     epoch = epoch_of(bench, of_days[-1]) if of_days else 0
-    asked_by_users = store.read("conversations", ["document_id", "day", "model"]).filter(pl.col("model") != AUTHOR)
-    lately = reserved(asked_by_users, bench, epoch - 1)
+    lately = reserved(asked_by_users(store, bench), bench, epoch - 1)
     secret = lately.filter(pl.col("first_month") > epoch - bench.hidden_months)
     pool = eligible(kept.filter(pl.col("model") != AUTHOR), bench)
     if not bench.repeats:
-        documents = original_documents(store, pool.prompts)
+        documents = asked_in_store(store, pool.prompts)
         repeats = alike_in_store(store, versions, documents, documents, REPEAT_OVERLAP)
         pool.keep("no_repeat", first_of_alike(pool.prompts, repeats))
-    hideable = pool.prompts.filter(pl.col("asked_id").is_in(lately["document_id"].implode()))
+    hideable = pool.prompts.with_columns(_ASKED_ID).join(
+        lately, left_on="asked_id", right_on="document_id", how="semi", maintain_order="left"
+    )
     asked_again = alike_in_store(
-        store, versions, original_documents(store, hideable), original_documents(store, kept), ALIKE_OVERLAP
+        store, versions, asked_in_store(store, hideable), asked_in_store(store, kept), ALIKE_OVERLAP
     )
     hideable = hideable.filter(~pl.col("document_id").is_in(asked_again["other_id"].implode()))
-    hidden = hidden_items(kept, secret, hideable, bench, epoch)
-    pool.keep("not_reserved", pool.prompts.filter(~pl.col("asked_id").is_in(secret["document_id"].implode())))
+    hidden = hidden_items(kept.select(_ASKED_ID), secret, hideable, bench, epoch)
+    pool.keep("not_reserved", pool.prompts.filter(~_ASKED_ID.is_in(secret["document_id"].implode())))
     if bench.per_user_max is not None:
         pool.keep("per_user_max", capped(pool.prompts, bench.per_user_max, settings.seed))
     asked = min(SIZE, pool.prompts.height // SHARE) if bench.size is None else bench.size
@@ -92,13 +105,8 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
 def find_failures(settings: Settings, versions: Versions) -> StageReport:
     """Write `failures`, prompts that several people voted both bad, with types; votes there and rates, by model."""
     store, bench = Store.open(settings.store), settings.bench
-    kept = kept_conversations(store, columns=_ABOUT)
-    battles = kept_battles(store, kept)
-    prompts = described_prompts(
-        store,
-        with_released_turns(store, kept.join(battles, on="document_id", how="semi", maintain_order="left")),
-        versions,
-    )
+    battles = kept_battles(store)
+    prompts = described_prompts(store, battles["document_id"], versions)
     pool = failure_pool(battles, bench.failure_judges_min)
     told = said_by_tagger(store, pool.join(prompts, on="document_id", how="left", maintain_order="left"), versions)
     failures = failure_set(typed(told, types_of_reviewers(store)), bench.failure_size, settings.seed)
@@ -111,23 +119,39 @@ def find_failures(settings: Settings, versions: Versions) -> StageReport:
 
 
 def _kept(store: Store, versions: Versions) -> pl.DataFrame:
-    """Kept conversations without texts, earliest first, with language, topic and asked_id (before redaction)."""
-    asked = store.read("conversations", ["conversation_id", "document_id"]).rename({"document_id": "asked_id"})
-    topics = store.read("topics", ["document_id", "topic"])
-    spoken = signal_values(store, "language", versions["language"], ["language"])
-    return (
-        kept_conversations(store, columns=_ABOUT)
-        .join(asked, on="conversation_id", how="left", maintain_order="left")
-        .join(topics, on="document_id", how="left", maintain_order="left")
-        .join(spoken, left_on="prompt_id", right_on="content_id", how="left", maintain_order="left")
-        .sort("tstamp", "conversation_id")
-    )
+    """Kept conversations without texts, earliest first, with `place` (`kept_rows`), language and topic.
+
+    image, the first one, and asked_id, null where it is document_id, are those before redaction.
+    """
+    redacted = store.read("redacted_conversations", ["conversation_id"]).unique()
+    originals = chain([store.empty("conversations", _ORIGINAL)], store.read_slices("conversations", _ORIGINAL))
+    before = pl.concat(rows.join(redacted, on="conversation_id", how="semi") for rows in originals)
+    members = chain([store.empty("topics")], store.read_slices("topics"))
+    topics = pl.concat(rows.select("topic", number=number_of(pl.col("document_id"))) for rows in members)
+    language = {"language": pl.col("language").cast(pl.Categorical)}
+    slices = chain([store.empty("conversations", _ABOUT)], kept_slices(store, _ABOUT))
+    kept = pl.concat(rows.with_columns(**_COMPACT).drop("image_ids") for rows in slices).with_row_index("place")
+    kept = kept.join(shown_presets(store), on="conversation_id", how="left", maintain_order="left")
+    before = before.select("conversation_id", asked_id="document_id", was=_IMAGE)
+    kept = kept.join(before, on="conversation_id", how="left", maintain_order="left")
+    kept = kept.with_columns(image=pl.coalesce("was", "image"), number=number_of(pl.col("document_id"))).drop("was")
+    kept = kept.join(topics, on="number", how="left", maintain_order="left").drop("number")
+    spoken = signal_facts(store, "language", versions["language"], language).rename({"content_id": "prompt_id"})
+    return kept.join(spoken, on="prompt_id", how="left", maintain_order="left").sort("tstamp", "conversation_id")
 
 
 def _measured(
     store: Store, pool: pl.DataFrame, drawn: pl.DataFrame, settings: Settings, versions: Versions
 ) -> list[BenchMeasure]:
     beside = settings.topics.model_copy(update={"document": "concatenated"})
-    ordered, vectors = embedded_documents(store, pool.sort("document_id"), versions, beside, joint=False)
+    known = signal_facts(store, "text_embedding", versions.get("text_embedding", ""), {})
+    ordered = pool.select("document_id", "prompt_id", "topic", "place").sort("document_id")
+    ordered = ordered.join(known, left_on="prompt_id", right_on="content_id", how="semi", maintain_order="left")
     places = np.flatnonzero(ordered["document_id"].is_in(drawn["document_id"].implode()).to_numpy())
-    return measures(ordered["topic"].cast(pl.Int64).to_numpy(), vectors, places, settings.seed)
+
+    def vectors_of(rows: Rows) -> Vectors:
+        some = ordered[rows].select("place").with_row_index("row").sort("place")
+        read = pl.concat(kept_rows(store, some["place"].to_numpy(), ["conversation_id", "prompt_id", "image_ids"]))
+        return embedded_documents(store, read[some["row"].arg_sort()], versions, beside, joint=False)[1]
+
+    return measures(ordered["topic"].cast(pl.Int64).to_numpy(), vectors_of, places, settings.seed)

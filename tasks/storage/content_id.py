@@ -38,6 +38,11 @@ def number_of(ids: pl.Expr) -> pl.Expr:
     return ids.str.decode("hex", strict=False).bin.reinterpret(dtype=pl.UInt128)
 
 
+def id_of(number: int) -> str:
+    """The content id that `number_of` made a number."""
+    return number.to_bytes(ID_DIGITS // 2, "little").hex()
+
+
 class Distinct:
     """A set of values of one type, each kept as a 64-bit hash; null is never added.
 

@@ -5,21 +5,21 @@ from functools import cached_property
 
 import polars as pl
 
-from schemas.benches.written import AUTHOR
 from schemas.settings import BenchSettings
 from schemas.tables import TABLES
 from tasks.bench.contamination.alike import (
     ALIKE_OVERLAP,
-    Vectors,
+    AskedPrompts,
     alike,
     cosine_min_of,
     documents_of,
+    embedded_in,
     original_documents,
 )
-from tasks.bench.contamination.reserve import epoch_of, may_be_reserved, reserved
+from tasks.bench.contamination.reserve import asked_by_users, epoch_of, reserved
 from tasks.storage.parquet import compact
 from tasks.storage.queries.released import days
-from tasks.storage.queries.signals import Versions, embeddings
+from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store, frame_schema
 
 
@@ -74,14 +74,11 @@ class Guard:
     def compare(self, block: Store, kept: pl.DataFrame) -> None:
         """Find documents of a block's kept conversations that are alike to the collected prompts."""
         documents = original_documents(block, kept)
-
-        def embedded(ids: pl.Series) -> Vectors:
-            return embeddings(block, "text_embedding", self._versions, ids)
-
+        embedded = embedded_in(block, self._versions)
         for split, prompts in self._prompts.items():
-            if prompts.height:
-                found = alike(prompts, documents, self._near, embedded, self._cosine_min, ALIKE_OVERLAP)
-                self._alike[split].update(found["document_id"])
+            both = AskedPrompts.of(prompts), AskedPrompts.of(documents)
+            found = alike(*both, self._near, embedded, self._cosine_min, ALIKE_OVERLAP)
+            self._alike[split].update(found["document_id"])
 
     def withheld(self, block: Store, kept: pl.DataFrame) -> Withheld:
         """The block's kept conversations that are withheld."""
@@ -119,13 +116,9 @@ def public_prompts(store: Store, items: pl.Series) -> pl.Series:
 def _reserved_now(store: Store, bench: BenchSettings) -> pl.Series:
     """Documents that the next `sample` will reserve."""
     of_days = days(store)
-    if not of_days or not bench.hidden_size:
+    if not of_days:
         return pl.Series(dtype=pl.String)
-    names, by_users = ["document_id", "day", "model"], pl.col("model") != AUTHOR
-    parts = (part.filter(by_users) for part in store.read_slices("conversations", names))
-    chosen = (compact(part.filter(may_be_reserved(bench))) for part in parts)
-    asked = pl.concat([store.empty("conversations", names), *chosen])
-    return reserved(asked, bench, epoch_of(bench, of_days[-1]))["document_id"]
+    return reserved(asked_by_users(store, bench), bench, epoch_of(bench, of_days[-1]))["document_id"]
 
 
 def _conversations_on(documents: pl.Series, block: Store, kept: pl.DataFrame) -> pl.DataFrame:

@@ -9,7 +9,10 @@ from datetime import date
 
 import polars as pl
 
+from schemas.benches.written import AUTHOR
 from schemas.settings import BenchSettings
+from tasks.storage.parquet import compact
+from tasks.storage.tables import Store
 
 
 def month_number(day: date) -> int:
@@ -27,10 +30,18 @@ def epoch_of(bench: BenchSettings, last_day: date) -> int:
     return month_number(date.fromisoformat(f"{bench.hidden_epoch}-01") if bench.hidden_epoch else last_day)
 
 
+def asked_by_users(store: Store, bench: BenchSettings) -> pl.DataFrame:
+    """document_id, day and model of conversations with users whose prompts are reserved at some time."""
+    names, by_users = ["document_id", "day", "model"], pl.col("model") != AUTHOR
+    slices = store.read_slices("conversations", names) if bench.hidden_size else ()
+    chosen = (compact(rows.filter(by_users).filter(may_be_reserved(bench))) for rows in slices)
+    return pl.concat([store.empty("conversations", names), *chosen])
+
+
 def reserved(conversations: pl.DataFrame, bench: BenchSettings, epoch: int) -> pl.DataFrame:
     """document_id and first_month (a month number) of every prompt that is reserved in `epoch`.
 
-    `conversations` are all ingested conversations before redaction, kept or not, so that a change of policy does not
+    `conversations` are those of `asked_by_users`: before redaction, kept or not, so that a change of policy does not
     change what is reserved.
     """
     if bench.hidden_size == 0:
@@ -38,7 +49,7 @@ def reserved(conversations: pl.DataFrame, bench: BenchSettings, epoch: int) -> p
     first = conversations.group_by("document_id").agg(pl.col("day").min())
     month = pl.col("day").dt.year().cast(pl.Int64) * 12 + pl.col("day").dt.month() - 1
     recent = first.select("document_id", first_month=month).filter(pl.col("first_month") > epoch - bench.hidden_months)
-    return recent.filter(may_be_reserved(bench)).sort("document_id")
+    return recent.sort("document_id")
 
 
 def may_be_reserved(bench: BenchSettings) -> pl.Expr:

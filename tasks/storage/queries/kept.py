@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from itertools import chain
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tasks.storage.content_id import Distinct
@@ -36,6 +38,14 @@ def kept_slices(store: Store, columns: Sequence[str], by: str = "keep") -> Itera
         yield rows.filter(kept.hold(pl.col("conversation_id")))
 
 
+def kept_rows(store: Store, places: npt.NDArray[np.uint32], columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """The rows of `kept_slices` with these numbers, which are sorted, some at a time."""
+    start = 0
+    for rows in kept_slices(store, columns):
+        yield rows[places[slice(*np.searchsorted(places, [start, start + rows.height]))] - np.uint32(start)]
+        start += rows.height
+
+
 def with_released_turns(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
     """Kept conversations with their `turns` in released form, which are read some at a time."""
     columns, wanted = ["conversation_id", "turns"], kept["conversation_id"].implode()
@@ -46,10 +56,19 @@ def with_released_turns(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
 
 def _kept(store: Store, by: str) -> pl.DataFrame:
     """preset_dataset and conversation_id of what is kept."""
+    return kept_of(store, "conversation", by).rename({"item_id": "conversation_id"})
+
+
+def kept_of(store: Store, kind: str, by: str = "keep") -> pl.DataFrame:
+    """preset_dataset and item_id of what is kept, of one kind."""
     names = ["item_kind", "item_id", by, "preset_dataset"]
     read = chain([store.empty("decisions", names)], store.read_slices("decisions", names))
-    kept = (rows.filter(by, item_kind="conversation") for rows in read)
-    return pl.concat(rows.select("preset_dataset", conversation_id="item_id") for rows in kept)
+    return pl.concat(rows.filter(by, item_kind=kind).select("preset_dataset", "item_id") for rows in read)
+
+
+def shown_presets(store: Store) -> pl.DataFrame:
+    """conversation_id and preset_dataset of kept conversations that show one."""
+    return _kept(store, "keep").drop_nulls("preset_dataset")
 
 
 def logged_on(rows: pl.DataFrame, since: date | None, until: date | None) -> pl.DataFrame:

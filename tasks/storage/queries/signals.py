@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -60,21 +61,6 @@ def signal_facts(store: Store, signal: str, version: str, facts: Mapping[str, pl
     return pl.concat(told).unique("content_id", keep="first")
 
 
-def embeddings(store: Store, signal: str, versions: Versions, ids: pl.Series) -> dict[str, npt.NDArray[np.float32]]:
-    """Content id -> vector, for the given ids that have an embedding, sorted by id.
-
-    Raises BadInput when the vectors have several lengths.
-    """
-    stored = signal_values(store, signal, versions[signal], ["vector"], ids.drop_nulls().unique().to_list()).sort(
-        "content_id"
-    )
-    widths = sorted(stored["vector"].list.len().unique())
-    if len(widths) > 1 or widths == [0]:
-        raise BadInput(several_lengths(signal, versions[signal], widths))
-    matrix = stored["vector"].explode().to_numpy().astype(np.float32, copy=False).reshape(stored.height, *widths)
-    return dict(zip(stored["content_id"], matrix, strict=True))
-
-
 def several_lengths(signal: str, version: str, lengths: Collection[int]) -> str:
     """The error for vectors of one version that have several lengths."""
     return (
@@ -97,7 +83,7 @@ def on_disk(rows: int, columns: int) -> Vectors:
         return np.memmap(file, np.float32, "w+", shape=(max(1, rows), columns))[:rows]
 
 
-def unload(vectors: Vectors) -> None:
+def unload(vectors: npt.NDArray[Any]) -> None:
     """Give the memory of an array of `on_disk` back to the system; the file keeps the content."""
     whole: object = vectors
     while isinstance(whole, np.ndarray):

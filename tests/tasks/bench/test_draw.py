@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.bench import pool
 from tasks.bench.draw import draw, proportional_quotas, quotas
 from tasks.bench.pool import measures
 
@@ -102,8 +103,8 @@ def _pool(sizes, seed=0):
     return topics, (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
-def _by_name(*given):
-    return {row.measure: row for row in measures(*given, seed=0)}
+def _by_name(topics, vectors, drawn):
+    return {row.measure: row for row in measures(topics, lambda rows: vectors[rows], drawn, seed=0)}
 
 
 def test_one_prompt_of_every_topic_covers_all_and_is_even():
@@ -126,7 +127,16 @@ def test_the_whole_pool_is_at_no_distance_one_topic_is_far_and_an_empty_draw_has
     found = _by_name(topics, vectors, np.arange(10))
     assert found["topic_coverage"].value == pytest.approx(1 / 3, abs=1e-5)
     assert found["energy_distance_to_pool"].value > 2 * found["energy_distance_to_pool"].random_high
-    assert measures(*_pool([5]), np.array([], np.int64), seed=0) == []
+    assert _by_name(*_pool([5]), np.array([], np.int64)) == {}
+
+
+def test_of_a_large_pool_only_some_vectors_are_read(monkeypatch):
+    monkeypatch.setattr(pool, "POOL_MAX", 50)
+    topics, vectors = _pool([600, 400])
+    asked = []
+    found = measures(topics, lambda rows: asked.append(rows) or vectors[rows], np.array([3, 700]), seed=0)
+    assert len(asked) == 1 and 100 < len(asked[0]) <= 2 + 50 + 2 * pool.RANDOM_SAMPLES
+    assert {row.pool for row in found} == {1000}
 
 
 def test_energy_distance_is_that_of_its_definition():

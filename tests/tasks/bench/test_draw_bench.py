@@ -14,9 +14,10 @@ from schemas.settings import BenchSettings, Settings
 from schemas.tables import SIGNALS
 from tasks.bench.draw import draw
 from tasks.bench.pool import capped, first_of_alike
-from tasks.bench.steps import draw_bench
+from tasks.bench.steps import draw_bench, find_failures
 from tasks.storage.content_id import text_id
-from tests.builders import NOON, VERSIONS, conversation, decision, measure_clean, store_with
+from tasks.storage.tables import Store
+from tests.builders import NOON, VERSIONS, conversation, decision, measure_clean, sides, store_with
 
 INELIGIBLE = {
     "two turns": {"texts": ("First?", "Yes.", "Second?", "No.")}, "no picture": {"image_ids": []},
@@ -182,6 +183,31 @@ def test_a_prompt_that_repeats_an_earlier_one_is_not_drawn(tmp_path):
     store = _store(tmp_path, items)
     assert _drawn(store)[1] == {"first", "long", "other"}
     assert _drawn(store, repeats=True)[1] == {"first", "words", "long", "longer", "other"}
+
+
+def test_no_table_of_texts_is_read_at_once_and_how_many_rows_are_decides_nothing(tmp_path, monkeypatch):
+    long = "In the triangle shown here two sides are equal and one angle has forty degrees, find the others"
+    items = [_asked(f"c{n:02}", f"{long}, number {n // 2} of them?", n, image=f"{n % 7}") for n in range(30)]
+    store = _store(tmp_path, [*items, *sides("vote", "Why?", "So.", image_ids=["a" * 32])])
+    written = ("bench", "bench_funnel", "bench_measures", "hidden", "failure_rates")
+
+    def drawn():
+        settings = Settings(store=store.root, bench=BenchSettings(size=9, hidden_fraction=0.5))
+        draw_bench.fn(settings, VERSIONS)
+        find_failures.fn(settings, VERSIONS)
+        return [whole(store, table).rows() for table in written]
+
+    def some(self, table, columns=None):
+        assert table not in ("conversations", "signals/text_embedding", "signals/language")
+        return whole(self, table, columns)
+
+    whole, slices = Store.read, Store.read_slices
+    first = drawn()
+    assert first[0] and first[3]
+    monkeypatch.setattr(Store, "read", some)
+    monkeypatch.setattr(Store, "read_slices", lambda self, table, columns=None, *_: slices(self, table, columns, 2))
+    monkeypatch.setattr("tasks.bench.contamination.prompt_index.PIECE_BYTES", 100)
+    assert drawn() == first
 
 
 def test_repeats_and_one_users_prompts_are_thinned_where_topics_are_smallest():

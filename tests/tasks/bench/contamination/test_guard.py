@@ -8,7 +8,7 @@ import pytest
 
 from schemas.benches.bench import BenchItem, HiddenItem
 from schemas.items.image import NearImage
-from tasks.bench.contamination.alike import alike
+from tasks.bench.contamination.alike import AskedPrompts, alike
 from tasks.storage.tables import frame_of
 from tests.builders import NOON, battle, conversation, decision, gathered_rows, measure_clean, sides, store_with
 
@@ -77,13 +77,19 @@ def test_what_is_alike_to_a_reserved_prompt_that_was_not_drawn_may_be_released(t
 
 
 def test_without_images_only_the_words_say_that_prompts_are_alike():
-    said = pl.DataFrame({"document_id": ["a", "b"], "prompt_id": ["p", "q"], "prompt": ["Who are you?", "And you?"]})
-    asked = said.with_columns(image=pl.Series(["", ""]))
+    asked = pl.DataFrame(
+        {"document_id": ["a", "b"], "prompt_id": ["e" * 32, "f" * 32], "prompt": ["Who are you?", "And you?"]}
+    )
     near = pl.DataFrame(schema={"image_a": pl.String, "image_b": pl.String})
-    same = {name: np.ones(1, np.float32) for name in ("p", "q")}
-    assert alike(asked[:1], asked, near, lambda ids: same, 0.9, 0.5).is_empty()
-    on_one = asked.with_columns(image=pl.Series(["1" * 32] * 2))
-    assert alike(on_one[:1], on_one, near, lambda ids: same, 0.9, 0.5)["document_id"].to_list() == ["b"]
+    same = {name: np.ones(1, np.float32) for name in ("e" * 32, "f" * 32)}
+    for image, found in (("", []), ("1" * 32, ["b"])):
+        rows = asked.with_columns(image=pl.lit(image))
+        assert (
+            alike(AskedPrompts.of(rows[:1]), AskedPrompts.of(rows), near, lambda ids: same, 0.9, 0.5)[
+                "document_id"
+            ].to_list()
+            == found
+        )
 
 
 @pytest.mark.parametrize("what", OTHER)
