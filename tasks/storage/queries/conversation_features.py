@@ -42,16 +42,14 @@ def _sum(counts: pl.Expr) -> pl.Expr:
 
 _ANSWER = pl.col("answer")
 _TOKENS = pl.col("tokens").cast(pl.Int64)
-_OF_ANSWERS = {name: _sum(pl.col(name).cast(pl.Int64).filter(_ANSWER)) for name in (*MARKDOWN, "entities")} | {
-    "refusal": pl.col("refusal").filter(_ANSWER).any(ignore_nulls=False)
+_OF_ANSWERS: dict[str, dict[str, pl.Expr]] = {
+    "refusal": {"refusal": pl.col("refusal").any(ignore_nulls=False)},
+    "markdown": {name: _sum(pl.col(name).cast(pl.Int64)) for name in MARKDOWN},
+    "named_entities": {"entities": _sum(pl.col("entities").cast(pl.Int64))},
 }
-_ANSWERED = {name: pl.when(_ANSWER.any()).then(value) for name, value in _OF_ANSWERS.items()}
-_OF_TEXTS: dict[str, dict[str, pl.Expr]] = {
+_OF_TEXTS = _OF_ANSWERS | {
     "code": {"code": pl.col("is_code").any(ignore_nulls=False)},
     "tokens": {"context_tokens": _sum(_TOKENS.filter(~_ANSWER)), "assistant_tokens": _sum(_TOKENS.filter(_ANSWER))},
-    "refusal": {"refusal": _ANSWERED["refusal"]},
-    "markdown": {name: _ANSWERED[name] for name in MARKDOWN},
-    "named_entities": {"entities": _ANSWERED["entities"]},
 }
 """Signal of a text -> what is said of a conversation by the values of its texts, `answer` for the assistant's."""
 _TURN = pl.element().struct
@@ -88,7 +86,8 @@ def features_of_parts(store: Store, parts: pl.DataFrame, versions: Versions) -> 
     turns = pl.concat([turns, shown], how="diagonal")
     for signal, told in _OF_TEXTS.items():
         columns = {name: None for fact in told.values() for name in fact.meta.root_names() if name != "answer"}
-        values = with_values(store, turns, "content_id", signal, list(columns), versions)
+        texts = turns.filter("answer") if signal in _OF_ANSWERS else turns
+        values = with_values(store, texts, "content_id", signal, list(columns), versions)
         of_turns = values.group_by("conversation_id").agg(**told)
         known = known.join(of_turns, on="conversation_id", how="left", maintain_order="left")
     return known.drop("prompt_id", "document_id").with_columns(
