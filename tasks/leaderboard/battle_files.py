@@ -17,7 +17,7 @@ from schemas.tags import Taxonomy
 from tasks.leaderboard.leaderboard import CATEGORY
 from tasks.leaderboard.suspects.prompts import wording
 from tasks.runtime.untrusted import read_yaml
-from tasks.storage.parquet import read_parquet_groups, read_parquet_schema, together
+from tasks.storage.parquet import compact, read_parquet_groups, read_parquet_schema, together
 from tasks.storage.queries.conversation_features import MARKS, answers_of, marks
 
 NAMES: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
@@ -269,7 +269,7 @@ def _opened(table: pl.DataFrame) -> pl.DataFrame:
         said = pl.concat_str(*(answers_of(pl.col(name)) for name in _CONVERSATIONS), separator="\n", ignore_nulls=True)
         sides = [pl.col(models[side].name).cast(pl.String) for side in ("model_a", "model_b")]
         table = table.with_columns(**marks(sides, said))
-    return table.drop("conversation_b", strict=False).with_columns(conversation_a=opening)
+    return compact(table.drop("conversation_b", strict=False).with_columns(conversation_a=opening))
 
 
 def _is_told(kind: pl.DataType | None) -> bool:

@@ -1,6 +1,7 @@
 """The Prefect task of ratings: leaderboards of anonymous battles, per slice and under style control."""
 
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import polars as pl
@@ -27,16 +28,20 @@ from tasks.leaderboard.rating_tables import (
 from tasks.leaderboard.suspects.prompts import wording
 from tasks.leaderboard.votes import votes
 from tasks.runtime.steps import step
+from tasks.storage.content_id import Distinct, among
+from tasks.storage.parquet import compact
 from tasks.storage.queries.conversation_features import (
     CATEGORIES,
+    MARKS,
+    PARTS,
     TAXONOMY,
     answers_of,
-    conversation_features,
     english_name,
+    features_of_parts,
     marks,
-    with_labels,
+    with_values,
 )
-from tasks.storage.queries.released import battles_as_released, conversations_as_released, decided_policy
+from tasks.storage.queries.released import decided_policy, released_names, released_slices
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store, frame_of
 
@@ -87,13 +92,11 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
 
 def _bench_agreement(store: Store, rated: pl.DataFrame, seed: int) -> list[BenchAgreement]:
     """How well models are ranked by battles on the benchmark's topics."""
-    asked = conversations_as_released(store).select("conversation_id", "document_id")
-    topics = asked.join(store.read("topics", ["document_id", "topic"]), on="document_id").select(
-        "conversation_id", "topic"
-    )
-    left = store.read("battles", ["battle_id", "conversation_a"])
+    votes_on = _rows(store, "battles", ["battle_id", "conversation_a"], rated["question_id"])
+    asked = _rows(store, "conversations", ["conversation_id", "document_id"], votes_on["conversation_a"])
+    topics = asked.join(_rows(store, "topics", ["document_id", "topic"], asked["document_id"]), on="document_id")
     known = rated.select("question_id").join(
-        left.join(topics, left_on="conversation_a", right_on="conversation_id"),
+        votes_on.join(topics, left_on="conversation_a", right_on="conversation_id"),
         left_on="question_id",
         right_on="battle_id",
         how="left",
@@ -103,53 +106,80 @@ def _bench_agreement(store: Store, rated: pl.DataFrame, seed: int) -> list[Bench
     return bench_agreement(votes(rated), known["topic"].fill_null(-1).cast(pl.Int64).to_numpy(), seats, seed)
 
 
+def _rows(store: Store, table: str, columns: list[str], ids: pl.Series) -> pl.DataFrame:
+    """Rows of a table, conversations in released form, whose first column is one of `ids`."""
+    slices = released_slices(store, columns) if table == "conversations" else store.read_slices(table, columns)
+    return pl.concat([store.empty(table, columns), *among(slices, pl.col(columns[0]), ids)])
+
+
 def rated_battles(store: Store, versions: Versions, named: bool = False) -> pl.DataFrame:
     """Kept anonymous battles, earliest first, with the columns that slices and style control need.
 
     With `named`, battles with visible names too, and a column that says which.
     """
-    decisions = store.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"])
-    kept = decisions.filter("keep", item_kind="battle").select(battle_id="item_id")
-    battles = battles_as_released(store).join(kept, on="battle_id", maintain_order="left")
-    battles = battles.with_columns(named=~pl.col("anonymous")) if named else battles.filter("anonymous")
-    presets = decisions.filter(item_kind="conversation").select(
-        conversation_id="item_id", is_preset=pl.col("preset_dataset").is_not_null()
-    )
-    sides = conversations_as_released(store).filter(
-        pl.col("conversation_id").is_in(pl.concat([battles["conversation_a"], battles["conversation_b"]]).implode())
-    )
-    known = conversation_features(store, sides, versions)
-    turns = pl.col("turns")
-    openings = sides.select("conversation_id", prompt=turns.list.first().struct.field("content"))
-    prompt = known.select(
-        "conversation_id",
-        "language",
-        "context_tokens",
+    battles = _kept_battles(store, named).with_row_index("vote")
+    known = _known_sides(store, battles, versions)
+    prompt = with_values(store, known.filter("left"), "document_id", "taxonomy", TAXONOMY, versions).select(
+        *("vote", "language", "context_tokens", *TAXONOMY, "prompt_words", "asks_identity"),
         *(pl.col(name).alias(CATEGORY + name) for name in (*CATEGORIES, *_MORE)),
-    ).join(presets, on="conversation_id", how="left")
-    prompt = prompt.join(openings, on="conversation_id", how="left")
-    prompt = prompt.join(with_labels(store, sides, versions).select("conversation_id", *TAXONOMY), on="conversation_id")
-    joined = battles.join(prompt, left_on="conversation_a", right_on="conversation_id", maintain_order="left")
-    known = known.join(sides.select("conversation_id", said=answers_of(turns)), on="conversation_id", how="left")
+    )
+    joined = battles.join(prompt, on="vote", maintain_order="left")
     for side in ("a", "b"):
-        answers = known.select(
-            pl.col("conversation_id").alias(f"conversation_{side}"),
+        answers = known.filter(left=side == "a").select(
+            "vote",
             *(pl.col(name).alias(f"{covariate}_{side}") for name, covariate in _FEATURES.items()),
-            *(pl.col(name).alias(f"{name}_{side}") for name in ("refusal", "said")),
+            *(pl.col(name).alias(f"{name}_{side}") for name in _EITHER),
         )
-        joined = joined.join(answers, on=f"conversation_{side}", maintain_order="left")
-    words = wording(joined["prompt"], joined["vote_reason"])
-    said = pl.concat_str("said_a", "said_b", separator="\n", ignore_nulls=True)
-    joined = joined.with_columns(**marks([pl.col("model_a"), pl.col("model_b")], said))
-    return joined.drop("prompt", "vote_reason", "said_a", "said_b").with_columns(
-        *words,
+        joined = joined.join(answers, on="vote", maintain_order="left")
+    either = {name: pl.col(f"{name}_a") | pl.col(f"{name}_b") for name in _EITHER}
+    return joined.drop("vote").with_columns(**either, language=_LANGUAGE)
+
+
+def _kept_battles(store: Store, named: bool) -> pl.DataFrame:
+    """Kept battles, with hashes of the words of their voters' reasons; texts are read some at a time."""
+    kept, presets = Distinct(), Distinct()
+    for rows in store.read_slices("decisions", ["item_kind", "item_id", "keep", "preset_dataset"]):
+        kept.add(rows.filter("keep", item_kind="battle")["item_id"])
+        presets.add(rows.filter(pl.col("preset_dataset").is_not_null(), item_kind="conversation")["item_id"])
+    slices = chain([store.empty("battles", _OF_BATTLES)], store.read_slices("battles", _OF_BATTLES))
+    found = (rows.filter(kept.hold(pl.col("battle_id"))) for rows in slices)
+    told = (compact(rows.hstack(wording(None, rows["vote_reason"])).drop("vote_reason")) for rows in found)
+    battles = released_names(store, pl.concat(told)).with_columns(
         question_id="battle_id",
-        language=_LANGUAGE,
-        refusal=pl.col("refusal_a") | pl.col("refusal_b"),
+        is_preset=presets.hold(pl.col("conversation_a")),
         rounds=pl.col("turns_a").cast(pl.Int64),
     )
+    battles = battles.with_columns(named=~pl.col("anonymous")) if named else battles.filter("anonymous")
+    return battles.drop("anonymous", "turns_a")
+
+
+def _known_sides(store: Store, battles: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """Features of the sides of battles whose conversation is there, with `vote`, `left` and what its texts tell."""
+    sides = pl.concat(
+        battles.select("vote", *_MODELS, left=pl.lit(side == "a"), conversation_id=f"conversation_{side}")
+        for side in ("a", "b")
+    ).with_row_index("side")
+    columns = ["conversation_id", *PARTS]
+    read = among(released_slices(store, columns), pl.col("conversation_id"), sides["conversation_id"])
+    found = []
+    for rows in chain([store.empty("conversations", columns)], read):
+        some = rows.join(sides, on="conversation_id")
+        opening = pl.when("left").then(pl.col("turns").list.first().struct.field("content"))
+        told = marks([pl.col(name) for name in _MODELS], answers_of(pl.col("turns")))
+        words = wording(some.select(opening).to_series(), None)
+        found.append(some.select("vote", "left", conversation_id="side", **told, **PARTS).hstack(words))
+    parts = pl.concat(found)
+    known = features_of_parts(store, parts, versions)
+    return parts.drop("num_turns", "prompt_id", "turns", "image_ids").hstack(known.drop("conversation_id"))
 
 
 _MORE = ("code", "multi_turn")
 _BY_SLICE = ("ratings", "vote_shares", "style_coefficients", "rank_changes", FRAGILITY)
 _LANGUAGE = pl.col("language").map_elements(english_name, return_dtype=pl.String).replace("unknown", None)
+_MODELS = ("model_a", "model_b")
+_OF_BATTLES = [
+    "battle_id", "conversation_a", "conversation_b", *_MODELS, "winner", "anonymous", "turns_a", "tstamp", "judge",
+    "vote_reason",
+]  # fmt: skip
+_EITHER = ("refusal", *MARKS)
+"""Facts of a side that hold for a vote when they hold for either side."""

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from scipy.special import logsumexp
 from scipy.stats import binom, chi2
 
-from tasks.leaderboard.suspects.history import CARELESS, TILTS, History
+from tasks.leaderboard.suspects.history import CARELESS, TILTS, History, voters_at_once
 from tasks.leaderboard.votes import Mask, Matrix, Numbers, Vector
 
 VOTES_MIN = 5
@@ -61,24 +61,25 @@ def sequential(sides: pl.DataFrame, models: int) -> pl.DataFrame:
     return top.select("voter", "model", p=(models * (-pl.col("evidence")).exp()).clip(upper_bound=1.0))
 
 
-def omnipresent(history: History, voters: int) -> Matrix:
-    """Values of p, float64 (voters, models), of all votes of a voter, if each is for the side that moves a model up."""
-    cast, named = history.cast, history.voters >= 0
-    toward, place = np.sign(history.reach), (history.voters[named], cast.pair[named])
-    evidence = np.empty((len(TILTS), len(_NULLS), voters, len(cast.models)))
-    for of_null, gains in zip(
-        evidence.reshape(-1, *evidence.shape[2:]),
-        history.gains.swapaxes(1, 2).reshape(-1, 2, len(cast.pair)),
-        strict=True,
-    ):
-        up, down = gains[:, named]
-        either, more = (
-            csr_array((each, place), (voters, len(cast.pairs))) for each in ((up + down) / 2, (up - down) / 2)
-        )
-        of_null[:] = either @ np.abs(toward) + more @ toward
+def omnipresent(history: History, tested: Numbers) -> Matrix:
+    """Values of p, float64 (tested, models), of all votes of a voter, if each is for the side that moves a model up.
+
+    `tested`: numbers of voters, sorted.
+    """
+    cast, among = history.cast, np.isin(history.voters, tested)
+    toward, place = np.sign(history.reach), (np.searchsorted(tested, history.voters[among]), cast.pair[among])
+    of_nulls = [
+        [csr_array((each, place), (len(tested), len(cast.pairs))) for each in ((up + down) / 2, (up - down) / 2)]
+        for up, down in history.gains.swapaxes(1, 2).reshape(-1, 2, len(cast.pair))[..., among]
+    ]
     rare = np.array([*_NULLS.values()])[:, None, None]
-    mean = (logsumexp(evidence, axis=0) - np.log(len(TILTS)) + rare).min(axis=0)
-    return np.asarray(np.minimum(1.0, len(cast.models) * np.exp(-mean)))
+    p = np.empty((len(tested), len(cast.models)))
+    for some in voters_at_once(len(tested)):
+        evidence = np.stack([either[some] @ np.abs(toward) + more[some] @ toward for either, more in of_nulls])
+        evidence = evidence.reshape(len(TILTS), len(_NULLS), *p[some].shape)
+        mean = (logsumexp(evidence, axis=0) - np.log(len(TILTS)) + rare).min(axis=0)
+        p[some] = np.minimum(1.0, len(cast.models) * np.exp(-mean))
+    return p
 
 
 def focused(sides: pl.DataFrame, models: int) -> pl.DataFrame:

@@ -1,5 +1,6 @@
 """Chances of each vote by all others' votes, and how much more likely it is if the voter favours a side."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,12 @@ _HABIT = 2.0
 """Votes, as all voters cast them, that are added to a voter's own before the habit is counted."""
 _PRIOR = 0.1
 """Games, half of them won, that are added to every pair that met: every model then has a finite rating."""
+_AT_ONCE = 4_096
+
+
+def voters_at_once(count: int) -> Iterator[slice]:
+    """Stretches of voters for whom numbers by model are in memory at a time."""
+    return (slice(start, start + _AT_ONCE) for start in range(0, count, _AT_ONCE))
 
 
 class History(NamedTuple):
@@ -29,13 +36,17 @@ class History(NamedTuple):
     """int64 (rows,): number of the voter; -1 where none is named."""
     reach: Matrix
     """float64 (pairs, models): change of a model's log-strength for a score of one more by the pair's first model."""
-    pulls: Matrix
-    """float64 (voters, models): rating points by which a voter's votes move each model, to first order."""
+    surprise: csr_array
+    """float64 (voters, pairs): score of a voter's votes for the pair's first model, beyond what was to be expected."""
     chances: Matrix
     """float64 (3, rows): of a win of the pair's first model, a tie, and a loss, by the history without the voter."""
     gains: Matrix
     """float64 (tilts, 2, 2, rows): log-likelihood ratio of the vote if its voter favours the pair's first, or second,
     model by a tilt; against a voter with a taste of `TASTE` for it, and against one who votes by habit."""
+
+    def pull(self, voter: int, model: int) -> float:
+        """Rating points by which a voter's votes move a model, to first order."""
+        return float(SCALE * (self.surprise[[voter]] @ self.reach)[0, model])
 
 
 def history(cast: Votes, voters: Numbers, doubted: Mask) -> History:
@@ -56,11 +67,15 @@ def history(cast: Votes, voters: Numbers, doubted: Mask) -> History:
     named = voters >= 0
     surprise = cast.weight * (cast.score - chance[cast.pair])
     shape = (len(doubted), len(cast.pairs))
-    moved = csr_array((surprise[named], (voters[named], cast.pair[named])), shape=shape) @ reach
-    own = np.where(named & trusted, moved[voters, first] - moved[voters, second], 0.0)
+    of_voters = csr_array((surprise[named], (voters[named], cast.pair[named])), shape=shape)
+    own = np.zeros(len(voters))
+    for some in voters_at_once(len(doubted)):
+        moved, votes = of_voters[some] @ reach, trusted & (voters >= some.start) & (voters < some.stop)
+        of = voters[votes] - some.start
+        own[votes] = moved[of, first[votes]] - moved[of, second[votes]]
     won = expit(strengths[first] - strengths[second] - own)
     chances = _with_ties(won, float((cast.score == 0.5)[trusted].mean() if trusted.any() else 0.0))
-    return History(cast, voters, reach, SCALE * moved, chances, _gains(chances, cast, habits(cast, voters)))
+    return History(cast, voters, reach, of_voters, chances, _gains(chances, cast, habits(cast, voters)))
 
 
 def _with_ties(won: Vector, tie_share: float) -> Matrix:

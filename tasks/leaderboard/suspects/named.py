@@ -37,17 +37,19 @@ FOCUS = 1e-3
 
 
 class Tested(NamedTuple):
-    """Evidence about each voter; all arrays are (voters,), or (voters, models)."""
+    """Evidence about each voter; arrays are (voters,), or have a row of models for each voter who is tested alone."""
 
     names: list[str]
     """Voters by their number."""
     history: History
     sides: pl.DataFrame
+    row: Numbers
+    """Row of the voter in the next three; the last row, of ones, for all with fewer than `VOTES_MIN` votes."""
     of_history: Matrix
     of_pull: Matrix
     of_focus: Matrix
     alone: Vector
-    """p of the votes alone: twice the smaller of both tests; 1 with fewer than `VOTES_MIN` votes."""
+    """p of the votes alone: twice the smaller of both tests."""
 
 
 def suspects(battles: pl.DataFrame) -> list[Suspect]:
@@ -73,7 +75,7 @@ def tested(battles: pl.DataFrame) -> Tested:
     doubted = np.zeros(len(names), bool)
     for _ in range(PASSES):
         found = _tested(names, cast, voters, doubted)
-        again = (found.alone <= DOUBTED) | (len(names) * found.of_focus.min(axis=1) <= DOUBTED)
+        again = (found.alone <= DOUBTED) | (len(names) * found.of_focus.min(axis=1)[found.row] <= DOUBTED)
         if (doubted == again).all():
             break
         doubted = again
@@ -114,25 +116,24 @@ def lacking(battles: pl.DataFrame) -> Iterator[str]:
 
 def _tested(names: list[str], cast: Votes, voters: Numbers, doubted: Mask) -> Tested:
     known = history(cast, voters, doubted)
-    sides, shape = sided(known), (len(doubted), len(cast.models))
-    of_history = np.ones(shape)
-    met = sequential(sides, len(cast.models))
-    of_history[met["voter"], met["model"]] = met["p"]
-    of_pull = omnipresent(known, len(doubted))
-    few = np.bincount(voters[voters >= 0], minlength=len(doubted)) < VOTES_MIN
-    on_one = focused(sides, len(cast.models))
-    of_focus = np.ones(shape)
-    of_focus[on_one["voter"], on_one["model"]] = on_one["p"]
-    for each in (of_history, of_pull, of_focus):
-        each[few] = 1.0
-    alone = np.minimum(1.0, 2 * np.minimum(of_history.min(axis=1), of_pull.min(axis=1)))
-    return Tested(names, known, sides, of_history, of_pull, of_focus, alone)
+    sides, models = sided(known), len(cast.models)
+    tested = np.flatnonzero(np.bincount(voters[voters >= 0], minlength=len(doubted)) >= VOTES_MIN)
+    row = np.full(len(doubted), len(tested))
+    row[tested] = np.arange(len(tested))
+    of_history, of_pull, of_focus = np.ones((3, len(tested) + 1, models))
+    of_pull[:-1] = omnipresent(known, tested)
+    own = sides.filter(pl.Series(row[sides["voter"]] < len(tested)))
+    for p, met in ((of_history, sequential(own, models)), (of_focus, focused(sides, models))):
+        p[row[met["voter"]], met["model"]] = met["p"]
+    of_focus[-1] = 1.0
+    alone = np.minimum(1.0, 2 * np.minimum(of_history.min(axis=1), of_pull.min(axis=1)))[row]
+    return Tested(names, known, sides, row, of_history, of_pull, of_focus, alone)
 
 
 def _rows(battles: pl.DataFrame, found: Tested) -> list[Suspect]:
     manner = _manner(battles, found)
-    models = np.minimum(found.of_history, found.of_pull).argmin(axis=1)
-    focus = found.of_focus[np.arange(len(models)), models]
+    models = np.minimum(found.of_history, found.of_pull).argmin(axis=1)[found.row]
+    focus = found.of_focus[found.row, models]
     looked = found.alone <= DOUBTED
     together = np.where(looked, fisher([found.alone, focus, *manner.values()]), found.alone)
     corrected = np.where(looked, holm(together), 1.0)
@@ -160,7 +161,7 @@ def _manner(battles: pl.DataFrame, found: Tested) -> dict[str, Vector]:
 
 
 def _suspect(found: Tested, voter: int, model: int, told: dict[str, float], group: dict[str, Any]) -> Suspect:
-    own = found.sides.filter(pl.col("voter") == voter)
+    own, row = found.sides.filter(pl.col("voter") == voter), found.row[voter]
     on_model = own.filter(pl.col("model") == model)["won"]
     return Suspect(
         judge=found.names[voter],
@@ -168,10 +169,10 @@ def _suspect(found: Tested, voter: int, model: int, told: dict[str, float], grou
         votes=own.height // 2,
         for_model=int((on_model == 1).sum()),
         against_model=int((on_model == 0).sum()),
-        pull=float(found.history.pulls[voter, model]),
-        p_history=float(found.of_history[voter, model]),
-        p_pull=float(found.of_pull[voter, model]),
-        p_focus=float(found.of_focus[voter, model]),
+        pull=found.history.pull(voter, model),
+        p_history=float(found.of_history[row, model]),
+        p_pull=float(found.of_pull[row, model]),
+        p_focus=float(found.of_focus[row, model]),
         p_fast=told.get("p_fast"),
         p_identity=told.get("p_identity"),
         group=group.get("group"),
@@ -184,7 +185,7 @@ def _suspect(found: Tested, voter: int, model: int, told: dict[str, float], grou
 def _groups(battles: pl.DataFrame, found: Tested) -> pl.DataFrame:
     """Groups by falling evidence: columns group, model, p, shares, voters (list); a voter is in the first one only."""
     voters, of_focus = found.history.voters, found.of_focus
-    focus = np.where(of_focus.min(axis=1) <= FOCUS, of_focus.argmin(axis=1), -1)[voters]
+    focus = np.where(of_focus.min(axis=1) <= FOCUS, of_focus.argmin(axis=1), -1)[found.row][voters]
     keyed = battles.with_columns(focus=pl.Series(np.where(voters >= 0, focus, -1)).replace(-1, None))
     if "tstamp" in battles.columns:
         keyed = keyed.with_columns(hour=pl.col("tstamp").dt.truncate("1h"))

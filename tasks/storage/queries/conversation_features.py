@@ -12,21 +12,14 @@ from babel import Locale, UnknownLocaleError
 
 from schemas.signals import Markdown
 from schemas.tags import TAGS, Categories, Criteria, TagCount, Taxonomy
-from tasks.storage.queries.signals import Versions, signal_values
+from tasks.storage.content_id import number_of
+from tasks.storage.queries.signals import Versions, signal_facts
 from tasks.storage.tables import Store
 
 CATEGORIES = tuple(Categories.model_fields)
 MARKDOWN = tuple(Markdown.model_fields)
 CRITERIA = tuple(Criteria.model_fields)
 TAXONOMY = tuple(Taxonomy.model_fields)
-_OF_TEXTS = {
-    "code": ["is_code"],
-    "tokens": ["tokens"],
-    "refusal": ["refusal"],
-    "markdown": [*MARKDOWN],
-    "named_entities": ["entities"],
-}
-"""Signal of a text -> its columns that are summarised."""
 ALL_TAGS = (*TAGS, "code", "refusal", "multi_turn")
 """Tags of the report's distribution and overlap; the last three need no tagger."""
 
@@ -42,6 +35,36 @@ _UNSEEN = (
 )
 
 
+def _sum(counts: pl.Expr) -> pl.Expr:
+    """The sum, or null where a value is missing, because a partial sum would be wrong."""
+    return pl.when(counts.is_not_null().all()).then(counts.sum())
+
+
+_ANSWER = pl.col("answer")
+_TOKENS = pl.col("tokens").cast(pl.Int64)
+_OF_ANSWERS: dict[str, dict[str, pl.Expr]] = {
+    "refusal": {"refusal": pl.col("refusal").any(ignore_nulls=False)},
+    "markdown": {name: _sum(pl.col(name).cast(pl.Int64)) for name in MARKDOWN},
+    "named_entities": {"entities": _sum(pl.col("entities").cast(pl.Int64))},
+}
+_OF_TEXTS = _OF_ANSWERS | {
+    "code": {"code": pl.col("is_code").any(ignore_nulls=False)},
+    "tokens": {"context_tokens": _sum(_TOKENS.filter(~_ANSWER)), "assistant_tokens": _sum(_TOKENS.filter(_ANSWER))},
+}
+"""Signal of a text -> what is said of a conversation by the values of its texts, `answer` for the assistant's."""
+_TURN = pl.element().struct
+PARTS = {
+    "num_turns": pl.col("num_turns"),
+    "prompt_id": number_of(pl.col("prompt_id")),
+    "document_id": number_of(pl.col("document_id")),
+    "turns": pl.col("turns").list.eval(
+        pl.struct(answer=_TURN.field("role") == "assistant", content_id=number_of(_TURN.field("text_id")))
+    ),
+    "image_ids": pl.col("image_ids").list.eval(number_of(pl.element())),
+}
+"""Columns of a conversation that its features need, without texts and with ids as `number_of` gives them."""
+
+
 def conversation_features(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
     """Features of each row of `conversations`, in the same order; null where a signal was not measured.
 
@@ -49,59 +72,47 @@ def conversation_features(store: Store, conversations: pl.DataFrame, versions: V
     assistant_tokens, the ten markdown counts of the assistant's messages, their entities, and headers, list_items
     and bold.
     """
-    base = conversations.select("conversation_id", "prompt_id", "document_id", multi_turn=pl.col("num_turns") > 1)
-    known = _with_signal(store, base, "prompt_id", "language", ["language"], versions)
-    known = _with_signal(store, known, "document_id", "categories", CATEGORIES, versions)
-    over_turns = _over_turns(store, conversations, versions)
-    joined = known.join(over_turns, on="conversation_id", how="left", maintain_order="left")
-    return joined.drop("prompt_id", "document_id").with_columns(
+    return features_of_parts(store, conversations.select("conversation_id", **PARTS), versions)
+
+
+def features_of_parts(store: Store, parts: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """`conversation_features` of rows with `PARTS` and any key as `conversation_id`."""
+    known = parts.select("conversation_id", "prompt_id", "document_id", multi_turn=pl.col("num_turns") > 1)
+    known = with_values(store, known, "prompt_id", "language", ["language"], versions)
+    known = with_values(store, known, "document_id", "categories", CATEGORIES, versions)
+    turns = parts.select("conversation_id", "turns").explode("turns").unnest("turns")
+    shown = parts.select("conversation_id", content_id="image_ids").filter(pl.col("content_id").list.len() > 0)
+    shown = shown.explode("content_id")
+    turns = pl.concat([turns, shown], how="diagonal")
+    for signal, told in _OF_TEXTS.items():
+        columns = {name: None for fact in told.values() for name in fact.meta.root_names() if name != "answer"}
+        texts = turns.filter("answer") if signal in _OF_ANSWERS else turns
+        values = with_values(store, texts, "content_id", signal, list(columns), versions)
+        of_turns = values.group_by("conversation_id").agg(**told)
+        known = known.join(of_turns, on="conversation_id", how="left", maintain_order="left")
+    return known.drop("prompt_id", "document_id").with_columns(
         headers=pl.sum_horizontal((f"h{level}" for level in range(1, 7)), ignore_nulls=False),
         list_items=pl.col("ordered") + pl.col("unordered"),
         bold=pl.col("bold_stars") + pl.col("bold_underscores"),
     )
 
 
-def _over_turns(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """Whether any message or image is code and any answer a refusal; tokens by role; Markdown and entities of answers.
-
-    What is about answers is null for a conversation without one.
-    """
-    turn = pl.col("turns").struct
-    turns = conversations.select("conversation_id", "turns").explode("turns")
-    turns = turns.select("conversation_id", role=turn.field("role"), content_id=turn.field("text_id"))
-    shown = conversations.select("conversation_id", content_id="image_ids").explode("content_id").drop_nulls()
-    turns = pl.concat([turns, shown], how="diagonal")
-    for signal, columns in _OF_TEXTS.items():
-        turns = turns.join(signal_values(store, signal, versions[signal], columns), on="content_id", how="left")
-    tokens, asked, answer = pl.col("tokens").cast(pl.Int64), pl.col("role") == "user", pl.col("role") == "assistant"
-    of_answers = {name: _sum(pl.col(name).cast(pl.Int64).filter(answer)) for name in (*MARKDOWN, "entities")}
-    of_answers = {"refusal": pl.col("refusal").filter(answer).any(ignore_nulls=False)} | of_answers
-    return turns.group_by("conversation_id").agg(
-        code=pl.col("is_code").any(ignore_nulls=False),
-        context_tokens=_sum(tokens.filter(asked)),
-        assistant_tokens=_sum(tokens.filter(answer)),
-        **{name: pl.when(answer.any()).then(value) for name, value in of_answers.items()},
-    )
-
-
-def _sum(counts: pl.Expr) -> pl.Expr:
-    """The sum, or null where a value is missing, because a partial sum would be wrong."""
-    return pl.when(counts.is_not_null().all()).then(counts.sum())
-
-
 def with_labels(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
     """The conversations with the columns of criteria and taxonomy; null where not measured."""
     for signal, columns in (("criteria", CRITERIA), ("taxonomy", TAXONOMY)):
-        conversations = _with_signal(store, conversations, "document_id", signal, columns, versions)
+        conversations = with_values(store, conversations, "document_id", signal, columns, versions)
     return conversations
 
 
-def _with_signal(
+def with_values(
     store: Store, rows: pl.DataFrame, key: str, signal: str, columns: Sequence[str], versions: Versions
 ) -> pl.DataFrame:
-    """The rows with columns of a signal of the text or document in column `key`."""
-    known = signal_values(store, signal, versions[signal], columns)
-    return rows.join(known, left_on=key, right_on="content_id", how="left", maintain_order="left")
+    """The rows with columns of a signal of the text or document in column `key`, an id or its `number_of`."""
+    number = pl.col(key) if rows.schema[key] == pl.UInt128 else number_of(pl.col(key))
+    rows = rows.with_columns(_number=number)
+    known = signal_facts(store, signal, versions[signal], {name: pl.col(name) for name in columns}, rows["_number"])
+    known = known.rename({"content_id": "_number"})
+    return rows.join(known, on="_number", how="left", maintain_order="left").drop("_number")
 
 
 def tallied(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:

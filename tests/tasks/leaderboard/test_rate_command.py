@@ -13,6 +13,7 @@ from schemas.settings import Settings
 from schemas.tables import TABLES as STORED
 from tasks.leaderboard.rating_tables import TABLES
 from tasks.leaderboard.steps import rate_models, rated_battles
+from tasks.storage.tables import Store
 from tests.builders import VERSIONS, battle, decision, measure_clean, sides, store_with
 from tests.tasks.leaderboard.battle_tables import beats, drawn, games
 
@@ -255,6 +256,21 @@ def test_kept_battles_are_rated_with_what_is_known_of_them_into_every_table(stor
     assert set(written) == set(TABLES) - {"style_control", "pair_cards", "plan"}
     empty = ("outlier_judges", "best_of", "suspects")
     assert all(frame.height for name, frame in written.items() if name not in empty)
+
+
+def test_texts_and_signals_are_read_some_at_a_time_and_no_table_depends_on_how_many(store, monkeypatch):
+    rated(store)
+    first, whole, slices = {name: store.parts(name) for name in STORED}, Store.read, Store.read_slices
+    grow = ("conversations", "redacted_conversations", "decisions", "topics", "signals/")
+
+    def read(self, table, columns=None):
+        assert not table.startswith(grow), f"{table} was read at once"
+        return whole(self, table, columns)
+
+    monkeypatch.setattr(Store, "read", read)
+    monkeypatch.setattr(Store, "read_slices", lambda self, table, columns=None, rows=2: slices(self, table, columns, 2))
+    rated(store)
+    assert {name: store.parts(name) for name in STORED} == first
 
 
 def test_models_are_rated_under_the_names_of_the_policy(store):

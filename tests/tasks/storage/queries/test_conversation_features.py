@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import BadInput
 from schemas.settings import TopicSettings
+from tasks.storage.content_id import text_id
 from tasks.storage.queries.conversation_features import (
     CATEGORIES,
     MARKDOWN,
@@ -51,8 +52,9 @@ def test_tokens_markdown_code_and_refusals_are_summed_over_the_messages_that_cou
 
 
 def test_code_that_an_image_shows_counts_and_an_unread_image_leaves_it_unknown(tmp_path):
-    shown, unread = (conversation(name, "What?", "That.", image_ids=[name]) for name in ("shown", "unread"))
-    rows = features(tmp_path, [shown, unread, SHORT], code={"shown": {"is_code": True}, "unread": None})
+    shown, unread = (conversation(name, "What?", "That.", image_ids=[text_id(name)]) for name in ("shown", "unread"))
+    code = {text_id("shown"): {"is_code": True}, text_id("unread"): None}
+    rows = features(tmp_path, [shown, unread, SHORT], code=code)
     assert [rows[name]["code"] for name in ("shown", "unread", "short")] == [True, None, False]
     assert rows["shown"]["assistant_tokens"] == 5
 
