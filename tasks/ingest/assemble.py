@@ -50,8 +50,8 @@ def assemble_store(store: Store, workers: int) -> dict[str, int]:
         made = _assembled(store, parts)
         battles = (store.write_part("battles", _battles(rows)) for rows in _slices(made, _BATTLES))
         store.list_parts("battles", list(battles))
-        files = store.read("image_files").unique("name", keep="last")
-        last = (with_images(rows, files) for rows in _slices(made, _CONVERSATIONS))
+        of_names = by_logged_name(store.read("image_files").unique("name", keep="last"))
+        last = (with_images(rows, of_names) for rows in _slices(made, _CONVERSATIONS))
         write = partial(_write_conversations, store.root, parts)
         store.list_parts("conversations", list(map_ordered(write, last, workers)))
         store.write_bytes(_MADE_FROM, made_from)
@@ -235,21 +235,26 @@ def _shown(rows: pl.DataFrame) -> pl.DataFrame:
     return by_message.agg(images=pl.struct("image", "character"))
 
 
-def with_images(last: pl.DataFrame, image_files: pl.DataFrame) -> pl.DataFrame:
-    """Add `image_ids` and `image_problems`, looked up in table `image_files` by the logged image names.
-
-    `image` in `image_places` becomes an index in `image_ids`; places of images that cannot be used are left out.
-    """
-    best = (
-        image_files.with_columns(
-            images=pl.col("name").str.replace(r"\.[a-z]+$", ""), exact=pl.col("name").str.ends_with(".png")
+def by_logged_name(image_files: pl.DataFrame) -> pl.DataFrame:
+    """`images` (a logged name), image_id and problem: of the files of a name, the `.png`, else the first."""
+    return (
+        image_files.select(
+            "name", "image_id", "problem",
+            images=pl.col("name").str.replace(r"\.[a-z]+$", ""), exact=pl.col("name").str.ends_with(".png"),
         )
         .sort("exact", "name", descending=[True, False])
         .unique("images", keep="first", maintain_order=True)
         .select("images", "image_id", "problem")
-    )
+    )  # fmt: skip
+
+
+def with_images(last: pl.DataFrame, of_names: pl.DataFrame) -> pl.DataFrame:
+    """Add `image_ids` and `image_problems`; `of_names` is `by_logged_name`.
+
+    `image` in `image_places` becomes an index in `image_ids`; places of images that cannot be used are left out.
+    """
     named = last.select("conversation_id", "images").explode("images").drop_nulls("images")
-    read = named.join(best, on="images", how="left", maintain_order="left")
+    read = named.join(of_names, on="images", how="left", maintain_order="left")
     found = (
         read.with_columns(
             problem=pl.when(pl.col("image_id").is_null()).then(pl.col("problem").fill_null("image_missing"))

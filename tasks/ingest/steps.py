@@ -95,11 +95,11 @@ def _items_file(settings: Settings) -> str | None:
 
 
 def _logged_names(store: Store, source: str | None) -> pl.Series:
-    """Image names in the sightings, of all files or of one, sorted."""
+    """Image names in the sightings, of all files or of one, as first shown: a release reads those shown together."""
     of_file = pl.lit(True) if source is None else pl.col("source") == source
     parts = (rows.filter(of_file) for rows in store.read_parts("sightings", ["source", "images"]))
-    named = (rows["images"].explode().drop_nulls().unique() for rows in parts)
-    return pl.concat([store.empty("sightings")["images"].explode(), *named]).unique().sort()
+    named = (rows["images"].explode().drop_nulls().unique(maintain_order=True) for rows in parts)
+    return pl.concat([store.empty("sightings")["images"].explode(), *named]).unique(maintain_order=True)
 
 
 def _taken_in(

@@ -116,7 +116,7 @@ def _uses(records: Records) -> dict[str, Use]:
 
 LINE_S, MESSAGE_S, IMAGE_S, CONVERSATION_S = 0.00012, 0.006, 0.4, 0.01
 """Core seconds with the embedded models; of a conversation, those of all stages over the whole set."""
-BASE_MB, CONVERSATION_BYTES = 2_330, 5_500
+BASE_MB, CONVERSATION_BYTES = 2_330, 3_000
 """Peak memory of a run with the embedded models on two workers, and what each further conversation adds."""
 MESSAGE_BYTES, IMAGE_BYTES = 1_500, 130_000
 """On disk, with the signals, in the store and in one release."""
