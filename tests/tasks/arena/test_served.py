@@ -40,12 +40,12 @@ def served(place):
     running.end()
 
 
-def test_each_model_is_asked_once_and_those_that_fail_are_named(chat_port, tmp_path, curate):
+def test_each_model_is_asked_once_and_those_that_fail_are_named(chat_port, tmp_path):
     broken = models_file(tmp_path / "broken.yaml", chat_port, ("broken-model", "half-model", *NAMES))
-    status, out, err = curate("arena", "--models", broken, "--check")
-    assert status == 2 and out.count("first word after") == 2, err
-    assert err == "curate: 2 of 4 models do not answer: broken-model, half-model\n"
-    assert "secret" not in out + err
+    refused = curate_process("arena", "--models", str(broken), "--check")
+    assert refused.returncode == 2 and refused.stdout.count("first word after") == 2, refused.stderr
+    assert refused.stderr == "curate: 2 of 4 models do not answer: broken-model, half-model\n"
+    assert "secret" not in refused.stdout + refused.stderr
 
 
 def test_a_model_that_thinks_is_asked_as_its_server_wants_it(chat_port, monkeypatch):
@@ -74,17 +74,17 @@ def test_a_model_that_thinks_is_asked_as_its_server_wants_it(chat_port, monkeypa
         streaming_model(ArenaModel(**row, **asked))
 
 
-def test_thinking_tokens_and_two_arms_of_one_model_reach_the_store_and_no_answer(place, chat_port, curate, monkeypatch):
+def test_thinking_tokens_and_two_arms_of_one_model_reach_the_store_and_no_answer(place, chat_port):
     address = {"base_url": f"http://127.0.0.1:{chat_port}/v1"}
     wanted = {"answer_tokens_max": 50, "limit_key": "max_completion_tokens", "headers": {"X-Team": "TEAM_NAME"}}
     thinks = {"name": "thinks", "model": "thinking-model", "extra_body": {"reasoning_effort": "low"}, **wanted}
     arms = [{"name": f"arm-{each}", "model": "system-model", "system": f"Be {each}."} for each in ("brief", "long")]
     thinks["price"] = {"input_usd_per_million": 1, "output_usd_per_million": 2}
     (place / "think.yaml").write_text(json.dumps({"models": [each | address for each in (thinks, *arms)]}))
-    monkeypatch.setenv("TEAM_NAME", "vision")
-    _, out, _ = curate("arena", "--models", place / "think.yaml", "--check")
-    assert f"${(12 * 1 + 34 * 2) / 1e6:.6f}" in out and "no price is known" in out
-    running = Served(place / "think", place / "think.yaml")
+    named = os.environ | {"TEAM_NAME": "vision"}
+    asked = curate_process("arena", "--models", str(place / "think.yaml"), "--check", env=named)
+    assert f"${(12 * 1 + 34 * 2) / 1e6:.6f}" in asked.stdout and "no price is known" in asked.stdout
+    running = Served(place / "think", place / "think.yaml", TEAM_NAME="vision")
     try:
         for name in ("thinks", "arm-brief", "arm-long"):
             visitor = Visitor(running.url)

@@ -13,6 +13,12 @@ from tasks.leaderboard.agreement import SAMPLES, agreement, bench_agreement
 from tasks.leaderboard.votes import rateable, votes
 
 
+@pytest.fixture(autouse=True)
+def all_samples(monkeypatch):
+    """As many as users get; tests of whole runs draw fewer, in the same process."""
+    monkeypatch.setattr("tasks.leaderboard.agreement.SAMPLES", SAMPLES)
+
+
 def board(**ratings: tuple[float, float]) -> list[Rating]:
     """model=(rating, half the width of its interval)."""
     return [
