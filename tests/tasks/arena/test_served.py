@@ -51,11 +51,8 @@ def test_each_model_is_asked_once_and_those_that_fail_are_named(chat_port, tmp_p
 def test_a_model_that_thinks_is_asked_as_its_server_wants_it(chat_port, monkeypatch):
     monkeypatch.setenv("TEAM_NAME", "vision")
     row = {"name": "thinking-model", "base_url": f"http://127.0.0.1:{chat_port}/v1", "answer_tokens_max": 50}
-    asked = {
-        "limit_key": "max_completion_tokens",
-        "extra_body": {"reasoning_effort": "low"},
-        "headers": {"X-Team": "TEAM_NAME"},
-    }
+    asked = {"limit_key": "max_completion_tokens", "extra_body": {"reasoning_effort": "low"}}
+    asked["headers"] = {"X-Team": "TEAM_NAME"}
 
     async def said(**keys) -> list[str]:
         model = streaming_model(ArenaModel(**row, **keys))
