@@ -30,7 +30,7 @@ from tasks.providers import Providers
 from tasks.signals.registry import signal_of
 from tasks.signals.run import measure_items
 from tasks.signals.steps import signal_versions, texts_of
-from tasks.storage.queries.funnel import SUPERSEDED, line_outcomes
+from tasks.storage.records import SUPERSEDED, line_outcomes
 from tasks.storage.tables import Store
 
 DAY = "2024-06-20-conv.json"

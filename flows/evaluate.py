@@ -24,7 +24,7 @@ from tasks.providers import Providers
 from tasks.release.gather import Gathered
 from tasks.signals.steps import signal_versions
 from tasks.storage.keyed_ids import UNFINISHED
-from tasks.storage.queries.kept import is_decided
+from tasks.storage.queries.released import is_decided
 from tasks.storage.tables import Store
 
 

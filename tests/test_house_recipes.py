@@ -22,7 +22,7 @@ from tasks.generated_bench.aspects import load_capability
 from tasks.judging.protocols import AnswerPair, protocol
 from tasks.providers import Providers
 from tasks.report.content import report_content
-from tasks.storage.queries.tallies import Tallies
+from tasks.storage.queries.conversation_features import Tallies
 from tests.builders import drawn_image
 from tests.small_store import make_release, small_store
 

@@ -192,7 +192,7 @@ def _decided(settings: Settings, known: "Store", source: "Store", folder: str) -
     from tasks.providers import Providers
     from tasks.signals.registry import chosen_signals, text_signals
     from tasks.signals.steps import DECIDED_MIN
-    from tasks.storage.queries.kept import logged_on
+    from tasks.storage.queries.released import logged_on
     from tasks.upkeep.standing import sample_store
 
     providers = Providers(settings.providers)
@@ -220,7 +220,7 @@ def _of(settings: Settings, known: "Store", source: "Store", folder: str) -> lis
     from tasks.signals.paid import estimate_documents, estimate_images, estimate_texts, estimate_topic_names
     from tasks.signals.registry import image_signals
     from tasks.signals.steps import OF_ORIGINALS, conversations_to_describe, shown_on, texts_of, thoughts, vote_reasons
-    from tasks.storage.queries.kept import logged_on
+    from tasks.storage.queries.released import logged_on
     from tasks.topics.cluster import members_min
 
     providers, prices, count = Providers(settings.providers), load_prices(settings.prices), tokens_in()

@@ -66,8 +66,8 @@ def figures(settings: Settings, out: OutOption) -> None:
     from tasks.release.gather import Gathered
     from tasks.report.content import report_content
     from tasks.report.page import write_figures
-    from tasks.storage.queries.kept import is_decided
-    from tasks.storage.queries.tallies import Tallies
+    from tasks.storage.queries.conversation_features import Tallies
+    from tasks.storage.queries.released import is_decided
 
     store, tallies = existing(settings.store), Tallies()
     if not is_decided(store):

@@ -134,8 +134,7 @@ def export_released(settings: Settings, reports: Sequence[StageReport], compat: 
 
 def print_result(settings: Settings, reports: Sequence[StageReport]) -> None:
     """Print the stage reports, the paths of record, release and report, and the funnel."""
-    from tasks.storage.queries.funnel import funnel
-    from tasks.storage.records import latest_run_record
+    from tasks.storage.records import funnel, latest_run_record
     from tasks.storage.tables import Store
 
     store = Store.open(settings.store)

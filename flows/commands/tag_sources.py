@@ -27,7 +27,7 @@ from tasks.signals.registry import signal_of
 from tasks.signals.run import missing
 from tasks.signals.tag_evaluation import Labels, Spoken, drawn, labels_of_signal, spoken_in_store, spoken_of
 from tasks.storage.lock import writing
-from tasks.storage.queries.kept import kept_conversations
+from tasks.storage.queries.released import kept_conversations
 from tasks.storage.tables import Store
 
 _FILES = (".csv", ".jsonl", ".ndjson")

@@ -130,7 +130,7 @@ def show(settings: Settings, as_json: JsonOption = False) -> None:
 def _kept(settings: Settings) -> "pl.DataFrame":
     """Kept conversations with every tag. Raises BadInput for a store without decisions."""
     from tasks.storage.queries.conversation_features import conversation_features, with_labels
-    from tasks.storage.queries.kept import kept_conversations
+    from tasks.storage.queries.released import kept_conversations
 
     store = existing(settings.store)
     kept, versions = kept_conversations(store), measured_versions(settings)

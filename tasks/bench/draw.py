@@ -11,7 +11,7 @@ from schemas.errors import BadInput
 from schemas.settings import BenchSettings
 from tasks.bench.contamination.reserve import month_name
 from tasks.storage.content_id import combined_id
-from tasks.storage.queries.kept import kept_conversations
+from tasks.storage.queries.released import kept_conversations
 from tasks.storage.tables import Store
 
 _HIDDEN_SEED = 0

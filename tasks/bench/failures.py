@@ -17,8 +17,7 @@ from tasks.bench.contamination.alike import PROMPT
 from tasks.bench.draw import draw
 from tasks.storage.content_id import Distinct
 from tasks.storage.parquet import compact
-from tasks.storage.queries.kept import kept_of, kept_slices, unsafe_documents
-from tasks.storage.queries.released import battles_as_released
+from tasks.storage.queries.released import battles_as_released, kept_of, kept_slices, unsafe_documents
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store, frame_schema

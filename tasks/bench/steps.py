@@ -28,8 +28,7 @@ from tasks.bench.pool import Rows, capped, draw_weights, eligible, first_of_alik
 from tasks.runtime.steps import step
 from tasks.storage.content_id import number_of
 from tasks.storage.queries.documents import embedded_documents
-from tasks.storage.queries.kept import kept_rows, kept_slices, shown_presets
-from tasks.storage.queries.released import days
+from tasks.storage.queries.released import days, kept_rows, kept_slices, shown_presets
 from tasks.storage.queries.signals import Vectors, Versions, signal_facts
 from tasks.storage.tables import Store, frame_of
 

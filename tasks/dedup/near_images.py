@@ -21,8 +21,17 @@ from schemas.policy import NearImages, SemanticImages
 from schemas.row import Row
 from schemas.settings import Settings
 from tasks.runtime.parallel import map_shards, one_blas_thread, product_device, shard_runner
-from tasks.storage.queries.signals import Versions, several_lengths, signal_values, unload
-from tasks.storage.queries.vectors import Block, blocks_of, read_block, stored_vectors, vectors_of
+from tasks.storage.queries.signals import (
+    Block,
+    Versions,
+    blocks_of,
+    read_block,
+    several_lengths,
+    signal_values,
+    stored_vectors,
+    unload,
+    vectors_of,
+)
 from tasks.storage.tables import Store, frame_schema
 
 Vectors = npt.NDArray[np.float32]

@@ -25,7 +25,7 @@ from tasks.demo.traffic import quality, synthetic_answer
 from tasks.demo.words import chance, topics
 from tasks.images.served import as_served, served_name
 from tasks.providers.capabilities import ChatMessage
-from tasks.storage.queries.kept import kept_conversations
+from tasks.storage.queries.released import kept_conversations
 from tasks.storage.tables import Store
 
 EXAMPLES = 24

@@ -23,11 +23,10 @@ from tasks.runtime.untrusted import one_line
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.explain import Account, explain_item
-from tasks.storage.queries.funnel import REPEATS, funnel, reason_texts
-from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.repeated_values import Span, with_repeats
-from tasks.storage.records import add_audit_entry
+from tasks.storage.queries.signals import StoredImages
+from tasks.storage.records import REPEATS, add_audit_entry, funnel, reason_texts
 from tasks.storage.tables import Store
 
 _TABLES = (

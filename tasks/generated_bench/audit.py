@@ -17,7 +17,7 @@ from tasks.providers.ask_items import Work, ask_each, store_results
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
 from tasks.providers.cost import Count, chat_cost
-from tasks.storage.queries.images import StoredImages
+from tasks.storage.queries.signals import StoredImages
 from tasks.storage.tables import Store
 
 AUDIT_ANSWER_TOKENS = 20

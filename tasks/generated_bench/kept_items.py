@@ -10,8 +10,7 @@ from schemas.benches.generated_results import AuditMode, ItemReview
 from schemas.errors import BadInput
 from schemas.items.review import QueueName
 from schemas.policy import GeneratedRule
-from tasks.storage.queries.kept import kept_conversations
-from tasks.storage.queries.released import decided_policy
+from tasks.storage.queries.released import decided_policy, kept_conversations
 from tasks.storage.reviews import last_findings
 from tasks.storage.tables import Store, frame_of
 

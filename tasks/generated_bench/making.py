@@ -37,7 +37,7 @@ from tasks.runtime.untrusted import one_line
 from tasks.storage.content_id import combined_id
 from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.parts import append_incrementally
-from tasks.storage.queries.images import StoredImages
+from tasks.storage.queries.signals import StoredImages
 from tasks.storage.tables import Store, frame_of
 
 _SHOWN = (1024, 1024)

@@ -15,7 +15,7 @@ from tasks.judging.protocols import VISIT, AnswerPair, Protocol
 from tasks.judging.questions import BETWEEN, Bench, Images, image_places
 from tasks.judging.visit_battles import REFERENCE, shown_id
 from tasks.storage.content_id import combined_id
-from tasks.storage.queries.images import StoredImages
+from tasks.storage.queries.signals import StoredImages
 from tasks.storage.tables import Store
 
 _COLUMNS = ["question_id", "model_a", "model_b", "winner", "anony", "conversation_a", "conversation_b", "image_ids"]

@@ -16,9 +16,8 @@ from tasks.bench.draw import HIDDEN, draw_name, drawn_prompts
 from tasks.generated_bench.kept_items import kept_items
 from tasks.storage.content_id import ID_DIGITS, combined_id, text_id
 from tasks.storage.queries.bench import FAILURES
-from tasks.storage.queries.images import StoredImages
-from tasks.storage.queries.kept import kept_conversations
-from tasks.storage.queries.signals import Versions, signal_values
+from tasks.storage.queries.released import kept_conversations
+from tasks.storage.queries.signals import StoredImages, Versions, signal_values
 from tasks.storage.tables import Store
 
 Images = tuple[tuple[str, bytes], ...]

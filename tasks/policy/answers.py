@@ -15,7 +15,7 @@ from schemas.tables import SIGNAL_ENTRIES
 from tasks.policy.redact import exercise_names_in, findings, redact_texts
 from tasks.policy.rules import STOPS, Signals, conversation_columns, fired, reasons_of, redact_rules
 from tasks.storage.content_id import number_of, text_id
-from tasks.storage.queries.kept import kept_conversations
+from tasks.storage.queries.released import kept_conversations
 from tasks.storage.queries.signals import Versions, signal_facts, signal_values
 from tasks.storage.tables import Store
 

@@ -24,8 +24,8 @@ from schemas.settings import THREADS, Settings
 from tasks.drawing.canvas import font, photographs, view
 from tasks.images.measures import pdq_digits
 from tasks.storage.keyed_ids import known_key
-from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.released import conversations_as_released
+from tasks.storage.queries.signals import StoredImages
 from tasks.storage.tables import Store
 
 EMAIL, CARD = "canary.probe@example.org", "4111 1111 1111 1111"

@@ -11,9 +11,9 @@ from tasks.policy.rules import battle_columns, conversation_columns, fires
 from tasks.runtime.untrusted import one_line
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.explain import Account, explain_item
-from tasks.storage.queries.funnel import REPEATS, comparison, reason_texts
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.signals import table_name
+from tasks.storage.records import REPEATS, comparison, reason_texts
 from tasks.storage.tables import Store
 
 _DETAILS = 4

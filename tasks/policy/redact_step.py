@@ -32,7 +32,7 @@ from tasks.policy.rules import FIRED, Facts, Signals, Step, fired, hit_columns, 
 from tasks.runtime.parallel import map_ordered
 from tasks.runtime.progress import progress
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.images import StoredImages
+from tasks.storage.queries.signals import StoredImages
 from tasks.storage.tables import Store, frame_of
 
 IMAGES_A_PART = 256

@@ -16,8 +16,7 @@ from tasks.policy.differences import drift_lines, drop_counts, rule_parity, upst
 from tasks.policy.policy_file import load_policy
 from tasks.policy.redact_step import redact_store
 from tasks.runtime.steps import step
-from tasks.storage.queries.kept import mark_decided
-from tasks.storage.queries.released import decided_policy
+from tasks.storage.queries.released import decided_policy, mark_decided
 from tasks.storage.queries.signals import Versions
 from tasks.storage.records import earlier_drops
 from tasks.storage.tables import Store, frame_of

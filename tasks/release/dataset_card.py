@@ -19,7 +19,7 @@ from tasks.release.checks.failing import unmeasured_line
 from tasks.release.registered import ReleasePart
 from tasks.runtime.untrusted import markdown_text
 from tasks.storage.content_id import Distinct
-from tasks.storage.queries.funnel import reason_texts
+from tasks.storage.records import reason_texts
 
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 """The Hub's size categories: (row limit, name)."""

@@ -21,7 +21,7 @@ from tasks.release.registered import OpenRelease, PartsOf
 from tasks.release.shards import shard_files
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import parquet_rows, read_parquet_groups, read_parquet_schema
-from tasks.storage.queries.funnel import rule_text
+from tasks.storage.records import rule_text
 
 _TOLD_APART = {"rules", "licence", "contact", "banned_users", "about", "drift"}
 """Parts of a policy that are compared separately, or that do not change what is kept."""

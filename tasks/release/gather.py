@@ -13,8 +13,8 @@ from schemas.release import ReleasedCategories, SideMetadata
 from schemas.settings import BenchSettings
 from tasks.bench.contamination.guard import Guard, public_prompts
 from tasks.release.card_figures import unlinked
+from tasks.storage.database import BLOCK_ROWS, battle_blocks, conversation_blocks
 from tasks.storage.parquet import compact
-from tasks.storage.queries.blocks import BLOCK_ROWS, battle_blocks, conversation_blocks
 from tasks.storage.queries.conversation_features import (
     CATEGORIES,
     CRITERIA,
@@ -23,8 +23,13 @@ from tasks.storage.queries.conversation_features import (
     english_name,
     with_labels,
 )
-from tasks.storage.queries.kept import kept_conversations, unsafe_documents
-from tasks.storage.queries.released import battles_as_released, conversations_as_released, decided_policy
+from tasks.storage.queries.released import (
+    battles_as_released,
+    conversations_as_released,
+    decided_policy,
+    kept_conversations,
+    unsafe_documents,
+)
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 

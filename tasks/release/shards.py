@@ -21,7 +21,7 @@ from schemas.release import CONFIGS, KEYS
 from schemas.row import arrow_schema
 from tasks.images.decode import released_file
 from tasks.storage.parquet import compact, parquet_writer, read_parquet_groups
-from tasks.storage.queries.images import GROUPS_IN_MEMORY
+from tasks.storage.queries.signals import GROUPS_IN_MEMORY
 from tasks.storage.tables import Store
 
 LAYOUT = 8

@@ -43,12 +43,10 @@ from tasks.release.shards import LAYOUT, ReleasedImages, shard_rows, write_shard
 from tasks.runtime.steps import step
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.bench import bench_evidence, topics_fit
-from tasks.storage.queries.funnel import funnel
-from tasks.storage.queries.kept import is_decided
-from tasks.storage.queries.released import days, release_version
+from tasks.storage.queries.conversation_features import Tallies
+from tasks.storage.queries.released import days, is_decided, release_version
 from tasks.storage.queries.signals import Versions
-from tasks.storage.queries.tallies import Tallies
-from tasks.storage.records import run_records
+from tasks.storage.records import funnel, run_records
 from tasks.storage.tables import Store
 
 _RELEVANT = {"seed", "topics", "bench"} | {

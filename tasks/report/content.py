@@ -17,17 +17,22 @@ from tasks.report.page import SECTIONS, Content, Part, part
 from tasks.runtime.untrusted import one_line
 from tasks.storage.queries.conversation_features import (
     ALL_TAGS,
+    ANSWERS,
+    BATTLE,
+    CHAT,
+    COUNTED,
     CRITERIA,
+    PAIRS,
     TAXONOMY,
     UNKNOWN,
+    Tallies,
     overlap,
     tag_counts,
     taxonomy_counts,
 )
-from tasks.storage.queries.findings import detector_precisions
-from tasks.storage.queries.funnel import REPEATS, funnel, reason_texts
 from tasks.storage.queries.released import decided_policy
-from tasks.storage.queries.tallies import ANSWERS, BATTLE, CHAT, COUNTED, PAIRS, Tallies
+from tasks.storage.records import REPEATS, funnel, reason_texts
+from tasks.storage.reviews import detector_precisions
 from tasks.storage.tables import Store
 
 MOST = 20

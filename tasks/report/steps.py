@@ -9,8 +9,8 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.providers import Providers
 from tasks.runtime.steps import step
+from tasks.storage.queries.conversation_features import Tallies
 from tasks.storage.queries.released import days, decided_policy, release_version
-from tasks.storage.queries.tallies import Tallies
 from tasks.storage.tables import Store
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from schemas.items.review import Choice, Finding, QueueName, ShownText, Stretch,
 from schemas.policy import Over
 from tasks.review.review_queue import DrawnQueue
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.findings import found_faces, of_policy, personal_spans
 from tasks.storage.queries.repeated_values import Span, with_repeats
-from tasks.storage.reviews import reviews_of
+from tasks.storage.reviews import found_faces, of_policy, personal_spans, reviews_of
 from tasks.storage.tables import Store
 
 CONTEXT_CHARACTERS = 200

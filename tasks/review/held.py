@@ -8,8 +8,8 @@ from schemas.items.decision import ItemKind
 from schemas.items.review import Choice, HeldVerdict, QueueName, Waiting
 from tasks.policy.rules import content_of
 from tasks.review.review_queue import ReviewQueue
-from tasks.storage.queries.funnel import reason_texts
 from tasks.storage.queries.released import decided_policy
+from tasks.storage.records import reason_texts
 from tasks.storage.tables import Store
 
 _CONTENT = ["conversation_id", "turns.list.element.text_id", "image_ids"]

@@ -16,7 +16,7 @@ from schemas.items.review import Review, ShownText, Waiting
 from tasks.review.review_queue import NONE, Listed, ReviewQueue, review_of, verdict_of
 from tasks.runtime.untrusted import csv_text, one_line
 from tasks.storage.content_id import ID_DIGITS
-from tasks.storage.queries.images import StoredImages
+from tasks.storage.queries.signals import StoredImages
 from tasks.storage.tables import Store
 
 CELL_CHARACTERS_MAX = 32_000

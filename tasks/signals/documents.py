@@ -12,8 +12,7 @@ from tasks.providers.capabilities import Document
 from tasks.signals.registry import signal_of
 from tasks.storage.content_id import Distinct
 from tasks.storage.database import TemporaryDatabase
-from tasks.storage.queries.images import StoredImages
-from tasks.storage.queries.signals import signal_values
+from tasks.storage.queries.signals import StoredImages, signal_values
 from tasks.storage.tables import Store
 
 

@@ -20,8 +20,7 @@ from tasks.runtime.progress import Advance, Measured, progress, silent
 from tasks.signals.registry import Item, Signal, image_signals, signal_of
 from tasks.storage.content_id import Distinct
 from tasks.storage.parts import listed_in_batches
-from tasks.storage.queries.images import StoredImages
-from tasks.storage.queries.signals import signal_values, table_name
+from tasks.storage.queries.signals import StoredImages, signal_values, table_name
 from tasks.storage.tables import Store, frame_schema
 
 BATCH = 32

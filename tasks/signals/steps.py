@@ -20,10 +20,8 @@ from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight
 from tasks.signals.registry import Signal, chosen_signals, image_signals, signal_of, text_signals
 from tasks.signals.run import ImageItems, Lacking, Measurer, TextItems, measure_items, missing
 from tasks.storage.content_id import Distinct, text_id
-from tasks.storage.queries.images import StoredImages
-from tasks.storage.queries.kept import kept_conversations, kept_slices, logged_on
-from tasks.storage.queries.released import conversations_as_released
-from tasks.storage.queries.signals import Versions
+from tasks.storage.queries.released import conversations_as_released, kept_conversations, kept_slices, logged_on
+from tasks.storage.queries.signals import StoredImages, Versions
 from tasks.storage.tables import Store
 
 OF_ORIGINALS = frozenset({"nsfw", "image_hash", "image_moderation"})

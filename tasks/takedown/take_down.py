@@ -25,7 +25,7 @@ from tasks.ingest.log_line import is_conv_id
 from tasks.runtime.progress import tell
 from tasks.runtime.untrusted import one_line
 from tasks.storage.keyed_ids import UNFINISHED, Tombstones, store_key
-from tasks.storage.queries.kept import is_decided, mark_decided
+from tasks.storage.queries.released import is_decided, mark_decided
 from tasks.storage.records import add_audit_entry
 from tasks.storage.reviews import take_in_journal
 from tasks.storage.tables import Store, frame_of

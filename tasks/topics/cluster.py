@@ -8,8 +8,7 @@ import numpy.typing as npt
 from schemas.errors import BadInput
 from schemas.settings import TopicSettings
 from tasks.storage.queries.documents import PIECE
-from tasks.storage.queries.signals import unload
-from tasks.storage.queries.vectors import Block, vectors_of
+from tasks.storage.queries.signals import Block, unload, vectors_of
 from tasks.topics.engines import Clustering, Labels, Rows, Vectors, engine, nearest
 
 TOPICS_NEED = 3

@@ -20,8 +20,7 @@ from scipy.optimize import linear_sum_assignment
 from schemas.settings import Settings
 from tasks.runtime.parallel import map_shards, shard_runner
 from tasks.storage.queries.documents import PIECE
-from tasks.storage.queries.signals import table_name, unload
-from tasks.storage.queries.vectors import lent
+from tasks.storage.queries.signals import lent, table_name, unload
 from tasks.storage.tables import Store
 from tasks.topics.cluster import (
     LENT,

@@ -12,7 +12,7 @@ from schemas.tags import TAGS
 from tasks.providers import Providers
 from tasks.runtime.steps import step
 from tasks.storage.queries.documents import embedded_documents
-from tasks.storage.queries.kept import kept_conversations, with_released_turns
+from tasks.storage.queries.released import kept_conversations, with_released_turns
 from tasks.storage.queries.signals import Versions, signal_values, unload
 from tasks.storage.tables import Store, frame_schema
 from tasks.topics.cluster import TOPICS_NEED, members_min, too_few

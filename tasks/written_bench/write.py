@@ -20,8 +20,7 @@ from tasks.providers.ask_items import BatchRun, Work, ask_each, store_results
 from tasks.providers.capabilities import BatchQueue, ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
 from tasks.providers.cost import Count, Sent, chat_cost
-from tasks.storage.queries.images import StoredImages
-from tasks.storage.queries.signals import Versions, signal_values
+from tasks.storage.queries.signals import StoredImages, Versions, signal_values
 from tasks.storage.tables import Store
 from tasks.written_bench.written_items import ItemForJudging, captions_id, items_for_judging, providers_of
 

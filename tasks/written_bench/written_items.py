@@ -12,8 +12,8 @@ from schemas.benches.judging import STAND_IN
 from schemas.benches.written import SAMPLED, VALIDATION_SHARE, Split, WrittenBy
 from schemas.errors import BadInput, known_values
 from tasks.storage.content_id import combined_id
-from tasks.storage.queries.images import StoredImages
-from tasks.storage.queries.kept import kept_conversations
+from tasks.storage.queries.released import kept_conversations
+from tasks.storage.queries.signals import StoredImages
 from tasks.storage.tables import Store
 
 _FORM = ["item_id", "document_id"]

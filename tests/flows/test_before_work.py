@@ -23,7 +23,7 @@ from tasks.ingest.formats.data_files import source_files
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.rating_tables import within
 from tasks.signals.steps import texts_of, vote_reasons
-from tasks.storage.queries.kept import logged_on
+from tasks.storage.queries.released import logged_on
 from tasks.storage.tables import Store
 from tasks.upkeep.standing import expected
 from tests.tasks.ingest.logs import NOON, chat, ingested, state, vote, write

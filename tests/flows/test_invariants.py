@@ -15,7 +15,7 @@ from schemas.release import KEYS
 from schemas.run import StageReport
 from schemas.settings import BenchSettings
 from schemas.tables import TABLES
-from tasks.storage.queries.funnel import funnel, line_outcomes
+from tasks.storage.records import funnel, line_outcomes
 from tasks.storage.tables import Store
 
 

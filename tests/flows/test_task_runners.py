@@ -37,7 +37,7 @@ def small_shards():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tasks.ingest.take_in.FILES_A_SHARD", 16)
         patch.setattr(run, "TEXTS_A_PART", run.BATCH)
-        patch.setattr("tasks.storage.queries.vectors.VECTORS_A_BLOCK", 7)
+        patch.setattr("tasks.storage.queries.signals.VECTORS_A_BLOCK", 7)
         patch.setenv("CURATE_USER_KEY", "one key for all stores of this test")
         yield
 

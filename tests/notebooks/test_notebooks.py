@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tasks.storage.queries.funnel import funnel
+from tasks.storage.records import funnel
 from tests.builders import image_bytes
 from tests.small_store import HOSTILE_PROMPT, make_release, small_store
 

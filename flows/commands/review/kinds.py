@@ -162,7 +162,6 @@ def figures_of(store: "Store") -> "Figures":
     """Agreement of reviewers and precision of detectors."""
     from tasks.judging.agreement.experts import reviewer_agreements
     from tasks.review.session import Figures
-    from tasks.storage.queries.findings import detector_precisions
-    from tasks.storage.reviews import reviews_of
+    from tasks.storage.reviews import detector_precisions, reviews_of
 
     return Figures(reviewer_agreements(reviews_of(store)), detector_precisions(store))

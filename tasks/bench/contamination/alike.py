@@ -8,8 +8,7 @@ import polars as pl
 
 from tasks.bench.contamination.prompt_index import RunIndex, pieces, words_of_each
 from tasks.storage.content_id import id_of, number_of
-from tasks.storage.queries.kept import kept_rows
-from tasks.storage.queries.released import decided_policy
+from tasks.storage.queries.released import decided_policy, kept_rows
 from tasks.storage.queries.signals import StoredVectors, Versions, unload
 from tasks.storage.tables import Store
 

@@ -31,7 +31,7 @@ from tasks.providers.capabilities import ChatMessage, ChatModel, Failed, ReplySh
 from tasks.providers.chat import chat_model
 from tasks.providers.cost import Count, chat_cost
 from tasks.storage.content_id import combined_id
-from tasks.storage.queries.images import StoredImages
+from tasks.storage.queries.signals import StoredImages
 from tasks.storage.reviews import last_findings, reviews_of
 from tasks.storage.tables import Store
 

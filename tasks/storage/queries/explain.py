@@ -8,9 +8,9 @@ import polars as pl
 
 from schemas.tables import SIGNALS
 from tasks.storage.keyed_ids import Tombstones, store_key
-from tasks.storage.queries.funnel import line_outcomes
 from tasks.storage.queries.released import released_names
 from tasks.storage.queries.signals import table_name
+from tasks.storage.records import line_outcomes
 from tasks.storage.tables import Store
 
 Account = dict[str, Any]

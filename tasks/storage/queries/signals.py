@@ -1,19 +1,26 @@
-"""Reads stored signal values (the tables `signals/*`), many vectors into a temporary file mapped into memory."""
+"""Reads what is stored of content ids: signal values (the tables `signals/*`), vectors in blocks, and encoded images.
+
+Many vectors are read into a temporary file mapped into memory. Workers of a task runner can read a block, too.
+"""
 
 import mmap
 import os
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from schemas.errors import BadInput
+from schemas.tables import TABLES
 from tasks.storage.content_id import among, number_of
-from tasks.storage.tables import Store
+from tasks.storage.tables import Store, frame_schema
 
 Vectors = npt.NDArray[np.float32]
 Versions = Mapping[str, str]
@@ -137,3 +144,107 @@ class StoredVectors:
         """Id -> vector, which stays in the file until it is used, for all that have one."""
         rows = np.asarray(self.matrix)
         return {name: rows[row] for row, name in self._row_of.iter_rows()}
+
+
+VECTORS_A_BLOCK = 16_384
+Block = tuple[tuple[str, bytes], ...]
+"""Parts of a signal's table, and the numbers of the rows in each that belong to the block, as bytes of uint32."""
+
+
+def stored_vectors(store: Store, signal: str, version: str) -> pl.DataFrame:
+    """content_id, part and row of every vector of this version; of equal ids, the first. Reads no vector."""
+    parts = store.parts(table_name(signal))
+    found = [pl.DataFrame(schema={"row": pl.UInt32, "content_id": pl.String, "part": pl.Enum(parts)})]
+    for part, rows in zip(parts, store.read_parts(table_name(signal), ["content_id", "version"]), strict=True):
+        numbered = rows.with_row_index("row").filter(version=version).drop("version")
+        found.append(numbered.with_columns(part=pl.lit(part, pl.Enum(parts))))
+    return pl.concat(found).unique("content_id", keep="first", maintain_order=True)
+
+
+def blocks_of(vectors: pl.DataFrame) -> Iterator[tuple[Block, pl.Series]]:
+    """Blocks of rows of `stored_vectors`, in the order in which they are stored, and the content ids of each."""
+    for some in vectors.sort("part", "row").iter_slices(VECTORS_A_BLOCK):
+        parts = some.group_by("part", maintain_order=True).agg("row")
+        rows = (numbers.to_numpy().tobytes() for numbers in parts["row"])
+        yield tuple(zip(parts["part"], rows, strict=True)), some["content_id"]
+
+
+def read_block(root: str, signal: str, block: Block) -> Vectors:
+    """The vectors of a block, float32 (n, dimension), in a temporary file (`on_disk`).
+
+    Raises BadInput when they have several lengths.
+    """
+    store, parts = Store(root), []
+    for part, numbers in block:
+        stored = store.read_part(table_name(signal), part, ["vector"])["vector"]
+        parts.append(stored.gather(np.frombuffer(numbers, np.uint32)))
+    lists = pl.concat(parts)
+    if len(lengths := {*lists.list.len()}) != 1:
+        raise BadInput(several_lengths(signal, "in use", lengths))
+    matrix = on_disk(len(lists), *lengths)
+    matrix[:] = lists.explode().to_numpy().reshape(matrix.shape)
+    unload(matrix)
+    return matrix
+
+
+_read_again = lru_cache(maxsize=2)(read_block)
+
+
+def vectors_of(root: str, signal: str, block: Block | Vectors) -> Vectors:
+    """A block that this process has, or that a worker reads; two stay, since shards in a row share their first one."""
+    return block if isinstance(block, np.ndarray) else _read_again(root, signal, block)
+
+
+def lent(store: Store, signal: str, vectors: Vectors) -> Block:
+    """Write vectors for workers into a part that is not listed; the next `purge` of the signal's table deletes it."""
+    schema = frame_schema(TABLES[table_name(signal)].row)
+    numbers = [f"{number:08}" for number in range(len(vectors))]  # the table is sorted by them
+    about = {"content_id": numbers, "version": "", "provider": "", "measured_at": datetime.fromtimestamp(0, UTC)}
+    part = store.write_part(table_name(signal), pl.DataFrame(about | {"vector": pl.Series(vectors)}, schema=schema))
+    return ((part, np.arange(len(vectors), dtype=np.uint32).tobytes()),)
+
+
+GROUPS_IN_MEMORY = 32
+"""Row groups; one has about 2 MB."""
+
+
+class StoredImage(NamedTuple):
+    """A row of `images` or `redacted_images`."""
+
+    image_id: str
+    bytes: bytes
+    format: str
+    width: int
+    height: int
+
+
+class StoredImages:
+    """Stored images by content id. Keeps the last few row groups in memory; `ordered` gives the fastest order.
+
+    `tables`: `images` (the default) and `redacted_images`. `part_of`: (table, part, row group) of each image, if
+    already known.
+    """
+
+    def __init__(self, store: Store, *tables: str, part_of: dict[str, tuple[str, str, int]] | None = None) -> None:
+        self._store, self._lock = store, threading.Lock()
+        self._group = lru_cache(GROUPS_IN_MEMORY)(self._read)
+        self.part_of = part_of or {
+            image_id: (table, part, group)
+            for table in tables or ("images",)
+            for part, ids in zip(store.parts(table), store.read_parts(table, ["image_id"]), strict=True)
+            for image_id, group in zip(ids["image_id"], store.group_of_rows(table, part), strict=True)
+        }
+
+    def ordered(self, image_ids: Iterable[str]) -> list[str]:
+        """The ids of stored images, grouped by part."""
+        return sorted({i for i in image_ids if i in self.part_of}, key=lambda i: (self.part_of[i], i))
+
+    def __getitem__(self, image_id: str) -> StoredImage:
+        """The image. Raises KeyError when it is not stored."""
+        place = self.part_of[image_id]
+        with self._lock:
+            return self._group(*place)[image_id]
+
+    def _read(self, table: str, part: str, group: int) -> dict[str, StoredImage]:
+        rows = self._store.read_group(table, part, group, StoredImage._fields).iter_rows()
+        return {image.image_id: image for image in map(StoredImage._make, rows)}

@@ -154,7 +154,7 @@ def _pairs(store: Store) -> list[tuple[str, str]]:
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sets(st.sampled_from(IDS)), min_size=1, max_size=3))
 def test_nights_give_the_table_that_one_search_gives(tmp_path_factory, monkeypatch, nights):
-    monkeypatch.setattr("tasks.storage.queries.vectors.VECTORS_A_BLOCK", 2)
+    monkeypatch.setattr("tasks.storage.queries.signals.VECTORS_A_BLOCK", 2)
     by_night, at_once = (Store.open(str(tmp_path_factory.mktemp("store"))) for _ in range(2))
     for names in nights:
         _hold(by_night, names)

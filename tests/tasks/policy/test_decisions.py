@@ -14,8 +14,7 @@ from tasks.policy.differences import drift_lines, drop_counts
 from tasks.policy.policy_file import load_policy
 from tasks.policy.steps import watch_drift
 from tasks.signals.steps import conversations_to_describe
-from tasks.storage.queries.funnel import reason_texts
-from tasks.storage.records import RunRecord, earlier_drops
+from tasks.storage.records import RunRecord, earlier_drops, reason_texts
 from tasks.storage.tables import Store
 from tests.builders import NOON, battle, conversation, decision, facts_frame, sides, store_with
 

@@ -22,7 +22,7 @@ from tasks.providers import MAKERS, OPTIONAL, PROVIDERS
 from tasks.release.build import checked_version, place_release, released_files
 from tasks.release.checks.failing import failing_lines
 from tasks.release.steps import build_release
-from tasks.storage.queries.kept import mark_decided
+from tasks.storage.queries.released import mark_decided
 from tasks.storage.tables import Store
 from tests.builders import VERSIONS
 from tests.places import contents

@@ -19,7 +19,7 @@ from schemas.release import CONFIGS
 from schemas.row import described_columns, inner_rows
 from tasks.release.dataset_card import Statistics
 from tasks.release.diff import diff_releases
-from tasks.storage.queries.funnel import funnel
+from tasks.storage.records import funnel
 from tasks.storage.tables import frame_of
 from tests.small_store import HOSTILE_MODEL, HOSTILE_PROMPT, HOSTILE_TOPIC, POLICY, make_release, manifest_of
 

@@ -7,7 +7,7 @@ import pytest
 from flows.products import item_ids, left_out_items
 from schemas.settings import Settings
 from tasks.release.gather import Gathered
-from tasks.storage.queries.tallies import COUNTED, Tallies
+from tasks.storage.queries.conversation_features import COUNTED, Tallies
 from tasks.storage.tables import Store
 from tests.builders import VERSIONS
 

@@ -6,8 +6,8 @@ from flows.products import item_findings
 from schemas.settings import Settings
 from tasks.policy.steps import decide_items, find_near_images, redact_items
 from tasks.signals.steps import catch_up_images, measure_documents, measure_redacted, measure_texts, signal_versions
-from tasks.storage.queries.funnel import funnel
 from tasks.storage.queries.signals import table_name
+from tasks.storage.records import funnel
 from tests.builders import conversation, drawn_image, image, store_with
 from tests.small_store import _sightings
 

@@ -12,8 +12,7 @@ from tasks.signals.paid import Asked, measure_one_by_one
 from tasks.signals.registry import Signal, image_signals, text_signals
 from tasks.signals.run import BATCH, ImageItems, MeasuringObserver, measure_items, measured, missing
 from tasks.storage.parts import ROWS_A_PART
-from tasks.storage.queries.images import StoredImages
-from tasks.storage.queries.signals import signal_values
+from tasks.storage.queries.signals import StoredImages, signal_values
 from tasks.storage.tables import Store
 from tests.builders import NOON, append_rows, drawn_image, image, store_with
 

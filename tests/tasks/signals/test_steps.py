@@ -13,8 +13,7 @@ from tasks.signals.registry import image_signals, signal_of
 from tasks.signals.run import Lacking, MeasuringObserver, cut, measured
 from tasks.signals.steps import catch_up_images, measure_documents, measure_texts, signal_versions
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.images import StoredImages
-from tasks.storage.queries.signals import signal_values
+from tasks.storage.queries.signals import StoredImages, signal_values
 from tasks.storage.tables import frame_of
 from tests.builders import NOON, append_rows, conversation, decision, drawn_image, facts_frame, image, store_with
 

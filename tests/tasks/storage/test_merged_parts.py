@@ -12,7 +12,7 @@ from tasks.storage import parts
 from tasks.storage.lock import remove_leftovers
 from tasks.storage.part_files import WHOLE_BYTES
 from tasks.storage.parts import SMALL_PARTS, listed_in_batches, merge_small
-from tasks.storage.queries.images import StoredImages
+from tasks.storage.queries.signals import StoredImages
 from tasks.storage.tables import Store, frame_of
 from tests.builders import facts_frame
 from tests.counted_way import counted_way

@@ -11,8 +11,8 @@ from schemas.errors import BadInput
 from schemas.items.review import Review
 from tasks.images.decode import open_image
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.funnel import line_outcomes
-from tasks.storage.queries.kept import is_decided, mark_decided
+from tasks.storage.queries.released import is_decided, mark_decided
+from tasks.storage.records import line_outcomes
 from tasks.storage.reviews import journalled, keep
 from tasks.storage.tables import Store
 from tests.builders import NOON, image_bytes

@@ -8,7 +8,7 @@ from schemas.items.image import NearImage, SemanticImage
 from schemas.items.reject import Reject, RejectReason
 from schemas.policy import Policy, Rename
 from tasks.storage.queries.explain import explain_item
-from tasks.storage.queries.funnel import SHARE, SUPERSEDED, funnel, line_outcomes
+from tasks.storage.records import SHARE, SUPERSEDED, funnel, line_outcomes
 from tasks.storage.tables import frame_of, frame_schema
 from tests.builders import (
     battle,
