@@ -26,7 +26,7 @@ from benchmarks.timing import write
 from benchmarks.upstream_cleaner import IDENTITY, VOTES
 from schemas.settings import Settings
 from tasks.ingest.assemble import assemble_store
-from tasks.ingest.formats.data_files import source_files
+from tasks.ingest.log_files import source_files
 from tasks.ingest.read_new import read_new
 from tasks.storage.tables import Store
 

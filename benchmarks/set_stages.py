@@ -34,7 +34,7 @@ from tasks.release.diff import diff_releases
 from tasks.release.steps import build_release, seal_release
 from tasks.report.steps import report_release
 from tasks.signals.steps import measure_documents, measure_texts, signal_versions
-from tasks.storage import part_files
+from tasks.storage import parquet
 from tasks.storage.queries.explain import removal_reasons
 from tasks.storage.tables import Store
 from tasks.takedown.take_down import take_down
@@ -82,14 +82,14 @@ def _measured(stage: str, store: Path) -> dict[str, float]:
 
 def _run_one(stage: str, store: str) -> None:
     """Run a stage; the last line on stdout has its CPU seconds and rows read."""
-    rows, opened = Counter[str](), part_files.open_part
+    rows, opened = Counter[str](), parquet.open_part
 
     def counted(fs: Any, path: str, names: Any = None, group: int | None = None, **options: Any) -> Any:
         part = opened(fs, path, names, group, **options)
         rows["read"] += (part.metadata if group is None else part.metadata.row_group(group)).num_rows
         return part
 
-    part_files.open_part = counted
+    parquet.open_part = counted
     print("ready", flush=True)
     time.sleep(3 * EVERY_SECONDS)
     began = _cpu_seconds()

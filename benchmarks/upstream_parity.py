@@ -21,8 +21,7 @@ from flows.products import item_findings
 from schemas.settings import Settings
 from schemas.signals import MeasuredOn
 from tasks.ingest.assemble import assemble_store
-from tasks.ingest.formats.data_files import source_files
-from tasks.ingest.log_files import log_files
+from tasks.ingest.log_files import log_files, source_files
 from tasks.ingest.read_new import read_new
 from tasks.policy import policy_file
 from tasks.policy.steps import decide_items

@@ -47,9 +47,9 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
 
 def check_settings(settings: Settings, today: date | None = None) -> None:
     """The same without the store: nothing is created."""
-    from tasks.ingest.formats.data_files import source_files
     from tasks.ingest.image_files import preset_files
     from tasks.ingest.known_images import load_known_hashes
+    from tasks.ingest.log_files import source_files
     from tasks.policy.policy_file import load_policy
     from tasks.release.build import checked_version
     from tasks.storage.keyed_ids import given_key

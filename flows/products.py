@@ -79,7 +79,7 @@ def left_out_items(store: Store) -> set[str]:
     """Items of generated benchmarks that no release holds, for what audits and people found."""
     if not store.height("generated_items"):
         return set()
-    from tasks.generated_bench.kept_items import found_wanting
+    from tasks.generated_bench.items import found_wanting
 
     return set[str]().union(*found_wanting(store).values())
 

@@ -10,9 +10,9 @@ import PIL.Image
 
 from tasks.arena.conversations import ArenaConversation, Mode
 from tasks.arena.rounds import Arena, Visit
-from tasks.ingest.csam_flags import line_is_flagged
 from tasks.ingest.log_line import Place as LogPlace
 from tasks.ingest.log_line import Seen, parse_json, sightings, states_of
+from tasks.ingest.quarantine import line_is_flagged
 from tasks.storage.keyed_ids import Pseudonyms
 
 KEY = b"k" * 32

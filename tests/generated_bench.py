@@ -8,7 +8,7 @@ from schemas.items.decision import Decision
 from schemas.items.review import QueueName, Review
 from schemas.policy import GeneratedRule
 from schemas.settings import Settings
-from tasks.generated_bench.kept_items import FITS, GUIDED
+from tasks.generated_bench.items import FITS, GUIDED
 from tasks.generated_bench.steps import check_images, draw_images, write_questions, write_texts
 from tasks.ingest.steps import take_in_drawings, take_in_items
 from tasks.ingest.take_in import NoObserver

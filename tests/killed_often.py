@@ -39,7 +39,7 @@ from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.layout import unlike_today
 from tasks.storage.lock import remove_leftovers, writing
 from tasks.storage.migrate import migrate
-from tasks.storage.part_files import digest_of
+from tasks.storage.parquet import digest_of
 from tasks.storage.parts import SMALL_PARTS, listed_in_batches
 from tasks.storage.reviews import keep, reviews_of, take_in_journal
 from tasks.storage.tables import Store, frame_of

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-MODULES_MAX = 125
+MODULES_MAX = 100
 """A chat passes so many modules and templates, with Prefect's flows and steps; lower it when modules are merged."""
 
 

@@ -77,8 +77,8 @@ def command_line() -> typer.Typer:
     from flows.commands import check, demo, estimate, export, look, pipeline, publish, rate, tags, takedown, view
     from flows.commands.agreement import agree, correlate
     from flows.commands.arena import command as arena
-    from flows.commands.bench import demo_items, generated, written
     from flows.commands.bench import drawn as bench
+    from flows.commands.bench import generated, written
     from flows.commands.judge import boards, calls, submit
     from flows.commands.review import command as review
     from flows.commands.settings import backup, doctor, init, status
@@ -116,7 +116,7 @@ def command_line() -> typer.Typer:
         "bench",
         "Show the benchmark and the prompts that models fail, refresh the hidden split, check datasets; take items in "
         "that people write.",
-        *(bench.show, bench.refresh, bench.check, bench.failures, written.collect, written.write, demo_items.demo),
+        *(bench.show, bench.refresh, bench.check, bench.failures, written.collect, written.write, written.demo),
         *(generated.generate, generated.accuracy, generated.audit),
     )
     judged = (calls.answer, calls.compare, submit.submit, boards.board, agree.agree, agree.votes, agree.metrics)

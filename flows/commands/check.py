@@ -21,7 +21,7 @@ def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or 
     """Check checksums, columns, counts, image metadata, identifiers, leaks and the card. Exit 1 on problems."""
     from flows.products import problems_of
     from tasks.release.build import MANIFEST_DIGITS, manifest_sha256
-    from tasks.release.checks.failing import unmeasured_line
+    from tasks.release.dataset_card import unmeasured_line
     from tasks.release.fetched import fetched, read_manifest, store_of
     from tasks.runtime.untrusted import one_line
 

@@ -115,8 +115,8 @@ def yank(
     """
     from tasks.publish.hub import PREVIEW, hub_api, quiet_client
     from tasks.publish.plan import check_name
+    from tasks.publish.push import require_version, yank_version
     from tasks.publish.records import forget
-    from tasks.publish.yank import require_version, yank_version
 
     api = hub_api()
     quiet_client()

@@ -17,7 +17,7 @@ from tasks.arena.logs import Cast
 from tasks.arena.page import ArenaPages
 from tasks.arena.words import number, page_words
 from tasks.explore.summaries import OVERALL, Rated, grouped, shown_board, slices
-from tasks.storage.queries.board_order import contests
+from tasks.storage.queries.bench import contests
 from tasks.storage.tables import frame_of
 
 Rate = Callable[[pl.DataFrame, str], tuple[Sequence[Rating], Sequence[Fragility], int]]

@@ -9,7 +9,7 @@ import polars as pl
 from schemas.benches.bench import HiddenChange, HiddenItem
 from schemas.errors import BadInput
 from schemas.settings import BenchSettings
-from tasks.bench.contamination.reserve import month_name
+from tasks.bench.contamination.guard import month_name
 from tasks.storage.content_id import combined_id
 from tasks.storage.queries.released import kept_conversations
 from tasks.storage.tables import Store

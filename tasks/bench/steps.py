@@ -10,7 +10,7 @@ from schemas.benches.written import AUTHOR
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.bench.contamination.alike import ALIKE_OVERLAP, alike_in_store, asked_in_store
-from tasks.bench.contamination.reserve import asked_by_users, epoch_of, reserved
+from tasks.bench.contamination.guard import asked_by_users, epoch_of, reserved
 from tasks.bench.draw import by_topic, draw, hidden_changes, hidden_items, proportional_quotas, quotas
 from tasks.bench.failures import (
     UNDECIDED,

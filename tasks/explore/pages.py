@@ -27,9 +27,9 @@ from tasks.explore.summaries import (
     shown_board,
     slices,
 )
-from tasks.look import LOOK, one_file
-from tasks.runtime.untrusted import one_line
-from tasks.storage.queries.board_order import RANK_RULE, checked_votes, contests
+from tasks.look import LOOK
+from tasks.runtime.untrusted import one_file, one_line
+from tasks.storage.queries.bench import RANK_RULE, checked_votes, contests
 
 _STATIC = Path(__file__).with_name("static")
 _EXPORTED = ("explore.css", "explore.js", "static.js", "map.js", "icon.svg", "deck.gl-9.1.15.min.js", "deck.gl-LICENSE")

@@ -7,7 +7,7 @@ import polars as pl
 
 from tasks.explore.listing import BATTLE, SIDE
 from tasks.explore.source import Reason, Source
-from tasks.storage.queries.board_order import best_first
+from tasks.storage.queries.bench import best_first
 
 OVERALL = "overall"
 MODELS_MAX = 30

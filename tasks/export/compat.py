@@ -16,7 +16,7 @@ from schemas.publication import Compat
 from schemas.release import ReleasedCategories
 from tasks.export.card import write_compat_cards
 from tasks.export.destination import put_folder
-from tasks.release.declared import check_shards
+from tasks.release.contents import check_shards
 from tasks.release.fetched import fetched, read_manifest
 from tasks.release.shards import feature_schema, shard_files
 from tasks.signals.rules.texts import markdown

@@ -20,8 +20,7 @@ from schemas.publication import FileFormat, SftSelection, SftStyle
 from schemas.rating import Rating
 from tasks.export.card import write_sft_card
 from tasks.ingest.log_line import MARK
-from tasks.release.contents import IMAGE_NAME
-from tasks.release.declared import check_shards
+from tasks.release.contents import IMAGE_NAME, check_shards
 from tasks.release.fetched import read_manifest
 from tasks.release.gather import WINNERS
 from tasks.release.shards import feature_schema, shard_files

@@ -11,8 +11,7 @@ from schemas.benches.generated_results import AuditAnswer, AuditMode, AuditRow
 from schemas.run import Estimate, Prices
 from tasks.generated_bench.accuracy import Marked, counted_version, letter_of, wrote
 from tasks.generated_bench.bench_state import read_bench
-from tasks.generated_bench.items import LETTERS, arranged, prompt_of
-from tasks.generated_bench.kept_items import kept_items
+from tasks.generated_bench.items import LETTERS, arranged, kept_items, prompt_of
 from tasks.providers.ask_items import Work, ask_each, store_results
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model

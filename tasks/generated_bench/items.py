@@ -1,7 +1,13 @@
-"""Items: which letter is right is even in a level, the other options are in an order by hash."""
+"""Items of benchmarks made on demand, and which are kept: by the policy, by audits, and by what people found.
 
+Which letter is right is even in a level, the other options are in an order by hash.
+"""
+
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+
+import polars as pl
 
 from schemas.benches.generated import (
     GeneratedAspect,
@@ -10,8 +16,15 @@ from schemas.benches.generated import (
     GeneratedItem,
     GeneratedQuestion,
 )
+from schemas.benches.generated_results import AuditMode, ItemReview
+from schemas.errors import BadInput
+from schemas.items.review import QueueName
+from schemas.policy import GeneratedRule
 from tasks.generated_bench.questions import shuffled
 from tasks.storage.content_id import combined_id
+from tasks.storage.queries.released import decided_policy, kept_conversations
+from tasks.storage.reviews import last_findings
+from tasks.storage.tables import Store, frame_of
 
 LETTERS = "ABCD"
 ASK = "Answer with the letter of the right option in square brackets, such as [A]."
@@ -85,3 +98,80 @@ def key_counts(items: Iterable[GeneratedItem]) -> dict[str, dict[str, int]]:
         of_level = found.setdefault(item.level, dict.fromkeys(LETTERS, 0))
         of_level[item.key] += 1
     return found
+
+
+FITS = ("description_fits", "question_fits")
+"""Verdicts on a generated item."""
+GUIDED = "guided"
+"""Reason of a finding on a generated item whose rater had read the guidelines."""
+
+
+class KeptItems(NamedTuple):
+    """The items of a benchmark that models are asked."""
+
+    items: list[GeneratedItem]
+    """In the order of the benchmark."""
+    conversations: pl.DataFrame
+    """Conversations of the items in released form."""
+    dropped: dict[str, int]
+    """Reason -> items that are left out: screened, blind, people."""
+
+
+def kept_items(store: Store, bench: str) -> KeptItems:
+    """Raises BadInput when the store has no such benchmark, it is not finished, or none of its items is kept."""
+    rows = store.read("generated_items").filter(bench=bench).sort("number")
+    if rows.is_empty():
+        names = ", ".join(sorted(store.read("generated_items")["bench"].unique()))
+        raise BadInput(
+            f"--bench {bench!r}: store {store.root!r} has no finished benchmark of this name; "
+            + (f"it has {names}" if names else "make one with `curate bench generate`")
+        )
+    kept = kept_conversations(store)
+    by_reason = {"screened": set(rows["item_id"]) - set(kept["conversation_id"]), **found_wanting(store)}
+    dropped, items = Counter[str](), []
+    for item in (GeneratedItem.model_validate(row) for row in rows.to_dicts()):
+        if reason := next((name for name, ids in by_reason.items() if item.item_id in ids), None):
+            dropped[reason] += 1
+        else:
+            items.append(item)
+    if not items:
+        left_out = ", ".join(f"{reason} {count:,}" for reason, count in dropped.items())
+        raise BadInput(f"--bench {bench!r}: no item is kept ({left_out}); `curate explain ITEM` says more about one")
+    own = kept.filter(pl.col("conversation_id").is_in([item.item_id for item in items]))
+    return KeptItems(items, own, dict(dropped))
+
+
+def found_wanting(store: Store) -> dict[str, set[str]]:
+    """Reason -> items that the policy leaves out for what audits (blind) and people found."""
+    policy = decided_policy(store)
+    rule = (policy.generated if policy else None) or GeneratedRule()
+    unfit = found_unfit(store) if rule.people else set[str]()
+    return {"blind": found_blind(store, rule.blind_models_min), "people": unfit}
+
+
+def found_blind(store: Store, models_min: int | None) -> set[str]:
+    """Items that at least `models_min` models were asked without the image, all of which answered right."""
+    if models_min is None:
+        return set()
+    asked = store.read("audit_answers").filter(mode=AuditMode.BLIND.value)
+    by_item: dict[str, dict[str, bool]] = defaultdict(dict)
+    for item_id, model, right in asked.select("item_id", "model", pl.col("letter") == pl.col("key")).iter_rows():
+        by_item[item_id][model] = by_item[item_id].get(model, True) and bool(right)
+    return {item for item, models in by_item.items() if len(models) >= models_min and all(models.values())}
+
+
+def found_unfit(store: Store) -> set[str]:
+    """Items whose description or question most of their raters find unfit."""
+    reviews = generated_reviews(store).group_by("item_id").agg(
+        raters=pl.len(), unfit=(~(pl.col("description_fits") & pl.col("question_fits"))).sum()
+    )  # fmt: skip
+    return set(reviews.filter(pl.col("unfit") * 2 > pl.col("raters"))["item_id"])
+
+
+def generated_reviews(store: Store) -> pl.DataFrame:
+    """Findings on generated items as `ItemReview`; the last one of each rater with, and without, the guidelines."""
+    found = []
+    for item_id, _, rater, verdict, reasons in last_findings(store, QueueName.GENERATED).iter_rows():
+        fits = {name: name in verdict.split() for name in FITS}
+        found.append(ItemReview(item_id=item_id, rater=rater, guided=GUIDED in reasons, **fits))
+    return frame_of(ItemReview, found)

@@ -17,8 +17,7 @@ from schemas.items.reject import Reject, RejectReason
 from tasks.images.served import as_served, served_name
 from tasks.ingest.formats import ARENA_LOGS, adapter
 from tasks.ingest.formats.adapter import FormatAdapter, image_name
-from tasks.ingest.formats.data_files import TABLES, line_rows, table_rows
-from tasks.ingest.log_files import IMAGE_FOLDERS, LogFile, server_folders
+from tasks.ingest.log_files import IMAGE_FOLDERS, TABLES, LogFile, line_rows, server_folders, table_rows
 from tasks.ingest.log_line import Place
 from tasks.ingest.quarantine import EMBEDDED
 from tasks.storage.parts import rows_without

@@ -1,18 +1,246 @@
-"""Removes log lines that share a conversation or image with one that is flagged, on a hash list, or taken down.
+"""Finds log lines that the server flagged as child abuse, and removes those that share anything with one.
 
-In: conversation ids and image names. Out: the `quarantine` table, parts of `sightings` without the lines, and their
+A flag is a key with the letters `csam`, in any case and with any separators, whose value is not a plain no; a key
+`sexual/minors` that is true; or a string that names one of the two. It is found at any depth: in the record, its
+states, nested objects and lists, as a repeated key, spelled with escapes, or in JSON inside a string. What people and
+models wrote names no flag, except in lines that are not JSON, in which it cannot be told apart.
+
+Lines are also removed that share a conversation or image with one that is on a hash list, or taken down. In:
+conversation ids and image names. Out: the `quarantine` table, parts of `sightings` without the lines, and their
 rejects.
 """
 
-from collections.abc import Iterable, Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import lru_cache
+from typing import Any
 
+import orjson
 import polars as pl
 
+from schemas.items.conversation import RecordType
 from schemas.items.reject import QuarantineCause, Quarantined, Reject, RejectReason, TakenDownKind
 from tasks.storage.keyed_ids import Tombstones, note_unfinished
 from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_of
+
+_LETTERS = [b"c", b"s", b"a", b"m"]
+_ANYHOW = rb"[^0-9a-z]{0,32}(?:(?<=\\)(?:u[0-9a-f]{4}|[bfnrt])[^0-9a-z]{0,32}){0,4}"
+"""Separators of letters, also escaped. All patterns are for lower-case bytes."""
+_QUOTE = rb"""\\*["']"""
+_NO_BEHIND = rb"%s\s*:\s*(?:(?:false|null|none)\b|0(?![.\d])|%s(?:false|no|null|none|0)?%s)" % (_QUOTE, _QUOTE, _QUOTE)
+"""The end of a key, and a plain no."""
+_IN_NO_KEY = rb"""[^"'\\:]{0,64}""" + _NO_BEHIND
+_PERHAPS = re.compile(_ANYHOW.join([rb"c(?![0-9a-rt-z])", *_LETTERS[1:]]) + b"(?!%s)" % _IN_NO_KEY)
+"""The letters with any separators, unless their key has a plain no. What follows `c` is looked at first, for speed."""
+_IN_TEXT = re.compile(
+    b"(?:%s|%s)(?!%s)" % (rb"[^0-9a-z\s]{0,8}".join(_LETTERS), rb"[^0-9a-z]{1,8}".join(_LETTERS), _IN_NO_KEY)
+)
+"""Spaces stand between all of the letters or none: `topics among` is not meant."""
+_IN_FILE_NAME = re.compile(b"csam|" + rb"[^0-9a-z]+".join(_LETTERS))
+_MINORS = re.compile(
+    rb"sexual[^0-9a-z]{0,32}minor(?!s?(?:%s|%s\s*:\s*-?(?:\d*\.\d|\d+e)))" % (_NO_BEHIND, _QUOTE)  # no score
+)
+_NO = frozenset({"", "0", "false", "f", "no", "n", "off", "none", "null"})
+_YES = frozenset({"1", "true", "t", "yes", "y", "on"})
+_FLAG_CHARACTERS_MAX = 200
+"""Longer strings, such as encoded images, name no flag."""
+_BACKSLASHES = re.compile(rb"\\+")
+_ESCAPE = re.compile(rb"\\u00([3-7][0-9a-fA-F])")
+"""An escaped letter, digit or backslash."""
+_OTHER_ESCAPE = re.compile(rb"\\(?:u[0-9a-f]{4}|[bfnrt])")
+_ESCAPED_AGAIN_MAX = 8
+_NAME = re.compile(rb"[0-9a-f]{32}")
+_CONV_ID = re.compile(rb"conv_id%s\s*:\s*%s([0-9A-Za-z_-]{8,64})" % (_QUOTE, _QUOTE))
+_NOTABLE = re.compile(rb"[0-9a-f]{32}|(?:%s|sexual[^0-9a-z]{0,32}minor)[^,}]{0,48}" % _ANYHOW.join(_LETTERS))
+_TEXTS = {
+    "messages", "conversation", "conversation_a", "conversation_b", "full_conversation", "turns", "content", "text",
+    "system_message", "prompt", "question", "instruction", "answer", "response", "captions", "vote_reason",
+    "thinking",
+}  # fmt: skip
+"""Strings below these keys were written by people and models; they name no flag and are not searched as JSON."""
+_OF_SERVER = re.compile("flag|label|tag|categor|moderat", re.IGNORECASE).search
+"""Strings below such a key were written by the server, also when the key is in a message."""
+_WITH_WORDS = frozenset({kind.value for kind in RecordType} - {RecordType.CHAT.value})
+"""Types of records whose `reason` is what a visitor wrote."""
+
+
+def line_is_flagged(raw: bytes) -> bool:
+    """Whether a flag is set anywhere in a line. Lines that are not JSON are searched as text."""
+    if not _may_be_flagged(raw):
+        return False
+    try:
+        return _is_flagged(_parsed(raw))
+    except (ValueError, RecursionError):
+        return _looks_flagged(raw)
+
+
+def row_is_flagged(row: Any) -> bool:
+    """Whether a flag is set anywhere in a row of a table."""
+    try:
+        if not _may_be_flagged(orjson.dumps(row, default=str, option=orjson.OPT_NON_STR_KEYS)):
+            return False
+    except TypeError:  # a number, a text or a depth that orjson does not write
+        pass
+    try:
+        return _is_flagged(row)
+    except RecursionError:  # a flag whose value is too deep to be a plain no
+        return True
+
+
+def _may_be_flagged(raw: bytes) -> bool:
+    """Whether a line has the letters of a flag, or escapes that may hide them; most lines end here."""
+    lower = raw.lower().replace(b"\0", b"")  # UTF-16 has a zero byte beside every letter
+    if _PERHAPS.search(lower) or (b"sexual" in lower and _MINORS.search(lower)):
+        return True
+    return b"\\u00" in lower and _ESCAPE.search(lower) is not None
+
+
+def _is_flagged(row: Any) -> bool:
+    """Whether a flag is set anywhere in a row, or in a line as `_parsed` returns it."""
+    fields = _items(row)
+    if any(key == "winner" or (key == "type" and str(value) in _WITH_WORDS) for key, value in fields):
+        row = [(key, value) for key, value in fields if key != "reason" or not isinstance(value, str)]
+    return any(_is_flag(*found) for found in _everything(row))
+
+
+def name_is_flagged(name: str) -> bool:
+    """Whether a file's name, or its path, says that it holds flagged conversations."""
+    return _IN_FILE_NAME.search(_lower(name)) is not None
+
+
+def ids_in(raw: bytes) -> tuple[set[str], set[str]]:
+    """(conversation ids, image names) in a flagged line. Everything that looks like an image name is taken as one.
+
+    In a line that cannot be parsed, every such name is taken as a conversation id too.
+    """
+    plain = _unescaped(raw)
+    names = {name.decode() for name in _NAME.findall(plain)}
+    try:
+        found = _everything(_parsed(raw))
+    except (ValueError, RecursionError):
+        return names | {name.decode() for name in _CONV_ID.findall(plain)}, names
+    conv_ids = {value for key, value, _ in found if key == "conv_id" and isinstance(value, str)}
+    return conv_ids, names - conv_ids
+
+
+def notable(part: bytes) -> bytes:
+    """Everything that may be an image name or a flag in a piece of an overlong line."""
+    return b" ".join([b"", *_NOTABLE.findall(_unescaped(part).lower())])
+
+
+def _parsed(raw: bytes) -> Any:
+    """JSON with objects as lists of (key, value), so that repeated keys are all kept."""
+    return json.loads(raw, object_pairs_hook=list)
+
+
+def _everything(value: Any) -> Iterator[tuple[str, Any, bool]]:
+    """(key, value, whether people or models wrote it) of a value and all that is inside it; a list's items have no key.
+
+    JSON in strings of the server is searched, too.
+    """
+    waiting: list[tuple[str, Any, bool]] = [("", value, False)]
+    while waiting:
+        key, value, written = waiting.pop()
+        yield key, value, written
+        if not (written and isinstance(value, str)):
+            waiting += [(name, each, _are_texts(name, written)) for name, each in _items(value)]
+
+
+def _items(value: Any) -> list[tuple[str, Any]]:
+    """(key, value) of an object or a column's map; of a list, and of JSON in a string, with an empty key."""
+    if isinstance(value, dict):
+        return list(value.items())
+    if isinstance(value, list):
+        return [(str(each[0]), each[1]) if isinstance(each, tuple) else ("", each) for each in value]
+    if isinstance(value, str) and _may_be_json(value):
+        try:
+            return [("", _parsed(value.encode("utf-8", "surrogatepass")))]
+        except (ValueError, RecursionError):
+            return []
+    return [("", value.decode("utf-8", "replace"))] if isinstance(value, bytes) else []
+
+
+def _are_texts(key: str, around: bool) -> bool:
+    """Whether people and models wrote the strings below a key; `around`: whether they wrote those around it."""
+    return key in _TEXTS or (around and not _OF_SERVER(key))
+
+
+def _is_flag(key: str, value: Any, written: bool) -> bool:
+    """Whether a key with this value is a flag, or a string of the server names one."""
+    of_csam, of_minors = _kind(key)
+    if (of_csam and not _is_no(value)) or (of_minors and _is_yes(value)):
+        return True
+    if written or not isinstance(value, str):
+        return False
+    if _may_be_json(value):
+        return not _items(value) and _looks_flagged(value.encode("utf-8", "surrogatepass"))
+    is_id = key.lower().endswith("id") and any(map(str.isdigit, value))  # a random one may hold any letters
+    return len(value) <= _FLAG_CHARACTERS_MAX and not is_id and _names_flag(_lower(value))
+
+
+@lru_cache(maxsize=4096)
+def _kind(key: str) -> tuple[bool, bool]:
+    """Whether a key is a flag of the server, and whether it is the category of a moderation service."""
+    lower = _lower(key)
+    return _PERHAPS.search(lower) is not None, _MINORS.search(lower) is not None
+
+
+def _is_no(value: Any) -> bool:
+    """Whether the value of a flag, and all that is inside it, is a plain no. What is not known is none."""
+    if isinstance(value, (dict, list)):
+        return all(_is_no(each) for _, each in _items(value))
+    return value.strip().lower() in _NO if isinstance(value, str) else value is None or value == 0
+
+
+def _is_yes(value: Any, inside: bool = False) -> bool:
+    """Whether a category is true, or something `inside` it. Fractions are scores; so are numbers in objects."""
+    if isinstance(value, (dict, list)):
+        return any(_is_yes(each, inside=True) for _, each in _items(value))
+    if isinstance(value, str):
+        word = value.strip().lower()
+        return word in _YES or not (inside or word in _NO or _is_number(word))
+    return value is True or (isinstance(value, int) and value != 0 and not inside)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _may_be_json(value: str) -> bool:
+    return value.lstrip()[:1] in ("{", "[", '"')
+
+
+def _lower(text: str) -> bytes:
+    return text.lower().encode("utf-8", "surrogatepass")
+
+
+def _names_flag(lower: bytes) -> bool:
+    return _IN_TEXT.search(lower) is not None or _MINORS.search(lower) is not None
+
+
+def _looks_flagged(raw: bytes) -> bool:
+    """Whether text that is not JSON names a flag, or is escaped too many times to tell."""
+    plain = _unescaped(raw)
+    return _names_flag(_OTHER_ESCAPE.sub(b" ", plain.lower())) or _ESCAPE.search(plain) is not None
+
+
+def _unescaped(raw: bytes) -> bytes:
+    """The bytes without zero bytes and with escaped ASCII characters decoded, also in JSON inside strings."""
+    raw = raw.replace(b"\0", b"")
+    for _ in range(_ESCAPED_AGAIN_MAX):
+        raw = _BACKSLASHES.sub(rb"\\", raw)
+        if not _ESCAPE.search(raw):
+            return raw
+        raw = _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), raw)
+    return raw
+
 
 PRESET = "preset:"
 """Prefix of the name of a preset image."""

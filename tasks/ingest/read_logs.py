@@ -19,23 +19,24 @@ import pyarrow as pa
 from schemas.items.conversation import Sighting
 from schemas.items.reject import LineRejected, Reject, RejectReason
 from schemas.row import arrow_schema
-from tasks.ingest.csam_flags import ids_in, line_is_flagged, row_is_flagged
 from tasks.ingest.formats import ARENA_LOGS, adapter
 from tasks.ingest.formats.adapter import FormatAdapter, Record
-from tasks.ingest.formats.data_files import TABLES, table_rows
 from tasks.ingest.image_files import LinkedImages, image_at, linked_images
 from tasks.ingest.log_files import (
     LINE_BYTES_MAX,
     PART_BYTES,
     PIECE_BYTES,
+    TABLES,
     LogFile,
     Piece,
     lines,
     open_stream,
     raw_lines,
+    table_rows,
     without_mark,
 )
 from tasks.ingest.log_line import Place, Seen, parse_json, sightings, states_of
+from tasks.ingest.quarantine import ids_in, line_is_flagged, row_is_flagged
 from tasks.storage.keyed_ids import Pseudonyms
 from tasks.storage.tables import Store, frame_of
 

@@ -18,8 +18,7 @@ from xxhash import xxh3_128
 from schemas.errors import BadInput
 from schemas.items.conversation import LogFileRead
 from schemas.items.reject import QuarantineCause
-from tasks.ingest.formats.data_files import TABLES
-from tasks.ingest.log_files import PART_BYTES, PIECE_BYTES, LogFile, Piece
+from tasks.ingest.log_files import PART_BYTES, PIECE_BYTES, TABLES, LogFile, Piece
 from tasks.ingest.log_line import Place
 from tasks.ingest.quarantine import hold, withdraw_taken_down
 from tasks.ingest.read_logs import PartsRead, PieceReader, broken_records

@@ -12,7 +12,6 @@ from schemas.items.image import Preset
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.ingest.assemble import assemble_store
-from tasks.ingest.formats.data_files import files_in_words, source_files
 from tasks.ingest.formats.published import BENCH_ITEMS
 from tasks.ingest.image_files import (
     ImageSource,
@@ -28,7 +27,7 @@ from tasks.ingest.image_files import (
     store_image_rejects,
 )
 from tasks.ingest.known_images import KnownHashes, apply_lists, hold_images, load_known_hashes, not_held, purge_flagged
-from tasks.ingest.log_files import LogFile
+from tasks.ingest.log_files import LogFile, files_in_words, source_files
 from tasks.ingest.made_images import record_drawings, sight_items, sources_of, waiting_drawings
 from tasks.ingest.quarantine import EMBEDDED, PRESET, keep_names_out
 from tasks.ingest.read_new import read_new
@@ -62,7 +61,12 @@ def take_in_images(settings: Settings, observer: ImageObserver) -> StageReport:
     apply_lists(store, listed)
     folder = Path(settings.presets) if settings.presets else find_presets(_log_folder(settings))
     presets = not_held(store, preset_files(folder) if folder else [])
-    logged = _logged_names(store, _items_file(settings))
+    # image names in the sightings, of all files or of one, as first shown: a release reads those shown together
+    source = _items_file(settings)
+    of_file = pl.lit(True) if source is None else pl.col("source") == source
+    parts = (rows.filter(of_file) for rows in store.read_parts("sightings", ["source", "images"]))
+    named = (rows["images"].explode().drop_nulls().unique(maintain_order=True) for rows in parts)
+    logged = pl.concat([store.empty("sightings")["images"].explode(), *named]).unique(maintain_order=True)
     found, missing = find_files(_image_folders(settings), logged)
     new, carried = _new_sources(store, found, presets, missing)
     sources = chain(new, embedded_images(_data_files(settings), carried))
@@ -92,14 +96,6 @@ def _new_sources(
 def _items_file(settings: Settings) -> str | None:
     """The file of a run that takes items in; other images of the store are then not looked for."""
     return Path(settings.logs or "").name if settings.format == BENCH_ITEMS.name else None
-
-
-def _logged_names(store: Store, source: str | None) -> pl.Series:
-    """Image names in the sightings, of all files or of one, as first shown: a release reads those shown together."""
-    of_file = pl.lit(True) if source is None else pl.col("source") == source
-    parts = (rows.filter(of_file) for rows in store.read_parts("sightings", ["source", "images"]))
-    named = (rows["images"].explode().drop_nulls().unique(maintain_order=True) for rows in parts)
-    return pl.concat([store.empty("sightings")["images"].explode(), *named]).unique(maintain_order=True)
 
 
 def _taken_in(

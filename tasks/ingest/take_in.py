@@ -6,7 +6,7 @@ An `ImageReader` decodes and measures the files, some at a time (`ImageBatch`), 
 the parts.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -172,7 +172,12 @@ class ImageReader:
             if image is not None and image.image_id not in seen_ids and image.image_id not in measured_ids:
                 fresh.setdefault(image.image_id, image)
             if file is files[-1] or sum(each.width * each.height for each in fresh.values()) >= PIXELS_AT_ONCE:
-                self._measure(fresh.values(), batch)
+                if fresh:
+                    batch.add_signals(*self._observer.measure([*fresh.values()]))
+                batch.images += [
+                    Image(image_id=p.image_id, bytes=p.encoded, format=p.format, width=p.width, height=p.height)
+                    for p in fresh.values()
+                ]
                 measured_ids |= fresh.keys()
                 fresh.clear()
         return batch
@@ -210,13 +215,6 @@ class ImageReader:
         )
         batch.files.append(row)
         return image
-
-    def _measure(self, images: Collection[DecodedImage], batch: ImageBatch) -> None:
-        if images:
-            batch.add_signals(*self._observer.measure(list(images)))
-        batch.images += [
-            Image(image_id=p.image_id, bytes=p.encoded, format=p.format, width=p.width, height=p.height) for p in images
-        ]
 
 
 @lru_cache(maxsize=1)

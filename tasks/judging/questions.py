@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from schemas.errors import BadInput
 from tasks.bench.draw import HIDDEN, draw_name, drawn_prompts
-from tasks.generated_bench.kept_items import kept_items
+from tasks.generated_bench.items import kept_items
 from tasks.storage.content_id import ID_DIGITS, combined_id, text_id
 from tasks.storage.queries.bench import FAILURES
 from tasks.storage.queries.released import kept_conversations

@@ -33,7 +33,7 @@ def embedded_judge(store: Store) -> list[str]:
 
 def public_version(version: str) -> str:
     """A judge's version as all may read it: one that names a path or an address is replaced by its hash."""
-    from tasks.release.declared import identifiers  # imported late: the explorer needs no scipy
+    from tasks.release.contents import identifiers  # imported late: the explorer needs no scipy
 
     model = version.partition("-")[2]  # after the vendor
     return f"judge-{text_id(version)[:12]}" if _ON_A_DISK.match(model) or identifiers(version) else version

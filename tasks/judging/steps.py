@@ -47,7 +47,7 @@ def collect_answers(settings: Settings) -> StageReport:
     bench = bench_of(store, chosen)
     if not models:
         return take_in_answers(store, read_answers(Path(chosen.models or ""), bench.questions)).report("answers")
-    return ask_models(store, bench, models, _batch_hours(settings)).report("answers")
+    return ask_models(store, bench, models, settings.batch_hours if settings.batch else None).report("answers")
 
 
 @step
@@ -111,7 +111,7 @@ def _judge_items(store: Store, settings: Settings, items: Items, pairs: Sequence
 
 
 def _judge(store: Store, settings: Settings, pairs: Sequence[AnswerPair], how: Protocol, judge: Judge) -> StageReport:
-    asked = ask(store, pairs, how, judge, _batch_hours(settings))
+    asked = ask(store, pairs, how, judge, settings.batch_hours if settings.batch else None)
     return asked.report(how.counted, [judge.note] if judge.note else [])
 
 
@@ -184,7 +184,3 @@ def rate_judged(settings: Settings, versions: Versions, release: Path) -> StageR
     if left_out:
         notes.append(f"verdicts of {len(left_out)} other judge versions on this draw are not released")
     return StageReport(stage="rate_judged", counts=counts, notes=[one_line(note) for note in notes])
-
-
-def _batch_hours(settings: Settings) -> float | None:
-    return settings.batch_hours if settings.batch else None

@@ -13,7 +13,7 @@ import polars as pl
 
 from schemas.errors import BadInput
 from schemas.settings import EvaluateSettings
-from tasks.generated_bench.kept_items import kept_items
+from tasks.generated_bench.items import kept_items
 from tasks.judging.answers import AnswersByModel, take_in_answers
 from tasks.judging.files.answer_files import AnswersRead
 from tasks.judging.files.submission_files import AnswerableItem, Submission, read_submission

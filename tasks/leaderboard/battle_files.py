@@ -15,7 +15,6 @@ from schemas.errors import BadInput, known_values
 from schemas.rating import Rating
 from schemas.tags import Taxonomy
 from tasks.leaderboard.leaderboard import CATEGORY
-from tasks.leaderboard.suspects.prompts import wording
 from tasks.runtime.untrusted import read_yaml
 from tasks.storage.parquet import compact, read_parquet_groups, read_parquet_schema, together
 from tasks.storage.queries.conversation_features import MARKS, answers_of, marks
@@ -42,7 +41,7 @@ def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.D
     float64 `<covariate>_a`, `<covariate>_b`, rounds (user messages), context_tokens (theirs), weight and score. `score`
     is 1 where model_a won and 0 where it lost; soft preferences from 1.0 to 2.0, as AlpacaEval's, become scores from 1
     to 0. Battles with visible names (`anony` is false) are left out; with `named` they stay, and a column tells
-    them. With `prompts`, what prompts and reasons say for the search of suspects (`suspects.prompts.wording`), and
+    them. With `prompts`, what prompts and reasons say for the search of suspects (`wording`), and
     `conversation_features.MARKS`; their texts are not kept. Raises BadInput for a file that is not such a table.
     """
     raw = read_table(path, _SOURCES | _SAID if prompts else _SOURCES - _SAID)
@@ -325,3 +324,30 @@ _READERS: dict[str, Callable[[Path, Set[str]], pl.DataFrame]] = {
     ".jsonl": _json,
     ".json": _json,
 }
+
+
+_ASKS: list[str] = read_yaml(Path(__file__).with_name("asks_identity.yaml"))["asks_identity"]
+WORDS_MIN = 3
+"""Texts of fewer different words are like many others."""
+
+
+def sorted_words(text: pl.Expr) -> pl.Expr:
+    """A hash of the different words of a text, uint64; null for fewer than `WORDS_MIN`.
+
+    Texts that differ in order, case, numbers and punctuation alone are equal.
+    """
+    words = text.str.to_lowercase().str.extract_all(r"\p{L}+").list.unique().list.sort()
+    return pl.when(words.list.len() >= WORDS_MIN).then(words.list.join(" ").hash())
+
+
+def asks_identity(text: pl.Expr) -> pl.Expr:
+    """Whether a text asks which model answers, in one of the languages of `asks_identity.yaml`."""
+    return text.str.contains("(?i)" + "|".join(_ASKS))
+
+
+def wording(prompt: pl.Series | None, reason: pl.Series | None) -> list[pl.Series]:
+    """Columns that `suspects` uses: prompt_words and asks_identity of prompts, reason_words of reasons; no text."""
+    columns = [] if prompt is None else [sorted_words(pl.lit(prompt)).alias("prompt_words")]
+    columns += [] if prompt is None else [asks_identity(pl.lit(prompt)).alias("asks_identity")]
+    columns += [] if reason is None else [sorted_words(pl.lit(reason)).alias("reason_words")]
+    return [pl.select(column).to_series() for column in columns]

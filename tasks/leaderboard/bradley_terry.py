@@ -45,7 +45,11 @@ def structure(pairs: Numbers, wins: Vector, games: Vector, models: int) -> Struc
 
     A tie or a soft preference counts as a win for each side (Ford 1957).
     """
-    graph = _win_graph(pairs, wins, games, models)
+    first, second = pairs.T
+    forth, back = wins > 0, games > wins
+    winner, loser = np.concatenate([first[forth], second[back]]), np.concatenate([second[forth], first[back]])
+    # an edge from the winner to the loser of every pair, both ways for a tie
+    graph = csr_array((np.ones(len(winner)), (winner, loser)), shape=(models, models))
     group, core = _groups_and_core(graph, pairs, games)
     below, above = core.copy(), core.copy()
     if not core.all():
@@ -55,14 +59,6 @@ def structure(pairs: Numbers, wins: Vector, games: Vector, models: int) -> Struc
                 above[breadth_first_order(graph, inside[0], return_predecessors=False)] = True
                 below[breadth_first_order(graph.T, inside[0], return_predecessors=False)] = True
     return Structure(group, core, below, above)
-
-
-def _win_graph(pairs: Numbers, wins: Vector, games: Vector, models: int) -> csr_array:
-    """(models, models): an edge from the winner to the loser of every pair, both ways for a tie."""
-    first, second = pairs.T
-    forth, back = wins > 0, games > wins
-    winner, loser = np.concatenate([first[forth], second[back]]), np.concatenate([second[forth], first[back]])
-    return csr_array((np.ones(len(winner)), (winner, loser)), shape=(models, models))
 
 
 def _groups_and_core(wins: csr_array, pairs: Numbers, games: Vector) -> tuple[Numbers, Mask]:

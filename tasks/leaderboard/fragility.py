@@ -174,15 +174,11 @@ def _estimate(board: _Board, ballots: Ballots, contest: Contest) -> float:
     return float(_taken(gains, ballots.most, board.at[contest[0]] - board.at[contest[1]])[1])
 
 
-def _ranked(gains: Vector) -> Numbers:
-    """Units that take something off the lead, those that take most first."""
-    rounded = np.round(gains / max(gains.max(initial=0), 1e-300), _DIGITS)
-    return np.argsort(-rounded, kind="stable")[: np.count_nonzero(rounded > 0)]
-
-
 def _taken(gains: Vector, most: Vector, lead: float) -> tuple[Numbers, float]:
     """The units in the order in which they are taken, and how many changes take off `lead`; infinite if all do not."""
-    order = _ranked(gains)
+    # units that take something off the lead, those that take most first
+    rounded = np.round(gains / max(gains.max(initial=0), 1e-300), _DIGITS)
+    order = np.argsort(-rounded, kind="stable")[: np.count_nonzero(rounded > 0)]
     total = np.cumsum(gains[order] * most[order])
     last = int(np.searchsorted(total, lead))
     if last == len(order):

@@ -20,7 +20,7 @@ from tasks.leaderboard.intervals import (
 )
 from tasks.leaderboard.votes import Mask, Matrix, Vector, Votes
 from tasks.runtime.parallel import one_blas_thread
-from tasks.storage.queries.board_order import place_on_board
+from tasks.storage.queries.bench import place_on_board
 
 FEW_BATTLES = 100
 """Models with fewer battles are flagged, as in VisionArena Fig. 7."""

@@ -37,8 +37,7 @@ from tasks.leaderboard.records import (
     without_outliers,
 )
 from tasks.leaderboard.style_control import PARTIAL, STYLE_CONTROL, measured_covariates, rank_changes, style_board
-from tasks.leaderboard.suspects.checks import vote_checks
-from tasks.leaderboard.suspects.named import lacking, suspects
+from tasks.leaderboard.suspects.named import lacking, suspects, vote_checks
 from tasks.leaderboard.vote_plan import boards_wanted, separations
 from tasks.leaderboard.vote_statistics import length_differences, vote_statistics
 from tasks.leaderboard.votes import Mask, beyond_day, rateable, repeats_counted_once, votes

@@ -13,7 +13,7 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.tables import TABLES as STORED
 from tasks.leaderboard.agreement import bench_agreement
-from tasks.leaderboard.battle_files import read_battles, with_prompts
+from tasks.leaderboard.battle_files import read_battles, with_prompts, wording
 from tasks.leaderboard.leaderboard import CATEGORY
 from tasks.leaderboard.rating_tables import (
     ALL_SLICES,
@@ -25,7 +25,6 @@ from tasks.leaderboard.rating_tables import (
     RatingTables,
     method_of,
 )
-from tasks.leaderboard.suspects.prompts import wording
 from tasks.leaderboard.votes import votes
 from tasks.runtime.steps import step
 from tasks.storage.content_id import Distinct, among
@@ -63,11 +62,12 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
     if release is None:
         every = rated_battles(store, versions, named=True)
     else:
-        every = with_prompts(read_battles(release / "battle", True, True), release)
+        every = read_battles(release / "battle", True, True)
     if every.is_empty():
         for name in (*_STORED, VOTE_STATISTICS, "bench_agreement"):
             store.replace(name, frame_of(STORED[name].row, []))
         return StageReport(stage="rate", counts=dict.fromkeys(_COUNTS, 0))
+    every = every if release is None else with_prompts(every, release)
     policy = decided_policy(store)
     whole = RatingTables(
         every.filter(~pl.col("named")).drop("named"),

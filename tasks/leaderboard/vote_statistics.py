@@ -27,6 +27,7 @@ def vote_statistics(battles: pl.DataFrame) -> list[VoteStatistics]:
     number = {winner: int(count) for winner, count in counts.iter_rows()}
     rounds = _column(battles, "rounds")
     answers = pl.concat([_column(battles, f"tokens_{side}").cast(pl.Float64) for side in ("a", "b")])
+    unequal = decided(battles).filter(pl.col("difference") != 0)
     row = VoteStatistics(
         slice="overall",
         votes=battles.height,
@@ -41,7 +42,7 @@ def vote_statistics(battles: pl.DataFrame) -> list[VoteStatistics]:
         mean_rounds=_mean(rounds),
         mean_input_tokens=_mean(_column(battles, "context_tokens")),
         mean_output_tokens=_mean(answers),
-        longer_won_fraction=_longer_won(decided(battles)),
+        longer_won_fraction=_mean((unequal["difference"] > 0) == (unequal["winner"] == "model_a")),
     )
     return [row]
 
@@ -67,11 +68,6 @@ def decided(battles: pl.DataFrame) -> pl.DataFrame:
     longer = (_column(battles, "tokens_a") - _column(battles, "tokens_b")).cast(pl.Float64).round()
     known = battles.select("winner", difference=longer.cast(pl.Int64))
     return known.filter(pl.col("winner").is_in(_SIDES)).drop_nulls()
-
-
-def _longer_won(votes: pl.DataFrame) -> float | None:
-    unequal = votes.filter(pl.col("difference") != 0)
-    return _mean((unequal["difference"] > 0) == (unequal["winner"] == "model_a"))
 
 
 def length_differences(battles: pl.DataFrame) -> list[LengthDifference]:

@@ -1,17 +1,21 @@
-"""Publishes an approved release: one commit in each repository, then the tag. Finished steps are not repeated."""
+"""Publishes an approved release: one commit in each repository, then the tag. Finished steps are not repeated.
 
-from collections.abc import Iterator, Mapping
+Also takes a published version back: its files at the head, its large files in the history, and its tag or branch.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+from huggingface_hub.hf_api import RepoFile
 
 from schemas.errors import BadInput, HubError, ReleaseConflict
 from schemas.publication import RepoUpload, UploadPlan
-from tasks.publish.hub import KIND, Content, Remote, commit_title, digest, require_ours, require_write
-from tasks.publish.plan import managed, of_config
+from tasks.publish.hub import KIND, WITHDRAWN_CARD, Content, Remote, commit_title, digest, require_ours, require_write
+from tasks.publish.plan import check_name, managed, of_config
 from tasks.publish.records import record_commits, record_publication, unfinished
-from tasks.release.build import CARD, WITHDRAWN, is_site_file
+from tasks.release.build import CARD, MANIFEST, WITHDRAWN, is_site_file
 from tasks.runtime.progress import progress
 from tasks.storage.tables import Store
 
@@ -105,7 +109,11 @@ class Push:
         if self._site is not None:
             require_unchanged(self._site, self._site_sha256)
         if self._plan.tag:
-            self._tag(self._plan.tag, commit)
+            tag = self._plan.tag
+            if tag not in self._remote.tags():
+                self._remote.ask(self._remote.api.create_tag, "tagging", tag=tag, revision=commit, exist_ok=True)
+            if self._remote.tags()[tag] != commit and self._remote.differing(self.files, tag):
+                raise ReleaseConflict(f"{self.repo}: somebody else made tag {tag} meanwhile, with other files")
         return commit
 
     def _withdrawn(self) -> bool:
@@ -136,12 +144,6 @@ class Push:
             revision=branch, parent_commit=head,
         )  # fmt: skip
         return str(done.oid)
-
-    def _tag(self, tag: str, commit: str) -> None:
-        if tag not in self._remote.tags():
-            self._remote.ask(self._remote.api.create_tag, "tagging", tag=tag, revision=commit, exist_ok=True)
-        if self._remote.tags()[tag] != commit and self._remote.differing(self.files, tag):
-            raise ReleaseConflict(f"{self.repo}: somebody else made tag {tag} meanwhile, with other files")
 
 
 def _batches(adding: list[CommitOperationAdd]) -> Iterator[list[CommitOperationAdd]]:
@@ -190,3 +192,75 @@ def publish_release(
     if store:
         record_commits(store, plan, commits, now)
     return commits
+
+
+Tree = dict[str, RepoFile]
+
+
+def yank_version(api: HfApi, repo: str, revision: str) -> dict[str, int]:
+    """Remove a version with its tag, or a preview with its branch. Returns counts of what was removed.
+
+    The tag is deleted last because it tells which files belong to the version, so the same call completes an
+    interrupted one. A version that was never tagged is tagged first. Files that another version also has stay. Raises
+    BadInput when the repository has no such version, HubError when the Hub refuses.
+    """
+    commit = require_version(api, repo, revision)
+    remote = Remote(api, repo)
+    tags, previews = remote.tags(), remote.previews()
+    if revision not in {*tags, *previews}:
+        remote.ask(api.create_tag, "tagging", tag=revision, revision=commit, exist_ok=True)
+    theirs = _tree(remote, revision)
+    at_head = 0
+    if revision not in previews:  # a preview was never on main
+        at_head = remote.with_retries(lambda: _clear_head(remote, theirs), "clearing the head of")
+        remote.ask(api.super_squash_history, "squashing the history of")
+    others = [_tree(remote, other) for other in ["main", *tags, *previews] if other != revision]
+    gone = set(_large([theirs])) - set(_large(others))
+    deleted = remote.with_retries(lambda: _delete_large(remote, gone), "removing files from")
+    if revision in previews:
+        remote.ask(api.delete_branch, "removing the version of", branch=revision)
+    else:
+        remote.ask(api.delete_tag, "removing the version of", tag=revision)
+    return {"files removed from the head": at_head, "large files deleted": deleted}
+
+
+def require_version(api: HfApi, repo: str, revision: str) -> str:
+    """The commit of a version or preview, with or without a tag.
+
+    Raises BadInput when the repository does not have it, HubError when the token may not write to the repository.
+    """
+    check_name(repo, longest="")
+    remote = Remote(api, repo)
+    there = {**remote.tags(), **remote.previews()}
+    commit = there.get(revision) or remote.commit_of(revision)
+    if commit is None:
+        raise BadInput(f"{repo} has no version {revision!r}; it has {', '.join(sorted(there)) or 'none'}")
+    require_write(remote, exists=True)
+    return commit
+
+
+def _tree(remote: Remote, revision: str) -> Tree:
+    return remote.with_retries(lambda: remote.tree(revision), "reading")
+
+
+def _large(trees: Iterable[Tree]) -> Iterator[str]:
+    return (file.lfs.sha256 for tree in trees for file in tree.values() if file.lfs is not None)
+
+
+def _clear_head(remote: Remote, theirs: Tree) -> int:
+    """If main shows the version, delete its files and write a notice as card. Returns the number of deleted files."""
+    head, tree = remote.head("main"), remote.tree("main")
+    shown = [path for path in theirs if managed(path) and path in tree and tree[path].blob_id == theirs[path].blob_id]
+    if MANIFEST not in shown:
+        return 0
+    gone = [CommitOperationDelete(path) for path in shown if path != CARD]
+    note = CommitOperationAdd(CARD, WITHDRAWN_CARD)
+    remote.api.create_commit(remote.repo, [*gone, note], commit_message="Withdrawn", repo_type=KIND, parent_commit=head)
+    return len(gone)
+
+
+def _delete_large(remote: Remote, gone: set[str]) -> int:
+    there = remote.api.list_lfs_files(remote.repo, repo_type=KIND)
+    found = [file for file in there if gone & {file.oid, file.file_oid}]
+    remote.api.permanently_delete_lfs_files(remote.repo, found, repo_type=KIND)
+    return len(found)

@@ -15,11 +15,10 @@ import polars as pl
 from schemas.policy import Policy
 from schemas.release import CONFIGS, KEYS, MapPoint, ReleasedThinking
 from schemas.row import arrow_schema
-from tasks.release.card_figures import ROW_FIGURES
 from tasks.release.certificate.file import CERTIFICATE_PART
 from tasks.release.checks.boards import CHECKED_VOTES, FRAGILE, unlike_votes
-from tasks.release.contents import forbidden_data, wrong_texts
-from tasks.release.declared import READ_ERRORS, sound_groups
+from tasks.release.contents import READ_ERRORS, forbidden_data, sound_groups, wrong_texts
+from tasks.release.dataset_card import ROW_FIGURES
 from tasks.release.registered import (
     RUNNERS,
     CardSection,
@@ -35,7 +34,7 @@ from tasks.release.registered import (
 from tasks.release.shards import shard_files
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
-from tasks.storage.queries.board_order import best_first
+from tasks.storage.queries.bench import best_first
 from tasks.storage.queries.released import released_slices
 from tasks.storage.tables import frame_of
 

@@ -14,8 +14,8 @@ from schemas.policy import Action, Rule
 from schemas.publication import Bump, ReleaseDiff, RowChange
 from schemas.release import CONFIGS, KEYS, Manifest
 from tasks.release.build import EarlierRelease
+from tasks.release.contents import check_shards
 from tasks.release.core_parts import CORE_PARTS
-from tasks.release.declared import check_shards
 from tasks.release.fetched import read_manifest
 from tasks.release.registered import OpenRelease, PartsOf
 from tasks.release.shards import shard_files

@@ -20,7 +20,7 @@ from tasks.release.registered import (
     write_table,
 )
 from tasks.runtime.untrusted import markdown_text
-from tasks.storage.queries.board_order import best_first
+from tasks.storage.queries.bench import best_first
 
 SINCE_LAYOUT = 7
 """Releases of an earlier layout have no such boards."""

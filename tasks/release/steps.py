@@ -31,11 +31,10 @@ from tasks.release.build import (
     staging_folder,
     write_manifest,
 )
-from tasks.release.checks.failing import failing_lines, unmeasured
-from tasks.release.contents import ImageLists
+from tasks.release.checks.failing import failing_lines
+from tasks.release.contents import ImageLists, declared_columns
 from tasks.release.core_parts import CORE_PARTS, MapFile
 from tasks.release.dataset_card import COMPARED, Statistics, card_sections, dataset_card
-from tasks.release.declared import declared_columns
 from tasks.release.diff import since_earlier
 from tasks.release.gather import Gathered
 from tasks.release.registered import ReleasePart, Unsealed
@@ -44,7 +43,7 @@ from tasks.runtime.steps import step
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.bench import bench_evidence, topics_fit
 from tasks.storage.queries.conversation_features import Tallies
-from tasks.storage.queries.released import days, is_decided, release_version
+from tasks.storage.queries.released import days, is_decided, release_version, unmeasured
 from tasks.storage.queries.signals import Versions
 from tasks.storage.records import funnel, run_records
 from tasks.storage.tables import Store

@@ -16,9 +16,18 @@ from schemas.run import Funnel
 from tasks.bench.contamination.alike import ALIKE_OVERLAP
 from tasks.bench.contamination.prompt_index import PromptIndex, joined_words
 from tasks.release.build import CARD, MANIFEST, seal, wrong_files
-from tasks.release.checks.failing import unmeasured_line
 from tasks.release.checks.pages import odd_pages
-from tasks.release.contents import ImageContents, ImageLists, forbidden_data, wrong_groups
+from tasks.release.contents import (
+    READ_ERRORS,
+    ImageContents,
+    ImageLists,
+    beside_rows,
+    forbidden_data,
+    identifiers_in_files,
+    sound_groups,
+    unlike_declared,
+    wrong_groups,
+)
 from tasks.release.core_parts import CORE_PARTS
 from tasks.release.dataset_card import (
     COMPARED,
@@ -31,8 +40,8 @@ from tasks.release.dataset_card import (
     dataset_name,
     funnel_line,
     split_card,
+    unmeasured_line,
 )
-from tasks.release.declared import READ_ERRORS, beside_rows, identifiers_in_files, sound_groups, unlike_declared
 from tasks.release.fetched import read_manifest, store_of
 from tasks.release.registered import OpenRelease, PartsOf, ReleasePart, table_of
 from tasks.release.shards import LAYOUT, shard_files

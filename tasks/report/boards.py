@@ -8,11 +8,9 @@ import numpy.typing as npt
 import polars as pl
 
 from tasks.report.figures import bars, densities, line_chart, matrix, paired_bars, rating_intervals, shares, sunburst
-from tasks.report.page import SECTIONS, Part, part
-from tasks.report.panels import Drawn
+from tasks.report.page import SECTIONS, Drawn, Part, part
 from tasks.runtime.untrusted import one_line
-from tasks.storage.queries.bench import hard_prompts
-from tasks.storage.queries.board_order import APART, RANK_RULE, best_first, checked_votes, contests
+from tasks.storage.queries.bench import APART, RANK_RULE, best_first, checked_votes, contests, hard_prompts
 from tasks.storage.tables import Store
 
 MODELS_MAX = 40

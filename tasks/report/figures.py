@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 from matplotlib.ticker import MaxNLocator
 from scipy.cluster.hierarchy import dendrogram
 
-from tasks.report.panels import (
+from tasks.report.page import (
     BELOW,
     EDGE,
     FADED,

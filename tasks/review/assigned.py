@@ -66,7 +66,13 @@ class Assigned:
         image_ids = list(waiting.image_ids) if alone else [each.image_id for each in item.images] if item else []
         images = [self._source.image(each) for each in image_ids if not self._source.hidden_image(each)]
         shown = [each for each in images if each is not None]
-        texts = [*([] if alone or item is None else _said(item)), *_beside(waiting)]
+        texts = [
+            *([] if alone or item is None else _said(item)),
+            *[
+                (text.heading, "".join(f"[{each.hidden}]" if each.hidden else each.text for each in text.stretches))
+                for text in waiting.texts
+            ],
+        ]
         return Task(
             name, key, item_fingerprint(waiting), waiting.question, texts, shown, len(image_ids) - len(shown),
             queue.choices, queue.many, left,
@@ -83,10 +89,3 @@ def _said(item: Item) -> list[tuple[str, str]]:
                 who = "User" if message.role == "user" else "Answer"
                 texts.append((f"{side.model}: {who.lower()}" if len(item.sides) > 1 else who, text))
     return texts
-
-
-def _beside(waiting: Waiting) -> list[tuple[str, str]]:
-    return [
-        (text.heading, "".join(f"[{each.hidden}]" if each.hidden else each.text for each in text.stretches))
-        for text in waiting.texts
-    ]

@@ -11,8 +11,7 @@ from schemas.errors import BadInput, known_values
 from schemas.items.review import Choice, QueueName, Waiting
 from tasks.generated_bench.accuracy import interval
 from tasks.generated_bench.bench_state import BenchState, read_bench
-from tasks.generated_bench.items import LETTERS
-from tasks.generated_bench.kept_items import FITS, GUIDED, generated_reviews
+from tasks.generated_bench.items import FITS, GUIDED, LETTERS, generated_reviews
 from tasks.generated_bench.results.errors import ERRORS, WrongAnswer, wrong_answers
 from tasks.generated_bench.wordings import named_letters
 from tasks.review.review_queue import NONE, DrawnQueue, Listed, ReviewQueue, plain

@@ -66,7 +66,9 @@ def _lines(store: Store, queues: Sequence[ReviewQueue], unmasked: bool) -> tuple
             beside = listed.get(item.item_id, Listed())
             images = [*beside.image_ids, *(item.image_ids if unmasked else ())]
             image_ids |= {*images}
-            texts = {_column(text): _text(text, unmasked) for text in (*beside.texts, *item.texts)}
+            texts = {
+                text.heading.lower().replace(" ", "_"): _text(text, unmasked) for text in (*beside.texts, *item.texts)
+            }
             names = [choice.verdict for choice in queue.choices]
             choices = " ".join([*names, f"or {NONE}"]) if queue.many else " | ".join(names)
             about = (queue.name, queue.sheet_name(item), item.content_id, " ".join(item.reasons), item.question)
@@ -74,10 +76,6 @@ def _lines(store: Store, queues: Sequence[ReviewQueue], unmasked: bool) -> tuple
             cells = {**dict(before), **texts, **dict(zip(AFTER, (choices, "", ""), strict=True))}
             lines.append({name: csv_text(text, CELL_CHARACTERS_MAX) for name, text in cells.items()})
     return lines, image_ids
-
-
-def _column(text: ShownText) -> str:
-    return text.heading.lower().replace(" ", "_")
 
 
 def _text(text: ShownText, unmasked: bool) -> str:

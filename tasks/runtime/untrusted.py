@@ -5,7 +5,7 @@ libyaml reads it where PyYAML has it, which is ten times as fast as Python. HTML
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from schemas.asked_model import ArenaModel, AskedModel
 from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.row import Row
+from tasks.look import LOOK
 
 try:
     from yaml import CSafeLoader as SafeLoader
@@ -22,8 +23,8 @@ except ImportError:
     from yaml import SafeLoader  # type: ignore[assignment]
 
 __all__ = [
-    "SafeLoader", "checked_entry", "csv_cell", "csv_text", "json_text", "markdown_text", "one_line", "read_models_list",
-    "read_row", "read_yaml",
+    "SafeLoader", "checked_entry", "csv_cell", "csv_text", "json_text", "markdown_text", "one_file", "one_line",
+    "read_models_list", "read_row", "read_yaml",
 ]  # fmt: skip
 
 AnyRow = TypeVar("AnyRow", bound=Row)
@@ -138,3 +139,19 @@ def csv_text(text: str, characters_max: int) -> str:
 def markdown_text(text: str, characters_max: int = 200) -> str:
     """Text escaped for Markdown and HTML, also inside a table. Names with dashes and numbers stay readable."""
     return _MARKDOWN.sub(lambda match: f"&#{ord(match.group())};", one_line(text, characters_max))
+
+
+def one_file(
+    template: Path, filters: Mapping[str, Callable[..., Any]], sheets: Sequence[Path] = (), **values: Any
+) -> str:
+    """A page that opens offline and loads nothing, with our stylesheet and `sheets` in it. Every value is escaped."""
+    import jinja2  # imported late: slow to load, and most need no page
+    from markupsafe import Markup
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([template.parent, LOOK.parent]), autoescape=True,
+        undefined=jinja2.StrictUndefined, trim_blocks=True,
+    )  # fmt: skip
+    environment.filters |= filters
+    style = Markup("".join(sheet.read_text("utf-8") for sheet in (LOOK, *sheets)))  # noqa: S704 - files of ours
+    return environment.get_template(template.name).render(style=style, **values)

@@ -29,7 +29,7 @@ from fsspec.implementations.local import LocalFileSystem
 from schemas.errors import CurateError, StoreBusy, StoreUnwell, why_unreadable
 from schemas.tables import TABLES
 from tasks.runtime.parallel import map_ordered
-from tasks.storage.part_files import REQUESTS
+from tasks.storage.parquet import REQUESTS
 from tasks.storage.tables import HOLDS, LISTS, Store
 
 _FILE, _SINCE, _PROBE = "writing.lock", "writing.since", "writing.probe"

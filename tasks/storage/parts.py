@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
-from tasks.storage.parquet import conform
-from tasks.storage.part_files import part_bytes
+from tasks.storage.parquet import conform, part_bytes
 from tasks.storage.tables import Store, frame_schema
 
 ROWS = 65_536

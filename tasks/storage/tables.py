@@ -25,7 +25,7 @@ from schemas.errors import BadInput, CurateError, StoreUnwell, why_unreadable
 from schemas.row import Row, Table, arrow_schema
 from schemas.tables import TABLES
 from tasks.runtime.parallel import map_ordered
-from tasks.storage import part_files
+from tasks.storage import parquet
 from tasks.storage.layout import (
     Differences,
     is_release,
@@ -36,8 +36,7 @@ from tasks.storage.layout import (
     why_not_read,
     with_nulls,
 )
-from tasks.storage.parquet import conform, encode_parquet, frame_types, top_columns
-from tasks.storage.part_files import PART, REQUESTS, digest_of, in_slices, part_name, whole_file
+from tasks.storage.parquet import REQUESTS, conform, encode_parquet, frame_types, top_columns
 
 _LIST = "parts.json"
 SLICE_ROWS, SLICE_BYTES = 16_384, 16 * 1024 * 1024
@@ -141,7 +140,7 @@ class Store:
     def read_bytes(self, relative: str) -> bytes | None:
         """Content of a file, or None when it does not exist."""
         try:
-            return whole_file(self.fs, self.at(relative))
+            return parquet.whole_file(self.fs, self.at(relative))
         except FileNotFoundError:
             return None
 
@@ -174,7 +173,9 @@ class Store:
             parts = [] if listed is None else json.loads(listed)
         except ValueError:
             raise self._damaged(table) from None
-        if not isinstance(parts, list) or not all(isinstance(part, str) and PART.fullmatch(part) for part in parts):
+        if not isinstance(parts, list) or not all(
+            isinstance(part, str) and parquet.PART.fullmatch(part) for part in parts
+        ):
             raise self._damaged(table)
         if self.path in HOLDS:
             LISTS[self.path, table] = list(parts)
@@ -207,7 +208,7 @@ class Store:
         """(rows, uncompressed bytes) of each part. Reads only the footers."""
         with self._sound(table):
             paths = [self._at(table, part) for part in self.parts(table)]
-            footers = list(map_ordered(partial(part_files.read_footer, self.fs), paths, REQUESTS))
+            footers = list(map_ordered(partial(parquet.read_footer, self.fs), paths, REQUESTS))
         return [(f.num_rows, sum(f.row_group(n).total_byte_size for n in range(f.num_row_groups))) for f in footers]
 
     def read_parts(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
@@ -236,37 +237,37 @@ class Store:
         """One part in slices. `columns` may name nested ones: `turns.list.element.text_id` reads nothing else."""
         names = list(TABLES[table].row.model_fields) if columns is None else list(columns)
         with self._sound(table):
-            file = part_files.open_in_pieces(self.fs, self._at(table, part), SLICE_BYTES, names)
+            file = parquet.open_in_pieces(self.fs, self._at(table, part), SLICE_BYTES, names)
             if file is None or any(part_differences(table, file.schema_arrow, names)):
                 yield from self.read_part(table, part, names).iter_slices(rows)
             else:
-                yield from in_slices(file, names, rows, SLICE_BYTES)
+                yield from parquet.in_slices(file, names, rows, SLICE_BYTES)
 
     def slices_as_written(self, table: str, part: str, rows: int = SLICE_ROWS) -> Iterator[pl.DataFrame]:
         """One part in slices, with all columns that it has, whatever version wrote it and whatever the table is."""
         with self._sound(table):
             path = self._at(table, part)
-            file = part_files.open_in_pieces(self.fs, path, SLICE_BYTES) or part_files.open_part(self.fs, path)
-            yield from in_slices(file, file.schema_arrow.names, rows, SLICE_BYTES)
+            file = parquet.open_in_pieces(self.fs, path, SLICE_BYTES) or parquet.open_part(self.fs, path)
+            yield from parquet.in_slices(file, file.schema_arrow.names, rows, SLICE_BYTES)
 
     def part_schema(self, table: str, part: str) -> pa.Schema:
         """The schema with which a part was written. Reads only the footer."""
         with self._sound(table):
-            return part_files.read_footer(self.fs, self._at(table, part)).schema.to_arrow_schema().remove_metadata()
+            return parquet.read_footer(self.fs, self._at(table, part)).schema.to_arrow_schema().remove_metadata()
 
     def arrow_part(self, table: str, part: str) -> pa.Table:
         """One part with all columns that it has."""
-        with self._sound(table), part_files.open_part(self.fs, self._at(table, part), pre_buffer=True) as file:
+        with self._sound(table), parquet.open_part(self.fs, self._at(table, part), pre_buffer=True) as file:
             return file.read().replace_schema_metadata(None)
 
     def group_of_rows(self, table: str, part: str) -> pl.Series:
         """Number of the row group of each row of a part. Reads only the footer."""
         with self._sound(table):
-            return part_files.group_of_rows(part_files.read_footer(self.fs, self._at(table, part)))
+            return parquet.group_of_rows(parquet.read_footer(self.fs, self._at(table, part)))
 
     def read_group(self, table: str, part: str, group: int, columns: Sequence[str]) -> pl.DataFrame:
         """One row group of a part."""
-        with self._sound(table), part_files.open_part(self.fs, self._at(table, part), columns, group) as file:
+        with self._sound(table), parquet.open_part(self.fs, self._at(table, part), columns, group) as file:
             rows = file.read_row_group(group, list(columns)).replace_schema_metadata(None)
             return cast(pl.DataFrame, pl.from_arrow(rows)).select(columns)
 
@@ -294,7 +295,7 @@ class Store:
         if isinstance(rows, pl.DataFrame):
             rows = conform(rows.sort(declared.sort, maintain_order=True), arrow_schema(declared.row))
         content = encode_parquet(rows, declared.compression)
-        name = part_name(content)
+        name = parquet.part_name(content)
         if name not in LISTS.get((self.path, table), ()):
             self.write_bytes(f"tables/{table}/{name}", content)
         return name
@@ -329,8 +330,8 @@ class Store:
             try:
                 for part in self.parts(table):
                     with self._sound(table):
-                        content = whole_file(self.fs, self._at(table, part))
-                    if not part.startswith(digest_of(content)):
+                        content = parquet.whole_file(self.fs, self._at(table, part))
+                    if not part.startswith(parquet.digest_of(content)):
                         raise self._damaged(table)
             except StoreUnwell as error:
                 yield str(error)
@@ -342,7 +343,7 @@ class Store:
 
     def _read_part(self, table: str, part: str, names: Sequence[str]) -> pl.DataFrame:
         # not `pq.read_table`, which imports pyarrow.dataset and pandas: half a second in every process
-        read, schema = part_files.read_columns(self.fs, self._at(table, part), names)
+        read, schema = parquet.read_columns(self.fs, self._at(table, part), names)
         rows, differ = cast(pl.DataFrame, pl.from_arrow(read)), part_differences(table, schema, names)
         rows = self._completed(table, rows, names, differ) if any(differ) else rows
         return rows.select(*dict.fromkeys(top_columns(names)))

@@ -29,7 +29,6 @@ from tasks.storage.queries.released import is_decided, mark_decided
 from tasks.storage.records import add_audit_entry
 from tasks.storage.reviews import take_in_journal
 from tasks.storage.tables import Store, frame_of
-from tasks.takedown.other_layouts import require_sweepable
 from tasks.takedown.releases import (
     forget_versions,
     perhaps_published,
@@ -39,7 +38,7 @@ from tasks.takedown.releases import (
     withdraw_releases,
 )
 from tasks.takedown.scope import Scope, find_scope, near_copies
-from tasks.takedown.sweep import Live, live, sweep
+from tasks.takedown.sweep import Live, live, require_sweepable, sweep
 
 
 def take_down(

@@ -106,7 +106,10 @@ def largest_step(count: int, growth: float) -> int:
 
 
 def _topics(store: Store, rows: Rows, ids: pl.Series, vectors: Vectors, fittable: Chosen, settings: Settings) -> Topics:
-    recipe = _recipe(vectors, settings)
+    chosen = settings.topics.model_dump(include={"members_min", "neighbours", "dimensions"})
+    version = engine(settings.topics.engine).version
+    # a hash of everything that topics depend on besides the documents
+    recipe = _digest(json.dumps([version, chosen, settings.seed, vectors.shape[1]]).encode(), 8)
     pieces = (vectors[start : start + PIECE] for start in range(0, len(vectors), PIECE))
     digests = [pl.Series(dtype=pl.String)]
     for piece in pieces:
@@ -190,13 +193,6 @@ def _rows_after_takedowns(kept: list[pl.DataFrame], documents: pl.DataFrame, row
         if len(known) == fit.height and np.isin(rows, known).all():
             return known.astype(np.int64)
     return rows
-
-
-def _recipe(vectors: Vectors, settings: Settings) -> str:
-    """Hash of everything that topics depend on besides the documents."""
-    chosen = settings.topics.model_dump(include={"members_min", "neighbours", "dimensions"})
-    version = engine(settings.topics.engine).version
-    return _digest(json.dumps([version, chosen, settings.seed, vectors.shape[1]]).encode(), 8)
 
 
 def _digest(content: bytes, size_bytes: int) -> str:

@@ -1,7 +1,5 @@
 """The Prefect task of topics: vectors of kept documents -> `topics`, `topic_model`, `topic_tree`, `topic_changes`."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import polars as pl
 
@@ -17,7 +15,7 @@ from tasks.storage.queries.signals import Versions, signal_values, unload
 from tasks.storage.tables import Store, frame_schema
 from tasks.topics.cluster import TOPICS_NEED, members_min, too_few
 from tasks.topics.descriptions import impersonal_prompts, personal_names, topic_evidence, topic_names, topic_tree
-from tasks.topics.engines import Clustering, Vectors
+from tasks.topics.engines import Vectors
 from tasks.topics.fit import TABLE, Chosen, Topics, changes_in_words, fit_and_assign, topic_changes
 
 _ABOUT = ["conversation_id", "document_id", "prompt_id", "image_ids", "day", "num_turns", "user_id"]
@@ -41,7 +39,14 @@ def find_topics(settings: Settings, providers: Providers, versions: Versions) ->
     names = topic_names(store, evidence, fitted["document_id"], labels, providers["topic_names"])
     personal = personal_names(store, names, providers["text_pii"])
     names |= {topic: f"untitled ({topic})" for topic in personal}
-    members = _members(documents["document_id"], topics.found, names)
+    columns = {
+        "document_id": documents["document_id"],
+        "topic": topics.found.labels,
+        "probability": topics.found.probabilities,
+    }
+    positions = {"x": topics.found.positions[:, 0].copy(), "y": topics.found.positions[:, 1].copy()}
+    name = pl.col("topic").replace_strict(dict(names), return_dtype=pl.String).alias("name")
+    members = pl.DataFrame(columns | positions).with_columns(name).select(frame_schema(TopicMember).names())
     notes = _notes(kept.height, topics, too_few(of_fitted, settings.topics), settings)
     notes += why_all + _write_changes(store, members)
     notes += [f"{len(personal)} topics are untitled: their names held personal data"] if personal else []
@@ -91,14 +96,6 @@ def _described(store: Store, documents: pl.DataFrame, versions: Versions) -> pl.
             tags=pl.concat_list(said).list.drop_nulls(),
         )
     )
-
-
-def _members(ids: pl.Series, found: Clustering, names: Mapping[int, str]) -> pl.DataFrame:
-    """Rows of the `topics` table."""
-    columns = {"document_id": ids, "topic": found.labels, "probability": found.probabilities}
-    positions = {"x": found.positions[:, 0].copy(), "y": found.positions[:, 1].copy()}
-    name = pl.col("topic").replace_strict(dict(names), return_dtype=pl.String).alias("name")
-    return pl.DataFrame(columns | positions).with_columns(name).select(frame_schema(TopicMember).names())
 
 
 def _notes(kept: int, topics: Topics, one_topic: bool, settings: Settings) -> list[str]:

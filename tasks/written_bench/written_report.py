@@ -7,8 +7,7 @@ import polars as pl
 from schemas.row import Row
 from tasks.providers.embedded.texts import root_phrases
 from tasks.report.figures import bars
-from tasks.report.page import Part, part
-from tasks.report.panels import Drawn
+from tasks.report.page import Drawn, Part, part
 from tasks.storage.tables import Store, frame_of
 from tasks.written_bench.figures import (
     EVERY,

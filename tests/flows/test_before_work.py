@@ -19,7 +19,7 @@ from flows.reference.pages import commands
 from schemas.errors import BadInput, CurateError
 from schemas.settings import Settings
 from schemas.signals import MeasuredOn
-from tasks.ingest.formats.data_files import source_files
+from tasks.ingest.log_files import source_files
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.rating_tables import within
 from tasks.signals.steps import texts_of, vote_reasons

@@ -218,7 +218,7 @@ def _check(files: list[Path] | None, settings: Settings, view: _View, of_stores:
 def _style_controlled(
     rows: "Sequence[JudgeRating]", judged: "Judged", method: BoardMethod, preset: StylePreset
 ) -> "tuple[list[JudgeRating], list[StyleCoefficient]]":
-    from tasks.judging.boards.judge_style import style_controlled, style_of_answers
+    from tasks.judging.boards.judge_board import style_controlled, style_of_answers
     from tasks.providers import Providers
     from tasks.signals.rules.texts import markdown
 

@@ -85,7 +85,7 @@ def _submit_keyed(settings: Settings, answers: Path, dry_run: bool, as_json: boo
     import polars as pl
 
     from tasks.generated_bench.accuracy import accuracy_rows, mark
-    from tasks.generated_bench.kept_items import kept_items
+    from tasks.generated_bench.items import kept_items
     from tasks.judging.submissions import keep_answers, read_keyed
     from tasks.storage.lock import writing
 

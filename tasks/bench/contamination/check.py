@@ -1,18 +1,155 @@
-"""Finds the rows of any dataset that contain a benchmark question."""
+"""Finds the rows of any dataset that contain a benchmark question.
 
-from collections.abc import Iterator
+User messages are read from JSONL, CSV or Parquet, in the shapes that chat data is published in.
+"""
+
+import csv
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import orjson
 import polars as pl
 
 from schemas.benches.bench import Overlap, OverlapCount
 from schemas.errors import BadInput
 from tasks.bench.contamination.alike import documents_of
 from tasks.bench.contamination.guard import public_prompts
-from tasks.bench.contamination.outside import OutsideRow, read_outside
 from tasks.bench.contamination.prompt_index import DISTINCTIVE_WORDS, PromptIndex, words_of_each
-from tasks.storage.parquet import read_parquet_groups
+from tasks.storage.parquet import read_parquet_batches, read_parquet_groups, read_parquet_schema
 from tasks.storage.tables import Store
+
+ROWS_AT_ONCE = 10_000
+COLUMNS = (
+    "messages", "conversation", "conversations", "conversation_a", "turns",
+    "prompt", "question", "instruction", "query", "text", "content", "input",
+)  # fmt: skip
+"""Columns that are searched, as far as a dataset has them."""
+_IMAGES = ("images", "image")
+_USER = {"user", "human", "prompter"}
+_CELL_MAX = 1 << 28
+"""Characters in a CSV cell; Python's default limit is too short for some conversations."""
+
+
+class OutsideRow(NamedTuple):
+    """One row of a dataset."""
+
+    number: int
+    """1-based: the line of a JSONL file, or the row of a table without its header."""
+    texts: list[str]
+    """Every user message, and all of them joined by blank lines."""
+    images: set[str]
+    """File names of its images without extension, where the dataset has them."""
+
+
+def read_outside(path: Path, column: str | None = None) -> Iterator[list[OutsideRow]]:
+    """Yield the rows of a file, or of the Parquet files below a folder, 10,000 at a time. Image bytes are not read.
+
+    Raises BadInput for other kinds of files, files without a known column, and lines that cannot be read.
+    """
+    if not path.exists():
+        raise BadInput(f"dataset {str(path)!r} does not exist")
+    if path.is_file() and path.suffix not in _READERS:
+        raise BadInput(
+            f"{str(path)!r}: unknown kind of dataset; give one of {', '.join(_READERS)}, or a folder of Parquet"
+        )
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    if not files:
+        raise BadInput(f"{str(path)!r} holds no Parquet file; give a file or a folder of Parquet files")
+    return _batches((row for file in files for row in _READERS[file.suffix](file, column)), path, column)
+
+
+def _batches(rows: Iterable[dict[str, Any]], path: Path, column: str | None) -> Iterator[list[OutsideRow]]:
+    names = (column,) if column else COLUMNS
+    numbered = enumerate(rows, 1)
+    try:
+        while some := list(islice(numbered, ROWS_AT_ONCE)):
+            if not any(name in row for _, row in some for name in names):
+                seen = dict.fromkeys(name for _, row in some for name in row)
+                raise BadInput(
+                    f"{str(path)!r} has none of the columns {', '.join(names)}; "
+                    f"name one with --column: it has {', '.join(list(seen)[:20])}"
+                )
+            yield [_outside_row(number, row, names) for number, row in some]
+    except (BadInput, MemoryError):
+        raise
+    except Exception as error:  # each library raises its own errors for a broken file
+        reason = " ".join(str(error).split())[:200]
+        raise BadInput(f"{str(path)!r} cannot be read ({type(error).__name__}: {reason})") from None
+
+
+def _outside_row(number: int, row: dict[str, Any], names: Iterable[str]) -> OutsideRow:
+    texts = dict.fromkeys(text for name in names if name in row for text in _asked(row[name]))
+    return OutsideRow(number, list(texts), {_stem(image) for name in _IMAGES for image in _listed(row.get(name))})
+
+
+def _asked(value: Any) -> list[str]:
+    """User messages of a cell: a text, a list of messages, a list of lists of messages, or JSON of these."""
+    if isinstance(value, str) and value.lstrip()[:2] in ("[{", "[[", '["'):
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return [value]
+    if isinstance(value, str):
+        return [value]
+    said = [text for message in _listed(value) for text in _said(message)]
+    return [*said, "\n\n".join(said)] if len(said) > 1 else said
+
+
+def _said(message: Any) -> list[str]:
+    if isinstance(message, str):
+        return [message]
+    if isinstance(message, list):
+        return [text for inner in message for text in _said(inner)]
+    if not isinstance(message, dict) or str(message.get("role", message.get("from", "user"))).lower() not in _USER:
+        return []
+    content = message.get("content", message.get("value", message.get("text")))
+    parts = content if isinstance(content, list) else [content]
+    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _stem(image: Any) -> str:
+    name = image.get("path") if isinstance(image, dict) else image
+    return Path(name).stem if isinstance(name, str) and len(name) < 256 else ""
+
+
+def _json_lines(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                row = orjson.loads(line) if line.strip() else {}
+            except orjson.JSONDecodeError:
+                raise BadInput(f"{str(path)!r} line {number} is not JSON; write one object a line") from None
+            if not isinstance(row, dict):
+                raise BadInput(f"{str(path)!r} line {number} is not an object; write one object a line")
+            yield row
+
+
+def _csv(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
+    csv.field_size_limit(_CELL_MAX)
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        yield from csv.DictReader(lines)
+
+
+def _parquet(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
+    """Text columns, and the paths of images without their bytes."""
+    schema = read_parquet_schema(path)
+    wanted = [name for name in ((column,) if column else COLUMNS) if name in schema.names]
+    if not wanted:
+        yield dict.fromkeys(schema.names)
+    leaves = [f"{name}.{inner}" for name in _IMAGES for inner in ("path", "list.element.path", "list.item.path")]
+    for batch in read_parquet_batches(path, [*wanted, *leaves], ROWS_AT_ONCE):
+        yield from batch
+
+
+_READERS = {".jsonl": _json_lines, ".csv": _csv, ".parquet": _parquet}
+
 
 CAPTIONS = "captions"
 _ORDER = ("exact", "normalised", "near")

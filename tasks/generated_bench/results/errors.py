@@ -22,7 +22,7 @@ from schemas.items.review import QueueName, Review
 from schemas.run import Estimate, Prices
 from tasks.generated_bench.accuracy import letter_of
 from tasks.generated_bench.audit import audited
-from tasks.generated_bench.kept_items import kept_items
+from tasks.generated_bench.items import kept_items
 from tasks.generated_bench.results.examined import answers_to
 from tasks.generated_bench.wordings import named_letters
 from tasks.prompts import load_prompt, untrusted

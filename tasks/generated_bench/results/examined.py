@@ -15,7 +15,7 @@ from schemas.row import Row
 from tasks.generated_bench.accuracy import Marked, accuracy_rows, mark, wrote
 from tasks.generated_bench.audit import audit_rows
 from tasks.generated_bench.bench_state import read_bench
-from tasks.generated_bench.kept_items import found_blind, kept_items
+from tasks.generated_bench.items import found_blind, kept_items
 from tasks.generated_bench.results.figures import alignment_rows
 from tasks.storage.tables import Store
 

@@ -33,7 +33,7 @@ from tasks.release.registered import (
 )
 from tasks.release.shards import released_prompts
 from tasks.runtime.untrusted import markdown_text, one_line
-from tasks.storage.queries.board_order import best_first
+from tasks.storage.queries.bench import best_first
 from tasks.storage.tables import Store, frame_of
 
 _WHOSE = ("judge", "judge_version", "protocol", "baseline", "draw")

@@ -12,7 +12,7 @@ from tasks.report.boards import MODELS_MAX, heat_map, intervals, rounded_table
 from tasks.report.figures import matrix, shares
 from tasks.report.page import SECTIONS, Part, part
 from tasks.runtime.untrusted import one_line
-from tasks.storage.queries.board_order import best_first
+from tasks.storage.queries.bench import best_first
 from tasks.storage.tables import Store
 
 _FEW = 10

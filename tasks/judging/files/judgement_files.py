@@ -14,7 +14,7 @@ import polars as pl
 from schemas.benches.judging import Label, ParsedJudgements
 from schemas.errors import BadInput, known_values
 from tasks.judging.files.answer_shapes import json_lines
-from tasks.judging.labels import labelled, labels_in
+from tasks.judging.protocols import labelled, labels_in
 from tasks.runtime.untrusted import one_line
 
 _TEXT = ("judgment", "judgement")

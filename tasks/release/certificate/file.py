@@ -14,10 +14,9 @@ from schemas.benches.certificate import Certificate, DroppedVotes, OffTheBoard
 from schemas.errors import BadInput
 from schemas.items.conversation import UNDATED_BEFORE
 from schemas.policy import Policy
-from tasks.look import one_file
-from tasks.release.declared import READ_ERRORS
+from tasks.release.contents import READ_ERRORS
 from tasks.release.registered import CardSection, OpenRelease, ReleasePart, Stated, Unsealed
-from tasks.runtime.untrusted import markdown_text, one_line
+from tasks.runtime.untrusted import markdown_text, one_file, one_line
 from tasks.storage.queries.released import battles_as_released
 from tasks.storage.tables import Store
 
@@ -33,7 +32,11 @@ _SHOWN = 5
 def _write(unsealed: Unsealed) -> Stated:
     from tasks.release.certificate.numbers import certificate_of, rounded  # imported late: the explorer needs no scipy
 
-    gone = _off_the_board(unsealed.store, unsealed.folder)
+    files = sorted((unsealed.folder / "battle").rglob("*.parquet"))
+    released = pl.concat(pl.read_parquet(path, columns=["model_a", "model_b"]) for path in files)
+    if released.is_empty():
+        return Stated()
+    gone = _off_the_board(unsealed.store, pl.concat([*released]).unique())
     made = certificate_of(unsealed.folder, unsealed.settings, unsealed.policy, gone, _dropped(unsealed.store))
     if made is not None:
         values = rounded(made.model_dump(mode="json"))
@@ -43,14 +46,10 @@ def _write(unsealed: Unsealed) -> Stated:
     return Stated()
 
 
-def _off_the_board(store: Store, folder: Path) -> list[OffTheBoard]:
-    """Models of anonymous battles in the store that no released vote is on."""
+def _off_the_board(store: Store, known: pl.Series) -> list[OffTheBoard]:
+    """Models of anonymous battles in the store that are not `known`: no released vote is on them."""
     battles = battles_as_released(store).filter("anonymous", pl.col("tstamp") >= UNDATED_BEFORE)
     sides = pl.concat(battles.select(pl.col(side).alias("model"), "tstamp") for side in ("model_a", "model_b"))
-    released = pl.concat(
-        pl.read_parquet(path, columns=["model_a", "model_b"]) for path in sorted((folder / "battle").rglob("*.parquet"))
-    )
-    known = pl.concat([released["model_a"], released["model_b"]]).unique()
     day = pl.col("tstamp").dt.date()
     gone = sides.filter(~pl.col("model").is_in(known.implode())).group_by("model")
     found = gone.agg(battles=pl.len(), first_day=day.min(), last_day=day.max()).sort("model")
@@ -99,7 +98,8 @@ def _wrong(release: OpenRelease) -> Iterator[str]:
     policy = Policy.model_validate(manifest.policy)
     try:
         on_record = (told.off_the_board, told.dropped) if told else ([], [])
-        right = certificate_of(folder, manifest.settings, policy, *on_record)
+        votes = manifest.counts["battle"]
+        right = certificate_of(folder, manifest.settings, policy, *on_record) if votes else None
     except READ_ERRORS:
         return  # the part of the file says so
     except (BadInput, ValidationError) as error:

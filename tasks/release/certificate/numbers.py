@@ -27,7 +27,7 @@ from tasks.leaderboard.leaderboard import FEW_BATTLES, OVERALL
 from tasks.leaderboard.rating_tables import RatingTables
 from tasks.release.registered import FRAGILITY, RELEASED_TABLES, VOTE_CHECKS, read_released
 from tasks.storage.parquet import read_parquet_groups
-from tasks.storage.queries.board_order import best_first
+from tasks.storage.queries.bench import best_first
 from tasks.storage.tables import frame_of
 
 _DIGITS = 4
@@ -55,7 +55,7 @@ def certificate_of(
     return Certificate(
         votes=rated.height,
         models=len(board),
-        voters=_voters(rated),
+        voters=(rated["judge"].drop_nulls() if "judge" in rated.columns else pl.Series([])).n_unique() or None,
         apart=_apart(board, method),
         fragility=list(_contests(folder)),
         checks=[VoteCheck(**row) for row in _released(folder, VOTE_CHECKS).iter_rows(named=True)],
@@ -97,11 +97,6 @@ def _released(folder: Path, table: str) -> pl.DataFrame:
 def _contests(folder: Path) -> Iterator[Contest]:
     rows = _released(folder, FRAGILITY).filter(slice=OVERALL).sort("contest", "place", "change")
     return (Contest(**row) for row in rows.select(*Contest.model_fields).iter_rows(named=True))
-
-
-def _voters(battles: pl.DataFrame) -> int | None:
-    known = battles["judge"].drop_nulls() if "judge" in battles.columns else pl.Series([])
-    return known.n_unique() or None
 
 
 def _apart(board: Sequence[Rating], method: RatingMethod) -> Apart:

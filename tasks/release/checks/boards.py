@@ -13,7 +13,7 @@ from schemas.benches.certificate import VoteCheck
 from schemas.errors import BadInput
 from schemas.policy import Policy
 from schemas.rating import Fragility, Rating, RatingMethod
-from tasks.release.declared import READ_ERRORS, sound_groups
+from tasks.release.contents import READ_ERRORS, sound_groups
 from tasks.release.registered import (
     FRAGILITY,
     RELEASED_TABLES,
@@ -30,7 +30,7 @@ from tasks.release.registered import (
 )
 from tasks.runtime.untrusted import markdown_text
 from tasks.storage.parquet import read_parquet_groups
-from tasks.storage.queries.board_order import contests
+from tasks.storage.queries.bench import contests
 from tasks.storage.tables import frame_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterato
 
     try:
         tables = released_tables(release)
-        rated = frame_of(Rating, [*tables.rows("ratings"), *tables.styled[0]])
+        rated = frame_of(Rating, [*tables.rows("ratings"), *tables.styled[0]] if tables else [])
     except (BadInput, ValidationError) as error:
         yield f"leaderboard: the votes of battle cannot be rated as the manifest says ({str(error).splitlines()[0]})"
         return
@@ -68,14 +68,16 @@ def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterato
             yield f"{path}: not what the votes of battle give: {', '.join(map(repr, wrong[:_NAMED_MAX]))}{more}"
 
 
-def released_tables(release: OpenRelease) -> "RatingTables":
-    """The rating tables of the votes of `battle`, for all slices, with the settings of the manifest.
+def released_tables(release: OpenRelease) -> "RatingTables | None":
+    """The rating tables of the votes of `battle`, for all slices, by the settings of the manifest; None without votes.
 
     Raises BadInput and ValidationError where they cannot be rated so.
     """
     from tasks.leaderboard.battle_files import read_battles
     from tasks.leaderboard.rating_tables import ALL_SLICES, RatingTables
 
+    if not release.manifest.counts["battle"]:
+        return None
     settings = release.manifest.settings
     return RatingTables(
         read_battles(release.folder / "battle", prompts=True),
@@ -90,7 +92,8 @@ def recounted(release: OpenRelease) -> pl.DataFrame:
     """Rows of `VoteCheck` of the votes of `battle`. Raises as `released_tables` does."""
     from tasks.leaderboard import rating_tables
 
-    return frame_of(VoteCheck, replace(released_tables(release), slices=()).rows(rating_tables.VOTE_CHECKS))
+    tables = released_tables(release)
+    return frame_of(VoteCheck, replace(tables, slices=()).rows(rating_tables.VOTE_CHECKS) if tables else [])
 
 
 def _slices(board: Path) -> dict[str, pl.DataFrame]:
@@ -108,7 +111,7 @@ def unlike_fragility(release: OpenRelease, told: pl.DataFrame) -> Iterator[str]:
 
     try:
         tables = released_tables(release)
-        right = frame_of(Fragility, tables.rows(rating_tables.FRAGILITY))
+        right = frame_of(Fragility, tables.rows(rating_tables.FRAGILITY) if tables else [])
     except (BadInput, ValidationError) as error:
         yield f"the votes of battle cannot be rated as the manifest says ({str(error).splitlines()[0]})"
         return
@@ -119,7 +122,7 @@ def unlike_fragility(release: OpenRelease, told: pl.DataFrame) -> Iterator[str]:
     others = told.join(right, on=[*keys, "needed_ids"], how="anti", nulls_equal=True)
     for row in (Fragility(**each) for each in others.iter_rows(named=True)):
         short = row.unit == "vote" and len(row.needed_ids) != row.needed
-        if short or lead_after(tables.votes_of(row.slice), row, tables.method) >= 0:
+        if tables is None or short or lead_after(tables.votes_of(row.slice), row, tables.method) >= 0:
             yield f"its votes do not put {row.rival!r} before {row.model!r} in {row.slice!r}"
 
 

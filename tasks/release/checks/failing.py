@@ -1,23 +1,13 @@
-"""Failures of chosen providers: the share of failures that holds a release, and what a release lacks."""
+"""Failures of chosen providers: the share of failures that holds a release."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import polars as pl
-
-from schemas.release import Manifest, Unmeasured
 from schemas.run import LATER_CAUSES, REFUSALS
-from schemas.signals import MeasuredOn
-from schemas.tables import SIGNAL_ENTRIES
-from tasks.storage.queries.released import conversations_as_released
-from tasks.storage.queries.signals import Versions, signal_values
-from tasks.storage.tables import Store
 
 _POSTPONED = {"budget_reached", "waiting_for_batch"}
 """Reasons that are no failure of a provider: the next run continues."""
-_IDS = {MeasuredOn.DOCUMENTS: "document_id", MeasuredOn.PROMPT: "prompt_id"}
-"""Items whose missing values become nulls in a release; other missing values drop the conversation."""
 
 
 class SignalRequests(NamedTuple):
@@ -80,29 +70,3 @@ def _asked(record: Mapping[str, Any], signal: str) -> SignalRequests | None:
         reasons.update({reason: count for reason, count in failed.items() if reason not in _POSTPONED})
     provider = record["settings"]["providers"].get(signal, "")
     return SignalRequests(provider, items, reasons) if items else None
-
-
-def unmeasured(store: Store, versions: Versions, providers: Mapping[str, str]) -> dict[str, Unmeasured]:
-    """Signal -> how many kept prompts or documents lack a value of a chosen provider, where some do."""
-    signals = {name: _IDS[entry.on] for name, entry in SIGNAL_ENTRIES.items() if name in providers and entry.on in _IDS}
-    if not signals:
-        return {}
-    kept = store.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="conversation")["item_id"]
-    released = conversations_as_released(store).filter(pl.col("conversation_id").is_in(kept.implode()))
-    found = {}
-    for name, column in signals.items():
-        ids = released[column].unique()
-        lacking = ids.len() - int(
-            ids.is_in(signal_values(store, name, versions[name], [])["content_id"].implode()).sum()
-        )
-        if lacking:
-            found[name] = Unmeasured(provider=providers[name], items=ids.len(), unmeasured=lacking)
-    return found
-
-
-def unmeasured_line(manifest: Manifest) -> str:
-    """A line such as `categories=openai: 3 of 120 items`; empty when nothing is missing."""
-    return "; ".join(
-        f"{name}={each.provider}: {each.unmeasured:,} of {each.items:,} items"
-        for name, each in sorted(manifest.unmeasured.items())
-    )

@@ -5,7 +5,7 @@ whether the decisions are up to date.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import chain
 
@@ -17,6 +17,9 @@ from pydantic import ValidationError
 from schemas.errors import BadInput
 from schemas.items.conversation import UNDATED_BEFORE, Conversation
 from schemas.policy import Policy, Rename
+from schemas.release import Unmeasured
+from schemas.signals import MeasuredOn
+from schemas.tables import SIGNAL_ENTRIES
 from tasks.storage.content_id import Distinct
 from tasks.storage.parquet import compact
 from tasks.storage.queries.signals import Versions, signal_values
@@ -124,6 +127,8 @@ def _name(column: str, renames: list[Rename]) -> pl.Expr:
 
 
 _MARK = "policies/decided_about.json"
+_IDS = {MeasuredOn.DOCUMENTS: "document_id", MeasuredOn.PROMPT: "prompt_id"}
+"""Items whose missing values become nulls in a release; other missing values drop the conversation."""
 _UNSAFE = ["moderation", "image_moderation", "nsfw_image"]
 """Reasons of rules that policies for internal use tag and others drop."""
 
@@ -202,6 +207,24 @@ def unsafe_documents(store: Store, conversations: pl.DataFrame, versions: Versio
     tagged = tagged.filter(pl.col("tags").list.eval(pl.element().is_in(_UNSAFE)).list.any())
     by_rule = conversations.join(tagged, left_on="conversation_id", right_on="item_id", how="semi")["document_id"]
     return pl.concat([by_signal, by_rule]).unique()
+
+
+def unmeasured(store: Store, versions: Versions, providers: Mapping[str, str]) -> dict[str, Unmeasured]:
+    """Signal -> how many kept prompts or documents lack a value of a chosen provider, where some do."""
+    signals = {name: _IDS[entry.on] for name, entry in SIGNAL_ENTRIES.items() if name in providers and entry.on in _IDS}
+    if not signals:
+        return {}
+    kept = store.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="conversation")["item_id"]
+    released = conversations_as_released(store).filter(pl.col("conversation_id").is_in(kept.implode()))
+    found = {}
+    for name, column in signals.items():
+        ids = released[column].unique()
+        lacking = ids.len() - int(
+            ids.is_in(signal_values(store, name, versions[name], [])["content_id"].implode()).sum()
+        )
+        if lacking:
+            found[name] = Unmeasured(provider=providers[name], items=ids.len(), unmeasured=lacking)
+    return found
 
 
 def mark_decided(store: Store) -> None:

@@ -14,7 +14,7 @@ from tasks.generated_bench.accuracy import accuracy_rows, interval, letter_of, l
 from tasks.generated_bench.aspects import levels, load_capability
 from tasks.generated_bench.audit import ask_in_modes, asked_as, audit_rows
 from tasks.generated_bench.bench_state import read_bench
-from tasks.generated_bench.kept_items import kept_items
+from tasks.generated_bench.items import kept_items
 from tasks.generated_bench.making import estimate_making
 from tasks.judging.answers import ask_models, unanswered
 from tasks.judging.sources import bench_of

@@ -13,7 +13,7 @@ from schemas.items.decision import Decision
 from schemas.settings import EvaluateSettings
 from tasks.generated_bench.accuracy import Marked, wrote
 from tasks.generated_bench.audit import audit_rows
-from tasks.generated_bench.kept_items import kept_items
+from tasks.generated_bench.items import kept_items
 from tasks.generated_bench.results.examined import Examined, side_by_side
 from tasks.judging.answers import ask_models
 from tasks.judging.sources import bench_of

@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from tasks.ingest import log_files, read_new
-from tasks.ingest.csam_flags import ids_in, line_is_flagged
+from tasks.ingest.quarantine import ids_in, line_is_flagged
 from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, line, rejected, served, state, vote, write
 from tests.tasks.ingest.test_formats import ROWS
 

@@ -7,8 +7,8 @@ from itertools import chain
 import pytest
 
 from schemas.errors import BadInput
-from tasks.ingest.csam_flags import line_is_flagged, row_is_flagged
 from tasks.ingest.log_files import log_files
+from tasks.ingest.quarantine import line_is_flagged, row_is_flagged
 from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, line, rejected, served, state, vote, write
 from tests.tasks.ingest.test_csam_flags import KINDS, NO, ROW_PLACES, YES, states_of
 from tests.tasks.ingest.test_formats import ROWS, put

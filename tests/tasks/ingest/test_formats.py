@@ -14,7 +14,7 @@ import zstandard
 from schemas.errors import BadInput
 from schemas.items.conversation import UNDATED_BEFORE
 from tasks.ingest.formats import BUILT_IN
-from tasks.ingest.formats.data_files import source_files
+from tasks.ingest.log_files import source_files
 from tests.builders import image_bytes
 from tests.tasks.ingest.logs import DAY, chat, ingested, rejected, texts, write
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tasks.ingest import assemble, read_logs, read_new
-from tasks.ingest.formats.data_files import source_files
+from tasks.ingest.log_files import source_files
 from tasks.storage.keyed_ids import KEY_VARIABLE
 from tasks.storage.tables import Store
 from tests.tasks.ingest.logs import DAY, chat, image_name, ingested, line, rejected, state, vote, write

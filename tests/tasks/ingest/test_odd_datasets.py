@@ -10,7 +10,7 @@ import pytest
 
 from schemas.errors import BadInput
 from tasks.ingest.formats import adapter
-from tasks.ingest.formats.data_files import source_files
+from tasks.ingest.log_files import source_files
 from tests.tasks.ingest.logs import DAY, chat, ingested, rejected, texts, write
 from tests.tasks.ingest.test_formats import IMAGE, PICTURED, ROWS
 

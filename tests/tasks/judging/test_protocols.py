@@ -7,8 +7,7 @@ import pytest
 from benchmarks.stand_in_judge import agreement
 from schemas.benches.judging import Label
 from schemas.errors import BadInput
-from tasks.judging.labels import extracted, parse_label, parse_vote, verdict_in
-from tasks.judging.protocols import AnswerPair, protocol
+from tasks.judging.protocols import AnswerPair, extracted, parse_label, parse_vote, protocol, verdict_in
 from tasks.judging.steps import collect_verdicts
 from tests.asked_bench import benched, evaluating
 from tests.builders import VERSIONS, drawn_image, facts_frame

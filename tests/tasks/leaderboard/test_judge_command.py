@@ -9,8 +9,7 @@ import pytest
 
 from schemas.benches.judging import STAND_IN, Answer, BoardMethod
 from schemas.rating import StylePreset
-from tasks.judging.boards.judge_board import judge_boards
-from tasks.judging.boards.judge_style import style_controlled, style_of_answers
+from tasks.judging.boards.judge_board import judge_boards, style_controlled, style_of_answers
 from tasks.judging.questions import bench_of_store
 from tasks.signals.rules.texts import markdown
 from tests.asked_bench import PUBLIC, benched

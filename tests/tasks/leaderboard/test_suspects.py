@@ -9,10 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tasks.leaderboard.suspects.evidence import holm
-from tasks.leaderboard.suspects.history import TASTE, TILTS, history
+from tasks.leaderboard.battle_files import asks_identity, sorted_words
+from tasks.leaderboard.suspects.evidence import TASTE, TILTS, history, holm
 from tasks.leaderboard.suspects.named import fast_votes, suspects
-from tasks.leaderboard.suspects.prompts import asks_identity, sorted_words
 from tasks.leaderboard.votes import beyond_day, rateable, repeats_counted_once, votes
 from tests.tasks.leaderboard.battle_tables import beats, drawn, games
 

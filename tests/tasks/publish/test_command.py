@@ -10,8 +10,8 @@ import pytest
 
 from schemas.errors import HubError
 from tasks.publish.hub import hub_api
+from tasks.publish.push import yank_version
 from tasks.publish.records import of_version
-from tasks.publish.yank import yank_version
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON
 from tests.hub_repo import Repo

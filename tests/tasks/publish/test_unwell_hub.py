@@ -13,9 +13,9 @@ from flows.products import parts_of_release
 from schemas.errors import BadInput, HubError
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
+from tasks.publish.push import yank_version
 from tasks.publish.records import forget, of_version, record_publication
 from tasks.publish.steps import describe_release
-from tasks.publish.yank import yank_version
 from tests.builders import NOON
 from tests.hub_repo import Repo
 from tests.hub_server import TOKEN, LoopbackHub

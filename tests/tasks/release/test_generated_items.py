@@ -14,11 +14,11 @@ from schemas.items.review import Review
 from schemas.release import Manifest
 from schemas.settings import Settings
 from tasks.generated_bench.generated_file import GENERATED, GENERATED_ITEMS
-from tasks.generated_bench.kept_items import kept_items
+from tasks.generated_bench.items import kept_items
 from tasks.generated_bench.results.boards import GENERATED_BOARDS
 from tasks.generated_bench.steps import rate_generated
 from tasks.policy.policy_file import load_policy
-from tasks.release.declared import declared_columns
+from tasks.release.contents import declared_columns
 from tasks.release.item_boards import SINCE_LAYOUT
 from tasks.release.registered import OpenRelease, board_csv
 from tasks.storage.tables import Store, frame_of

@@ -18,8 +18,8 @@ from tasks.leaderboard.leaderboard import OVERALL
 from tasks.leaderboard.rating_tables import ALL_SLICES, RatingTables
 from tasks.release.certificate.file import CERTIFICATE, PAGE, SINCE_LAYOUT, TITLE
 from tasks.release.checks.boards import FRAGILE
+from tasks.release.contents import declared_columns
 from tasks.release.core_parts import BOARDS, write_leaderboards
-from tasks.release.declared import declared_columns
 from tasks.release.fetched import read_manifest
 from tasks.release.registered import FRAGILITY, OpenRelease, write_table
 from tasks.storage.tables import frame_of

@@ -24,7 +24,7 @@ from tasks.leaderboard.steps import rate_models
 from tasks.policy.redact import ROUNDS
 from tasks.policy.steps import decide_items, find_near_images, redact_items
 from tasks.providers import Providers
-from tasks.release.card_figures import JOINABLE, ROW_FIGURES
+from tasks.release.dataset_card import JOINABLE, ROW_FIGURES
 from tasks.release.gather import Gathered
 from tasks.release.shards import LAYOUT
 from tasks.release.steps import build_release, seal_release

@@ -10,8 +10,8 @@ import pytest
 
 from flows.products import problems_of
 from tasks.release.certificate.file import CERTIFICATE, PAGE, TITLE
+from tasks.release.contents import declared_columns
 from tasks.release.core_parts import MAP
-from tasks.release.declared import declared_columns
 from tasks.release.registered import VOTE_CHECKS, board_csv
 from tasks.release.shards import LAYOUT
 from tasks.runtime.untrusted import markdown_text

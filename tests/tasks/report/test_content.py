@@ -11,7 +11,7 @@ from schemas.policy import Policy, Rule
 from tasks.report import content as sections
 from tasks.report.content import redactions_part, report_content
 from tasks.report.page import part
-from tasks.storage.queries.board_order import best_first
+from tasks.storage.queries.bench import best_first
 from tasks.storage.queries.conversation_features import Tallies
 from tasks.storage.records import funnel, reason_texts
 from tests.builders import conversation, decision, store_with

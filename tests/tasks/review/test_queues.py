@@ -14,7 +14,7 @@ from flows.commands.tag_sources import sides_to_compare
 from schemas.errors import BadInput
 from schemas.items.review import Draws, QueueName, Review
 from schemas.settings import Settings
-from tasks.generated_bench.kept_items import generated_reviews, kept_items
+from tasks.generated_bench.items import generated_reviews, kept_items
 from tasks.report.content import reviewed_part
 from tasks.review.alarms import FacesQueue, PersonalDataQueue, text_hash
 from tasks.review.battles import experts_of

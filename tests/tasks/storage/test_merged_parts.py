@@ -10,7 +10,7 @@ import s3fs
 from schemas.items.image import Image
 from tasks.storage import parts
 from tasks.storage.lock import remove_leftovers
-from tasks.storage.part_files import WHOLE_BYTES
+from tasks.storage.parquet import WHOLE_BYTES
 from tasks.storage.parts import SMALL_PARTS, listed_in_batches, merge_small
 from tasks.storage.queries.signals import StoredImages
 from tasks.storage.tables import Store, frame_of

@@ -235,18 +235,15 @@ class VendorBatchQueue:
                 self._outcomes[name] = BatchOutcome(failure="contradictory_answer")
             elif name in record.names:
                 self._outcomes[name] = outcome
-                self._pay(name, outcome)
+                with self._bills.pop(name, None) or ledger().late_bill(self._service.name) as bill:
+                    if outcome.unbilled:
+                        bill.nothing()
+                    else:
+                        bill.settle_tokens(outcome.input_tokens, outcome.output_tokens, batch=True)
                 seen.add(name)
         self._close(record.names, ended.reason, billed=ended.billed)
         self._ended.append((record, ended.files))
         return True
-
-    def _pay(self, name: str, outcome: BatchOutcome) -> None:
-        with self._bills.pop(name, None) or ledger().late_bill(self._service.name) as bill:
-            if outcome.unbilled:
-                bill.nothing()
-            else:
-                bill.settle_tokens(outcome.input_tokens, outcome.output_tokens, batch=True)
 
     def _close(self, names: Iterable[str], reason: str, *, billed: bool) -> None:
         """Record a failure for every question without an outcome."""

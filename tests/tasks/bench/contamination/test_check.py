@@ -92,7 +92,7 @@ def test_what_a_model_says_is_no_contamination_a_column_can_be_named_and_both_sp
 
 
 def test_rows_are_read_some_at_a_time_and_keep_their_numbers(bench, tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.bench.contamination.outside.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("tasks.bench.contamination.check.ROWS_AT_ONCE", 7)
     path = tmp_path / "many.jsonl"
     path.write_text("\n".join(json.dumps({"text": LONG if n % 10 == 0 else f"row {n}"}) for n in range(1, 41)))
     found, counted = _check(bench, path)

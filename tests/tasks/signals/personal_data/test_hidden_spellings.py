@@ -11,7 +11,7 @@ from tasks.policy.redact_text import Placeholders, Span, redact_text
 from tasks.providers.embedded.pii.patterns import find_patterns
 from tasks.providers.embedded.pii.readings import normalised
 from tasks.providers.embedded.pii.text_pii import PatternsAndNames, introduced
-from tasks.release.declared import identifiers
+from tasks.release.contents import identifiers
 
 PLAIN = {
     "email": "lena.farrow@example.com", "phone": "+44 20 7946 0958", "card": "4111 1111 1111 1111",
