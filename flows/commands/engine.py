@@ -32,8 +32,9 @@ _TEMPORARY = {
     "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "false",  # it would import Dask and Ray
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
+    "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "false",  # it would ask for a token before each client's first request
 }
-"""Prefect settings of a temporary server: it has no blocks, automations or event feed to serve."""
+"""Prefect settings of a temporary server: it has no blocks, automations, event feed or browser to serve."""
 
 _OBJECTS_A_SEARCH = 20_000
 """New objects between two searches for garbage, which with Python's 700 are 6 % of a night's CPU seconds."""

@@ -53,7 +53,7 @@ class CheckedFlow(prefect.Flow[P, R]):
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Run the flow. Raises EngineUnwell when the configured server does not answer."""
-        if url := PREFECT_API_URL.value():
+        if FlowRunContext.get() is None and (url := PREFECT_API_URL.value()):
             check_server(url)
         return super().__call__(*args, **options)
 
@@ -105,9 +105,18 @@ def tell_killed(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
             client.set_flow_run_state(flow_run.id, Crashed(name="Killed", message=KILLED), force=True)
 
 
+PROBES = "probes"
+"""Tag of the runs of stages on planted probes."""
+
+
 def run_name() -> str:
-    """Deployment, or else flow, and the UTC day for which the run was scheduled: `nightly 2024-09-18`."""
+    """Deployment, or else flow, and the UTC day for which the run was scheduled: `nightly 2024-09-18`.
+
+    On planted probes it is `probes: ingest`.
+    """
     context = FlowRunContext.get()
+    if PROBES in flow_run.tags:
+        return f"{PROBES}: {flow_run.flow_name}"
     inner = context and context.flow_run and context.flow_run.parent_task_run_id  # the server need not be asked
     what = None if inner else deployment.name
     return f"{what or flow_run.flow_name} {flow_run.scheduled_start_time:%Y-%m-%d}"
@@ -243,7 +252,8 @@ class Shown:
     def stage(self, reports: Sequence[StageReport]) -> None:
         """Log the last report and show all of them in the artifact `stages`; tell of a budget that is reached, once."""
         with _artifacts():
-            if deployment.id and not self._over_budget and (left := _over_budget(reports[-1])):
+            left = 0 if self._over_budget else _over_budget(reports[-1])
+            if left and deployment.id:  # without a deployment, Prefect asks the server each time
                 self._over_budget = True
                 about = {"prefect.resource.id": f"prefect.flow-run.{flow_run.id}", "curation.items-left": str(left)}
                 emit_event("curation.over-budget", about)

