@@ -62,7 +62,8 @@ def eligible(conversations: pl.DataFrame, bench: BenchSettings) -> BenchPool:
 def first_of_alike(prompts: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
     """Drop prompts that are alike to an earlier one that stays. `pairs` has document_id and other_id, in any order."""
     rows = prompts.select("document_id", row=pl.int_range(pl.len(), dtype=pl.UInt32))
-    ends = pairs.join(rows, on="document_id").join(rows, left_on="other_id", right_on="document_id", suffix="_b")
+    ends = pairs.join(rows, on="document_id").drop("document_id")
+    ends = ends.join(rows, left_on="other_id", right_on="document_id", suffix="_b").drop("other_id")
     later, earlier = pl.max_horizontal("row", "row_b"), pl.min_horizontal("row", "row_b")
     stays = np.ones(prompts.height, bool)
     for row, before in ends.select(later=later, earlier=earlier).sort("later").iter_rows():

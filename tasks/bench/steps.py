@@ -129,10 +129,15 @@ def _kept(store: Store, versions: Versions) -> pl.DataFrame:
     topics = pl.concat(rows.select("topic", number=number_of(pl.col("document_id"))) for rows in members)
     language = {"language": pl.col("language").cast(pl.Categorical)}
     slices = chain([store.empty("conversations", _ABOUT)], kept_slices(store, _ABOUT))
-    kept = pl.concat(rows.with_columns(**_COMPACT).drop("image_ids") for rows in slices).with_row_index("place")
-    kept = kept.join(shown_presets(store), on="conversation_id", how="left", maintain_order="left")
-    before = before.select("conversation_id", asked_id="document_id", was=_IMAGE)
-    kept = kept.join(before, on="conversation_id", how="left", maintain_order="left")
+    before, presets = before.select("conversation_id", asked_id="document_id", was=_IMAGE), shown_presets(store)
+    few = (
+        rows.with_columns(**_COMPACT)
+        .drop("image_ids")
+        .join(presets, on="conversation_id", how="left", maintain_order="left")
+        .join(before, on="conversation_id", how="left", maintain_order="left")
+        for rows in slices
+    )
+    kept = pl.concat(few).with_row_index("place")
     kept = kept.with_columns(image=pl.coalesce("was", "image"), number=number_of(pl.col("document_id"))).drop("was")
     kept = kept.join(topics, on="number", how="left", maintain_order="left").drop("number")
     spoken = signal_facts(store, "language", versions["language"], language).rename({"content_id": "prompt_id"})

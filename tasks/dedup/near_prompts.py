@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from rensa import RMinHash, RMinHashLSH
+from rensa import RMinHash
 
 from schemas.items.decision import NearPrompt
 from tasks.storage.queries.signals import on_disk, unload
@@ -41,6 +41,7 @@ _PROMPT = pl.col("turns").list.eval(_USERS).list.join("\n\n")
 """All user messages of a conversation, joined by blank lines."""
 
 Rows = npt.NDArray[np.int64]
+Signatures = npt.NDArray[np.uint32]
 Texts = Callable[[Rows], Iterable[pl.DataFrame]]
 """Rows, from 0 -> `row` and `text` of each, some at a time."""
 RowsOf = Callable[[pl.DataFrame, Sequence[str]], Iterable[pl.DataFrame]]
@@ -89,51 +90,106 @@ def near_rows(texts: Texts, count: int, jaccard_min: float) -> tuple[Rows, npt.N
     Returns:
         int64 (count,) and float32 (count,), 0 to 1.
     """
-    bands = _bands(jaccard_min)
-    padded = _compared(texts, count, bands, jaccard_min - ESTIMATE_MARGIN)
-    made = RMinHash.from_token_sets((_grams(text) for text in padded.values()), PERMUTATIONS, SEED)
-    signatures = dict(zip(padded, made, strict=True))
-    index = RMinHashLSH(jaccard_min, PERMUTATIONS, bands)
-    grams_of = lru_cache(SETS_KEPT)(lambda row: _grams(padded[row]))
+    estimate_min = jaccard_min - ESTIMATE_MARGIN
+    likely = _likely(texts, count, _bands(jaccard_min), estimate_min)
     matches, jaccards = np.full(count, -1, np.int64), np.zeros(count, np.float32)
-    for row, signature in signatures.items():
-        likely = [r for r in index.query(signature) if signature.jaccard(signatures[r]) > jaccard_min - ESTIMATE_MARGIN]
-        own = _grams(padded[row])
-        jaccard, negative_row = max(((_jaccard(own, grams_of(r)), -r) for r in likely), default=(0.0, 0))
-        if likely and jaccard >= jaccard_min - _ROUNDING:
-            matches[row], jaccards[row] = -negative_row, jaccard
+    grams_of = lru_cache(SETS_KEPT)(likely.grams)
+    for place, row in enumerate(likely.rows.tolist()):
+        others = likely.alike(place, estimate_min)
+        own = likely.grams(place) if others else set()
+        jaccard, negative = max(((_jaccard(own, grams_of(other)), -other) for other in others), default=(0.0, 0))
+        if others and jaccard >= jaccard_min - _ROUNDING:
+            matches[row], jaccards[row] = likely.rows[-negative], jaccard
         else:
-            index.insert(row, signature)
+            likely.add(place)
+        if place % PIECE == 0:
+            likely.unload()
     return matches, jaccards
 
 
-def _compared(texts: Texts, count: int, bands: int, estimate_min: float) -> dict[int, str]:
-    """Row -> padded text, in order, of those with a candidate that is likely enough; no other can be matched.
+class _Likely:
+    """Rows that may be matched, in order; each has a place among them.
+
+    Temporary files hold their texts, and the representatives: those with an equal hash of a band stand together.
+    """
+
+    def __init__(self, texts: Texts, rows: Rows, sizes: Rows, signatures: Signatures, hashes: Signatures) -> None:
+        """`sizes`: bytes of padded texts; `signatures` (n, PERMUTATIONS) and `hashes` (bands, n) are of all rows."""
+        self.rows, self._signatures, self._bands = rows, signatures, np.arange(len(hashes))
+        shapes = [(len(rows), len(hashes)), (len(hashes), len(rows)), (len(hashes), len(rows))]
+        self._starts, self._held, self._members = (_numbers(*shape) for shape in shapes)
+        for number, band in enumerate(hashes):
+            order = np.argsort(band[rows], kind="stable")
+            first = np.diff(band[rows[order]], prepend=0) != 0
+            self._starts[order, number] = np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))
+            unload(self._starts)
+            unload(hashes)
+        self._ends = np.cumsum([0, *sizes])
+        self._letters = _numbers(1, int(self._ends[-1]) // 4 + 1)[0].view(np.uint8)
+        for some in texts(rows):
+            for place, text in zip(np.searchsorted(rows, some["row"]), _padded(some["text"]), strict=True):
+                self._letters[slice(*self._ends[place : place + 2])] = np.frombuffer(text.encode(), np.uint8)
+            unload(self._letters)
+
+    def grams(self, place: int) -> set[str]:
+        """The n-grams of a text."""
+        return _grams(self._letters[slice(*self._ends[place : place + 2])].tobytes().decode())
+
+    def alike(self, place: int, estimate_min: float) -> list[int]:
+        """Places of representatives that share a band with this row and are likely enough to be near it."""
+        starts = self._starts[place].astype(np.int64)
+        held = self._held[self._bands, starts]
+        ends = np.cumsum(held, dtype=np.int64)
+        at = np.repeat(starts + held - ends, held) + np.arange(ends[-1])
+        others = np.unique(self._members[np.repeat(self._bands, held), at])
+        same = np.equal(self._signatures[self.rows[others]], self._signatures[self.rows[place]])
+        found: list[int] = others[same.mean(axis=1) > estimate_min].tolist()
+        return found
+
+    def add(self, place: int) -> None:
+        """Make it a representative."""
+        starts = self._starts[place].astype(np.int64)
+        self._members[self._bands, starts + self._held[self._bands, starts]] = place
+        self._held[self._bands, starts] += 1
+
+    def unload(self) -> None:
+        """Give memory back; the files keep the content."""
+        for file in (self._signatures, self._starts, self._held, self._members, self._letters):
+            unload(file)
+
+
+def _numbers(rows: int, columns: int) -> Signatures:
+    """Zeros, uint32 (rows, columns), in a file (`on_disk`)."""
+    return np.asarray(on_disk(rows, columns)).view(np.uint32)
+
+
+def _likely(texts: Texts, count: int, bands: int, estimate_min: float) -> _Likely:
+    """Rows with a candidate that is likely enough; no other can be matched.
 
     Signatures of all, and hashes of their bands, are in temporary files.
     """
-    files = on_disk(count, PERMUTATIONS), on_disk(bands, count)
-    signatures, hashes = (file.view(np.uint32) for file in files)
-    there, likely = np.zeros(count, bool), np.zeros(count, bool)
+    signatures, hashes = _numbers(count, PERMUTATIONS), _numbers(bands, count)
+    sizes, likely = np.zeros(count, np.int64), np.zeros(count, bool)
     for some in texts(np.arange(count)):
         told = some.with_columns(_padded(some["text"])).filter(pl.col("text") != "")
         for piece in told.iter_slices(PIECE):
             rows = piece["row"].to_numpy()
             made = RMinHash.digests_from_token_sets(map(_grams, piece["text"]), PERMUTATIONS, SEED)
-            there[rows], signatures[rows] = True, np.array(made, np.uint32)
+            sizes[rows], signatures[rows] = piece["text"].str.len_bytes().to_numpy(), np.array(made, np.uint32)
             hashes[:, rows] = _band_hashes(signatures[rows], bands)
-        for file in files:
-            unload(file)
+        unload(signatures)
+        unload(hashes)
     for band in hashes:
-        for one, other in _sharing(band, np.flatnonzero(there), likely):
+        for one, other in _sharing(band, np.flatnonzero(sizes), likely):
             alike = np.equal(signatures[one], signatures[other]).mean(axis=1) > estimate_min - _ROUNDING
             likely[one[alike]] = likely[other[alike]] = True
-            unload(files[0])
-    found = (some.with_columns(_padded(some["text"])) for some in texts(np.flatnonzero(likely)))
-    return dict(sorted((row, text) for some in found for row, text in some.iter_rows()))
+            unload(signatures)
+        unload(hashes)
+    rows = np.flatnonzero(likely)
+    return _Likely(texts, rows, sizes[rows], signatures, hashes)
 
 
-def _sharing(band: npt.NDArray[np.uint32], rows: Rows, likely: npt.NDArray[np.bool_]) -> Iterator[tuple[Rows, Rows]]:
+def _sharing(band: Signatures, rows: Rows, likely: npt.NDArray[np.bool_]) -> Iterator[tuple[Rows, Rows]]:
     """Pairs of rows with equal hashes that are not both `likely`; where more than GROUP_MAX share one, all become so.
 
     Two that are equal by chance are told apart by their signatures.
@@ -150,7 +206,7 @@ def _sharing(band: npt.NDArray[np.uint32], rows: Rows, likely: npt.NDArray[np.bo
             yield one[new], other[new]
 
 
-def _band_hashes(signatures: npt.NDArray[np.uint32], bands: int) -> npt.NDArray[np.uint32]:
+def _band_hashes(signatures: Signatures, bands: int) -> Signatures:
     """uint32 (bands, n) of signatures (n, PERMUTATIONS)."""
     of_band = signatures.reshape(len(signatures), bands, -1)
     hashes = np.zeros(of_band.shape[:2], np.uint64)

@@ -8,12 +8,12 @@ import polars as pl
 
 from schemas.policy import DuplicateRule, HotPromptRule
 from tasks.dedup.near_images import Vectors, cosine_pairs
-from tasks.storage.content_id import text_id
+from tasks.storage.content_id import number_of, text_id
 
-ASKED = pl.Schema({"place": pl.UInt32(), "asked": pl.String()})
+ASKED = pl.Schema({"place": pl.UInt32(), "asked": pl.UInt128()})
 """The columns of `asked_ids`."""
-VectorsOf = Callable[[pl.Series], Mapping[str, Vectors]]
-"""Ids of prompts -> id and embedding of those that have one."""
+VectorsOf = Callable[[pl.Series], Mapping[int, Vectors]]
+"""Prompts, as `number_of` their ids -> number and embedding of those that have one."""
 
 
 def preset_datasets(
@@ -52,16 +52,12 @@ def duplicates_of(
     compared = some.filter(by_embedding(rule), pl.col("prompt_id").n_unique().over("key") > 1)["prompt_id"]
     known = vectors(compared.unique())
     ordered = some.sort(["voted", "tstamp", "conversation_id"], descending=[True, False, False])
-    text = pl.when(by_embedding(rule)).then("prompt_id").otherwise("asked")
-    alike: dict[tuple[int, tuple[str, ...]], list[tuple[str, str, bool]]] = {}
-    columns = ordered.select("conversation_id", text, "image_ids", "voted", "num_turns")
-    for conversation_id, said, image_ids, voted, num_turns in columns.iter_rows():
-        images = image_key(image_ids, image_of, rule.images)
-        alike.setdefault((num_turns, images), []).append((conversation_id, said, voted))
+    said = pl.when(by_embedding(rule)).then("prompt_id").otherwise("asked")
+    alike = ordered.group_by("num_turns", images=_images(image_of, rule)).agg("conversation_id", said, "voted")
     repeats: dict[str, str] = {}
-    for members in alike.values():
-        near = near_by_embedding([said for _, said, _ in members], known, rule.prompt_cosine_min)
-        repeats |= _repeats(members, near, rule.copies_max)
+    for _, _, *members in alike.iter_rows():
+        near = near_by_embedding(members[1], known, rule.prompt_cosine_min)
+        repeats |= _repeats(zip(*members, strict=True), near, rule.copies_max)
     return repeats
 
 
@@ -72,16 +68,22 @@ def by_embedding(rule: DuplicateRule) -> pl.Expr:
 
 def _key(image_of: Mapping[str, str], rule: DuplicateRule) -> pl.Expr:
     """A hash of all that must be equal; conversations that share it with no other repeat none."""
+    text = pl.when(by_embedding(rule)).then(pl.lit(0, pl.UInt128)).otherwise("asked")
+    return pl.struct("num_turns", _images(image_of, rule).alias("images"), text.alias("text")).hash()
+
+
+def _images(image_of: Mapping[str, str], rule: DuplicateRule) -> pl.Expr:
+    """The images that must be equal, in one text (`image_key`)."""
+    if rule.images == "ignore":
+        return pl.lit("")
     image = pl.element().replace(dict(image_of)) if image_of and rule.images != "same" else pl.element()
-    images = pl.lit("") if rule.images == "ignore" else pl.col("image_ids").list.eval(image).list.join(" ")
-    text = pl.when(by_embedding(rule)).then(pl.lit("")).otherwise("asked")
-    return pl.concat_str("num_turns", images, text, separator=":").hash()
+    return pl.col("image_ids").list.eval(image).list.join(" ")
 
 
 def asked_ids(conversations: pl.DataFrame) -> pl.DataFrame:
-    """`place` of each conversation, and as `asked` the id of what `duplicates_of` compares of all its user messages."""
-    asked = [text_id(text) for text in conversations.select(_asked()).to_series()]
-    return conversations.select("place", asked=pl.Series(asked, dtype=pl.String))
+    """`place` of each conversation, and as `asked` the number of the id of what `duplicates_of` compares of it."""
+    asked = pl.Series([text_id(text) for text in conversations.select(_asked()).to_series()], dtype=pl.String)
+    return conversations.select("place", asked=number_of(pl.lit(asked)))
 
 
 def _asked() -> pl.Expr:
@@ -93,31 +95,31 @@ def _asked() -> pl.Expr:
 
 
 def near_by_embedding(
-    prompt_ids: Iterable[str], vectors: Mapping[str, Vectors], cosine_min: float
-) -> dict[str, list[str]]:
+    prompts: Iterable[int], vectors: Mapping[int, Vectors], cosine_min: float
+) -> dict[int, list[int]]:
     """Each prompt -> the earlier ones whose embeddings are at least this similar."""
-    known = [prompt_id for prompt_id in dict.fromkeys(prompt_ids) if prompt_id in vectors]
-    near: dict[str, list[str]] = {}
+    known = [prompt for prompt in dict.fromkeys(prompts) if prompt in vectors]
+    near: dict[int, list[int]] = {}
     if len(known) < 2:
         return near
-    earlier_rows, later_rows, _ = cosine_pairs(np.stack([vectors[prompt_id] for prompt_id in known]), cosine_min)
+    earlier_rows, later_rows, _ = cosine_pairs(np.stack([vectors[prompt] for prompt in known]), cosine_min)
     for earlier, later in zip(earlier_rows.tolist(), later_rows.tolist(), strict=True):
         near.setdefault(known[later], []).append(known[earlier])
     return near
 
 
 def _repeats(
-    members: Iterable[tuple[str, str, bool]], near: Mapping[str, list[str]], copies_max: int
+    members: Iterable[tuple[str, int, bool]], near: Mapping[int, list[int]], copies_max: int
 ) -> dict[str, str]:
     """Each member, in order, joins the first group with a similar prompt or becomes the representative of a new one."""
-    place: dict[str, int] = {}
+    place: dict[int, int] = {}
     representatives: list[str] = []
     copies: list[int] = []
     repeats: dict[str, str] = {}
-    for conversation_id, prompt_id, voted in members:
-        groups = [place[prompt] for prompt in (prompt_id, *near.get(prompt_id, ())) if prompt in place]
+    for conversation_id, said, voted in members:
+        groups = [place[prompt] for prompt in (said, *near.get(said, ())) if prompt in place]
         if not groups:
-            place[prompt_id] = len(representatives)
+            place[said] = len(representatives)
             representatives.append(conversation_id)
             copies.append(1)
         elif voted or copies[min(groups)] < copies_max:

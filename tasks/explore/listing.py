@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 import polars as pl
@@ -10,6 +11,8 @@ from schemas.items.conversation import UNDATED_BEFORE
 from schemas.tags import TAGS
 from tasks.explore.masking import NOT_SEARCHED, masked_text
 from tasks.explore.tolerant import TolerantTables
+from tasks.storage.content_id import Distinct
+from tasks.storage.parquet import compact
 from tasks.storage.queries.conversation_features import english_name, marks
 from tasks.storage.queries.repeated_values import with_repeats
 
@@ -20,6 +23,8 @@ _SECONDS = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then(pl.col("tstamp").dt.
 _LOGGED_DAY = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then(pl.col("day").cast(pl.String))
 IMAGE_ID = r"^([0-9a-f]{32})\.[a-z]+$"
 """Names of other forms, which no release of ours has, name no image: they become addresses and file names."""
+ROWS = 16_384
+"""Conversations whose texts are in memory at a time."""
 SNIPPET_CHARACTERS = 280
 """Characters of a prompt that a card shows."""
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -89,8 +94,7 @@ def item_key(kind: str, item_id: str) -> str:
 def finished(rows: list[pl.DataFrame]) -> pl.DataFrame:
     """The listing from rows with the columns of `SCHEMA`; those that are missing are null.
 
-    Adds `MARKS` of answers to `tags`, and `key`, `snippet` and `searched` (prompt and answers in lower case). Leaves
-    `answers` and `prompt` out.
+    Adds `key`, `snippet` and `searched` (prompt and answers in lower case). Leaves `answers` and `prompt` out.
     """
     frames = [_typed(pl.DataFrame(schema=SCHEMA)), *map(_typed, rows)]
     whole = pl.concat(frames, how="diagonal").sort(
@@ -111,19 +115,28 @@ def _typed(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with the types of `SCHEMA`, and `snippet` and `searched` in place of their texts."""
     typed = rows.with_columns(pl.col(name).cast(kind) for name, kind in SCHEMA.items() if name in rows.columns)
     answers = pl.col("answers").fill_null("") if "answers" in rows.columns else pl.lit("")
-    if {"answers", "tags", "models"} <= {*rows.columns}:
-        found = marks([pl.col("models").list.first(), pl.col("models").list.last()], answers)
-        flags = [pl.when(holds).then(pl.lit(name)) for name, holds in found.items()]
-        typed = typed.with_columns(tags=pl.concat_list(pl.col("tags").fill_null([]), *flags).list.drop_nulls())
     return typed.with_columns(
         snippet=pl.col("prompt").str.head(SNIPPET_CHARACTERS),
         searched=pl.concat_str("prompt", pl.lit("\n"), answers).str.to_lowercase(),
     ).drop("prompt", "answers", strict=False)
 
 
+def _marks(models: list[pl.Expr]) -> pl.Expr:
+    """The `MARKS` of answers of these models."""
+    flags = marks(models, pl.col("answers").fill_null(""))
+    return pl.concat_list(pl.when(holds).then(pl.lit(name)) for name, holds in flags.items()).list.drop_nulls()
+
+
+def with_marks(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with the `MARKS` of their answers among `tags`."""
+    both = [pl.col("models").list.first(), pl.col("models").list.last()]
+    return rows.with_columns(tags=pl.concat_list(pl.col("tags").fill_null([]), _marks(both)))
+
+
 def release_rows(config: str, rows: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
     """Rows of a row group of a configuration, with the paths of their images; `points` are those of the map."""
-    return _row_of[config](rows, points)
+    listed = _row_of[config](rows, points)
+    return with_marks(listed) if "answers" in listed.columns else listed
 
 
 def _text(column: str, role: str | None = None) -> pl.Expr:
@@ -207,53 +220,71 @@ _row_of: Mapping[str, Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]] = {
 }
 
 
-def store_listing(tables: TolerantTables) -> pl.DataFrame:
-    """The listing, without what is quarantined."""
-    conversations = _conversations(tables)
-    described = _described(tables, conversations)
+def store_listing(tables: TolerantTables, searched: bool = False) -> pl.DataFrame:
+    """The listing, without what is quarantined; only with `searched` it has that column, ten times all others."""
+    votes = tables.read("battles", ["conversation_a", "conversation_b", "model_a", "model_b"])
+    sides = [votes.select(conversation_id="conversation_a", other="model_b")]
+    sides += [votes.select(conversation_id="conversation_b", other="model_a")]
+    others = pl.concat(sides).unique("conversation_id")
+    described = _described(tables, _conversations(tables, others, searched))
     outcomes = tables.read("decisions", ["item_kind", "item_id", "keep", "held", "reasons", "tags", "preset_dataset"])
-    votes = tables.read("battles", ["conversation_a", "conversation_b"])
-    side = pl.col("conversation_id").is_in(pl.concat([votes["conversation_a"], votes["conversation_b"]]).implode())
+    side = pl.col("conversation_id").is_in(others["conversation_id"].implode())
     kind = pl.when(side).then(pl.lit(SIDE)).otherwise(pl.lit(CONVERSATION))
+    tags = {"tags": pl.concat_list("tags", "marks")}
     chats = _decided(described, outcomes.filter(item_kind="conversation"), "conversation_id").select(
-        *_SHOWN, id="conversation_id", models=pl.concat_list("model"), kind=kind
+        *_SHOWN, id="conversation_id", models=pl.concat_list("model"), kind=kind, **tags
     )
     battles = _decided(_battles(tables, described), outcomes.filter(item_kind="battle"), "battle_id").select(
-        *_SHOWN, "vote", id="battle_id", models=pl.concat_list("model_a", "model_b"), kind=pl.lit(BATTLE)
+        *_SHOWN, "vote", id="battle_id", models=pl.concat_list("model_a", "model_b"), kind=pl.lit(BATTLE), **tags
     )
-    return finished([chats, battles])
+    whole = finished([chats, battles])
+    return whole if searched else whole.drop("searched")
 
 
 _SHOWN = [
-    "language", "topic", "topic_id", "x", "y", "tags", "preset", "bench", "image_ids", "prompt", "answers", "outcome",
+    "language", "topic", "topic_id", "x", "y", "preset", "bench", "image_ids", "prompt", "answers", "outcome",
     "reasons", "turns", "tstamp", "day", "place",
 ]  # fmt: skip
 
 
-def _conversations(tables: TolerantTables) -> pl.DataFrame:
-    """Conversations that are not quarantined, with masked texts, and the number of their part as `place`.
+def _conversations(tables: TolerantTables, others: pl.DataFrame, searched: bool) -> pl.DataFrame:
+    """Conversations that are not quarantined, with masked texts, `marks`, and the number of their part as `place`.
 
-    Texts are joined and masked one part at a time. Raises StoreUnwell when the quarantine cannot be read.
+    `others` has the `other` model of sides of battles, for `battle_marks`. Texts are joined and masked some at a time,
+    and kept whole only when `searched`. Raises StoreUnwell when the quarantine cannot be read.
     """
     quarantined = tables.store.read("quarantine", ["key"])["key"]
-    searched = tables.latest("text_pii", ["spans"], strict=True).with_columns(searched=True)
-    parts = [(0, tables.store.empty("conversations", _CONVERSATION)), *tables.parts("conversations", _CONVERSATION)]
-    return pl.concat(
-        _with_texts(rows.filter(~pl.col("conversation_id").is_in(quarantined.implode())), searched).with_columns(
-            place=pl.lit(number, pl.Int32)
-        )
-        for number, rows in parts
+    spans, searched_texts = tables.latest("text_pii", ["spans"], strict=True), Distinct()
+    searched_texts.add(spans["content_id"])
+    found = spans.filter(pl.col("spans").list.len() > 0)
+    parts = [(0, tables.store.empty("conversations", _CONVERSATION))]
+    of_parts = (
+        (n, some) for n, rows in tables.parts("conversations", _CONVERSATION) for some in rows.iter_slices(ROWS)
     )
 
+    def told(number: int, rows: pl.DataFrame) -> pl.DataFrame:
+        shown = rows.filter(~pl.col("conversation_id").is_in(quarantined.implode()))
+        texts = _with_texts(shown, found, searched_texts).join(
+            others, on="conversation_id", how="left", maintain_order="left"
+        )
+        own, both = _marks([pl.col("model")]), _marks([pl.col("model"), pl.col("other")])
+        texts = texts.lazy().with_columns(marks=own, battle_marks=both, place=pl.lit(number, pl.Int32)).collect()
+        some = {} if searched else {"prompt": pl.col("prompt").str.head(SNIPPET_CHARACTERS), "answers": pl.lit("")}
+        return compact(texts.with_columns(**some).drop("other"))
 
-def _with_texts(conversations: pl.DataFrame, searched: pl.DataFrame) -> pl.DataFrame:
-    """`prompt` and `answers` in place of `turns`, masked."""
+    return pl.concat(told(number, rows) for number, rows in chain(parts, of_parts))
+
+
+def _with_texts(conversations: pl.DataFrame, found: pl.DataFrame, searched: Distinct) -> pl.DataFrame:
+    """`prompt` and `answers` in place of `turns`, masked; `found` has the `spans` of searched texts that have some."""
     turn = pl.col("turns").struct
     turns = conversations.select("conversation_id", "turns").explode("turns").drop_nulls("turns")
     turns = turns.select("conversation_id", turn.field("role"), turn.field("content"), turn.field("text_id"))
-    turns = turns.join(searched, left_on="text_id", right_on="content_id", how="left", maintain_order="left")
-    found = turns.filter(pl.col("spans").list.len() > 0)["conversation_id"]
-    personal = turns.filter(pl.col("conversation_id").is_in(found.implode())).unique(["conversation_id", "text_id"])
+    turns = turns.join(found, left_on="text_id", right_on="content_id", how="left", maintain_order="left")
+    holds, none = turns.drop_nulls("spans")["conversation_id"], pl.lit([], turns.schema["spans"])
+    turns = turns.with_columns(searched=searched.hold(pl.col("text_id")))
+    turns = turns.with_columns(spans=pl.when("searched").then(pl.col("spans").fill_null(none)))
+    personal = turns.filter(pl.col("conversation_id").is_in(holds.implode())).unique(["conversation_id", "text_id"])
     turns = turns.join(_masked(personal), on=["conversation_id", "text_id"], how="left", maintain_order="left")
     known = pl.when("searched").then(pl.coalesce("masked", "content")).otherwise(pl.lit(f"[{NOT_SEARCHED}]"))
     asked = pl.col("role") == "user"
@@ -270,10 +301,10 @@ def _with_texts(conversations: pl.DataFrame, searched: pl.DataFrame) -> pl.DataF
 def _masked(personal: pl.DataFrame) -> pl.DataFrame:
     """conversation_id, text_id and masked text of conversations in which personal data was found."""
     rows = list[tuple[str, str, str]]()
-    for (name,), said in personal.group_by("conversation_id"):
-        texts = [(row["content"], row["spans"]) for row in said.iter_rows(named=True)]
+    for name, text_ids, *said in personal.group_by("conversation_id").agg("text_id", "content", "spans").iter_rows():
+        texts = list(zip(*said, strict=True))
         masks = [masked_text(text, spans) for (text, _), spans in zip(texts, with_repeats(texts), strict=True)]
-        rows += [(str(name), text_id, mask) for text_id, mask in zip(said["text_id"], masks, strict=True)]
+        rows += [(name, *each) for each in zip(text_ids, masks, strict=True)]
     return pl.DataFrame(rows, dict.fromkeys(("conversation_id", "text_id", "masked"), pl.String), orient="row")
 
 
@@ -316,10 +347,12 @@ def _battles(tables: TolerantTables, conversations: pl.DataFrame) -> pl.DataFram
     names = ["battle_id", "conversation_a", "conversation_b", "model_a", "model_b", "winner", "tstamp", "day"]
     votes = tables.read("battles", names).with_columns(tstamp=_SECONDS, day=_LOGGED_DAY)
     left = conversations.drop("model", "tstamp", "day").rename({"conversation_id": "conversation_a"})
-    right = conversations.select("conversation_id", right="answers").rename({"conversation_id": "conversation_b"})
+    right = conversations.select(conversation_b="conversation_id", right="answers", more="battle_marks")
     both = votes.join(left, on="conversation_a").join(right, on="conversation_b")
     return both.with_columns(
-        vote=pl.col("winner"), answers=pl.concat_str("answers", pl.lit("\n"), pl.col("right"), ignore_nulls=True)
+        vote=pl.col("winner"),
+        answers=pl.concat_str("answers", pl.lit("\n"), pl.col("right"), ignore_nulls=True),
+        marks=pl.concat_list("battle_marks", "more").list.unique().list.sort(),
     )
 
 

@@ -85,6 +85,11 @@ class OfRelease:
         rows["bench"] = [frame.with_columns(bench=named_bench) for frame in rows["bench"]]
         return listing.finished([frame for config in CONFIGS for frame in rows[config]])
 
+    @property
+    def searchable(self) -> pl.DataFrame:
+        """The listing."""
+        return self.listing
+
     @cached_property
     def _tables(self) -> dict[str, pl.DataFrame]:
         """Tables of products, and of votes that decide or look wrong, without those that cannot be read."""

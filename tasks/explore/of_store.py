@@ -60,7 +60,7 @@ class OfStore:
         parts = [self._listed(table) for table in _TABLES]
         if parts != self._parts:
             self._tables, self._parts = TolerantTables(self._store), parts
-            for name in ("listing", "_blurred", "_images", "_shown_ids", "_reasons"):
+            for name in ("listing", "searchable", "_blurred", "_images", "_shown_ids", "_reasons"):
                 self.__dict__.pop(name, None)
 
     def _listed(self, table: str) -> list[str]:
@@ -71,6 +71,11 @@ class OfStore:
     def listing(self) -> pl.DataFrame:
         """The listing, newest first."""
         return store_listing(self._tables)
+
+    @cached_property
+    def searchable(self) -> pl.DataFrame:
+        """The listing with the column `searched`, which is read at the first search."""
+        return self.listing.with_columns(store_listing(self._tables, searched=True)["searched"])
 
     @property
     def problems(self) -> list[str]:

@@ -117,10 +117,14 @@ class Pages:
         """The rows that are shown."""
         return self._source.listing if self._sample is None else self._sample
 
+    def _rows(self, query: Query) -> pl.DataFrame:
+        """The same, to look for the rows of a query."""
+        return self._source.searchable if query.search and self._sample is None else self.listing
+
     def browse(self, query: Query) -> str:
         """Facets, search and cards."""
-        found = find(self.listing, query)
-        sides = _sides_left_out(self.listing, query)
+        rows = self._rows(query)
+        found, sides = find(rows, query), _sides_left_out(rows, query)
         return self._page("browse.html", "Browse", found=found, query=query, rows=found.rows.to_dicts(), beside=sides)
 
     def item(self, key: str, opened: bool, whole: bool) -> str | None:
@@ -133,7 +137,7 @@ class Pages:
 
     def map(self, query: Query) -> str:
         """The topic map, facets, and a table of topics."""
-        points = topic_map.on_map(self.listing)
+        points = topic_map.on_map(self._rows(query))
         found = find(points, query.but(page=1))
         return self._page(
             "map.html", "Topics", found=found, query=query, topics=topic_map.map_topics(points), placed=points.height,
@@ -143,7 +147,7 @@ class Pages:
 
     def points(self, query: Query) -> str:
         """The script with all places of the map."""
-        points = topic_map.on_map(self.listing)
+        points = topic_map.on_map(self._rows(query))
         return topic_map.points_script(points, matching(points, query), self._links.piece, query.outliers)
 
     def piece(self, number: int) -> str:

@@ -160,6 +160,10 @@ class Source(Protocol):
         """The listing."""
 
     @property
+    def searchable(self) -> pl.DataFrame:
+        """The listing with `searched`, which it may lack."""
+
+    @property
     def problems(self) -> list[str]:
         """One line for each table or shard that cannot be read."""
 

@@ -39,7 +39,7 @@ from tasks.policy.rules import (
     reasons_of,
     reviewed,
 )
-from tasks.storage.content_id import number_of, text_id
+from tasks.storage.content_id import id_of, number_of, text_id
 from tasks.storage.queries.released import renamed
 from tasks.storage.queries.signals import StoredVectors, Vectors, Versions, signal_facts, signal_values
 from tasks.storage.tables import Store, frame_schema
@@ -47,7 +47,10 @@ from tasks.storage.tables import Store, frame_schema
 ItemFindings = Callable[[Store, pl.Series], pl.DataFrame]
 """(store, conversation ids) -> ITEM_COLUMNS of each, in order; no columns when the store has no written items."""
 
-_TEXTLESS = [name for name in Conversation.model_fields if name not in ("turns", "served", "source", "line", "day")]
+_LEFT_OUT = ("turns", "served", "source", "line", "day", "document_id")
+_TEXTLESS = [name for name in Conversation.model_fields if name not in _LEFT_OUT]
+_OF_SET = ["place", "conversation_id", "prompt_id", "image_ids", "num_turns", "tstamp", "voted"]
+"""Columns that rules over the whole set need."""
 
 
 class StoredSignals:
@@ -64,12 +67,13 @@ class StoredSignals:
     def conversations(self) -> pl.DataFrame:
         """Table `conversations` without its texts, with TEXT_COLUMNS, `preset_dataset` and findings on written items.
 
-        `place` numbers the rows, in the order of the table.
+        `place` numbers the rows, in the order of the table; `prompt_id` is `number_of` it.
         """
         store, presets = self.store, self.store.read("presets")
         # read apart from the texts: polars keeps all columns that came together in memory, as long as one is in use
         texts = store.read_slices("conversations", ["model", "num_turns", "turns"])
-        rows = store.read("conversations", _TEXTLESS).with_row_index("place")
+        slices = chain([store.empty("conversations", _TEXTLESS)], store.read_slices("conversations", _TEXTLESS))
+        rows = pl.concat(some.with_columns(number_of(pl.col("prompt_id"))) for some in slices).with_row_index("place")
         told = (some.select(**TEXT_COLUMNS) for some in chain([store.empty("conversations")], texts))
         rows = rows.hstack(pl.concat(told))
         named = pl.col("logged_name").is_in(presets["logged_name"].implode())
@@ -137,9 +141,11 @@ class StoredSignals:
         """Values of one signal by content id; empty when this run does not measure it."""
         return signal_values(self.store, name, self.versions.get(name, ""), columns)
 
-    def vectors(self, prompt_ids: pl.Series) -> Mapping[str, Vectors]:
-        """The embeddings of prompts, as far as this run measures them."""
-        return StoredVectors(self.store, "text_embedding", self.versions, prompt_ids).all()
+    def vectors(self, prompts: pl.Series) -> Mapping[int, Vectors]:
+        """The embeddings of prompts, by `number_of` their ids, as far as this run measures them."""
+        ids = prompts.map_elements(id_of, pl.String)
+        found = StoredVectors(self.store, "text_embedding", self.versions, ids).all()
+        return {number: found[name] for number, name in zip(prompts, ids, strict=True) if name in found}
 
     def stands(self, rule: Rule) -> bool:
         """Whether the rule applies: rules with `if_chosen` need a chosen provider."""
@@ -198,9 +204,10 @@ def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
     screening = pl.concat([screening, left])
 
     # repeats among the rest
-    repeats = _repeats(known, _left(known.conversations, screening), policy)
+    conversations = known.conversations.select(_OF_SET)
+    repeats = _repeats(known, _left(conversations, screening), policy)
     duplicates = _over_set(policy.duplicates, repeats)
-    screened = _left(known.conversations, screening, duplicates)
+    screened = _left(conversations, screening, duplicates)
 
     # rules about what is measured only on the rest of that
     described, described_alone = described_hits(known, policy, screened)
@@ -209,12 +216,12 @@ def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
     near_hits = _over_set(policy.near_prompts, near["conversation_a"])
 
     hits = pl.concat([screening, duplicates, described, near_hits])
-    conversations = _of_conversations(known, hits, repeats, policy).with_columns(
+    decided = _of_conversations(known, hits, repeats, policy).with_columns(
         kept_by_screening=pl.col("item_id").is_in(screened["conversation_id"].implode())
     )
     of_battles_alone = pl.concat([alone, described_alone])
     sides = pl.concat([screening.filter(_STOPS), described.filter(_STOPS), of_battles_alone])
-    both = pl.concat([conversations, _of_battles(known, sides, policy)], how="diagonal")
+    both = pl.concat([decided, _of_battles(known, sides, policy)], how="diagonal")
     withheld = _withheld_words(known, redacted, policy)
     return Verdicts(_decisions(both, withheld, policy), of_battles_alone.select("item_id", "reason"), near)
 

@@ -79,17 +79,18 @@ def stored_documents(store: Store, conversations: pl.DataFrame, signal: str, pro
     """Documents of these conversations, with the inputs that the chosen tagger of a signal needs."""
     tagger = providers[signal]
 
-    def of_images(name: str, columns: Sequence[str], shown: pl.Series | None = None) -> pl.DataFrame:
+    shown = conversations["image_ids"].explode().drop_nulls().unique()
+
+    def of_images(name: str, columns: Sequence[str]) -> pl.DataFrame:
         return signal_values(store, name, signal_of(name, providers).version, columns, shown)
 
     with_vectors = getattr(tagger, "looks_at_vectors", False)
-    shown = conversations["image_ids"].explode().drop_nulls().unique()
     return Documents(
         conversations,
         of_images("image_text", ["text", "area_fraction"]),
         of_images("image_layout", ["flat_fraction", "colour_count"]),
         StoredImages(store, "images", "redacted_images") if tagger.looks_at_images else None,
-        of_images("image_embedding", ["vector"], shown) if with_vectors else None,
+        of_images("image_embedding", ["vector"]) if with_vectors else None,
     )
 
 

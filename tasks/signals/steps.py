@@ -208,7 +208,7 @@ def _measure_documents(
     settings: Settings, store: Store, providers: Providers, kept: pl.DataFrame, signals: Mapping[str, Signal[Document]]
 ) -> Measured:
     now, total, overnight = datetime.now(UTC), Measured(), list[Asked[Document]]()
-    for name, signal in signals.items():
+    for name, signal in signals.items() if kept.height else ():
         documents = stored_documents(store, kept, name, providers)
         wanted = documents.ordered(missing(store, signal, kept["document_id"]))
         if signal.model is not None and settings.batch:

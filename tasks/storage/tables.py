@@ -39,7 +39,7 @@ from tasks.storage.layout import (
 from tasks.storage.parquet import REQUESTS, conform, encode_parquet, frame_types, top_columns
 
 _LIST = "parts.json"
-SLICE_ROWS, SLICE_BYTES = 16_384, 16 * 1024 * 1024
+SLICE_ROWS, SLICE_BYTES, PART_ROWS = 16_384, 16 * 1024 * 1024, 262_144
 _UNKNOWN = Table(Row, (), {})
 """Stands for a table that this version does not know, of an earlier version or another package."""
 Reader = Callable[[Sequence[str] | None], pl.DataFrame]
@@ -282,7 +282,9 @@ class Store:
 
     def replace(self, table: str, frame: pl.DataFrame) -> None:
         """Make `frame` the whole content of the table, sorted by the table's key; earlier parts are deleted."""
-        self.list_parts(table, [self.write_part(table, frame)])
+        many = frame.height > PART_ROWS
+        each = frame.sort(TABLES[table].sort, maintain_order=True).iter_slices(PART_ROWS) if many else [frame]
+        self.list_parts(table, [self.write_part(table, rows) for rows in each])
 
     def append(self, table: str, frame: pl.DataFrame) -> None:
         """Add the rows of `frame` as one part. The same rows give the same part, so adding them again is harmless."""

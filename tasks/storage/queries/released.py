@@ -146,7 +146,8 @@ def kept_conversations(store: Store, by: str = "keep", columns: Sequence[str] | 
 def kept_slices(store: Store, columns: Sequence[str], by: str = "keep") -> Iterator[pl.DataFrame]:
     """The same some at a time, in the order of the store, with models as logged; `columns` has conversation_id."""
     kept = Distinct()
-    kept.add(_kept(store, by)["conversation_id"])
+    for some in _each_kept(store, "conversation", by):
+        kept.add(some["item_id"])
     for rows in released_slices(store, columns):
         yield rows.filter(kept.hold(pl.col("conversation_id")))
 
@@ -174,14 +175,20 @@ def _kept(store: Store, by: str) -> pl.DataFrame:
 
 def kept_of(store: Store, kind: str, by: str = "keep") -> pl.DataFrame:
     """preset_dataset and item_id of what is kept, of one kind."""
+    return pl.concat(_each_kept(store, kind, by))
+
+
+def _each_kept(store: Store, kind: str, by: str) -> Iterator[pl.DataFrame]:
+    """The same some at a time."""
     names = ["item_kind", "item_id", by, "preset_dataset"]
     read = chain([store.empty("decisions", names)], store.read_slices("decisions", names))
-    return pl.concat(rows.filter(by, item_kind=kind).select("preset_dataset", "item_id") for rows in read)
+    return (rows.filter(by, item_kind=kind).select("preset_dataset", "item_id") for rows in read)
 
 
 def shown_presets(store: Store) -> pl.DataFrame:
     """conversation_id and preset_dataset of kept conversations that show one."""
-    return _kept(store, "keep").drop_nulls("preset_dataset")
+    presets = (rows.drop_nulls("preset_dataset") for rows in _each_kept(store, "conversation", "keep"))
+    return pl.concat(presets).rename({"item_id": "conversation_id"})
 
 
 def logged_on(rows: pl.DataFrame, since: date | None, until: date | None) -> pl.DataFrame:

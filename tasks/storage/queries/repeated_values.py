@@ -1,6 +1,5 @@
 """Where a value that was found to be personal data stands again, in the texts that belong together with its own."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,11 @@ def with_repeats(said: Sequence[tuple[str, Sequence[Span] | None]]) -> list[list
 
 def _repeats(text: str, values: Mapping[str, str]) -> Iterator[Span]:
     for value, kind in values.items():
-        if value in text:
-            for found in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text):
-                yield {"start": found.start(), "end": found.end(), "type": kind}
+        start = text.find(value)
+        while start >= 0:
+            end = start + len(value)
+            beside = text[max(0, start - 1) : start] + text[end : end + 1]
+            alone = not any(letter.isalnum() or letter == "_" for letter in beside)
+            if alone:
+                yield {"start": start, "end": end, "type": kind}
+            start = text.find(value, end if alone else start + 1)

@@ -69,7 +69,9 @@ def signal_facts(
     every = chain([store.empty(table_name(signal), names)], store.read_slices(table_name(signal), names))
     slices = every if content_ids is None else among(every, number, content_ids)
     told = (rows.filter(version=version).select(number, **facts) for rows in slices)
-    return pl.concat(told).unique("content_id", keep="first")
+    rows = pl.concat(told)
+    again = rows["content_id"].n_unique() < rows.height  # which takes a tenth of the memory
+    return rows.unique("content_id", keep="first") if again else rows
 
 
 def several_lengths(signal: str, version: str, lengths: Collection[int]) -> str:

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from schemas.policy import DuplicateRule
 from tasks.dedup import near_images
 from tasks.dedup.near_images import close_rows, cosine_pairs
 from tasks.dedup.repeats import asked_ids, duplicates_of
+from tasks.storage.content_id import number_of
 from tasks.storage.tables import frame_of
 from tests.builders import NOON, battle, conversation, sides
 
@@ -159,7 +161,7 @@ def test_laws_of_repeats(chats, copies_max, seed):
     ]
     rule = DuplicateRule(copies_max=copies_max)
     frame = frame_of(Conversation, rows).with_row_index("place")
-    frame = frame.join(asked_ids(frame), on="place", maintain_order="left")
+    frame = frame.join(asked_ids(frame), on="place").with_columns(number_of(pl.col("prompt_id")))
     repeats = duplicates_of(frame, lambda _: {}, {}, rule)
     assert repeats == duplicates_of(frame.sample(fraction=1, shuffle=True, seed=seed), lambda _: {}, {}, rule)
     by_name = {row.conversation_id: row for row in rows}

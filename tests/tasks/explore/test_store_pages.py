@@ -84,7 +84,9 @@ def test_no_page_has_an_address_a_path_a_key_or_what_is_masked(browser, of_store
 
 
 def test_masked_data_is_not_found_and_a_text_that_was_not_searched_is_masked(browser, of_store):
+    assert "searched" not in of_store.listing.columns  # read at the first search
     assert "Nothing matches" in browser.get("/", params={"q": EMAIL}).text
+    assert of_store.searchable.drop("searched").equals(of_store.listing)
     assert "[email]" in browser.get("/", params={"q": "write to"}).text
     page = browser.get(f"/items/{item_key('battle', 'b0')}").text
     assert "not searched for personal data yet" in page and ">Left.<" not in page

@@ -18,7 +18,7 @@ import pytest
 
 from flows.commands.view import opened
 from tasks.explore.facets import Query, find, matching, query_of
-from tasks.explore.listing import SIDE, finished
+from tasks.explore.listing import SIDE, finished, with_marks
 from tasks.explore.source import Gone
 from tasks.explore.static_pages import sampled
 from tasks.storage.keyed_ids import UNFINISHED
@@ -186,7 +186,8 @@ def test_answers_that_name_a_model_of_the_vote_or_hold_hidden_marks_are_tagged(l
         "tags": [["ocr"]] * 3,
     }
     answers = ["Ask **GPT 4o mini**.", "Two\u2060 cats", "gpt"]
-    tagged = finished([pl.DataFrame(rows | {"answers": answers, "prompt": "gpt-4o-mini", "tstamp": [3.0, 2.0, 1.0]})])
+    told = pl.DataFrame(rows | {"answers": answers, "prompt": "gpt-4o-mini", "tstamp": [3.0, 2.0, 1.0]})
+    tagged = finished([with_marks(told)])
     assert tagged["tags"].to_list() == [["ocr", "names_model"], ["ocr", "unseen_marks"], ["ocr"]]
     assert "names_model" not in counts(listing, "tag")
 

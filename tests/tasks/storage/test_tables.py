@@ -46,6 +46,12 @@ def test_what_is_appended_or_replaced_is_read_back_in_order_without_what_it_repl
     assert len(store.parts("rejects")) == 1
 
 
+def test_a_large_table_that_is_replaced_is_in_several_parts_in_the_same_order(store, monkeypatch):
+    monkeypatch.setattr(tables, "PART_ROWS", 2)
+    store.replace("rejects", _rejects(3, 1, 5, 2, 4))
+    assert store.read("rejects").equals(_rejects(1, 2, 3, 4, 5)) and len(store.parts("rejects")) == 3
+
+
 def test_appended_rows_follow_in_parts_of_their_own(store):
     store.append("rejects", _rejects(5))
     store.append("rejects", _rejects(1))
