@@ -33,7 +33,7 @@ demo: .venv/core ## Draw a demo arena with planted problems and curate it into d
 
 test: .venv/full ## Run every test, and every check beside them
 	@$(MAKE) --no-print-directory check >.venv/check.log 2>&1 & checks=$$!; \
-	$(BIN)/python -m pytest -q -n 2 --durations=25; tested=$$?; \
+	$(BIN)/python -m pytest -q -n 3 --durations=25; tested=$$?; \
 	wait $$checks; checked=$$?; cat .venv/check.log; exit $$((tested | checked))
 
 versions: ## The core and its fastest tests on Python 3.12 and 3.13, where pyenv has them

@@ -3,9 +3,8 @@
 import json
 import re
 import threading
-from http.server import BaseHTTPRequestHandler
 
-from tests.http_server import LoopbackServer
+from tests.http_server import Serving
 
 ENDED = {
     "completed": ("completed", "BATCH_STATE_SUCCEEDED"),
@@ -15,8 +14,10 @@ ENDED = {
 }
 
 
-class BatchServer:
+class BatchServer(Serving):
     """`lines` makes the result file from parsed request lines; the other attributes are switches and counters."""
+
+    methods = ("POST", "GET", "DELETE")
 
     def __init__(self, lines):
         self.lines = lines
@@ -25,27 +26,16 @@ class BatchServer:
         self.files, self.batches, self.deleted, self.polls = {}, {}, [], 0
         self.may_answer = threading.Event()
         self.may_answer.set()
-        self._lock = threading.RLock()
-        outer = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                outer.post(self, self.rfile.read(int(self.headers["content-length"])))
-
-            def do_GET(self):
-                outer.get(self)
-
-            def do_DELETE(self):
-                outer.deleted.append(self.path.rsplit("/", 1)[-1].partition("?")[0])
-                outer.send(self, {"id": "x", "object": "file", "deleted": True})
-
-            def log_message(self, *_):
-                pass
-
-        self._server = LoopbackServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
+    def respond(self, handler):
+        if handler.command == "POST":
+            self.post(handler, handler.rfile.read(int(handler.headers["content-length"])))
+        elif handler.command == "GET":
+            self.get(handler)
+        else:
+            self.deleted.append(handler.path.rsplit("/", 1)[-1].partition("?")[0])
+            self.send(handler, {"id": "x", "object": "file", "deleted": True})
 
     @property
     def requests(self):
@@ -147,21 +137,6 @@ class BatchServer:
         size = len(self.files[name])
         shown = {"id": name, "object": "file", "bytes": size, "created_at": 1, "filename": "q", "purpose": "batch"}
         return shown | {"status": "processed"}
-
-    def send(self, handler, body, status=200, headers=(), cut=False):
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        handler.send_response(status)
-        for name, value in {"content-type": "application/json", **dict(headers)}.items():
-            handler.send_header(name, value)
-        handler.send_header("content-length", str(len(content)))
-        handler.end_headers()
-        handler.wfile.write(content[: len(content) // 2] if cut else content)
-        handler.close_connection = cut or handler.close_connection
-
-    def close(self):
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 def result(row, answer, used=(1000, 100)):

@@ -1,6 +1,7 @@
 """No test can connect to another machine: connections, datagrams and name look-ups are limited to this one.
 
-Tests are distributed to two workers by file, so that what the tests of a file share is made only once.
+Tests are distributed by file, so that what the tests of a file share is made only once. `make test` has three workers
+for two cores: one often waits for a server or a browser.
 """
 
 import gc
@@ -28,7 +29,7 @@ gc.set_threshold(
 
 _TOPICS = "tests/tasks/topics/"  # what numba compiles for one of these files serves all
 _LONGEST = ("tests/flows/", _TOPICS, "tests/test_")
-_OWN_ARENAS = ("test_chaos", "test_deployment", "test_nights", "test_object_store")
+_OWN_ARENAS = ("test_chaos", "test_deployment", "test_nights", "test_object_store", "test_operating_guide")
 _HERE = {"localhost", socket.gethostname()}
 
 
@@ -84,7 +85,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest comes first, so that both workers end at about the same time."""
+    """What takes longest comes first, so that all workers end at about the same time."""
     items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))
 
 

@@ -38,17 +38,20 @@ class LoopbackServer(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-class HttpServer:
-    """Answers POSTs with the given replies in order, repeats the last one, and records the requests."""
+class Serving:
+    """A server on this machine, whose requests of its methods go to `respond`."""
+
+    methods = ("POST",)
 
     def __init__(self):
-        self.requests, self.replies = [], deque()
-        self._lock, self._closing = threading.Lock(), threading.Event()
+        self._lock, self._closing = threading.RLock(), threading.Event()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                outer.respond(self)
+            def __getattr__(self, name):
+                if name.removeprefix("do_") in outer.methods:
+                    return lambda: outer.respond(self)
+                raise AttributeError(name)
 
             def log_message(self, *_):
                 pass
@@ -57,6 +60,31 @@ class HttpServer:
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
+
+    def send(self, handler, body, status=200, headers=(), cut=False):
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        handler.send_response(status)
+        for name, value in {"content-type": "application/json", **dict(headers)}.items():
+            handler.send_header(name, value)
+        handler.send_header("content-length", str(len(content)))
+        handler.end_headers()
+        if handler.command != "HEAD":
+            handler.wfile.write(content[: len(content) // 2] if cut else content)
+        handler.close_connection = cut or handler.close_connection
+
+    def close(self):
+        self._closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class HttpServer(Serving):
+    """Answers POSTs with the given replies in order, repeats the last one, and records the requests."""
+
+    def __init__(self):
+        self.requests, self.replies = [], deque()
+        super().__init__()
 
     def answer(self, *replies):
         self.replies = deque(replies)
@@ -72,18 +100,5 @@ class HttpServer:
         self._closing.wait(reply.silent_seconds)
         if reply.body is None:
             handler.close_connection = True
-            return
-        content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
-        handler.send_response(reply.status)
-        for name, value in {"content-type": "application/json", **reply.headers}.items():
-            handler.send_header(name, value)
-        handler.send_header("content-length", str(len(content)))
-        handler.end_headers()
-        handler.wfile.write(content[: len(content) // 2] if reply.cut else content)
-        handler.close_connection = reply.cut or handler.close_connection
-
-    def close(self):
-        self._closing.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        else:
+            self.send(handler, reply.body, reply.status, reply.headers, reply.cut)

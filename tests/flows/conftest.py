@@ -31,6 +31,7 @@ from tests.waiting import free_port, wait_until
 ROOT = Path(__file__).parents[2]
 OPENED: list[str] = []
 _LISTENING = False
+_SCHEDULING: list[subprocess.Popen] = []
 
 
 def _listen(event: str, arguments: tuple[object, ...]) -> None:
@@ -113,7 +114,15 @@ def scheduling_server(database: str | None, tmp_path_factory: pytest.TempPathFac
     url = f"http://127.0.0.1:{port}/api"
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as started:
         wait_until(lambda: httpx.get(f"{url}/health").status_code == 200, started)
+        _SCHEDULING.append(started)
         yield url
+        started.terminate()
+
+
+def pytest_runtest_teardown(item: pytest.Function) -> None:
+    """With the last test that uses it, the scheduling server ends: idle, it takes a twentieth of a core."""
+    users = [each for each in item.session.items if "scheduling_server" in getattr(each, "fixturenames", ())]
+    for started in _SCHEDULING if item in users[-1:] else ():
         started.terminate()
 
 
@@ -182,7 +191,7 @@ def backfilled(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -
     from flows.curate import curate
 
     folder = tmp_path_factory.mktemp("backfilled")
-    generate_arena(folder, conversations=40, battles=10, seed=9, images_max=10, problems=False)
+    generate_arena(folder, conversations=28, battles=8, seed=9, images_max=5, problems=False)
     bench = BenchSettings(hidden_fraction=0.2)  # so that the hidden split of a small arena is not empty
     settings = Settings(logs=str(folder / "logs"), store=str(folder / "store"), workers=1, bench=bench)
     with pytest.MonkeyPatch.context() as patch:

@@ -4,9 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from http.server import BaseHTTPRequestHandler
+from contextlib import closing
 
 import polars as pl
 import pytest
@@ -21,7 +20,7 @@ from tasks.storage.lock import Terms
 from tasks.storage.queries.signals import on_disk
 from tasks.storage.tables import Store
 from tests.cut_off import cut_off_at, room_for
-from tests.http_server import LoopbackServer
+from tests.http_server import Serving
 from tests.older_store import make_older
 from tests.places import ROOT
 from tests.s3_server import s3_client, s3_here, s3_server
@@ -39,36 +38,22 @@ COMMANDS = {
 }  # fmt: skip
 
 
-class _Denies(BaseHTTPRequestHandler):
+class _Denies(Serving):
     """What S3 says to a wrong key; its text repeats the key's id."""
 
-    def _deny(self) -> None:
-        self.rfile.read(int(self.headers.get("content-length") or 0))
+    methods = ("GET", "HEAD", "PUT", "POST", "DELETE")
+
+    def respond(self, handler) -> None:
+        handler.rfile.read(int(handler.headers.get("content-length") or 0))
         code, text = "InvalidAccessKeyId", f"{KEY_ID} does not exist in our records"
-        body = f"<Error><Code>{code}</Code><Message>{text}</Message></Error>".encode()
-        body = b"" if self.command == "HEAD" else body
-        self.send_response(403)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def __getattr__(self, name: str) -> object:
-        if name.startswith("do_"):
-            return self._deny
-        raise AttributeError(name)
-
-    def log_message(self, *_: object) -> None:
-        pass
+        self.send(handler, f"<Error><Code>{code}</Code><Message>{text}</Message></Error>".encode(), 403)
 
 
 @pytest.fixture(scope="module")
 def denying():
     """The address of a server that denies everything."""
-    server = LoopbackServer(("127.0.0.1", 0), _Denies)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with closing(_Denies()) as server:
+        yield server.url
 
 
 @pytest.fixture(scope="module")

@@ -25,9 +25,11 @@ RECORDS = [
 ]  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def one_key(monkeypatch):
-    monkeypatch.setenv(KEY_VARIABLE, "the key of every store here")
+@pytest.fixture(scope="module", autouse=True)
+def one_key():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(KEY_VARIABLE, "the key of every store here")
+        yield
 
 
 def files_of(store: Path) -> dict[str, str]:
@@ -114,7 +116,7 @@ def test_a_line_that_a_server_was_still_writing_is_read_again_when_it_is_whole(t
     assert (rejected(store), store.read("conversations").height) == ({}, 2)
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, suppress_health_check=list(HealthCheck))
 @given(cuts=st.lists(st.integers(0, 5000), max_size=4), seed=st.integers(0, 3))
 def test_reading_bit_by_bit_ends_where_reading_at_once_does(tmp_path_factory, cuts, seed):
     folder = tmp_path_factory.mktemp("cuts")
@@ -157,10 +159,9 @@ def test_a_run_that_was_killed_anywhere_leaves_no_line_twice(tmp_path, monkeypat
 COMPARED = ("sightings", "conversations", "battles", "rejects", "log_files")
 
 
-@pytest.fixture
-def logs(tmp_path, monkeypatch):
-    monkeypatch.setenv(KEY_VARIABLE, "the key of every store here")
-    noise = random.Random(0)
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    noise, folder = random.Random(0), tmp_path_factory.mktemp("noise") / "logs"
     for day in (20, 21, 22):
         records = []
         for _ in range(60):
@@ -168,8 +169,14 @@ def logs(tmp_path, monkeypatch):
             shown = [image_name(str(noise.randrange(3)))] if noise.random() < 0.5 else None
             at = noise.randrange(3 * 86400)
             records += [chat(left, noise.choice("QR"), images=shown, at=at), vote(left, right, at=at + 9), b"{"]
-        write(tmp_path / "logs", f"2024-06-{day}-conv.json", *records)
-    return tmp_path / "logs"
+        write(folder, f"2024-06-{day}-conv.json", *records)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(logs, tmp_path_factory):
+    """The store of these logs, which tests do not write to."""
+    return ingested(logs, tmp_path_factory.mktemp("whole") / "store")
 
 
 def same(one, other) -> bool:
@@ -190,8 +197,7 @@ def cut_small(monkeypatch, count: int) -> None:
 
 
 @pytest.mark.parametrize("conversations", [3, 11])
-def test_parts_of_any_size_hold_the_same_conversations(logs, tmp_path, monkeypatch, conversations):
-    whole = ingested(logs, tmp_path / "whole")
+def test_parts_of_any_size_hold_the_same_conversations(logs, whole, tmp_path, monkeypatch, conversations):
     monkeypatch.setattr(assemble, "ROWS_A_PART", conversations)
     cut = ingested(logs, tmp_path / "cut")
     assert same(whole, cut)
@@ -200,22 +206,19 @@ def test_parts_of_any_size_hold_the_same_conversations(logs, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("sightings", [1, 7, 100])
-def test_sightings_assembled_a_few_at_a_time_make_the_same(logs, tmp_path, monkeypatch, sightings):
-    whole = ingested(logs, tmp_path / "whole")
+def test_sightings_assembled_a_few_at_a_time_make_the_same(logs, whole, tmp_path, monkeypatch, sightings):
     monkeypatch.setattr(assemble, "ROWS_AT_ONCE", sightings)
     few = ingested(logs, tmp_path / "few")
     assert [few.parts(table) for table in COMPARED[:3]] == [whole.parts(table) for table in COMPARED[:3]]
 
 
 @pytest.mark.parametrize("piece_bytes", [300, 40_000])
-def test_pieces_of_a_file_have_the_line_numbers_of_the_file(logs, tmp_path, monkeypatch, piece_bytes):
-    whole = ingested(logs, tmp_path / "whole")
+def test_pieces_of_a_file_have_the_line_numbers_of_the_file(logs, whole, tmp_path, monkeypatch, piece_bytes):
     cut_small(monkeypatch, piece_bytes)
     assert same(whole, ingested(logs, tmp_path / "cut"))
 
 
-def test_other_processes_and_threads_make_the_same(logs, tmp_path, monkeypatch):
-    whole = ingested(logs, tmp_path / "whole")
+def test_other_processes_and_threads_make_the_same(logs, whole, tmp_path, monkeypatch):
     cut_small(monkeypatch, 20_000)
     monkeypatch.setattr(read_new, "BATCHES_ALONE", 1)
     monkeypatch.setattr(assemble, "ROWS_A_PART", 50)
@@ -224,7 +227,7 @@ def test_other_processes_and_threads_make_the_same(logs, tmp_path, monkeypatch):
     assert len(shared.parts("sightings")) > 2
 
 
-def test_an_archive_of_any_size_is_read_a_piece_at_a_time(logs, tmp_path, monkeypatch):
+def test_an_archive_of_any_size_is_read_a_piece_at_a_time(tmp_path, monkeypatch):
     cut_small(monkeypatch, 4_000)
     records = [chat(f"c{n}", "Q" * 200, str(n)) for n in range(200)]
     write(tmp_path / "archive", f"{DAY}.gz", *records, b"{")

@@ -7,9 +7,8 @@ import socket
 import subprocess
 import sys
 import time
-from http.server import BaseHTTPRequestHandler
+from contextlib import closing
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import onnx
@@ -21,7 +20,7 @@ import pytest
 from schemas.errors import MissingProvider
 from tasks.images.decode import DecodedImage
 from tasks.providers import Providers
-from tests.http_server import LoopbackServer
+from tests.http_server import Serving
 from tests.tasks.providers.small_yunet import write_yunet
 
 pytest.importorskip("huggingface_hub")
@@ -39,42 +38,27 @@ print(file.read_text())
 """
 
 
-class Hub(BaseHTTPRequestHandler):
+class Hub(Serving):
     """Has one file, weights.bin, and remembers what it was asked for."""
 
-    asked = []
+    methods = ("GET", "HEAD")
 
-    def do_HEAD(self):
-        self.asked.append(f"{self.command} {self.path.rpartition('/')[2]}")
-        there = self.path == "/org/model/resolve/main/weights.bin"
-        self.send_response(200 if there else 404)
-        self.send_header("content-length", "5" if there else "0")
-        if there:
-            self.send_header("etag", '"abc"')
-            self.send_header("x-repo-commit", "0" * 40)
+    def __init__(self):
+        self.asked = []
+        super().__init__()
+
+    def respond(self, handler):
+        self.asked.append(f"{handler.command} {handler.path.rpartition('/')[2]}")
+        if handler.path == "/org/model/resolve/main/weights.bin":
+            self.send(handler, b"bytes", headers={"etag": '"abc"', "x-repo-commit": "0" * 40})
         else:
-            self.send_header("x-error-code", "EntryNotFound")
-        self.end_headers()
-        if there and self.command == "GET":
-            self.wfile.write(b"bytes")
-
-    def do_GET(self):
-        self.do_HEAD()
-
-    def log_message(self, *_):
-        pass
+            self.send(handler, b"", 404, {"x-error-code": "EntryNotFound"})
 
 
 @pytest.fixture
 def hub():
-    Hub.asked = []
-    server = LoopbackServer(("127.0.0.1", 0), Hub)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with closing(Hub()) as server:
+        yield server
 
 
 @pytest.fixture
@@ -92,14 +76,14 @@ def look(tmp_path):
 
 
 def test_offered_file_is_downloaded_once_and_never_offline(hub, look):
-    assert look(hub, HF_HUB_OFFLINE="1").startswith("missing:")
-    assert Hub.asked == []
-    assert look(hub) == "found\nbytes\n"
-    assert "HEAD weights.safetensors" in Hub.asked
-    assert Hub.asked.count("GET weights.bin") == 1
-    Hub.asked.clear()
-    assert look(hub) == "found\nbytes\n"
-    assert Hub.asked == []
+    assert look(hub.url, HF_HUB_OFFLINE="1").startswith("missing:")
+    assert hub.asked == []
+    assert look(hub.url) == "found\nbytes\n"
+    assert "HEAD weights.safetensors" in hub.asked
+    assert hub.asked.count("GET weights.bin") == 1
+    hub.asked.clear()
+    assert look(hub.url) == "found\nbytes\n"
+    assert hub.asked == []
 
 
 def test_unreachable_hub_is_told_in_seconds_with_the_way_out(look):

@@ -22,7 +22,7 @@ from tasks.storage.tables import Store
 from tests.builders import VERSIONS, facts_frame
 from tests.judged_store import ASKED, SAID, SECRET, judge_table, judged_store, measured, release_judged
 from tests.small_store import MODELS, manifest_of
-from tests.tampered_release import add_file, card_says, rewrite, write_manifest
+from tests.tampered_release import add_file, card_says, change_row, rewrite, write_manifest
 from tests.tasks.takedown.conftest import everything
 
 CARDS, ANSWERS = "leaderboard/judge/cards.parquet", "leaderboard/judge/answers.parquet"
@@ -147,38 +147,22 @@ def _cards(release, change, name="cards"):
     add_file(release, f"leaderboard/judge/{name}.csv", csv.encode())
 
 
-def _flipped(release):
-    turned = {"A>B": "B>A", "B>A": "A>B"}
-    _cards(release, lambda rows: [row | {"label": turned.get(row["label"], row["label"])} for row in rows])
-
-
-def _higher_score(release):
-    _cards(release, lambda rows: [row | {"score": (row["score"] or 0) + 0.5} for row in rows], "board")
-
-
-def _stranger(release):
-    _cards(release, lambda rows: [rows[0] | {"question_id": "hidden one"}, *rows[1:]])
-
-
-def _fewer_cards(release):
-    _cards(release, lambda rows: rows[1:])
-
-
-def _personal(release):
-    rewrite(release, ANSWERS, lambda rows: [rows[0] | {"content": SECRET}, *rows[1:]])
-
-
-def _other_csv(release):
-    add_file(release, "leaderboard/judge/board.csv", b"slice\n")
-
-
+TURNED = {"A>B": "B>A", "B>A": "A>B"}
 TAMPERED = {
-    "question_id 'hidden one' is not of this release's benchmark": _stranger,
-    "its counts of verdicts are not those of the cards": _fewer_cards,
-    "judge/board.parquet: not what the cards give": _flipped,
-    "leaderboard/judge/board.parquet: not what the cards give": _higher_score,
-    "a text holds personal data: email": _personal,
-    "leaderboard/judge/board.csv: not what board.parquet says": _other_csv,
+    "question_id 'hidden one' is not of this release's benchmark": lambda release: _cards(
+        release, lambda rows: [rows[0] | {"question_id": "hidden one"}, *rows[1:]]
+    ),
+    "its counts of verdicts are not those of the cards": lambda release: _cards(release, lambda rows: rows[1:]),
+    "judge/board.parquet: not what the cards give": lambda release: _cards(
+        release, lambda rows: [row | {"label": TURNED.get(row["label"], row["label"])} for row in rows]
+    ),
+    "leaderboard/judge/board.parquet: not what the cards give": lambda release: _cards(
+        release, lambda rows: [row | {"score": (row["score"] or 0) + 0.5} for row in rows], "board"
+    ),
+    "a text holds personal data: email": lambda release: change_row(release, ANSWERS, content=SECRET),
+    "leaderboard/judge/board.csv: not what board.parquet says": lambda release: add_file(
+        release, "leaderboard/judge/board.csv", b"slice\n"
+    ),
     "the manifest does not say that they were asked for": lambda release: write_manifest(
         release, settings=manifest_of(release)["settings"] | {"with_answers": False}
     ),

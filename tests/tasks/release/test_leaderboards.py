@@ -16,7 +16,7 @@ from schemas.row import arrow_schema
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.leaderboard import OVERALL
 from tasks.leaderboard.rating_tables import ALL_SLICES, RatingTables
-from tasks.release.certificate.file import CERTIFICATE, PAGE, SINCE_LAYOUT, TITLE
+from tasks.release.certificate.file import CERTIFICATE, PAGE
 from tasks.release.checks.boards import FRAGILE
 from tasks.release.contents import declared_columns
 from tasks.release.core_parts import BOARDS, write_leaderboards
@@ -24,8 +24,8 @@ from tasks.release.fetched import read_manifest
 from tasks.release.registered import FRAGILITY, OpenRelease, write_table
 from tasks.storage.tables import frame_of
 from tests.builders import facts_frame
-from tests.small_store import make_release, manifest_of
-from tests.tampered_release import add_file, reseal, write_manifest
+from tests.small_store import make_release
+from tests.tampered_release import add_file, reseal
 from tests.tasks.leaderboard.battle_tables import drawn
 
 FORMULA = "=HYPERLINK(1)"
@@ -149,22 +149,6 @@ def test_another_page_and_a_missing_certificate_are_found(own_release):
     (own_release / CERTIFICATE).unlink()
     reseal(own_release)
     assert f"{CERTIFICATE}: missing" in problems_of(own_release)
-
-
-def test_an_earlier_layout_needs_no_certificate(own_release):
-    for name in (CERTIFICATE, PAGE):
-        (own_release / name).unlink()
-    card = own_release / "README.md"
-    before, _, rest = card.read_text("utf-8").partition(TITLE)
-    card.write_text(before + "## " + rest.partition("\n## ")[2], "utf-8")
-    columns = manifest_of(own_release)["columns"]
-    older = {table: columns[table] for table in declared_columns(SINCE_LAYOUT - 1)}
-    for table in columns.keys() - older.keys():
-        for path in own_release.glob(f"{table}.*"):
-            path.unlink()
-    write_manifest(own_release, layout=SINCE_LAYOUT - 1, columns=older)
-    reseal(own_release)
-    assert not [problem for problem in problems_of(own_release) if "certificate" in problem]
 
 
 TABLE = f"{FRAGILITY}.parquet"

@@ -12,6 +12,7 @@ from tasks.providers.embedded.pii.patterns import find_patterns
 from tasks.providers.embedded.pii.readings import normalised
 from tasks.providers.embedded.pii.text_pii import PatternsAndNames, introduced
 from tasks.release.contents import identifiers
+from tests.tasks.signals.personal_data.test_text_pii import formed
 
 PLAIN = {
     "email": "lena.farrow@example.com", "phone": "+44 20 7946 0958", "card": "4111 1111 1111 1111",
@@ -92,18 +93,17 @@ SPELLINGS = {name: {kind: spell(PLAIN[kind]) for kind in kinds} for name, (spell
 TEXTS = ["Please note {} for later.", "图片 👩‍🚀 \u2009(&amp; caf\u0065\u0301): {}\n\nThanks"]
 
 
-def found_in(text):
-    return [(span.type, text[span.start : span.end]) for span in find_patterns(text)]
+def redacted(text):
+    spans = [Span(span.start, span.end, span.type) for span in find_patterns(text)]
+    return redact_text(text, spans, {}, Placeholders())[0]
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_hidden_data_is_found_exactly_where_it_stands_and_nothing_of_it_is_left_after_redaction(name):
     for kind, written in SPELLINGS[name].items():
         for text in TEXTS:
-            assert (kind, written) in found_in(text.format(written))
-        text = TEXTS[0].format(written)
-        spans = [Span(span.start, span.end, span.type) for span in find_patterns(text)]
-        assert redact_text(text, spans, {}, Placeholders())[0] == TEXTS[0].format(f"<{kind.upper()}_1>")
+            assert (kind, written) in formed(text.format(written))
+        assert redacted(TEXTS[0].format(written)) == TEXTS[0].format(f"<{kind.upper()}_1>")
 
 
 @pytest.mark.parametrize("written", ["lena@example[.]com", "lena\\u0040example.com", "203.0.113[.]45"])
@@ -120,7 +120,7 @@ HARMLESS = [
 
 
 def test_code_and_mathematics_hold_no_personal_data_and_hardly_a_harmless_message_is_dropped(shares):
-    assert {text: found_in(text) for text in HARMLESS if found_in(text)} == {}
+    assert {text: formed(text) for text in HARMLESS if formed(text)} == {}
     assert shares["harmless"] <= 0.02
 
 
@@ -136,19 +136,11 @@ def test_every_character_of_a_normalised_text_comes_from_a_place_in_the_original
     assert plain.text[place:] == text[end:] and rebuilt + plain.text[place:] == plain.text
 
 
-WORK_SEED = 11
-
-
-def redacted(text):
-    spans = [Span(span.start, span.end, span.type) for span in find_patterns(text)]
-    return redact_text(text, spans, {}, Placeholders())[0]
-
-
 @pytest.fixture(scope="module")
 def shares():
     """Share found of what is drawn from one seed, by the way of writing; names need the model and are left out."""
     hits, of_all = Counter(), Counter()
-    for message in messages(WORK_SEED, 12):
+    for message in messages(11, 12):
         if message.kind not in HALVES:
             key = message.written if message.end else "harmless"
             spans = list(find_patterns(message.text))
@@ -226,7 +218,7 @@ def test_numbers_of_different_cells_are_not_joined_and_code_about_secrets_holds_
     ],
 )  # fmt: skip
 def test_kinds_of_data_that_had_no_pattern_are_found(kind, text, value):
-    assert (kind, value) in [(span.type, text[span.start : span.end]) for span in find_patterns(text)]
+    assert (kind, value) in formed(text)
 
 
 def test_a_private_key_is_taken_out_whole():

@@ -29,13 +29,8 @@ def test_a_distinctive_name_counts_between_word_boundaries_in_any_case(name):
 
 @pytest.mark.parametrize("name", ORDINARY)
 def test_an_ordinary_word_counts_only_where_the_speaker_introduces_itself(name):
-    for text in (
-        f"I am {name}.",
-        f"My name is {name.title()}",
-        f"As {name}, I see a chart.",
-        f"I was built by {name}.",
-    ):
-        assert name in names(text)
+    said = (f"I am {name}.", f"My name is {name.title()}", f"As {name}, I see a chart.", f"I was built by {name}.")
+    assert all(name in names(text) for text in said)
     for text in (f"There is a {name} in the picture.", f"It says {name.title()}.", f"This is a {name}.", f"The {name}"):
         assert names(text) == []
 
@@ -99,12 +94,10 @@ def told(text: str, *names: str, **others: str) -> dict[str, str]:
     ("text", "name"),
     [
         ("Tom has 5 apples and eats two. How many apples are left?", "Tom"),
-        ("Eva hat 5 Sticker. Wie viele bleiben?", "Eva"),
-        ("Which picture does Ella see in the mirror?", "Ella"),
-        ("Luis makes $2^3$ patterns.", "Luis"),
-        ("So Maria has \\boxed{19} apples.", "Maria"),
+        ("Eva hat 5 Sticker. Wie viele bleiben?", "Eva"), ("Luis makes $2^3$ patterns.", "Luis"),
+        ("Which picture does Ella see in the mirror?", "Ella"), ("So Maria has \\boxed{19} apples.", "Maria"),
     ],
-)
+)  # fmt: skip
 def test_a_name_in_an_exercise_is_of_nobody(text, name):
     assert told(text, name) == {name: "exercise_name"}
 

@@ -107,22 +107,14 @@ SERVICE = [
     ("One can see <span class='cursor'></span>", ["cursor"]),
 ]
 ORDINARY = [
-    "",
-    "The sign in the picture says that error_code 50002 means a timeout.",
-    "A network error due to high traffic is written on the page.",
-    "Content moderation costs $5.",
-    "Set the rate limit to ten requests a second.",
-]
+    "", "The sign in the picture says that error_code 50002 means a timeout.", "Content moderation costs $5.",
+    "A network error due to high traffic is written on the page.", "Set the rate limit to ten requests a second.",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "kinds"), SERVICE)
-def test_service_text_has_its_kinds(text, kinds):
+@pytest.mark.parametrize(("text", "kinds"), [*SERVICE, *((text, []) for text in ORDINARY)])
+def test_service_text_has_its_kinds_and_talk_about_errors_has_none(text, kinds):
     assert service_text(text).kinds == kinds
-
-
-@pytest.mark.parametrize("text", ORDINARY)
-def test_talk_about_errors_is_no_service_text(text):
-    assert service_text(text).kinds == []
 
 
 WORDS = yaml.safe_load(Path(texts.__file__).with_name("upstream_words.yaml").read_text(encoding="utf-8"))
@@ -150,13 +142,9 @@ def test_it_fires_on_ordinary_words_and_misses_vision_models(text, found):
     assert upstream_words(text).identity == found
 
 
-@pytest.mark.parametrize("notice", MODERATION)
-def test_of_the_moderation_notices_it_knows_the_one_for_text_inputs_alone(notice):
+@pytest.mark.parametrize("notice", [*MODERATION, "**RATE LIMIT OF THIS MODEL IS REACHED.**\n\n(error_code: 50004)"])
+def test_of_the_notices_it_knows_the_one_about_moderated_text_inputs_alone(notice):
     assert bool(upstream_words(notice).errors) == notice.startswith("$MODERATION$ YOUR INPUT")
-
-
-def test_rate_limits_and_error_codes_are_no_errors_to_it():
-    assert upstream_words("**RATE LIMIT OF THIS MODEL IS REACHED.**\n\n(error_code: 50004)").errors == []
 
 
 def test_the_version_holds_the_words_version():
