@@ -19,9 +19,10 @@ line does, `--since DAY`; `spoken` gives them the words of each interface.
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import Any
 
 
 class CurateError(Exception):
@@ -97,6 +98,46 @@ def why_unreadable(error: Exception) -> str:
     reason = None if answer else getattr(error, "strerror", None)
     kind = type(error).__name__
     return reason or _OF_OBJECT_STORES.get(kind, kind)
+
+
+_OF_VALUES = {
+    "missing": "is missing",
+    "extra_forbidden": "is no key",
+    "string_type": "must be text",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "list_type": "must be a list",
+    "dict_type": "must have keys and values",
+    "model_type": "must have keys and values",
+    "date_parsing": "must be a day, YYYY-MM-DD",
+    "date_from_datetime_parsing": "must be a day, YYYY-MM-DD",
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be more than {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be less than {lt}",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+    "string_pattern_mismatch": "must match {pattern}",
+    "string_too_short": "must have at least {min_length} character(s)",
+    "too_short": "must have at least {min_length}",
+    "value_error": "{error}",
+}
+"""Type of a pydantic error -> what is said of the value, with the names of the error's context."""
+
+
+def problem_in_words(problem: Mapping[str, Any]) -> str:
+    """What is wrong with a value, such as `must be at least 1`, from one entry of `ValidationError.errors()`.
+
+    Types of errors that no field here has met keep pydantic's own words.
+    """
+    wording = _OF_VALUES.get(str(problem["type"]), str(problem["msg"]).replace("{", "{{").replace("}", "}}"))
+    return wording.format(**problem.get("ctx", {}))
 
 
 def known_values(value: str, allowed: Iterable[str]) -> str:

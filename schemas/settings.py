@@ -221,8 +221,8 @@ class Settings(Row):
     accept_embedded: list[str] = []
     """Publish although this capability was measured by an embedded stand-in, such as faces. Each is in the store's
     record and in the commit, and what it was measured to find is in the card."""
-    prompts: str | None = None
-    """Folder of prompts that take the place of ours, file by file (docs/models.md)."""
+    prompts: Annotated[str | None, NAME_OR_PLACE] = None
+    """Folder of prompts that take the place of ours, file by file (docs/models.md); `ours` names the shipped ones."""
     budget_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Budget for paid services in US dollars; items over budget are left for a later run."""
     prices: Place = None

@@ -165,7 +165,7 @@ def main() -> None:
 
 
 def _stop_if_store_lost(error: Exception) -> None:
-    from tasks.storage.lock import from_object_store
+    from tasks.storage.tables import from_object_store
 
     if from_object_store(error):
         _stop(

@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 from flows.commands.tables import note
 from flows.running import settings_file
 from flows.running.settings_file import field_of, keys_of
-from schemas.errors import SETTINGS, BadInput, known_values
+from schemas.errors import SETTINGS, BadInput, known_values, problem_in_words
 from schemas.publication import Compat
 from schemas.row import Row
 from schemas.settings import Settings
@@ -238,7 +238,7 @@ def _made(row: type[Made], values: dict[str, Any], keys: Iterable[str]) -> Made:
         place = [str(part) for part in problem["loc"]]
         key = ".".join(place[:2]) if place[0] not in keys_of(row) else place[0]
         name = option_name(key) if key in keys else f"--set {key}"
-        raise BadInput(f"{name}: {problem['msg']}, not {problem['input']!r}") from None
+        raise BadInput(f"{name}: {problem_in_words(problem)}, not {problem['input']!r}") from None
 
 
 def _pairs(option: str, texts: Iterable[str], example: str) -> dict[str, str]:

@@ -72,10 +72,10 @@ def takedown(
             return
     told: Callable[..., None] = partial(_print_left, store)
     if not (dry_run or yes) and (asked or addresses):
-        if not sys.stdin.isatty():
-            raise BadInput("nobody is there to ask; read the output of --dry-run, then say --yes")
-        with storage_errors(of_store):
+        with storage_errors(of_store):  # an unknown ID ends the command here, before anything is asked
             _print(take_down(of_store, asked, addresses, datetime.now(UTC), True, told), store, True)
+        if not sys.stdin.isatty():
+            raise BadInput("nobody is there to ask, so nothing was removed; say --yes to remove what is listed above")
         if not typer.confirm("remove all this for ever?"):
             raise typer.Exit(1)
         told = lambda *_: None  # noqa: E731 - all was printed before the question

@@ -16,7 +16,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from schemas.errors import BadInput, CurateError, why_unreadable
+from schemas.errors import BadInput, CurateError, problem_in_words, why_unreadable
 from schemas.row import Row
 from schemas.settings import NAME_OR_PLACE, PLACE, Settings
 from tasks.runtime.parallel import use_device
@@ -68,7 +68,7 @@ def read(path: Path) -> dict[str, Any]:
         Settings(**{"store": "", **placed})
     except ValidationError as error:
         problem = error.errors(include_input=False)[0]
-        raise BadInput(f"{where}: {'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
+        raise BadInput(f"{where}: {'.'.join(map(str, problem['loc']))}: {problem_in_words(problem)}") from None
     return placed
 
 

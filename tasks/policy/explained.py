@@ -78,7 +78,8 @@ def _battle(store: Store, account: Account, policy: Policy) -> Iterator[str]:
         held = [_said(rule, "the battle", frame[rule.signal.partition(".")[2]].to_list()[0]) for rule in rules]
         yield f"{reason}: {'; '.join(held) or reason_texts(policy).get(reason, 'a rule of an earlier policy')}"
     if decision and (withheld := decision["vote_reason_withheld"]) is not None:
-        outcome = f"withheld by {', '.join(withheld)}" if withheld else "released with the battle"
+        released = "released with the battle" if decision["keep"] else "not released, as the battle is not"
+        outcome = f"withheld by {', '.join(withheld)}" if withheld else released
         yield f"what the voter wrote: {outcome}"
 
 

@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from schemas.asked_model import ArenaModel
-from schemas.errors import BadPolicy, known_values, why_unreadable
+from schemas.errors import BadPolicy, known_values, problem_in_words, why_unreadable
 from schemas.policy import COMPARISONS, Action, Extension, ModelFacts, Over, Policy, Rule, Scope
 from schemas.row import Row
 from schemas.tables import SIGNALS
@@ -54,7 +54,7 @@ def _load(name_or_file: str, extending: tuple[Path, ...]) -> Policy:
         where = f"line {mark.line + 1}, {getattr(error, 'problem', '')}" if mark else "it holds control characters"
         raise BadPolicy(f"policy {name_or_file!r} is not YAML: {where}") from None
     except ValidationError as error:
-        raise BadPolicy(f"policy {name_or_file!r}: {_first_problem(error)}") from None
+        raise BadPolicy(f"policy {name_or_file!r}: {_first_problem(error, content)}") from None
     for number, rule in enumerate(policy.rules, 1):
         where = f"policy {policy.name!r}, rule {number} ({rule.reason})"
         _check_comparison(where, rule, _type_of_column(where, rule))
@@ -91,10 +91,21 @@ def _rules(base: Sequence[Keys], own: Any) -> Any:
     for rule in own:
         place = _place(base, rule)
         if place is None:
+            _require_whole(base, rule)
             rules.append(rule)
         else:
             rules[place] = _changed(rules[place], rule)
     return rules
+
+
+def _require_whole(base: Sequence[Keys], rule: Keys) -> None:
+    """Raises BadPolicy for a rule without signal: its reason is misspelt, since a new rule must have one."""
+    if "reason" in rule and "signal" not in rule:
+        reasons = {str(other["reason"]) for other in base}
+        raise BadPolicy(
+            f"rules: nothing to change, no rule has the reason {known_values(str(rule['reason']), reasons)} "
+            "A new rule needs signal, over and a comparison."
+        )
 
 
 def _place(base: Sequence[Keys], rule: Keys) -> int | None:
@@ -150,16 +161,20 @@ def _find(name_or_file: str, extending: tuple[Path, ...]) -> Path:
     return SHIPPED[name_or_file]
 
 
-def _first_problem(error: ValidationError) -> str:
+def _first_problem(error: ValidationError, content: Any) -> str:
     """Message of the first problem; an unknown key comes before the missing key it probably stands for."""
     problem = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
-    place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in problem["loc"])
+    parts = [str(part + 1 if isinstance(part, int) else part) for part in problem["loc"]]
+    if parts[:1] == ["rules"] and len(parts) > 1:  # by its reason: a number counts the rules of the policy below, too
+        rule = content["rules"][problem["loc"][1]]
+        parts[:2] = [f"rule {rule['reason']!r}"] if isinstance(rule, dict) and "reason" in rule else parts[:2]
+    place = ".".join(parts)
     if problem["type"] == "extra_forbidden":
         section = _section(str(problem["loc"][0])) if len(problem["loc"]) > 1 else Policy
         return f"unknown key at {place}: {known_values(str(problem['loc'][-1]), section.model_fields)}"
     if problem["type"] == "model_type" and not place:
         return "it must have keys, `name:` and `rules:` at least"
-    return f"{place or 'the whole file'}: {problem['msg']}"
+    return f"{place or 'the whole file'}: {problem_in_words(problem)}"
 
 
 def _section(name: str) -> type[Row]:

@@ -23,6 +23,8 @@ from schemas.tags import Sees, Taxonomy, sees
 from tasks.runtime.untrusted import read_row
 
 TAXONOMY = "taxonomy.yaml"
+SHIPPED = "ours"
+"""In place of a folder: the prompts that ship. A folder of that name is `./ours`."""
 _OURS = Path(__file__).parent
 _PLACE = re.compile(r"\{(\w+)\}")
 """The place of a text that is filled in."""
@@ -44,12 +46,12 @@ class TaxonomyFile(Row):
 
 @contextmanager
 def replaced_prompts(folder: str | None) -> Iterator[None]:
-    """Texts of this folder take the place of ours inside; without a folder, ours hold.
+    """Texts of this folder take the place of ours inside; without a folder, and for `ours`, ours hold.
 
     Raises BadInput for a file that names no prompt of ours, is empty, or lacks a field of ours.
     """
     global _replaced
-    before, _replaced = _replaced, _texts_of(Path(folder)) if folder else {}
+    before, _replaced = _replaced, {} if folder in (None, "", SHIPPED) else _texts_of(Path(folder))
     try:
         yield
     finally:

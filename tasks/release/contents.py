@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from schemas.errors import BadInput
+from schemas.errors import BadInput, problem_in_words
 from schemas.policy import Action, Over, Policy
 from schemas.release import CONFIGS, KEYS, Manifest, ReleasedColumn
 from schemas.row import arrow_schema
@@ -250,7 +250,7 @@ def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> I
         except ValidationError as error:
             wrong = error.errors()[0]
             column = ".".join(str(part) for part in wrong["loc"])
-            yield f"row {row[KEYS[config]]!r}: {column} is not what it must be ({wrong['msg']})"
+            yield f"row {row[KEYS[config]]!r}: {column}: {problem_in_words(wrong)}"
             continue
         yield from _values(config, row)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
-from schemas.errors import BadInput
+from schemas.errors import BadInput, problem_in_words
 from schemas.run import Prices, Use
 from tasks.runtime.untrusted import read_yaml
 
@@ -28,7 +28,8 @@ def load_prices(file: str | None = None) -> Prices:
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"])) or "the whole file"
-        raise BadInput(f"price file {str(path)!r}: {where}: {problem['msg']}; see the shipped prices.yaml") from None
+        what = f"{where}: {problem_in_words(problem)}"
+        raise BadInput(f"price file {str(path)!r}: {what}; see the shipped prices.yaml") from None
 
 
 def check_prices(prices: Prices, providers: Iterable[object]) -> None:

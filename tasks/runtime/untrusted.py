@@ -13,7 +13,7 @@ import yaml
 from pydantic import ValidationError
 
 from schemas.asked_model import ArenaModel, AskedModel
-from schemas.errors import BadInput, known_values, why_unreadable
+from schemas.errors import BadInput, known_values, problem_in_words, why_unreadable
 from schemas.row import Row
 from tasks.look import LOOK
 
@@ -78,7 +78,7 @@ def checked_entry(entry: Any, row: type[AnyRow], where: str, hints: Mapping[str,
     except ValidationError as error:
         problem = error.errors(include_input=False)[0]
         name = ".".join(map(str, problem["loc"][:1])) or "the entry"
-        raise BadInput(f"{where}: {name}: {problem['msg']}{hints.get(name, '')}") from None
+        raise BadInput(f"{where}: {name}: {problem_in_words(problem)}{hints.get(name, '')}") from None
 
 
 def read_row(path: Path, row: type[AnyRow], what: str, more: str = "") -> AnyRow:
@@ -93,7 +93,7 @@ def read_row(path: Path, row: type[AnyRow], what: str, more: str = "") -> AnyRow
     except ValidationError as error:
         problem = error.errors(include_input=False)[0]
         place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in problem["loc"])
-        raise BadInput(f"{where}: {place or 'the whole file'}: {problem['msg']}; {more}") from None
+        raise BadInput(f"{where}: {place or 'the whole file'}: {problem_in_words(problem)}; {more}") from None
 
 
 _INVISIBLE = r"\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"

@@ -30,7 +30,7 @@ from schemas.errors import CurateError, StoreBusy, StoreUnwell, why_unreadable
 from schemas.tables import TABLES
 from tasks.runtime.parallel import map_ordered
 from tasks.storage.parquet import REQUESTS
-from tasks.storage.tables import HOLDS, LISTS, Store
+from tasks.storage.tables import HOLDS, LISTS, Store, from_object_store
 
 _FILE, _SINCE, _PROBE = "writing.lock", "writing.since", "writing.probe"
 _HALF = re.compile(r"\.\d+\.tmp$")
@@ -212,7 +212,6 @@ def _lost(store: Store, own: bytes, renewed_at: list[float]) -> bool:
     return False
 
 
-_CLIENTS = {"aiobotocore", "aiohttp", "botocore", "gcsfs"}
 _JOINS = {"duckdb", "_duckdb"}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -231,15 +230,6 @@ def storage_errors(store: Store) -> Iterator[None]:
         raise StoreUnwell(
             f"store {store.root!r} {what}; what was stored stays. Mend that and run again: it goes on from there"
         ) from error
-
-
-def from_object_store(error: BaseException | None) -> bool:
-    """Whether an error, or one that caused it, is from an object store's client; a missing file does not count."""
-    while error is not None and not isinstance(error, FileNotFoundError):
-        if _package(error) in _CLIENTS:
-            return True
-        error = error.__cause__
-    return False
 
 
 def _package(error: BaseException) -> str:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
-from schemas.errors import BadInput, CurateError, StoreUnwell, why_unreadable
+from schemas.errors import BadInput, StoreUnwell, why_unreadable
 from schemas.row import Row, Table, arrow_schema
 from schemas.tables import TABLES
 from tasks.runtime.parallel import map_ordered
@@ -50,14 +50,27 @@ LISTS: dict[tuple[str, str], list[str]] = {}
 """(path of such a store, table) -> its listed parts, which nobody else changes meanwhile."""
 
 
+_CLIENTS = {"aiobotocore", "aiohttp", "botocore", "gcsfs"}
+"""Packages of object stores' clients, which have errors of their own."""
+
+
+def from_object_store(error: BaseException | None) -> bool:
+    """Whether an error, or one that caused it, is from an object store's client; a missing file does not count."""
+    while error is not None and not isinstance(error, FileNotFoundError):
+        if type(error).__module__.partition(".")[0] in _CLIENTS:
+            return True
+        error = error.__cause__
+    return False
+
+
 @contextmanager
 def _reached(root: str, what: str, then: str) -> Iterator[None]:
-    """Raises BadInput when a store cannot be `what`, whose line ends with what to do."""
+    """Raises BadInput when a store cannot be `what`, whose line ends with what to do; other errors pass unchanged."""
     try:
         yield
-    except CurateError:
-        raise
-    except Exception as error:  # every object store has its own errors
+    except Exception as error:
+        if not (isinstance(error, OSError) or from_object_store(error)):
+            raise
         raise BadInput(f"store {root!r} cannot be {what} ({why_unreadable(error)}); {then}") from None
 
 
@@ -92,10 +105,12 @@ class Store:
         store.any_layout = any_layout
         if store.path in HOLDS:  # this process found it writable
             return store
-        with _reached(root, "written to", "give a folder you may write, or the credentials of the object store"):
+        allowed = "give a folder you may write, or the credentials of the object store"
+        with _reached(root, "opened", allowed):
             if is_release(store):
                 raise BadInput(not_a_store(store))
             store._require_readable()
+        with _reached(root, "written to", allowed):
             store.write_bytes("tables/.writable", b"")
             store.fs.rm_file(store.at("tables/.writable"))
         return store

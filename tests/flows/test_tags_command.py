@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 
 import pytest
 
@@ -87,11 +86,9 @@ def server(openai_server):
 def test_two_sets_of_prompts_or_two_models_are_compared_after_their_cost_and_asked_once(
     two, curate, store, server, tmp_path
 ):
-    for name in ("ours", "paper"):
-        (tmp_path / name / "tags").mkdir(parents=True)
-    shutil.copy("tasks/prompts/tags/ocr.md", tmp_path / "ours/tags")
+    (tmp_path / "paper/tags").mkdir(parents=True)
     (tmp_path / "paper/tags/ocr.md").write_text("* `ocr`: AS PRINTED.\n")
-    sets = ["--prompts", tmp_path / "ours", "--prompts", tmp_path / "paper"]
+    sets = ["--prompts", "ours", "--prompts", tmp_path / "paper"]
     of_models = [models_file(tmp_path, server.url, name, model=name) for name in ("small", "large")]
     command = ["tags", "evaluate", *(["openai", "openai", *sets] if two == "prompts" else of_models)]
     command += ["--store", store.root, "--json"]

@@ -39,7 +39,7 @@ def test_models_that_make_no_arena(arena, tmp_path):
         (["proxies=1", "proxied_by=10.0.0.5,my proxy"], "proxied_by 'my proxy' is no network; give the address"),
         (["captcha_script=https://h/api.js"], "captcha_site_key is not set"),
         (["captcha_script=javascript:x"], "--set captcha_script: String should match pattern"),
-        (["boost=0.5"], "--set boost: Input should be greater than or equal to 1"),
+        (["boost=0.5"], "--set boost: must be at least 1"),
     ],
 )
 def test_guards_that_cannot_guard(arena, given, error):

@@ -109,7 +109,7 @@ def test_a_lost_image_is_named_before_anything_is_sent(ask, server):
 BAD_FILES = {
     "models: [{name: a, vendor: opnai, model: m}]": "unknown vendor 'opnai'. Known: anthropic, embedded, gemini",
     "models: [{name: a, vendor: openai, modle: m}]": "unknown key 'modle'.*Did you mean model?",
-    "models: [{vendor: openai, model: m}]": "entry 1: name: Field required",
+    "models: [{vendor: openai, model: m}]": "entry 1: name: is missing",
     "models: [{name: a, vendor: openai, model: m, key: sk-secret}]": "key: .*the name of an environment variable",
     "models: [{name: a, vendor: openai, model: m, own: true}]": "own: true needs the base_url",
     "models: [{name: a, vendor: openai, model: m, own: true, base_url: 'https://api.openai.com.'}]": "not a vendor's",

@@ -10,6 +10,7 @@ import pytest
 from schemas.items.conversation import Conversation, Sighting
 from schemas.items.image import ImageFile
 from schemas.items.reject import QuarantineCause, Quarantined
+from tasks.storage.content_id import text_id
 from tasks.storage.queries.explain import explain_item
 from tasks.storage.tables import Store, frame_schema
 from tests.builders import NOON, battle, conversation, drawn_image, image, image_bytes, sides
@@ -31,9 +32,10 @@ def decided(deciding) -> Store:
     again = conversation("again", "What is it?", "B.", image_ids=[CLEAN.image_id], line=5, tstamp=NOON + timedelta(1))
     left, right = sides("b", image_ids=[FACE.image_id])
     left, right = (each.model_copy(update={"model": "vicuna-13b"}) for each in (left, right))
+    why = {"vote_reason": "What is it?", "vote_reason_id": text_id("What is it?")}
     deciding.given(
         [mail, first, again, left, right],
-        battles=[battle(left, right, battle_id="vote", line=9)],
+        battles=[battle(left, right, battle_id="vote", line=9, **why)],
         facts={
             "faces": {FACE.image_id: {"confidence_max": 0.75}},
             "text_pii": {mail.turns[1].text_id: {"types": ["email", "person"]}},
@@ -79,6 +81,7 @@ def test_a_battle_and_its_sides_say_which_rules_fired_where(explain):
     assert head.startswith("battle vote (vicuna-13b against vicuna-13b, winner ") and ": dropped by" in head
     assert any(line.endswith("faces.confidence_max of image 1 is 0.75; threshold 0.5 or more") for line in details)
     assert any("same_model: battle.same_model of the battle is true" in line for line in details)
+    assert details[-1].endswith("what the voter wrote: not released, as the battle is not")
     details = explain("b-right")[1:]
     assert details[0] == "  face: faces.confidence_max of image 1 is 0.75; threshold 0.5 or more"
     assert details[1].startswith("  its battle vote (vicuna-13b against vicuna-13b, ") and "dropped by" in details[1]

@@ -50,7 +50,7 @@ def test_rules_about_votes_are_in_the_hash_and_need_the_voters_and_days_of_relea
         (name,) = each
         assert f"votes: {name} needs voters" in _refused(tmp_path, voted(each, users=False))
     assert "day_votes_max needs days" in _refused(tmp_path, voted({"day_votes_max": 5}, times="month"))
-    assert "greater than or equal to 1" in _refused(tmp_path, voted({"pair_votes_max": 0}))
+    assert "must be at least 1" in _refused(tmp_path, voted({"pair_votes_max": 0}))
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -78,8 +78,8 @@ def test_the_shipped_policies_keep_people_or_not_as_they_say_and_one_of_ones_own
         ("name: x\nrules: []\nbanned_users: [a]\nbanned_users: []\n", ["line 4", "'banned_users' is given twice"]),
         ("name: x\nrules:\n- {reason: a, reason: b}\n", ["line 3", "'reason' is given twice"]),
         ("name: x\nrules: []\n? [a, b]\n: 1\n", ["not YAML", "line 3"]),
-        ({"rules": []}, ["name", "required"]),
-        ({"name": "Mine!", "rules": []}, ["name", "pattern"]),
+        ({"rules": []}, ["name: is missing"]),
+        ({"name": "Mine!", "rules": []}, ["name: must match"]),
         ({"name": "mine", "ruls": []}, ["unknown key at ruls", "Did you mean rules?"]),
         (
             {"name": "mine", "rules": [], "near_images": {"phash_max": 1}},
@@ -99,11 +99,11 @@ def test_a_broken_file_is_one_clear_line(tmp_path, content, said):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"at_leats": 1}, ["rules.2.at_leats", "Did you mean at_least?"]),
-        ({"at_least": None}, ["rules.2", "exactly one of"]),
-        ({"at_most": 1.0}, ["rules.2", "exactly one of"]),
-        ({"over": "pictures"}, ["rules.2.over", "'images'"]),
-        ({"action": "delete"}, ["rules.2.action", "'drop', 'redact', 'tag' or 'hold'"]),
+        ({"at_leats": 1}, ["rule 'face'.at_leats", "Did you mean at_least?"]),
+        ({"at_least": None}, ["rule 'face'", "exactly one of"]),
+        ({"at_most": 1.0}, ["rule 'face'", "exactly one of"]),
+        ({"over": "pictures"}, ["rule 'face'.over", "'images'"]),
+        ({"action": "delete"}, ["rule 'face'.action", "'drop', 'redact', 'tag' or 'hold'"]),
         ({"action": "redact", "signal": "nsfw.nsfw_probability"}, ["not be redacted", "text_pii.types"]),
         (
             {"action": "hold", "signal": "battle.winner", "over": "battle", "at_least": None, "equals": "tie"},
@@ -209,12 +209,19 @@ def test_rules_are_changed_added_and_removed_by_reason(tmp_path):
     [
         ({"extends": "public_relase"}, "Did you mean public_release?"),
         ({"extends": "./ours.yaml"}, "extends itself"),
-        ({"extends": ["a", "b"]}, "extends: Input should be a valid string"),
+        ({"extends": ["a", "b"]}, "extends: must be text"),
         ({"remove": ["fase"]}, "Did you mean face?"),
         ({"rules": "face"}, "rules: "),
         ({"rules": [{"reason": "face", "at_leats": 1}]}, "Did you mean at_least?"),
         ({"extends": "upstream", "rules": [{"reason": "service_error", "action": "tag"}]}, "2 rules have the reason"),
-        ({"rules": [{"reason": "new", "action": "tag"}]}, "signal: Field required"),
+        ({"rules": [{"reason": "new", "action": "tag"}]}, "A new rule needs signal, over and a comparison."),
+        ({"rules": [{"reason": "faec", "action": "hold"}]}, "no rule has the reason 'faec'. Known: "),
+        ({"rules": [{"reason": "faec", "action": "hold"}]}, "Did you mean face?"),
+        (
+            {"rules": [{"reason": "new", "signal": "faces.confidence_max", "at_least": 1}]},
+            "rule 'new'.over: is missing",
+        ),
+        ({"rules": [{"reason": "face", "at_least": "much"}]}, "rule 'face'.at_least: must be a number"),
     ],
 )
 def test_what_is_wrong_is_one_clear_line(tmp_path, content, said):

@@ -75,8 +75,14 @@ def test_a_script_must_say_yes(curate_as_typed, store, monkeypatch):
     before = dict(everything(store))
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     code, out, err = curate_as_typed(conv_id("ann"))
-    assert (code, out, err.count("\n"), dict(everything(store)) == before) == (2, "", 1, True)
-    assert "say --yes" in err
+    assert (code, err.count("\n"), dict(everything(store)) == before) == (2, 1, True)
+    assert "would go" in out and "say --yes" in err
+
+
+def test_an_unknown_id_is_named_before_anybody_is_asked(curate_as_typed, store, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    code, out, err = curate_as_typed("0" * 32)
+    assert (code, out) == (2, "") and "0" * 32 in err and "--yes" not in err
 
 
 def test_every_line_to_delete_is_told_before_anything_goes(curate, store, monkeypatch):
