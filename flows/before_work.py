@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from schemas.asked_model import AskedModel
-from schemas.errors import BadInput
+from schemas.errors import BadInput, install_command
 from schemas.settings import THREADS, Settings
 from tasks.runtime.parallel import cards, on_card
 
@@ -156,8 +156,7 @@ def _check_task_runner(settings: Settings) -> None:
         raise BadInput(f"--set gpus_a_worker={share}: {why}; leave it out, or give a cluster's task_runner_address")
     if find_spec(f"prefect_{settings.task_runner}") is None:
         raise BadInput(
-            f"--set task_runner={settings.task_runner}: it is not installed; install arena-curation[scale]: "
-            '.venv/bin/uv pip install -c constraints.txt -e ".[scale]"'
+            f"--set task_runner={settings.task_runner}: it is not installed; run: {install_command('scale')}"
         )
     if address is not None:
         _check_address(address)

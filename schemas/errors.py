@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 
@@ -138,6 +139,14 @@ def problem_in_words(problem: Mapping[str, Any]) -> str:
     """
     wording = _OF_VALUES.get(str(problem["type"]), str(problem["msg"]).replace("{", "{{").replace("}", "}}"))
     return wording.format(**problem.get("ctx", {}))
+
+
+def install_command(extra: str) -> str:
+    """The command that adds an extra of this package: in a clone with its pinned versions, else by plain pip."""
+    in_clone = (Path(__file__).parent.parent / "constraints.txt").is_file()
+    if in_clone:
+        return f'.venv/bin/uv pip install -c constraints.txt -e ".[{extra}]"'
+    return f'pip install "arena-curation[{extra}]"'
 
 
 def known_values(value: str, allowed: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from typing_extensions import get_protocol_members
 
 from schemas.asked_model import AskedModel
-from schemas.errors import BadInput, CurateError, MissingProvider, known_values
+from schemas.errors import BadInput, CurateError, MissingProvider, install_command, known_values
 from schemas.run import Use
 from tasks.providers.capabilities import MAKERS as MAKERS
 from tasks.providers.capabilities import PROTOCOLS, Failed
@@ -119,7 +119,7 @@ def _own(capability: str, name: str, path: str, *asked: Any) -> Any:
     except ImportError as error:
         raise MissingProvider(
             f"{capability}: provider {name!r} cannot be loaded ({error.name}); it needs the production extra; run: "
-            '.venv/bin/uv pip install -c constraints.txt -e ".[production]"'
+            + install_command("production")
         ) from None
     return made[0]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.asked_model import ANSWER_TOKENS_MAX, ArenaModel, AskedModel, is_own_server
-from schemas.errors import MissingProvider
+from schemas.errors import MissingProvider, install_command
 from tasks.providers.capabilities import ChatModel, StreamingModel
 
 _OPENAI = "tasks.providers.production.openai.model:OpenAiModel"
@@ -72,8 +72,7 @@ def _imported(path: str, failed: str, extra: str) -> Callable[[Any], Any]:
         made: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
     except ImportError as error:
         raise MissingProvider(
-            f"{failed} ({error.name} is not installed); it needs the {extra} extra; run: "
-            f'.venv/bin/uv pip install -c constraints.txt -e ".[{extra}]"'
+            f"{failed} ({error.name} is not installed); it needs the {extra} extra; run: {install_command(extra)}"
         ) from None
     return made
 

@@ -12,7 +12,7 @@ from typing import Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from schemas.errors import MissingProvider
+from schemas.errors import MissingProvider, install_command
 from schemas.settings import TopicSettings
 from tasks.runtime.parallel import map_ordered, one_blas_thread
 
@@ -69,11 +69,7 @@ def engine(name: str) -> TopicEngine:
     try:
         return cast(TopicEngine, getattr(importlib.import_module(module), kind)())
     except ImportError as error:
-        get = (
-            "a CUDA machine and RAPIDS cuML"
-            if name == "cuml"
-            else '.venv/bin/uv pip install -c constraints.txt -e ".[production]"'
-        )
+        get = "a CUDA machine and RAPIDS cuML" if name == "cuml" else install_command("production")
         raise MissingProvider(f"topic engine {name!r} cannot be loaded ({error.name}); it needs {get}") from None
 
 

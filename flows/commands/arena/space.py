@@ -12,7 +12,7 @@ import flows
 import schemas
 import tasks
 from schemas.asked_model import ArenaSettings, is_here
-from schemas.errors import BadInput, why_unreadable
+from schemas.errors import BadInput, install_command, why_unreadable
 from tasks.arena.models_file import read_arena_models
 
 DISTRIBUTION = "arena-curation"
@@ -154,8 +154,7 @@ def pinned() -> list[str]:
             needs = [Requirement(each) for each in requires(wanted.name) or ()]
         except PackageNotFoundError:
             raise BadInput(
-                f"--space: package {wanted.name} is not installed; run: "
-                '.venv/bin/uv pip install -c constraints.txt -e ".[arena]"'
+                f"--space: package {wanted.name} is not installed; run: {install_command('arena')}"
             ) from None
         extras = wanted.extras or {""}
         waiting += [

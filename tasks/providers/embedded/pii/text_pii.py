@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from schemas.signals import PiiSpan
-from tasks.providers.embedded.pii.names import NameFinder
+from tasks.providers.embedded.pii.names import NameFinder, weights_folder
 from tasks.providers.embedded.pii.numbers import SHAPED
 from tasks.providers.embedded.pii.patterns import matches
 from tasks.providers.embedded.pii.readings import in_one_line, readings
@@ -138,6 +138,9 @@ class PatternsAndNames:
     """Finds personal data in the whole text, whatever its length."""
 
     version = f"patterns-18+{NameFinder.version}"
+
+    def __init__(self) -> None:
+        weights_folder()  # what is missing is said before a run begins; the model is loaded with the first text
 
     @cached_property
     def _names(self) -> NameFinder:
