@@ -129,6 +129,8 @@ class Funnel(Row):
     """Rejected lines by reason; sums to `rejected`."""
     held: int = 0
     """Dropped lines that only wait for a review."""
+    held_conversations: int = 0
+    """Conversations of these lines, as the queue of reviews counts them; a battle's line has two."""
 
     def reasons(self) -> Iterator[tuple[str, str, int]]:
         """(dropped or rejected, reason, lines)."""

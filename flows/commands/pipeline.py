@@ -150,7 +150,8 @@ def print_result(settings: Settings, reports: Sequence[StageReport]) -> None:
         for reason, count in reasons.items():
             print(f"  {outcome:<9}{count:>8,}  {reason}")
     if gone.held:
-        print(f"  held     {gone.held:>8,}  of the dropped, waiting for a review: curate review serve held")
+        waiting = f"{gone.held_conversations:,} conversations wait for a review: curate review serve held"
+        print(f"  held     {gone.held:>8,}  of the dropped lines; their {waiting}")
     for line in released.changed:
         print(line)
     print(f"in {gone.lines} = kept {gone.kept} + dropped {gone.dropped} + rejected {gone.rejected}")

@@ -109,7 +109,8 @@ def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
     shown = table.filter(~pl.col("reason").is_in(list(REPEATS)))
     counts = {f"{reason} ({outcome})": lines for outcome, reason, lines, _ in shown.head(MOST).iter_rows()}
     repeats = sum(n for reason, n in gone.dropped_by.items() if reason in REPEATS)
-    held = f" {gone.held:,} of the dropped lines are waiting for review." if gone.held else ""
+    conversations = f"{gone.held_conversations:,} conversations wait for a review"
+    held = f" {gone.held:,} of the dropped lines are held: their {conversations}." if gone.held else ""
     repeated = f"{', '.join(REPEATS)}: {repeats:,}"
     return part("removed", table, bars(counts, "lines", RED), repeats=repeated, held=held)
 

@@ -264,6 +264,7 @@ def funnel(store: Store) -> Funnel:
     )
     lines = database.read("SELECT count(DISTINCT (source, line)) FROM outcomes").item()
     held = database.read("SELECT count(*) FROM outcomes WHERE held").item()
+    waiting = database.read("SELECT count(*) FROM decisions WHERE held AND item_kind = 'conversation'").item()
     assert counts["number"].sum() == lines, "a line has two outcomes"
     totals = {
         outcome: int(counts.filter(outcome=outcome)["number"].sum()) for outcome in ("kept", "dropped", "rejected")
@@ -272,7 +273,7 @@ def funnel(store: Store) -> Funnel:
         f"{outcome}_by": dict(counts.filter(outcome=outcome).select("reason", "number").iter_rows())
         for outcome in ("dropped", "rejected")
     }
-    return Funnel(lines=lines, **totals, **by_reason, held=held)
+    return Funnel(lines=lines, **totals, **by_reason, held=held, held_conversations=waiting)
 
 
 def _outcomes(store: Store) -> TemporaryDatabase:
