@@ -18,6 +18,7 @@ from tasks.demo.planted import score_planted
 from tasks.demo.planted_evidence import read_facts
 from tasks.storage.tables import Store
 from tests.places import ROOT
+from tests.printed import printed_lines
 
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 STEPS = re.findall(r"^```\n\$ (curate .*?)\n(.*?)^```|^```\n\$ (curate .*)\n```", PAGE, re.DOTALL | re.MULTILINE)
@@ -115,3 +116,15 @@ def _explained(curate, curated, item: str) -> dict:
     code, out, _ = curate("explain", item, "--store", curated.settings.store, "--json")
     assert code == 0
     return json.loads(out)
+
+
+def test_a_stale_number_of_the_page_is_replaced_by_the_printed_one():
+    page = ["release  out/releases/1.0.1", "…", "  held  18  lines wait", "in 3 = kept 1 + dropped 1 + rejected 1"]
+    output = ["  held   7  lines wait", "look  curate view out", "in 9 = kept 4 + dropped 3 + rejected 2"]
+    today = ["release  out/releases/1.0.1", "…", "  held   7  lines wait", "in 9 = kept 4 + dropped 3 + rejected 2"]
+    assert printed_lines(page, [page[0], *output]) == today
+
+
+def test_a_line_of_the_page_that_is_printed_no_more_is_an_error():
+    with pytest.raises(LookupError, match="suggested version bump"):
+        printed_lines(["suggested version bump: minor"], ["chat  added 12"])
