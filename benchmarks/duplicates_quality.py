@@ -27,8 +27,10 @@ import polars as pl
 
 from benchmarks.privacy_quality import figure
 from schemas.policy import NearImages, SemanticImages
+from tasks.dedup.colours import chromas_from_hex
 from tasks.dedup.near_images import cosine_pairs, near_hashes, near_images
 from tasks.images.decode import DecodedImage, ImageRejected, open_image
+from tasks.images.measures import image_colour
 from tasks.providers import Providers
 from tasks.signals.registry import signal_of
 
@@ -65,6 +67,17 @@ def _labelled(image: Image) -> Image:
     return made
 
 
+def _turned_hue(degrees: int) -> Callable[[Image], Image]:
+    def turn(image: Image) -> Image:
+        hue, saturation, value = image.convert("HSV").split()
+        turned = hue.point(lambda level: (level + round(degrees * 256 / 360)) % 256)
+        return PIL.Image.merge("HSV", (turned, saturation, value)).convert("RGB")
+
+    return turn
+
+
+RECOLOURED = {f"hue turned by {degrees} degrees": _turned_hue(degrees) for degrees in (60, 120, 180)}
+"""Not copies: what is asked of their colours has another answer."""
 COPIES: dict[str, Callable[[Image], Image]] = {
     "JPEG quality 30": _jpeg,
     "half the size": _smaller(2),
@@ -87,20 +100,21 @@ class Seen(NamedTuple):
     images: dict[str, str]
     """Name -> content id."""
     facts: pl.DataFrame
-    """image_id, phash, pdq, grey, vector, peer (imagehash's digits); one row a content id."""
+    """image_id, phash, pdq, grey, chroma, vector, peer (imagehash's digits); one row a content id."""
 
 
 def measure(images: Iterable[tuple[str, DecodedImage]], providers: Providers) -> Seen:
     """Hashes and vectors of named images."""
-    signals = {name: signal_of(name, providers) for name in ("image_hash", "image_embedding")}
+    signals = {name: signal_of(name, providers) for name in ("image_hash", "image_colour", "image_embedding")}
     ids, rows = {}, {}
     for name, image in images:
         ids[name] = image.image_id
-        (hashes,), (embedding,) = (signal.values([image]) for signal in signals.values())
+        (hashes,), (colour,), (embedding,) = (signal.values([image]) for signal in signals.values())
         peer = str(imagehash.phash(image.pil))
         rows[image.image_id] = {
             "image_id": image.image_id,
             **hashes.model_dump(),
+            **colour.model_dump(),
             **embedding.model_dump(),
             "peer": peer,
         }
@@ -110,7 +124,7 @@ def measure(images: Iterable[tuple[str, DecodedImage]], providers: Providers) ->
 def relations(seen: Seen) -> dict[str, Pairs]:
     """perceptual, semantic and imagehash -> all pairs of content ids, each in order; equal pixels are in none."""
     radius = NearImages()
-    perceptual = near_images(near_hashes(seen.facts, radius), seen.facts, radius)
+    perceptual = near_images(near_hashes(seen.facts, radius), seen.facts, radius, seen.facts)
     ids, vectors = seen.facts["image_id"], np.array(seen.facts["vector"].to_list(), np.float32)
     first, second, _ = cosine_pairs(vectors, SemanticImages().cosine_min)
     peer = np.array([int(digits, 16) for digits in seen.facts["peer"]], np.uint64)
@@ -144,6 +158,24 @@ def copies(data: Path, providers: Providers) -> Iterator[dict[str, Any]]:
         yield from recall(
             name, measure({**originals, **made}.items(), providers), list(zip(originals, made, strict=True)), False
         )
+
+
+def recoloured(data: Path, providers: Providers) -> Iterator[dict[str, Any]]:
+    """Photographs and paintings paired with a recoloured one; only those that the bound was not chosen on."""
+    originals = {name: image for name, image in list(_opened(data, "photos", "art"))[1::EVERY] if _is_colourful(image)}
+    for change_name, change in RECOLOURED.items():
+        changed = {f"recoloured {name}": _again(change(image.pil)) for name, image in originals.items()}
+        seen = measure({**originals, **changed}.items(), providers)
+        ends = list(zip(originals, changed, strict=True))
+        for relation, pairs in relations(seen).items():
+            wrong = [pair for pair in ends if _paired(seen, pairs, *pair)]
+            yield figure(f"{change_name}, wrongly paired: {relation}", len(wrong), len(ends), ())
+
+
+def _is_colourful(image: DecodedImage) -> bool:
+    """Whether any cell of the chroma thumbnail has more colour than the bound."""
+    chroma = chromas_from_hex([image_colour(image).chroma])
+    return bool(np.linalg.norm(chroma, axis=2).max() > NearImages().colour_distance_max)
 
 
 def labelled(data: Path, providers: Providers) -> Iterator[dict[str, Any]]:
@@ -216,7 +248,12 @@ def _opened(data: Path, *folders: str) -> Iterator[tuple[str, DecodedImage]]:
 def main(data: Path) -> list[dict[str, Any]]:
     """Every figure."""
     providers = Providers()
-    return [*different(data, providers), *labelled(data, providers), *copies(data, providers)]
+    return [
+        *different(data, providers),
+        *labelled(data, providers),
+        *recoloured(data, providers),
+        *copies(data, providers),
+    ]
 
 
 if __name__ == "__main__":

@@ -284,6 +284,8 @@ def _facts(signal: str, content_ids: pl.Series) -> dict[str, Any]:
         hashes = {"phash": 8, "pdq": 32}
         drawn = {name: pl.Series([random.bytes(size).hex() for _ in content_ids]) for name, size in hashes.items()}
         return facts | drawn | {"pdq_quality": 100, "grey": "7f" * 1024}
+    if signal == "image_colour":
+        return facts | {"chroma": "80" * 512}
     if signal == "text_pii":
         found = [["email"] if int(each[-6:], 16) % _WITH_MAIL == 0 else [] for each in content_ids]
         spans = [[{"type": "email", "start": 0, "end": 6, "confidence": 1.0} for _ in kinds] for kinds in found]

@@ -210,7 +210,7 @@ class GeneratedRule(Row):
 
 
 class NearImages(Row):
-    """When two different images count as near-duplicates; all three conditions must hold."""
+    """When two different images count as near-duplicates; all conditions must hold."""
 
     phash_distance_max: int = Field(default=8, ge=0, le=64)
     """Maximum Hamming distance of the 64-bit DCT hashes."""
@@ -218,6 +218,9 @@ class NearImages(Row):
     """Maximum Hamming distance of the 256-bit PDQ hashes."""
     grey_correlation_min: float = Field(default=0.975, ge=-1.0, le=1.0)
     """Minimum correlation of the 32 x 32 grey thumbnails."""
+    colour_distance_max: float = Field(default=24.0, ge=0.0, le=363.0)
+    """Maximum difference in chroma, 0 to 363, of a cell of the 16 x 16 thumbnails, after a paler copy was allowed for.
+    Images whose colours were not measured are compared without."""
 
 
 class SemanticImages(Row):

@@ -98,6 +98,13 @@ class ImageHash(Row):
     """Grey thumbnail of 32 x 32 pixels, row by row, 2,048 hex digits; the DCT hash is computed from it."""
 
 
+class ImageColour(Row):
+    """Colours of an image without its brightness; the hashes see brightness alone."""
+
+    chroma: str
+    """Cb and Cr (JPEG's, 128 is grey) of each cell of a 16 x 16 thumbnail, row by row, 1,024 hex digits."""
+
+
 class ImageLayout(Row):
     """Colour statistics that separate drawings, documents and photographs."""
 
@@ -286,6 +293,7 @@ BUILT_IN_SIGNALS: dict[str, SignalEntry] = {
     "nsfw": SignalEntry(Nsfw, _IMAGES),
     "faces": SignalEntry(Faces, _IMAGES),
     "image_hash": SignalEntry(ImageHash, _IMAGES),
+    "image_colour": SignalEntry(ImageColour, _IMAGES),
     "image_layout": SignalEntry(ImageLayout, _IMAGES),
     "image_text": SignalEntry(ImageText, _IMAGES),
     "image_embedding": SignalEntry(Embedding, _IMAGES),

@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 
 from schemas.policy import NearImages, SemanticImages
-from schemas.signals import ImageHash
+from schemas.signals import ImageColour, ImageHash
 from tasks.dedup.near_images import Vectors, cosine_pairs, near_hashes, near_images, representatives
 from tasks.images.decode import ImageRejected, open_image
-from tasks.images.measures import image_hashes
+from tasks.images.measures import image_colour, image_hashes
 from tasks.providers import Providers
 from tasks.runtime.parallel import map_ordered
 from tasks.runtime.progress import progress
@@ -22,10 +22,17 @@ from tasks.runtime.progress import progress
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"}
 UNREAD = {".avif", ".heic", ".heif", ".ico", ".jp2", ".jxl", ".svg", ".tif", ".tiff"}
 """Image formats that cannot be read: such files are reported as rejected unless their content has a format above."""
-_HASHES = {"image_id": pl.String, "phash": pl.String, "pdq": pl.String, "grey": pl.String}
+_COMPARED = dict.fromkeys(("image_id", "phash", "pdq", "grey", "chroma"), pl.String)
 
-Measured = tuple[str, ImageHash, Vectors | None]
-"""Image id, hashes, and the embedding if semantic pairs are wanted."""
+
+class MeasuredFile(NamedTuple):
+    """What is compared of one picture."""
+
+    image_id: str
+    hashes: ImageHash
+    colour: ImageColour
+    vector: Vectors | None
+    """The embedding, if semantic pairs are asked for."""
 
 
 class FilePair(NamedTuple):
@@ -59,7 +66,7 @@ def loose_duplicates(
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES | UNREAD and path.is_file())
     measure = partial(_measured, providers=providers if semantic else None)
     names: dict[str, list[str]] = {}
-    seen: dict[str, Measured] = {}
+    seen: dict[str, MeasuredFile] = {}
     rejected: list[tuple[str, str]] = []
     with progress("images", len(files)) as advance:
         for file, found in zip(files, map_ordered(measure, files, workers), strict=True):
@@ -67,8 +74,8 @@ def loose_duplicates(
             if isinstance(found, str):
                 rejected.append((name, found))
             else:
-                seen[found[0]] = found
-                names.setdefault(found[0], []).append(name)
+                seen[found.image_id] = found
+                names.setdefault(found.image_id, []).append(name)
             advance()
     exact = [FilePair(a, b, "exact", 0) for same in names.values() for a, b in combinations(same, 2)]
     near = _near(seen)
@@ -80,25 +87,26 @@ def loose_duplicates(
     return LooseDuplicates(len(files) - len(rejected), sorted(pairs), _groups(names, near), rejected)
 
 
-def _measured(file: Path, providers: Providers | None) -> Measured | str:
-    """A file's image id, hashes and, with `providers`, embedding; or the reason why it is rejected."""
+def _measured(file: Path, providers: Providers | None) -> MeasuredFile | str:
+    """What is compared of a file, its embedding with `providers` only; or the reason why it is rejected."""
     try:
         image = open_image(file.read_bytes())
     except ImageRejected as rejected:
         return rejected.reason
     vector = providers["image_embedding"].embed_images([image])[0] if providers else None
-    return image.image_id, image_hashes(image), vector
+    return MeasuredFile(image.image_id, image_hashes(image), image_colour(image), vector)
 
 
-def _near(seen: Mapping[str, Measured]) -> pl.DataFrame:
-    radius, rows = NearImages(), [{"image_id": image_id, **dict(hashes)} for image_id, hashes, _ in seen.values()]
-    images = pl.DataFrame(rows, schema=_HASHES).sort("image_id")
-    return near_images(near_hashes(images, radius), images, radius)
+def _near(seen: Mapping[str, MeasuredFile]) -> pl.DataFrame:
+    radius = NearImages()
+    rows = [{"image_id": file.image_id, **dict(file.hashes), **dict(file.colour)} for file in seen.values()]
+    images = pl.DataFrame(rows, schema=_COMPARED).sort("image_id")
+    return near_images(near_hashes(images, radius), images, radius, images)
 
 
-def _semantic(seen: Mapping[str, Measured], radius: SemanticImages) -> pl.DataFrame:
+def _semantic(seen: Mapping[str, MeasuredFile], radius: SemanticImages) -> pl.DataFrame:
     ids = sorted(seen)
-    vectors = np.array([seen[image_id][2] for image_id in ids], np.float32).reshape(len(ids), -1)
+    vectors = np.array([seen[image_id].vector for image_id in ids], np.float32).reshape(len(ids), -1)
     i, j, cosines = cosine_pairs(vectors, radius.cosine_min)
     distances = [round(1 - cosine, 4) for cosine in cosines.tolist()]
     return pl.DataFrame({"image_a": [ids[n] for n in i], "image_b": [ids[n] for n in j], "distance": distances})

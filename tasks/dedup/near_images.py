@@ -1,9 +1,9 @@
 """Near-duplicate images: pairs, their tables `near_images` and `semantic_images`, a representative for each group.
 
 A pair must pass pHash, PDQ and thumbnail correlation, because different receipts, maps and pages of text can have equal
-pHashes; embeddings are not used. Pairs of the other table have near embeddings: an exact search for all pairs of unit
-vectors within a cosine, by products of bounded size on the CPU or a card. Only new images are compared with all others;
-the tables are the same as after a search over all images.
+pHashes. It must also have the same colours, which these three do not see; embeddings are not used. Pairs of the other
+table have near embeddings: an exact search for all pairs of unit vectors within a cosine, by products of bounded size
+on the CPU or a card. Only new images are compared with all others; the tables are the same as after a search over all.
 """
 
 import hashlib
@@ -20,6 +20,7 @@ from schemas.items.image import NearImage
 from schemas.policy import NearImages, SemanticImages
 from schemas.row import Row
 from schemas.settings import Settings
+from tasks.dedup.colours import chromas_from_hex, colour_distances
 from tasks.runtime.parallel import map_shards, one_blas_thread, product_device, shard_runner
 from tasks.storage.queries.signals import (
     Block,
@@ -79,17 +80,36 @@ def near_hashes(images: pl.DataFrame, radius: NearImages, searched: Iterable[str
     return pl.DataFrame(columns, schema=_HASH_PAIR).filter(pdq_distance <= radius.pdq_distance_max)
 
 
-def near_images(hash_pairs: pl.DataFrame, greys: pl.DataFrame, radius: NearImages) -> pl.DataFrame:
-    """The rows of `near_images`: `hash_pairs` whose thumbnails correlate too.
+def near_images(
+    hash_pairs: pl.DataFrame, greys: pl.DataFrame, radius: NearImages, colours: pl.DataFrame | None = None
+) -> pl.DataFrame:
+    """The rows of `near_images`: `hash_pairs` whose thumbnails correlate too, and whose colours are the same.
 
-    `greys` has image_id and grey (hex digits of the 32 x 32 thumbnail) for every image of a pair.
+    `greys` has image_id and grey (hex digits of the 32 x 32 thumbnail) for every image of a pair. `colours` has
+    image_id and chroma for those whose colours were measured; a pair without is decided by the other measures, and so
+    is every pair where `colours` is None: to a takedown a recoloured copy is a copy.
     """
     place = dict(zip(greys["image_id"], range(greys.height), strict=True))
     pixels = np.frombuffer(bytes.fromhex("".join(greys["grey"])), np.uint8).reshape(-1, GREY_PIXELS)
     i, j = (hash_pairs[side].replace_strict(place, return_dtype=pl.Int64).to_numpy() for side in ("image_a", "image_b"))
     correlation = grey_correlations(pixels, i, j)
     near = hash_pairs.with_columns(grey_correlation=pl.Series(correlation, dtype=pl.Float32))
-    return near.filter(correlation >= radius.grey_correlation_min).select(frame_schema(NearImage).names())
+    near = near.filter(correlation >= radius.grey_correlation_min).select(frame_schema(NearImage).names())
+    if colours is None:
+        return near
+    return near.join(_recoloured(near, colours, radius), on=["image_a", "image_b"], how="anti", maintain_order="left")
+
+
+def _recoloured(pairs: pl.DataFrame, colours: pl.DataFrame, radius: NearImages) -> pl.DataFrame:
+    """image_a and image_b of the pairs whose colours were both measured and differ too much."""
+    rows = colours.select("image_id").with_row_index("row")
+    # One row is a pair with the rows of its two images in `colours`.
+    measured = pairs.select("image_a", "image_b")
+    for side in ("image_a", "image_b"):
+        measured = measured.join(rows.rename({"image_id": side, "row": f"{side}_row"}), on=side, maintain_order="left")
+    i, j = (measured[f"{side}_row"].cast(pl.Int64).to_numpy() for side in ("image_a", "image_b"))
+    distances = colour_distances(chromas_from_hex(colours["chroma"].to_list()), i, j)
+    return measured.filter(distances > radius.colour_distance_max).select("image_a", "image_b")
 
 
 def _distances(hashes: npt.NDArray[np.uint64], i: Rows, j: Rows) -> Rows:
@@ -144,17 +164,20 @@ def representatives(
 
 
 def update_near_images(store: Store, radius: NearImages, versions: Versions) -> dict[str, int]:
-    """`image_hash` -> `near_images`. Returns counts of images, searched images and pairs."""
-    version = versions["image_hash"]
+    """`image_hash` and `image_colour` -> `near_images`. Returns counts of images, searched images and pairs."""
+    version, colour_version = versions["image_hash"], versions["image_colour"]
     named = {"content_id": "image_id"}
     images = signal_values(store, "image_hash", version, ["phash", "pdq"]).rename(named).sort("image_id")
 
     def find(searched: pl.Series) -> pl.DataFrame:
-        found = near_hashes(images, radius, searched)
-        ends = pl.concat([found["image_a"], found["image_b"]]).unique()
-        return near_images(found, signal_values(store, "image_hash", version, ["grey"], ends).rename(named), radius)
+        pairs = near_hashes(images, radius, searched)
+        ends = pl.concat([pairs["image_a"], pairs["image_b"]]).unique()
+        greys = signal_values(store, "image_hash", version, ["grey"], ends).rename(named)
+        colours = signal_values(store, "image_colour", colour_version, ["chroma"], ends).rename(named)
+        return near_images(pairs, greys, radius, colours)
 
-    return _update(store, "near_images", "searched_images", images["image_id"], _key(radius, version), find)
+    key = _key(radius, f"{version} {colour_version}")
+    return _update(store, "near_images", "searched_images", images["image_id"], key, find)
 
 
 def update_semantic_images(

@@ -1,4 +1,4 @@
-"""Measures of a decoded image that need no model: perceptual hashes, layout, QR and bar codes."""
+"""Measures of a decoded image that need no model: perceptual hashes, colours, layout, QR and bar codes."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ import PIL.Image
 import zxingcpp
 from zxingcpp import BarcodeFormat, BarcodeFormats, barcode_formats_list
 
-from schemas.signals import ImageHash, ImageLayout
+from schemas.signals import ImageColour, ImageHash, ImageLayout
 from tasks.images.decode import DecodedImage, Filter, Pixels
 
 PDQ_SIDE_MIN = 512
@@ -30,6 +30,17 @@ def image_hashes(image: DecodedImage) -> ImageHash:
     return ImageHash(phash=str(phash), pdq=pdq, pdq_quality=quality, grey=thumbnail.tobytes().hex())
 
 
+IMAGE_COLOUR_VERSION = "1"
+COLOUR_SIDE = 16
+
+
+def image_colour(image: DecodedImage) -> ImageColour:
+    """The chroma of each cell of a 16 x 16 thumbnail, which the hashes and the grey thumbnail do not see."""
+    small = image.pil.convert("RGB").resize((COLOUR_SIDE, COLOUR_SIDE), Filter.BOX)
+    chroma = np.asarray(small.convert("YCbCr"))[..., 1:]
+    return ImageColour(chroma=chroma.tobytes().hex())
+
+
 def pdq_digits(rgb: Pixels) -> str:
     """The PDQ hash of uint8 (height, width, 3), 64 hexadecimal digits in Meta's order."""
     return _pdq(PIL.Image.fromarray(rgb))[0]
@@ -44,7 +55,7 @@ def _pdq(image: PIL.Image.Image) -> tuple[str, int]:
 
 IMAGE_LAYOUT_VERSION = "1"
 LAYOUT_SIDE = 256
-_COLOUR_SIDE = 64
+_COUNTED_SIDE = 64
 _FLAT_LEVELS, _INK_LEVELS = 8, 96
 
 
@@ -54,7 +65,7 @@ def image_layout(image: DecodedImage) -> ImageLayout:
     codes = _codes(small)
     background = np.median(small[codes == np.bincount(codes).argmax()], axis=0)
     away = np.abs(small - background)
-    thumbnail = image.resized((_COLOUR_SIDE, _COLOUR_SIDE), Filter.NEAREST).reshape(-1, 3)
+    thumbnail = image.resized((_COUNTED_SIDE, _COUNTED_SIDE), Filter.NEAREST).reshape(-1, 3)
     return ImageLayout(
         flat_fraction=float((away.max(axis=1) <= _FLAT_LEVELS).mean()),
         colour_count=len(np.unique(_codes(thumbnail))),

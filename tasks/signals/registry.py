@@ -32,7 +32,14 @@ from schemas.signals import (
 )
 from schemas.tables import SIGNAL_ENTRIES
 from tasks.images.decode import DecodedImage
-from tasks.images.measures import IMAGE_LAYOUT_VERSION, codes_in, image_hashes, image_layout
+from tasks.images.measures import (
+    IMAGE_COLOUR_VERSION,
+    IMAGE_LAYOUT_VERSION,
+    codes_in,
+    image_colour,
+    image_hashes,
+    image_layout,
+)
 from tasks.providers import PROVIDERS, Providers
 from tasks.providers.capabilities import (
     Document,
@@ -186,6 +193,7 @@ REGISTRY: dict[str, ByRule | ByModel] = {
     "nsfw": ByModel(nsfw),
     "faces": ByModel(faces_of_images),
     "image_hash": ByRule(image_hashes, "3"),
+    "image_colour": ByRule(image_colour, IMAGE_COLOUR_VERSION),
     "image_layout": ByRule(image_layout, IMAGE_LAYOUT_VERSION),
     "image_text": ByModel(image_text, "3"),
     "image_embedding": ByModel(image_embedding),

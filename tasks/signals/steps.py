@@ -24,7 +24,7 @@ from tasks.storage.queries.released import conversations_as_released, kept_conve
 from tasks.storage.queries.signals import StoredImages, Versions
 from tasks.storage.tables import Store
 
-OF_ORIGINALS = frozenset({"nsfw", "image_hash", "image_moderation"})
+OF_ORIGINALS = frozenset({"nsfw", "image_hash", "image_colour", "image_moderation"})
 """Image signals that are not measured on redacted images, because rules and duplicate search use the originals."""
 
 DECIDED_MIN = 100
