@@ -137,7 +137,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class PatternsAndNames:
     """Finds personal data in the whole text, whatever its length."""
 
-    version = f"patterns-18+{NameFinder.version}"
+    version = f"patterns-19+{NameFinder.version}"
 
     @cached_property
     def _names(self) -> NameFinder:
