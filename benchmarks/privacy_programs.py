@@ -19,6 +19,7 @@ from typing import Any
 from benchmarks.privacy_quality import figure
 from benchmarks.privacy_unseen import Chat, false_alarms, labels
 from tasks.providers import Providers
+from tasks.providers.embedded.pii.secrets import BEHIND_WORDS, is_irregular
 
 PACKAGES = (
     "numpy", "scipy", "sympy", "sklearn", "networkx", "polars", "matplotlib", "skimage", "pandas", "mpmath", "dask",
@@ -60,9 +61,33 @@ def texts_of(file: Path, number: int) -> Iterator[tuple[str, str]]:
             yield "code", "\n".join(lines[node.lineno - 1 : node.end_lineno])
 
 
+def secret_forms() -> list[dict[str, Any]]:
+    """For each form of a secret: how many Python files of the packages hold one. Each was read: none is a secret."""
+    files = list(dict.fromkeys(file for name in PACKAGES for file in _python_files(name)))
+    texts = [file.read_text("utf-8", "replace") for file in files]
+    print(f"{len(texts)} files, {sum(map(len, texts))} characters")
+    figures = []
+    for form, pattern, hints in BEHIND_WORDS:
+        alarms = []
+        for file, text in zip(files, texts, strict=True):
+            if any(hint in text.lower() for hint in hints):
+                alarms += [
+                    f"{file.name}: {match.group()[:80]!r}"
+                    for match in pattern.finditer(text)
+                    if not form.irregular or is_irregular(match["data"])
+                ]
+        figures.append(figure(f"programs, secrets: {form.name}", len(alarms), len(files), alarms))
+    return figures
+
+
+def _python_files(package: str) -> list[Path]:
+    spec = importlib.util.find_spec(package)
+    return sorted(Path(str(spec.origin)).parent.rglob("*.py")) if spec else []
+
+
 def main(halves: Sequence[int]) -> list[dict[str, Any]]:
     """The figures of each half."""
-    finder, known, figures = Providers()["text_pii"], labels(), []
+    finder, known, figures = Providers()["text_pii"], labels(), secret_forms()
     for half in halves:
         given = list(messages(half))
         for source in FILES:

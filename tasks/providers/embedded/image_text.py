@@ -34,6 +34,10 @@ CONFIDENCE_MIN = 0.5
 """Lines with less are not text."""
 UNSURE, UNSURE_LINES = 0.8, 2
 """Below this mean confidence, of at least so many lines, the image may be mirrored: then it is 0.7, else above 0.9."""
+FEW_LINES, SURE = 2, 0.95
+"""So few lines are read mirrored one by one, if any is below `SURE`; that reading counts if all of it is above."""
+SURE_CHARACTERS = 4
+"""Fewest characters of a line that is taken mirrored: a shape that is no text may look like one or two letters."""
 FAINT = 64
 """Levels of 255 between dark and light below which contrast is stretched if nothing is read."""
 _STANDING = 1.5
@@ -45,7 +49,7 @@ _Line = tuple[str, float, np.ndarray]
 class RapidOcr:
     """Reads all lines, top to bottom, and the share of the image that they cover."""
 
-    version = f"rapidocr-3.10.0-{READING}-turned"
+    version = f"rapidocr-3.10.0-{READING}-turned-2"
 
     def __init__(self, parameters: Mapping[str, Any] | None = None) -> None:
         """`parameters`: RapidOCR's, in place of those here, such as other weight files."""
@@ -136,7 +140,21 @@ def _surest_lines(engine: Any, rgb: Pixels) -> list[_Line]:
     elif len(upright) >= UNSURE_LINES and np.mean([sure for _, sure, _ in upright]) < UNSURE:
         mirrored = _lines(engine, rgb[:, ::-1])
         readings.append([(text, sure, at * (-1, 1) + (rgb.shape[1], 0)) for text, sure, at in mirrored])
+    elif len(upright) <= FEW_LINES and any(sure < SURE for _, sure, _ in upright):
+        readings.append([_mirrored(engine, rgb, line) for line in upright])
     return max(readings, key=lambda lines: sum(len(text) * (sure - CONFIDENCE_MIN) for text, sure, _ in lines))
+
+
+def _mirrored(engine: Any, rgb: Pixels, line: _Line) -> _Line:
+    """A line read from its mirrored pixels, if that is sure, else as it was. RapidOCR turns what is flipped over."""
+    _, _, corners = line
+    left, top, width, height = _around(corners)
+    piece = rgb[max(0, top) : top + height, max(0, left) : left + width]
+    read = engine(np.ascontiguousarray(piece[:, ::-1, ::-1]), use_det=False, use_cls=True, use_rec=True)
+    if not read.txts:
+        return line
+    text, sure = read.txts[0], float(read.scores[0])
+    return (text, sure, corners) if sure >= SURE and len(text.strip()) >= SURE_CHARACTERS else line
 
 
 def _stands(corners: np.ndarray) -> bool:
@@ -146,7 +164,8 @@ def _stands(corners: np.ndarray) -> bool:
 
 def _lines(engine: Any, rgb: Pixels) -> list[_Line]:
     """Text lines of a piece, also those that are hardly read."""
-    found = engine(np.ascontiguousarray(rgb[:, :, ::-1]))
+    # Said at each call: the engine keeps what a call before it asked for.
+    found = engine(np.ascontiguousarray(rgb[:, :, ::-1]), use_det=True, use_cls=True, use_rec=True)
     if found.txts is None or found.boxes is None:
         return []
     corners = (np.asarray(box, np.float64) for box in found.boxes)

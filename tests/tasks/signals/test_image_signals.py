@@ -70,15 +70,19 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("shown", SHOWN)
-def test_text_is_read_and_located_however_the_image_is_turned(embedded, shown):
+@pytest.mark.parametrize(
+    ("shown", "line_count"),
+    [*((shown, 3) for shown in SHOWN), *((shown, few) for shown in SHOWN if "mirror" in shown for few in (1, 2))],
+)
+def test_text_is_read_and_located_however_the_image_is_turned(embedded, shown, line_count):
     page = PIL.Image.new("RGB", (640, 400), "white")
-    lines = ["Jane Doe, 12 High Street", "jane.doe@example.com", "All rooms are on the left"]
-    for number, line in enumerate(lines):
+    lines = ["jane.doe@example.com", "Jane Doe, 12 High Street", "All rooms are on the left"]
+    for number, line in enumerate(lines[:line_count]):
         PIL.ImageDraw.Draw(page).text((20, 30 + 60 * number), line, fill="black", font_size=32)
     image = of(SHOWN[shown](page))
     (read,) = signal_of("image_text", embedded).values([image])
-    assert "jane.doe@example.com" in read.text and "High Street" in read.text
+    assert "jane.doe@example.com" in read.text
+    assert line_count == 1 or "High Street" in read.text
     left, top, wide, high = next(each.box for each in read.boxes if "@" in read.text[each.start : each.end])
     darkest = int(image.rgb.min()) + 8
     assert (image.rgb[top : top + high, left : left + wide] <= darkest).sum() > 2_000

@@ -125,10 +125,3 @@ PASSPORT = (
     r"|(?:[A-Z]{1,2}[ -]?)?\d{2,4}(?:[ -]\d{2,6}){1,3}\b)"
 )
 """A passport's number behind the word for it, in one piece or in groups."""
-_REST = r"\s{1,3}(?:>[^\S\n])?"
-MACHINE_READABLE = (
-    rf"(?<![A-Z0-9<])(?:P[A-Z<][A-Z<]{{3}}[A-Z]{{1,30}}<<[A-Z<]{{2,39}}(?:{_REST}[A-Z0-9<]{{36,44}})?"
-    rf"|[IACV][A-Z0-9<][A-Z]{{3}}[A-Z0-9<]{{9}}\d[A-Z0-9<]{{10,15}}(?:{_REST}[A-Z0-9<]{{28,36}}){{0,2}}"
-    r"|[A-Z0-9<]{9}\d[A-Z]{3}\d{7}[MFX<]\d{7}[A-Z0-9<]{2,16})(?![A-Z0-9<])"
-)
-"""Lines that a machine reads on a passport or an identity card (ICAO 9303)."""

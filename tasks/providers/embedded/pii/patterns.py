@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from schemas.signals import PiiSpan
 from tasks.providers.embedded.pii import identities, numbers
+from tasks.providers.embedded.pii.machine_zone import MACHINE_READABLE, machine_readable
 from tasks.providers.embedded.pii.numbers import CERTAIN, LIKELY, digits_of, iban, luhn
 from tasks.providers.embedded.pii.readings import Reading, readings
 from tasks.providers.embedded.pii.secrets import secrets
@@ -214,7 +215,7 @@ PATTERNS = (
     Pattern("national_id", _form(identities.SSN_BROKEN), _always(LIKELY), _BROKEN),
     Pattern("national_id", _form(identities.NAMED_ID), lambda match: identities.named(match["data"]), _DIGIT),
     Pattern("passport", _form(identities.PASSPORT), _always(LIKELY), _DIGIT),
-    Pattern("passport", re.compile(identities.MACHINE_READABLE), _always(CERTAIN), re.compile("<<")),
+    Pattern("passport", re.compile(MACHINE_READABLE), machine_readable, re.compile("<")),
     Pattern("phone", numbers.PHONE_BROKEN, numbers.broken_confidence, _BROKEN),
     Pattern("phone", numbers.PHONE, numbers.phone_confidence, _DIGITS),
 )
