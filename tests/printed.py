@@ -1,7 +1,7 @@
 """Outputs printed in docs/tutorial.md and README.md, written from a demo: `python -m tests.printed DEMO`.
 
 In: the folder that `make demo` made. Each command of the tutorial is typed in a temporary folder, and each line that
-the page shows is replaced by the line of the output that is most like it. Lines with `…` are shortened by hand, and stay.
+the page shows is replaced by the most similar line of the output. Lines with `…` are shortened by hand, and stay.
 """
 
 import os

@@ -148,6 +148,7 @@ class ServedArena:
             "stop": lambda: arena.stop(found, visit),
             "again": lambda: arena.regenerate(found, visit),
             "share": lambda: arena.share(found, visit),
+            "unshare": lambda: arena.unshare(found, visit),
             "forget": lambda: arena.forget(found, visit),
         }
         if what not in done:

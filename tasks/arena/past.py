@@ -119,8 +119,12 @@ def _vote_again(made: ArenaConversation, record: Record) -> None:
     prompts, regenerated, place = state
     if kind in VOTES | RATINGS:
         made.voted[("vote", prompts, regenerated)] = kind
+        if record.get("reason"):
+            made.voted[("reason", prompts, regenerated)] = kind
         if made.mode is Mode.BATTLE:
             made.revealed = made.closed = True
+    elif record["arena"].get("withdrawn"):
+        made.voted.pop(("share", prompts, regenerated), None)
     else:
         made.voted[("share" if kind is RecordType.SHARE else f"flag {place}", prompts, regenerated)] = kind
 

@@ -284,6 +284,7 @@ class Arena:
             raise Refused("vote_being_written")
         if reason := _clean(reason):
             await self._write_vote(conversation, kind, reason, visit)
+            conversation.voted["reason", *conversation.state] = kind
 
     async def flag(self, conversation: ArenaConversation, place: int, visit: Visit) -> None:
         """Report an answer, which is then not published; also while it comes, before, after and beside a vote."""
@@ -327,12 +328,22 @@ class Arena:
         await self._claimed("share", RecordType.SHARE, conversation, write)
         return True
 
+    async def unshare(self, conversation: ArenaConversation, visit: Visit) -> None:
+        """Log that the visitor no longer allows this state to be shown: a line of its own, of which the last counts."""
+        self._check_owner(conversation, visit)
+        shared = ("share", *conversation.state)
+        if shared in conversation.voted and not conversation.voting:
+            await self._write_vote(conversation, RecordType.SHARE, "", visit, withdrawn=True)
+            del conversation.voted[shared]
+
     async def _write_vote(
-        self, conversation: ArenaConversation, kind: RecordType, reason: str, visit: Visit, place: int = 0
-    ) -> dict[str, Any]:
+        self, conversation: ArenaConversation, kind: RecordType, reason: str, visit: Visit, place: int = 0,
+        withdrawn: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
         now = time.time()
         user = self.visitors.logged(visit.address)
-        record = vote_record(conversation, kind, now, user, self._about, reason, place)
+        about = {**self._about, "withdrawn": True} if withdrawn else self._about
+        record = vote_record(conversation, kind, now, user, about, reason, place)
         await self._written(lambda: self._note(record, self.logs.append(record, utc(now))))
         return record
 

@@ -119,14 +119,20 @@ _TRIES = 5
 
 
 class Examples:
-    """Example images by kind; each passes the admission like an upload when it is first drawn."""
+    """Example images by kind; each passes the admission like an upload when it is first drawn.
 
-    def __init__(self, admission: Admission, kinds: Mapping[str, Sequence[Listed]], rng: Random) -> None:
+    `as_presets`: the log names where each comes from, so that policies can leave battles about them out. The demo's
+    are logged as uploads, because its visitors have nothing else to vote on.
+    """
+
+    def __init__(
+        self, admission: Admission, kinds: Mapping[str, Sequence[Listed]], rng: Random, as_presets: bool = True
+    ) -> None:
         self.kinds, self._rng = kinds, rng
 
         @lru_cache(_IN_MEMORY)
         def taken_in(path: str, file: Path) -> Picture:
-            return admission.picture(file.read_bytes(), path)
+            return admission.picture(file.read_bytes(), path if as_presets else None)
 
         self._taken_in = taken_in
         self._first: dict[str, Picture | None] = {}

@@ -120,13 +120,14 @@ def app(
     """The arena and its application."""
     arena = _arena(chosen, served, connect, admission)
     kinds = _kinds(presets, chosen.logs) if chosen.settings.images_max else {}
+    as_presets = chosen.settings.presets is not None  # not the demo's own examples
     made = make_app(
         arena,
         Uploads(admission),
         chosen.settings,
         chosen.host,
         terms=chosen.terms,
-        examples=Examples(admission, kinds, Random()) if kinds else None,  # noqa: S311 - draws examples
+        examples=Examples(admission, kinds, Random(), as_presets) if kinds else None,  # noqa: S311 - draws examples
         board=_board(chosen, arena),
         tasks=open_tasks(chosen.tasks) if chosen.tasks else None,
         captcha=chosen_captcha(chosen.settings, key_of(chosen.logs)),

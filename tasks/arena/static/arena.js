@@ -91,7 +91,8 @@ function grow(told) {
   }
   if (told.notice || at("notice").classList.contains("queued")) news(told.notice);
   at("notice").classList.toggle("queued", Boolean(told.notice));
-  if (told.votable) for (const button of at("bar").querySelectorAll(".vote")) button.disabled = false;
+  if (told.votable) for (const button of at("bar").querySelectorAll(".vote")) button.dataset.open = "1";
+  if (told.votable) unlock();
   if (near) scrollTo(0, document.documentElement.scrollHeight);
 }
 
@@ -105,7 +106,21 @@ async function act(button) {
   if (what === "vote") (at("why")?.querySelector("input") || at("bar").querySelector(".button"))?.focus({preventScroll: true});
 }
 
+// On a narrow screen one answer is shown at a time: votes wait until both were opened in this round.
+let opened = new Set();
+function unlock() {
+  const tabs = document.querySelector(".switch"), buttons = [...at("bar").querySelectorAll(".vote")];
+  const waits = tabs && getComputedStyle(tabs).display !== "none" && opened.size < tabs.children.length;
+  for (const button of buttons) {
+    button.dataset.open ??= button.disabled ? "" : "1";
+    button.disabled = !button.dataset.open || waits;
+  }
+  if (waits && buttons.some((button) => button.dataset.open)) news(words.open_both);
+}
+
 function side(place) {
+  opened.add(place);
+  unlock();
   body.classList.toggle("show-0", place === 0);
   body.classList.toggle("show-1", place === 1);
   for (const button of document.querySelectorAll("[data-show]")) button.setAttribute("aria-pressed", String(Number(button.dataset.show) === place));
@@ -161,6 +176,7 @@ async function send() {
   drawn();
   size();
   sent.clear();
+  opened = new Set();
   show(told);
   at("messages").querySelector(".turn:last-child")?.scrollIntoView({block: "start"});
 }
@@ -273,6 +289,7 @@ if (text) {
     const to = event.changedTouches[0];
     if (from && Math.abs(to.clientX - from.clientX) > 60 && Math.abs(to.clientY - from.clientY) < 50) side((to.clientX < from.clientX) === (document.dir === "rtl") ? 0 : 1);
   }, {passive: true});
+  addEventListener("resize", unlock);
   addEventListener("popstate", () => location.reload());
   if (matchMedia("(pointer: fine)").matches && !at("composer").hidden) text.focus({preventScroll: true});
   side(0);

@@ -187,6 +187,22 @@ def test_all_nine_types_of_records_are_logged_and_read(build):
     assert left.anonymous is False and record["models"] == ["good-model", "second-model"]
 
 
+def test_what_was_shared_can_be_taken_back_and_the_log_says_both(build):
+    built = build({"good-model": Scripted(), "second-model": Scripted()})
+
+    async def shared_and_not():
+        conversation = await built.say("Hello")
+        await built.finished(conversation)
+        assert await built.arena.share(conversation, VISIT)
+        await built.arena.unshare(conversation, VISIT)
+        await built.arena.unshare(conversation, VISIT)
+        assert conversation.may_vote("share")
+
+    asyncio.run(shared_and_not())
+    shares = [record["arena"] for record, _ in built.seen() if record["type"] == "share"]
+    assert [mark.get("withdrawn", False) for mark in shares] == [False, True]
+
+
 def test_a_message_has_so_many_images_and_none_where_no_model_reads_them(build, admission):
     built = build({name: Scripted() for name in ("sees", "looks", "reads", "listens")}, vision=("sees", "looks"))
     pictures = [admission.picture(image_file(seed=seed)) for seed in range(5)]

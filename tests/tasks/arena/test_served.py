@@ -313,6 +313,14 @@ def test_battles_in_a_browser_go_through_every_step_and_load_nothing_from_elsewh
         page.get_by_label("Made something up").check()
         page.locator("#why").get_by_role("button", name="Send").click()
         api.expect(page.locator("#notice")).to_contain_text("added to your vote")
+        page.once("dialog", lambda dialog: dialog.dismiss())
+        page.get_by_role("button", name="Let others see this").click()
+        page.once("dialog", lambda dialog: dialog.accept())
+        page.get_by_role("button", name="Let others see this").click()
+        api.expect(page.locator("#notice")).to_contain_text("may show this conversation")
+        page.get_by_role("button", name="Take back").click()
+        api.expect(page.get_by_role("button", name="Let others see this")).to_be_visible()
+        assert page.locator("#why").count() == 0, "the reason was given already"
         keep(page, f"{engine}-voted")
         page.get_by_role("link", name="New round").click()
         page.set_input_files("#file", {"name": "a.png", "mimeType": "image/png", "buffer": image_file()})
@@ -344,6 +352,12 @@ def test_battles_in_a_browser_go_through_every_step_and_load_nothing_from_elsewh
         api.expect(page.locator('.answer[data-side="1"]')).to_be_in_viewport()
         keep(page, f"{engine}-narrow")
         page.goto(served.url)
+        say(page, "One answer at a time?")
+        page.get_by_role("button", name="Regenerate").wait_for()
+        api.expect(page.get_by_role("button", name="A is better")).to_be_disabled()
+        page.get_by_role("button", name="Model B").click()
+        api.expect(page.get_by_role("button", name="A is better")).to_be_enabled()
+        page.goto(served.url)
         api.expect(page.get_by_label("Your message")).to_be_in_viewport()
         assert page.evaluate("window.ran") is None and page.locator(".rich iframe, .rich form, .rich div").count() == 0
         weight = page.evaluate(
@@ -368,7 +382,7 @@ def test_what_browsers_sent_is_logged_and_curated_without_a_reject(served, place
         name: Store.existing(str(store)).read(name) for name in ("conversations", "battles", "rejects", "presets")
     }
     assert set(tables["rejects"]["reason"]) == {"taken_down"}, "what was forgotten above, and nothing else"
-    assert tables["conversations"].height == 6 + 4 * served.browsers and "Project" not in str(
+    assert tables["conversations"].height == 6 + 6 * served.browsers and "Project" not in str(
         tables["conversations"].to_dicts()
     )
     assert "Made something up" in tables["battles"]["vote_reason"].to_list()
