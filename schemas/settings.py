@@ -207,6 +207,8 @@ class Settings(Row):
     """Name of a shipped policy, or a YAML file (docs/policies.md)."""
     accept_drift: bool = False
     """Release although a rule drops a different share than in earlier runs; after a review."""
+    accept_shrunk: bool = False
+    """Let go of the rows of lines that log files have lost; after a look. Without it they stay, and the run is held."""
     failed_share_max: float = Field(default=0.02, ge=0.0, le=1.0)
     """Largest share of items for which a chosen provider may fail; above it the release is held. 1 releases anyway."""
     release: str | None = None

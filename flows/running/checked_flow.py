@@ -172,8 +172,9 @@ def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[
             if outermost:
                 remove_leftovers(store)
                 take_in_journal(store)
-                if settings.accept_drift:
-                    add_audit_entry(store, Audited.ACCEPTED, {}, "drift")
+                for what in ("drift", "shrunk"):
+                    if getattr(settings, f"accept_{what}"):
+                        add_audit_entry(store, Audited.ACCEPTED, {}, what)
             runner = nullcontext() if settings.task_runner == THREADS else shards_by(settings)
             with _run(store, settings) if outermost else nullcontext(), runner:
                 return _ended(store, stage(settings))

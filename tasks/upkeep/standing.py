@@ -12,6 +12,7 @@ import polars as pl
 
 from schemas.run import Scale, Use
 from schemas.upkeep import Due, Holdings, MonthCost, PastRun
+from tasks.ingest.shrunk import shrunk_files
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.reviews import journalled
 from tasks.storage.tables import Store
@@ -66,6 +67,8 @@ def due(store: Store, records: Records) -> Iterator[Due]:
     last = records[-1]["state"] if records else ""
     if last in ("held", "failed", "killed"):
         yield Due(what=f"the last run, which is {last}", count=1, next="see its line; the next `curate run` goes on")
+    if shrunk := len(shrunk_files(store)):
+        yield Due(what="log files that lost lines", count=shrunk, next="put them back whole, then curate run")
     if verdicts := len(journalled(store)):
         yield Due(what="verdicts that no run has taken in", count=verdicts, next="curate run")
     if store.read_bytes(UNFINISHED) is not None:
