@@ -210,7 +210,8 @@ class Settings(Row):
     accept_shrunk: bool = False
     """Let go of the rows of lines that log files have lost; after a look. Without it they stay, and the run is held."""
     failed_share_max: float = Field(default=0.02, ge=0.0, le=1.0)
-    """Largest share of items for which a chosen provider may fail; above it the release is held. 1 releases anyway."""
+    """Largest share of items for which a chosen provider may fail; above it the release is held, as it is when most
+    items lack a signal that a rule needs. 1 releases anyway."""
     release: str | None = None
     """Version of the release, such as 1.2.0; by default the last day of its data, such as 2024.9.18."""
     models: Literal["embedded", "self_hosted", "vendors"] = "embedded"

@@ -35,6 +35,25 @@ def holdings(store: Store, records: Records) -> Holdings:
     )
 
 
+NIGHTLY = "nightly"
+"""Deployment of the nightly run."""
+
+
+def last_completed(records: Records) -> dict[str, datetime]:
+    """Deployment or flow -> end of its last run that was completed."""
+    return {
+        _run_of(record): datetime.fromisoformat(record["finished_at"])
+        for record in records
+        if record["state"] == "completed"
+    }
+
+
+def _run_of(record: Mapping[str, Any]) -> str:
+    """Deployment or flow of a run; where an earlier version recorded none, a run with planted probes was a night."""
+    probed = any(stage["stage"] == "canaries" for stage in record["stages"])
+    return str(record.get("run", NIGHTLY if probed else ""))
+
+
 def past_run(record: Mapping[str, Any]) -> PastRun:
     """A run by its record."""
     counts = {stage["stage"]: stage["counts"] for stage in record["stages"]}
@@ -77,8 +96,14 @@ def due(store: Store, records: Records) -> Iterator[Due]:
         yield Due(what="batches at vendors", count=batches, next="curate run")
 
 
-def prometheus_text(holds: Holdings, runs: Sequence[PastRun], waits: Sequence[Due], costs: Sequence[MonthCost]) -> str:
-    """The figures in Prometheus' text format; `runs` newest first.
+def prometheus_text(
+    holds: Holdings,
+    runs: Sequence[PastRun],
+    completed: Mapping[str, datetime],
+    waits: Sequence[Due],
+    costs: Sequence[MonthCost],
+) -> str:
+    """The figures in Prometheus' text format; `runs` newest first, `completed` as `last_completed` gives it.
 
     See https://prometheus.io/docs/instrumenting/exposition_formats/
     """
@@ -88,7 +113,7 @@ def prometheus_text(holds: Holdings, runs: Sequence[PastRun], waits: Sequence[Du
             for name in ("conversations", "battles", "images", "releases")
         },
         "curate_last_completed_timestamp_seconds": [
-            ({}, holds.last_completed.timestamp() if holds.last_completed else 0)
+            ({"run": run}, at.timestamp() if at else 0) for run, at in sorted({NIGHTLY: None, **completed}.items())
         ],
         "curate_last_run_timestamp_seconds": [({"state": run.state}, run.started_at.timestamp()) for run in runs[:1]],
         "curate_last_run_failed_items": [({}, run.failed) for run in runs[:1]],

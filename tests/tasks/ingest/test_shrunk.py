@@ -1,4 +1,4 @@
-"""A log file that lost lines keeps its earlier rows, and holds the release until it is whole or its loss is accepted."""
+"""A log file that lost lines keeps its earlier rows, and holds the release until it is whole or that is accepted."""
 
 import gzip
 import random
