@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from schemas.items.conversation import ShrunkFile
@@ -38,3 +39,12 @@ def test_a_shrunk_log_file_holds_the_release_and_status_says_so(store, curate, t
     due = {row["what"]: (row["count"], row["next"]) for row in waiting if row["table"] == "waiting"}
     assert due["log files that lost lines"] == (1, "put them back whole, then curate run")
     assert due["the last run, which is held"][0] == 1
+
+
+def test_most_items_without_a_needed_signal_hold_the_release_though_no_provider_was_chosen(store, curate):
+    """As after an upgrade, whose embedded models have other versions, before anything is measured anew."""
+    unmeasured = pl.lit(["unmeasured_nsfw", "unmeasured_text_pii"])
+    store.replace("decisions", store.read("decisions").with_columns(reasons=unmeasured, keep=False))
+    count = store.height("decisions")
+    line = _held(store, curate)
+    assert f"{count} of {count} items are unmeasured by nsfw=embedded, text_pii=embedded; run `curate measure`" in line

@@ -178,6 +178,6 @@ def _to_measure(store: "Store") -> str:
         return "nothing is measured anew: every signal has the version that it had"
     of_signals = ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
     return (
-        f"to be measured anew, because signals have other versions now: {sum(counts.values()):,} values "
+        f"to be measured anew, because signals have other versions now: at most {sum(counts.values()):,} values "
         f"({of_signals}); `curate run` does it, or `curate measure` and then `curate decide`"
     )
