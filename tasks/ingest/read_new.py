@@ -194,7 +194,7 @@ def _shrunk(
 
 
 def _without(store: Store, read: PartsRead, sources: Set[str]) -> PartsRead:
-    """What was read without the rows of some files; what is flagged in them stays flagged."""
+    """The same without the rows of some files; flags in them still count."""
     theirs = pl.col("source").is_in(sorted(sources))
     return read._replace(
         sightings=rows_without(store, "sightings", read.sightings, theirs),

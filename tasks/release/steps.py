@@ -31,7 +31,7 @@ from tasks.release.build import (
     staging_folder,
     write_manifest,
 )
-from tasks.release.checks.failing import failing_lines, unmeasured_line
+from tasks.release.checks.failing import failing_lines, mostly_unmeasured
 from tasks.release.contents import ImageLists, declared_columns
 from tasks.release.core_parts import CORE_PARTS, MapFile
 from tasks.release.dataset_card import COMPARED, Statistics, card_sections, dataset_card
@@ -88,7 +88,7 @@ def check_providers(settings: Settings) -> StageReport:
             "--set failed_share_max=1"
         )
     measured_by = Providers(settings.providers).names
-    if line := unmeasured_line(store.read_slices("decisions", ["reasons"]), measured_by, settings.failed_share_max):
+    if line := mostly_unmeasured(store.read_slices("decisions", ["reasons"]), measured_by, settings.failed_share_max):
         raise ProviderHeld(
             f"held before the release: {line}; run `curate measure` and `curate decide` (or `curate run`) first, or "
             "release without these items with --set failed_share_max=1"

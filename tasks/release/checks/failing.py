@@ -1,4 +1,4 @@
-"""What holds a release: a chosen provider that failed for too many items, and most items without a needed signal."""
+"""Reasons to hold a release: a chosen provider failed for too many items, or most items lack a needed signal."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -80,7 +80,7 @@ def _asked(record: Mapping[str, Any], signal: str) -> SignalRequests | None:
     return SignalRequests(provider, items, reasons) if items else None
 
 
-def unmeasured_line(
+def mostly_unmeasured(
     decisions: Iterable[pl.DataFrame], providers: Mapping[str, str], failed_share_max: float
 ) -> str | None:
     """The line when most items, conversations and battles, lack a signal that a rule needs; None when they do not.

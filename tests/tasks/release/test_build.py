@@ -20,7 +20,7 @@ from schemas.tables import SIGNALS
 from tasks.prompts import replaced_prompts
 from tasks.providers import MAKERS, OPTIONAL, PROVIDERS
 from tasks.release.build import checked_version, place_release, released_files
-from tasks.release.checks.failing import failing_lines, unmeasured_line
+from tasks.release.checks.failing import failing_lines, mostly_unmeasured
 from tasks.release.steps import build_release
 from tasks.storage.queries.released import mark_decided
 from tasks.storage.tables import Store
@@ -230,4 +230,4 @@ NSFW, BOTH = ["unmeasured_nsfw"], ["pii_text", "unmeasured_nsfw", "unmeasured_te
 def test_a_release_most_of_whose_items_are_unmeasured_has_a_line_whoever_measures(reasons, share_max, line):
     decisions = pl.DataFrame({"reasons": reasons}, schema={"reasons": pl.List(pl.String)})
     for slices in ([decisions], list(decisions.iter_slices(1))):
-        assert unmeasured_line(slices, {"nsfw": "opennsfw2"}, share_max) == line
+        assert mostly_unmeasured(slices, {"nsfw": "opennsfw2"}, share_max) == line
