@@ -38,21 +38,21 @@ def holder_tag(store: Store) -> str:
     return f"writes to store {place_id(store)}"
 
 
-def take_over(own_id: UUID, tags: Iterable[str], tag: str) -> None:
-    """End all runs that have this tag, and give it to a run beside its `tags`. Call it only while holding the lock."""
+def take_over(run_id: UUID, tags: Iterable[str], tag: str) -> None:
+    """End all other runs that have this tag, and give it to a run beside its `tags`. Call it while holding the lock."""
     at_work = FlowRunFilterState(type=FlowRunFilterStateType(any_=_AT_WORK))
-    others = FlowRunFilter(id=FlowRunFilterId(not_any_=[own_id]), tags=FlowRunFilterTags(all_=[tag]), state=at_work)
+    others = FlowRunFilter(id=FlowRunFilterId(not_any_=[run_id]), tags=FlowRunFilterTags(all_=[tag]), state=at_work)
     with get_client(sync_client=True) as client:
         for run in client.read_flow_runs(flow_run_filter=others):
             client.set_flow_run_state(run.id, Crashed(message=KILLED), force=True)  # of which automations tell
             _name_killed(client, run.id)
-        client.update_flow_run(own_id, tags=[*tags, tag])
+        client.update_flow_run(run_id, tags=[*tags, tag])
 
 
-def give_back(own_id: UUID, tags: Iterable[str]) -> None:
+def give_back(run_id: UUID, tags: Iterable[str]) -> None:
     """Take the tag from a run again. Call it while it still holds the lock."""
     with get_client(sync_client=True) as client:
-        client.update_flow_run(own_id, tags=[*tags])
+        client.update_flow_run(run_id, tags=[*tags])
 
 
 def _name_killed(client: SyncPrefectClient, run_id: UUID) -> None:

@@ -60,8 +60,8 @@ def _records(store: Store, part: str) -> Iterator[pl.DataFrame]:
 
 def note_shrunk(store: Store, logs: Path, whole: Sequence[str], shrunk: Sequence[ShrunkFile]) -> None:
     """Note the shrunk files. Earlier ones stay noted, but for those that are `whole` now or not there."""
-    known = {file.source for file in shrunk} | {*whole}
-    earlier = [file for file in shrunk_files(store) if file.source not in known and _is_there(logs, file.source)]
+    read = {file.source for file in shrunk} | {*whole}
+    earlier = [file for file in shrunk_files(store) if file.source not in read and _is_there(logs, file.source)]
     if earlier or shrunk or store.read_bytes(_NOTE) is not None:
         rows = [file.model_dump() for file in (*earlier, *shrunk)]
         store.write_bytes(_NOTE, json.dumps(rows, indent=2).encode())

@@ -90,8 +90,8 @@ def check_providers(settings: Settings) -> StageReport:
     measured_by = Providers(settings.providers).names
     if line := mostly_unmeasured(store.read_slices("decisions", ["reasons"]), measured_by, settings.failed_share_max):
         raise ProviderHeld(
-            f"held before the release: {line}; run `curate measure` and `curate decide` (or `curate run`) first, or "
-            "release without these items with --set failed_share_max=1"
+            f"held before the release: {line}; run `curate run` first, or `curate measure`, `curate decide` and, for "
+            "what is kept then, `curate measure` again; --set failed_share_max=1 releases without these items"
         )
     return StageReport(stage="check_providers", counts={"providers": len(chosen)})
 

@@ -47,4 +47,6 @@ def test_most_items_without_a_needed_signal_hold_the_release_though_no_provider_
     store.replace("decisions", store.read("decisions").with_columns(reasons=unmeasured, keep=False))
     count = store.height("decisions")
     line = _held(store, curate)
-    assert f"{count} of {count} items are unmeasured by nsfw=embedded, text_pii=embedded; run `curate measure`" in line
+    assert (
+        f"{count} of {count} items are unmeasured by nsfw=embedded, text_pii=embedded; run `curate run` first" in line
+    )
