@@ -8,6 +8,8 @@ from flows.running.night import canaries, keep_only, services_answer
 from flows.stages import decide, decide_described, describe, ingest, screen
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.ingest.shrunk import require_whole
+from tasks.storage.tables import Store
 
 
 @flow(name="curate")
@@ -17,6 +19,7 @@ def curate(settings: Settings) -> Iterator[StageReport]:
     yield from services_answer(settings)  # of a deployment: a refused key ends the night before it begins
     yield from newly_read(settings)
     if kept := unchanged(settings):
+        require_whole(Store.open(settings.store))
         yield kept  # nothing is new, so every later stage would write what is there
     else:
         yield from decided_and_drawn(settings)

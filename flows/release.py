@@ -17,6 +17,7 @@ from flows.running.checked_flow import flow, one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.bench.steps import draw_bench, find_failures
+from tasks.ingest.shrunk import require_whole
 from tasks.leaderboard.steps import rate_models
 from tasks.policy.answers import signals_of_answers
 from tasks.policy.policy_file import load_policy
@@ -67,8 +68,10 @@ def release(settings: Settings) -> Iterator[StageReport]:
 
     When nothing that it is made from has changed, the last one stays.
 
-    Raises ProviderHeld when a chosen provider failed, and DriftHeld when a drop share differs from earlier runs.
+    Raises LogsHeld when a log file lost lines, ProviderHeld when a chosen provider failed, and DriftHeld when a drop
+    share differs from earlier runs.
     """
+    require_whole(Store.open(settings.store))
     yield check_providers(settings)
     yield watch_drift(settings)
     providers = Providers(settings.providers)

@@ -7,7 +7,8 @@
     ├── ReleaseConflict         a version that exists already with other content
     ├── CanaryEscaped           a planted probe that was not caught: nothing may be released
     ├── DriftHeld               a rule drops more or less than it used to: nothing is released yet; status 3
-    ├── ProviderHeld            a chosen provider failed for too many items: nothing is released yet; status 3
+    ├── ProviderHeld            a provider failed, or did not measure most items: nothing is released yet; status 3
+    ├── LogsHeld                a log file lost lines that were read: nothing is released yet; status 3
     ├── StoreBusy               another run is writing to the store
     ├── StoreUnwell             the disk is full, or the store cannot be reached or is damaged
     ├── EngineUnwell            Prefect's server does not start or answer, or workers end
@@ -63,7 +64,13 @@ class DriftHeld(CurateError):
 
 
 class ProviderHeld(CurateError):
-    """A run that stops before its release because a chosen provider failed; the text says which, why and how often."""
+    """A run that stops before its release because too much is not measured; the text says by which provider."""
+
+    exit_status = 3
+
+
+class LogsHeld(CurateError):
+    """A run that stops before its release because a log file lost lines; the text says which, how many, what to do."""
 
     exit_status = 3
 
@@ -167,7 +174,8 @@ SETTINGS = {
 }
 """Option -> setting or parameter, where the setting is not the option with underscores."""
 OPTIONS = (
-    "accept-drift", "accept-embedded", "baseline", "batch", "bench-release", "batch-hours", "bootstraps", "budget",
+    "accept-drift", "accept-embedded", "accept-shrunk", "baseline", "batch", "bench-release", "batch-hours",
+    "bootstraps", "budget",
     "cluster", "config", "format", "hidden", "images", "judge",
     "judge-version", "known-hashes", "logs", "models", "policy", "presets", "prices", "prompts", "protocol", "provider",
     "public", "release", "repo", "sample", "seed", "since", "slice", "store", "table",

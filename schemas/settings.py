@@ -207,8 +207,11 @@ class Settings(Row):
     """Name of a shipped policy, or a YAML file (docs/policies.md)."""
     accept_drift: bool = False
     """Release although a rule drops a different share than in earlier runs; after a review."""
+    accept_shrunk: bool = False
+    """Let go of the rows of lines that log files have lost; after a look. Without it they stay, and the run is held."""
     failed_share_max: float = Field(default=0.02, ge=0.0, le=1.0)
-    """Largest share of items for which a chosen provider may fail; above it the release is held. 1 releases anyway."""
+    """Largest share of items for which a chosen provider may fail; above it the release is held, as it is when most
+    items lack a signal that a rule needs. 1 releases anyway."""
     release: str | None = None
     """Version of the release, such as 1.2.0; by default the last day of its data, such as 2024.9.18."""
     models: Literal["embedded", "self_hosted", "vendors"] = "embedded"

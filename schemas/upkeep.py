@@ -21,7 +21,7 @@ class Audited(StrEnum):
     PUBLISHED = "published"
     YANKED = "yanked"
     ACCEPTED = "accepted"
-    """Accepted embedded stand-ins for a publication, or a drift of a filter for a release."""
+    """Accepted embedded stand-ins for a publication, a drift of a filter for a release, or the loss of log lines."""
     BACKED_UP = "backed_up"
     RESTORED = "restored"
     REMOVED = "removed"

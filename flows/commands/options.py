@@ -258,6 +258,15 @@ def existing(store: str) -> "Store":
     return Store.existing(store)
 
 
+def settings_of(store: str | None, config: str | None) -> Settings:
+    """The settings file's, for a command without options of its own, with the store that is given."""
+    file = settings_file.found(config, store)
+    values = settings_file.read(file) if file else {}
+    if not (named := store or values.get("store")):
+        raise BadInput("no STORE is given, and no curate.yaml here names one; give its folder")
+    return Settings(**{**values, "store": named})
+
+
 def measured_versions(settings: Settings) -> "Versions":
     """The versions of all signals under the chosen providers."""
     from tasks.providers import Providers

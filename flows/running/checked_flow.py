@@ -19,16 +19,17 @@ from prefect import tags
 from prefect.artifacts import create_markdown_artifact, create_progress_artifact, create_table_artifact
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
-from prefect.client.schemas.objects import FlowRun, State
+from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.events import emit_event
 from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 from prefect.settings import PREFECT_API_URL
-from prefect.states import Crashed, Failed, Running
+from prefect.states import Failed, Running
 
 from flows.before_work import checked
 from flows.commands.engine import check_server
+from flows.running.killed_runs import give_back, holder_tag, take_over, tell_killed
 from flows.running.settings_file import in_force
 from flows.running.task_runners import shards_by
 from schemas.errors import CurateError, StoreBusy
@@ -43,7 +44,6 @@ from tasks.storage.records import RunRecord, add_audit_entry, latest_run_record,
 from tasks.storage.reviews import take_in_journal
 from tasks.storage.tables import Store
 
-KILLED = "The run's process was killed, perhaps for lack of memory. The next run continues its work."
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -96,13 +96,6 @@ for _name in ("prefect.flow_runs", "prefect.task_runs"):  # what the UI shows
 def flow(name: str) -> Callable[[Callable[P, R]], prefect.Flow[P, R]]:
     """Decorator: make a function a flow of this name, whose runs are named by `run_name`."""
     return lambda stage: CheckedFlow(stage, name=name, flow_run_name=run_name, on_crashed=[tell_killed])
-
-
-def tell_killed(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
-    """Give a run that was killed a state that says what happens next, in place of Prefect's. Its worker calls this."""
-    if "exited with" in (state.message or ""):
-        with get_client(sync_client=True) as client:
-            client.set_flow_run_state(flow_run.id, Crashed(name="Killed", message=KILLED), force=True)
 
 
 PROBES = "probes"
@@ -167,13 +160,14 @@ def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[
             checked(settings) if outermost else nullcontext(),
             _locked(settings.store) as store,
             storage_errors(store),
-            tags(*flow_run.tags),
+            _holding(store) if outermost else tags(*flow_run.tags),
         ):
             if outermost:
                 remove_leftovers(store)
                 take_in_journal(store)
-                if settings.accept_drift:
-                    add_audit_entry(store, Audited.ACCEPTED, {}, "drift")
+                for what in ("drift", "shrunk"):
+                    if getattr(settings, f"accept_{what}"):
+                        add_audit_entry(store, Audited.ACCEPTED, {}, what)
             runner = nullcontext() if settings.task_runner == THREADS else shards_by(settings)
             with _run(store, settings) if outermost else nullcontext(), runner:
                 return _ended(store, stage(settings))
@@ -196,6 +190,22 @@ def _locked(root: str) -> Iterator[Store]:
         yield store
 
 
+@contextmanager
+def _holding(store: Store) -> Iterator[None]:
+    """Tag this run and those of its inner flows as the store's writer, and end killed ones that still have that tag."""
+    own_tags, tag = list(flow_run.tags), holder_tag(store)
+    with _artifacts():
+        get_run_logger()
+        take_over(UUID(flow_run.id), own_tags, tag)
+    try:
+        with tags(*own_tags, tag):
+            yield
+    finally:
+        with _artifacts():
+            get_run_logger()
+            give_back(UUID(flow_run.id), own_tags)
+
+
 def _freed(stack: ExitStack, root: str) -> Store:
     while True:
         time.sleep(WAIT_SECONDS)
@@ -205,7 +215,7 @@ def _freed(stack: ExitStack, root: str) -> Store:
 
 @contextmanager
 def _run(store: Store, settings: Settings) -> Iterator[None]:
-    with run_record(store, settings) as record:
+    with run_record(store, settings, deployment.name or flow_run.flow_name or "") as record:
         shown = Shown(settings)
         _running.append((record, shown))
         WATCHERS.append(shown.progress)

@@ -23,7 +23,7 @@ from tasks.runtime.parallel import use_device
 
 NAME, VERSION = "curate.yaml", 1
 """Name of the file, and the value of its key `version`: raised when a key means something else."""
-OF_ONE_RUN = ("config", "accept_drift", "release", "since", "until")
+OF_ONE_RUN = ("config", "accept_drift", "accept_shrunk", "release", "since", "until")
 """Keys that no file may hold, because they are about one run: an alarm that is always accepted is none."""
 _SECRET_NAME = re.compile(r"(?:^|_)(?:api_?)?(?:key|token|secret|password|passwd|credentials?)s?$", re.I)
 _SECRET_VALUE = re.compile(

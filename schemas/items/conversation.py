@@ -204,6 +204,25 @@ class LogFileRead(Row):
     """XXH3 of the bytes before `offset`, to detect a rewritten file; empty for files that are read as a whole."""
 
 
+class ShrunkFile(Row):
+    """A log file that lost lines which were read from it; their rows stay until somebody accepts the loss."""
+
+    source: str
+    """The file, relative to the log folder, without .gz or .zst."""
+    lines_before: int
+    """Lines that were read from it."""
+    lines_now: int
+    """Lines that it has now."""
+    lines_lost: int
+    """Lines with chats or votes, among those that were read, that stand in no file any more."""
+
+    def __str__(self) -> str:
+        return (
+            f"log file {self.source!r} had {self.lines_before:,} lines and has {self.lines_now:,}: {self.lines_lost:,} "
+            "with chats or votes are gone"
+        )
+
+
 class Winner(StrEnum):
     """The verdict of a vote."""
 

@@ -2,7 +2,8 @@
 
 New bytes are cut into pieces that can be read in parallel (`plan`, `batches`); a `PieceReader` writes the parts of each
 batch; `_list` lists them. Unchanged files are skipped. Appended files resume at the last offset if the hash of the old
-bytes is the same. Rewritten files, archives and tables are read from the beginning.
+bytes is the same. Rewritten files, archives and tables are read from the beginning; one that lost lines is left as it
+was read before (`shrunk.py`).
 """
 
 from collections import Counter
@@ -16,12 +17,13 @@ import polars as pl
 from xxhash import xxh3_128
 
 from schemas.errors import BadInput
-from schemas.items.conversation import LogFileRead
+from schemas.items.conversation import LogFileRead, ShrunkFile
 from schemas.items.reject import QuarantineCause
 from tasks.ingest.log_files import PART_BYTES, PIECE_BYTES, TABLES, LogFile, Piece
 from tasks.ingest.log_line import Place
 from tasks.ingest.quarantine import hold, withdraw_taken_down
 from tasks.ingest.read_logs import PartsRead, PieceReader, broken_records
+from tasks.ingest.shrunk import lost_lines, note_shrunk, read_again
 from tasks.runtime.parallel import map_in_processes
 from tasks.runtime.progress import progress, tell
 from tasks.storage.keyed_ids import UNFINISHED as UNFINISHED_TAKEDOWN
@@ -125,11 +127,14 @@ def _read_batches(reader: PieceReader, batches: Iterable[Sequence[Piece]], worke
         yield from map_in_processes(reader.read, chain(first, ahead), workers)
 
 
-def read_new(store: Store, files: Sequence[tuple[LogFile, str]], logs: Path, workers: int) -> dict[str, int]:
+def read_new(
+    store: Store, files: Sequence[tuple[LogFile, str]], logs: Path, workers: int, accept_shrunk: bool = False
+) -> dict[str, int]:
     """Read the new lines of `files`, which are (file, format). Returns counts of files, lines and rejects.
 
-    `lines_replaced`, if any, counts the old lines of files that are read again from the beginning. New parts are listed
-    last, so a killed run leaves the tables as they were.
+    `lines_replaced`, if any, counts the old lines of files that are read again from the beginning, and `files_shrunk`
+    those that lost lines: without `accept_shrunk` they count as not read. New parts are listed last, so a killed run
+    leaves the tables as they were.
     """
     before = {row["source"]: LogFileRead(**row) for row in store.read("log_files").iter_rows(named=True)}
     reader = PieceReader(store.root, store_key(store), logs)
@@ -148,13 +153,54 @@ def read_new(store: Store, files: Sequence[tuple[LogFile, str]], logs: Path, wor
             advance(parts.bytes_read // 1_000_000)
     flagged = _named_around(new, set[Place]().union(*(each.flagged_unread for each in read)))
     read += [PartsRead([], [], Counter(), [], 0, flagged, flagged, set())] if flagged else []
+    shrunk = [] if accept_shrunk else _shrunk(store, plans, read, before)
+    sources = {file.source for file in shrunk}
+    plans = [each for each in plans if each.read.source not in sources]
+    read = [_without(store, each, sources) for each in read] if shrunk else read
+    note_shrunk(store, logs, [file.source for file, _ in files if file.source not in sources], shrunk)
     if plans:
         _list(store, plans, read, before, Tombstones(store, reader.key))
     counts = {"files": len(files), "files_read": len(plans), "lines": sum(each.lines.total() for each in read)}
     anew = [before[each.read.source] for each in plans if each.read.source in before and not each.lines_kept]
     replaced = sum(row.lines for row in anew)
     counts |= {"lines_replaced": replaced} if replaced else {}
+    counts |= {"files_shrunk": len(shrunk)} if shrunk else {}
     return counts | {"rejected": sum(sum(each.rejected) for each in read)}
+
+
+def _kept_lines(store: Store, plans: Iterable[FilePlan], before: Mapping[str, LogFileRead]) -> dict[str, int]:
+    """File of which earlier rows may be listed -> its lines that are not read again."""
+    interrupted = store.read_bytes(_UNFINISHED) is not None
+    return {each.read.source: each.lines_kept for each in plans if interrupted or each.read.source in before}
+
+
+def _shrunk(
+    store: Store, plans: Sequence[FilePlan], read: Iterable[PartsRead], before: Mapping[str, LogFileRead]
+) -> list[ShrunkFile]:
+    """The files that lost lines which earlier runs read."""
+    lost = lost_lines(store, _kept_lines(store, plans, before), [part for each in read for part in each.sightings])
+    lines = sum((each.lines for each in read), Counter[str]())
+    plan_of, shrunk = {each.read.source: each for each in plans}, []
+    for source, lines_lost, last_line in (
+        lost.group_by("source").agg(pl.len(), pl.max("line")).sort("source").iter_rows()
+    ):
+        earlier, present = before.get(source), _with_lines(plan_of[source], lines)
+        lines_before = earlier.lines + earlier.tail_lines if earlier else last_line
+        lines_now = present.lines + present.tail_lines
+        if earlier and plan_of[source].lines_kept == earlier.lines and lines_now >= lines_before:
+            continue  # all is there but an unfinished last line, which became another one
+        shrunk.append(ShrunkFile(source=source, lines_before=lines_before, lines_now=lines_now, lines_lost=lines_lost))
+    return shrunk
+
+
+def _without(store: Store, read: PartsRead, sources: Set[str]) -> PartsRead:
+    """The same without the rows of some files; flags in them still count."""
+    theirs = pl.col("source").is_in(sorted(sources))
+    return read._replace(
+        sightings=rows_without(store, "sightings", read.sightings, theirs),
+        rejects=rows_without(store, "rejects", read.rejects, theirs),
+        lines=Counter({source: count for source, count in read.lines.items() if source not in sources}),
+    )
 
 
 def _named_around(files: Sequence[tuple[LogFile, str]], unread: Set[Place]) -> set[str]:
@@ -191,8 +237,7 @@ def _list(
     tombstones: Tombstones,
 ) -> None:
     """List the new parts in the tables, without lines that were replaced, quarantined or taken down."""
-    interrupted = store.read_bytes(_UNFINISHED) is not None
-    again = {each.read.source: each.lines_kept for each in plans if interrupted or each.read.source in before}
+    again = _kept_lines(store, plans, before)
     store.write_bytes(_UNFINISHED, b"")
     sightings = _earlier(store, "sightings", again)
     rejects = _earlier(store, "rejects", again) + [part for each in read for part in each.rejects]
@@ -213,12 +258,7 @@ def _list(
 def _earlier(store: Store, table: str, kept_lines: Mapping[str, int]) -> list[str]:
     """Parts of earlier runs without the lines that were read again: rewritten files and unfinished last lines."""
     parts = store.parts(table)
-    if not kept_lines:
-        return parts
-    limit = pl.col("source").replace_strict(
-        list(kept_lines), list(kept_lines.values()), default=None, return_dtype=pl.Int64
-    )
-    return rows_without(store, table, parts, pl.col("line") > limit)
+    return rows_without(store, table, parts, read_again(kept_lines)) if kept_lines else parts
 
 
 def _quarantine(

@@ -31,6 +31,7 @@ from tasks.ingest.log_files import LogFile, files_in_words, source_files
 from tasks.ingest.made_images import record_drawings, sight_items, sources_of, waiting_drawings
 from tasks.ingest.quarantine import EMBEDDED, PRESET, keep_names_out
 from tasks.ingest.read_new import read_new
+from tasks.ingest.shrunk import shrunk_files
 from tasks.ingest.take_in import ImageObserver, ImageReader, ImageShard, take_in_files
 from tasks.runtime.parallel import shard_runner
 from tasks.runtime.progress import report, tell
@@ -45,7 +46,9 @@ def read_log_lines(settings: Settings) -> StageReport:
     store, logs = Store.open(settings.store), _log_folder(settings)
     files = _data_files(settings)
     tell(files_in_words(files, settings.format))
-    return StageReport(stage="read_logs", counts=read_new(store, files, logs, settings.workers))
+    of_people = settings.format == BENCH_ITEMS.name  # who may take items out of their file
+    counts = read_new(store, files, logs, settings.workers, settings.accept_shrunk or of_people)
+    return StageReport(stage="read_logs", counts=counts, notes=[f"{file}" for file in shrunk_files(store)])
 
 
 @step

@@ -144,6 +144,7 @@ def plant(probes: Sequence[Probe], folder: Path, settings: Settings) -> Settings
         "images": str(images),
         "known_hashes": [*settings.known_hashes, str(known)],
         "task_runner": THREADS,  # the folder is this machine's
+        "accept_shrunk": True,  # another version plants others
         **dict.fromkeys(("format", "presets", "since", "until")),
     }
     return settings.model_copy(update=own)

@@ -31,7 +31,7 @@ from tasks.release.build import (
     staging_folder,
     write_manifest,
 )
-from tasks.release.checks.failing import failing_lines
+from tasks.release.checks.failing import failing_lines, mostly_unmeasured
 from tasks.release.contents import ImageLists, declared_columns
 from tasks.release.core_parts import CORE_PARTS, MapFile
 from tasks.release.dataset_card import COMPARED, Statistics, card_sections, dataset_card
@@ -74,14 +74,24 @@ class Built(NamedTuple):
 
 @step
 def check_providers(settings: Settings) -> StageReport:
-    """Raise ProviderHeld when a chosen provider failed for a larger share of items than `failed_share_max`."""
+    """Raise ProviderHeld when a chosen provider failed for a larger share of items than `failed_share_max`.
+
+    Also when most items lack a signal that a rule needs, whoever measures it: after an upgrade its version is another.
+    """
+    store = Store.open(settings.store)
     chosen = {capability: name for capability, name in settings.providers.items() if name != EMBEDDED}
-    lines = failing_lines(run_records(Store.open(settings.store)), chosen, settings.failed_share_max) if chosen else []
+    lines = failing_lines(run_records(store), chosen, settings.failed_share_max) if chosen else []
     if lines:
         raise ProviderHeld(
             f"held before the release: {'; '.join(lines)}; at most {settings.failed_share_max:.1%} may. What was "
             "measured is kept: check the provider and run again, or release without these values with "
             "--set failed_share_max=1"
+        )
+    measured_by = Providers(settings.providers).names
+    if line := mostly_unmeasured(store.read_slices("decisions", ["reasons"]), measured_by, settings.failed_share_max):
+        raise ProviderHeld(
+            f"held before the release: {line}; run `curate run` first, or `curate measure`, `curate decide` and, for "
+            "what is kept then, `curate measure` again; --set failed_share_max=1 releases without these items"
         )
     return StageReport(stage="check_providers", counts={"providers": len(chosen)})
 

@@ -122,10 +122,18 @@ def pseudonym(store: Store, name: str) -> str:
 
     Their key is always the store's own: a reviewer's shell does not have the key of user ids.
     """
-    if not name:
-        return ""
+    return _by_own_key(store, f"works with it {name}") if name else ""
+
+
+def place_id(store: Store) -> str:
+    """12 hex digits for a store at its place; its copy elsewhere, and another store at the same path, have others."""
+    path = os.path.realpath(store.path) if isinstance(store.fs, LocalFileSystem) else store.path
+    return _by_own_key(store, f"stands at {path}")
+
+
+def _by_own_key(store: Store, text: str) -> str:
     key = store.read_bytes(_PEOPLE_KEY_FILE) or _new_key(store, _PEOPLE_KEY_FILE)
-    return hmac.digest(key, f"works with it {name}".encode("utf-8", "surrogatepass"), "sha256").hex()[:12]
+    return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256").hex()[:12]
 
 
 def possible_conv_ids(conversation_id: str) -> list[str]:

@@ -66,8 +66,9 @@ class RunRecord:
     outcome before.
     """
 
-    def __init__(self, store: Store, settings: Settings, started: datetime) -> None:
-        self.store, self.settings, self.started = store, settings, started
+    def __init__(self, store: Store, settings: Settings, started: datetime, run: str = "") -> None:
+        """`run` names the deployment, or else the flow."""
+        self.store, self.settings, self.started, self.run = store, settings, started, run
         self.reports: list[StageReport] = []
         self.write(RUNNING)
 
@@ -80,6 +81,7 @@ class RunRecord:
         """Write the record in this state."""
         released = state == COMPLETED and bool(self.reports and self.reports[-1].result.startswith("releases/"))
         record = {
+            "run": self.run,
             "started_at": self.started.isoformat(timespec="seconds"),
             "finished_at": None if state == RUNNING else datetime.now(UTC).isoformat(timespec="seconds"),
             "state": state,
@@ -94,10 +96,10 @@ class RunRecord:
 
 
 @contextmanager
-def run_record(store: Store, settings: Settings) -> Iterator[RunRecord]:
+def run_record(store: Store, settings: Settings, run: str = "") -> Iterator[RunRecord]:
     """The record of the run inside. It ends as completed, held or failed; an earlier one that never ended is killed."""
     _end_killed(store)
-    record = RunRecord(store, settings, datetime.now(UTC))
+    record = RunRecord(store, settings, datetime.now(UTC), run)
     try:
         yield record
     except BaseException as error:

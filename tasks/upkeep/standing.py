@@ -12,6 +12,7 @@ import polars as pl
 
 from schemas.run import Scale, Use
 from schemas.upkeep import Due, Holdings, MonthCost, PastRun
+from tasks.ingest.shrunk import shrunk_files
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.reviews import journalled
 from tasks.storage.tables import Store
@@ -32,6 +33,25 @@ def holdings(store: Store, records: Records) -> Holdings:
         newest=made[-1].removeprefix("releases/") if made else "",
         last_completed=datetime.fromisoformat(ended[-1]) if ended else None,
     )
+
+
+NIGHTLY = "nightly"
+"""Deployment of the nightly run."""
+
+
+def last_completed(records: Records) -> dict[str, datetime]:
+    """Deployment or flow -> end of its last run that was completed."""
+    return {
+        _run_of(record): datetime.fromisoformat(record["finished_at"])
+        for record in records
+        if record["state"] == "completed"
+    }
+
+
+def _run_of(record: Mapping[str, Any]) -> str:
+    """Deployment or flow of a run; where an earlier version recorded none, a run with planted probes was a night."""
+    probed = any(stage["stage"] == "canaries" for stage in record["stages"])
+    return str(record.get("run", NIGHTLY if probed else ""))
 
 
 def past_run(record: Mapping[str, Any]) -> PastRun:
@@ -66,6 +86,8 @@ def due(store: Store, records: Records) -> Iterator[Due]:
     last = records[-1]["state"] if records else ""
     if last in ("held", "failed", "killed"):
         yield Due(what=f"the last run, which is {last}", count=1, next="see its line; the next `curate run` goes on")
+    if shrunk := len(shrunk_files(store)):
+        yield Due(what="log files that lost lines", count=shrunk, next="put them back whole, then curate run")
     if verdicts := len(journalled(store)):
         yield Due(what="verdicts that no run has taken in", count=verdicts, next="curate run")
     if store.read_bytes(UNFINISHED) is not None:
@@ -74,8 +96,14 @@ def due(store: Store, records: Records) -> Iterator[Due]:
         yield Due(what="batches at vendors", count=batches, next="curate run")
 
 
-def prometheus_text(holds: Holdings, runs: Sequence[PastRun], waits: Sequence[Due], costs: Sequence[MonthCost]) -> str:
-    """The figures in Prometheus' text format; `runs` newest first.
+def prometheus_text(
+    holds: Holdings,
+    runs: Sequence[PastRun],
+    completed: Mapping[str, datetime],
+    waits: Sequence[Due],
+    costs: Sequence[MonthCost],
+) -> str:
+    """The figures in Prometheus' text format; `runs` newest first, `completed` as `last_completed` gives it.
 
     See https://prometheus.io/docs/instrumenting/exposition_formats/
     """
@@ -85,7 +113,7 @@ def prometheus_text(holds: Holdings, runs: Sequence[PastRun], waits: Sequence[Du
             for name in ("conversations", "battles", "images", "releases")
         },
         "curate_last_completed_timestamp_seconds": [
-            ({}, holds.last_completed.timestamp() if holds.last_completed else 0)
+            ({"run": run}, at.timestamp() if at else 0) for run, at in sorted({NIGHTLY: None, **completed}.items())
         ],
         "curate_last_run_timestamp_seconds": [({"state": run.state}, run.started_at.timestamp()) for run in runs[:1]],
         "curate_last_run_failed_items": [({}, run.failed) for run in runs[:1]],

@@ -23,7 +23,9 @@ from prefect.events.schemas.automations import AutomationCore
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed, Failed, Running
 
-from flows.running.checked_flow import KILLED
+from flows.running.killed_runs import KILLED
+from schemas.settings import Settings
+from tests.flows.test_run_states import within
 from tests.http_server import HttpServer, Reply
 from tests.waiting import wait_until
 
@@ -162,6 +164,11 @@ def test_a_run_that_is_held_over_budget_or_killed_is_told_and_its_line_is_ours(s
         wait_until(lambda: client.read_flow_run(nightly.id).state.name == "Killed")  # Prefect's line comes first
         assert client.read_flow_run(nightly.id).state.message == KILLED
         assert client.read_flow_run(nightly.id).state.is_crashed()
+        inside = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[nightly.id]))
+        (inner,) = client.read_flow_runs(flow_run_filter=inside)
+        assert inner.state.is_running()
+        within(Settings(store=str(tmp_path / "store")))  # the next run of the store
+        assert client.read_flow_run(inner.id).state.name == "Killed"
         wait_until(lambda: len(told()) == 3)
         assert told()[2].endswith("The next run continues its work.")
         time.sleep(2)

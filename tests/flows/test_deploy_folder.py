@@ -1,6 +1,7 @@
 """What `deploy/` holds: files that their tools accept, a worker that deploys and works, an explorer behind a login."""
 
 import http.server
+import io
 import json
 import os
 import re
@@ -8,7 +9,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
+import tomllib
 import urllib.request
 from contextlib import closing
 from pathlib import Path
@@ -32,6 +35,149 @@ def _needs(tool: str) -> pytest.MarkDecorator:
 
 def _commands(unit: Path) -> list[str]:
     return re.findall(r"^ExecStart=(.+)$", unit.read_text("utf-8"), re.MULTILINE)
+
+
+OPERATORS_FILES = """
+deploy/curate.env deploy/curate.env.bak deploy/tls.key deploy/tls.pem .env .env.local server.env flows/.env
+flows/commands/worker.env curate.yaml tasks/curate.yaml schemas/secret/user_key tasks/token.pem
+tasks/__pycache__/planted.cpython-311.pyc store/secret/user_key store/tables/x/1.parquet .prefect/server.db
+arena-2024/releases/1.0.0/README.md logs/2024-06-20-conv.json demo/store/runs/1.json .venv/core .venv/bin/python
+.aws/credentials backups/list.json models.yaml id_rsa notes.py
+"""
+"""Secrets, data and environments, as they may lie in the clone of somebody who operates it."""
+IN_AN_IMAGE = """
+LICENSE NOTICE Makefile README.md constraints.txt prefect.yaml pyproject.toml deploy/worker.sh docs/automations.yaml
+flows schemas tasks
+"""
+
+
+@pytest.fixture(scope="module")
+def operated_clone(tmp_path_factory) -> Path:
+    """A clone with this folder's lists of what is left out, and with files of its operator."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("this folder is no git checkout, so it cannot be cloned")
+    folder = tmp_path_factory.mktemp("operated") / "clone"
+    subprocess.run(["git", "clone", "-q", ROOT, folder], check=True)
+    for name in (".dockerignore", ".gitignore"):
+        shutil.copy(ROOT / name, folder)
+    subprocess.run(["git", "-C", folder, "add", ".dockerignore", ".gitignore"], check=True)
+    for name in OPERATORS_FILES.split():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("planted")
+    return folder
+
+
+def _of_the_package(clone: Path) -> set[str]:
+    """Tracked files that an image is made of."""
+    listed = subprocess.run(
+        ["git", "ls-files", *IN_AN_IMAGE.split()], cwd=clone, check=True, capture_output=True, text=True
+    )
+    return set(listed.stdout.splitlines())
+
+
+def _context(folder: Path) -> set[str]:
+    """Files that Docker sends: the last pattern that matches a path or a folder above it decides."""
+    lines = [line for line in (folder / ".dockerignore").read_text("utf-8").splitlines() if line and line[0] != "#"]
+    patterns = [(line[0] == "!", _pattern(line.removeprefix("!"))) for line in lines]
+    files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
+    sent = set[str]()
+    for file in files:
+        places = [place.as_posix() for place in (file, *file.parents[:-1])]
+        decisions = [back_in for back_in, pattern in patterns if any(map(pattern.fullmatch, places))]
+        if not decisions or decisions[-1]:
+            sent.add(file.as_posix())
+    return sent
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    """A pattern of .dockerignore; see https://docs.docker.com/build/concepts/context/#syntax."""
+    pieces = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
+    return re.compile("".join(pieces.get(piece) or re.escape(piece) for piece in re.split(r"(\*\*/|\*\*|\*)", text)))
+
+
+def test_an_image_is_made_of_the_package_and_of_no_file_of_its_operator(operated_clone):
+    assert _context(operated_clone) == _of_the_package(operated_clone)
+    lists = {path.relative_to(operated_clone).as_posix() for path in operated_clone.rglob("*ignore") if path.is_file()}
+    assert lists == {".dockerignore", ".gitignore"}, "one beside the Dockerfile would count in its place"
+
+
+class _Daemon(http.server.BaseHTTPRequestHandler):
+    """Takes the context of a build from Docker's command, and builds nothing."""
+
+    contexts: list[bytes] = []
+    protocol_version = "HTTP/1.1"
+
+    def do_HEAD(self) -> None:
+        self._answer(b"")
+
+    def do_GET(self) -> None:
+        self._answer(b"{}")
+
+    def do_POST(self) -> None:
+        chunks = list[bytes]()
+        while size := int(self.rfile.readline(), 16):
+            chunks.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.contexts.append(b"".join(chunks))
+        self._answer(b'{"stream": "taken"}')
+
+    def _answer(self, content: bytes) -> None:
+        self.send_response(200)
+        for name, value in {"Api-Version": "1.41", "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is printed."""
+
+
+@_needs("docker")
+def test_docker_itself_sends_the_package_and_no_file_of_an_operator(operated_clone):
+    daemon = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Daemon)
+    threading.Thread(target=daemon.serve_forever, daemon=True).start()
+    own = {"DOCKER_HOST": f"tcp://127.0.0.1:{daemon.server_port}", "DOCKER_BUILDKIT": "0"}
+    command = ["docker", "build", "-f", "deploy/Dockerfile", "."]
+    try:
+        done = subprocess.run(command, cwd=operated_clone, env=os.environ | own, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+    finally:
+        daemon.shutdown()
+        daemon.server_close()
+    (context,) = _Daemon.contexts
+    with tarfile.open(fileobj=io.BytesIO(context)) as packed:
+        sent = {member.name for member in packed if not member.isdir()}
+    assert sent - {".dockerignore", "deploy/Dockerfile"} == _of_the_package(operated_clone)
+
+
+def test_what_the_dockerfile_copies_and_runs_is_in_the_context(operated_clone, tmp_path):
+    for name in _context(operated_clone):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(operated_clone / name, tmp_path / name)
+    dockerfile = (DEPLOY / "Dockerfile").read_text("utf-8")
+    assert re.findall(r"^COPY (?:--\S+ )*(.+) \S+$", dockerfile, re.MULTILINE) == ["."]
+    (made,) = re.findall(r"^RUN (make .+)$", dockerfile, re.MULTILINE)
+    dry = subprocess.run([*made.split(), "--dry-run"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert dry.returncode == 0 and "-m venv" in dry.stdout, "the environment is made in the image, not copied"
+    project = tomllib.loads((tmp_path / "pyproject.toml").read_text("utf-8"))["project"]
+    deployed = yaml.safe_load((tmp_path / "prefect.yaml").read_text("utf-8"))["deployments"]
+    entrypoints = {each["entrypoint"].partition(":")[0] for each in deployed}
+    pinned = re.findall(r"(?:-c|--build-constraints) (\S+)", dockerfile)
+    started = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]["worker"]["entrypoint"]
+    for needed in (project["readme"], *entrypoints, *pinned, *started):
+        assert (tmp_path / needed).is_file(), needed
+    assert os.access(tmp_path / "deploy" / "worker.sh", os.X_OK)
+
+
+def test_git_adds_no_file_of_an_operator_nor_a_linked_environment(operated_clone):
+    def added() -> str:
+        command = ["git", "add", "-A", "--dry-run"]
+        return subprocess.run(command, cwd=operated_clone, check=True, capture_output=True, text=True).stdout
+
+    assert added() == ""
+    shutil.rmtree(operated_clone / ".venv")
+    (operated_clone / ".venv").symlink_to(sys.prefix)
+    assert added() == ""
 
 
 @_needs("systemd-analyze")

@@ -1,5 +1,6 @@
 """A store and a release of every minor version since 0.1 are migrated, run, verified and taken down on."""
 
+import re
 import shutil
 import tarfile
 import tomllib
@@ -46,9 +47,12 @@ def test_a_release_of_every_minor_version_is_read_by_verify_diff_and_view(unpack
 def test_a_store_of_every_minor_version_is_migrated_run_and_taken_down_on(store, curate):
     said = {table: store.read(table) for table in ("reviews", "takedowns", "answers", "verdicts", "signals/tokens")}
     assert all(rows.height for rows in said.values())
-    assert curate("migrate", store.root, "--yes")[0] == 0
+    code, out, _ = curate("migrate", store.root, "--yes")
+    assert code == 0 and _to_measure(out)["text_pii"] == store.height("signals/text_pii"), "it has another version now"
     code, _, err = curate("run", "--logs", store.at("logs"), "--store", store.root, "--release", "2.0.0")
     assert code == 0, err
+    left = _to_measure(curate("migrate", store.root, "--dry-run")[1])
+    assert left.keys() < _to_measure(out).keys() and left.get("text_pii", 0) <= 1, "but for what is in nothing any more"
     for table, rows in said.items():
         assert store.read(table).join(rows, on=rows.columns, how="semi", nulls_equal=True).height == rows.height, table
     assert curate("verify", store.at("releases/2.0.0"))[0] == 0
@@ -56,3 +60,9 @@ def test_a_store_of_every_minor_version_is_migrated_run_and_taken_down_on(store,
     assert curate("takedown", gone, "--yes", "--store", store.root)[0] == 0
     assert Tombstones(Store(store.root), store_key(store)).conversations([gone]) == {gone}
     assert not list(Path(store.at("releases")).glob("*/chat")) and curate("doctor", "--store", store.root)[0] == 0
+
+
+def _to_measure(printed: str) -> dict[str, int]:
+    """Signal -> how many values `curate migrate` says are measured anew."""
+    counted = re.findall(r"(\w+) (\d+)(?=[,)])", printed.partition("to be measured anew")[2])
+    return {name: int(count) for name, count in counted}

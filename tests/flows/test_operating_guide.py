@@ -26,6 +26,8 @@ ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
 ELSEWHERE = {
     "curate decide": "tests/flows/test_nights.py",
+    "curate measure": "tests/flows/test_provider_down.py",
+    "curate run": "tests/flows/test_kept_stores.py",
     "curate measure --since DAY --until DAY": "tests/flows/test_estimate.py",
     "curate release": "tests/flows/test_nights.py",
     "curate release --store … --accept-drift": "tests/flows/test_drift.py",

@@ -8,12 +8,16 @@ import prefect
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun
-from prefect.states import Completed
+from prefect.states import Cancelling, Completed, Running
 
+from flows.running.checked_flow import flow, one_writer
+from flows.running.killed_runs import KILLED, holder_tag
 from flows.running.night import forget_flow_runs
 from schemas.errors import BadInput, MissingProvider
+from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.demo.arena import generate_arena
+from tasks.storage.tables import Store
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -82,3 +86,41 @@ def test_old_runs_of_ours_leave_the_history_of_a_server_and_those_of_others_stay
         assert forget_flow_runs(before) >= 1
         left = {str(run.id) for run in client.read_flow_runs(limit=200)}
     assert {name for run_id, name in made.items() if run_id in left} == {"old of others", "new"}
+
+
+@flow(name="within")
+@one_writer
+def within(settings: Settings):
+    yield StageReport(stage="within")
+
+
+@flow(name="around")
+@one_writer
+def around(settings: Settings):
+    yield from within(settings)
+    if settings.seed:
+        raise BadInput("a line")
+
+
+def test_who_takes_a_stores_lock_ends_all_its_runs_that_were_killed_and_no_other(tmp_path):
+    store, other = (Store.open(str(tmp_path / name)) for name in ("store", "other"))
+    ours, theirs = holder_tag(store), holder_tag(other)
+    (tmp_path / "link").symlink_to(tmp_path / "store")
+    assert holder_tag(Store(str(tmp_path / "link"))) == ours != theirs
+    with get_client(sync_client=True) as client:
+
+        def left(*tags: str, state=Running) -> str:
+            return str(client.create_flow_run(around, tags=tags, state=state()).id)
+
+        killed = [left("curation", ours), left("curation", ours, state=Cancelling), left(ours)]
+        alive = [left("curation", theirs), left("curation")]  # of another store, and one that waits for this one
+        around(Settings(store=str(tmp_path / "link")))
+        states = [client.read_flow_run(run).state for run in killed]
+        assert {(state.name, state.type.value, state.message) for state in states} == {("Killed", "CRASHED", KILLED)}
+        assert {client.read_flow_run(run).state.type.value for run in alive} == {"RUNNING"}
+        with pytest.raises(BadInput):
+            around(Settings(store=store.root, seed=1))
+        own = [run for run in _runs() if run.name.startswith(("around", "within")) and run.state.is_final()]
+        ended = {(run.name.split()[0], run.state_name, ours in run.tags) for run in own}
+        assert ended == {("around", "Completed", False), ("around", "Bad input", False), ("within", "Completed", True)}
+        assert [str(run.id) for run in _runs() if ours in run.tags and run.state.is_running()] == []

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import takes
+from flows.commands.options import measured_versions, settings_of, takes
 from flows.commands.publish import YesOption, confirm
-from schemas.errors import BadInput
+from flows.running.settings_file import in_force
+from schemas.errors import BadInput, CurateError
 from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
 
@@ -135,7 +136,8 @@ def migrate(
     """Bring a store of an earlier version on to this one: its tables get the names and columns that they have now.
 
     Columns that came since are null; signals, reviews, takedowns, answers and releases stay as they are. Lists what it
-    would do and asks before it acts. One that was killed goes on when it is run again.
+    would do, and how much the next run measures anew, and asks before it acts. One that was killed goes on when it is
+    run again.
     """
     from schemas.layout import LAYOUT
     from tasks.storage.lock import storage_errors, writing
@@ -151,6 +153,7 @@ def migrate(
     for change in changes:
         print(change)
     print(f"store {store!r}: {len(changes):,} tables to change for layout {LAYOUT}")
+    print(_to_measure(older))
     if dry_run:
         return
     if not yes and (changes or out is not None):
@@ -161,3 +164,20 @@ def migrate(
         else:
             migrated_copy(held, out)
     print(f"store {str(out or store)!r} has layout {LAYOUT} now; `curate run` goes on with it")
+
+
+def _to_measure(store: "Store") -> str:
+    """How much the next run measures anew under the settings file, because signals have other versions now."""
+    from tasks.storage.queries.signals import outdated
+
+    try:
+        counts = outdated(store, measured_versions(in_force(settings_of(store.root, None))))
+    except CurateError as error:  # such as a key that this shell does not have
+        return f"how much the next run measures anew is not known: {error}"
+    if not counts:
+        return "nothing is measured anew: every signal has the version that it had"
+    of_signals = ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
+    return (
+        f"to be measured anew, because signals have other versions now: at most {sum(counts.values()):,} values "
+        f"({of_signals}); `curate run` does it, or `curate measure` and then `curate decide`"
+    )

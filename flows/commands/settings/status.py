@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import JsonOption, option
+from flows.commands.options import JsonOption, option, settings_of
 from flows.commands.tables import print_rows
-from flows.running import settings_file
-from schemas.errors import BadInput
 from schemas.row import Row
-from schemas.settings import Settings
 from schemas.upkeep import Due
 
 if TYPE_CHECKING:
@@ -34,7 +31,9 @@ def status(
     config: Annotated[str | None, option("config")] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Also write the figures to this .prom file, for Prometheus' text collector."),
+        typer.Option(
+            "--out", help="Print nothing: write the figures to this .prom file, for Prometheus' text collector."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -47,7 +46,7 @@ def status(
     from tasks.upkeep import standing
     from tasks.upkeep.retention import removable
 
-    settings, now = _settings(place, config), datetime.now(UTC)
+    settings, now = settings_of(place, config), datetime.now(UTC)
     store = Store.existing(settings.store, any_layout=True)
     records = run_records(store)
     runs = [standing.past_run(record) for record in records[: -_RUNS - 1 : -1]]
@@ -64,21 +63,13 @@ def status(
     }
     if removed:
         tables["removed_next"] = removed
-    for name, rows in tables.items():
+    for name, rows in tables.items() if out is None or as_json else ():
         print_rows(name.partition(" ")[0] if as_json else name, rows, as_json, titled=True)
     if out is not None:
         half = out.with_name(f".{out.name}.{os.getpid()}")
-        half.write_text(standing.prometheus_text(holds, runs, waits, costs), encoding="utf-8")
+        completed = standing.last_completed(records)
+        half.write_text(standing.prometheus_text(holds, runs, completed, waits, costs), encoding="utf-8")
         half.replace(out)
-
-
-def _settings(place: str | None, config: str | None) -> Settings:
-    """The settings file's, with the store that is given."""
-    file = settings_file.found(config, place)
-    values = settings_file.read(file) if file else {}
-    if not (store := place or values.get("store")):
-        raise BadInput("no STORE is given, and no curate.yaml here names one; give its folder")
-    return Settings(**{**values, "store": store})
 
 
 def _questions(store: "Store") -> Iterator[Due]:

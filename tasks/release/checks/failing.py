@@ -1,10 +1,18 @@
-"""Failures of chosen providers: the share of failures that holds a release."""
+"""Reasons to hold a release: a chosen provider failed for too many items, or most items lack a needed signal."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import polars as pl
+
 from schemas.run import LATER_CAUSES, REFUSALS
+from schemas.tables import SIGNAL_ENTRIES
+
+MOST = 0.5
+"""A release is held when a larger share of items lacks a signal that a rule needs."""
+_UNMEASURED = {f"unmeasured_{name}": name for name in SIGNAL_ENTRIES}
+"""Reason of a decision -> the signal that was not there."""
 
 _POSTPONED = {"budget_reached", "waiting_for_batch"}
 """Reasons that are no failure of a provider: the next run continues."""
@@ -70,3 +78,25 @@ def _asked(record: Mapping[str, Any], signal: str) -> SignalRequests | None:
         reasons.update({reason: count for reason, count in failed.items() if reason not in _POSTPONED})
     provider = record["settings"]["providers"].get(signal, "")
     return SignalRequests(provider, items, reasons) if items else None
+
+
+def mostly_unmeasured(
+    decisions: Iterable[pl.DataFrame], providers: Mapping[str, str], failed_share_max: float
+) -> str | None:
+    """The line when most items, conversations and battles, lack a signal that a rule needs; None when they do not.
+
+    `decisions` has `reasons`; `providers`: signal -> its provider. A larger `failed_share_max` holds in place of MOST.
+    """
+    items, unmeasured, by_signal = 0, 0, Counter[str]()
+    for rows in decisions:
+        items += rows.height
+        # one row for each item and signal that it lacks
+        lacking = rows.select("reasons").with_row_index("item").explode("reasons")
+        lacking = lacking.filter(pl.col("reasons").is_in(list(_UNMEASURED)))
+        unmeasured += lacking["item"].n_unique()
+        by_signal.update(dict(lacking["reasons"].value_counts().iter_rows()))
+    if unmeasured <= max(MOST, failed_share_max) * items:
+        return None
+    names = [_UNMEASURED[reason] for reason, _ in sorted(by_signal.items(), key=lambda each: (-each[1], each[0]))]
+    measured_by = ", ".join(f"{name}={providers[name]}" if name in providers else name for name in names)
+    return f"{unmeasured:,} of {items:,} items are unmeasured by {measured_by}"

@@ -19,7 +19,7 @@ import polars as pl
 
 from schemas.errors import BadInput
 from schemas.tables import TABLES
-from tasks.storage.content_id import among, number_of
+from tasks.storage.content_id import Distinct, among, number_of
 from tasks.storage.tables import Store, frame_schema
 
 Vectors = npt.NDArray[np.float32]
@@ -72,6 +72,18 @@ def signal_facts(
     rows = pl.concat(told)
     again = rows["content_id"].n_unique() < rows.height  # which takes a tenth of the memory
     return rows.unique("content_id", keep="first") if again else rows
+
+
+def outdated(store: Store, versions: Versions) -> dict[str, int]:
+    """Signal -> how many content ids have values of other versions only, where some do: those are measured again."""
+    counts = {}
+    for name, version in versions.items():
+        measured, present = Distinct(), Distinct()
+        for rows in store.read_slices(table_name(name), ["content_id", "version"]):
+            measured.add(rows["content_id"])
+            present.add(rows.filter(version=version)["content_id"])
+        counts[name] = len(measured) - len(present)
+    return {name: count for name, count in counts.items() if count}
 
 
 def several_lengths(signal: str, version: str, lengths: Collection[int]) -> str:

@@ -51,8 +51,9 @@ def test_the_same_logs_twice_give_the_same_bytes_and_read_nothing(tmp_path):
     assert (counts["files_read"], counts["lines"]) == (0, 0)
 
 
-def read_again(tmp_path) -> dict[str, int]:
-    return read_new.read_new(Store(str(tmp_path / "store")), source_files(tmp_path / "logs"), tmp_path / "logs", 1)
+def read_again(tmp_path, **options) -> dict[str, int]:
+    logs = tmp_path / "logs"
+    return read_new.read_new(Store(str(tmp_path / "store")), source_files(logs), logs, 1, **options)
 
 
 def test_an_unchanged_file_is_not_even_opened(tmp_path):
@@ -72,19 +73,19 @@ def test_a_grown_file_costs_its_new_lines(tmp_path):
     assert (counts["lines"], "lines_replaced" in counts) == (len(RECORDS) - 7, False)
 
 
-def test_a_file_that_shrank_is_read_anew(tmp_path):
+def test_a_file_that_shrank_is_read_anew_once_its_loss_is_accepted(tmp_path):
     write(tmp_path / "logs", DAY, *RECORDS)
     ingested(tmp_path / "logs", tmp_path / "store")
     write(tmp_path / "logs", DAY, *RECORDS[:2])
-    counts = read_again(tmp_path)
+    counts = read_again(tmp_path, accept_shrunk=True)
     assert (counts["lines"], counts["lines_replaced"]) == (2, len(RECORDS))
 
 
-def test_a_rewritten_file_is_read_anew_and_its_old_lines_are_gone(tmp_path):
+def test_a_rewritten_file_is_read_anew_and_its_old_lines_are_gone_once_that_is_accepted(tmp_path):
     write(tmp_path / "logs", DAY, chat("old"), b"{", chat("older"))
     ingested(tmp_path / "logs", tmp_path / "store")
     write(tmp_path / "logs", DAY, chat("new"), chat("newer", "Q" * 1000))
-    store = ingested(tmp_path / "logs", tmp_path / "store")
+    store = ingested(tmp_path / "logs", tmp_path / "store", accept_shrunk=True)
     write(tmp_path / "alone", DAY, chat("new"), chat("newer", "Q" * 1000))
     assert store.read("conversations").equals(ingested(tmp_path / "alone", tmp_path / "other").read("conversations"))
     assert rejected(store) == {}

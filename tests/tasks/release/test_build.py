@@ -20,7 +20,7 @@ from schemas.tables import SIGNALS
 from tasks.prompts import replaced_prompts
 from tasks.providers import MAKERS, OPTIONAL, PROVIDERS
 from tasks.release.build import checked_version, place_release, released_files
-from tasks.release.checks.failing import failing_lines
+from tasks.release.checks.failing import failing_lines, mostly_unmeasured
 from tasks.release.steps import build_release
 from tasks.storage.queries.released import mark_decided
 from tasks.storage.tables import Store
@@ -207,3 +207,27 @@ def test_only_the_failures_since_the_last_release_that_no_second_try_mended_coun
     record = run(100, stage="take_in_images", timed_out=50)
     record["stages"] += run(50, stage="catch_up_images")["stages"]
     assert lines(record) == []
+
+
+STRICT, REMOVED = ["pii_text", "nsfw_image"], ["unmeasured_conversation"]
+NSFW, BOTH = ["unmeasured_nsfw"], ["pii_text", "unmeasured_nsfw", "unmeasured_text_pii"]
+
+
+@pytest.mark.parametrize(
+    ("reasons", "share_max", "line"),
+    [
+        ([NSFW] * 3, 0.02, "3 of 3 items are unmeasured by nsfw=opennsfw2"),
+        ([BOTH, NSFW, []], 0.02, "2 of 3 items are unmeasured by nsfw=opennsfw2, text_pii"),
+        ([BOTH, NSFW, [], []], 0.02, None),  # half is not most
+        ([NSFW] * 3, 1.0, None),  # somebody said so
+        ([NSFW, NSFW, []], 0.7, None),
+        ([STRICT] * 3, 0.02, None),  # a policy that drops all makes an empty release
+        ([REMOVED] * 3, 0.02, None),
+        ([[]] * 3, 0.02, None),
+        ([], 0.02, None),
+    ],
+)
+def test_a_release_most_of_whose_items_are_unmeasured_has_a_line_whoever_measures(reasons, share_max, line):
+    decisions = pl.DataFrame({"reasons": reasons}, schema={"reasons": pl.List(pl.String)})
+    for slices in ([decisions], list(decisions.iter_slices(1))):
+        assert mostly_unmeasured(slices, {"nsfw": "opennsfw2"}, share_max) == line
