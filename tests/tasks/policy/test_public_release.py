@@ -33,6 +33,7 @@ DROPS: list[Case] = [
     ("moderation", "question", "moderation", {"flagged_categories": ["violence"]}),
     ("moderation", "answer", "moderation", {"flagged_categories": ["hate", "sexual/minors"]}),
     ("service_error", "question", "service_text", {"kinds": ["moderation_notice"]}),
+    ("service_error", "answer", "service_text", {"kinds": ["printed_object"]}),
     ("unfinished", "answer", "service_text", {"kinds": ["cursor"]}),
     ("leaked_identity", "answer", "model_names", {"names": ["gpt-4"]}),
 ]
@@ -54,6 +55,7 @@ NOTHING: list[Case] = [
     ),
     ("", "image text", "text_pii", {"types": ["person"]}),
     ("", "image text", "service_text", {"kinds": ["network_error"]}),
+    ("", "question", "service_text", {"kinds": ["printed_object"]}),
     ("", "answer", "refusal", {"refusal": True}),
 ]
 
