@@ -102,6 +102,7 @@ def test_each_fact_drops_or_tags_its_own_conversation_alone_and_one_below_the_li
 WHOLE = _subject("whole")
 LOGGED = {
     "image_unusable": {"image_problems": ["image_truncated"]},
+    "part_not_read": {"unread_parts": ["video", "tool_call"]},
     "empty_message": {"turns": [*WHOLE.turns[:3], WHOLE.turns[3].model_copy(update={"content": " \n"})]},
     "no_answer": {"turns": WHOLE.turns[:3]},
     "flagged_by_user": {"feedback": ["upvote", "flag"]},
