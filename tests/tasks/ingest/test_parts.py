@@ -19,6 +19,7 @@ from tasks.ingest.read_logs import LogContent
 from tasks.storage.keyed_ids import Pseudonyms
 from tasks.storage.records import funnel, unread_parts
 from tests.builders import image_bytes
+from tests.older_store import without_column
 from tests.places import DATA, needs_data
 from tests.tasks.ingest.logs import ingested, rejected, texts
 from tests.tasks.ingest.spelled_parts import ENCODED, OTHERS, PICTURES, SPELLED_ADDRESSES, Drawn
@@ -147,6 +148,18 @@ def test_a_part_of_another_kind_is_named_with_its_place_and_marks_its_conversati
         sorted({*OTHERS, "page"} - {"video"}), 1
     )
     assert funnel(store).rejected == 0  # the line itself is kept
+
+
+def test_a_store_from_before_parts_were_counted_is_read_as_if_none_was_lost_and_grows(tmp_path):
+    data = put(tmp_path / "data", [row(TEXT, id="a" * 32)])
+    store = ingested(data, tmp_path / "store")
+    for table in ("sightings", "conversations"):
+        without_column(store, table, "unread_parts")
+    assert store.read("conversations")["unread_parts"].to_list() == [None]
+    with (data / "rows.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(row(TEXT, OTHERS["video"]("x"), id="b" * 32)) + "\n")
+    found = by_line(ingested(data, tmp_path / "store"))
+    assert {line: each["unread_parts"] for line, each in found.items()} == {1: None, 2: ["video"]}
 
 
 def test_what_tools_did_is_no_turn_and_what_is_said_around_it_is_one_answer():
