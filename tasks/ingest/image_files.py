@@ -207,7 +207,7 @@ def _unread(store: Store) -> Iterator[pl.DataFrame]:
         found = part.explode("unread_parts").drop_nulls("unread_parts").unnest("unread_parts").sort("source", "line")
         evidence = pl.when(pl.col("message").is_null()).then(beside).otherwise(of_message)
         rejects = found.select("source", line=None, reason=pl.lit(RejectReason.PART_NOT_READ.value), evidence=evidence)
-        yield rejects.cast(dict(frame_schema(Reject)))
+        yield rejects.cast(frame_schema(Reject))
 
 
 def rejects_of_others(store: Store, names: pl.Series) -> pl.DataFrame:

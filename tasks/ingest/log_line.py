@@ -119,7 +119,7 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
         thinking = _without_thinking(texts, places)
         images, problems = image_names(names) if names else ([], [])
         conv_id, model = _named(state, state.get("model_name") if wanted == 2 else record.get("model"))
-        seen = (
+        seen: tuple[Any, ...] = (
             place.source, place.line, side, record_type, tstamp, conv_id, _opening_id(texts[0] or ""), model,
             texts, images, _image_places(names, images, places) if images else [], problems, user_id, anonymous, winner,
             vote_reason, _with_thinking(served, thinking), [],

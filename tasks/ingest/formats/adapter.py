@@ -69,7 +69,7 @@ def pictures(row: Row, *conversations: str) -> list[Row]:
 
 def _pictures(row: Row, in_messages: Sequence[Sequence[Row | None]]) -> list[Row]:
     of_columns, standing_most = beside(row), max((each.count(None) for each in in_messages), default=0)
-    lacking = [{} for _ in range(standing_most - len(of_columns))]
+    lacking: list[Row] = [{} for _ in range(standing_most - len(of_columns))]
     return [*of_columns, *lacking, *(each for shown in in_messages for each in shown if each is not None)]
 
 
@@ -127,20 +127,21 @@ def _names(place: Place, images: Sequence[Row]) -> list[str]:
 
 
 def image_name(place: Place, index: int, image: Row) -> str:
-    """32 hex digits: the name of its file if it has this form, a hash of its path, or one of source, line and index."""
+    """32 hex digits: the name of its file if it has this form, a hash of its path, or one of source, line and index.
+
+    A row of a table may hold bytes beside a path that many rows share, so only a path alone is a name.
+    """
     path = path_of(image) or ""
-    stem = PurePosixPath(path).stem
-    if _HASH_NAME.fullmatch(stem):
-        return stem
-    return file_name(place, path) if "file" in image else text_id(f"{place.source}:{place.line}:{index}")
+    if "file" in image or _HASH_NAME.fullmatch(PurePosixPath(path).stem):
+        return file_name(place, path)
+    return text_id(f"{place.source}:{place.line}:{index}")
 
 
 def file_name(place: Place, path: str) -> str:
-    """Name of the image of a path, by which all lines that show it are known; no valid name for one out of the folder.
-
-    A row of a table may hold the bytes themselves beside a path that many rows share, so these have another name.
-    """
-    relative = below(place, path)
+    """Name of the image in a file, which all lines that show it share; no valid name for one out of the folder."""
+    stem, relative = PurePosixPath(path).stem, below(place, path)
+    if _HASH_NAME.fullmatch(stem):
+        return stem
     return "../" if relative is None else text_id(f"file:{relative}")
 
 

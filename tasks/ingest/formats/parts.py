@@ -127,7 +127,8 @@ def _typed(item: Row) -> list[Row]:
     """An item of a content as items with a type, which Qwen's have not; none for an empty text."""
     if not isinstance(item.get("type"), str):
         keys = [key for key in _CONTENT if item.get(key) not in (None, "", [])]
-        return [{"type": key, key: item[key]} for key in keys] or ([] if is_empty(item) else [item])
+        typed: list[Row] = [{"type": key, key: item[key]} for key in keys]
+        return typed if typed or is_empty(item) else [item]
     name = item["type"].lower()
     texts = (*_TEXTS, *_THOUGHTS, "content", "value")
     is_blank = name in (*_TEXTS, *_THOUGHTS) and all(is_empty(item.get(key)) for key in texts)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tasks.ingest.formats import BUILT_IN
 from tasks.ingest.formats.adapter import FormatAdapter, chat
+from tasks.ingest.formats.pictures import below, path_of, picture_bytes, picture_of
 from tasks.ingest.log_line import Place
 from tasks.ingest.read_logs import LogContent
 from tasks.storage.keyed_ids import Pseudonyms
@@ -81,6 +82,44 @@ def test_parts_in_are_texts_and_pictures_and_parts_of_another_kind_by_name(seed)
     assert len(seen.image_places) + len(seen.name_problems) == len(drawn.words("p")), drawn.row
     assert Counter(kinds(seen)) == Counter(drawn.others), drawn.row
     assert len(drawn.others) == len(drawn.words("o"))
+
+
+KEYS = (
+    "role", "from", "content", "value", "text", "parts", "type", "image", "images", "image_url", "url", "source",
+    "data", "bytes", "path", "file", "video", "tool_calls", "refusal", "thinking", "character", "choices", "message",
+)  # fmt: skip
+WORDS = (
+    "user",
+    "assistant",
+    "tool",
+    "system",
+    "text",
+    "image",
+    "file",
+    "thinking",
+    "a.png",
+    "data:,x",
+    "",
+    "\0",
+    "../a",
+)
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2) | st.floats(allow_nan=False) | st.sampled_from(WORDS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(anything, anything, anything)
+def test_no_row_stops_the_reading(content, messages, beside):
+    asked = {"messages": [{"role": "user", "content": content}, ANSWER], "images": beside, "other": messages}
+    for values in (asked, asked | {"messages": messages}, {"conversations": messages, "choices": beside}):
+        found = read(values, BUILT_IN["sharegpt" if "conversations" in values else "openai-messages"])
+        assert len(found.sightings) + len(found.rejects) == 1
+        for picture in map(picture_of, (content, messages, beside)):
+            picture_bytes(picture)
+            assert path_of(picture) is None or below(PLACE, path_of(picture)) != "../a"
 
 
 def test_a_picture_in_every_spelling_is_read_and_stands_before_its_text(tmp_path):
