@@ -35,7 +35,8 @@ def ingest(settings: Settings) -> None:
 
     Reads an arena server's own logs (YYYY-MM-DD-conv.json and vision-tmp-…, also .jsonl, .gz, .zst, of several
     servers) and, as Parquet, a `datasets` folder or JSON Lines: VisionArena-Chat and -Battle, WildVision,
-    arena-human-preference, lmsys-chat-1m, and messages as clients log them and trainers read them. Lines that were already read are skipped.
+    arena-human-preference, lmsys-chat-1m, and messages as clients log them and trainers read them. Lines that were
+    already read are skipped.
     """
     print_stages(run_flows(settings, flow_of("flows.stages", "ingest")))
     _print_unread(settings)

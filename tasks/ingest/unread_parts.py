@@ -165,10 +165,12 @@ def _lost_others(held: Sequence[PartIn], pictures_read: int) -> list[PartIn]:
 
     A part that holds nothing itself and a value beside the messages are one: the part says where the value stands.
     """
-    others = [each for each in held if each.part.kind not in (TEXT, THINKING)]
+    by_kind: dict[str, list[PartIn]] = {}
+    for each in held:
+        if each.part.kind not in (TEXT, THINKING):
+            by_kind.setdefault(each.part.kind, []).append(each)
     lost: list[PartIn] = []
-    for kind in dict.fromkeys(each.part.kind for each in others):
-        of_kind = [each for each in others if each.part.kind == kind]
+    for kind, of_kind in by_kind.items():
         whole = [each for each in of_kind if each.part.picture is not None]
         beside = [each for each in of_kind if each.message is None]
         standing = [each for each in of_kind if each.message is not None and each.part.picture is None]

@@ -36,13 +36,28 @@ class _Turn:
     """What one side says until the other one answers."""
 
     role: str
-    text: str | None
-    """Null where the row has null."""
+    pieces: list[str]
+    """Its texts, with what stands between them."""
+    is_null: bool = False
+    """Whether the row has null in place of a content."""
+    length: int = 0
+    """Characters of the pieces."""
     thoughts: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     """Names of its pictures."""
     characters: list[int] = field(default_factory=list)
     """Characters of the text before each picture."""
+
+    def add(self, text: str, between: str) -> None:
+        """Add a text; `between` stands before it, unless it is the first."""
+        added = [between, text] if self.pieces else [text]
+        self.pieces += added
+        self.length += sum(map(len, added))
+
+    @property
+    def text(self) -> str | None:
+        """What is said; null where the row says null."""
+        return None if self.is_null and not self.pieces else "".join(self.pieces)
 
     def content(self) -> Any:
         """The text, or [text, names, characters]. What was thought stands in <think>, as servers log it."""
@@ -59,18 +74,19 @@ class _Names:
 
     def __init__(self, of_columns: Sequence[str], of_messages: Sequence[str]) -> None:
         self._of_columns, self._of_messages = of_columns, iter(of_messages)
-        self._shown = set[int]()
+        self._shown, self._next = set[int](), 0
 
     def of_part(self, part: Part) -> str:
         """The next name: a part that holds a picture has its own, any other one of a column."""
         own = next(self._of_messages, None) if part.picture is not None else None
-        return self.of_column(max(self._shown, default=-1) + 1) if own is None else own
+        return self.of_column(self._next) if own is None else own
 
     def of_column(self, index: int) -> str:
         """The name of a picture of a column."""
         if not 0 <= index < len(self._of_columns):
             return _NO_NAME
         self._shown.add(index)
+        self._next = max(self._next, index + 1)
         return self._of_columns[index]
 
     def unplaced(self) -> list[str]:
@@ -89,7 +105,7 @@ def placed(conversation: Any, of_columns: Sequence[str], of_messages: Sequence[s
     names, turns, after_tools = _Names(of_columns, of_messages), list[_Turn](), False
     for message in messages_of(conversation):
         if is_plain(message) and message["role"] == READ_ROLES[len(turns) % 2]:
-            turns.append(_Turn(message["role"], message["content"]))
+            turns.append(_Turn(message["role"], [message["content"]]))
             after_tools = False
             continue
         role, parts = role_of(message), parts_of(message)
@@ -101,7 +117,7 @@ def placed(conversation: Any, of_columns: Sequence[str], of_messages: Sequence[s
         if after_tools and turns and role == turns[-1].role:
             _extend(turns[-1], parts, names, "\n\n")
         elif role == READ_ROLES[len(turns) % 2]:
-            turns.append(_Turn(role, None if _checked(content_of(message)) is None else ""))
+            turns.append(_Turn(role, [], is_null=_checked(content_of(message)) is None))
             _extend(turns[-1], parts, names, "\n")
             _place(turns[-1], message, names)
         else:
@@ -130,10 +146,10 @@ def _extend(turn: _Turn, parts: Sequence[Part], names: _Names, between: str) -> 
         elif part.kind == THINKING and part.text:
             turn.thoughts.append(part.text)
         elif part.kind == TEXT and part.text:
-            said = f"{turn.text}{between}" if turn.text else ""
-            turn.characters += [len(said)] * waiting
-            turn.text, waiting, between = said + part.text, 0, "\n"
-    turn.characters += [len(turn.text or "")] * waiting
+            turn.add(part.text, between)
+            turn.characters += [turn.length - len(part.text)] * waiting
+            waiting, between = 0, "\n"
+    turn.characters += [turn.length] * waiting
 
 
 def _place(turn: _Turn, message: Row, names: _Names) -> None:
