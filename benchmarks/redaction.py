@@ -104,8 +104,8 @@ def redact_chats(given: Sequence[Chat], signal: Signal[str], policy: Policy) -> 
 
 _ROW = {
     "conversation_id": "c", "model": "m", "null_turns": [], "num_turns": 1, "prompt_id": "", "document_id": "",
-    "image_ids": [], "image_problems": [], "tstamp": "2024-01-01T00:00:00Z", "day": "2024-01-01", "user_id": None,
-    "anonymous": None, "voted": False, "feedback": [], "source": "", "line": 1,
+    "image_ids": [], "image_problems": [], "unread_parts": [], "tstamp": "2024-01-01T00:00:00Z",
+    "day": "2024-01-01", "user_id": None, "anonymous": None, "voted": False, "feedback": [], "source": "", "line": 1,
 }  # fmt: skip
 
 

@@ -158,6 +158,8 @@ class Table:
     """Whether a run makes the whole table again from others."""
     grown: bool = False
     """Whether older parts may lack later columns, which are then null."""
+    later: tuple[str, ...] = ()
+    """The only columns that older parts may lack where the table has not `grown`; null means as before they came."""
     compression: str = "zstd"
     """Parquet codec; lz4 for tables that are written once and read once."""
 

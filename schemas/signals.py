@@ -220,7 +220,8 @@ class ServiceText(Row):
     """Messages of the serving software in place of a user or model message."""
 
     kinds: list[str]
-    """moderation_notice, network_error, rate_limit, conversation_limit, inactivity, api_error, error_code, cursor."""
+    """moderation_notice, network_error, rate_limit, conversation_limit, inactivity, api_error, error_code, cursor,
+    printed_object."""
 
 
 class ModelNames(Row):

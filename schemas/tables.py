@@ -111,13 +111,21 @@ _PAIR = {"image_a": Held.IMAGE, "image_b": Held.IMAGE}
 _SIDES = {"conversation_a": Held.CONVERSATION, "conversation_b": Held.CONVERSATION}
 _DOCUMENT = {"document_id": Held.CONTENT}
 _SHOWN = {"document_id": Held.CONTENT, "image_ids": Held.IMAGE, "user_id": Held.USER}
+_LATER = ("unread_parts",)
 
 TABLES: dict[str, Table] = {
     "log_files": Table(LogFileRead, ("source",), _NO_IDS),
     "sightings": Table(
-        Sighting, ("source", "line", "side"), {"conv_id": Held.LINE}, {"user_id": Held.USER}, compression="lz4"
+        Sighting,
+        ("source", "line", "side"),
+        {"conv_id": Held.LINE},
+        {"user_id": Held.USER},
+        compression="lz4",
+        later=_LATER,
     ),
-    "conversations": Table(Conversation, ("tstamp", "conversation_id"), {"conversation_id": Held.CONVERSATION}, _SHOWN),
+    "conversations": Table(
+        Conversation, ("tstamp", "conversation_id"), {"conversation_id": Held.CONVERSATION}, _SHOWN, later=_LATER
+    ),
     "battles": Table(Battle, ("tstamp", "battle_id"), _SIDES, {"battle_id": Held.CONVERSATION, "judge": Held.USER}),
     "images": Table(Image, ("image_id",), _IMAGE),
     "image_files": Table(ImageFile, ("name",), {"name": Held.IMAGE_NAME, "image_id": Held.IMAGE}),
@@ -132,7 +140,11 @@ TABLES: dict[str, Table] = {
         RedactedImage, ("image_id", "source_image_id"), {"image_id": Held.IMAGE, "source_image_id": Held.IMAGE}
     ),
     "redacted_conversations": Table(
-        RedactedConversation, ("tstamp", "conversation_id"), {"conversation_id": Held.CONVERSATION}, _SHOWN
+        RedactedConversation,
+        ("tstamp", "conversation_id"),
+        {"conversation_id": Held.CONVERSATION},
+        _SHOWN,
+        later=_LATER,
     ),
     "takedowns": Table(Tombstone, ("key",), _NO_IDS),
     "reviews": Table(

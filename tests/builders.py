@@ -70,6 +70,7 @@ def conversation(conversation_id: str = "c1", *texts: str, **changes: Any) -> Co
         "document_id": combined_id("document", [prompt_id, *changes.get("image_ids", [])]),
         "image_ids": [],
         "image_problems": [],
+        "unread_parts": [],
         "tstamp": NOON,
         "day": changes.get("tstamp", NOON).date(),
         "user_id": text_id("a user"),

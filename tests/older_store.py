@@ -33,6 +33,11 @@ def rename_column(store: Store, table: str, old: str, new: str) -> None:
     _rewrite(store, table, lambda rows: rows.rename_columns({old: new}))
 
 
+def without_column(store: Store, table: str, column: str) -> None:
+    """Remove a column from every part of a table."""
+    _rewrite(store, table, lambda rows: rows.drop_columns([column]))
+
+
 def written(store: Store, table: str) -> pa.Table:
     """The parts of a table as they are on the disk."""
     return pa.concat_tables(pq.read_table(Path(store.at(f"tables/{table}/{part}"))) for part in store.parts(table))

@@ -35,9 +35,11 @@ def ingest(settings: Settings) -> None:
 
     Reads an arena server's own logs (YYYY-MM-DD-conv.json and vision-tmp-…, also .jsonl, .gz, .zst, of several
     servers) and, as Parquet, a `datasets` folder or JSON Lines: VisionArena-Chat and -Battle, WildVision,
-    arena-human-preference, lmsys-chat-1m, OpenAI-style messages. Lines that were already read are skipped.
+    arena-human-preference, lmsys-chat-1m, and messages as clients log them and trainers read them. Lines that were
+    already read are skipped.
     """
     print_stages(run_flows(settings, flow_of("flows.stages", "ingest")))
+    _print_unread(settings)
 
 
 @takes("store", "since", "until", "policy", "models", "providers", "prompts", *PAID, "workers")
@@ -152,9 +154,18 @@ def print_result(settings: Settings, reports: Sequence[StageReport]) -> None:
     if gone.held:
         waiting = f"{gone.held_conversations:,} conversations wait for a review: curate review serve held"
         print(f"  held     {gone.held:>8,}  of the dropped lines; their {waiting}")
+    _print_unread(settings)
     for line in released.changed:
         print(line)
     print(f"in {gone.lines} = kept {gone.kept} + dropped {gone.dropped} + rejected {gone.rejected}")
+
+
+def _print_unread(settings: Settings) -> None:
+    """Print how many parts of messages were not read, by kind; nothing where all were."""
+    from tasks.storage.records import unread_parts
+
+    for kind, count in unread_parts(existing(settings.store)).items():
+        print(f"  not read {count:>8,}  {kind}, a part of messages; `rejects` has each place")
 
 
 def print_stages(reports: Sequence[StageReport]) -> None:

@@ -47,6 +47,15 @@ class ImagePlace(ShownImage):
     """Index of the message, from 0, after the template's few-shot offset."""
 
 
+class UnreadPart(Row):
+    """A part of a message that was not read."""
+
+    kind: str
+    """What it is, such as video, file or tool_call, as its row says; unknown where it says nothing in plain letters."""
+    message: Int32 | None
+    """Index of its message in the row, from 0, instructions included; null beside the messages."""
+
+
 class IdentifiedTurn(Row):
     """One message of an assembled conversation."""
 
@@ -127,6 +136,8 @@ class Sighting(Row):
     """What the voter wrote about the vote; null without it and outside vote lines."""
     served: Serving | None
     """How the last answer came; null where the line does not say it, and in older stores."""
+    unread_parts: list[UnreadPart] | None
+    """Parts of its messages that were not read; null in older stores, as if there were none."""
 
 
 class Conversation(Row):
@@ -151,6 +162,8 @@ class Conversation(Row):
     """Content ids of the images, in order of first use."""
     image_problems: list[str]
     """Reject reasons of the conversation's images that cannot be used."""
+    unread_parts: list[str] | None
+    """Kinds of its parts that were not read, once each part; null in older stores, as if there were none."""
     tstamp: datetime
     """Time of the last log line of the conversation (UTC); before 2023-01-01 01:00 when the dataset has no time."""
     day: date

@@ -31,6 +31,7 @@ class RejectReason(StrEnum):
     CSAM_FLAGGED = "csam_flagged"
     KNOWN_HASH = "known_hash"
     TAKEN_DOWN = "taken_down"
+    PART_NOT_READ = "part_not_read"
     IMAGE_NAME_INVALID = "image_name_invalid"
     IMAGE_PATH_ESCAPE = "image_path_escape"
     IMAGE_MISSING = "image_missing"
@@ -64,6 +65,7 @@ REJECT_TEXTS: dict[str, str] = {
     RejectReason.CSAM_FLAGGED: "flagged as child abuse: quarantined, never opened",
     RejectReason.KNOWN_HASH: "an image on the operator's list of known hashes: quarantined",
     RejectReason.TAKEN_DOWN: "removed by a takedown",
+    RejectReason.PART_NOT_READ: "a part of a message that is not read, such as a video or the call of a tool",
     RejectReason.IMAGE_NAME_INVALID: "an invalid image name",
     RejectReason.IMAGE_PATH_ESCAPE: "an image name that points outside the folder",
     RejectReason.IMAGE_MISSING: "an image file that does not exist",
@@ -96,7 +98,7 @@ class Reject(Row):
     source: str
     """Log file relative to the log folder, or image file name."""
     line: int | None
-    """1-based line number; null for images, also when a line gives an invalid image name."""
+    """1-based line number; null where the line itself is kept: for images, and for parts of messages."""
     reason: RejectReason
     """Reject reason."""
     evidence: str

@@ -28,7 +28,7 @@ _MADE_FROM = "ingest/assembled_from"
 _COLUMNS = [
     "source", "line", "side", "record_type", "tstamp", "conv_id", "opening_id", "model", "num_messages", "images",
     "image_places", "name_problems", "user_id", "anonymous", "winner", "vote_reason",
-    "served",
+    "served", "unread_parts",
 ]  # fmt: skip
 _VOTES = [RecordType.LEFT_VOTE, RecordType.RIGHT_VOTE, RecordType.TIE_VOTE, RecordType.BOTH_BAD_VOTE]
 _BUTTONS = [RecordType.UPVOTE, RecordType.DOWNVOTE, RecordType.FLAG]
@@ -97,7 +97,7 @@ def assembled(seen: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     seen = _identified(seen).with_columns(is_vote=pl.col("record_type").is_in(_VOTES))
     said = ~pl.col("is_vote") & (pl.col("record_type") != RecordType.SHARE)
     conversations = seen.group_by("conversation_id", maintain_order=True).agg(
-        pl.col("model", "part", "row", "num_messages", "name_problems").last(),
+        pl.col("model", "part", "row", "num_messages", "name_problems", "unread_parts").last(),
         pl.col("user_id", "anonymous").drop_nulls().last(),
         pl.col("images", "image_places").filter(pl.col("images").list.len() > 0).last(),
         pl.col("tstamp").last(),
@@ -106,7 +106,10 @@ def assembled(seen: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         pl.col("record_type").filter(pl.col("record_type").is_in(_BUTTONS)).alias("feedback"),
         *(pl.coalesce(pl.col(name).filter(said).last(), pl.col(name).last()) for name in ("source", "line")),
     )
-    conversations = conversations.with_columns(pl.col("feedback").list.unique(maintain_order=True))
+    conversations = conversations.with_columns(
+        pl.col("feedback").list.unique(maintain_order=True),
+        pl.col("unread_parts").list.eval(pl.element().struct.field("kind")),
+    )
     answers = seen.filter("served").group_by("conversation_id", "num_messages", maintain_order=True)
     of_chats = pl.col("part", "row").sort_by("is_vote", descending=True, maintain_order=True).last()
     told = answers.agg(of_chats).with_columns(turn=pl.col("num_messages") - 1)

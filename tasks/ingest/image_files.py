@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -16,8 +16,9 @@ from schemas.errors import BadInput, why_unreadable
 from schemas.items.reject import Reject, RejectReason
 from tasks.images.served import as_served, served_name
 from tasks.ingest.formats import ARENA_LOGS, adapter
-from tasks.ingest.formats.adapter import FormatAdapter, image_name
-from tasks.ingest.log_files import IMAGE_FOLDERS, TABLES, LogFile, line_rows, server_folders, table_rows
+from tasks.ingest.formats.adapter import UNEXPECTED, FormatAdapter, file_name, image_name
+from tasks.ingest.formats.pictures import file_below, path_of, picture_bytes
+from tasks.ingest.log_files import IMAGE_FOLDERS, TABLES, LogFile, columns_of, line_rows, server_folders, table_rows
 from tasks.ingest.log_line import Place
 from tasks.ingest.quarantine import EMBEDDED
 from tasks.storage.parts import rows_without
@@ -136,46 +137,77 @@ def file_stamp(file: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def embedded_images(files: Iterable[tuple[LogFile, str]], wanted: Iterable[str]) -> Iterator[ImageSource]:
-    """The wanted images that rows of `files`, which are (file, format), hold: each once, in row order.
+def embedded_images(
+    files: Iterable[tuple[LogFile, str]], wanted: Iterable[str], held: Set[str]
+) -> Iterator[ImageSource]:
+    """The wanted images that rows of `files`, which are (file, format), hold or name by a path: each once, in order.
 
-    Files that are flagged as a whole are not opened.
+    Files that are flagged as a whole are not opened, nor those of images that are `held`.
     """
     missing = set(wanted)
     for file, format_name in files:
         shape = None if format_name == ARENA_LOGS else adapter(format_name)
         if shape is None or shape.image_column is None or file.csam or not missing:
             continue
-        is_table = file.path.suffix in TABLES
-        rows = (
-            enumerate(table_rows(file.path, [shape.image_column], image_bytes=True), 1) if is_table else line_rows(file)
-        )
-        for number, row in rows:
-            for found, content in _contents(row, shape, Place(file.source, number)):
-                if found in missing:
-                    missing.discard(found)
-                    yield ImageSource(found + EMBEDDED, file.path, content)
+        for number, row in _rows_with_images(file, shape.image_column):
+            place = Place(file.source, number, file.folder)
+            for name, image in _images_of(row, shape, place):
+                source = _source(name, image, file, place, held) if name in missing else None
+                if source is not None:
+                    missing.discard(name)
+                    yield source
 
 
-def _contents(row: Any, shape: FormatAdapter, place: Place) -> Iterator[tuple[str, bytes]]:
+def _rows_with_images(file: LogFile, columns: str | Sequence[str]) -> Iterator[tuple[int, Any]]:
+    """(line number, row) of a data file, of a table with these columns alone."""
+    if file.path.suffix not in TABLES:
+        return line_rows(file)
+    named = [columns] if isinstance(columns, str) else columns
+    present = columns_of(file)
+    return enumerate(table_rows(file.path, [each for each in named if each in present], image_bytes=True), 1)
+
+
+def _images_of(row: Any, shape: FormatAdapter, place: Place) -> list[tuple[str, Mapping[str, Any]]]:
     try:
-        images = [(image_name(place, index, each), each.get("bytes")) for index, each in enumerate(shape.images(row))]
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError):  # the row was rejected when it was read
-        return
-    yield from ((name, content) for name, content in images if isinstance(content, bytes))
+        return [(image_name(place, index, each), each) for index, each in enumerate(shape.images(row))]
+    except UNEXPECTED:  # the row was rejected when it was read
+        return []
+
+
+def _source(name: str, image: Mapping[str, Any], file: LogFile, place: Place, held: Set[str]) -> ImageSource | None:
+    """The picture of a row: its bytes, or the file that it names; None where there is none, or it is held."""
+    content, path = picture_bytes(image), path_of(image)
+    if content is not None:
+        return ImageSource(name + EMBEDDED, file.path, content)
+    if path is None or file_name(place, path) in held:
+        return None
+    found = file_below(place, path)
+    return ImageSource(name + EMBEDDED, found) if found is not None else None
 
 
 def store_image_rejects(store: Store, missing: pl.DataFrame, present: Sequence[str], taken_in: pl.DataFrame) -> None:
     """Replace all rejects of images: `missing` ones, `present` files that cannot be decoded, and invalid names.
 
+    Also those of the parts of messages that were not read.
     These rejects have no line number: the log line itself is kept. `taken_in` has the newest row of `image_files` for
     every file.
     """
     broken = taken_in.filter(pl.col("name").is_in(present) & pl.col("problem").is_not_null())
     rows = broken.select("name", "problem", "evidence").iter_rows()
     parts = rows_without(store, "rejects", store.parts("rejects"), pl.col("line").is_null())
-    images = pl.concat([missing, _rejects(chain(rows, _bad_names(store)))])
+    images = pl.concat([missing, _rejects(chain(rows, _bad_names(store))), *_unread(store)])
     store.list_parts("rejects", [*parts, *([store.write_part("rejects", images)] if images.height else [])])
+
+
+def _unread(store: Store) -> Iterator[pl.DataFrame]:
+    """Rejects of the parts of messages that were not read, by their kind and place."""
+    of_message = pl.format("{} in message {} of line {}", "kind", pl.col("message") + 1, "line")
+    beside = pl.format("{} beside the messages of line {}", "kind", "line")
+    for part in store.read_parts("sightings", ["source", "line", "unread_parts"]):
+        found = part.explode("unread_parts").drop_nulls("unread_parts").unnest("unread_parts").sort("source", "line")
+        evidence = pl.when(pl.col("message").is_null()).then(beside).otherwise(of_message)
+        rejects = found.select("source", line=None, reason=pl.lit(RejectReason.PART_NOT_READ.value), evidence=evidence)
+        yield rejects.cast(frame_schema(Reject))
 
 
 def rejects_of_others(store: Store, names: pl.Series) -> pl.DataFrame:

@@ -53,6 +53,11 @@ class LogFile:
     """Whether the server keeps flagged conversations in this file: its name, or that of a folder, holds `csam`."""
 
     @property
+    def folder(self) -> str:
+        """The folder that `source` is relative to, below which paths in rows are read."""
+        return str(self.path.absolute().parents[self.source.count("/")])
+
+    @property
     def compressed(self) -> bool:
         """Whether the file can only be read from its beginning."""
         return self.path.suffix in _COMPRESSED
@@ -321,7 +326,8 @@ def _unreadable(path: Path, error: Exception) -> BadInput:
 def table_rows(path: Path, columns: Sequence[str] | None = None, *, image_bytes: bool) -> Iterator[dict[str, Any]]:
     """Rows of a Parquet or Arrow file. Raises BadInput when it cannot be read.
 
-    Without `image_bytes`, fields called `bytes` are left out; in Parquet they are not read.
+    Without `image_bytes`, fields called `bytes` are left out, if there is a `path` beside them; in Parquet they are not
+    read.
     """
     try:
         for batch in _batches(path, columns, image_bytes):
@@ -335,7 +341,11 @@ def _batches(path: Path, columns: Sequence[str] | None, image_bytes: bool) -> It
         file = pq.ParquetFile(path)
         leaves = [file.schema.column(index).path for index in range(len(file.schema.names))]
         wanted = [leaf for leaf in leaves if columns is None or leaf.split(".")[0] in columns]
-        wanted = [leaf for leaf in wanted if image_bytes or not leaf.endswith(".bytes")]
+        # bytes without a path beside them are read, or the whole struct would be gone
+        beside_path = {
+            leaf for leaf in wanted if f"{leaf.removesuffix('bytes')}path" in leaves and leaf.endswith(".bytes")
+        }
+        wanted = [leaf for leaf in wanted if image_bytes or leaf not in beside_path]
         yield from file.iter_batches(_ROWS_AT_ONCE, columns=wanted)
         return
     with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as stream:

@@ -43,6 +43,8 @@ class Place(NamedTuple):
 
     source: str
     line: int
+    folder: str = ""
+    """Folder of all files, below which a row's paths are read; empty where rows have none."""
 
 
 class Seen(NamedTuple):
@@ -68,6 +70,8 @@ class Seen(NamedTuple):
     vote_reason: str | None
     served: dict[str, Any] | None
     """`schemas.items.conversation.Serving`."""
+    unread_parts: list[dict[str, Any]]
+    """`schemas.items.conversation.UnreadPart`s."""
 
 
 def parse_json(raw: bytes) -> Record:
@@ -115,10 +119,10 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
         thinking = _without_thinking(texts, places)
         images, problems = image_names(names) if names else ([], [])
         conv_id, model = _named(state, state.get("model_name") if wanted == 2 else record.get("model"))
-        seen = (
+        seen: tuple[Any, ...] = (
             place.source, place.line, side, record_type, tstamp, conv_id, _opening_id(texts[0] or ""), model,
             texts, images, _image_places(names, images, places) if images else [], problems, user_id, anonymous, winner,
-            vote_reason, _with_thinking(served, thinking),
+            vote_reason, _with_thinking(served, thinking), [],
         )  # fmt: skip
         found.append(Seen._make(seen))
     if wanted == 2 and found[0].conv_id == found[1].conv_id:

@@ -87,4 +87,5 @@ def _sighting(item: GeneratedItem) -> Sighting:
         winner=None,
         vote_reason=None,
         served=None,
+        unread_parts=[],
     )

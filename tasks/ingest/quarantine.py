@@ -58,7 +58,7 @@ _NOTABLE = re.compile(rb"[0-9a-f]{32}|(?:%s|sexual[^0-9a-z]{0,32}minor)[^,}]{0,4
 _TEXTS = {
     "messages", "conversation", "conversation_a", "conversation_b", "full_conversation", "turns", "content", "text",
     "system_message", "prompt", "question", "instruction", "answer", "response", "captions", "vote_reason",
-    "thinking",
+    "thinking", "reasoning", "reasoning_content", "refusal", "conversations", "parts",
 }  # fmt: skip
 """Strings below these keys were written by people and models; they name no flag and are not searched as JSON."""
 _OF_SERVER = re.compile("flag|label|tag|categor|moderat", re.IGNORECASE).search

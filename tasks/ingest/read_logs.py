@@ -20,7 +20,8 @@ from schemas.items.conversation import Sighting
 from schemas.items.reject import LineRejected, Reject, RejectReason
 from schemas.row import arrow_schema
 from tasks.ingest.formats import ARENA_LOGS, adapter
-from tasks.ingest.formats.adapter import FormatAdapter, Record
+from tasks.ingest.formats.adapter import UNEXPECTED, FormatAdapter, Record, Row, file_name
+from tasks.ingest.formats.pictures import path_of
 from tasks.ingest.image_files import LinkedImages, image_at, linked_images
 from tasks.ingest.log_files import (
     LINE_BYTES_MAX,
@@ -37,6 +38,7 @@ from tasks.ingest.log_files import (
 )
 from tasks.ingest.log_line import Place, Seen, parse_json, sightings, states_of
 from tasks.ingest.quarantine import ids_in, line_is_flagged, row_is_flagged
+from tasks.ingest.unread_parts import with_unread
 from tasks.storage.keyed_ids import Pseudonyms
 from tasks.storage.tables import Store, frame_of
 
@@ -77,17 +79,20 @@ class LogContent:
         self.line_count += 1
         try:
             if csam or (line_is_flagged(row) if isinstance(row, bytes) else row_is_flagged(row)):
-                raw = named_in = row if isinstance(row, bytes) else orjson.dumps(row, default=str)
-                with suppress(LineRejected):
-                    named_in = orjson.dumps([raw.decode("utf-8", "replace"), _record(row, place, adapter)], default=str)
-                raise self._hold(raw, place, named_in)
-            record = _record(row, place, adapter)
-            self.sightings += sightings(record, states_of(record), place, people)
+                raw = row if isinstance(row, bytes) else orjson.dumps(row, default=str)
+                names = [raw.decode("utf-8", "replace"), *_named_by(row, place, adapter)]
+                raise self._hold(raw, place, orjson.dumps(names, default=str) if len(names) > 1 else raw)
+            values = _values(row, place)
+            record = _record(values, place, adapter)
+            states = states_of(record)
+            seen = sightings(record, states, place, people)
+            self.sightings += with_unread(values, states, seen, adapter.other_columns)
         except LineRejected as rejected:
             self._reject(place, rejected)
 
     def _reject(self, place: Place, rejected: LineRejected) -> None:
-        self.rejects.append(Reject(**place._asdict(), reason=rejected.reason, evidence=rejected.evidence))
+        reject = Reject(source=place.source, line=place.line, reason=rejected.reason, evidence=rejected.evidence)
+        self.rejects.append(reject)
 
     def _hold(self, raw: bytes, place: Place, named_in: bytes) -> LineRejected:
         """Note what a flagged line names for quarantine; `named_in` is the line, or more. Returns what to raise."""
@@ -145,14 +150,28 @@ def _checked_length(raw: bytes, place: Place) -> bytes:
     return without_mark(raw, place.line)
 
 
-def _record(row: Any, place: Place, adapter: FormatAdapter) -> Record:
-    if isinstance(row, bytes):
-        row = parse_json(_checked_length(row, place))
+def _values(row: Any, place: Place) -> Row:
+    """The row of a table, or that of a line of JSON."""
+    return parse_json(_checked_length(row, place)) if isinstance(row, bytes) else row
+
+
+def _record(row: Row, place: Place, adapter: FormatAdapter) -> Record:
     try:
         return adapter.record(row, place)
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+    except UNEXPECTED as error:
         evidence = f"{type(error).__name__} where {adapter.name} has a value of another type"
         raise LineRejected(RejectReason.UNEXPECTED_ROW, evidence) from None
+
+
+def _named_by(row: Any, place: Place, adapter: FormatAdapter) -> list[Any]:
+    """The record of a flagged row, and names of the files that its pictures are in, as far as they can be told."""
+    named: list[Any] = []
+    with suppress(LineRejected, *UNEXPECTED):
+        values = _values(row, place)
+        paths = filter(None, map(path_of, adapter.images(values)))
+        named += [file_name(place, path) for path in paths]
+        named.append(_record(values, place, adapter))
+    return named
 
 
 def _with_linked(seen: list[Seen], linked: LinkedImages) -> list[Seen]:
@@ -279,7 +298,7 @@ def _content(chunk: _Chunk, people: Pseudonyms, linked: LinkedImages) -> LogCont
         if shape is None:
             content.add_line(row, Place(file.source, number), file.csam, people, linked)
         else:
-            content.add_row(row, Place(file.source, number), file.csam, shape, people)
+            content.add_row(row, Place(file.source, number, file.folder), file.csam, shape, people)
     return content
 
 

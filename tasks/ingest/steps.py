@@ -72,7 +72,8 @@ def take_in_images(settings: Settings, observer: ImageObserver) -> StageReport:
     logged = pl.concat([store.empty("sightings")["images"].explode(), *named]).unique(maintain_order=True)
     found, missing = find_files(_image_folders(settings), logged)
     new, carried = _new_sources(store, found, presets, missing)
-    sources = chain(new, embedded_images(_data_files(settings), carried))
+    held = set(store.read("quarantine").filter(kind="image")["key"])
+    sources = chain(new, embedded_images(_data_files(settings), carried, held))
     done = _taken_in(settings, store, sources, len(new) + len(carried), listed, observer)
     taken_in = store.read("image_files").unique("name", keep="last")
     left = [preset for preset in not_held(store, presets) if f"{PRESET}{preset.path}" not in done.taken_down]

@@ -44,6 +44,7 @@ CONVERSATION_COLUMNS: dict[str, pl.Expr] = {
     "num_turns": pl.col("num_turns"),
     "has_image": pl.col("image_ids").list.len() > 0,
     "image_problems": pl.col("image_problems"),
+    "unread_parts": pl.col("unread_parts").fill_null(pl.lit([], dtype=pl.List(pl.String))),
     **{name: pl.col(name) for name in TEXT_COLUMNS},
     "null_message": pl.col("null_turns").list.len() > 0,
     "unanswered": pl.col("ends_with_user") & ~pl.col("is_item"),

@@ -59,6 +59,13 @@ def differences(found: Mapping[str, pl.DataType], declared: Mapping[str, pl.Data
     return both
 
 
+def may_differ(table: str, differ: Differences) -> bool:
+    """Whether a part may differ so from its table: it lacks columns that came later."""
+    declared = TABLES[table]
+    is_older = not differ.unknown and {*differ.lacking} <= {*declared.later}
+    return not differ.changed and (declared.grown or is_older)
+
+
 def part_differences(table: str, found: pa.Schema, names: Sequence[str]) -> Differences:
     """How a part differs from its table in the columns `names`. A table that this version does not know has none.
 
@@ -179,7 +186,7 @@ def _differing(store: "Store", table: str) -> Iterator[Differences]:
         parts = store.parts(table)
         for part in dict.fromkeys([*parts[:1], *parts[-1:]]):
             found = differences(frame_types(store.part_schema(table, part)), store.empty(table).schema)
-            if found.changed or (any(found) and not TABLES[table].grown):
+            if any(found) and not may_differ(table, found):
                 yield found
     except StoreUnwell:
         return

@@ -18,6 +18,7 @@ import json
 import os
 import pwd
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -276,6 +277,14 @@ def funnel(store: Store) -> Funnel:
         for outcome in ("dropped", "rejected")
     }
     return Funnel(lines=lines, **totals, **by_reason, held=held, held_conversations=waiting)
+
+
+def unread_parts(store: Store) -> dict[str, int]:
+    """Kind -> number of parts of conversations that were not read, the most first."""
+    counts = Counter[str]()
+    for rows in store.read_slices("conversations", ["unread_parts"]):
+        counts.update(rows["unread_parts"].explode().drop_nulls())
+    return dict(sorted(counts.items(), key=lambda kind: (-kind[1], kind[0])))
 
 
 def _outcomes(store: Store) -> TemporaryDatabase:

@@ -9,11 +9,11 @@ from importlib.metadata import EntryPoint, entry_points
 
 from schemas.errors import BadInput, known_values
 from tasks.ingest.formats.adapter import FormatAdapter
-from tasks.ingest.formats.published import BENCH_ITEMS, OPENAI_MESSAGES, PUBLISHED
+from tasks.ingest.formats.published import BENCH_ITEMS, OPENAI_MESSAGES, PUBLISHED, SHAREGPT
 
 ARENA_LOGS = "arena-logs"
 GROUP = "arena_curation.formats"
-BUILT_IN: dict[str, FormatAdapter] = {each.name: each for each in (*PUBLISHED, OPENAI_MESSAGES, BENCH_ITEMS)}
+BUILT_IN: dict[str, FormatAdapter] = {each.name: each for each in (*PUBLISHED, OPENAI_MESSAGES, SHAREGPT, BENCH_ITEMS)}
 
 
 def format_names() -> list[str]:

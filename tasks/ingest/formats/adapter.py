@@ -3,10 +3,14 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from schemas.items.reject import LineRejected, RejectReason
+from tasks.ingest.formats.parts import PICTURE, is_plain, messages_of, parts_of, role_of
+from tasks.ingest.formats.pictures import below, beside, path_of
+from tasks.ingest.formats.turns import READ_ROLES, placed
 from tasks.ingest.log_line import Place
 from tasks.storage.content_id import text_id
 
@@ -24,10 +28,12 @@ _VOTES = {
     "both_bad": "bothbad_vote",
     "bothbad": "bothbad_vote",
 }
-_TEXT_PARTS = ("text", "input_text", "output_text")
-_IMAGE_PARTS = ("image", "image_url", "input_image")
 _ID = re.compile(r"[0-9A-Za-z_-]{8,60}")
 _HASH_NAME = re.compile(r"[0-9a-f]{32}")
+
+
+UNEXPECTED = (KeyError, TypeError, AttributeError, ValueError, IndexError, RecursionError)
+"""What an adapter may raise for a row of another shape."""
 
 
 def no_images(row: Row) -> Sequence[Row]:
@@ -45,84 +51,98 @@ class FormatAdapter(NamedTuple):
     record: Callable[[Row, Place], Record]
     """The record of a row. May raise LineRejected, or errors such as KeyError for a row of another shape."""
     images: Callable[[Row], Sequence[Row]] = no_images
-    """{bytes, path} of the row's images, in order; bytes are absent while only lines are read."""
-    image_column: str | None = None
-    """The column with the images."""
+    """The row's images in order, as {bytes, path} or as `pictures` gives them; bytes may be absent while only lines are
+    read."""
+    image_column: str | Sequence[str] | None = None
+    """The columns that `images` needs."""
+    other_columns: frozenset[str] = frozenset()
+    """Columns whose messages are those of other conversations, or repeat the row's own; their parts are not counted."""
 
 
-def chat(row: Row, place: Place, images: Sequence[Row] = (), *, id_column: str = "conversation_id") -> Record:
-    """A `chat` record of a row with `model` and `conversation`."""
-    state = {"conv_id": _id(row.get(id_column), place), "messages": messages(row["conversation"], place, images)}
+def pictures(row: Row, *conversations: str) -> list[Row]:
+    """The pictures of a row (`picture_of`): those of its columns, then those in the messages of its conversations.
+
+    {} for each part that stands for a picture of a column and finds none there.
+    """
+    return _pictures(row, [_in_messages(row[name]) for name in conversations])
+
+
+def _pictures(row: Row, in_messages: Sequence[Sequence[Row | None]]) -> list[Row]:
+    of_columns, standing_most = beside(row), max((each.count(None) for each in in_messages), default=0)
+    lacking: list[Row] = [{} for _ in range(standing_most - len(of_columns))]
+    return [*of_columns, *lacking, *(each for shown in in_messages for each in shown if each is not None)]
+
+
+def _in_messages(conversation: Any) -> list[Row | None]:
+    """The pictures in the messages of a conversation; None for a part that stands for one of a column."""
+    shown: list[Row | None] = []
+    for message in messages_of(conversation):
+        if not is_plain(message) and role_of(message) in READ_ROLES:
+            shown += [part.picture for part in parts_of(message) if part.kind == PICTURE]
+    return shown
+
+
+def chat(row: Row, place: Place, images: Sequence[Row] | None = None, *, id_column: str = "conversation_id") -> Record:
+    """A `chat` record of a row with `model` and `conversation`. Without `images`, they are the row's `pictures`."""
+    (said,) = _conversations(row, place, images, "conversation")
+    state = {"conv_id": _id(row.get(id_column), place), "messages": said}
     return {"type": "chat", "model": row["model"], "state": state, "tstamp": seconds(row, place), "ip": person(row)}
 
 
-def battle(row: Row, place: Place, images: Sequence[Row] = (), *, id_column: str = "question_id") -> Record:
-    """A vote record of a row with `model_a`, `model_b`, `winner` and both conversations."""
+def battle(row: Row, place: Place, images: Sequence[Row] | None = None, *, id_column: str = "question_id") -> Record:
+    """A vote record of a row with `model_a`, `model_b`, `winner` and both conversations; `images` as in `chat`."""
     vote = _VOTES.get(str(row["winner"]).strip().lower())
     if vote is None:
         raise LineRejected(RejectReason.UNKNOWN_WINNER, "not model_a, model_b, tie, tie (bothbad) or both_bad")
     question = _id(row.get(id_column), place)
+    left, right = _conversations(row, place, images, "conversation_a", "conversation_b")
     states = [
-        {
-            "conv_id": question + suffix,
-            "model_name": row[f"model_{side}"],
-            "messages": messages(row[f"conversation_{side}"], place, images),
-        }
-        for side, suffix in (("a", ""), ("b", "-b"))
+        {"conv_id": question, "model_name": row["model_a"], "messages": left},
+        {"conv_id": f"{question}-b", "model_name": row["model_b"], "messages": right},
     ]
-    shown = [state["model_name"] for state in states] if row.get("anony") is False else ["", ""]
+    shown = [row["model_a"], row["model_b"]] if row.get("anony") is False else ["", ""]
     reason = {"reason": row.get("vote_reason", row.get("reason"))}
     return {"type": vote, "models": shown, "states": states, "tstamp": seconds(row, place), "ip": person(row)} | reason
 
 
+def _conversations(row: Row, place: Place, images: Sequence[Row] | None, *columns: str) -> list[list[list[Any]]]:
+    """The messages of each conversation of a row; pictures that an adapter gives belong to all of them."""
+    if images is not None:
+        return [messages(row[column], place, images) for column in columns]
+    in_messages = [_in_messages(row[column]) for column in columns]
+    names = _names(place, _pictures(row, in_messages))
+    counts = [len(shown) - shown.count(None) for shown in in_messages]
+    of_columns, own = names[: len(names) - sum(counts)], iter(names[len(names) - sum(counts) :])
+    each_column = zip(columns, counts, strict=True)
+    return [placed(row[column], of_columns, list(islice(own, count))) for column, count in each_column]
+
+
 def messages(conversation: Any, place: Place, images: Sequence[Row]) -> list[list[Any]]:
-    """[role, content] of {role, content} messages, which some releases wrap in one-item lists.
-
-    An image stands where a typed part or the message's own `images` (of our releases) puts it, if the row says it of
-    all; else all go to the first user message. System messages are left out.
-    Raises LineRejected unless user and assistant take turns, the user first.
-    """
-    found: list[list[Any]] = []
-    places: list[list[tuple[int, int]]] = []
-    for message in conversation:
-        message = message[0] if isinstance(message, list) and len(message) == 1 else message
-        if message["role"] in ("system", "developer"):
-            continue
-        if message["role"] != ("assistant" if len(found) % 2 else "user"):
-            raise LineRejected(RejectReason.BAD_MESSAGES, "user and assistant do not take turns")
-        text, characters = _text_and_places(message["content"])
-        found.append([message["role"], text])
-        shown = [(each["image"], each["character"]) for each in message.get("images") or ()]
-        places.append(shown or list(enumerate(characters, sum(map(len, places)))))
-    names = [image_name(place, index, each) for index, each in enumerate(images)]
-    if {image for shown in places for image, _ in shown} == {*range(len(names))}:
-        for said, shown in zip(found, places, strict=True):
-            if shown:
-                said[1] = [said[1], [names[image] for image, _ in shown], [character for _, character in shown]]
-    elif found:
-        found[0][1] = [found[0][1], names]
-    return found
+    """`placed` with the names of these images, which are all of the conversation."""
+    return placed(conversation, _names(place, images), ())
 
 
-def _text_and_places(content: Any) -> tuple[Any, list[int]]:
-    """(text, characters before each image part); text parts of a list of typed parts are joined by line breaks."""
-    if not isinstance(content, list):
-        return content, []
-    said, places, waiting = "", list[int](), 0
-    for part in content:
-        if part["type"] in _IMAGE_PARTS:
-            waiting += 1
-        elif part["type"] in _TEXT_PARTS and part["text"]:
-            said += "\n" if said else ""
-            places += [len(said)] * waiting
-            said, waiting = said + part["text"], 0
-    return said, places + [len(said)] * waiting
+def _names(place: Place, images: Sequence[Row]) -> list[str]:
+    return [image_name(place, index, each) for index, each in enumerate(images)]
 
 
 def image_name(place: Place, index: int, image: Row) -> str:
-    """32 hex digits: the file name if it has this form, else a hash of source, line and index."""
-    stem = PurePosixPath(str(image.get("path") or "")).stem
-    return stem if _HASH_NAME.fullmatch(stem) else text_id(f"{place.source}:{place.line}:{index}")
+    """32 hex digits: the name of its file if it has this form, a hash of its path, or one of source, line and index.
+
+    A row of a table may hold bytes beside a path that many rows share, so only a path alone is a name.
+    """
+    path = path_of(image) or ""
+    if "file" in image or _HASH_NAME.fullmatch(PurePosixPath(path).stem):
+        return file_name(place, path)
+    return text_id(f"{place.source}:{place.line}:{index}")
+
+
+def file_name(place: Place, path: str) -> str:
+    """Name of the image in a file, which all lines that show it share; no valid name for one out of the folder."""
+    stem, relative = PurePosixPath(path).stem, below(place, path)
+    if _HASH_NAME.fullmatch(stem):
+        return stem
+    return "../" if relative is None else text_id(f"file:{relative}")
 
 
 def seconds(row: Row, place: Place) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from schemas.signals import Code, Markdown, ModelNames, PiiSpan, ServiceText, UpstreamWords
 from tasks.runtime.untrusted import read_yaml
+from tasks.signals.rules.printed_objects import is_printed_object
 
 SYNTAX_LINES_MIN = 2
 """Least lines that look like code; a single one may be prose about code."""
@@ -58,7 +59,8 @@ def markdown(text: str) -> Markdown:
     )
 
 
-SERVICE_TEXT_VERSION = "1"
+SERVICE_TEXT_VERSION = "2"
+PRINTED_OBJECT = "printed_object"
 
 _SERVICE_TEXTS = {
     "moderation_notice": r"^\s*\$MODERATION\$",
@@ -74,8 +76,12 @@ _SERVICE_FORMS = {kind: re.compile(form, 0 if kind != "api_error" else re.I) for
 
 
 def service_text(text: str) -> ServiceText:
-    """Error texts of the serving software that the message is or ends with (FastChat `constants.py`, its workers)."""
-    return ServiceText(kinds=[kind for kind, form in _SERVICE_FORMS.items() if form.search(text)])
+    """Error texts of the serving software that the message is or ends with (FastChat `constants.py`, its workers).
+
+    Also what a program printed in place of the message (`printed_objects.py`).
+    """
+    kinds = [kind for kind, form in _SERVICE_FORMS.items() if form.search(text)]
+    return ServiceText(kinds=[*kinds, PRINTED_OBJECT] if is_printed_object(text) else kinds)
 
 
 _LETTER = r"[A-Za-z0-9_\u00c0-\u024f]"  # what a name may not touch; Chinese and Japanese put no spaces around names

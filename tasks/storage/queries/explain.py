@@ -54,6 +54,7 @@ def _conversation(store: Store, item: str) -> Account | None:
         "user_id": row["user_id"],
         "source": f"{row['source']}:{row['line']}",
         "name_problems": row["image_problems"],
+        "unread_parts": row["unread_parts"] or [],
         "images": {image_id: _signals(store, image_id) for image_id in row["image_ids"]},
         "messages": messages,
         "served": [

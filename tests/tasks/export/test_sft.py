@@ -17,6 +17,7 @@ from datasets import Image, List, load_dataset
 
 from schemas.publication import SftStyle
 from tasks.export.sft import as_trainers_read, llava_example, marked, messages_example, sharegpt_example
+from tasks.storage.content_id import text_id
 from tests.hostile_texts import HOSTILE_TEXTS
 from tests.hub_repo import Repo
 from tests.hub_server import LoopbackHub
@@ -24,6 +25,7 @@ from tests.places import contents
 from tests.small_store import HOSTILE_PROMPT, MODELS, manifest_of
 from tests.tampered_release import BATTLE, CHAT, card_says, rewrite
 from tests.tasks.export.conftest import examples, limits
+from tests.tasks.ingest.logs import ingested
 from tests.tasks.publish.conftest import reader_environment
 
 
@@ -344,3 +346,20 @@ def test_a_release_whose_card_is_none_is_one_clear_line(sft, release, tmp_path):
     code, err, out = sft(of=copy)
     assert (code, err.count("\n"), out.exists()) == (2, 1, False)
     assert "its README.md is no card" in err
+
+
+@pytest.mark.parametrize(("style", "form"), [("messages", "parquet"), ("llava", "jsonl"), ("sharegpt", "parquet")])
+def test_an_export_comes_back_with_every_text_and_picture_in_its_place(sft, release, tmp_path, style, form):
+    out = sft("--example-format", style, "--file-format", form, "--set", "all_answers=true")[2]
+    back = {row["conversation_id"]: row for row in ingested(out, tmp_path / "store").read("conversations").to_dicts()}
+    chat = pl.read_parquet(release / "chat" / "data" / "*.parquet").to_dicts()
+    # ids that are too short for a log become hashes
+    there = {name if len(name) > 7 else text_id(name): row for row in chat for name in [row["conversation_id"]]}
+    assert back and set(back) <= set(there)
+    for name, row in back.items():
+        told = there[name]["conversation"]
+        texts = [turn["content"].replace("< image >", "<image>") for turn in row["turns"]]
+        assert texts == [turn["content"] for turn in told]
+        assert [turn["images"] for turn in row["turns"]] == [turn["images"] for turn in told]
+        assert (row["image_problems"], row["unread_parts"], row["model"]) == ([], [], there[name]["model"])
+    assert any(row["image_ids"] for row in back.values())

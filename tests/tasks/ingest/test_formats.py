@@ -71,6 +71,7 @@ ROWS = {
         "language": "English",
         "redacted": False,
     },
+    "sharegpt": {"conversations": [{"from": "human", "value": "What is this?"}, {"from": "gpt", "value": "A cat."}]},
     "openai-messages": {"messages": [{"role": "system", "content": "Be kind."}, *TURN]},
 }
 PICTURED = ("vision-arena-chat", "vision-arena-battle", "wildvision-chat", "wildvision-battle")

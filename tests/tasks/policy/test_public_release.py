@@ -33,6 +33,7 @@ DROPS: list[Case] = [
     ("moderation", "question", "moderation", {"flagged_categories": ["violence"]}),
     ("moderation", "answer", "moderation", {"flagged_categories": ["hate", "sexual/minors"]}),
     ("service_error", "question", "service_text", {"kinds": ["moderation_notice"]}),
+    ("service_error", "answer", "service_text", {"kinds": ["printed_object"]}),
     ("unfinished", "answer", "service_text", {"kinds": ["cursor"]}),
     ("leaked_identity", "answer", "model_names", {"names": ["gpt-4"]}),
 ]
@@ -54,6 +55,7 @@ NOTHING: list[Case] = [
     ),
     ("", "image text", "text_pii", {"types": ["person"]}),
     ("", "image text", "service_text", {"kinds": ["network_error"]}),
+    ("", "question", "service_text", {"kinds": ["printed_object"]}),
     ("", "answer", "refusal", {"refusal": True}),
 ]
 
@@ -100,6 +102,7 @@ def test_each_fact_drops_or_tags_its_own_conversation_alone_and_one_below_the_li
 WHOLE = _subject("whole")
 LOGGED = {
     "image_unusable": {"image_problems": ["image_truncated"]},
+    "part_not_read": {"unread_parts": ["video", "tool_call"]},
     "empty_message": {"turns": [*WHOLE.turns[:3], WHOLE.turns[3].model_copy(update={"content": " \n"})]},
     "no_answer": {"turns": WHOLE.turns[:3]},
     "flagged_by_user": {"feedback": ["upvote", "flag"]},

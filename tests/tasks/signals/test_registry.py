@@ -22,7 +22,7 @@ EMBEDDED = {
     "image_embedding": "1+efficientnet-lite0-57934424",
     "text_pii": "3+patterns-19+11+rampart-1.4.0-int8-ort1.32",
     "moderation": "1+alt-profanity-check-1.9.1-window100",
-    "service_text": "1",
+    "service_text": "2",
     "model_names": "5.2",
     "upstream_words": "1.1",
     "language": "1+lid176-ftz-1.1.0-certain0.8+cld2-0.42-min0.5",
