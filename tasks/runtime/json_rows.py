@@ -2,6 +2,7 @@
 
 import io
 import re
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from json import JSONDecoder
@@ -14,7 +15,7 @@ TABLE_BYTES_MAX = 512 * 1024 * 1024
 """A table that is one JSON object is read whole; a larger one is taken for a line, which is too long."""
 ELEMENT_CHARACTERS_MAX = 16 * 1024 * 1024
 """Where an element of an array is not complete after so many characters, it is broken."""
-_READ_CHARACTERS = 256 * 1024
+_READ_BYTES = 256 * 1024
 _ODD = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|-?(?:NaN|Infinity)', re.DOTALL)
 """A string, or a number that JSON does not have."""
 _SURROGATE = re.compile(
@@ -87,8 +88,8 @@ _BETWEEN = re.compile(r"[\s,\[\]\ufeff]*")
 
 def _elements(stream: io.BufferedReader) -> Iterator[bytes]:
     """The JSON of each element of an array. One that is broken goes up to the next line that begins an element."""
-    reader = io.TextIOWrapper(stream, "utf-8", "surrogateescape", newline="")
-    text, ended = reader.read(_READ_CHARACTERS), False
+    decoder = getincrementaldecoder("utf-8")("surrogateescape")
+    text, ended = decoder.decode(stream.read(_READ_BYTES)), False
     opening = _OPENING.match(text)
     indent_characters = len(opening["indent"]) if opening else 0
     next_element = re.compile(rf"\n[ \t]{{0,{indent_characters}}},?[ \t]?\{{")
@@ -97,8 +98,8 @@ def _elements(stream: io.BufferedReader) -> Iterator[bytes]:
         place += len(_BETWEEN.match(text, place)[0])  # type: ignore[index]  # it matches nothing, too
         stop = _end_of_value(text, place)
         if stop is None and not ended and len(text) - place <= ELEMENT_CHARACTERS_MAX:
-            more = reader.read(max(_READ_CHARACTERS, len(text) - place))
-            text, place, ended = text[place:] + more, 0, not more
+            more = stream.read(max(_READ_BYTES, len(text) - place))
+            text, place, ended = text[place:] + decoder.decode(more, not more), 0, not more
             continue
         if place == len(text):
             return

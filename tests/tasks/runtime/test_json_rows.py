@@ -78,7 +78,7 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("read", [7, 2**18])
 def test_a_file_of_every_shape_has_the_same_rows(monkeypatch, shape, read):
-    monkeypatch.setattr(module, "_READ_CHARACTERS", read)
+    monkeypatch.setattr(module, "_READ_BYTES", read)
     rows = rows_of(SHAPES[shape].replace("\ufeff", "") if shape == "lines with a mark" else SHAPES[shape])
     assert [{name: row[name] for name in ROWS[0]} for row in rows] == ROWS
 

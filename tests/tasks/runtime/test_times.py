@@ -56,8 +56,9 @@ def test_a_day_begins_at_midnight_utc_and_early_seconds_stay_seconds():
 
 NO_TIMES = [
     -1, 10**11, 4_102_444_800, 20240610120000, 5 * 10**18, 10**400, float("nan"), float("inf"), Decimal("NaN"), True,
-    None, [], {}, {"$date": None}, {"$date": {"a": 1}}, {"seconds": 1}, b"1718000000", datetime.time(), datetime.timedelta(1),
-    "", "yesterday", "NaN", "1e99", "9" * 5000, "6/10/2024 12:00 PM", "Mon Jun 10 2024 12:00:00 GMT+0200 (CEST)",
+    None, [], {}, {"$date": None}, {"$date": {"a": 1}}, {"seconds": 1}, b"1718000000", datetime.time(),
+    datetime.timedelta(1), "", "yesterday", "NaN", "1e99", "9" * 5000, "6/10/2024 12:00 PM",
+    "Mon Jun 10 2024 12:00:00 GMT+0200 (CEST)",
     "2024-06-10 12:00:00 CEST", "2024-06-10 12:00:00 UTC+2", "Mon, 99 Jun 2024 12:00:00 GMT",
     "Mon, 10 Jun 2024 12:00:00 -9999", "10 Jun 2024 12:00:00", "2024-06-10T24:00:01Z", "0x10", "１７１８００００００",
 ]  # fmt: skip
