@@ -17,7 +17,7 @@ from schemas.tags import Taxonomy
 from tasks.leaderboard.leaderboard import CATEGORY
 from tasks.runtime.json_rows import BYTE_ORDER_MARK, loads, raw_rows
 from tasks.runtime.progress import tell
-from tasks.runtime.times import END_SECONDS, read_time, unwrapped
+from tasks.runtime.times import read_times, unwrapped
 from tasks.runtime.untrusted import one_line, read_yaml
 from tasks.storage.arrow_files import open_arrow
 from tasks.storage.parquet import compact, read_parquet_groups, read_parquet_schema, together
@@ -46,8 +46,9 @@ def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.D
     float64 `<covariate>_a`, `<covariate>_b`, rounds (user messages), context_tokens (theirs), weight and score. `score`
     is 1 where model_a won and 0 where it lost; soft preferences from 1.0 to 2.0, as AlpacaEval's, become scores from 1
     to 0. Battles with visible names (`anony` is false) are left out; with `named` they stay, and a column tells
-    them. With `prompts`, what prompts and reasons say for the search of suspects (`wording`), and
-    `conversation_features.MARKS`; their texts are not kept. Raises BadInput for a file that is not such a table.
+    them. Rows without a model or a winner are left out, and counted on stderr. With `prompts`, what prompts and reasons
+    say for the search of suspects (`wording`), and `conversation_features.MARKS`; their texts are not kept. Raises
+    BadInput for a file that is not such a table.
     """
     raw = read_table(path, _SOURCES | _SAID if prompts else _SOURCES - _SAID)
     if "winner" not in raw.columns and set(NAMES["one_hot"]) <= set(raw.columns):
@@ -79,7 +80,13 @@ def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.D
     found = pl.DataFrame([*made, *(raw[name] for name in MARKS if name in raw.columns)])
     shown = ~_flag(columns["anony"]).fill_null(True) if "anony" in columns else None
     kept = found if shown is None else found.with_columns(named=shown) if named else found.filter(~shown)
-    return kept.filter(pl.col("weight") > 0) if "weight" in columns else kept
+    voted = kept.filter(pl.all_horizontal(pl.col(_OF_VOTES).is_not_null()))
+    if unvoted := kept.height - voted.height:
+        problem = f"{str(path)!r}: {unvoted:,} of {kept.height:,} battles lack a model name or a winner"
+        if voted.is_empty():
+            raise BadInput(f"{problem}; every row needs model_a, model_b and winner")
+        tell(f"{problem}; they are left out")
+    return voted.filter(pl.col("weight") > 0) if "weight" in columns else voted
 
 
 def with_prompts(battles: pl.DataFrame, release: Path) -> pl.DataFrame:
@@ -219,44 +226,17 @@ def _flag(column: pl.Series) -> pl.Series:
     return column.str.to_lowercase().replace_strict(_TRUTHS, default=None, return_dtype=pl.Boolean)
 
 
-_PLAIN_SECONDS = (100_000_000, END_SECONDS)
-"""Numbers from 1973 to 2100 that are seconds in any table; eight digits may be a date."""
-
-
 def _times(column: pl.Series, path: Path) -> pl.Series:
-    """UTC times; null for those that `read_time` cannot read, which are counted on stderr.
-
-    Raises BadInput when it can read none.
-    """
+    """UTC times; null for those that cannot be read, which are counted on stderr. Raises BadInput when none can."""
     column = column.fill_nan(None) if column.dtype.is_float() else column
-    problems: list[str] = []
-    if isinstance(column.dtype, (pl.Datetime, pl.Date)):
-        zone = getattr(column.dtype, "time_zone", None)
-        utc = column.dt.convert_time_zone("UTC") if zone else column.cast(pl.Datetime("us"))
-        microseconds = utc.dt.epoch("us")
-    else:
-        number = column.dtype.is_numeric() or column.dtype == pl.String
-        seconds = column.cast(pl.Float64, strict=False) if number else pl.repeat(None, len(column), eager=True)
-        plain = seconds.is_between(*_PLAIN_SECONDS, closed="left").fill_null(False)
-        microseconds = (seconds.set(~plain, None).cast(pl.Float64) * 1e6).round().cast(pl.Int64)
-        others = (~plain & column.is_not_null()).arg_true()
-        microseconds = microseconds.scatter(others, [_microseconds(each, problems) for each in column.gather(others)])
-    microseconds = microseconds.set(~microseconds.is_between(0, END_SECONDS * 1_000_000, closed="left"), None)
-    times = len(column) - column.null_count()
-    if unread := microseconds.null_count() - column.null_count():
-        problem = f"{unread:,} of {times:,} times of vote cannot be read ({(problems or ['not from 1970 to 2099'])[0]})"
-        if unread == times:
-            raise BadInput(f"{str(path)!r}: {problem}")
-        tell(f"{str(path)!r}: {problem}; these votes have no time")
-    return microseconds.cast(pl.Datetime("us", "UTC"))
-
-
-def _microseconds(value: object, problems: list[str]) -> int | None:
-    try:
-        return read_time(value).microseconds
-    except ValueError as error:
-        problems.append(str(error))
-        return None
+    times, problem = read_times(column)
+    if problem:
+        given, read = (len(column) - each.null_count() for each in (column, times))
+        problem = f"{str(path)!r}: {given - read:,} of {given:,} times of vote cannot be read, {problem}"
+        if not read:
+            raise BadInput(problem)
+        tell(f"{problem}; these votes have no time")
+    return times
 
 
 def read_table(path: Path, wanted: Set[str]) -> pl.DataFrame:

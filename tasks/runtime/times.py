@@ -6,11 +6,15 @@ from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
+import polars as pl
+
 END_SECONDS = 4_102_444_800
 """2100-01-01. A number of seconds is smaller; a larger number is in milliseconds, microseconds or nanoseconds."""
 _EARLIEST_SECONDS = 1_000_000_000
 """2001-09-09: from here to 2100 numbers in different units cannot be confused."""
 _PARTS_A_SECOND = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+_PLAIN_SECONDS = (100_000_000, END_SECONDS)
+"""From 1973 to 2100. Eight digits may be a date."""
 _UNITS = "seconds, milliseconds, microseconds or nanoseconds since 1970"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER = re.compile(r"(?!(?:19|20)\d{6}$)\d{1,20}(?:\.\d{0,20})?(?:[eE]\+?\d{1,2})?", re.ASCII)
@@ -78,3 +82,35 @@ def _of_text(text: str) -> ReadTime:
     except ValueError:
         raise ValueError(f"a text that is neither an ISO 8601 nor an RFC 2822 time, nor {_UNITS}") from None
     return _of_date(moment)
+
+
+def read_times(column: pl.Series) -> tuple[pl.Series, str]:
+    """(UTC times in microseconds, what is wrong with the first that cannot be read, or nothing).
+
+    Times that cannot be read, and those before 1970 or after 2099, are null.
+    """
+    problems: list[str] = []
+    if isinstance(column.dtype, (pl.Datetime, pl.Date)):
+        zone = getattr(column.dtype, "time_zone", None)
+        microseconds = (column.dt.convert_time_zone("UTC") if zone else column.cast(pl.Datetime("us"))).dt.epoch("us")
+    else:
+        # plain seconds, which most tables have, at once; all others one by one
+        is_number = column.dtype.is_numeric() or column.dtype == pl.String
+        nothing = pl.repeat(None, len(column), dtype=pl.Float64, eager=True)
+        seconds = column.cast(pl.Float64, strict=False) if is_number else nothing
+        plain = seconds.is_between(*_PLAIN_SECONDS, closed="left").fill_null(False)
+        others = (~plain & column.is_not_null()).arg_true()
+        read = [_microseconds(value, problems) for value in column.gather(others).to_list()]
+        microseconds = (seconds.set(~plain, None) * 1e6).round().cast(pl.Int64).scatter(others, read)
+    microseconds = microseconds.set(~microseconds.is_between(0, END_SECONDS * 1_000_000, closed="left"), None)
+    unread = (microseconds.is_null() & column.is_not_null()).any()
+    problem = (problems or ["not from 1970 to 2099"])[0] if unread else ""
+    return microseconds.cast(pl.Datetime("us", "UTC")), problem
+
+
+def _microseconds(value: object, problems: list[str]) -> int | None:
+    try:
+        return read_time(value).microseconds
+    except ValueError as error:
+        problems.append(f"such as {str(value)[:40]!r} ({error})")
+        return None

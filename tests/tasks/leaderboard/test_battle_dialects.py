@@ -87,8 +87,17 @@ def test_a_row_that_is_none_and_a_time_that_is_none_cost_themselves_alone(tmp_pa
     found = read(tmp_path, "v.jsonl", "\n".join(lines))
     assert found["tstamp"].is_null().to_list() == [False, False, True]
     rows, times = capsys.readouterr().err.splitlines()
+    unvoted = [VOTES[0] | {name: math.nan} for name in ("winner", "model_a", "model_b")]
+    assert read(tmp_path, "n.jsonl", "\n".join(map(json.dumps, [VOTES[1], *unvoted]))).height == 1
+    assert "3 of 4 battles lack a model name or a winner; they are left out" in capsys.readouterr().err
     assert rows.endswith("v.jsonl': row 3 is not a JSON object; 2 such rows are left out")
-    assert "1 of 3 times of vote cannot be read (a text that is neither" in times
+    assert "1 of 3 times of vote cannot be read, such as 'yesterday' (a text that is neither" in times
+
+
+@pytest.mark.parametrize("value", [True, [1], {"_seconds": SECONDS}, 20240610120000, "2024/06/10", -1])
+def test_times_that_none_can_read_are_one_line(tmp_path, value):
+    with pytest.raises(BadInput, match=r"12 of 12 times of vote cannot be read, such as .*seconds"):
+        read(tmp_path, "v.jsonl", "\n".join(json.dumps(vote | {"tstamp": value}) for vote in VOTES))
 
 
 @pytest.mark.parametrize(

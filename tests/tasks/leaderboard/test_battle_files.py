@@ -133,9 +133,17 @@ WRONG = [
     ("v.arrow", b"", "cannot be read"),
     ("v.parquet", b"PAR1 not really", "cannot be read"),
     ("v.xlsx", b"", "unknown kind of table"),
-    ("v.csv", b"model_a,model_b,winner,tstamp\nA,B,tie,yesterday\n", "1 of 1 times of vote cannot be read (a text"),
-    ("v.csv", b"model_a,model_b,winner,tstamp\nA,B,tie,20240620120000\n", "cannot be read (a number that is no time"),
-    ("v.csv", b"model_a,model_b,winner,tstamp\nA,B,tie,2150-01-01\n", "cannot be read (not from 1970 to 2099)"),
+    (
+        "v.csv",
+        b"model_a,model_b,winner,tstamp\nA,B,tie,yesterday\n",
+        "1 of 1 times of vote cannot be read, such as 'yesterday' (a text",
+    ),
+    (
+        "v.csv",
+        b"model_a,model_b,winner,tstamp\nA,B,tie,20240620120000\n",
+        "cannot be read, such as '20240620120000' (a number that is no time",
+    ),
+    ("v.csv", b"model_a,model_b,winner,tstamp\nA,B,tie,2150-01-01\n", "cannot be read, not from 1970 to 2099"),
 ]
 
 
