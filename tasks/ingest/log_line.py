@@ -169,6 +169,8 @@ def _named(state: dict[str, Any], model: object) -> tuple[str, str]:
 
 
 def _microseconds(value: object) -> int:
+    if type(value) is float and _FIRST_SECOND <= value < END_SECONDS:  # as servers write it: at once
+        return round(value * 1_000_000)
     try:
         microseconds, form = read_time(value)
     except ValueError as error:

@@ -16,6 +16,8 @@ TABLE_BYTES_MAX = 512 * 1024 * 1024
 ELEMENT_CHARACTERS_MAX = 16 * 1024 * 1024
 """Where an element of an array is not complete after so many characters, it is broken."""
 _READ_BYTES = 256 * 1024
+_SIGNS = re.compile(rb"NaN|Infinity|\\u[dD][89a-fA-F]")
+"""A broken line without any of these is not searched further."""
 _ODD = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|-?(?:NaN|Infinity)', re.DOTALL)
 """A string, or a number that JSON does not have."""
 _SURROGATE = re.compile(
@@ -33,8 +35,9 @@ def loads(raw: bytes | str) -> Any:
         return orjson.loads(raw)
     except orjson.JSONDecodeError:
         content = raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogatepass")
-        with suppress(orjson.JSONDecodeError):
-            return orjson.loads(_ODD.sub(_as_json, content))
+        if _SIGNS.search(content):
+            with suppress(orjson.JSONDecodeError):
+                return orjson.loads(_ODD.sub(_as_json, content))
         raise
 
 

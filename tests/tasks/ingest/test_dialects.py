@@ -12,6 +12,7 @@ import pytest
 
 from schemas.errors import BadInput
 from schemas.items.conversation import RecordType
+from tasks.ingest.image_files import preset_files
 from tasks.ingest.log_files import source_files
 from tasks.ingest.quarantine import line_is_flagged, row_is_flagged
 from tests.builders import image_bytes
@@ -227,3 +228,14 @@ def test_reported_files_are_read(tmp_path):
         "2024-06-10 06:13:20.000000", "2024-06-10 06:13:20.123000", "2024-10-27 00:30:00.000000",
         "2024-10-27 01:30:00.000000", "2024-10-27 01:30:00.123456",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("spelled", ["art/Blåbær.png", "ART/BLÅBÆR.PNG", "art\\blåbær.png", ".\\Art\\bla\u030abær.Png"])
+def test_an_example_image_is_found_under_another_spelling_of_its_path(tmp_path, spelled):
+    put(tmp_path, "presets.json", json.dumps([{"dataset": "d", "path": spelled}]))
+    put(tmp_path / "art", "blåbær.png", image_bytes(1))
+    (found,) = preset_files(tmp_path)
+    assert found.file == tmp_path / "art" / "blåbær.png"
+    put(tmp_path, "presets.json", json.dumps([{"dataset": "d", "path": "..\\out.png"}]))
+    with pytest.raises(BadInput, match="leads out of"):
+        preset_files(tmp_path)
