@@ -31,7 +31,7 @@ _COLUMNS = {"model", "rating", "ci95_low", "ci95_high", "rank", "battles"}
 BattlesArgument = Annotated[
     str | None,
     typer.Argument(
-        help="Battle table: Parquet, CSV or JSONL with model_a, model_b, winner; a folder of Parquet; or a "
+        help="Battle table: Parquet, CSV, Arrow or JSON with model_a, model_b, winner; a folder of Parquet; or a "
         "release, also at s3://…"
     ),
 ]

@@ -21,6 +21,7 @@ from tasks.ingest.formats.pictures import file_below, path_of, picture_bytes
 from tasks.ingest.log_files import IMAGE_FOLDERS, TABLES, LogFile, columns_of, line_rows, server_folders, table_rows
 from tasks.ingest.log_line import Place
 from tasks.ingest.quarantine import EMBEDDED
+from tasks.runtime.spelled_paths import as_on_disk, by_folded, folded
 from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_schema
 
@@ -54,8 +55,9 @@ class ImageSource(NamedTuple):
 
 
 def image_folders(logs: Path) -> list[Path]:
-    """The servers' image folders: in the log folder, and in every folder below it."""
-    beside = ((server, name) for server in server_folders(logs) for name in IMAGE_FOLDERS)
+    """The servers' image folders: in the log folder, and in every folder below it; beside a log that is one file."""
+    servers = [logs.parent] if logs.is_file() else server_folders(logs)
+    beside = ((server, name) for server in servers for name in IMAGE_FOLDERS)
     return [folder for server, name in beside if (folder := server / name).is_dir()]
 
 
@@ -86,7 +88,8 @@ def image_at(images: Sequence[tuple[float, str]], seconds: float) -> str:
 def find_files(folders: Sequence[Path], names: Iterable[str]) -> tuple[list[ImageSource], pl.DataFrame]:
     """The file of every image name, in order, and rows of `rejects` for the names without a usable file.
 
-    The first folder that has the file is used: names are hashes, so files of two servers with one name are equal.
+    The first folder that has the file is used: names are hashes, so files of two servers with one name are equal. Only
+    where there is none, the only file that differs in case or Unicode form is used.
     Nothing is opened, and what is no readable file of the folder is rejected: a pipe, a folder, a link to itself, and
     one out of the folder, because users can influence the names in a log.
     """
@@ -94,15 +97,21 @@ def find_files(folders: Sequence[Path], names: Iterable[str]) -> tuple[list[Imag
     for folder in folders:
         for entry in os.scandir(folder) if folder.is_dir() else ():
             present.setdefault(entry.name, entry)
+    alike = by_folded(present)
     files, rejects = [], []
     for name in names:
-        file = next((name + suffix for suffix in SUFFIXES if name + suffix in present), None)
-        if file is None:
+        spellings = [name + suffix for suffix in SUFFIXES]
+        exact = ((file, present[file]) for file in spellings if file in present)
+        other = ((file, present[alike[folded(file)]]) for file in spellings if folded(file) in alike)
+        named = next(exact, None) or next(other, None)
+        if named is None:
             rejects.append((name, RejectReason.IMAGE_MISSING, "no such file"))
-        elif problem := _problem(present[file]):
+            continue
+        file, entry = named
+        if problem := _problem(entry):
             rejects.append((file, *problem))
         else:
-            files.append(ImageSource(file, Path(present[file].path)))
+            files.append(ImageSource(file, Path(entry.path)))
     return files, _rejects(rejects)
 
 
@@ -270,7 +279,7 @@ def logged_name(file: Path) -> str:
 
 
 def _inside(folder: Path, path: str) -> Path:
-    file = Path(os.path.realpath(folder / path))
+    file = Path(os.path.realpath(as_on_disk(folder, path)))
     if file.is_symlink():
         raise BadInput(f"preset path {path!r} is a link to itself; give an image")
     if folder.resolve() not in file.parents:

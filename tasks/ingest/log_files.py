@@ -21,6 +21,8 @@ import zstandard
 from schemas.errors import BadInput, why_unreadable
 from tasks.ingest.formats import ARENA_LOGS, adapter, format_names, matching_adapter
 from tasks.ingest.quarantine import name_is_flagged, notable
+from tasks.runtime.json_rows import BYTE_ORDER_MARK, is_one_document, loads, raw_rows
+from tasks.storage.arrow_files import open_arrow
 
 _NAME = re.compile(r"(?:vision-(?:tmp|csam)-)?(?P<day>\d{4}-\d{2}-\d{2})-conv\.jsonl?(?:\.gz|\.zst)?")
 _HOLDS_LINES = re.compile(r"(?i).*\.(?:jsonl?|ndjson|log)\b.*")
@@ -37,7 +39,6 @@ PART_BYTES = 4 * PIECE_BYTES
 """Bytes that a reader reads in one batch and writes as one part."""
 _OVERLAP = 256
 """Bytes by which the pieces of an overlong line overlap, so that no name or flag is cut in two."""
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,10 @@ def log_files(folder: Path, since: date | None = None, until: date | None = None
     found = arena_logs(folder)
     days = sorted(file.day for file in found if file.day)
     if not days:
-        raise BadInput(f"log folder {str(folder)!r} holds no log file; expected names like 2024-06-20-conv.json")
+        raise BadInput(
+            f"log folder {str(folder)!r} holds no log file; expected names like 2024-06-20-conv.json, or other files "
+            f"of JSON ({', '.join(_LINES)})"
+        )
     in_window = {
         file.source
         for file in found
@@ -150,7 +154,7 @@ def source_name(path: Path, folder: Path) -> str:
 
 def without_mark(raw: bytes, number: int) -> bytes:
     """A line without the byte order mark that the first line may begin with."""
-    return raw.removeprefix(_BYTE_ORDER_MARK) if number == 1 else raw
+    return raw.removeprefix(BYTE_ORDER_MARK) if number == 1 else raw
 
 
 def open_stream(path: Path) -> io.BufferedReader:
@@ -210,7 +214,7 @@ class _BlockStream(io.RawIOBase):
         return size
 
 
-def raw_lines(stream: io.BufferedReader) -> Iterator[bytes]:
+def raw_lines(stream: io.BufferedIOBase) -> Iterator[bytes]:
     """The remaining lines, with their line ends.
 
     Of an overlong line, the first LINE_BYTES_MAX + 2 bytes and, from the rest, only possible image names and flags.
@@ -223,7 +227,7 @@ def raw_lines(stream: io.BufferedReader) -> Iterator[bytes]:
         yield raw
 
 
-def _notable_rest(stream: io.BufferedReader, before: bytes) -> Iterator[bytes]:
+def _notable_rest(stream: io.BufferedIOBase, before: bytes) -> Iterator[bytes]:
     """Possible image names and flags in the rest of a line."""
     while rest := stream.readline(READ_BYTES):
         yield notable(before + rest)
@@ -233,20 +237,30 @@ def _notable_rest(stream: io.BufferedReader, before: bytes) -> Iterator[bytes]:
 
 
 def lines(file: LogFile) -> Iterator[tuple[int, bytes]]:
-    """(1-based number, raw bytes without the line end) of every line."""
+    """(1-based number, raw bytes without the line end) of every line, or row of a file that is one document."""
     with open_stream(file.path) as stream:
-        for number, raw in enumerate(raw_lines(stream), 1):
+        for number, raw in enumerate(raw_rows(stream, raw_lines), 1):
             yield number, raw.rstrip(b"\r\n")
 
 
-TABLES = (".parquet", ".arrow")
-_LINES = (".jsonl", ".json")
+def is_read_whole(file: LogFile) -> bool:
+    """Whether a file is read from its beginning when it has changed: an archive, a table, or one JSON document."""
+    if file.compressed or file.path.suffix in TABLES:
+        return True
+    with open_stream(file.path) as stream:
+        return is_one_document(stream)
+
+
+TABLES = (".parquet", ".arrow", ".feather")
+_LINES = (".jsonl", ".json", ".ndjson")
 _ROWS_AT_ONCE = 256
 _LINES_TRIED = 100
 """If this many first lines are broken, the file is not JSON Lines."""
 _COLUMNS_SHOWN = 8
-_INFO = ("dataset_info.json", "dataset_infos.json", "state.json", "dataset_dict.json")
-"""Metadata files beside the data of a dataset."""
+_INFO = ("dataset_info.json", "dataset_infos.json", "state.json", "dataset_dict.json", "presets.json")
+"""Files beside the data that are none."""
+_OF_LOGS = frozenset({"type", "tstamp"})
+"""Keys of every record of an arena's log, beside `state` or `states`."""
 
 
 def source_files(
@@ -254,18 +268,19 @@ def source_files(
 ) -> list[tuple[LogFile, str]]:
     """(file, format) of everything to read in a folder or a single data file, in name order.
 
-    Without `format`, a folder with arena logs is read as such; other data files are recognized by their columns.
+    Without `format`, a folder with arena logs is read as such; other data files are recognized by their columns. With
+    the format of arena logs, or their columns, JSON of any name is a log.
     Raises BadInput when there is nothing to read, a format is unknown or cannot be loaded, a file fits none, or a
     window is given for undated files.
     """
     if format not in (None, ARENA_LOGS):
         adapter(str(format))  # raises for an unknown one, and for a package that cannot be loaded
-    if not place.is_file():
-        data = [] if format == ARENA_LOGS or not place.is_dir() else list(_data_files(place))
-        if format in (None, ARENA_LOGS) and (any(file.day for file in arena_logs(place)) or not data):
-            return [(file, ARENA_LOGS) for file in log_files(place, since, until)]
-    else:
-        data = [place]
+    data = [place] if place.is_file() else list(_data_files(place)) if place.is_dir() else []
+    if format == ARENA_LOGS:
+        data = [path for path in data if path.suffix not in TABLES]
+    of_logs = not place.is_file() and format in (None, ARENA_LOGS)
+    if of_logs and (any(file.day for file in arena_logs(place)) or not data):
+        return [(file, ARENA_LOGS) for file in log_files(place, since, until)]
     if since or until:
         raise BadInput("--since and --until choose arena logs by the day in their names; these files have none")
     folder = place.parent if place.is_file() else place
@@ -292,9 +307,11 @@ def _data_files(folder: Path) -> Iterator[Path]:
 
 def _format_of(file: LogFile) -> str:
     columns = columns_of(file)
+    if columns >= _OF_LOGS and columns & {"state", "states"}:
+        return ARENA_LOGS
     if fitting := matching_adapter(columns):
         return fitting.name
-    seen = ", ".join(sorted(columns)[:_COLUMNS_SHOWN]) or "none; JSON Lines hold an object a line"
+    seen = ", ".join(sorted(columns)[:_COLUMNS_SHOWN]) or "none; JSON holds an object a line, or an array of objects"
     raise BadInput(
         f"{file.path.name!r} is neither a log nor a known dataset (columns: {seen}). "
         f"Give --format: {', '.join(format_names())}"
@@ -310,9 +327,9 @@ def columns_of(file: LogFile) -> frozenset[str]:
     try:
         if path.suffix == ".parquet":
             return frozenset(pq.read_schema(path).names)
-        if path.suffix == ".arrow":
-            with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as stream:
-                return frozenset(stream.schema.names)
+        if path.suffix in TABLES:
+            with open_arrow(path) as arrow:
+                return frozenset(arrow.schema.names)
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise _unreadable(path, error) from None
     rows = (row for number, row in line_rows(file, _LINES_TRIED) if isinstance(row, dict))
@@ -331,9 +348,26 @@ def table_rows(path: Path, columns: Sequence[str] | None = None, *, image_bytes:
     """
     try:
         for batch in _batches(path, columns, image_bytes):
-            yield from batch.to_pylist()
+            yield from _rows(batch)
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise _unreadable(path, error) from None
+
+
+def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The rows of a batch; null in place of a time that Python does not have."""
+    try:
+        rows: list[dict[str, Any]] = batch.to_pylist()
+        return rows
+    except (OverflowError, ValueError):
+        columns = [[_value(cell) for cell in column] for column in batch.columns]
+        return [dict(zip(batch.schema.names, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+def _value(cell: pa.Scalar) -> Any:
+    try:
+        return cell.as_py()
+    except (OverflowError, ValueError):
+        return None
 
 
 def _batches(path: Path, columns: Sequence[str] | None, image_bytes: bool) -> Iterable[pa.RecordBatch]:
@@ -348,8 +382,8 @@ def _batches(path: Path, columns: Sequence[str] | None, image_bytes: bool) -> It
         wanted = [leaf for leaf in wanted if image_bytes or leaf not in beside_path]
         yield from file.iter_batches(_ROWS_AT_ONCE, columns=wanted)
         return
-    with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as stream:
-        for batch in stream:
+    with open_arrow(path) as arrow:
+        for batch in arrow.batches:
             chosen = batch.select(columns) if columns is not None else batch
             if not image_bytes:
                 paths = [_paths_only(column) for column in chosen.columns]
@@ -359,8 +393,8 @@ def _batches(path: Path, columns: Sequence[str] | None, image_bytes: bool) -> It
 
 def _paths_only(column: pa.Array) -> pa.Array:
     """A column of images, or of lists of images, without the field `bytes`."""
-    if pa.types.is_list(column.type):
-        return pa.ListArray.from_arrays(column.offsets, _paths_only(column.values), mask=column.is_null())
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        return type(column).from_arrays(column.offsets, _paths_only(column.values), mask=column.is_null())
     if pa.types.is_struct(column.type) and {field.name for field in column.type} == {"bytes", "path"}:
         return pa.StructArray.from_arrays([column.field("path")], ["path"], mask=column.is_null())
     return column
@@ -370,6 +404,6 @@ def line_rows(file: LogFile, most: int | None = None) -> Iterator[tuple[int, Any
     """(line number, JSON value) of every line that is JSON among the first `most`."""
     for number, raw in islice(lines(file), most):
         try:
-            yield number, orjson.loads(without_mark(raw, number))
+            yield number, loads(without_mark(raw, number))
         except orjson.JSONDecodeError:
             continue

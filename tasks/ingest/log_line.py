@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -10,6 +9,8 @@ import orjson
 
 from schemas.items.conversation import RecordType, Serving, Winner
 from schemas.items.reject import LineRejected, RejectReason
+from tasks.runtime.json_rows import loads
+from tasks.runtime.times import END_SECONDS, read_time
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import Pseudonyms
 
@@ -23,15 +24,11 @@ _WINNERS: dict[object, str] = {
 }
 _SIDE_BY_SIDE = {*_WINNERS, RecordType.SHARE.value}
 _STATES_OF = {kind.value: 2 if kind.value in _SIDE_BY_SIDE else 1 for kind in RecordType}
-_HASH = re.compile(r"[0-9a-f]{32}")
-_BUCKET_URL = re.compile(r"https?://[^\s\\]+/([0-9a-f]{32})(?:\.[a-z]{3,4})?")
+_HASH = re.compile(r"[0-9a-fA-F]{32}")
+_BUCKET_URL = re.compile(r"https?://[^\s\\]+/([0-9a-fA-F]{32})(?:\.[a-zA-Z]{3,4})?")
 is_conv_id = re.compile(r"[0-9A-Za-z_-]{8,64}").fullmatch
 _REVEALED = re.compile(r"\s*(?:<h3>|#{1,4})\s*Model [AB]\s*(?::|$)")
-_SURROGATE = re.compile(
-    rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
-)
-"""An escaped backslash, a surrogate pair, or a lone surrogate (group `lone`)."""
-_FIRST_SECOND, _LAST_SECOND = 1_672_531_200, 4_102_444_800  # 2023-01-01 to 2100-01-01
+_FIRST_SECOND = 1_672_531_200  # 2023-01-01
 _MODEL_CHARACTERS_MAX, _TOKENS_MAX = 200, 2**31 - 1
 Record = dict[str, Any]
 _SERVING = tuple(Serving.model_fields)
@@ -77,22 +74,15 @@ class Seen(NamedTuple):
 def parse_json(raw: bytes) -> Record:
     """The record of a line. Raises LineRejected when it is blank, not JSON or not an object."""
     try:
-        record = orjson.loads(raw)
+        record = loads(raw)
     except orjson.JSONDecodeError as error:
-        record = _parse_again(raw.rstrip(b"\r\n"), error)
+        text = raw.rstrip(b"\r\n")
+        if not text.strip():
+            raise LineRejected(RejectReason.BLANK_LINE, "nothing on the line") from None
+        raise LineRejected(RejectReason.NOT_JSON, f"at character {error.pos} of {len(text)} bytes") from None
     if type(record) is not dict:
         raise LineRejected(RejectReason.NOT_A_RECORD, f"a JSON {type(record).__name__}, not an object")
     return record
-
-
-def _parse_again(raw: bytes, error: orjson.JSONDecodeError) -> Any:
-    """Parse again with lone surrogates, which Python's `json` writes, replaced by U+FFFD."""
-    if not raw.strip():
-        raise LineRejected(RejectReason.BLANK_LINE, "nothing on the line") from None
-    if "surrogate" in error.msg:
-        with suppress(orjson.JSONDecodeError):
-            return orjson.loads(_SURROGATE.sub(lambda found: rb"\ufffd" if found["lone"] else found[0], raw))
-    raise LineRejected(RejectReason.NOT_JSON, f"at character {error.pos} of {len(raw)} bytes") from None
 
 
 def sightings(record: Record, states: list[Any], place: Place, people: Pseudonyms) -> list[Seen]:
@@ -172,22 +162,26 @@ def _with_thinking(served: dict[str, Any] | None, thinking: str | None) -> dict[
 
 
 def _named(state: dict[str, Any], model: object) -> tuple[str, str]:
-    """(conversation id, model name). Raises LineRejected when one of them is not valid."""
+    """(conversation id, model name without blanks around it). Raises LineRejected when one of them is not valid."""
     conv_id = state.get("conv_id")
     if type(conv_id) is not str or not is_conv_id(conv_id):
         evidence = f"{type(conv_id).__name__}, not 8 to 64 letters and digits"
         raise LineRejected(RejectReason.BAD_CONVERSATION_ID, evidence)
-    if type(model) is not str or not _is_name(model):
+    if type(model) is not str or not _is_name(model := model.strip()):
         raise LineRejected(RejectReason.BAD_MODEL, f"{type(model).__name__}, not a printable name")
     return conv_id, model
 
 
 def _microseconds(value: object) -> int:
-    if type(value) is not float and type(value) is not int:
-        raise LineRejected(RejectReason.BAD_TIMESTAMP, f"{type(value).__name__}, not a number of seconds")
-    if not _FIRST_SECOND <= value < _LAST_SECOND:
-        raise LineRejected(RejectReason.BAD_TIMESTAMP, "not between 2023 and 2099")
-    return round(value * 1_000_000)
+    if type(value) is float and _FIRST_SECOND <= value < END_SECONDS:  # as servers write it: at once
+        return round(value * 1_000_000)
+    try:
+        microseconds, form = read_time(value)
+    except ValueError as error:
+        raise LineRejected(RejectReason.BAD_TIMESTAMP, str(error)) from None
+    if not _FIRST_SECOND * 1_000_000 <= microseconds < END_SECONDS * 1_000_000:
+        raise LineRejected(RejectReason.BAD_TIMESTAMP, f"read as {form}, not between 2023 and 2099")
+    return microseconds
 
 
 def states_of(record: Record) -> list[Any]:
@@ -203,7 +197,7 @@ def _unstringified(value: Any) -> Any:
     if type(value) is not str:
         return value
     try:
-        return orjson.loads(value)
+        return loads(value)
     except orjson.JSONDecodeError:
         return value
 
@@ -217,7 +211,8 @@ def _is_name(value: str) -> bool:
 def image_names(logged: Sequence[object]) -> tuple[list[str], list[str]]:
     """(valid names in order of first use, reject reasons of the invalid ones).
 
-    A valid name is 32 hex digits, the MD5 of the decoded pixels, or in early logs a URL that ends with them.
+    A valid name is 32 hex digits, the MD5 of the decoded pixels, or in early logs a URL that ends with them. Case does
+    not matter.
     """
     names: dict[str, None] = {}
     problems: list[str] = []
@@ -233,7 +228,7 @@ def image_names(logged: Sequence[object]) -> tuple[list[str], list[str]]:
 
 def _image_name(value: object) -> str | None:
     match = isinstance(value, str) and (_HASH.fullmatch(value) or _BUCKET_URL.fullmatch(value))
-    return match.group(match.lastindex or 0) if match else None
+    return match.group(match.lastindex or 0).lower() if match else None
 
 
 def _image_places(
@@ -314,7 +309,7 @@ def _names_hidden(record: Record, states: list[Record]) -> bool:
         raise LineRejected(RejectReason.HALF_ANONYMOUS, "one name shown, the other hidden")
     for name, state in zip(shown, states, strict=True):
         actual = state.get("model_name")
-        if not hidden[0] and type(actual) is str and actual not in name:
+        if not hidden[0] and type(actual) is str and actual.strip() not in name:
             raise LineRejected(RejectReason.MODEL_MISMATCH, "the shown name is not the answering model")
     return hidden[0]
 

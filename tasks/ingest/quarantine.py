@@ -53,6 +53,7 @@ _ESCAPE = re.compile(rb"\\u00([3-7][0-9a-fA-F])")
 _OTHER_ESCAPE = re.compile(rb"\\(?:u[0-9a-f]{4}|[bfnrt])")
 _ESCAPED_AGAIN_MAX = 8
 _NAME = re.compile(rb"[0-9a-f]{32}")
+_NAME_IN_ANY_CASE = re.compile(rb"[0-9a-fA-F]{32}")
 _CONV_ID = re.compile(rb"conv_id%s\s*:\s*%s([0-9A-Za-z_-]{8,64})" % (_QUOTE, _QUOTE))
 _NOTABLE = re.compile(rb"[0-9a-f]{32}|(?:%s|sexual[^0-9a-z]{0,32}minor)[^,}]{0,48}" % _ANYHOW.join(_LETTERS))
 _TEXTS = {
@@ -117,11 +118,12 @@ def ids_in(raw: bytes) -> tuple[set[str], set[str]]:
     In a line that cannot be parsed, every such name is taken as a conversation id too.
     """
     plain = _unescaped(raw)
-    names = {name.decode() for name in _NAME.findall(plain)}
+    spelled = {name.decode() for name in (*_NAME.findall(plain), *_NAME_IN_ANY_CASE.findall(plain))}
+    names = {name.lower() for name in spelled}
     try:
         found = _everything(_parsed(raw))
     except (ValueError, RecursionError):
-        return names | {name.decode() for name in _CONV_ID.findall(plain)}, names
+        return spelled | {name.decode() for name in _CONV_ID.findall(plain)}, names
     conv_ids = {value for key, value, _ in found if key == "conv_id" and isinstance(value, str)}
     return conv_ids, names - conv_ids
 
@@ -192,7 +194,9 @@ def _is_no(value: Any) -> bool:
     """Whether the value of a flag, and all that is inside it, is a plain no. What is not known is none."""
     if isinstance(value, (dict, list)):
         return all(_is_no(each) for _, each in _items(value))
-    return value.strip().lower() in _NO if isinstance(value, str) else value is None or value == 0
+    if isinstance(value, str):
+        return value.strip().lower() in _NO
+    return value is None or value == 0 or value != value  # NaN, as pandas writes null
 
 
 def _is_yes(value: Any, inside: bool = False) -> bool:

@@ -39,6 +39,7 @@ from tasks.ingest.log_files import (
 from tasks.ingest.log_line import Place, Seen, parse_json, sightings, states_of
 from tasks.ingest.quarantine import ids_in, line_is_flagged, row_is_flagged
 from tasks.ingest.unread_parts import with_unread
+from tasks.runtime.json_rows import raw_rows
 from tasks.storage.keyed_ids import Pseudonyms
 from tasks.storage.tables import Store, frame_of
 
@@ -307,6 +308,8 @@ def _rows(piece: Piece) -> Iterator[Any]:
         yield from table_rows(piece.file.path, image_bytes=False)
         return
     with open_stream(piece.file.path) as stream:
-        if piece.start:
+        if piece.stop is None:
+            yield from raw_rows(stream, raw_lines)
+        else:
             stream.seek(piece.start)
-        yield from islice(raw_lines(stream), piece.lines)
+            yield from islice(raw_lines(stream), piece.lines)

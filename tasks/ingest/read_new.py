@@ -19,7 +19,7 @@ from xxhash import xxh3_128
 from schemas.errors import BadInput
 from schemas.items.conversation import LogFileRead, ShrunkFile
 from schemas.items.reject import QuarantineCause
-from tasks.ingest.log_files import PART_BYTES, PIECE_BYTES, TABLES, LogFile, Piece
+from tasks.ingest.log_files import PART_BYTES, PIECE_BYTES, LogFile, Piece, is_read_whole
 from tasks.ingest.log_line import Place
 from tasks.ingest.quarantine import hold, withdraw_taken_down
 from tasks.ingest.read_logs import PartsRead, PieceReader, broken_records
@@ -64,7 +64,7 @@ def plan(file: LogFile, name: str, known: LogFileRead | None) -> FilePlan:
         source=file.source, format=name, size_bytes=status.st_size, modified_ns=status.st_mtime_ns,
         offset=0, lines=0, tail_lines=0, end_digest="",
     )  # fmt: skip
-    if file.compressed or file.path.suffix in TABLES:
+    if is_read_whole(file):
         return FilePlan(row, 0, [Piece(file, name, 0, None, 0, None)])
     with file.path.open("rb", buffering=0) as stream:
         digest = _unchanged(stream, known) if known and known.format == name else None

@@ -5,17 +5,21 @@ battles, and plain tables with model_a, model_b and winner. Only needed columns 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import orjson
 import polars as pl
 
 from schemas.errors import BadInput, known_values
 from schemas.rating import Rating
 from schemas.tags import Taxonomy
 from tasks.leaderboard.leaderboard import CATEGORY
-from tasks.runtime.untrusted import read_yaml
+from tasks.runtime.json_rows import BYTE_ORDER_MARK, loads, raw_rows
+from tasks.runtime.progress import tell
+from tasks.runtime.times import read_times, unwrapped
+from tasks.runtime.untrusted import one_line, read_yaml
+from tasks.storage.arrow_files import open_arrow
 from tasks.storage.parquet import compact, read_parquet_groups, read_parquet_schema, together
 from tasks.storage.queries.conversation_features import MARKS, answers_of, marks
 
@@ -30,6 +34,7 @@ _SOURCES |= {name.format(side) for names in _STYLE.values() for name in names fo
 _CONVERSATIONS = ("conversation_a", "conversation_b")
 _SAID = {*NAMES["battle"]["prompt"], *NAMES["battle"]["vote_reason"], *_CONVERSATIONS}
 TAXONOMY = tuple(Taxonomy.model_fields)
+_OF_VOTES = ("model_a", "model_b", "winner")
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -41,8 +46,9 @@ def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.D
     float64 `<covariate>_a`, `<covariate>_b`, rounds (user messages), context_tokens (theirs), weight and score. `score`
     is 1 where model_a won and 0 where it lost; soft preferences from 1.0 to 2.0, as AlpacaEval's, become scores from 1
     to 0. Battles with visible names (`anony` is false) are left out; with `named` they stay, and a column tells
-    them. With `prompts`, what prompts and reasons say for the search of suspects (`wording`), and
-    `conversation_features.MARKS`; their texts are not kept. Raises BadInput for a file that is not such a table.
+    them. Rows without a model or a winner are left out, and counted on stderr. With `prompts`, what prompts and reasons
+    say for the search of suspects (`wording`), and `conversation_features.MARKS`; their texts are not kept. Raises
+    BadInput for a file that is not such a table.
     """
     raw = read_table(path, _SOURCES | _SAID if prompts else _SOURCES - _SAID)
     if "winner" not in raw.columns and set(NAMES["one_hot"]) <= set(raw.columns):
@@ -53,11 +59,15 @@ def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.D
     soft = None if "winner" in columns else columns.get("preference")
     if soft is not None:
         columns["winner"] = _winner(soft := 2 - _numbers(soft, "preference", 1, 2))
-    if lacking := [name for name in ("model_a", "model_b", "winner") if name not in columns]:
-        raise BadInput(f"{str(path)!r} lacks {', '.join(lacking)}; its columns are {', '.join(raw.columns)}")
-    texts = ("model_a", "model_b", "winner", "judge", "question_id", "user", "language", *TAXONOMY)
+    if lacking := [name for name in _OF_VOTES if name not in columns]:
+        names = ", ".join(map(one_line, read_table(path, set()).columns))
+        raise BadInput(
+            f"{str(path)!r} lacks {', '.join(lacking)}; its columns are {names}; rename those that are meant"
+        )
+    texts = (*_OF_VOTES, "judge", "question_id", "user", "language", *TAXONOMY)
     made = [columns[name].cast(pl.String).alias(name) for name in texts if name in columns]
     made = [text.replace("unknown", None) if text.name == "language" else text for text in made]
+    made = [text.str.strip_chars() if text.name in _OF_VOTES else text for text in made]
     made += [] if soft is None else [soft.alias("score")]
     if "weight" in columns:
         made.append(_numbers(columns["weight"], "weight", 0, float("inf")).alias("weight"))
@@ -70,7 +80,13 @@ def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.D
     found = pl.DataFrame([*made, *(raw[name] for name in MARKS if name in raw.columns)])
     shown = ~_flag(columns["anony"]).fill_null(True) if "anony" in columns else None
     kept = found if shown is None else found.with_columns(named=shown) if named else found.filter(~shown)
-    return kept.filter(pl.col("weight") > 0) if "weight" in columns else kept
+    voted = kept.filter(pl.all_horizontal(pl.col(_OF_VOTES).is_not_null()))
+    if unvoted := kept.height - voted.height:
+        problem = f"{str(path)!r}: {unvoted:,} of {kept.height:,} battles lack a model name or a winner"
+        if voted.is_empty():
+            raise BadInput(f"{problem}; every row needs model_a, model_b and winner")
+        tell(f"{problem}; they are left out")
+    return voted.filter(pl.col("weight") > 0) if "weight" in columns else voted
 
 
 def with_prompts(battles: pl.DataFrame, release: Path) -> pl.DataFrame:
@@ -211,26 +227,20 @@ def _flag(column: pl.Series) -> pl.Series:
 
 
 def _times(column: pl.Series, path: Path) -> pl.Series:
-    """UTC times of seconds since 1970, dates and times, or their text. Raises BadInput when one is none of these."""
-    if column.dtype == pl.String:
-        seconds = column.cast(pl.Float64, strict=False)
-        if seconds.null_count() > column.null_count():
-            parsed = column.str.to_datetime(time_zone="UTC", strict=False)
-            if parsed.null_count() > column.null_count():
-                raise BadInput(f"{str(path)!r}: a time of vote is neither seconds since 1970 nor an ISO 8601 time")
-            return parsed.dt.cast_time_unit("us")
-        column = seconds
-    if column.dtype.is_numeric():
-        return (column.cast(pl.Float64) * 1e6).cast(pl.Int64).cast(pl.Datetime("us", "UTC"))
-    if column.dtype == pl.Null:
-        return column.cast(pl.Datetime("us", "UTC"))
-    if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone:
-        return column.dt.convert_time_zone("UTC").dt.cast_time_unit("us")
-    return column.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+    """UTC times; null for those that cannot be read, which are counted on stderr. Raises BadInput when none can."""
+    column = column.fill_nan(None) if column.dtype.is_float() else column
+    times, problem = read_times(column)
+    if problem:
+        given, read = (len(column) - each.null_count() for each in (column, times))
+        problem = f"{str(path)!r}: {given - read:,} of {given:,} times of vote cannot be read, {problem}"
+        if not read:
+            raise BadInput(problem)
+        tell(f"{problem}; these votes have no time")
+    return times
 
 
 def read_table(path: Path, wanted: Set[str]) -> pl.DataFrame:
-    """The wanted columns that a table has (CSV, JSONL, JSON, Parquet, or a folder of Parquet), CSV cells as text.
+    """The wanted columns that a table has (CSV, JSON, Arrow, Parquet, or a folder of Parquet), CSV cells as text.
 
     If it has none of them, all its column names without rows. Raises BadInput for a file that is no table.
     """
@@ -290,28 +300,37 @@ def _csv(path: Path, wanted: Set[str]) -> pl.DataFrame:
     return table.select(name for name in table.columns if name in wanted) if wanted & {*table.columns} else table
 
 
+def _arrow(path: Path, wanted: Set[str]) -> pl.DataFrame:
+    """Arrow's IPC, as a stream or as a file."""
+    with open_arrow(path) as file:
+        names = file.schema.names
+        kept = [name for name in names if name in wanted]
+        read = [pl.DataFrame(batch.select(kept)) for batch in file.batches] if kept else []
+        return pl.concat(read, rechunk=True) if read else _no_rows(names)
+
+
 def _json(path: Path, wanted: Set[str]) -> pl.DataFrame:
-    """A JSON array of objects, or JSON Lines."""
-    content = path.read_bytes()
-    if content.lstrip().startswith(b"["):
-        rows = orjson.loads(content)
-    else:
-        rows = [_json_line(line, n) for n, line in enumerate(content.splitlines(), 1) if line.strip()]
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, dict):
-            raise BadInput(f"row {number} is not an object; write one object a line")
+    """JSON Lines, an array of objects, or what `DataFrame.to_json` wrote; rows that are no objects are left out."""
+    rows, broken = [], []
+    with path.open("rb") as stream:
+        for number, raw in enumerate(raw_rows(stream), 1):
+            row = None
+            with suppress(ValueError):
+                row = loads(raw.removeprefix(BYTE_ORDER_MARK))
+            if isinstance(row, dict):
+                rows.append(row)
+            elif raw.strip():
+                broken.append(number)
+    if broken:
+        problem = f"{str(path)!r}: row {broken[0]} is not a JSON object"
+        if not rows:
+            raise BadInput(f"{problem}; write one object a line, or an array of objects")
+        tell(f"{problem}; {len(broken):,} such rows are left out")
     names = dict.fromkeys(name for row in rows for name in row)
     kept = [name for name in names if name in wanted]
     if not kept:
         return _no_rows(names)
-    return pl.DataFrame([{name: row.get(name) for name in kept} for row in rows], infer_schema_length=None)
-
-
-def _json_line(line: bytes, number: int) -> Any:
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError:
-        raise BadInput(f"line {number} is not JSON; write one object a line") from None
+    return pl.DataFrame([{name: unwrapped(row.get(name)) for name in kept} for row in rows], infer_schema_length=None)
 
 
 def _no_rows(names: Iterable[str]) -> pl.DataFrame:
@@ -323,6 +342,9 @@ _READERS: dict[str, Callable[[Path, Set[str]], pl.DataFrame]] = {
     ".csv": _csv,
     ".jsonl": _json,
     ".json": _json,
+    ".ndjson": _json,
+    ".arrow": _arrow,
+    ".feather": _arrow,
 }
 
 

@@ -13,6 +13,7 @@ from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.images.measures import image_layout
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document, Failed
+from tasks.runtime.json_rows import loads
 from tasks.runtime.untrusted import one_line
 from tasks.signals.registry import Item, Signal, image_signals, image_text, text_signals
 from tasks.signals.tag_evaluation import Said
@@ -49,7 +50,7 @@ def _inspect_texts(file: Path, signals: Mapping[str, Signal[str]]) -> Iterator[I
         for number, line in enumerate(lines, 1):
             item = f"{file}:{number}"
             try:
-                record = orjson.loads(line)
+                record = loads(line)
                 text = record["text"]
             except (orjson.JSONDecodeError, KeyError, TypeError):
                 text = None
@@ -182,6 +183,6 @@ def _jsonl(file: Path) -> Iterator[tuple[int, Any]]:
         if not text.strip():
             continue
         try:
-            yield line, orjson.loads(text)
+            yield line, loads(text)
         except orjson.JSONDecodeError:
             raise BadInput(f"{str(file)!r} line {line} is not JSON") from None

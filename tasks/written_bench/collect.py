@@ -20,6 +20,7 @@ from schemas.benches.written import PEOPLE, PUBLISHED, SAMPLED, Caption, ItemChe
 from schemas.errors import BadInput, why_unreadable
 from schemas.items.review import QueueName
 from schemas.row import Row
+from tasks.runtime.spelled_paths import as_on_disk
 from tasks.storage.content_id import ID_DIGITS, combined_id, text_id
 from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_of
@@ -86,7 +87,7 @@ def _images(item: FileItem, folder: Path) -> Iterator[dict[str, Any]]:
 
 def _read(folder: Path, name: str) -> tuple[bytes | None, str]:
     """The content of an image file, None when there is none, and why its name may not be used."""
-    file = folder / name
+    file = as_on_disk(folder, name)
     try:
         if not file.resolve().is_relative_to(folder.resolve()):
             return None, "an image path that leads out of the folder"

@@ -17,6 +17,7 @@ from schemas.errors import BadInput
 from tasks.bench.contamination.alike import documents_of
 from tasks.bench.contamination.guard import public_prompts
 from tasks.bench.contamination.prompt_index import DISTINCTIVE_WORDS, PromptIndex, words_of_each
+from tasks.runtime.json_rows import loads
 from tasks.storage.parquet import read_parquet_batches, read_parquet_groups, read_parquet_schema
 from tasks.storage.tables import Store
 
@@ -88,7 +89,7 @@ def _asked(value: Any) -> list[str]:
     """User messages of a cell: a text, a list of messages, a list of lists of messages, or JSON of these."""
     if isinstance(value, str) and value.lstrip()[:2] in ("[{", "[[", '["'):
         try:
-            value = orjson.loads(value)
+            value = loads(value)
         except orjson.JSONDecodeError:
             return [value]
     if isinstance(value, str):
@@ -123,7 +124,7 @@ def _json_lines(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
-                row = orjson.loads(line) if line.strip() else {}
+                row = loads(line) if line.strip() else {}
             except orjson.JSONDecodeError:
                 raise BadInput(f"{str(path)!r} line {number} is not JSON; write one object a line") from None
             if not isinstance(row, dict):

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -146,16 +145,10 @@ def file_name(place: Place, path: str) -> str:
 
 
 def seconds(row: Row, place: Place) -> Any:
-    """The row's time in seconds since the epoch; the value is checked with the record."""
-    keys = ("tstamp", "timestamp", "created", "created_at")
-    value = next((row[key] for key in keys if row.get(key) is not None), None)
-    if value is None:
-        return UNDATED_SECONDS + place.line / 1e6
-    if isinstance(value, str):
-        value = datetime.fromisoformat(value)
-    if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
-    return value
+    """The row's time as it stands there, which is read with the record; a row without one gets one in its order."""
+    times = (row.get(key) for key in ("tstamp", "timestamp", "created", "created_at"))
+    present = (time for time in times if time is not None and time == time)  # a number that is none equals nothing
+    return next(present, UNDATED_SECONDS + place.line / 1e6)
 
 
 def person(row: Row) -> str | None:

@@ -16,6 +16,7 @@ import polars as pl
 
 from schemas.benches.judging import AnswerState
 from schemas.errors import BadInput, why_unreadable
+from tasks.runtime.json_rows import loads
 
 SUFFIXES = (".jsonl", ".json", ".tsv", ".xlsx", ".eval")
 _RUN = re.compile(r"T\d{8}(?:-\d{6}|_G[0-9a-fA-F]+)")
@@ -88,7 +89,7 @@ def json_lines(file: Path, kind: str = "answers") -> Iterator[tuple[str, dict[st
         if line.strip():
             where, row = f"{file.name}:{number}", None
             with suppress(orjson.JSONDecodeError):
-                row = orjson.loads(line)
+                row = loads(line)
             if not isinstance(row, dict):
                 raise BadInput(f"{where}: not a JSON object; {kind} are one a line")
             yield where, row

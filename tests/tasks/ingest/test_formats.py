@@ -180,7 +180,7 @@ def test_an_image_in_a_row_that_is_none_is_a_reject_like_any_other(tmp_path):
         ({"conversation_a": []}, "no_messages"),
         ({"model_b": ""}, "bad_model"),
         ({"tstamp": 1e20}, "bad_timestamp"),
-        ({"timestamp": "yesterday"}, "unexpected_row"),
+        ({"timestamp": "yesterday"}, "bad_timestamp"),
     ],
 )
 def test_a_row_that_cannot_be_used_is_rejected_with_its_number(tmp_path, change, reason):

@@ -103,12 +103,13 @@ def test_a_line_that_cannot_be_used_is_rejected_by_name(reason, record):
     ("record", "reason"),
     [
         (chat("a") | {"type": ["chat"]}, "unknown_type"), (chat("a") | {"tstamp": None}, "bad_timestamp"),
+        (chat("a") | {"tstamp": float("nan")}, "bad_timestamp"), (chat("a") | {"tstamp": 1e17}, "bad_timestamp"),
         (chat("a") | {"tstamp": True}, "bad_timestamp"), (chat("a") | {"tstamp": 12.0}, "bad_timestamp"),
         (chat("a") | {"state": "{not json"}, "bad_state"), (vote("a", "a"), "bad_state"),
         (vote(models=None), "bad_model"), (vote(state("a", model_name=None), "b"), "bad_model"),
         (chat(state=state("a") | {"messages": [["user", "Q", "extra"]]}), "bad_messages"),
         (chat(state=state("a") | {"messages": "Q"}), "bad_messages"), (chat("a", offset=True), "bad_offset"),
-        (b'{"tstamp": NaN}', "not_json"), (b"[" * 100_000, "not_json"), (b"\xff\xfe{}", "not_json"),
+        (b'{"tstamp": NaN', "not_json"), (b"[" * 100_000, "not_json"), (b"\xff\xfe{}", "not_json"),
     ],
 )  # fmt: skip
 def test_other_shapes_of_the_same_mistakes(record, reason):

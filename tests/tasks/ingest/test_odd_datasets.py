@@ -65,7 +65,7 @@ def test_a_file_that_begins_with_broken_lines_is_known_by_its_first_row(tmp_path
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("rows.json", json.dumps([BATTLE], indent=1).encode(), "columns: none; JSON Lines hold an object a line"),
+        ("rows.json", b"[[1, 2]]", "columns: none; JSON holds an object a line, or an array of objects"),
         ("train.parquet", b"PAR1 and no more", r"'train.parquet' cannot be read \(ArrowInvalid\)"),
         ("data.arrow", b"no table", r"'data.arrow' cannot be read"),
     ],

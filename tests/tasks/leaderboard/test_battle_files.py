@@ -124,13 +124,26 @@ def test_plain_tables_may_have_times_covariates_and_one_hot_votes(tmp_path):
 
 WRONG = [
     ("v.csv", b"model_a,model_b\nA,B\n", "lacks winner; its columns are model_a, model_b"),
-    ("v.csv", b"x,y\n1,2\n", "lacks model_a, model_b, winner; its columns are x, y"),
+    ("v.csv", b"x,y\n1,2\n", "lacks model_a, model_b, winner; its columns are x, y; rename those"),
+    ("v.csv", b"left,right,vote\nA,B,tie\n", "lacks winner; its columns are left, right, vote; rename those"),
+    ("v.json", b'{"left": {"0": "A"}, "vote": {"0": "B"}}', "lacks model_b, winner; its columns are left, vote"),
     ("v.csv", b"", "cannot be read"),
-    ("v.jsonl", b'{"model_a": "A", "model_b": "B", "winner": "tie"}\n{oops\n', "line 2 is not JSON"),
-    ("v.jsonl", b"[1, 2]\n", "row 1 is not an object"),
+    ("v.jsonl", b"[1, 2]\n", "row 1 is not a JSON object; write one object a line, or an array of objects"),
+    ("v.feather", b"FEA1 not really", "cannot be read"),
+    ("v.arrow", b"", "cannot be read"),
     ("v.parquet", b"PAR1 not really", "cannot be read"),
     ("v.xlsx", b"", "unknown kind of table"),
-    ("v.csv", b"model_a,model_b,winner,tstamp\nA,B,tie,yesterday\n", "neither seconds since 1970"),
+    (
+        "v.csv",
+        b"model_a,model_b,winner,tstamp\nA,B,tie,yesterday\n",
+        "1 of 1 times of vote cannot be read, such as 'yesterday' (a text",
+    ),
+    (
+        "v.csv",
+        b"model_a,model_b,winner,tstamp\nA,B,tie,20240620120000\n",
+        "cannot be read, such as '20240620120000' (a number that is no time",
+    ),
+    ("v.csv", b"model_a,model_b,winner,tstamp\nA,B,tie,2150-01-01\n", "cannot be read, not from 1970 to 2099"),
 ]
 
 

@@ -132,7 +132,7 @@ EMPTY = "holds no battle between two different models"
         ("model_a,model_b,winner\n", EMPTY),
         ("model_a,model_b,winner\nA,A,tie\n", EMPTY),
         ("model_a,model_b,winner\nA,B,draw\nA,B,A\n", "'A, draw'"),
-        ("model_a,model_b,winner\n,B,tie\n", "lacks a model name"),
+        ("model_a,model_b,winner\n,B,tie\n", "1 of 1 battles lack a model name or a winner; every row"),
         ("model_a,model_b\nA,B\n", "lacks winner"),
     ],
 )

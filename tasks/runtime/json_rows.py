@@ -1,0 +1,141 @@
+"""JSON as other tools write it: NaN and Infinity, arrays or pandas' tables in place of lines."""
+
+import io
+import re
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from json import JSONDecoder
+from typing import Any
+
+import orjson
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+TABLE_BYTES_MAX = 512 * 1024 * 1024
+"""A table that is one JSON object is read whole; a larger one is taken for a line, which is too long."""
+ELEMENT_CHARACTERS_MAX = 16 * 1024 * 1024
+"""Where an element of an array is not complete after so many characters, it is broken."""
+_READ_BYTES = 256 * 1024
+_SIGNS = re.compile(rb"NaN|Infinity|\\u[dD][89a-fA-F]")
+"""A broken line without any of these is not searched further."""
+_ODD = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|-?(?:NaN|Infinity)', re.DOTALL)
+"""A string, or a number that JSON does not have."""
+_SURROGATE = re.compile(
+    rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+"""An escaped backslash, a surrogate pair, or a lone surrogate (group `lone`)."""
+
+
+def loads(raw: bytes | str) -> Any:
+    """The value of a JSON text. NaN and Infinity, which Python's `json` writes, are null; lone surrogates are U+FFFD.
+
+    Raises orjson.JSONDecodeError.
+    """
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        content = raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogatepass")
+        if _SIGNS.search(content):
+            with suppress(orjson.JSONDecodeError):
+                return orjson.loads(_ODD.sub(_as_json, content))
+        raise
+
+
+def _as_json(odd: re.Match[bytes]) -> bytes:
+    if not odd[0].startswith(b'"'):
+        return b"null"
+    return _SURROGATE.sub(lambda half: rb"\ufffd" if half["lone"] else half[0], odd[0])
+
+
+_ARRAY = re.compile(rb"\s*\[\s*\{")
+_TABLE = re.compile(
+    rb'\s*\{\s*"(?:[^"\\]|\\.){1,200}"\s*:\s*\{\s*"\d+"\s*:'  # {"model_a": {"0": …: columns of rows
+    rb'|\s*\{\s*"\d+"\s*:\s*\{'  # {"0": {"model_a": …: rows of columns
+    rb'|\s*\{\s*"(?:columns|index)"\s*:\s*\['  # orient="split"
+    rb'|\s*\{\s*"schema"\s*:\s*\{\s*"fields"'  # orient="table"
+)
+
+
+def is_one_document(stream: io.BufferedReader) -> bool:
+    """Whether a file begins as an array of objects or as a table that pandas wrote; such a file has no lines."""
+    start = stream.peek(1).removeprefix(BYTE_ORDER_MARK)
+    return bool(_ARRAY.match(start) or _TABLE.match(start))
+
+
+def raw_rows(
+    stream: io.BufferedReader, lines: Callable[[io.BufferedIOBase], Iterator[bytes]] = iter
+) -> Iterator[bytes]:
+    """The JSON of each row of a file from its beginning: a line, an element of an array, or a row of pandas' `to_json`.
+
+    `lines` cuts a stream into lines. A row that is no JSON is given as it is; the next one is found again.
+    """
+    if not is_one_document(stream):
+        yield from lines(stream)
+    elif _ARRAY.match(stream.peek(1).removeprefix(BYTE_ORDER_MARK)):
+        yield from _elements(stream)
+    else:
+        content = stream.read(TABLE_BYTES_MAX + 1)
+        rows = _rows_of(content) if len(content) <= TABLE_BYTES_MAX else None
+        if rows is None:
+            yield from lines(io.BytesIO(content))
+            yield from lines(stream)
+        else:
+            yield from map(orjson.dumps, rows)
+
+
+_VALUE = JSONDecoder(strict=False, parse_int=len, parse_float=len)
+"""Finds where a value ends; what its numbers are does not matter."""
+_OPENING = re.compile(r"\ufeff?\s*\[(?:.*?\n)?(?P<indent>[ \t]*)(?=\{)", re.DOTALL)
+_BETWEEN = re.compile(r"[\s,\[\]\ufeff]*")
+
+
+def _elements(stream: io.BufferedReader) -> Iterator[bytes]:
+    """The JSON of each element of an array. One that is broken goes up to the next line that begins an element."""
+    decoder = getincrementaldecoder("utf-8")("surrogateescape")
+    text, ended = decoder.decode(stream.read(_READ_BYTES)), False
+    opening = _OPENING.match(text)
+    indent_characters = len(opening["indent"]) if opening else 0
+    next_element = re.compile(rf"\n[ \t]{{0,{indent_characters}}},?[ \t]?\{{")
+    place = 0
+    while True:
+        place += len(_BETWEEN.match(text, place)[0])  # type: ignore[index]  # it matches nothing, too
+        stop = _end_of_value(text, place)
+        if stop is None and not ended and len(text) - place <= ELEMENT_CHARACTERS_MAX:
+            more = stream.read(max(_READ_BYTES, len(text) - place))
+            text, place, ended = text[place:] + decoder.decode(more, not more), 0, not more
+            continue
+        if place == len(text):
+            return
+        if stop is None:
+            found = next_element.search(text, place)
+            stop = found.start() if found else len(text)
+        yield text[place:stop].encode("utf-8", "surrogateescape")
+        place = stop
+
+
+def _end_of_value(text: str, place: int) -> int | None:
+    """Where the JSON value ends that begins at a place; None when it is broken or not complete."""
+    try:
+        return _VALUE.raw_decode(text, place)[1]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _rows_of(content: bytes) -> list[dict[str, Any]] | None:
+    """The rows of a table as `DataFrame.to_json` writes it, in any of its shapes; None for anything else."""
+    try:
+        table = loads(content.removeprefix(BYTE_ORDER_MARK))
+    except orjson.JSONDecodeError:
+        return None
+    match table:
+        case {"columns": [*names], "data": [*rows]}:
+            return [dict(zip(map(str, names), row, strict=False)) for row in rows if isinstance(row, list)]
+        case {"schema": {"fields": [*_]}, "data": [*rows]}:
+            return rows
+        case dict() if all(isinstance(each, dict) for each in table.values()):
+            if all(map(str.isdigit, table)):
+                return list(table.values())
+            first, *others = table.values()
+            if all(each.keys() == first.keys() for each in others):
+                return [{name: column[label] for name, column in table.items()} for label in first]
+    return None
