@@ -18,7 +18,7 @@ def curate(settings: Settings) -> Iterator[StageReport]:
     """Raw logs -> a release. Reports each stage as it ends; the last one names the release."""
     yield from services_answer(settings)  # of a deployment: a refused key ends the night before it begins
     yield from newly_read(settings)
-    if kept := unchanged(settings):
+    if not settings.redraw and (kept := unchanged(settings)):
         require_whole(Store.open(settings.store))
         yield kept  # nothing is new, so every later stage would write what is there
     else:

@@ -120,6 +120,7 @@ def _screened_answers(settings: Settings, providers: Providers, versions: Versio
 @flow(name="refresh-bench")
 @one_writer
 def refresh_bench(settings: Settings) -> Iterator[StageReport]:
-    """Find topics and draw the benchmark with the settings' seed and size. Nothing is read or measured."""
+    """Find topics and draw the benchmark as a new store would. Nothing is read or measured."""
+    settings = settings.model_copy(update={"redraw": True})
     yield from sample(settings)
     yield from release(settings)

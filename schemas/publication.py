@@ -149,9 +149,11 @@ class Bump(StrEnum):
     """Part of the semantic version that should be raised."""
 
     MAJOR = "major"
-    """A column was removed or changed its type: code that reads it breaks."""
+    """A column was removed or changed its type, so code that reads it breaks; or the benchmark has other prompts, so
+    results on it are no longer comparable."""
     MINOR = "minor"
-    """Rows were added or removed, or a column was added: results computed on the release change."""
+    """Rows were added or removed, a column was added, or topics were fitted anew: results computed on the release
+    change."""
     PATCH = "patch"
     """The same rows with changed values."""
     NONE = "none"
@@ -188,6 +190,15 @@ class ReleaseDiff(Row):
     """Configuration -> reason -> number of rows removed or changed for it, largest first."""
     bump: Bump
     """Part of the semantic version to raise."""
+    bump_why: list[str]
+    """What asks for it, one phrase each; empty when nothing changed."""
     next_version: str | None
     """A version after the earlier one: 1.2.0 with that part raised, for a day the later release's last day, for other
     names the next number; null when nothing changed."""
+
+    @property
+    def bump_in_words(self) -> str:
+        """The part of the version to raise, a version with it raised, and what asks for it."""
+        following = f", {self.next_version}" if self.next_version else ""
+        why = f" ({'; '.join(self.bump_why)})" if self.bump_why else ""
+        return f"suggested version bump: {self.bump}{following}{why}"

@@ -378,6 +378,13 @@ class Manifest(Row):
     """Settings that affect the release: seed, sizes, topics."""
     topics_fit: str | None = None
     """Hash of the topic fit's input and settings, the same for equal topics; null where the store lacks the fit."""
+    topics_fit_day: str | None = None
+    """UTC day up to which documents were fitted; later ones were assigned. Null like topics_fit."""
+    topics_fit_policy: str | None = None
+    """Hash, as policy_hash, of the policy under which topics were fitted; another one since has not moved them."""
+    bench_policy: str | None = None
+    """Hash, as policy_hash, of the policy under which the benchmark was drawn; another one since has only replaced the
+    prompts that it drops. Null for an empty benchmark."""
     first_day: str
     """UTC day of the first released or dropped conversation."""
     last_day: str

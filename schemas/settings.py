@@ -236,6 +236,9 @@ class Settings(Row):
     """Hours to wait for batches; the next run collects the rest."""
     seed: int = 0
     """Seed of all random draws."""
+    redraw: bool = False
+    """Find topics and draw the benchmark as a new store would. By default a change of policy, signal versions or
+    reviews alone keeps the topics, and a change of policy the benchmark (docs/concepts.md)."""
     workers: int = Field(default_factory=_cores, ge=1)
     """Threads, and processes that read logs; with Dask or Ray, processes that measure. By default one per core."""
     task_runner: Literal["threads", "dask", "ray"] = THREADS

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from schemas.benches.agreement import JudgeVote
 from schemas.benches.bench import (
     BenchAgreement,
+    BenchDraw,
     BenchFilter,
     BenchItem,
     BenchMeasure,
@@ -40,7 +41,7 @@ from schemas.items.decision import Decision, NearPrompt, RuleParity
 from schemas.items.image import Image, ImageFile, NearImage, Preset, RedactedImage, SearchedImage, SemanticImage
 from schemas.items.reject import Quarantined, Reject, Tombstone
 from schemas.items.review import Review
-from schemas.items.topic import FittedDocument, KeptTopicName, TopicChange, TopicMember, TopicMerge
+from schemas.items.topic import FittedDocument, KeptTopicName, TopicChange, TopicFit, TopicMember, TopicMerge
 from schemas.rating import (
     EloRating,
     Fragility,
@@ -159,10 +160,12 @@ TABLES: dict[str, Table] = {
     "rule_parity": Table(RuleParity, ("item_kind", "reason"), _NO_IDS, derived=True),
     "topics": Table(TopicMember, ("document_id",), _DOCUMENT),
     "topic_model": Table(FittedDocument, ("model", "document_id"), _DOCUMENT),
+    "topic_fits": Table(TopicFit, ("model",), _NO_IDS),
     "topic_names": Table(KeptTopicName, ("evidence",), {"document_ids": Held.CONTENT}, grown=True),
     "topic_tree": Table(TopicMerge, ("node",), _NO_IDS),
     "topic_changes": Table(TopicChange, ("old_topic", "new_topic"), _NO_IDS),
     "bench": Table(BenchItem, ("document_id",), {"conversation_id": Held.CONVERSATION}, {"document_id": Held.CONTENT}),
+    "bench_draws": Table(BenchDraw, ("drawn_from",), _NO_IDS),
     "bench_funnel": Table(BenchFilter, ("step",), _NO_IDS, derived=True),
     "bench_measures": Table(BenchMeasure, ("measure",), _NO_IDS, derived=True),
     "bench_agreement": Table(BenchAgreement, ("reference", "metric", "sample"), _NO_IDS, derived=True),

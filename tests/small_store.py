@@ -12,11 +12,11 @@ from unittest.mock import patch
 import polars as pl
 
 from flows.products import item_ids, judge_stand_ins, left_out_items, parts_of_store, report_sections
-from schemas.benches.bench import BenchItem, Failure
+from schemas.benches.bench import BenchDraw, BenchItem, Failure
 from schemas.items.conversation import Battle, Conversation, Sighting
 from schemas.items.decision import ALL_DROPS, Decision, RuleParity
 from schemas.items.reject import Reject, RejectReason
-from schemas.items.topic import FittedDocument, TopicMember, TopicMerge
+from schemas.items.topic import FittedDocument, TopicFit, TopicMember, TopicMerge
 from schemas.policy import policy_hash
 from schemas.rating import RankChange, Rating, StyleCoefficient, VoteShare
 from schemas.run import StageReport
@@ -106,7 +106,19 @@ def _sampled(kept: list[Conversation], both: list[Conversation]) -> dict[str, li
     return {
         "topics": topics,
         "topic_model": fitted,
+        "topic_fits": [
+            TopicFit(
+                model="a fit",
+                fit_day=NOON.date(),
+                drift_day=NOON.date(),
+                asked="",
+                decided_by="",
+                policy_hash=policy_hash(POLICY),
+                in_use=True,
+            )
+        ],
         "topic_tree": [TopicMerge(node=2, left=0, right=1, distance=0.5, documents=4)],
+        "bench_draws": [BenchDraw(drawn_from="", policy_hash=policy_hash(POLICY), prompts=1)],
         "bench": [BenchItem(conversation_id="c00", document_id=kept[0].document_id, topic=0)],
         "failures": [
             Failure(

@@ -126,4 +126,4 @@ def _print(found: "ReleaseDiff", first: "dict[str, list[RowChange]]") -> None:
         more = sum(counts.values()) - counts["same"] - len(rows)
         if more:
             print(f"  … {more:,} more; all with --json")
-    print(f"suggested version bump: {found.bump}" + (f", {found.next_version}" if found.next_version else ""))
+    print(found.bump_in_words)

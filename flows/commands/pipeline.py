@@ -21,7 +21,19 @@ PAID = ("budget_usd", "prices", "batch")
 _RELEASED = ("accept_drift", "release", "bootstraps", "anchor_model", "with_answers", "judge_version")
 
 
-@takes(*_LOGS, "policy", "models", "providers", "prompts", *PAID, "seed", "workers", *_RELEASED, required=["logs"])
+@takes(
+    *_LOGS,
+    "policy",
+    "models",
+    "providers",
+    "prompts",
+    *PAID,
+    "seed",
+    "redraw",
+    "workers",
+    *_RELEASED,
+    required=["logs"],
+)
 def run(settings: Settings, compat: CompatOption = None) -> None:
     """Run the whole pipeline: raw logs to a release. With --compat it also writes STORE/exports/VERSION-visionarena."""
     reports = curate_all(settings)
@@ -64,7 +76,7 @@ def decide(settings: Settings, dry_run: DecideDryRunOption = False, as_json: Jso
         run_stages(settings, ("flows.stages", "decide"))
 
 
-@takes("store", "providers", "prompts", "seed")
+@takes("store", "providers", "prompts", "seed", "redraw")
 def sample(settings: Settings) -> None:
     """Find the topics of kept prompts and draw the benchmark."""
     run_stages(settings, ("flows.release", "sample"))

@@ -16,6 +16,17 @@ class BenchItem(Row):
     """The topic it was drawn from."""
 
 
+class BenchDraw(Row):
+    """How the benchmark was drawn that the store has. A change of policy alone draws no other."""
+
+    drawn_from: str
+    """Hash of the topic fit, the seed and the settings of the draw."""
+    policy_hash: str | None
+    """Hash of the policy under which it was drawn, as in `decisions`; null without decisions."""
+    prompts: int
+    """How many prompts were drawn."""
+
+
 class BenchFilter(Row):
     """How many prompts remained after one filter of the benchmark."""
 

@@ -1,5 +1,7 @@
 """Topics: clusters of kept prompts."""
 
+from datetime import date
+
 from schemas.row import Float32, Int32, Row
 
 
@@ -39,6 +41,25 @@ class FittedDocument(Row):
     """99 % quantile over the fit of a document's mean cosine distance to its neighbours, 0 to 2."""
     vector: str
     """Hash of its vector, 16 hex digits."""
+
+
+class TopicFit(Row):
+    """One fit of `topic_model`: of what, and under which policy. A change of policy alone makes no other."""
+
+    model: str
+    """Hash of engine, settings and seed, and hash of the fitted documents and their vectors, as in `topic_model`."""
+    fit_day: date
+    """Last day of the documents that may be fitted."""
+    drift_day: date
+    """Last day of the documents that were looked through for drift."""
+    asked: str
+    """Hash of the documents up to the fit day, kept or not, and of the settings that choose among them."""
+    decided_by: str
+    """Hash of all that decided which documents are kept: policy, signal versions and reviews."""
+    policy_hash: str | None
+    """Hash of that policy, as in `decisions`; null without decisions."""
+    in_use: bool
+    """Whether the topics are of this fit."""
 
 
 class KeptTopicName(Row):

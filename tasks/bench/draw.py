@@ -45,6 +45,15 @@ def proportional_quotas(sizes: Mapping[int, int], total: int) -> dict[int, int]:
     return seats
 
 
+def seats_again(sizes: Mapping[int, int], total: int, before: Mapping[int, int]) -> dict[int, int]:
+    """Seats for each topic as `before`; what a topic cannot fill any more goes to those with the fewest seats."""
+    seats = {topic: min(size, before.get(topic, 0)) for topic, size in sizes.items()}
+    for _ in range(min(total, sum(sizes.values())) - sum(seats.values())):
+        open_topics = (topic for topic in sizes if seats[topic] < sizes[topic])
+        seats[min(open_topics, key=lambda topic: (seats[topic], -sizes[topic], topic))] += 1
+    return seats
+
+
 def draw(
     documents: Mapping[int, Sequence[str]],
     total: int,
@@ -55,7 +64,7 @@ def draw(
     """Draw `total` documents without replacement (all, if there are fewer); topic -> its drawn documents.
 
     A hash of seed and document decides, so new documents replace few of those drawn before. Within a topic, a document
-    with twice the weight is twice as likely to come first (Efraimidis and Spirakis 2006).
+    with twice the weight is twice as likely to come first (Efraimidis and Spirakis 2006); infinite ones are the first.
     """
     seats = seats_of({topic: len(members) for topic, members in documents.items()}, total)
     heavy = weights or {}

@@ -71,21 +71,23 @@ def first_of_alike(prompts: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
     return prompts.filter(pl.Series(stays))
 
 
-def capped(prompts: pl.DataFrame, per_user_max: int, seed: int) -> pl.DataFrame:
+def capped(prompts: pl.DataFrame, per_user_max: int, seed: int, stay: pl.Series) -> pl.DataFrame:
     """At most `per_user_max` prompts of each user, those of the smallest topics first; null users are not capped.
 
-    Capping before the draw leaves as many prompts as any benchmark under the cap can have, so the draw gets its size.
+    `prompts` has asked_id, user_id and topic; those whose asked_id is in `stay` come before all others. Capping before
+    the draw leaves as many prompts as any benchmark under the cap can have, so the draw gets its size.
     """
     order = pl.struct(
+        ~pl.col("asked_id").is_in(stay.implode()),
         pl.len().over("topic"),
-        pl.col("document_id").map_elements(lambda d: lot(d, seed), return_dtype=pl.String).alias("lot"),
+        pl.col("asked_id").map_elements(lambda asked: lot(asked, seed), return_dtype=pl.String).alias("lot"),
     )
     within = order.rank("ordinal").over("user_id") <= per_user_max
     return prompts.filter(pl.col("user_id").is_null() | within)
 
 
 def draw_weights(store: Store, prompts: pl.DataFrame, versions: Versions, quality_weight: float) -> dict[str, float]:
-    """document_id -> weight in the draw, (1 + criteria met) ** quality_weight; empty when all weights are equal.
+    """asked_id -> weight in the draw, (1 + criteria met) ** quality_weight; empty when all weights are equal.
 
     Criteria that are unmeasured or undecided count as not met. Raises BadInput when `quality_weight` is set and no
     prompt has the signal.
@@ -103,7 +105,8 @@ def draw_weights(store: Store, prompts: pl.DataFrame, versions: Versions, qualit
             "measure it (see `curate doctor`), or set the weight to 0"
         )
     counts = dict(met.iter_rows())
-    return {document: float(1 + counts.get(document, 0)) ** quality_weight for document in prompts["document_id"]}
+    both = prompts.select("asked_id", "document_id").iter_rows()
+    return {asked: float(1 + counts.get(document, 0)) ** quality_weight for asked, document in both}
 
 
 Labels = npt.NDArray[np.int64]

@@ -1,17 +1,20 @@
 """The Prefect tasks of the drawn benchmark: `topics` -> a public split, drawn over topics, a hidden one, failures."""
 
+import math
+from functools import partial
 from itertools import chain
 
 import numpy as np
 import polars as pl
 
-from schemas.benches.bench import BenchFilter, BenchItem, BenchMeasure, HiddenChange, HiddenItem
+from schemas.benches.bench import BenchDraw, BenchFilter, BenchItem, BenchMeasure, HiddenChange, HiddenItem
 from schemas.benches.written import AUTHOR
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.bench.contamination.alike import ALIKE_OVERLAP, alike_in_store, asked_in_store
 from tasks.bench.contamination.guard import asked_by_users, epoch_of, reserved
-from tasks.bench.draw import by_topic, draw, hidden_changes, hidden_items, proportional_quotas, quotas
+from tasks.bench.draw import by_topic, draw, hidden_changes, hidden_items, proportional_quotas, quotas, seats_again
+from tasks.bench.earlier_draw import ASKED_ID, DRAWS, draw_now, earlier_draw
 from tasks.bench.failures import (
     UNDECIDED,
     described_prompts,
@@ -45,7 +48,6 @@ _COMPACT = {
     "user_id": pl.col("user_id").cast(pl.Categorical),
 }
 """Columns that take less memory so: ids as numbers (no image is 0), and names that repeat."""
-_ASKED_ID = pl.coalesce("asked_id", "document_id")
 SHARE = 5
 """By default the benchmark has at most one in five eligible prompts."""
 REPEAT_OVERLAP = 0.8
@@ -54,13 +56,16 @@ REPEAT_OVERLAP = 0.8
 
 @step
 def draw_bench(settings: Settings, versions: Versions) -> StageReport:
-    """Write `bench`, `bench_funnel`, `bench_measures`, `hidden` and `hidden_changes`.
+    """Write `bench`, `bench_draws`, `bench_funnel`, `bench_measures`, `hidden` and `hidden_changes`.
 
-    The result depends only on tables and settings. Raises BadInput when `quality_weight` is set and the criteria were
-    not measured.
+    The result depends only on tables and settings, and on an earlier draw only where the policy alone has changed
+    since. Raises BadInput when `quality_weight` is set and the criteria were not measured.
     """
     store, bench = Store.open(settings.store), settings.bench
-    kept = _kept(store, versions)
+    kept, now = _kept(store, versions), draw_now(store, settings)
+    earlier = None if settings.redraw else earlier_draw(store, now)
+    if earlier:
+        kept = earlier.first(kept)  # so that no other prompt takes their place
     of_days = days(store)
     epoch = epoch_of(bench, of_days[-1]) if of_days else 0
     lately = reserved(asked_by_users(store, bench), bench, epoch - 1)
@@ -70,26 +75,33 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
         documents = asked_in_store(store, pool.prompts)
         repeats = alike_in_store(store, versions, documents, documents, REPEAT_OVERLAP)
         pool.keep("no_repeat", first_of_alike(pool.prompts, repeats))
-    hideable = pool.prompts.with_columns(_ASKED_ID).join(
+    hideable = pool.prompts.with_columns(ASKED_ID).join(
         lately, left_on="asked_id", right_on="document_id", how="semi", maintain_order="left"
     )
     asked_again = alike_in_store(
         store, versions, asked_in_store(store, hideable), asked_in_store(store, kept), ALIKE_OVERLAP
     )
     hideable = hideable.filter(~pl.col("document_id").is_in(asked_again["other_id"].implode()))
-    hidden = hidden_items(kept.select(_ASKED_ID), secret, hideable, bench, epoch)
-    pool.keep("not_reserved", pool.prompts.filter(~_ASKED_ID.is_in(secret["document_id"].implode())))
+    hidden = hidden_items(kept.select(ASKED_ID), secret, hideable, bench, epoch)
+    pool.keep("not_reserved", pool.prompts.filter(~ASKED_ID.is_in(secret["document_id"].implode())))
+    pool.prompts = pool.prompts.with_columns(ASKED_ID)
+    stay = earlier.prompts["asked_id"] if earlier else pl.Series(dtype=pl.String)
     if bench.per_user_max is not None:
-        pool.keep("per_user_max", capped(pool.prompts, bench.per_user_max, settings.seed))
-    asked = min(SIZE, pool.prompts.height // SHARE) if bench.size is None else bench.size
+        pool.keep("per_user_max", capped(pool.prompts, bench.per_user_max, settings.seed, stay))
     before = pool.prompts
-    weights = draw_weights(store, before, versions, bench.quality_weight)
+    asked = min(SIZE, before.height // SHARE) if bench.size is None else bench.size
     seats = proportional_quotas if bench.seats == "proportional" else quotas
-    drawn = draw(by_topic(before), asked, settings.seed, weights, seats).values()
-    pool.keep("drawn", before.filter(pl.col("document_id").is_in([document for some in drawn for document in some])))
+    weights = draw_weights(store, before, versions, bench.quality_weight)
+    if earlier:
+        asked, seats = earlier.about.prompts, partial(seats_again, before=earlier.seats(before))
+        weights |= dict.fromkeys(stay, math.inf)
+    drawn = draw(by_topic(before, "asked_id"), asked, settings.seed, weights, seats).values()
+    pool.keep("drawn", before.filter(pl.col("asked_id").is_in([name for of_topic in drawn for name in of_topic])))
     items = pool.prompts.select("conversation_id", "document_id", "topic")
     changes = hidden_changes(hideable, lately, bench, epoch)
     store.replace("bench", frame_of(BenchItem, (BenchItem(**row) for row in items.iter_rows(named=True))))
+    about = earlier.about if earlier else now.model_copy(update={"prompts": items.height})
+    store.replace(DRAWS, frame_of(BenchDraw, [about]))
     store.replace("bench_funnel", frame_of(BenchFilter, pool.funnel))
     store.replace("bench_measures", frame_of(BenchMeasure, _measured(store, before, pool.prompts, settings, versions)))
     store.replace("hidden", frame_of(HiddenItem, hidden))
@@ -97,7 +109,14 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
     counts = {step.filter: step.prompts for step in pool.funnel}
     short = {"asked": asked, "short": asked - items.height} if asked > items.height else {"asked": asked}
     split = {"reserved": len(hidden), "hidden": sum(item.drawn for item in hidden)}
-    return StageReport(stage="bench", counts=counts | short | {"topics": items["topic"].n_unique()} | split)
+    counts |= short | {"topics": items["topic"].n_unique()} | split
+    return StageReport(stage="bench", counts=counts, notes=_notes(about, stay, pool.prompts) if earlier else [])
+
+
+def _notes(about: BenchDraw, stay: pl.Series, drawn: pl.DataFrame) -> list[str]:
+    new = drawn.filter(~pl.col("asked_id").is_in(stay.implode())).height
+    told = f"the benchmark stays as drawn under policy {about.policy_hash}: {new:,} of {drawn.height:,} prompts are new"
+    return [f"{told}, in place of those that are not kept; --redraw draws it anew"]
 
 
 @step

@@ -220,4 +220,4 @@ def diff_lines(found: ReleaseDiff) -> Iterator[str]:
     columns = sum((Counter(counts) for counts in found.columns.values()), Counter[str]())
     if columns:
         yield "  changed columns: " + ", ".join(f"{name} {count:,}" for name, count in columns.most_common())
-    yield f"  suggested version bump: {found.bump}"
+    yield f"  {found.bump_in_words}"

@@ -38,6 +38,8 @@ _SIGNALS = {
 }
 """Released column -> signals that it is made of."""
 _MODELS = ("model", "model_a", "model_b")
+_ASKED = ("turns", "images")
+"""Columns of a prompt of the benchmark that models see."""
 _TEXTS = ("conversation", "conversation_a", "conversation_b", "turns", "images")
 _ACTIONS = {Action.DROP: "drops", Action.REDACT: "redacts", Action.TAG: "tags", Action.HOLD: "holds for a review"}
 _NUMBER = re.compile(r"(.*?)(\d+)")
@@ -60,14 +62,15 @@ def diff_releases(
     for folder in (old, new):
         check_shards(folder)
     known = {column: reason for reason, columns in _causes(before, after) for column in columns}
-    schema_changes, breaks = [], False
+    schema_changes, breaks, other_prompts = list[str](), list[str](), 0
     rows: Counter[str] = Counter()
     columns: dict[str, Counter[str]] = {config: Counter() for config in CONFIGS}
     reasons: dict[str, Counter[str]] = {config: Counter() for config in CONFIGS}
     for config in CONFIGS:
-        words, broken = _columns(config, *(read_parquet_schema(shard_files(each, config)[0]) for each in (old, new)))
-        schema_changes += words
-        breaks |= broken
+        schemas = (read_parquet_schema(shard_files(each, config)[0]) for each in (old, new))
+        breaking, came = _columns(config, *schemas)
+        schema_changes += breaking + came
+        breaks += breaking
         compared = _Compared(config, shard_files(old, config), shard_files(new, config))
         if same := compared.counts["same"]:
             rows[f"{config} same"] = same
@@ -75,14 +78,9 @@ def diff_releases(
             rows[f"{config} {change.change}"] += 1
             columns[config].update(change.columns)
             reasons[config].update(change.why)
+            other_prompts += config == "bench" and bool({*_ASKED} & {*change.columns})
             tell(change)
-    kinds = {name.partition(" ")[2] for name in rows}
-    if breaks:
-        bump = Bump.MAJOR
-    elif schema_changes or kinds & {"added", "removed"}:
-        bump = Bump.MINOR
-    else:
-        bump = Bump.PATCH if "changed" in kinds else Bump.NONE
+    bump, why_bump = _bump(breaks, schema_changes, rows, other_prompts, _fits_differ(before, after))
     made_of = [*CORE_PARTS, *parts(OpenRelease(new, after, None))]
     return ReleaseDiff(
         rules=[*_rules(before, after), *(line for part in made_of for line in part.changed(old, new))],
@@ -91,8 +89,30 @@ def diff_releases(
         columns={config: dict(counts.most_common()) for config, counts in columns.items()},
         why={config: dict(counts.most_common()) for config, counts in reasons.items()},
         bump=bump,
+        bump_why=why_bump,
         next_version=_next(before.version, bump, after.last_day),
     )
+
+
+def _bump(
+    breaks: Sequence[str], schema_changes: Sequence[str], rows: Mapping[str, int], other_prompts: int, other_fit: bool
+) -> tuple[Bump, list[str]]:
+    """The part of a version to raise, and what asks for it. `other_prompts`: rows of bench that ask something else."""
+
+    def counted(config: str) -> list[str]:
+        of_config = ((change, rows.get(f"{config} {change}", 0)) for change in ("added", "removed"))
+        return [f"{count:,} {change}" for change, count in of_config if count]
+
+    prompts = counted("bench") + ([f"{other_prompts:,} reworded"] if other_prompts else [])
+    major = [*breaks, *([f"another benchmark: {', '.join(prompts)}"] if prompts else [])]
+    if major:
+        return Bump.MAJOR, major
+    minor = [f"{config}: {', '.join(told)}" for config in CONFIGS if (told := counted(config))]
+    minor += [*schema_changes, *([_FITTED_ANEW] if other_fit else [])]
+    if minor:
+        return Bump.MINOR, minor
+    changed = [f"{config}: {count:,} changed" for config in CONFIGS if (count := rows.get(f"{config} changed", 0))]
+    return (Bump.PATCH, changed) if changed else (Bump.NONE, [])
 
 
 def _next(version: str, bump: Bump, last_day: str) -> str | None:
@@ -113,13 +133,13 @@ def _next(version: str, bump: Bump, last_day: str) -> str | None:
     return ".".join(str(n + (place == raised) if place <= raised else 0) for place, n in enumerate(numbers))
 
 
-def _columns(config: str, old: pa.Schema, new: pa.Schema) -> tuple[list[str], bool]:
-    """Differences of columns in words, and whether one of them breaks readers."""
+def _columns(config: str, old: pa.Schema, new: pa.Schema) -> tuple[list[str], list[str]]:
+    """Differences of columns in words: those that break readers, and columns that came."""
     before, after = ({field.name: field.type for field in schema} for schema in (old, new))
     both = [name for name in before if name in after and before[name] != after[name]]
     breaking = [f"{config}.{name}: left" for name in before if name not in after]
     breaking += [f"{config}.{name}: {before[name]} became {after[name]}" for name in both]
-    return breaking + [f"{config}.{name}: came" for name in after if name not in before], bool(breaking)
+    return breaking, [f"{config}.{name}: came" for name in after if name not in before]
 
 
 class _Compared:

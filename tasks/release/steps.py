@@ -41,9 +41,9 @@ from tasks.release.registered import ReleasePart, Unsealed
 from tasks.release.shards import LAYOUT, ReleasedImages, shard_rows, write_shards
 from tasks.runtime.steps import step
 from tasks.storage.keyed_ids import UNFINISHED
-from tasks.storage.queries.bench import bench_evidence, topics_fit
+from tasks.storage.queries.bench import bench_evidence, fit_in_use
 from tasks.storage.queries.conversation_features import Tallies
-from tasks.storage.queries.released import days, is_decided, release_version, unmeasured
+from tasks.storage.queries.released import days, decided_hash, is_decided, release_version, unmeasured
 from tasks.storage.queries.signals import Versions
 from tasks.storage.records import funnel, run_records
 from tasks.storage.tables import Store
@@ -122,7 +122,7 @@ def _made_from(store: Store, settings: Settings, versions: Versions) -> str:
     tables = {table: store.parts(table) for table in TABLES}
     basis = [
         tables,
-        settings.model_dump(mode="json", exclude={"store"}),
+        settings.model_dump(mode="json", exclude={"store", "redraw"}),
         dict(versions),
         replaced_hashes(),
         files,
@@ -196,7 +196,7 @@ def seal_release(
 ) -> StageReport:
     """Write leaderboards, `parts` of products, card and manifest, then move the folder to `releases/<version>`."""
     store, staging = Store.open(settings.store), built.staging
-    gone, decided = funnel(store), _policy_hash(store)
+    gone, decided = funnel(store), str(decided_hash(store))
     policy = Policy.model_validate_json(store.read_bytes(f"policies/{decided}.json") or b"{}")
     unsealed = Unsealed(store, staging, built.counts, versions, policy, decided, _relevant(settings))
     made_of = [*CORE_PARTS, *parts]
@@ -228,9 +228,20 @@ def _relevant(settings: Settings) -> dict[str, Any]:
     return settings.model_dump(mode="json", include=_RELEVANT)
 
 
-def _policy_hash(store: Store) -> str:
-    slices = store.read_slices("decisions", ["policy_hash"])
-    return next(str(rows["policy_hash"][0]) for rows in slices if rows.height)
+def _drawn_with(store: Store) -> dict[str, str | None]:
+    """What the manifest says of the topic fit and the draw: with which policies they were made, as released ones."""
+
+    def released(decided: str | None) -> str | None:
+        stored = decided and store.read_bytes(f"policies/{decided}.json")
+        return policy_hash(released_policy(Policy.model_validate_json(stored))) if stored else None
+
+    fit, draw = fit_in_use(store), store.read("bench_draws")
+    return {
+        "topics_fit": fit.model if fit else None,
+        "topics_fit_day": str(fit.fit_day) if fit else None,
+        "topics_fit_policy": released(fit.policy_hash) if fit else None,
+        "bench_policy": released(draw["policy_hash"][0]) if draw.height and store.height("bench") else None,
+    }
 
 
 def _manifest(
@@ -258,7 +269,7 @@ def _manifest(
         banned_users=len(policy.banned_users),
         policy_hash=policy_hash(shown),
         settings=_relevant(settings),
-        topics_fit=topics_fit(store),
+        **_drawn_with(store),
         first_day=str(of_days[0]),
         last_day=str(of_days[-1]),
         counts=built.counts,

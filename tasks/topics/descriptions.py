@@ -15,9 +15,11 @@ from schemas.items.topic import KeptTopicName, TopicMerge
 from schemas.signals import PiiSpan
 from tasks.providers.capabilities import Failed, PiiFinder, TopicEvidence, TopicNamer
 from tasks.runtime.untrusted import one_line
+from tasks.storage.queries.bench import fit_in_use
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_schema
 from tasks.topics.engines import Labels, Rows, Vectors
+from tasks.topics.fit import Fit
 from tasks.topics.words import shared_words
 
 WORDS, EXEMPLARS = 10, 5
@@ -26,7 +28,7 @@ KEYWORDS = 4
 NAME_CHARACTERS_MAX = 60
 SEARCHED = ("searched_by", "personal")
 """Columns of `topic_names` about a search of the name for personal data."""
-OUTLIERS = "outliers"
+OUTLIERS, UNTITLED = "outliers", "untitled ({})"
 LABEL_SHARE_MIN = 0.5
 """A tag or category describes a topic when this share of its documents has it."""
 
@@ -96,23 +98,29 @@ def _exemplars(texts: pl.Series, vectors: Vectors, members: Rows) -> tuple[str, 
 
 
 def topic_names(
-    store: Store, evidence: Sequence[TopicEvidence], ids: pl.Series, labels: Labels, namer: TopicNamer
+    store: Store,
+    evidence: Sequence[TopicEvidence],
+    ids: pl.Series,
+    labels: Labels,
+    namer: TopicNamer,
+    stay: Mapping[int, str] | None = None,
 ) -> dict[int, str]:
-    """Topic -> name, including -1. `ids` and `labels` are those of the fitted documents.
+    """Topic -> name, including -1. `ids` and `labels` are those of the fitted documents that are kept.
 
     Names are cached in the table `topic_names` by a hash of the evidence, so the provider is asked once. The row lists
     the topic's documents, so that a takedown of one of them removes it. A topic that the provider failed to name is
     named by its words or tags and asked again on the next run; a topic without documents gets no name. No two names are
-    equal and none has more than 60 characters.
+    equal and none has more than 60 characters. `stay` are names of topics whose fit stays, which are taken as they are;
+    then the rows of the table stay, too, for a policy that is undone.
     """
     kept = store.read(NAMES).filter(version=namer.version)
     known = dict(kept.select("evidence", "name").iter_rows())
-    topics = set(labels.tolist())
+    topics = set(labels.tolist()) - (stay or {}).keys()
     keys = {n: _key(each) for n, each in enumerate(evidence) if n in topics}
     fresh = [n for n, key in keys.items() if key not in known]
     answers = namer.name_topics([evidence[n] for n in fresh]) if fresh else []
     known |= {keys[n]: name for n, name in zip(fresh, answers, strict=True) if not isinstance(name, Failed)}
-    names = {-1: OUTLIERS}
+    names = {-1: OUTLIERS, **(stay or {})}
     for n, key in sorted(keys.items()):
         names[n] = _unlike(
             names.values(),
@@ -134,9 +142,29 @@ def topic_names(
     of_now = pl.DataFrame(rows, schema=frame_schema(KeptTopicName)).drop(*SEARCHED)
     searched = kept.select("evidence", "shown", *SEARCHED)
     of_now = of_now.join(searched, on=["evidence", "shown"], how="left", maintain_order="left")
+    if stay is not None:
+        of_now = pl.concat([of_now, kept.join(of_now, on="evidence", how="anti").select(of_now.columns)])
     if not of_now.equals(kept):
         store.replace(NAMES, of_now)
     return names
+
+
+def names_that_stay(store: Store, fit: Fit, kept: pl.Series, evidence: Sequence[TopicEvidence]) -> dict[int, str]:
+    """Topic -> name of the topics of a fit that stays, as far as the name says nothing of what is not kept any more.
+
+    It does not if all fitted documents are `kept`, or if each of its words is among the evidence, which is of these.
+    """
+    past = fit_in_use(store)
+    if past is None or past.model != fit.about.model:
+        return {}
+    named = store.read("topics", ["topic", "name"]).unique().filter(pl.col("topic") >= 0).sort("topic")
+    lost = set(fit.table.filter(~pl.col("document_id").is_in(kept.implode()))["topic"])
+    stay = {}
+    for topic, name in named.iter_rows():
+        words = {*evidence[topic].keywords, *evidence[topic].tags} if topic < len(evidence) else set[str]()
+        if name != UNTITLED.format(topic) and (topic not in lost or words.issuperset(name.split(", "))):
+            stay[topic] = name
+    return stay
 
 
 def _unlike(others: Collection[str], name: str, topic: int, more_words: Sequence[str]) -> str:

@@ -1,15 +1,21 @@
 """Keeps topics stable from night to night: chooses which documents to fit, caches the fit, and refits after drift.
 
-In: days, ids and vectors of all documents. Out: `Topics`, and `topic_changes` after another fit. Which documents are
-fitted depends only on the documents and their days, never on earlier runs. The table `topic_model` caches fits by a
-hash of their inputs; without it the same topics are fitted again. Takedowns are the exception: they delete rows of a
-cached fit, and the remaining rows stay in use, so that removing one person does not change everybody's topics.
+In: days, ids and vectors of all kept documents, and the days of all that were asked, kept or not. Out: `Topics`, and
+`topic_changes` after another fit. Up to which day documents are fitted depends only on what was asked; which of them
+are, on what the policy keeps. The table `topic_model` caches fits by a hash of their inputs; without it the same topics
+are fitted again. Two things of the past count, and neither moves a topic:
+
+* A change of what decides (policy, signal versions, reviews) keeps the fit until what was asked makes another due. What
+  it lets in is assigned; what it drops still votes. `topic_fits` has what decided when the fit was made.
+* Takedowns delete rows of a cached fit, and the remaining rows stay in use.
 """
 
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import partial
 
 import numpy as np
@@ -17,11 +23,12 @@ import numpy.typing as npt
 import polars as pl
 from scipy.optimize import linear_sum_assignment
 
-from schemas.settings import Settings
+from schemas.items.topic import TopicFit
+from schemas.settings import Settings, TopicSettings
 from tasks.runtime.parallel import map_shards, shard_runner
 from tasks.storage.queries.documents import PIECE
 from tasks.storage.queries.signals import lent, table_name, unload
-from tasks.storage.tables import Store
+from tasks.storage.tables import Store, frame_of
 from tasks.topics.cluster import (
     LENT,
     REFERENCE_MAX,
@@ -34,7 +41,7 @@ from tasks.topics.cluster import (
 )
 from tasks.topics.engines import Clustering, Rows, Vectors, block_rows, engine
 
-TABLE = "topic_model"
+TABLE, FITS = "topic_model", "topic_fits"
 DRIFT_STEPS = 4
 """After drift, topics are fitted at most so many times while the documents grow by `refit_growth`."""
 SPLIT_SHARE_MIN = 0.2
@@ -43,58 +50,125 @@ Chosen = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What was asked, kept or not, and what decided which of it is kept."""
+
+    documents: pl.DataFrame
+    """document_id and first `day` of all documents that may be fitted, before redaction, sorted by id."""
+    decided_by: str
+    """Hash of the policy, the signal versions and the reviews."""
+    policy_hash: str | None
+    """Hash of the policy; None without decisions."""
+
+    def up_to(self, day: date, settings: TopicSettings) -> str:
+        """Hash of the documents up to a day, and of the settings that choose among them."""
+        chosen = settings.model_dump_json(include={"single_turn", "needs_image", "language", "fit_max"})
+        ids = self.documents.filter(pl.col("day") <= day)["document_id"]
+        return _digest("\n".join([chosen, *ids]).encode(), 16)
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The n documents with a vector that are kept, or were fitted when they were; as released, sorted by id."""
+
+    days: pl.Series
+    ids: pl.Series
+    vectors: Vectors
+    """float32 (n, dimension), of unit length."""
+    kept: Chosen
+    """(n,) which are kept."""
+    fittable: Chosen
+    """(n,) which of these may be fitted; the others join the topic of their neighbours however far it is."""
+
+    def up_to(self, day: date) -> Chosen:
+        """Bool (n,): which may be fitted and were asked up to a day."""
+        return self.fittable & (self.days <= day).to_numpy()
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One fit, and which documents it has."""
+
+    table: pl.DataFrame
+    """Its rows of `topic_model`, also of documents that are gone."""
+    rows: Rows
+    """int64 (fitted,): rows of the documents that were fitted."""
+    about: TopicFit
+    new: bool = False
+    """Whether it was computed now, not read from the store."""
+    stands: bool = False
+    """Whether it was made of other documents, because something else decided then which are kept."""
+
+
+@dataclass(frozen=True)
 class Topics:
     """Topics of all n documents, and the fit behind them."""
 
     found: Clustering
-    rows: Rows
-    """int64 (fitted,): the rows that were fitted; the others were assigned."""
-    fit: pl.DataFrame
-    """Rows of the `topic_model` table."""
-    new: bool
-    """Whether the fit was computed now, not read from the store."""
+    fit: Fit
     far: Chosen
     """(n,) whether a document was assigned and lies beyond `reach` of the fitted ones."""
     drifted: float = 0.0
     """Share of documents after the fit day, up to the last step, that lie beyond `reach`."""
-    tried: tuple[pl.DataFrame, ...] = ()
-    """All fits used to decide; the table `topic_model` must keep each of them."""
+    tried: tuple[Fit, ...] = ()
+    """All fits used to decide, the last of which is in use; the store must keep each of them."""
+
+    def write(self, store: Store) -> None:
+        """Write `topic_model` and `topic_fits`."""
+        store.replace(TABLE, pl.concat(fit.table for fit in self.tried))
+        abouts = [
+            fit.about.model_copy(update={"in_use": fit is self.tried[-1]}) for fit in self.tried if len(fit.table)
+        ]
+        store.replace(FITS, frame_of(TopicFit, abouts))
 
 
-def fit_and_assign(
-    store: Store, days: pl.Series, ids: pl.Series, vectors: Vectors, fittable: Chosen, settings: Settings
-) -> Topics:
+def fit_and_assign(store: Store, documents: Documents, asked: Asked, settings: Settings) -> Topics:
     """Fit the documents up to the fit day and assign the others; when these have drifted, fit up to a later day.
 
-    Both days move in steps of growth, so a night with few documents keeps the fit. Only documents of `fittable` bool
-    (n,) are fitted; the others join the topic of their neighbours however far it is. `ids` are sorted hashes, so the
-    first `fit_max` are a random sample that changes little from fit to fit.
+    Both days move in steps of growth, so a night with few documents keeps the fit. Ids are hashes, so the first
+    `fit_max` are a random sample that changes little from fit to fit.
     Raises BadInput when a vector is zero or not finite.
     """
-    check_vectors(vectors)
-    chosen, everything = settings.topics, np.flatnonzero(fittable)
-    known, growth = days.filter(pl.Series(fittable)), chosen.refit_growth
-    until, last = (everything[fit_day_rows(known, step)] for step in (growth, growth ** (1 / DRIFT_STEPS)))
-    first = _topics(store, until[: chosen.fit_max], ids, vectors, fittable, settings)
-    late = np.setdiff1d(last, until)
-    far = int(first.far[late].sum())
-    drifted = far / max(1, len(late))
-    if drifted <= chosen.drift_max or far < members_min(len(vectors), chosen):
-        return replace(first, drifted=drifted, tried=(first.fit,))
-    again = _topics(store, last[: chosen.fit_max], ids, vectors, fittable, settings)
-    return replace(again, drifted=drifted, tried=(first.fit, again.fit))
+    check_vectors(documents.vectors)
+    chosen, days = settings.topics, _counted_days(documents, asked, settings.topics)
+    fit_until, drift_until = (fit_day(days, growth) for growth in (chosen.refit_growth, _drift_growth(chosen)))
+    fits = _Fits(store, documents, asked, drift_until, settings)
+    first = fits.of_day(fit_until)
+    if fits.decided(first):  # and what is kept may not decide again
+        in_use = fits.in_use() or first
+        tried = (first,) if in_use.about.model == first.about.model else (first, in_use)
+        return replace(_topics(store, documents, tried[-1], settings), tried=tried)
+    topics = _topics(store, documents, first, settings)
+    late = documents.up_to(drift_until) & ~documents.up_to(fit_until)
+    far = int(topics.far[late].sum())
+    drifted = far / max(1, int(late.sum()))
+    if drifted <= chosen.drift_max or far < members_min(int(documents.kept.sum()), chosen):
+        return replace(topics, drifted=drifted, tried=(first,))
+    again = fits.of_day(drift_until)
+    return replace(_topics(store, documents, again, settings), drifted=drifted, tried=(first, again))
 
 
-def fit_day_rows(days: pl.Series, growth: float) -> Rows:
-    """int64 rows of the documents up to the fit day; `days` is the day of each document.
+def _drift_growth(settings: TopicSettings) -> float:
+    return float(settings.refit_growth ** (1 / DRIFT_STEPS))
 
-    The fit day is the first day on which the number of documents reached `largest_step(count today, growth)`. Nights
-    that add few documents therefore fit the same documents.
+
+def _counted_days(documents: Documents, asked: Asked, settings: TopicSettings) -> pl.Series:
+    """The days of what was asked, by which a fit is due; where too little of it is kept for topics, of what is kept."""
+    days = asked.documents["day"]
+    rows = np.flatnonzero(documents.up_to(fit_day(days, settings.refit_growth)))
+    return documents.days.filter(pl.Series(documents.fittable)) if too_few(documents.vectors, settings, rows) else days
+
+
+def fit_day(days: pl.Series, growth: float) -> date:
+    """The last day up to which documents are fitted; `days` is the day of each document.
+
+    It is the first day on which the number of documents reached `largest_step(count today, growth)`. Nights that add
+    few documents therefore fit the same documents. Without documents it is the first of all days.
     """
     if days.is_empty():
-        return np.empty(0, np.int64)
-    last = days.sort()[largest_step(len(days), growth) - 1]
-    return np.flatnonzero((days <= last).to_numpy())
+        return date.min
+    last: date = days.sort()[largest_step(len(days), growth) - 1]
+    return last
 
 
 def largest_step(count: int, growth: float) -> int:
@@ -105,65 +179,155 @@ def largest_step(count: int, growth: float) -> int:
     return step
 
 
-def _topics(store: Store, rows: Rows, ids: pl.Series, vectors: Vectors, fittable: Chosen, settings: Settings) -> Topics:
-    chosen = settings.topics.model_dump(include={"members_min", "neighbours", "dimensions"})
-    version = engine(settings.topics.engine).version
-    # a hash of everything that topics depend on besides the documents
-    recipe = _digest(json.dumps([version, chosen, settings.seed, vectors.shape[1]]).encode(), 8)
+class _Fits:
+    """Finds fits in the store, and makes those that it lacks."""
+
+    def __init__(self, store: Store, documents: Documents, asked: Asked, drift_until: date, settings: Settings) -> None:
+        self._documents, self._asked, self._drift_until, self._settings = documents, asked, drift_until, settings
+        chosen = settings.topics.model_dump(include={"members_min", "neighbours", "dimensions"})
+        version = engine(settings.topics.engine).version
+        # a hash of everything that topics depend on besides the documents
+        recipe = [version, chosen, settings.seed, documents.vectors.shape[1]]
+        self._recipe = _digest(json.dumps(recipe).encode(), 8)
+        self._keys = pl.DataFrame({"document_id": documents.ids, "vector": _vector_digests(documents.vectors)}, _KEY)
+        fits = store.read(TABLE).filter(pl.col("model").str.starts_with(f"{self._recipe}-")).sort("document_id")
+        self._stored = {str(rows["model"][0]): rows for rows in fits.partition_by("model", maintain_order=True)}
+        abouts = (TopicFit(**row) for row in store.read(FITS).sort("fit_day").iter_rows(named=True))
+        self._abouts: Mapping[str, TopicFit] = {each.model: each for each in abouts if each.model in self._stored}
+        self._takedowns = bool(store.parts("takedowns"))
+
+    def of_day(self, day: date) -> Fit:
+        """The fit of what is kept up to a day, or one that stands in its place."""
+        rows = np.flatnonzero(self._documents.up_to(day))[: self._settings.topics.fit_max]
+        same = (table for table in self._stored.values() if table.select(*_KEY).equals(self._keys[rows]))
+        if (table := next(same, None)) is not None:
+            return self._found(table, rows, day)
+        if not self._settings.redraw:
+            past = (self._after_takedowns(rows, day) if self._takedowns else None) or self._standing(day)
+            if past is not None:
+                return past
+        table = self._made(rows)
+        return Fit(table, rows, self._about(str(table["model"][0]) if len(table) else "", day), new=True)
+
+    def decided(self, first: Fit) -> bool:
+        """Whether it was decided before whether documents since this fit have drifted, by what else was kept then."""
+        about = self._abouts.get(first.about.model)
+        if about is None or self._settings.redraw:
+            return False
+        return about.decided_by != self._asked.decided_by and about.drift_day >= self._drift_until
+
+    def in_use(self) -> Fit | None:
+        """The fit that is in use, if it can stay."""
+        models = (about.model for about in self._abouts.values() if about.in_use)
+        return next((fit for model in models if (fit := self._as_it_stands(model))), None)
+
+    def _found(self, table: pl.DataFrame, rows: Rows, day: date) -> Fit:
+        """A stored fit of exactly these documents. It says what decided when it was made."""
+        about = self._about(str(table["model"][0]), day)
+        past = self._abouts.get(about.model)
+        if past is not None and not self._settings.redraw:
+            about = about.model_copy(update={"decided_by": past.decided_by, "policy_hash": past.policy_hash})
+        return Fit(table, rows, about)
+
+    def _after_takedowns(self, rows: Rows, day: date) -> Fit | None:
+        """A fit that has all of `rows`, and whose documents are all kept, in a store with takedowns.
+
+        A takedown can move the first day of a document that others asked too, and with it the fit day.
+        """
+        for model, table in self._stored.items():
+            known = self._rows_in(table)
+            if len(known) == table.height and self._documents.kept[known].all() and np.isin(rows, known).all():
+                past = self._abouts.get(model)
+                return self._found(table, known, max(day, past.fit_day) if past else day)
+        return None
+
+    def _standing(self, day: date) -> Fit | None:
+        """A fit of the same that was asked, made when something else decided what is kept.
+
+        What was taken down was asked, too, so in a store with takedowns a fit stands until a later day is due.
+        """
+        wanted = self._asked.up_to(day, self._settings.topics)
+        for model, about in self._abouts.items():
+            same = about.asked == wanted or (self._takedowns and about.fit_day >= day)
+            if same and about.decided_by != self._asked.decided_by and (fit := self._as_it_stands(model)):
+                return fit
+        return None
+
+    def _as_it_stands(self, model: str) -> Fit | None:
+        """A stored fit; None where it had too few documents for topics, or too few are kept, or with other vectors."""
+        table = self._stored[model]
+        rows = self._rows_in(table)
+        kept = rows[self._documents.kept[rows]]
+        present = table.join(self._keys, on="document_id", how="semi").height
+        if (
+            present > len(rows)
+            or np.isinf(table["reach"][0])
+            or too_few(self._documents.vectors, self._settings.topics, kept)
+        ):
+            return None
+        about = self._abouts[model].model_copy(update={"drift_day": self._drift_until})
+        return Fit(table, rows, about, stands=True)
+
+    def _rows_in(self, table: pl.DataFrame) -> Rows:
+        """Rows of the documents that a fit has with the same vectors."""
+        present = self._keys.with_row_index()
+        return table.join(present, on=list(_KEY), maintain_order="left")["index"].to_numpy().astype(np.int64)
+
+    def _about(self, model: str, day: date) -> TopicFit:
+        asked, chosen = self._asked, self._settings.topics
+        return TopicFit(
+            model=model, fit_day=day, drift_day=self._drift_until, asked=asked.up_to(day, chosen),
+            decided_by=asked.decided_by, policy_hash=asked.policy_hash, in_use=False,
+        )  # fmt: skip
+
+    def _made(self, rows: Rows) -> pl.DataFrame:
+        """Rows of `topic_model`: a new fit of these documents."""
+        documents, vectors, settings = self._keys[rows], self._documents.vectors[rows], self._settings
+        found = cluster(vectors, settings.topics, settings.seed, settings.workers)
+        reach = math.inf if too_few(vectors, settings.topics) else reach_of(vectors, settings.workers)
+        content = "\n".join(cell for row in documents.iter_rows() for cell in row)
+        model = f"{self._recipe}-{_digest(content.encode(), 16)}"
+        return pl.DataFrame(
+            {
+                "model": pl.repeat(model, documents.height, dtype=pl.String, eager=True),
+                "document_id": documents["document_id"],
+                "topic": found.labels,
+                "probability": found.probabilities,
+                "x": found.positions[:, 0].copy(),
+                "y": found.positions[:, 1].copy(),
+                "reach": np.full(documents.height, reach, np.float32),
+                "vector": documents["vector"],
+            }
+        )
+
+
+def _vector_digests(vectors: Vectors) -> pl.Series:
+    """16 hex digits of each vector, which are read in pieces."""
     pieces = (vectors[start : start + PIECE] for start in range(0, len(vectors), PIECE))
     digests = [pl.Series(dtype=pl.String)]
     for piece in pieces:
-        digests.append(pl.Series([_digest(vector.tobytes(), 8) for vector in piece]))
+        digests.append(pl.Series([_digest(vector.tobytes(), 8) for vector in piece], dtype=pl.String))
         unload(vectors)
-    documents = pl.DataFrame({"document_id": ids, "vector": pl.concat(digests)}, _KEY)
-    fits = store.read(TABLE).filter(pl.col("model").str.starts_with(f"{recipe}-")).sort("document_id")
-    kept = fits.partition_by("model", maintain_order=True)
-    if store.parts("takedowns"):
-        rows = _rows_after_takedowns(kept, documents, rows)
-    wanted = documents[rows]
-    fit = next((each for each in kept if each.select(*_KEY).equals(wanted)), None)
-    new = fit is None
-    if fit is None:
-        fit = _fit(recipe, wanted, vectors[rows], settings)
-    found, far = _fitted_and_assigned(store, fit, rows, vectors, fittable, settings)
-    return Topics(found, rows, fit, new, far)
+    return pl.concat(digests)
 
 
 _KEY = {"document_id": pl.String, "vector": pl.String}
 
 
-def _fit(recipe: str, documents: pl.DataFrame, vectors: Vectors, settings: Settings) -> pl.DataFrame:
-    found = cluster(vectors, settings.topics, settings.seed, settings.workers)
-    reach = math.inf if too_few(vectors, settings.topics) else reach_of(vectors, settings.workers)
-    content = "\n".join(cell for row in documents.iter_rows() for cell in row)
-    model = f"{recipe}-{_digest(content.encode(), 16)}"
-    return pl.DataFrame(
-        {
-            "model": pl.repeat(model, documents.height, dtype=pl.String, eager=True),
-            "document_id": documents["document_id"],
-            "topic": found.labels,
-            "probability": found.probabilities,
-            "x": found.positions[:, 0].copy(),
-            "y": found.positions[:, 1].copy(),
-            "reach": np.full(documents.height, reach, np.float32),
-            "vector": documents["vector"],
-        }
-    )
-
-
-def _fitted_and_assigned(
-    store: Store, fit: pl.DataFrame, rows: Rows, vectors: Vectors, fittable: Chosen, settings: Settings
-) -> tuple[Clustering, Chosen]:
-    """Topics of all documents, fitted or assigned, and bool (n,): which assigned ones lie beyond `reach`.
+def _topics(store: Store, documents: Documents, fit: Fit, settings: Settings) -> Topics:
+    """Topics of all documents, fitted or assigned.
 
     Documents are assigned in shards; workers of a task runner read the fitted vectors from the store.
     """
-    model = Clustering(fit["topic"].to_numpy(), fit["probability"].to_numpy(), fit.select("x", "y").to_numpy())
+    vectors, rows = documents.vectors, fit.rows
+    fitted_documents = pl.DataFrame({"document_id": documents.ids[rows]})
+    table = fit.table.join(fitted_documents, on="document_id", how="semi", maintain_order="left")
+    model = Clustering(table["topic"].to_numpy(), table["probability"].to_numpy(), table.select("x", "y").to_numpy())
     others = np.setdiff1d(np.arange(len(vectors)), rows)
     far = np.zeros(len(vectors), bool)
     if not len(others):
-        return model, far
-    reach = np.where(fittable[others], np.float32(fit["reach"][0]), np.float32(np.inf))
+        return Topics(model, fit, far)
+    reach = np.where(documents.fittable[others], np.float32(table["reach"][0]), np.float32(np.inf))
     fitted, assigned = vectors[rows[:REFERENCE_MAX]], [model]
     at_once = -(-PIECE // block_rows(fitted)) * block_rows(fitted)  # the same blocks as all at once: the same sums
     shards = [slice(start, start + at_once) for start in range(0, len(others), at_once)]
@@ -178,21 +342,7 @@ def _fitted_and_assigned(
         store.purge(table_name(LENT))
     order = np.argsort(np.concatenate([rows, others]))
     both = ([getattr(part, name) for part in assigned] for name in ("labels", "probabilities", "positions"))
-    return Clustering(*(np.concatenate(parts)[order] for parts in both)), far
-
-
-def _rows_after_takedowns(kept: list[pl.DataFrame], documents: pl.DataFrame, rows: Rows) -> Rows:
-    """Rows to fit in a store with takedowns: those of a cached fit that contains all of `rows`, if there is one.
-
-    All documents of that fit must still exist. A takedown can move the first day of a document that others asked too,
-    and with it the fit day.
-    """
-    present = documents.with_row_index()
-    for fit in kept:
-        known = fit.join(present, on=list(_KEY), maintain_order="left")["index"].to_numpy()
-        if len(known) == fit.height and np.isin(rows, known).all():
-            return known.astype(np.int64)
-    return rows
+    return Topics(Clustering(*(np.concatenate(parts)[order] for parts in both)), fit, far)
 
 
 def _digest(content: bytes, size_bytes: int) -> str:

@@ -1,5 +1,10 @@
 """The Prefect task of topics: vectors of kept documents -> `topics`, `topic_model`, `topic_tree`, `topic_changes`."""
 
+import hashlib
+import json
+from collections.abc import Mapping
+from itertools import chain
+
 import numpy as np
 import polars as pl
 
@@ -9,14 +14,24 @@ from schemas.settings import Settings, TopicSettings
 from schemas.tags import TAGS
 from tasks.providers import Providers
 from tasks.runtime.steps import step
+from tasks.storage.parquet import compact
+from tasks.storage.queries.bench import fit_in_use
 from tasks.storage.queries.documents import embedded_documents
-from tasks.storage.queries.released import kept_conversations, with_released_turns
+from tasks.storage.queries.released import decided_hash, kept_conversations, with_released_turns
 from tasks.storage.queries.signals import Versions, signal_values, unload
 from tasks.storage.tables import Store, frame_schema
 from tasks.topics.cluster import TOPICS_NEED, members_min, too_few
-from tasks.topics.descriptions import impersonal_prompts, personal_names, topic_evidence, topic_names, topic_tree
+from tasks.topics.descriptions import (
+    UNTITLED,
+    impersonal_prompts,
+    names_that_stay,
+    personal_names,
+    topic_evidence,
+    topic_names,
+    topic_tree,
+)
 from tasks.topics.engines import Vectors
-from tasks.topics.fit import TABLE, Chosen, Topics, changes_in_words, fit_and_assign, topic_changes
+from tasks.topics.fit import TABLE, Asked, Chosen, Documents, Topics, changes_in_words, fit_and_assign, topic_changes
 
 _ABOUT = ["conversation_id", "document_id", "prompt_id", "image_ids", "day", "num_turns", "user_id"]
 
@@ -25,20 +40,25 @@ _ABOUT = ["conversation_id", "document_id", "prompt_id", "image_ids", "day", "nu
 def find_topics(settings: Settings, providers: Providers, versions: Versions) -> StageReport:
     """Put every kept document with an embedding into a topic, and name the topics."""
     store = Store.open(settings.store)
-    kept = kept_conversations(store, columns=_ABOUT).unique("document_id", keep="first").sort("document_id")
-    told = signal_values(store, "language", versions["language"], ["language"])
-    kept = kept.join(told, left_on="prompt_id", right_on="content_id", how="left", maintain_order="left")
+    kept = kept_conversations(store, columns=_ABOUT).unique("document_id", keep="first")
+    both = pl.concat([kept.with_columns(kept=True), _fitted_once(store, kept)], how="diagonal").sort("document_id")
+    both = _with_language(store, both.with_columns(images=pl.col("image_ids").list.len()), versions)
     joint = providers.names["text_embedding"] == providers.names["image_embedding"] != "embedded"
-    documents, vectors = embedded_documents(store, kept, versions, settings.topics, joint)
-    fittable, why_all = _fittable(documents, vectors, settings.topics)
-    topics = fit_and_assign(store, documents["day"], documents["document_id"], vectors, fittable, settings)
-    labels, fitted = topics.fit["topic"].to_numpy(), documents[topics.rows]
-    of_fitted = vectors[topics.rows]
+    documents, vectors = embedded_documents(store, both, versions, settings.topics, joint)
+    is_kept, kinds = documents["kept"].to_numpy(), _kinds(settings.topics)
+    fittable, why_all = _fittable(documents, vectors, settings.topics, kinds)
+    asked = _asked(store, versions, {} if why_all else kinds)
+    known = Documents(documents["day"], documents["document_id"], vectors, is_kept, fittable)
+    topics = fit_and_assign(store, known, asked, settings)
+    rows = topics.fit.rows[is_kept[topics.fit.rows]]
+    labels, fitted, of_fitted = topics.found.labels[rows], documents[rows], vectors[rows]
     unload(vectors)
     evidence = topic_evidence(_described(store, fitted, versions), labels, of_fitted)
-    names = topic_names(store, evidence, fitted["document_id"], labels, providers["topic_names"])
+    stay = names_that_stay(store, topics.fit, fitted["document_id"], evidence) if topics.fit.stands else None
+    names = topic_names(store, evidence, fitted["document_id"], labels, providers["topic_names"], stay)
     personal = personal_names(store, names, providers["text_pii"])
-    names |= {topic: f"untitled ({topic})" for topic in personal}
+    nameless = {*topics.found.labels[is_kept].tolist()} - names.keys()  # all that was fitted of them is not kept
+    names |= {topic: UNTITLED.format(topic) for topic in personal | nameless}
     columns = {
         "document_id": documents["document_id"],
         "topic": topics.found.labels,
@@ -46,36 +66,72 @@ def find_topics(settings: Settings, providers: Providers, versions: Versions) ->
     }
     positions = {"x": topics.found.positions[:, 0].copy(), "y": topics.found.positions[:, 1].copy()}
     name = pl.col("topic").replace_strict(dict(names), return_dtype=pl.String).alias("name")
-    members = pl.DataFrame(columns | positions).with_columns(name).select(frame_schema(TopicMember).names())
-    notes = _notes(kept.height, topics, too_few(of_fitted, settings.topics), settings)
-    notes += why_all + _write_changes(store, members)
+    members = pl.DataFrame(columns | positions).filter(pl.Series(is_kept)).with_columns(name)
+    members = members.select(frame_schema(TopicMember).names())
+    notes = _notes(kept.height, members.height, len(rows), topics, too_few(of_fitted, settings.topics), settings)
+    notes += why_all + _write_changes(store, topics, members)
     notes += [f"{len(personal)} topics are untitled: their names held personal data"] if personal else []
-    store.replace(TABLE, pl.concat(topics.tried))
+    topics.write(store)
     store.replace("topic_tree", topic_tree(of_fitted, labels))
     store.replace("topics", members)
     outliers = members.filter(topic=-1).height
-    counts = {"documents": len(vectors), "topics": len(names) - 1, "outliers": outliers, "fitted": len(labels)}
+    counts = {"documents": members.height, "topics": len(names) - 1, "outliers": outliers, "fitted": len(labels)}
     return StageReport(stage="topics", counts=counts, notes=notes)
 
 
-def _fittable(documents: pl.DataFrame, vectors: Vectors, settings: TopicSettings) -> tuple[Chosen, list[str]]:
-    """Bool (n,): which documents may be fitted; all of them, and a note, if the settings leave too few."""
-    wanted = {
+def _fitted_once(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
+    """Documents of stored fits that are not kept any more. They have no topic, and still vote on those of others."""
+    fitted = store.read(TABLE, ["document_id"]).unique().join(kept, on="document_id", how="anti")["document_id"]
+    slices = store.read_slices("conversations", _ABOUT) if len(fitted) else ()
+    asked = (rows.filter(pl.col("document_id").is_in(fitted.implode())) for rows in slices)
+    documents = pl.concat([store.empty("conversations", _ABOUT), *asked]).unique("document_id", keep="first")
+    return documents.with_columns(kept=False)
+
+
+def _kinds(settings: TopicSettings) -> dict[str, pl.Expr]:
+    """What the settings ask of a document that is fitted, in words -> condition on num_turns, images and language."""
+    conditions = {
         "single-turn": (settings.single_turn, pl.col("num_turns") == 1),
-        "with an image": (settings.needs_image, pl.col("image_ids").list.len() > 0),
+        "with an image": (settings.needs_image, pl.col("images") > 0),
         f"in language {settings.language!r}": (
             settings.language is not None,
             pl.col("language") == pl.lit(settings.language),
         ),
     }
-    asked = {name: condition for name, (on, condition) in wanted.items() if on}
-    chosen = documents.select(pl.all_horizontal(pl.lit(value=True), *asked.values()).fill_null(value=False))
-    fittable = np.broadcast_to(chosen.to_series().to_numpy(), len(vectors))
-    if fittable.all() or not too_few(vectors, settings, np.flatnonzero(fittable)):
+    return {name: condition for name, (on, condition) in conditions.items() if on}
+
+
+def _fittable(
+    documents: pl.DataFrame, vectors: Vectors, settings: TopicSettings, kinds: Mapping[str, pl.Expr]
+) -> tuple[Chosen, list[str]]:
+    """Bool (n,): which kept documents may be fitted; all of them, and a note, if the settings leave too few."""
+    kept = documents["kept"].to_numpy()
+    chosen = documents.select(pl.all_horizontal("kept", *kinds.values()).fill_null(value=False))
+    fittable = chosen.to_series().to_numpy()
+    if (fittable == kept).all() or not too_few(vectors, settings, np.flatnonzero(fittable)):
         return fittable, []
-    if too_few(vectors, settings):
-        return np.ones(len(vectors), bool), []
-    return np.ones(len(vectors), bool), [f"documents of every kind were fitted: too few are {', '.join(asked)}"]
+    if too_few(vectors, settings, np.flatnonzero(kept)):
+        return kept, []
+    return kept, [f"documents of every kind were fitted: too few are {', '.join(kinds)}"]
+
+
+def _asked(store: Store, versions: Versions, kinds: Mapping[str, pl.Expr]) -> Asked:
+    """Documents of these kinds as they were asked, kept or not, and what decided which are kept."""
+    columns = ["document_id", "prompt_id", "num_turns", "image_ids", "day"]
+    read = chain([store.empty("conversations", columns)], store.read_slices("conversations", columns))
+    counted = (rows.with_columns(images=pl.col("image_ids").list.len()).drop("image_ids") for rows in read)
+    conversations = _with_language(store, pl.concat(map(compact, counted)), versions)
+    of_kinds = conversations.filter(pl.all_horizontal(pl.lit(value=True), *kinds.values()))
+    documents = of_kinds.group_by("document_id").agg(pl.col("day").min()).sort("document_id")
+    policy = decided_hash(store)
+    decisive = json.dumps([policy, dict(versions), store.parts("reviews")], sort_keys=True).encode()
+    return Asked(documents, hashlib.blake2b(decisive, digest_size=8).hexdigest(), policy)
+
+
+def _with_language(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """The rows with `language` of their prompts, null where it was not measured."""
+    measured = signal_values(store, "language", versions["language"], ["language"])
+    return conversations.join(measured, left_on="prompt_id", right_on="content_id", how="left", maintain_order="left")
 
 
 def _described(store: Store, documents: pl.DataFrame, versions: Versions) -> pl.DataFrame:
@@ -98,9 +154,9 @@ def _described(store: Store, documents: pl.DataFrame, versions: Versions) -> pl.
     )
 
 
-def _notes(kept: int, topics: Topics, one_topic: bool, settings: Settings) -> list[str]:
+def _notes(kept: int, count: int, fitted: int, topics: Topics, one_topic: bool, settings: Settings) -> list[str]:
+    """Notes on kept documents, on those of them with a topic (`count`), and on those of these that were fitted."""
     notes = []
-    count, fitted = len(topics.found.labels), len(topics.rows)
     if kept > count:
         notes.append(f"{kept - count} kept documents have no embedding and no topic: run `curate measure`")
     if not count:
@@ -110,13 +166,22 @@ def _notes(kept: int, topics: Topics, one_topic: bool, settings: Settings) -> li
         notes.append(f"one topic: clustering needs at least {needed} different documents")
     if count > fitted:
         notes.append(f"{fitted:,} documents fitted, {count - fitted:,} assigned to their topics")
-    if len(topics.tried) > 1:
+    if topics.fit.stands:
+        gone = topics.fit.table.height - fitted
+        notes.append(
+            f"topics stay as fitted under policy {topics.fit.about.policy_hash}: what else is kept now is assigned to "
+            f"them, and {gone:,} fitted documents are not kept any more; --redraw fits them anew"
+        )
+    elif len(topics.tried) > 1:
         notes.append(f"{topics.drifted:.0%} of the documents since the fit day were far from all topics: fitted again")
     return notes
 
 
-def _write_changes(store: Store, members: pl.DataFrame) -> list[str]:
-    """Write `topic_changes` when documents changed their topics since the last run; returns a note about it."""
+def _write_changes(store: Store, topics: Topics, members: pl.DataFrame) -> list[str]:
+    """Write `topic_changes` when another fit changed documents' topics since the last run; returns a note about it."""
+    past = fit_in_use(store)
+    if past is not None and past.model == topics.fit.about.model:
+        return []
     before = store.read("topics", ["document_id", "topic"])
     after = members.select("document_id", "topic")
     both = before.join(after, on="document_id", suffix="_new")

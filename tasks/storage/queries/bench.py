@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from tasks.storage.database import TemporaryDatabase
+from schemas.items.topic import TopicFit
 from tasks.storage.tables import Store
 
 APART = "separate_group"
@@ -158,19 +158,7 @@ def changes_of_hidden(store: Store) -> pl.DataFrame:
     return changes.select("epoch", "change", "conversation_id", "why").sort("change", "conversation_id")
 
 
-def topics_fit(store: Store) -> str | None:
-    """Hash of the documents, vectors, engine and settings of the fit that made the topics; None when it is not stored.
-
-    The store keeps every fit. The one in use is the one whose topics equal the table `topics` in every document.
-    """
-    database = TemporaryDatabase()
-    database.load_table(store, "topics", ["document_id", "topic"])
-    database.load_table(store, "topic_model", ["model", "document_id", "topic"])
-    found = database.read(_FIT)["model"]
-    return None if found.is_empty() else str(found[0])
-
-
-_FIT = """
-SELECT model FROM topic_model LEFT JOIN topics USING (document_id) GROUP BY model
-HAVING bool_and(topic_model.topic IS NOT DISTINCT FROM topics.topic) ORDER BY count(*) DESC, model LIMIT 1
-"""
+def fit_in_use(store: Store) -> TopicFit | None:
+    """The fit that the topics are of; None when the store does not say."""
+    rows = store.read("topic_fits").filter("in_use").iter_rows(named=True)
+    return next((TopicFit(**row) for row in rows), None)

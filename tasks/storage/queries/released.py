@@ -78,12 +78,18 @@ def release_version(store: Store, named: str | None) -> str:
     return named or f"{days(store)[-1]:%Y.%m.%d}"
 
 
+def decided_hash(store: Store) -> str | None:
+    """Hash of the policy that made the decisions; None when there are no decisions."""
+    hashes = (rows["policy_hash"] for rows in store.read_slices("decisions", ["policy_hash"], 1))
+    return next((str(of_rows[0]) for of_rows in hashes if len(of_rows)), None)
+
+
 def decided_policy(store: Store) -> Policy | None:
     """The policy that made the decisions; None when there are no decisions.
 
     Raises BadInput for one of another version, which is None in a store that may have any layout.
     """
-    decided = next((rows["policy_hash"][0] for rows in store.read_slices("decisions", ["policy_hash"], 1)), None)
+    decided = decided_hash(store)
     stored = None if decided is None else store.read_bytes(f"policies/{decided}.json")
     try:
         return None if stored is None else Policy.model_validate(json.loads(stored))

@@ -3,12 +3,15 @@
 import math
 from datetime import timedelta
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import BadInput
+from schemas.items.conversation import Conversation
+from schemas.items.decision import Decision
 from schemas.items.topic import TopicMember
 from schemas.settings import BenchSettings, Settings
 from schemas.tables import SIGNALS
@@ -16,7 +19,7 @@ from tasks.bench.draw import draw
 from tasks.bench.pool import capped, first_of_alike
 from tasks.bench.steps import draw_bench, find_failures
 from tasks.storage.content_id import text_id
-from tasks.storage.tables import Store
+from tasks.storage.tables import Store, frame_of
 from tests.builders import NOON, VERSIONS, conversation, decision, measure_clean, sides, store_with
 
 INELIGIBLE = {
@@ -56,9 +59,9 @@ def _member(item, topic):
     return TopicMember(document_id=item.document_id, topic=topic, probability=1.0, name=f"t{topic}", x=0.0, y=0.0)
 
 
-def _draw(store, seed=0, **bench):
+def _draw(store, seed=0, redraw=False, **bench):
     bench = BenchSettings(**{"hidden_size": 0} | bench)
-    report = draw_bench.fn(Settings(store=store.root, seed=seed, bench=bench), VERSIONS)
+    report = draw_bench.fn(Settings(store=store.root, seed=seed, redraw=redraw, bench=bench), VERSIONS)
     return report.counts, store.read("bench")
 
 
@@ -117,6 +120,103 @@ def test_the_seed_decides_and_nothing_else_does(tmp_path):
         for start in range(0, rows.height, 7):
             store.append(table, rows[start : start + 7])
     assert _draw(store, size=12, seed=4)[1].equals(drawn)
+
+
+def _decide(store, policy, dropped=()):
+    """Another policy keeps all conversations but these."""
+    keep = ~pl.col("item_id").is_in(list(dropped))
+    store.replace("decisions", store.read("decisions").with_columns(keep=keep, policy_hash=pl.lit(policy)))
+
+
+def _names(bench):
+    return set(bench["conversation_id"])
+
+
+def _by_topic(bench):
+    return bench["topic"].value_counts().sort("topic").rows()
+
+
+def _take_away(store, name):
+    keys = {"conversations": "conversation_id", "bench": "conversation_id", "decisions": "item_id"}
+    for table, key in keys.items():
+        store.replace(table, store.read(table).filter(pl.col(key) != name))
+
+
+@pytest.mark.parametrize(("seed", "seats"), [(0, "even"), (1, "proportional"), (4, "even")])
+def test_another_policy_replaces_the_drawn_prompts_that_it_drops_from_their_topics_and_no_other(tmp_path, seed, seats):
+    store, random, every = _arena(tmp_path), np.random.default_rng(seed), [f"c{n:02d}" for n in range(60)]
+    _decide(store, "a" * 12, random.choice(every, 3 * seed, replace=False))
+    drawn = _draw(store, size=12, seats=seats)[1]
+    for policy in ("b" * 12, "c" * 12):  # two fixes in a row
+        dropped = set(random.choice(every, 4 + seed, replace=False).tolist())
+        _decide(store, policy, dropped)
+        after = _draw(store, size=12, seats=seats)[1]
+        assert _names(drawn) - dropped <= _names(after) and not _names(after) & dropped
+        assert _by_topic(after) == _by_topic(drawn)
+        assert _draw(store, size=12, seats=seats)[1].equals(after)
+        drawn = after
+    redrawn = _draw(store, size=12, seats=seats, redraw=True)[1]
+    store.replace("bench_draws", store.empty("bench_draws"))
+    assert _draw(store, size=12, seats=seats)[1].equals(redrawn)  # as a new store would
+
+
+def test_a_policy_that_is_undone_gives_the_draw_of_before(tmp_path):
+    store = _arena(tmp_path)
+    before = _draw(store, size=12)[1]
+    _decide(store, "b" * 12, sorted(_names(before))[:5])
+    assert not _draw(store, size=12)[1].equals(before)
+    _decide(store, "0" * 12)
+    assert _draw(store, size=12)[1].equals(before)
+
+
+def test_seats_of_a_topic_that_another_policy_drops_go_to_those_with_fewest(tmp_path):
+    store = _arena(tmp_path, topics=4)
+    before = _draw(store, size=12)[1]
+    members = {f"c{n:02d}" for n in range(60) if n % 5 == 1}
+    _decide(store, "b" * 12, members)
+    after = _draw(store, size=12)[1]
+    assert (_by_topic(before), _by_topic(after)) == ([(0, 3), (1, 3), (2, 3), (3, 3)], [(0, 4), (2, 4), (3, 4)])
+    assert _names(before) - members < _names(after)
+
+
+def test_a_drawn_prompt_that_is_taken_down_is_replaced_under_another_policy_too(tmp_path):
+    store = _arena(tmp_path)
+    before = _draw(store, size=12)[1]
+    _decide(store, "b" * 12)
+    gone = before["conversation_id"][4]
+    _take_away(store, gone)
+    after = _draw(store, size=12)[1]
+    assert (_by_topic(after), len(_names(after) - _names(before))) == (_by_topic(before), 1)
+    assert _names(before) - {gone} < _names(after)
+
+
+def test_neither_an_earlier_conversation_nor_an_earlier_repeat_that_comes_in_takes_a_drawn_prompts_place(tmp_path):
+    again = [_asked("again-1", "Prompt 3?", 0, image="3"), _asked("again-2", "PROMPT 4?", 0, image="4")]
+    items = [*again, *(_asked(f"c{n}", f"Prompt {n}?", n + 1, image=f"{n}", user_id="u") for n in range(8))]
+    store, drawn = _store(tmp_path, items), {f"c{n}" for n in range(7)}
+    _decide(store, "a" * 12, ["again-1", "again-2", "c7"])
+    assert _drawn(store, size=7, per_user_max=7)[1] == drawn
+    _decide(store, "b" * 12)
+    assert _drawn(store, size=7, per_user_max=7)[1] == drawn
+    _decide(store, "c" * 12, ["c3"])  # its prompt is kept in another conversation
+    assert _drawn(store, size=7, per_user_max=7)[1] == drawn - {"c3"} | {"again-1"}
+
+
+def test_with_new_lines_another_policy_keeps_what_is_drawn_and_other_settings_draw_anew(tmp_path):
+    store = _arena(tmp_path)
+    before = _draw(store, size=12)[1]
+    new = [_asked(f"n{n}", f"New {n}?", 500 + n, image_ids=[f"{900 + n:032x}"]) for n in range(40)]
+    store.append("conversations", frame_of(Conversation, new))
+    store.append("decisions", frame_of(Decision, map(decision, new)))
+    store.append("topics", frame_of(TopicMember, [_member(item, n % 3) for n, item in enumerate(new)]))
+    measure_clean(store, new, language={item.prompt_id: {"language": "en"} for item in new})
+    night = _draw(store, size=12)[1]
+    assert _names(night) - _names(before)  # new lines compete
+    _decide(store, "b" * 12, sorted(_names(night))[:1])
+    after = _draw(store, size=12)[1]
+    assert len(_names(after) & _names(night)) == 11
+    assert _draw(store, size=14)[0]["drawn"] == 14
+    assert not _draw(store, size=12, seed=3)[1].equals(after)
 
 
 @pytest.mark.parametrize("topics", [[], [-1]])
@@ -214,18 +314,20 @@ def test_repeats_and_one_users_prompts_are_thinned_where_topics_are_smallest():
     prompts = pl.DataFrame({"document_id": ["a", "b", "c"]})
     pairs = pl.DataFrame({"document_id": ["b", "c"], "other_id": ["a", "b"]})
     assert first_of_alike(prompts, pairs)["document_id"].to_list() == ["a", "c"]
-    prompts = pl.DataFrame({"document_id": list("abcd"), "user_id": ["u"] * 4, "topic": [0, 0, 0, 1]})
-    assert "d" in capped(prompts, 1, seed=3)["document_id"]
+    prompts = pl.DataFrame({"asked_id": list("abcd"), "user_id": ["u"] * 4, "topic": [0, 0, 0, 1]})
+    nothing = pl.Series(dtype=pl.String)
+    assert "d" in capped(prompts, 1, 3, nothing)["asked_id"]
+    assert capped(prompts, 1, 3, pl.Series(["b"]))["asked_id"].to_list() == ["b"]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["u", "v", None]), st.integers(0, 3)), max_size=30), st.integers(1, 5))
 def test_no_user_has_more_than_the_cap_and_no_prompt_is_lost_to_it_needlessly(rows, cap):
     prompts = pl.DataFrame(
         [(f"d{n}", user, topic) for n, (user, topic) in enumerate(rows)],
-        schema={"document_id": pl.String, "user_id": pl.String, "topic": pl.Int32},
+        schema={"asked_id": pl.String, "user_id": pl.String, "topic": pl.Int32},
         orient="row",
     )
-    left = capped(prompts, cap, seed=0)
+    left = capped(prompts, cap, 0, pl.Series(dtype=pl.String))
     for user in ("u", "v"):
         assert left.filter(user_id=user).height == min(cap, prompts.filter(user_id=user).height)
     assert left["user_id"].null_count() == prompts["user_id"].null_count()

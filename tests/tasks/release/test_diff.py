@@ -9,12 +9,13 @@ import pytest
 
 from flows.products import parts_of_release, problems_of
 from schemas.errors import BadInput
+from schemas.policy import policy_hash, released_policy
 from schemas.publication import Bump
 from tasks.release import diff
 from tasks.release.core_parts import MAP
 from tasks.release.diff import diff_releases
 from tasks.storage.queries.explain import removal_reasons
-from tests.small_store import manifest_of
+from tests.small_store import POLICY, manifest_of
 from tests.tampered_release import BATTLE, BENCH, CHAT, rewrite, write_manifest
 
 
@@ -158,7 +159,9 @@ def test_topics_of_a_new_fit_are_the_cause_of_other_topics_and_another_name_alon
     found, changes = _with_changes(release, own_release)
     assert (found.rules, {tuple(row.why) for row in changes}) == ([], {()})
     write_manifest(own_release, topics_fit="another fit")
-    assert manifest_of(release)["topics_fit"] == "a fit"
+    known, shown = manifest_of(release), policy_hash(released_policy(POLICY))
+    assert (known["topics_fit"], known["topics_fit_day"]) == ("a fit", "2024-09-18")
+    assert (known["topics_fit_policy"], known["bench_policy"]) == (shown, shown)
     found, changes = _with_changes(release, own_release)
     assert [line for line in found.rules if line.startswith("topics were fitted anew: ")] == found.rules
     assert {(*row.columns, *row.why) for row in changes} == {("topic", "topics were fitted anew")}
@@ -186,31 +189,44 @@ def test_a_changed_value_names_what_the_manifests_say_of_it(release, own_release
 
 
 @pytest.mark.parametrize(
-    ("version", "change", "expected"),
+    ("version", "shard", "change", "fit", "expected"),
     [
-        ("1.2.3", lambda rows: rows[1:], (Bump.MINOR, "1.3.0")),
-        ("1.2.3", _other_topics, (Bump.PATCH, "1.2.4")),
-        ("1.2.3", lambda rows: rows, (Bump.NONE, None)),
-        ("2024.09", _other_topics, (Bump.PATCH, "2024.10")),
+        ("1.2.3", CHAT, lambda rows: rows[1:], "a fit", (Bump.MINOR, "1.3.0", ["chat: 1 added"])),
+        ("1.2.3", CHAT, _other_topics, "a fit", (Bump.PATCH, "1.2.4", ["chat: 23 changed"])),
+        ("1.2.3", CHAT, _other_topics, "another", (Bump.MINOR, "1.3.0", ["topics were fitted anew"])),
+        ("1.2.3", CHAT, lambda rows: rows, "a fit", (Bump.NONE, None, [])),
+        ("2024.09", CHAT, _other_topics, "a fit", (Bump.PATCH, "2024.10", ["chat: 23 changed"])),
+        ("1.2.3", BENCH, lambda rows: [], "a fit", (Bump.MAJOR, "2.0.0", ["another benchmark: 1 added"])),
+        (
+            "1.2.3", BENCH, lambda rows: [row | {"question_id": "else"} for row in rows], "a fit",
+            (Bump.MAJOR, "2.0.0", ["another benchmark: 1 added, 1 removed"]),
+        ),
+        (
+            "1.2.3", BENCH, lambda rows: [row | {"turns": []} for row in rows], "another",
+            (Bump.MAJOR, "2.0.0", ["another benchmark: 1 reworded"]),
+        ),
+        ("1.2.3", BENCH, _other_topics, "a fit", (Bump.PATCH, "1.2.4", ["bench: 1 changed"])),
     ],
-)
-def test_the_next_version_is_the_earlier_one_with_the_bump(release, own_release, tmp_path, version, change, expected):
+)  # fmt: skip
+def test_the_next_version_is_the_earlier_one_with_the_bump(
+    release, own_release, tmp_path, version, shard, change, fit, expected
+):
     earlier = own_release.rename(tmp_path / "earlier")
-    write_manifest(earlier, version=version)
+    write_manifest(earlier, version=version, topics_fit=fit)
     later = tmp_path / "later"
     later.mkdir()
     for path in release.iterdir():
         (later / path.name).symlink_to(path)
-    rewrite(earlier, CHAT, change)
+    rewrite(earlier, shard, change)
     found = diff_releases(earlier, later, parts_of_release)
-    assert (found.bump, found.next_version) == expected
+    assert (found.bump, found.next_version, found.bump_why) == expected
 
 
 def test_the_command_counts_rows_of_a_new_fit_and_lists_the_others(curate, release, own_release):
     write_manifest(own_release, topics_fit="another fit")
     rewrite(own_release, CHAT, lambda rows: [rows[0] | {"model": "z"}, *_other_topics(rows[1:])])
     code, out, _ = curate("diff", release, own_release)
-    assert (code, out.count("topics were fitted anew")) == (0, 2)
+    assert (code, out.count("topics were fitted anew")) == (0, 3)
     (listed,) = [line for line in out.splitlines() if line.startswith("  changed ") and '"' in line]
     assert listed.endswith("  model")
     assert f"… {len(pl.read_parquet(release / CHAT)) - 1} more; all with --json" in out

@@ -57,8 +57,10 @@ def _find(store, seed=0):
 
 @pytest.fixture(scope="module")
 def sixty(tmp_path_factory):
+    """Sixty prompts that are kept, and six that were asked and are not."""
     folder = tmp_path_factory.mktemp("sixty")
-    report, topics = _topics(folder, _conversations(60))
+    reasons = {f"c{n:03d}": ("face",) for n in range(60, 66)}
+    report, topics = _topics(folder, _conversations(66), reasons=reasons)
     return folder, report.counts, topics
 
 
@@ -128,6 +130,66 @@ def test_a_takedown_of_a_whole_topic_leaves_the_others_as_they_are(sixty, tmp_pa
     part = topic_tree_part(store, topic_counts(store))
     assert part is not None
     assert all(f"{n} {after.filter(topic=n)['name'][0]}" in str(part.figure) for n in (0, 2))
+
+
+def _decide(store, policy, kept):
+    """Another policy keeps these conversations, by number."""
+    names = [f"c{n:03d}" for n in kept]
+    keep = pl.col("item_id").is_in(names)
+    store.replace("decisions", store.read("decisions").with_columns(keep=keep, policy_hash=pl.lit(policy)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_another_policy_adds_what_it_lets_in_and_changes_nothing_else(sixty, tmp_path, seed):
+    folder, _, topics = sixty
+    store = Store(str(shutil.copytree(folder / "store", tmp_path / "store")))
+    random = np.random.default_rng(seed)
+    dropped, came = random.choice(60, 2 * seed, replace=False), range(60, 60 + 3 * (seed % 3))
+    _decide(store, "b" * 12, {*range(60), *came} - {*dropped.tolist()})
+    report, after = _find(store)
+    assert report.counts["documents"] == 60 - len(dropped) + len(came)
+    assert topics.join(after, on="document_id", how="semi").equals(after.join(topics, on="document_id", how="semi"))
+    new = after.join(topics, on="document_id", how="anti")
+    assert set(new["name"]) <= set(topics["name"]) and new["x"].null_count() == 0
+    (fit,) = store.read("topic_fits").iter_rows(named=True)
+    assert (fit["policy_hash"], fit["in_use"]) == ("0" * 12, True)
+    stays = f"topics stay as fitted under policy {'0' * 12}"
+    assert [note[: len(stays)] for note in report.notes if note.startswith("topics")] == [stays] * bool(seed)
+    assert not any("fitted again" in note for note in report.notes)
+    _decide(store, "0" * 12, range(60))
+    undone, back = _find(store)
+    assert back.equals(topics) and not [note for note in undone.notes if note.startswith("topics")]
+
+
+def test_a_topic_whose_fitted_prompts_are_all_dropped_leaves_the_others_and_the_prompts_near_it_are_untitled(
+    sixty, tmp_path
+):
+    folder, _, topics = sixty
+    store = Store(str(shutil.copytree(folder / "store", tmp_path / "store")))
+    number = topics.filter(document_id=_conversations(1)[0].document_id)["topic"][0]
+    of_subject = {n for n in range(60) if n % 3 == 0}
+    _decide(store, "b" * 12, {*range(66)} - of_subject)
+    after = _find(store)[1]
+    others = topics.filter(pl.col("topic") != number)
+    assert after.join(others, on="document_id", how="semi").equals(others)
+    assert set(after.filter(topic=number)["name"]) == {f"untitled ({number})"}
+    assert set(after.filter(topic=number)["document_id"]) == {_conversations(66)[n].document_id for n in (60, 63)}
+
+
+def test_a_name_does_not_outlive_the_words_of_the_prompts_that_another_policy_drops(tmp_path):
+    chats = [
+        conversation(f"c{n:03d}", f"{'zeus' if n < 5 else 'lantern'} harbour {n}", "Yes.", user_id=text_id(f"{n}"))
+        for n in range(30)
+    ]
+    vectors = {chat.prompt_id: {"vector": [1.0, n / 1000]} for n, chat in enumerate(chats)}
+    store = store_with(tmp_path, conversations=chats, decisions=[decision(chat) for chat in chats])
+    measure_clean(store, chats, text_embedding=vectors)
+    before = _find(store)[1]
+    assert any("zeus" in name for name in before["name"])
+    _decide(store, "b" * 12, range(5, 30))
+    report, after = _find(store)
+    assert any(note.startswith("topics stay") for note in report.notes)
+    assert set(after["topic"]) <= set(before["topic"]) and not any("zeus" in name for name in after["name"])
 
 
 @pytest.mark.parametrize(("count", "note"), [(0, "no documents: no topics"), (1, ONE_TOPIC), (3, ONE_TOPIC)])

@@ -13,7 +13,7 @@ from schemas.settings import Settings, TopicSettings
 from tasks.storage.tables import Store, frame_of
 from tasks.topics.cluster import assign, reach_of
 from tasks.topics.engines import Clustering
-from tasks.topics.fit import TABLE, fit_and_assign, fit_day_rows, largest_step
+from tasks.topics.fit import TABLE, Asked, Documents, fit_and_assign, fit_day, largest_step
 from tests.builders import NOON
 
 FIRST = date(2024, 9, 1)
@@ -39,10 +39,14 @@ def _until(documents, day):
     return days.filter(among), ids.filter(among), vectors[among]
 
 
-def _find(store, documents, **chosen):
-    settings = Settings(store=store.root, topics=TopicSettings(**CHOSEN | chosen))
-    topics = fit_and_assign(store, *documents, np.ones(len(documents[1]), bool), settings)
-    store.replace(TABLE, pl.concat(topics.tried))
+def _find(store, documents, kept=None, decided_by="a", asked=None, redraw=False, seed=0, **chosen):
+    """Topics of documents that were asked, of which some are kept; by default all of both."""
+    settings = Settings(store=store.root, redraw=redraw, seed=seed, topics=TopicSettings(**CHOSEN | chosen))
+    every = np.ones(len(documents[1]), bool)
+    kept, asked = (every if some is None else some for some in (kept, asked))
+    days = pl.DataFrame({"document_id": documents[1], "day": documents[0]}).filter(pl.Series(asked))
+    topics = fit_and_assign(store, Documents(*documents, kept, kept), Asked(days, decided_by, decided_by), settings)
+    topics.write(store)
     return topics
 
 
@@ -55,8 +59,8 @@ def test_a_night_with_few_new_prompts_leaves_every_old_label_and_costs_no_fit(st
     documents = planted_documents([300, 3])
     before = _find(store, _until(documents, 0))
     after = _find(store, documents)
-    assert before.new
-    assert not after.new
+    assert before.fit.new
+    assert not after.fit.new
     old = (documents[0] == FIRST).to_numpy()
     assert (after.found.labels[old] == before.found.labels).all()
     assert (after.found.positions[old] == before.found.positions).all()
@@ -95,13 +99,78 @@ def _without(store, documents, gone):
     return documents[0].filter(stays), documents[1].filter(stays), documents[2][stays.to_numpy()]
 
 
+def _flipped(kept, count, seed):
+    """Another policy's choice: so many documents, drawn, come in or go out."""
+    flipped = kept.copy()
+    flipped[np.random.default_rng(seed).choice(len(kept), count, replace=False)] ^= True
+    return flipped
+
+
+def _places(topics, among):
+    return topics.found.labels[among].tolist(), topics.found.positions[among].tolist()
+
+
+def test_another_policy_moves_no_topic_and_one_that_is_undone_leaves_no_trace(store):
+    documents = planted_documents([150, 10])
+    kept = _flipped(np.ones(160, bool), 20, seed=9)
+    before = _find(store, documents, kept)
+    for seed in range(8):
+        other = _flipped(kept, 1 + 5 * seed, seed)
+        after = _find(store, documents, other, f"policy {seed}")
+        assert (after.fit.new, after.fit.about.policy_hash) == (False, "a")
+        assert _places(after, kept & other) == _places(before, kept & other)
+    undone = _find(store, documents, kept)
+    assert (undone.fit.new, undone.fit.stands) == (False, False)
+    assert _places(undone, kept) == _places(before, kept)
+
+
+@pytest.mark.parametrize(
+    "changed", ["lines of that day came, too", "a fit is due, too", "the same decided", "redraw", "few are left"]
+)
+def test_a_fit_is_made_anew_where_more_than_the_policy_changed_or_too_little_of_it_is_left(store, changed):
+    documents = planted_documents([150, 50])
+    first = (documents[0] == FIRST).to_numpy()
+    kept = first & _flipped(np.ones(200, bool), 20, seed=9)
+    asked = first if changed != "lines of that day came, too" else first & (np.arange(200) != first.argmax())
+    _find(store, documents, kept, asked=asked)
+    other = np.arange(200) < 10 if changed == "few are left" else first & _flipped(kept, 5, seed=1)
+    if changed == "a fit is due, too":
+        first, other = np.ones(200, bool), other | ~first
+    decided_by = "a" if changed == "the same decided" else "b"
+    after = _find(store, documents, other, decided_by, asked=first, redraw=changed == "redraw")
+    assert (after.fit.new, after.fit.about.policy_hash) == (True, decided_by)
+
+
+@pytest.mark.parametrize("lets_in", [True, False])
+def test_what_a_policy_lets_in_or_drops_says_nothing_about_drift(store, lets_in):
+    documents = planted_documents([300, 45, 3])
+    late = (documents[0] == FIRST + timedelta(1)).to_numpy()
+    documents[2][late] = np.roll(documents[2][late], 20, axis=1)  # topics that nobody had heard of
+    among = (documents[0] <= FIRST + timedelta(1)).to_numpy()
+    one, other = (among & ~late, among) if lets_in else (among, among & ~late)
+    before = _find(store, documents, one, asked=among)
+    assert len(before.fit.rows) == (300 if lets_in else 345)
+    after = _find(store, documents, other, "b", asked=among)
+    assert (after.fit.new, after.fit.about.model) == (False, before.fit.about.model)
+    assert _places(after, one & other) == _places(before, one & other)
+
+
+def test_a_policy_in_a_store_with_takedowns_moves_no_topic_either(store):
+    documents = planted_documents([150])
+    before = _find(store, documents)
+    stays = np.arange(150) != 7
+    left = _without(store, documents, documents[1][[7]])
+    after = _find(store, left, _flipped(np.ones(149, bool), 5, seed=1), "b")
+    assert (after.fit.new, after.found.labels.tolist()) == (False, before.found.labels[stays].tolist())
+
+
 def test_takedowns_leave_the_topics_of_all_other_documents(store):
     documents = planted_documents([200, 40])
     labels = dict(zip(documents[1], _find(store, documents).found.labels, strict=True))
     for gone in (documents[1][[3]], documents[1][[50, 60]]):
         documents = _without(store, documents, gone)
         after = _find(store, documents)
-        assert not after.new
+        assert not after.fit.new
         assert dict(zip(documents[1], after.found.labels, strict=True)).items() <= labels.items()
     assert set(store.read(TABLE)["document_id"]) <= set(documents[1])
 
@@ -112,7 +181,7 @@ def test_a_document_that_others_asked_later_stays_where_it_was(store):
     days, ids, vectors = _without(store, documents, [])
     moved = days.scatter((days == FIRST).arg_true()[0], FIRST + timedelta(1))
     after = _find(store, (moved, ids, vectors))
-    assert (after.new, len(after.rows)) == (False, 300)
+    assert (after.fit.new, len(after.fit.rows)) == (False, 300)
     assert (after.found.labels == labels).all()
 
 
@@ -121,12 +190,11 @@ def test_what_a_takedown_left_of_a_fit_of_something_else_is_not_used(store, chan
     documents = planted_documents([200])
     _find(store, documents)
     days, ids, vectors = _without(store, documents, documents[1][[3]])
-    settings = Settings(store=store.root, seed=int(changed == "the seed"), topics=TopicSettings(**CHOSEN))
     if changed == "a vector":
         vectors = np.concatenate([-vectors[:1], vectors[1:]])
     elif changed == "another document went too":
         days, ids, vectors = days[1:], ids[1:], vectors[1:]
-    assert fit_and_assign(store, days, ids, vectors, np.ones(len(ids), bool), settings).new
+    assert _find(store, (days, ids, vectors), seed=int(changed == "the seed")).fit.new
 
 
 @pytest.mark.parametrize("changed", ["a vector", "a document is gone"])
@@ -139,8 +207,8 @@ def test_a_kept_fit_of_something_else_is_not_used(store, changed):
     else:  # as after a takedown
         store.replace(TABLE, store.read(TABLE)[1:])
     after = _find(store, (days, ids, vectors))
-    assert before.new
-    assert after.new
+    assert before.fit.new
+    assert after.fit.new
     assert (after.found.labels == before.found.labels).all() == (changed != "a vector")
 
 
@@ -177,10 +245,10 @@ def test_new_prompts_far_from_all_topics_have_everything_fitted_anew(store):
     late = (days > FIRST).to_numpy()
     vectors[late] = np.roll(vectors[late], 20, axis=1)  # topics that nobody had heard of
     drifted = _find(store, (days, ids, vectors))
-    assert len(drifted.rows) == 340
+    assert len(drifted.fit.rows) == 340
     assert drifted.drifted > 0.9
     kept = _find(store, (days, ids, vectors), drift_max=1.0)
-    assert len(kept.rows) == 300
+    assert len(kept.fit.rows) == 300
     assert (kept.found.labels[late] == -1).all()
     assert (kept.found.probabilities[late] == 0).all()
     again = _find(store, (days, ids, vectors))
@@ -194,7 +262,7 @@ def test_after_drift_a_night_with_few_new_prompts_costs_no_fit(store):
     vectors[late] = np.roll(vectors[late], 20, axis=1)
     drifted = _find(store, _until((days, ids, vectors), 1))
     after = _find(store, (days, ids, vectors))
-    assert (drifted.new, after.new, len(after.rows)) == (True, False, 350)
+    assert (drifted.fit.new, after.fit.new, len(after.fit.rows)) == (True, False, 350)
     old = (days <= FIRST + timedelta(1)).to_numpy()
     assert (after.found.labels[old] == drifted.found.labels).all() and (after.found.labels[~old] >= 0).any()
 
@@ -209,7 +277,7 @@ def test_a_few_strange_prompts_are_outliers_and_no_reason_to_fit_anew(store):
 def test_beyond_the_most_that_are_fitted_a_sample_is_and_the_rest_is_assigned(store):
     documents = planted_documents([600])
     found = _find(store, documents, fit_max=150)
-    assert found.rows.tolist() == list(range(150))  # lowest content ids
+    assert found.fit.rows.tolist() == list(range(150))  # lowest content ids
     planted = documents[2].argmax(axis=1)
     pairs = {(int(a), int(b)) for a, b in zip(planted, found.found.labels, strict=True) if b >= 0}
     assert len(pairs) == 4
@@ -221,8 +289,8 @@ def test_the_ladder_and_the_fit_day_are_as_documented():
     assert [n for n in range(1, 25) if largest_step(n, 1.25) == n] == steps
     assert [largest_step(n, 1.25) for n in (6, 14, 18)] == [5, 12, 15]
     days = pl.Series("day", np.repeat([FIRST, FIRST + timedelta(1), FIRST + timedelta(2)], [5, 1, 1]).tolist())
-    assert len(fit_day_rows(days[:6], 1.25)) == 5  # the step of 6 is 5, which the first day reaches
-    assert len(fit_day_rows(days, 1.25)) == 7  # that of 7 is 7
+    assert fit_day(days[:6], 1.25) == FIRST  # the step of 6 is 5, which the first day reaches
+    assert fit_day(days, 1.25) == FIRST + timedelta(2)  # that of 7 is 7
 
 
 @given(st.integers(1, 10**7), st.floats(1.01, 10))
@@ -231,10 +299,8 @@ def test_at_most_one_growth_step_is_not_fitted(count, growth):
     assert step <= count < max(step + 1, growth * step + 1)
 
 
-@given(st.lists(st.integers(0, 40), min_size=1, max_size=12), st.floats(1.05, 3))
-def test_fitted_days_are_whole_and_the_first_ones(counts, growth):
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=12).filter(any), st.floats(1.05, 3))
+def test_enough_documents_were_asked_up_to_the_fit_day_and_not_up_to_the_day_before(counts, growth):
     days = pl.Series("day", [FIRST + timedelta(n) for n, count in enumerate(counts) for _ in range(count)], pl.Date)
-    rows = fit_day_rows(days, growth)
-    assert rows.tolist() == list(range(len(rows)))
-    assert len(rows) >= largest_step(max(1, len(days)), growth) or not len(days)
-    assert days[: len(rows)].max() != (days[len(rows) :].min() if len(rows) < len(days) else None) or not len(days)
+    last = fit_day(days, growth)
+    assert int((days < last).sum()) < largest_step(len(days), growth) <= int((days <= last).sum())
