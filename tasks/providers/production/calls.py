@@ -23,7 +23,9 @@ Item = TypeVar("Item")
 CALLS_AT_ONCE = 8
 """Concurrent calls at first."""
 LIMITED, MALFORMED, OVER_BUDGET = "rate_limited", "malformed_answer", "budget_reached"
-SLOWER = (LIMITED, "timed_out")
+LIMITS = (LIMITED, "resource_exhausted")
+"""Failure reasons that many calls at once get, as Google's package spells it, too."""
+SLOWER = (*LIMITS, "timed_out")
 """Failure reasons that reduce the number of concurrent calls."""
 
 
@@ -125,8 +127,8 @@ class Service:
         try:
             return retrying(attempt)
         except CallFailed as failure:
-            if failure.reason == LIMITED:  # after all its attempts, because a limit fails many calls at once
-                health.failed(lasting=False)
+            if failure.reason in LIMITS and not _refusal(failure, self.longest_seconds):
+                health.failed(lasting=False)  # once after all attempts, because a limit fails many calls at once
             raise
         finally:
             health.call_ended()
@@ -139,9 +141,9 @@ class Service:
     def _tell(self, health: Health, failure: CallFailed) -> None:
         """Tell what a failed attempt shows of the service: a failure that is the item's own shows that it answers."""
         lasting = bool(_refusal(failure, self.longest_seconds)) or failure.reason == MALFORMED
-        if lasting or (failure.may_pass and failure.reason != LIMITED):
+        if lasting or (failure.may_pass and failure.reason not in LIMITS):
             health.failed(lasting=lasting)
-        elif failure.reason not in (LIMITED, OVER_BUDGET, PAUSED):
+        elif failure.reason not in (*LIMITS, OVER_BUDGET, PAUSED):
             health.answered()
 
     def _paid(self, most_usd: float | None, work: Callable[[Bill], Result]) -> Result:

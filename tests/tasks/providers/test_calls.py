@@ -60,6 +60,7 @@ def _outcome(service, work):
     [
         *(CallFailed(reason) for reason in ("http_401", "quota_used_up", "malformed_answer", "temperature_refused")),
         passing(wait_seconds=3600),
+        CallFailed("rate_limited", may_pass=True, wait_seconds=3600),
         CallFailed("http_400"),
     ],
 )
@@ -101,13 +102,14 @@ def test_a_short_outage_pauses_nothing_and_two_bad_items_among_good_ones_neither
             assert [_outcome(service, each) for each in (bad, Flaky())] == ["busy", "value"]
 
 
-def test_a_limit_of_the_rate_counts_once_a_call_because_it_fails_many_at_once(service):
-    limited = CallFailed("rate_limited", may_pass=True)
+@pytest.mark.parametrize("reason", ["rate_limited", "resource_exhausted"])
+def test_a_limit_of_the_rate_counts_once_a_call_because_it_fails_many_at_once(service, reason):
+    limited = CallFailed(reason, may_pass=True)
     with one_ledger(None, None):
         works = [Flaky(*[limited] * 4) for _ in range(20)]
         assert {_outcome(service, work) for work in works} == {"value"}
         outcomes = [_outcome(service, Flaky(*[limited] * 5)) for _ in range(20)]
-        assert outcomes == ["rate_limited"] * 11 + [PAUSED] * 9  # ten, and one that tries alone
+        assert outcomes == [reason] * 11 + [PAUSED] * 9  # ten, and one that tries alone
 
 
 def test_outside_of_a_run_a_paused_service_is_asked_now_and_then(service, monkeypatch):
