@@ -22,9 +22,9 @@ WORKED_ON = {
 }
 """Stage -> the count that rows per second are computed from; measuring stages use the number of measured items."""
 
-GIVEN_UP = "given_up_after_refusals"
-"""Failure of a call that is not made, because its service refused those before it."""
-LATER_CAUSES = {"service_down": 1, GIVEN_UP: 1, "budget_reached": 2, "waiting_for_batch": 3}
+PAUSED = "service_paused"
+"""Failure of a call that is not made, because the calls to its service before it failed."""
+LATER_CAUSES = {PAUSED: 1, "budget_reached": 2, "waiting_for_batch": 3}
 """Failures that follow from others, or only wait for a later run, in the order in which they are named."""
 REFUSALS = {
     "http_401": "the key is refused",
@@ -35,9 +35,15 @@ REFUSALS = {
     "not_signed_in": "the credentials are refused",
     "permission_denied": "the credentials may not do this",
     "quota_used_up": "the quota is used up",
+    "temperature_refused": "change `temperature` in the models file, or give null",
     "unauthenticated": "the credentials are refused",
 }
 """Failures that are the same for every item, whatever it holds -> what they mean."""
+
+
+def in_words(reason: str) -> str:
+    """The reason of a failure, after what it means if it is one of `REFUSALS`."""
+    return f"{REFUSALS[reason]} ({reason})" if reason in REFUSALS else reason
 
 
 class Use(Row):

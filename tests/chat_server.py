@@ -21,7 +21,7 @@ GOOD = "A **red** square, and `code`."
 MODELS = ("good-model", "second-model", "slow-model", "broken-model", "half-model", "empty-model", "hostile-model-7b")
 
 
-def chunk(text: str | None, finish: str | None = None, key: str = "content") -> str:
+def chunk(text: str | list[dict[str, object]] | None, finish: str | None = None, key: str = "content") -> str:
     choice = {"index": 0, "delta": {key: text} if text else {}, "finish_reason": finish}
     body = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
     return f"data: {json.dumps(body)}\n\n"
@@ -36,9 +36,10 @@ async def pieces(model: str, counted: bool, system: str):
         yield chunk("The first half of")
         return
     elif model == "thinking-model":
-        for word in ("First ", "I think of ", THOUGHT):
+        for word in ("First ", "I think of "):
             yield chunk(word, key="reasoning_content")
-        yield chunk("An answer.")
+        yield chunk([{"type": "thinking", "thinking": [{"type": "text", "text": THOUGHT}]}])  # as Mistral sends it
+        yield chunk([{"type": "text", "text": "An answer."}])
     elif model == "system-model":
         yield chunk(f"<think>{THOUGHT}</think>I am told: {system}")
     elif model != "empty-model":

@@ -12,7 +12,7 @@ from flows.commands.options import CompatOption, JsonOption, existing, measured_
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput
 from schemas.publication import Compat
-from schemas.run import StageReport, Use
+from schemas.run import StageReport, Use, in_words
 from schemas.settings import Settings
 from tasks.runtime.progress import json_asked, tell
 
@@ -211,7 +211,10 @@ def _counts(report: StageReport) -> list[str]:
     if report.model_calls or report.failures:
         shown.append(f"measured {sum(report.model_calls.values()):,}")
     shown += [_in_money(service, use) for service, use in report.use.items()]
-    return shown + [f"FAILED {name} {count:,}" for name, count in report.failures.items()]
+    for name, count in report.failures.items():
+        what, _, reason = name.rpartition(": ")
+        shown.append(f"FAILED {what}: {in_words(reason)} {count:,}")
+    return shown
 
 
 def _in_money(service: str, use: Use) -> str:

@@ -84,7 +84,7 @@ class Verdict(Row):
     draw: str
     """The draw of the benchmark that the prompt belongs to: the version of a release, or a hash of the store's draw."""
     text: str
-    """Everything that the judge wrote, including its reply to the follow-up question."""
+    """Everything that the judge wrote after thinking, including its reply to the follow-up question."""
     asked_again: bool
     """Whether the judge was asked a second time because its first reply had no label."""
     fenced_marks: Int32

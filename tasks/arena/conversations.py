@@ -12,8 +12,8 @@ from typing import Any
 from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
 from tasks.arena.names import holds_name, names_of
-from tasks.ingest.log_line import THINKING_TAGS
 from tasks.providers.capabilities import ChatMessage, Thought, TokensUsed
+from tasks.runtime.thinking import THINKING_TAGS
 
 ROLES = ("user", "assistant")
 TEMPLATE = "arena"

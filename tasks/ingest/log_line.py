@@ -11,6 +11,7 @@ from schemas.items.conversation import RecordType, Serving, Winner
 from schemas.items.reject import LineRejected, RejectReason
 from tasks.runtime.json_rows import loads
 from tasks.runtime.times import END_SECONDS, read_time
+from tasks.runtime.thinking import split_thinking
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import Pseudonyms
 
@@ -317,29 +318,3 @@ def _names_hidden(record: Record, states: list[Record]) -> bool:
 @lru_cache(maxsize=4096)
 def _is_hidden(shown: str) -> bool:
     return not shown.strip() or shown in ("Model A", "Model B") or bool(_REVEALED.match(shown))
-
-
-THINKING_TAGS = {f"<{name}>": f"</{name}>" for name in ("think", "thinking")}
-_LOST_TAG = re.compile(r"(?<!`)</(?:think|thinking)>[ \t]*(?:\n|$)")
-"""A closing tag at the end of its line, whose opening tag the server's template took."""
-_FENCE = "```"
-
-
-def split_thinking(text: str) -> tuple[str | None, str]:
-    """(thinking or None, answer) of a model's text.
-
-    Thinking stands at the head. Without a closing tag all is thinking, as it was cut off. Tags in the middle of an
-    answer are what it is about, and stay.
-    """
-    if "think>" not in text and "thinking>" not in text:
-        return None, text
-    head = text.lstrip()
-    for opening, closing in THINKING_TAGS.items():
-        if head.startswith(opening):
-            thinking, _, answer = head.removeprefix(opening).partition(closing)
-            return thinking.strip() or None, answer.lstrip()
-    lost = _LOST_TAG.search(text)
-    before = text[: lost.start()] if lost else ""
-    if lost is None or any(tag in before for tag in THINKING_TAGS) or before.count(_FENCE) % 2:
-        return None, text
-    return before.strip() or None, text[lost.end() :].lstrip()

@@ -12,12 +12,10 @@ from schemas.benches.judging import Label
 from schemas.items.conversation import Winner
 from schemas.row import Row
 from schemas.tables import TABLES
-from tasks.judging.protocols import AnswerPair, Protocol
-from tasks.providers.ask_items import BatchRun, Work, store_results
+from tasks.judging.protocols import AnswerPair, Protocol, without_quotes
+from tasks.providers.ask_items import BatchRun, Work, ask_each, store_results
 from tasks.providers.capabilities import ChatModel, Failed
 from tasks.providers.chat import chat_model
-from tasks.runtime.parallel import map_as_done
-from tasks.runtime.progress import progress
 from tasks.storage.parts import append_incrementally
 from tasks.storage.tables import Store
 
@@ -28,7 +26,7 @@ class JudgeReply(NamedTuple):
     label: Label | Winner | None
     """Verdict; null for none, which is never a tie."""
     text: str
-    """All that it wrote."""
+    """All that it wrote, but what it thought before."""
     asked_again: bool = False
     """Whether the follow-up was needed."""
     fenced_marks: int = 0
@@ -73,14 +71,15 @@ def _reply(model: ChatModel, protocol: Protocol, pair: AnswerPair) -> JudgeReply
         return reply
     if protocol.by_state and reply.state == "empty":
         return Failed("empty_verdict")
-    stated, label = protocol.read(reply.text)
+    judge_text = without_quotes(reply.text, prompt.quotable)
+    stated, label = protocol.read(judge_text)
     if stated or protocol.follow_up is None or (protocol.by_state and reply.state == "refused"):
         return JudgeReply(label, reply.text, False, prompt.fenced_marks, reply.output_tokens)
     more = model.chat(protocol.follow_up.messages(prompt.messages, reply.text), f"{about} {protocol.follow_up.name}")
     if isinstance(more, Failed):
         return more
-    label, text = protocol.follow_up.read(reply.text, more.text), f"{reply.text}\n{more.text}"
-    return JudgeReply(label, text, True, prompt.fenced_marks, reply.output_tokens)
+    label = protocol.follow_up.read(judge_text, without_quotes(more.text, prompt.quotable))
+    return JudgeReply(label, f"{reply.text}\n{more.text}", True, prompt.fenced_marks, reply.output_tokens)
 
 
 def unjudged(
@@ -123,27 +122,24 @@ def ask(
         row, columns = TABLES[protocol.table].row, {**pair.row, **reply._asdict(), **about}
         return row(**{name: value for name, value in columns.items() if name in row.model_fields}), reply
 
-    def counted(results: Iterable[tuple[Any, JudgeReply] | Failed], shown: int) -> Iterator[Row | Failed]:
-        with progress(f"{protocol.counted} of {judge.name}", shown) as advance:
-            for each in results:
-                if not isinstance(each, Failed):
-                    reply = each[1]
-                    done.counts["no_verdict" if reply.label is None else protocol.counted] += 1
-                    done.counts += Counter(asked_again=int(reply.asked_again), fenced_marks=reply.fenced_marks)
-                yield each if isinstance(each, Failed) else each[0]
-                advance()
+    def counted(results: Iterable[tuple[Any, JudgeReply] | Failed]) -> Iterator[Row | Failed]:
+        for each in results:
+            if not isinstance(each, Failed):
+                reply = each[1]
+                done.counts["no_verdict" if reply.label is None else protocol.counted] += 1
+                done.counts += Counter(asked_again=int(reply.asked_again), fenced_marks=reply.fenced_marks)
+            yield each if isinstance(each, Failed) else each[0]
 
     with append_incrementally(store, protocol.table) as keep:
         keep(again)
     with ExitStack() as stack:
-        if judge.model is None:
-            rows = counted(map(work, wanted), len(wanted))  # in order
-        elif batch_hours is None:
-            rows = counted(map_as_done(work, wanted, judge.model.calls_at_once), len(wanted))
-        else:
+        if judge.model is not None and batch_hours is not None:
             queue = stack.enter_context(judge.model.together(store, batch_hours))
-            rows = counted(BatchRun(queue, work, wanted).results(), 0)  # waiting shows progress itself
-        store_results(store, protocol.table, rows, judge.name, done)
+            results = BatchRun(queue, work, wanted).results()  # waiting shows progress itself
+        else:
+            calls_at_once = judge.model.calls_at_once if judge.model else 1  # a stand-in judges in order
+            results = ask_each(f"{protocol.counted} of {judge.name}", work, wanted, calls_at_once)
+        store_results(store, protocol.table, counted(results), judge.name, done)
     if judge.model is None:
         done.calls.clear()
     return done

@@ -22,10 +22,12 @@ from tasks.judging.questions import Images
 from tasks.prompts import filled, load_prompt, untrusted
 from tasks.providers.capabilities import ChatMessage, ReplyShape
 
-_INNER = r"([^\[\]［］]{1,40})"
-_DOUBLE = re.compile(rf"[\[［]{{2}}{_INNER}[\]］]{{2}}")
-_MARKED = _DOUBLE, re.compile(rf"[\[［]{_INNER}[\]］]")
+_OPENS, _INNER, _CLOSES = r"[\[［]", r"([^\[\]［］]{1,40})", r"[\]］]"
+_DOUBLE = re.compile(f"{_OPENS}{{2}}{_INNER}{_CLOSES}{{2}}")
+_SINGLE = re.compile(f"{_OPENS}{_INNER}{_CLOSES}")
 """Arena-Hard's two patterns; the second is read only where the first finds nothing. WildVision-Bench has the first."""
+_BRACKETED = re.compile(rf"({_OPENS}\s*)?{_OPENS}{_INNER}{_CLOSES}(\s*{_CLOSES})?")
+"""Text in single brackets, or in double ones (groups 1 and 3) with or without blanks between them."""
 _LIKE_A_LABEL = re.compile(r"[AB](?:[<>=]+[AB])?", re.IGNORECASE)
 _ARROWS = str.maketrans({"»": ">>", "«": "<<", "≫": ">>", "≪": "<<"})
 _SPELLINGS = {
@@ -55,9 +57,10 @@ _VOTES = {"left": Winner.MODEL_A, "right": Winner.MODEL_B, "tie": Winner.TIE, "b
 
 
 def parse_label(text: str) -> Label | None:
-    """The label in double square brackets, or else in single ones; None without one, or with several different ones.
+    """The label in double square brackets, or in single ones where nothing stands in double ones.
 
-    Both spellings are read: `A<B` is `B>A`. Anything else in brackets, such as [[A]], is no label.
+    None without one, or with several different ones. Both spellings are read: `A<B` is `B>A`. Anything else in
+    brackets, such as [[A]], is no label.
     """
     found = labels_in(text)
     return found.pop() if len(found) == 1 else None
@@ -65,8 +68,8 @@ def parse_label(text: str) -> Label | None:
 
 def labels_in(text: str) -> set[Label]:
     """Every label in the text."""
-    found = ({label for mark in form.findall(text) if (label := labelled(mark))} for form in _MARKED)
-    return next(filter(None, found), set())
+    marks = _DOUBLE.findall(text) or _SINGLE.findall(text)
+    return {label for mark in marks if (label := labelled(mark))}
 
 
 def labelled(mark: str) -> Label | None:
@@ -75,14 +78,23 @@ def labelled(mark: str) -> Label | None:
 
 
 def without_labels(text: str) -> tuple[str, int]:
-    """The text with round brackets around what double square ones hold of a label, and how many there were.
+    """The text with round brackets around what square ones hold of a label, and how many there were.
 
-    So a quote of it is no label. `[[A]]` counts too.
+    So a quote of it is no label. `[[A]]` counts too; `[A]` does not, because answers number their options so.
     """
-    found = [mark for mark in _DOUBLE.finditer(text) if _LIKE_A_LABEL.fullmatch(_plain(mark[1]))]
+    found = [
+        mark
+        for mark in _BRACKETED.finditer(text)
+        if labelled(mark[2]) or (mark[1] and mark[3] and _LIKE_A_LABEL.fullmatch(_plain(mark[2])))
+    ]
     for mark in reversed(found):
-        text = f"{text[: mark.start(1)]}({mark[1]}){text[mark.end(1) :]}"
+        text = f"{text[: mark.start(2)]}({mark[2]}){text[mark.end(2) :]}"
     return text, len(found)
+
+
+def without_quotes(text: str, shown: str) -> str:
+    """A judge's text without double brackets that it quotes from what it was shown, such as [[1]]."""
+    return _DOUBLE.sub(lambda mark: "" if mark[0] in shown else mark[0], text)
 
 
 def _plain(mark: str) -> str:
@@ -125,7 +137,9 @@ VOTE = "vote"
 """The protocol of votes on battles that people voted on."""
 _MARK = re.compile(r"<\|[^|<>\n]{1,60}\|>")
 """A mark of Arena-Hard's prompt such as <|User Prompt|>."""
-_VISIT_MARK = re.compile(r"\[\[\s*(?:A|B|none)\s*\]\]|\"better\"\s*:", re.IGNORECASE)
+_BETTER_KEY = r"[\"'“”]\s*better\s*\\?[\"'“”]\s*[:：]"
+_JSON_VERDICT = re.compile(rf"{_BETTER_KEY}(?=\s*\\?[\"'“”]?\s*(?:A|B|none)\b)", re.IGNORECASE)
+_VISIT_MARK = re.compile(rf"{_OPENS}\s*{_OPENS}\s*(?:A|B|none)\s*{_CLOSES}\s*{_CLOSES}|{_BETTER_KEY}", re.IGNORECASE)
 """A verdict as a judge under `visit` states it; in an answer it is spaced out."""
 _VOTE_OPENS = re.compile(r"\[(?=\[)")
 _SIDES = ("model_a", "model_b", "answer_a", "answer_b")
@@ -161,6 +175,8 @@ class JudgePrompt(NamedTuple):
     messages: list[ChatMessage]
     fenced_marks: int = 0
     """Labels and marks of the prompt that the two answers imitate."""
+    quotable: str = ""
+    """Question and answers as they are shown, which the judge may quote."""
 
 
 class FollowUp(NamedTuple):
@@ -241,7 +257,9 @@ def _arena_hard_prompt(system: str, user: str, pair: AnswerPair) -> JudgePrompt:
     text, start = filled(user, texts), len(filled(user.partition("{question_1}")[0], texts))
     places = () if asked_marks else tuple(start + place for place in pair.places)
     return JudgePrompt(
-        [ChatMessage("system", system), ChatMessage("user", text, pair.images(), places)], marks + more_marks
+        [ChatMessage("system", system), ChatMessage("user", text, pair.images(), places)],
+        marks + more_marks,
+        "\n".join(texts.values()),
     )
 
 
@@ -259,7 +277,9 @@ def _fenced(text: str) -> tuple[str, int]:
     """
     fenced, marks = _MARK.subn(lambda mark: f"< {mark[0][1:-1]} >", text)
     fenced, labels = without_labels(fenced)
-    return (untrusted(fenced), marks + labels) if marks + labels else (text, 0)
+    fenced, verdicts = _JSON_VERDICT.subn(lambda mark: " ".join(mark[0]), fenced)
+    marks += labels + verdicts
+    return (untrusted(fenced), marks) if marks else (text, 0)
 
 
 def _visit(name: str) -> Protocol:

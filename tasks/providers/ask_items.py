@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from schemas.row import Row
-from schemas.run import LATER_CAUSES, StageReport
+from schemas.run import LATER_CAUSES, PAUSED, StageReport
 from tasks.providers.capabilities import WAITING, BatchQueue, Failed
+from tasks.runtime.budget import ledger
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
 from tasks.storage.parts import append_incrementally
@@ -48,9 +49,21 @@ class Work:
 
 
 def ask_each(title: str, ask: Callable[[Item], Result], items: Sequence[Item], calls_at_once: int) -> Iterator[Result]:
-    """`ask(item)` for every item in the order of completion, with progress under `title`."""
+    """`ask(item)` for every item in the order of completion, with progress under `title`.
+
+    A paused service is tried once more at the end; if it answers, so are the items that it left.
+    """
+    postponed = list[Item]()
     with progress(title, len(items)) as advance:
-        for result in map_as_done(ask, items, calls_at_once):
+        for item, result in map_as_done(lambda item: (item, ask(item)), items, calls_at_once):
+            if result == Failed(PAUSED):
+                postponed.append(item)
+            else:
+                yield result
+                advance()
+        if postponed:
+            ledger().try_again()
+        for result in map_as_done(ask, postponed, calls_at_once):
             yield result
             advance()
 

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from pydantic import ValidationError
 
 from schemas.errors import BadInput, problem_in_words
 from schemas.run import Prices, Use
+from tasks.runtime.health import Health
 from tasks.runtime.untrusted import read_yaml
 
 SHIPPED = Path(__file__).parent / "prices.yaml"
@@ -39,10 +41,6 @@ def check_prices(prices: Prices, providers: Iterable[object]) -> None:
             raise BadInput(
                 f"--budget: the price file has no price for {service!r}; add it to a copy, give --prices FILE"
             )
-
-
-REFUSALS_MAX = 10
-"""Refusals in a row, for one reason, after which a run calls a service no more."""
 
 
 class Bill(AbstractContextManager["Bill"]):
@@ -85,18 +83,19 @@ class Ledger:
         self.budget_usd = budget_usd
         self._use: dict[str, Use] = {}
         self._reserved_usd, self._running = 0.0, 0
-        self._refused: dict[str, tuple[str, int]] = {}
+        self._healths = defaultdict[str, Health](Health)
         self._changed = threading.Condition()
 
-    def heard(self, service: str, refusal: str | None) -> None:
-        """A call of a service ended: with this refusal, or otherwise."""
+    def health(self, service: str) -> Health:
+        """Whether the service answers the calls of this run."""
         with self._changed:
-            before, count = self._refused.get(service, (refusal, 0))
-            self._refused[service] = (refusal or "", count + 1 if refusal and refusal == before else bool(refusal))
+            return self._healths[service]
 
-    def given_up(self, service: str) -> bool:
-        """Whether the service refused the run's last calls for one reason, so that no other is made."""
-        return self._refused.get(service, ("", 0))[1] >= REFUSALS_MAX
+    def try_again(self) -> bool:
+        """Let one call to each paused service through; whether there are any."""
+        with self._changed:
+            were_paused = [health.try_again() for health in self._healths.values()]
+        return any(were_paused)
 
     def reserve(self, service: str, most_usd: float | None, *, wait: bool = True) -> Bill | None:
         """A bill for a call that costs at most `most_usd`; None when it exceeds the budget.

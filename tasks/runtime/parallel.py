@@ -75,20 +75,26 @@ def ended_processes_named() -> Iterator[None]:
 
 
 def map_as_done(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """`map(function, items)` on `workers` threads, in the order of completion."""
-    running: set[Future[Result]] = set()
+    """`map(function, items)` on `workers` threads, in the order of completion; on one thread in their own."""
+    running = list[Future[Result]]()
     with ThreadPoolExecutor(workers) as pool:
         try:
             for item in items:
-                running.add(pool.submit(function, item))
+                running.append(pool.submit(function, item))
                 if len(running) >= 2 * workers:
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
-                    yield from (each.result() for each in done)
+                    yield from _first_done(running)
             while running:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                yield from (each.result() for each in done)
+                yield from _first_done(running)
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _first_done(running: list[Future[Result]]) -> list[Result]:
+    """Wait for the first; removes all that are done, and gives their results in order."""
+    done = wait(running, return_when=FIRST_COMPLETED).done
+    ended = [each for each in running if each in done]
+    running[:] = [each for each in running if each not in done]
+    return [each.result() for each in ended]
 
 
 class ShardRunner(Protocol):

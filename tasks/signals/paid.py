@@ -5,21 +5,22 @@ sends and spends nothing.
 """
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic, NamedTuple, ParamSpec
 
 import polars as pl
 
-from schemas.run import Estimate, Prices
+from schemas.run import PAUSED, Estimate, Prices
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document, RemoteModel
 from tasks.providers.cost import Count, ExpectedUse, ItemSize, Size, estimate_row, expected_use
 from tasks.providers.upload import encoded_size
+from tasks.runtime.budget import ledger
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import Advance, Measured, progress, silent
 from tasks.signals.registry import Item, Signal, chosen_signals, signal_of, text_signals
@@ -27,6 +28,24 @@ from tasks.signals.run import BATCH, Load, Rows, cut, measure_items, measured, m
 from tasks.storage.parts import append_incrementally
 from tasks.storage.queries.signals import table_name
 from tasks.storage.tables import Store
+
+P = ParamSpec("P")
+
+
+def once_more(measure: Callable[P, Measured]) -> Callable[P, Measured]:
+    """Decorator: a paused service is tried once more at the end; if it answers, what it left is measured."""
+
+    @functools.wraps(measure)
+    def measured(*args: P.args, **kwargs: P.kwargs) -> Measured:
+        total = measure(*args, **kwargs)
+        if any(reason == PAUSED for _, reason in total.failures) and ledger().try_again():
+            for (signal, _), count in total.failures.items():  # all that failed is asked for again
+                total.calls[signal] -= count
+            total.failures.clear()
+            total.add(measure(*args, **kwargs))
+        return total
+
+    return measured
 
 
 class Asked(NamedTuple, Generic[Item]):

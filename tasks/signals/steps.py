@@ -16,7 +16,7 @@ from tasks.runtime.parallel import shard_runner
 from tasks.runtime.progress import Measured, progress, report
 from tasks.runtime.steps import step
 from tasks.signals.documents import TextSlices, TextsOn, WaitingTexts, stored_documents, texts_by_kind, texts_in
-from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight
+from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight, once_more
 from tasks.signals.registry import Signal, chosen_signals, image_signals, signal_of, text_signals
 from tasks.signals.run import ImageItems, Lacking, Measurer, TextItems, measure_items, missing
 from tasks.storage.content_id import Distinct, text_id
@@ -128,6 +128,7 @@ def _measure_texts(
     return _measure_slices(store, settings, providers, slices, signals)
 
 
+@once_more
 def _measure_slices(
     store: Store,
     settings: Settings,
@@ -164,6 +165,7 @@ def _measure_shown_code(store: Store, settings: Settings, providers: Providers) 
     return _measure_slices(store, settings, providers, slices, signals)
 
 
+@once_more
 def _measure_missing(
     settings: Settings,
     store: Store,
@@ -204,6 +206,7 @@ def measure_failures(settings: Settings, providers: Providers) -> StageReport:
     return report("measure_failures", _measure_documents(settings, store, providers, kept, signals))
 
 
+@once_more
 def _measure_documents(
     settings: Settings, store: Store, providers: Providers, kept: pl.DataFrame, signals: Mapping[str, Signal[Document]]
 ) -> Measured:

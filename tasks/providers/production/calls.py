@@ -8,24 +8,31 @@ quota is exhausted.
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 import tenacity
 
-from schemas.run import GIVEN_UP, REFUSALS
+from schemas.run import PAUSED, REFUSALS
 from tasks.runtime.budget import Bill, in_run, ledger
+from tasks.runtime.health import Health
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
 CALLS_AT_ONCE = 8
 """Concurrent calls at first."""
-SLOWER = ("rate_limited", "timed_out")
+LIMITED, MALFORMED, OVER_BUDGET = "rate_limited", "malformed_answer", "budget_reached"
+LIMITS = (LIMITED, "resource_exhausted")
+"""Failure reasons that many calls at once get, as Google's package spells it, too."""
+SLOWER = (*LIMITS, "timed_out")
 """Failure reasons that reduce the number of concurrent calls."""
 
 
 FORMAT_REFUSED = "answer_format_refused"
 """The server does not support the requested response format."""
+REFUSED = "refused"
+"""The model or its vendor declined what was asked."""
 
 
 class CallFailed(Exception):
@@ -44,32 +51,43 @@ class CallFailed(Exception):
         """Whether the service rejected the call, so that it costs nothing."""
 
 
-class Service:
-    """Retries, rate limit and circuit breaker of one service.
+class _Postponed(CallFailed):
+    """The call was not made yet, because others failed while it waited for its turn."""
 
-    After `failures_until_down` failed calls in a row the service counts as down: calls then fail at once instead of
-    each going through all its retries. A service that refuses the calls of a run, as with a wrong key, is given up for
-    that run (`Ledger.given_up`).
-    """
+    def __init__(self) -> None:
+        super().__init__("postponed", unbilled=True)
+
+
+class Service:
+    """Retries and rate limit of one service, which is paused for a run when its calls fail (`Health`)."""
 
     attempts = 5
     """Attempts of one call, the first included."""
     first_seconds, longest_seconds = 1.0, 60.0
     """Bounds of the exponential backoff. A service that asks for a longer wait fails the call at once."""
-    failures_until_down = 20
-    """Calls that must fail in a row, each after all its attempts, until the service counts as down."""
     asked_every_seconds = 15.0
-    """While the service is down, one call per this many seconds is let through."""
+    """Outside of a run, one call per this many seconds is let through to a paused service."""
 
     def __init__(self, name: str, calls_max: int = CALLS_AT_ONCE) -> None:
         self.name = name
         self.pace = Pace(calls_max, self.longest_seconds)
-        self._failed, self._ask_from = 0, 0.0
-        self._changed = threading.Lock()
 
     def ask(self, most_usd: float | None, work: Callable[[Bill], Result]) -> Result:
         """The result of `work`. Each attempt reserves `most_usd` first. Raises CallFailed, also when over budget."""
-        return self.again(lambda: self.pace.call(lambda: self._paid(most_usd, work)))
+        health = ledger().health(self.name)
+
+        def paid() -> Result:
+            if not health.is_open():  # this call may have waited for others, which failed
+                raise _Postponed
+            return self._paid(most_usd, work)
+
+        def paced() -> Result:
+            while True:
+                with suppress(_Postponed):
+                    return self.pace.call(paid)
+                self._admit(health)
+
+        return self.again(paced)
 
     def ask_for_units(self, units: int, work: Callable[[Bill], Result]) -> Result:
         """The result of `work`, which is billed by so many units. Raises CallFailed, also when over budget."""
@@ -84,8 +102,20 @@ class Service:
 
     def again(self, work: Callable[[], Result]) -> Result:
         """The result of a free call, with retries. Raises CallFailed."""
+        health = ledger().health(self.name)
+
+        def attempt() -> Result:
+            self._admit(health)
+            try:
+                result = work()
+            except CallFailed as failure:
+                self._tell(health, failure)
+                raise
+            health.answered()
+            return result
+
         retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(self._attempts_now()),
+            stop=lambda state: state.attempt_number >= health.attempts(self.attempts),
             wait=self._wait_seconds,
             retry=tenacity.retry_if_exception(
                 lambda error: (
@@ -95,21 +125,31 @@ class Service:
             reraise=True,
         )
         try:
-            result = retrying(work)
+            return retrying(attempt)
         except CallFailed as failure:
-            self._count(failed=failure.may_pass)
-            if failure.reason != GIVEN_UP:
-                ledger().heard(self.name, _refusal(failure, self.longest_seconds))
+            if failure.reason in LIMITS and not _refusal(failure, self.longest_seconds):
+                health.failed(lasting=False)  # once after all attempts, because a limit fails many calls at once
             raise
-        self._count(failed=False)
-        ledger().heard(self.name, None)
-        return result
+        finally:
+            health.call_ended()
+
+    def _admit(self, health: Health) -> None:
+        """Wait while another call tries the service. Raises CallFailed while it is paused."""
+        if not health.admits(None if in_run() else self.asked_every_seconds):
+            raise CallFailed(PAUSED, unbilled=True)
+
+    def _tell(self, health: Health, failure: CallFailed) -> None:
+        """Tell what a failed attempt shows of the service: a failure that is the item's own shows that it answers."""
+        lasting = bool(_refusal(failure, self.longest_seconds)) or failure.reason == MALFORMED
+        if lasting or (failure.may_pass and failure.reason not in LIMITS):
+            health.failed(lasting=lasting)
+        elif failure.reason not in (*LIMITS, OVER_BUDGET, PAUSED):
+            health.answered()
 
     def _paid(self, most_usd: float | None, work: Callable[[Bill], Result]) -> Result:
-        self._check_refusals()  # this call may have waited for others
         bill = ledger().reserve(self.name, most_usd)
         if bill is None:
-            raise CallFailed("budget_reached")
+            raise CallFailed(OVER_BUDGET)
         with bill:
             try:
                 return work(bill)
@@ -123,26 +163,6 @@ class Service:
         failure = state.outcome.exception() if state.outcome else None
         asked = failure.wait_seconds if isinstance(failure, CallFailed) else 0.0
         return max(asked, tenacity.wait_random_exponential(self.first_seconds, self.longest_seconds)(state))
-
-    def _attempts_now(self) -> int:
-        """Attempts allowed for the next call. Raises CallFailed while the service counts as down, or is given up."""
-        self._check_refusals()
-        with self._changed:
-            if self._failed < self.failures_until_down:
-                return self.attempts
-            now = time.monotonic()
-            if now < self._ask_from:
-                raise CallFailed("service_down", may_pass=True, unbilled=True)
-            self._ask_from = now + self.asked_every_seconds
-            return 1
-
-    def _check_refusals(self) -> None:
-        if in_run() and ledger().given_up(self.name):
-            raise CallFailed(GIVEN_UP, unbilled=True)
-
-    def _count(self, *, failed: bool) -> None:
-        with self._changed:
-            self._failed = self._failed + 1 if failed else 0
 
 
 class Pace:
@@ -231,7 +251,7 @@ def _refusal(failure: CallFailed, longest_seconds: float) -> str | None:
 def http_failure(status: int, wait_seconds: float) -> CallFailed:
     """The failure for an HTTP error status: timeouts, rate limits and server errors may be retried."""
     may_pass = status in (408, 429) or status >= 500
-    reason = "rate_limited" if status == 429 else "server_error" if status >= 500 else f"http_{status}"
+    reason = LIMITED if status == 429 else "server_error" if status >= 500 else f"http_{status}"
     return CallFailed(reason, may_pass=may_pass, wait_seconds=wait_seconds, unbilled=status != 408 and status < 500)
 
 

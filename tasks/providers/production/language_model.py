@@ -19,12 +19,12 @@ from schemas.errors import BadInput, MissingProvider
 from schemas.row import Row
 from tasks.images.decode import FILE_BYTES_MAX, ImageRejected, decode_stored
 from tasks.prompts import untrusted
-from tasks.providers.capabilities import ChatMessage, Failed, Reply, ReplyShape, ReplyState
+from tasks.providers.capabilities import ChatMessage, Failed, Reply, ReplyShape
 from tasks.providers.chat import Endpoint
 from tasks.providers.cost import Count, ExpectedUse, Size
 from tasks.providers.production.batches.api import Request
 from tasks.providers.production.batches.queue import Batched
-from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, Service, waiting_seconds
+from tasks.providers.production.calls import FORMAT_REFUSED, REFUSED, CallFailed, Service, waiting_seconds
 from tasks.providers.upload import Upload, for_upload
 from tasks.runtime.budget import Bill, ledger
 
@@ -32,8 +32,6 @@ TIMEOUT, TIMEOUT_SECONDS = "CURATE_TIMEOUT_SECONDS", 90.0
 """Environment variable and default: seconds of silence after which a call times out."""
 CALLS, CALLS_MAX = "CURATE_CALLS_AT_ONCE", 32
 """Environment variable and default of the maximum number of concurrent calls."""
-CHARACTERS_MAX = 400_000
-"""A longer text is cut and counts as truncated, whatever the server says about it."""
 
 Answer = TypeVar("Answer", bound=Row)
 Form = Literal["json_schema", "json_object", "text"]
@@ -117,6 +115,8 @@ class HostedModel(Batched):
         except ImageRejected:
             return Failed("image_unreadable")
         except CallFailed as failure:
+            if failure.reason == REFUSED:
+                return Reply("", "refused")
             forms = self._forms(shape) if shape else (form,)
             if failure.reason != FORMAT_REFUSED or form == forms[-1]:
                 return Failed(failure.reason)
@@ -206,18 +206,6 @@ def key_in(variable: str) -> str:
     raise MissingProvider(f"{vendor}: {variable} is not set; export a key in it, or choose another provider")
 
 
-def reply(text: object, state: ReplyState, output_tokens: int | None) -> Reply:
-    """A reply with cleaned text; a complete one without text is empty. Raises CallFailed for text that is none."""
-    if not isinstance(text, str):
-        raise CallFailed("malformed_answer")
-    clean = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if len(clean) > CHARACTERS_MAX:
-        return Reply(clean[:CHARACTERS_MAX], "truncated", output_tokens)
-    if state == "complete" and not clean.strip():
-        state = "empty"
-    return Reply(clean, state, output_tokens)
-
-
 def _turn(message: ChatMessage) -> Turn:
     """Raises ImageRejected."""
     shown = (for_upload(decode_stored(encoded, kind, "")) for kind, encoded in message.images)
@@ -260,9 +248,6 @@ def bare(schema: Any) -> Any:
         return schema
     prose = ("description", "title")
     return {key: bare(part) for key, part in schema.items() if not (key in prose and isinstance(part, str))}
-
-
-REFUSED = "refused"
 
 
 class VendorPictures(ABC):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from schemas.run import LATER_CAUSES, REFUSALS
+from schemas.run import LATER_CAUSES, in_words
 from schemas.tables import SIGNAL_ENTRIES
 
 MOST = 0.5
@@ -52,12 +52,8 @@ def _line(
     if failed / items <= share_max:
         return None
     causes = sorted(now.reasons.items(), key=lambda each: (LATER_CAUSES.get(each[0], 0), -each[1], each[0]))
-    named = ", ".join(f"{_in_words(reason)} {count:,}" for reason, count in causes)
+    named = ", ".join(f"{in_words(reason)} {count:,}" for reason, count in causes)
     return f"{signal}={provider} failed for {failed:,} of {items:,} items, {failed / items:.1%} ({named})"
-
-
-def _in_words(reason: str) -> str:
-    return f"{REFUSALS[reason]} ({reason})" if reason in REFUSALS else reason
 
 
 def _last(records: Sequence[Mapping[str, Any]], signal: str) -> SignalRequests | None:

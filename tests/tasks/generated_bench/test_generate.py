@@ -155,7 +155,7 @@ def test_a_second_run_calls_nobody_and_leaves_the_same_bytes(settings):
 def test_a_failed_call_is_made_again_and_nothing_else(tmp_path):
     settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])
     embedded = Providers()
-    down = Scripted("draw", [Failed("service_down")] * 12, embedded["pictures"])
+    down = Scripted("draw", [Failed("server_error")] * 12, embedded["pictures"])
     store = make(settings, With("pictures", down))
     assert store.height("generated_images") == 0 and store.height("generated_items") == 0
     store = make(settings)
@@ -226,7 +226,7 @@ def test_a_benchmark_goes_on_after_takedowns_and_makes_nothing_of_them_again(tmp
 
     monkeypatch.setenv(KEY_VARIABLE, "a key for every store here")
     settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])
-    down = Scripted("question", [Failed("service_down")], Providers()["author"])
+    down = Scripted("question", [Failed("server_error")], Providers()["author"])
     store = make(settings, With("author", down))
     assert store.height("generated_items") == 0 and store.height("generated_outcomes") == 3
     first = store.read("generated_questions").to_dicts()[0]

@@ -11,7 +11,7 @@ from schemas.items.conversation import Conversation
 from tasks.arena.models_file import read_arena_models
 from tasks.judging.answers import answers_by_model
 from tasks.judging.questions import bench_of_store
-from tasks.runtime.budget import start_ledger
+from tasks.runtime.budget import one_ledger, start_ledger
 from tasks.runtime.untrusted import read_models_list
 from tasks.storage.tables import frame_of
 from tests.asked_bench import HIDDEN_PROMPT, PUBLIC, benched, completed, evaluating, last_text, models_file, said_by
@@ -20,6 +20,7 @@ from tests.http_server import Reply
 
 pytest.importorskip("openai", reason="production extra")
 from tasks.judging.steps import collect_answers
+from tasks.providers.production.calls import Service
 
 PROMPTS = [f"Prompt {n}?" for n in range(PUBLIC)]
 
@@ -86,6 +87,31 @@ def test_refused_truncated_and_empty_are_answers(ask, server):
     server.answer(Reply(said_by(odd.get)))
     assert ask("a")[0].counts == {"complete": 1, "empty": 1, "refused": 1, "truncated": 1}
     assert ask("a")[1] == []
+
+
+def test_a_prompt_that_a_vendor_blocks_is_refused_once_and_not_asked_again(ask, server):
+    blocked = Reply({"error": {"message": "filtered", "code": "content_filter", "param": "prompt"}}, 400)
+    server.answer(Reply(said_by(lambda text: blocked if "2" in text else "Yes.")))
+    report, _ = ask("a")
+    assert (report.counts, report.failures) == ({"complete": PUBLIC - 1, "refused": 1}, {})
+    assert ask("a")[1] == []
+
+
+def test_what_a_paused_model_left_is_asked_at_the_end_if_it_answers_again(server, tmp_path, monkeypatch):
+    monkeypatch.setenv("CURATE_CALLS_AT_ONCE", "1")
+    monkeypatch.setattr(Service, "first_seconds", 0.001)
+    store, models = benched(tmp_path, 30), models_file(tmp_path, server.url, "a")
+    down = [Reply({"error": "busy"}, 503)] * 15
+    for replies, failures, requests in (
+        ([*down, Reply(completed("Yes."))], {"a: server_error": 3}, 15 + 27),
+        ([*down, down[0]], {"a: server_error": 3}, 15),  # three prompts are left: three failures are no pause
+    ):
+        server.answer(*replies)
+        before = len(server.requests)
+        with one_ledger(None, None):
+            report = collect_answers.fn(evaluating(store, models=models))
+        assert (report.failures, len(server.requests) - before) == (failures, requests)
+    assert store.read("answers").height == 27
 
 
 def test_the_hidden_split_goes_only_to_a_server_of_ones_own(ask, server):

@@ -1,5 +1,7 @@
 """Answers and verdicts through the vendors' batch APIs: each is asked for once, whatever ends a run."""
 
+import json
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from tasks.judging.steps import collect_answers, collect_verdicts, collect_votes
 from tasks.providers.production.calls import Service
 
 ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.filterwarnings("ignore:.* is not a valid FinishReason")
 VENDORS = {"openai": "/openai/v1", "gemini": "", "anthropic": ""}
 KILLED = """
 import sys
@@ -87,6 +90,39 @@ def test_a_question_that_failed_in_its_batch_is_asked_again(vendor, server, tmp_
     server.lines = lambda rows: b"".join(result(row, "Yes.") for row in rows)
     collect_answers.fn(_settings(store, models=models))
     assert (len(server.requests), store.height("answers")) == (PUBLIC + 1, PUBLIC)
+
+
+def _blocked(row):
+    """The result line for a request line that the vendor declined."""
+    if "params" in row:
+        error = {"type": "invalid_request_error", "message": "Output blocked by content filtering policy"}
+        said = {
+            "custom_id": row["custom_id"],
+            "result": {"type": "errored", "error": {"type": "error", "error": error}},
+        }
+    elif "key" in row:
+        said = {"key": row["key"], "response": {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}}
+    else:
+        body = {"error": {"message": "filtered", "code": "content_filter"}}
+        said = {"custom_id": row["custom_id"], "response": {"status_code": 400, "body": body}, "error": None}
+    return json.dumps(said).encode() + b"\n"
+
+
+def test_an_answer_in_a_batch_that_is_declined_or_ends_in_other_words_is_an_answer(vendor, server, tmp_path):
+    store, models = benched(tmp_path), _file(tmp_path, server, vendor, "a")
+
+    def said(row):
+        line = re.sub(b'"(stop|STOP|end_turn)"', b'"eos_token"', result(row, "Yes."))
+        return _blocked(row) if "2" in _said(row)[0] else line
+
+    server.lines = lambda rows: b"".join(map(said, rows))
+    for _ in range(2):  # nothing is sent twice
+        report = collect_answers.fn(_settings(store, models=models))
+        assert (report.failures, len(server.requests)) == ({}, PUBLIC)
+    assert store.read("answers")["state"].value_counts().sort("state").rows() == [
+        ("complete", PUBLIC - 1),
+        ("refused", 1),
+    ]
 
 
 def test_an_answer_in_a_batch_is_paid_at_the_price_of_batches(server, tmp_path):

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("openai", reason="production extra")
-from schemas.run import GIVEN_UP
+from schemas.run import PAUSED
 from tasks.providers.production.calls import CallFailed, Pace, Service
 from tasks.providers.production.labels import TopicName
 from tasks.providers.production.language_model import Question
 from tasks.providers.production.openai.client import rate_limit, span_seconds
 from tasks.providers.production.openai.model import openai_model
-from tasks.runtime.budget import one_ledger
+from tasks.runtime.budget import ledger, one_ledger, start_ledger
 from tasks.runtime.parallel import map_ordered
 
 
@@ -56,36 +56,77 @@ def _outcome(service, work):
 
 
 @pytest.mark.parametrize(
-    "refusal", [CallFailed("http_401"), CallFailed("quota_used_up"), passing(wait_seconds=3600), CallFailed("http_400")]
+    "refusal",
+    [
+        *(CallFailed(reason) for reason in ("http_401", "quota_used_up", "malformed_answer", "temperature_refused")),
+        passing(wait_seconds=3600),
+        CallFailed("rate_limited", may_pass=True, wait_seconds=3600),
+        CallFailed("http_400"),
+    ],
 )
-def test_ten_refusals_in_a_row_end_a_service_for_the_run_and_a_bad_item_does_not(service, refusal):
+def test_ten_refusals_in_a_row_pause_a_service_for_the_run_and_a_bad_item_does_not(service, refusal):
     work = Flaky(*[refusal] * 60)
     with one_ledger(None, None):
-        outcomes = list(map_ordered(lambda _: _outcome(service, work), range(55), 8))
-    ended = refusal.reason != "http_400"
-    assert len(work.calls) == (10 if ended else 55)
-    assert outcomes.count(GIVEN_UP) == (45 if ended else 0)
+        outcomes = list(map_ordered(lambda _: _outcome(service, work), range(55), 1))
+        paused = refusal.reason != "http_400"
+        assert len(work.calls) == (10 if paused else 55)
+        assert outcomes.count(PAUSED) == (45 if paused else 0)
     with one_ledger(None, None):
         assert _outcome(service, work) == refusal.reason, "the next run asks again"
 
 
-def test_a_service_that_is_down_is_asked_now_and_then_and_by_every_call_when_it_answers_again(service, monkeypatch):
-    monkeypatch.setattr(Service, "attempts", 2)
-    monkeypatch.setattr(Service, "failures_until_down", 3)
-    monkeypatch.setattr(Service, "asked_every_seconds", 3600.0)
-    work = Flaky(*[passing()] * 7)
-    assert [_outcome(service, work) for _ in range(100)] == ["busy"] * 4 + ["service_down"] * 96
-    assert len(work.calls) == 3 * 2 + 1
-    monkeypatch.setattr(service, "_ask_from", 0.0)  # an hour later
+@pytest.mark.parametrize("workers", [1, 8, 32])
+@pytest.mark.parametrize("failure", [passing(), CallFailed("server_error", may_pass=True)])
+def test_a_service_that_is_down_is_asked_ten_times_and_by_one_call_with_its_attempts(service, workers, failure):
+    work = Flaky(*[failure] * 500)
+    with one_ledger(None, None):
+        for outcome in map_ordered(lambda _: _outcome(service, work), range(100), workers):
+            assert outcome in (failure.reason, PAUSED)
+        assert 10 <= len(work.calls) <= 10 + workers + Service.attempts
+        before = len(work.calls)
+        assert ledger().try_again()
+        assert {_outcome(service, work) for _ in range(20)} == {failure.reason, PAUSED}
+        assert len(work.calls) == before + 1, "tried once more, by one attempt"
+        work.failures.clear()
+        assert _outcome(service, work) == PAUSED and ledger().try_again()
+        assert list(map_ordered(lambda _: _outcome(service, work), range(20), workers)) == ["value"] * 20
+        assert not ledger().try_again()
+
+
+def test_a_short_outage_pauses_nothing_and_two_bad_items_among_good_ones_neither(service):
+    work = Flaky(*[passing()] * 12)
+    with one_ledger(None, None):
+        assert list(map_ordered(lambda _: _outcome(service, work), range(40), 8)) == ["value"] * 40
+        for _ in range(30):
+            bad = Flaky(*[passing()] * Service.attempts)
+            assert [_outcome(service, each) for each in (bad, Flaky())] == ["busy", "value"]
+
+
+@pytest.mark.parametrize("reason", ["rate_limited", "resource_exhausted"])
+def test_a_limit_of_the_rate_counts_once_a_call_because_it_fails_many_at_once(service, reason):
+    limited = CallFailed(reason, may_pass=True)
+    with one_ledger(None, None):
+        works = [Flaky(*[limited] * 4) for _ in range(20)]
+        assert {_outcome(service, work) for work in works} == {"value"}
+        outcomes = [_outcome(service, Flaky(*[limited] * 5)) for _ in range(20)]
+        assert outcomes == [reason] * 11 + [PAUSED] * 9  # ten, and one that tries alone
+
+
+def test_outside_of_a_run_a_paused_service_is_asked_now_and_then(service, monkeypatch):
+    monkeypatch.setattr(Service, "attempts", 1)
+    work, begin = Flaky(*[passing()] * 12), start_ledger()
+    outcomes = [_outcome(service, work) for _ in range(100)]
+    assert outcomes == ["busy"] * 12 + [PAUSED] * 88  # ten, one that tries alone, and the first of every 15 seconds
+    monkeypatch.setattr(begin.health(service.name), "_next_try", 0.0)  # 15 seconds later
     assert [_outcome(service, work) for _ in range(3)] == ["value"] * 3
 
 
-def test_a_call_that_is_refused_for_what_it_asks_shows_that_the_service_is_up(service, monkeypatch):
-    monkeypatch.setattr(Service, "attempts", 1)
-    monkeypatch.setattr(Service, "failures_until_down", 2)
-    for failure in (passing(), CallFailed("http_400")) * 2:
-        _outcome(service, Flaky(failure))
-    assert _outcome(service, Flaky(passing())) == "busy"
+def test_an_item_over_the_budget_shows_nothing_of_its_service(service):
+    with one_ledger(None, None):
+        for _ in range(30):
+            _outcome(service, Flaky(CallFailed("http_401")))
+            _outcome(service, Flaky(CallFailed("budget_reached")))
+        assert _outcome(service, Flaky()) == PAUSED
 
 
 def _limited(wait_seconds=0.0):

@@ -191,8 +191,8 @@ def test_a_larger_share_than_allowed_is_a_line(failed, held):
 
 
 def test_the_line_names_the_cause_first_and_leaves_out_items_over_the_budget():
-    (line,) = lines(run(100, service_down=60, connection_failed=20))
-    assert line == "categories=openai failed for 80 of 100 items, 80.0% (connection_failed 20, service_down 60)"
+    (line,) = lines(run(100, service_paused=60, connection_failed=20))
+    assert line == "categories=openai failed for 80 of 100 items, 80.0% (connection_failed 20, service_paused 60)"
     assert lines(run(100, budget_reached=90)) == []
     (line,) = lines(run(100, budget_reached=90, connection_failed=10))
     assert "failed for 10 of 10 items" in line

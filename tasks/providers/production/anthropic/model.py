@@ -15,10 +15,10 @@ from typing import Any
 
 import anthropic
 import httpx2  # the SDK raises its transport's errors while a body is read
-from anthropic.types import Message
+from anthropic.types import Message, TextBlock, ToolUseBlock
 from anthropic.types.messages import MessageBatch
 
-from tasks.providers.capabilities import Reply, ReplyState
+from tasks.providers.capabilities import Reply
 from tasks.providers.chat import Endpoint
 from tasks.providers.production.batches.api import (
     CLOCK_SKEW,
@@ -26,31 +26,23 @@ from tasks.providers.production.batches.api import (
     BatchOutcome,
     Ended,
     Request,
+    failed_outcome,
     json_line,
     json_rows,
     outcome_of,
 )
 from tasks.providers.production.batches.queue import account_of
-from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, waiting_seconds
-from tasks.providers.production.language_model import Chat, HostedModel, Turn, reply, timeout_seconds
+from tasks.providers.production.calls import CallFailed, waiting_seconds
+from tasks.providers.production.language_model import Chat, HostedModel, Turn, timeout_seconds
+from tasks.providers.production.replies import failure_in, failure_of, reply, state_of
 from tasks.providers.upload import Upload
 from tasks.runtime.budget import Bill
 
 ADDRESS = "https://api.anthropic.com"
 """Given explicitly, so that ANTHROPIC_BASE_URL cannot redirect prompts to a server that no models file names."""
-_STATES: dict[str | None, ReplyState] = {
-    "end_turn": "complete",
-    "stop_sequence": "complete",
-    "max_tokens": "truncated",
-    "model_context_window_exceeded": "truncated",
-    "refusal": "refused",
-}
-"""Stop reason -> state; every other one means that the model expects something more."""
-_FORMAT_WORDS = ("output_config", "output_format", "structured output")
-"""Words of a refusal of a reply's shape: models before Claude 4.5 have none."""
 UPLOAD_SECONDS = 600.0
 _TOKEN_DIGITS = 32
-_UNBILLED = {"errored": "batch_item_failed", "expired": "batch_expired", "canceled": "batch_cancelled"}
+_UNBILLED = {"expired": "batch_expired", "canceled": "batch_cancelled"}
 """Kind of result -> failure reason; Anthropic bills none of them."""
 
 
@@ -166,13 +158,13 @@ class AnthropicBatches(BatchApi):
 
 
 def _outcome(result: object) -> BatchOutcome:
-    kind = result.get("type") if isinstance(result, dict) else None
-    if kind in _UNBILLED:
-        return BatchOutcome(failure=_UNBILLED[kind], unbilled=True)
-    try:
-        message = Message.model_validate(result.get("message") if isinstance(result, dict) else None)
-    except ValueError:
-        return BatchOutcome(failure="malformed_answer")
+    fields = result if isinstance(result, dict) else {}
+    if fields.get("type") == "errored":
+        return failed_outcome(fields)
+    if fields.get("type") in _UNBILLED:
+        return BatchOutcome(failure=_UNBILLED[fields["type"]], unbilled=True)
+    body = fields.get("message")
+    message = Message.construct(**body) if isinstance(body, dict) else None  # as single calls read it
     return outcome_of(lambda: _said(message), _tokens_used(message))
 
 
@@ -190,12 +182,13 @@ def _image(upload: Upload) -> dict[str, Any]:
 
 def _said(message: object) -> Reply:
     """The reply in a message. Raises CallFailed for one that is not usable."""
-    if not isinstance(message, Message) or not isinstance(message.content, list):
+    if not isinstance(message, Message):
         raise CallFailed("malformed_answer")  # the SDK returns any body that a proxy sends with status 200
-    if message.stop_reason not in _STATES:
-        raise CallFailed("unfinished_answer")
-    text = "".join(block.text for block in message.content if block.type == "text")
-    return reply(text, _STATES[message.stop_reason], _tokens_used(message)[1])
+    if not isinstance(message.content, list):
+        raise failure_in(message.model_extra)
+    text = "".join(block.text or "" for block in message.content if isinstance(block, TextBlock))
+    tools = [block for block in message.content if isinstance(block, ToolUseBlock)]
+    return reply(text, state_of(message.stop_reason, text, tools), _tokens_used(message)[1])
 
 
 def _tokens_used(message: object) -> tuple[int | None, int | None]:
@@ -215,9 +208,8 @@ def _failures() -> Iterator[None]:
         unsent = isinstance(error.__cause__, httpx2.ConnectError)  # nothing was sent, so it costs nothing
         raise CallFailed("connection_failed", may_pass=True, unbilled=unsent) from None
     except anthropic.APIStatusError as error:
-        if error.status_code == 400 and any(word in str(error.body).lower() for word in _FORMAT_WORDS):
-            raise CallFailed(FORMAT_REFUSED, unbilled=True) from None
-        raise http_failure(error.status_code, waiting_seconds(error.response.headers.get("retry-after"))) from None
+        wait = waiting_seconds(error.response.headers.get("retry-after"))
+        raise failure_of(error.status_code, error.body, wait) from None
     except (httpx2.TransportError, httpx2.DecodingError):
         raise CallFailed("connection_failed", may_pass=True) from None
     except (anthropic.APIError, ValueError):  # a body that is not JSON, or not shaped like an answer

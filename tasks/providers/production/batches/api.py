@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tasks.providers.capabilities import Reply
-from tasks.providers.production.calls import CallFailed
+from tasks.providers.production.calls import REFUSED, CallFailed
+from tasks.providers.production.replies import failure_of
 
 Request = dict[str, Any]
 """The body of one call, as the vendor's own JSON."""
@@ -97,6 +98,13 @@ def outcome_of(said: Callable[[], Reply], tokens: tuple[int | None, int | None])
         return BatchOutcome(said(), "", False, *tokens)
     except CallFailed as failed:
         return BatchOutcome(failure=failed.reason, input_tokens=tokens[0], output_tokens=tokens[1])
+
+
+def failed_outcome(error: object) -> BatchOutcome:
+    """The outcome of a question that was answered by an error: declined, or a failure that costs nothing."""
+    if failure_of(400, error).reason == REFUSED:
+        return BatchOutcome(failure=REFUSED)
+    return BatchOutcome(failure="batch_item_failed", unbilled=True)
 
 
 def question_name(request: Request, about: str = "") -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from schemas.run import PAUSED
 from tasks.providers.capabilities import WAITING, Reply
 from tasks.providers.production.batches.api import BatchApi, BatchOutcome, Ended, Request, question_name
 from tasks.providers.production.calls import CallFailed, Service
@@ -215,6 +216,7 @@ class VendorBatchQueue:
                 if left <= 0:
                     break
                 time.sleep(min(left, pause))
+                ledger().try_again()  # a poll is free, and its answer is paid for
                 pause = min(self._service.longest_seconds, pause * 1.5)
         for record in running:
             self._close(record.names, "batch_unfinished", billed=True)
@@ -224,7 +226,7 @@ class VendorBatchQueue:
         try:
             ended = self._service.again(lambda: self._api.ended(record.batch_id))
         except CallFailed as failure:
-            if failure.may_pass or failure.reason in ("http_401", "http_403"):
+            if failure.may_pass or failure.reason in (PAUSED, "http_401", "http_403"):
                 return False
             ended = Ended(reason="batch_lost")
         if ended is None:

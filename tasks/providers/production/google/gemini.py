@@ -4,7 +4,9 @@ GEMINI_API_KEY; CURATE_GEMINI_BASE_URL for another server; CURATE_GEMINI_MODEL a
 models.
 """
 
+import json
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -27,9 +29,8 @@ from tasks.providers.production.batches.api import (
     outcome_of,
 )
 from tasks.providers.production.batches.queue import account_of
-from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, waiting_seconds
+from tasks.providers.production.calls import REFUSED, CallFailed, waiting_seconds
 from tasks.providers.production.language_model import (
-    REFUSED,
     Chat,
     HostedModel,
     Turn,
@@ -37,23 +38,16 @@ from tasks.providers.production.language_model import (
     key_in,
     model_of,
     named_by_environment,
-    reply,
     timeout_seconds,
 )
+from tasks.providers.production.replies import failure_in, failure_of, is_refusal, reply, state_of
 from tasks.runtime.budget import Bill
 
+warnings.filterwarnings("ignore", r".* is not a valid (Finish|Blocked)Reason")  # a failure names it
 KEY, BASE_URL, MODEL = "GEMINI_API_KEY", "CURATE_GEMINI_BASE_URL", "CURATE_GEMINI_MODEL"
 DEFAULT_MODEL = "gemini-3.8-flash"
 ADDRESS = "https://generativelanguage.googleapis.com/"
 """Given explicitly, so that no variable of the SDK's own can redirect prompts."""
-_UNFINISHED = {
-    types.FinishReason.OTHER: "unfinished_answer",
-    types.FinishReason.LANGUAGE: "unsupported_language",
-    types.FinishReason.MALFORMED_RESPONSE: "malformed_answer",
-}
-"""Finish reason -> failure reason; every other one is a content rule of Google's."""
-_FORMAT_WORDS = ("json mode", "response_mime_type", "response_schema", "response_json_schema")
-"""Words of a refusal of a reply's shape."""
 _ENDED = {
     types.JobState.JOB_STATE_SUCCEEDED: "missing_answer",
     types.JobState.JOB_STATE_PARTIALLY_SUCCEEDED: "missing_answer",
@@ -92,11 +86,15 @@ class GeminiModel(HostedModel):
 
     def _call(self, chat: Chat, bill: Bill) -> Reply:
         config = self._config(chat)
-        config.system_instruction = chat.system or None
+        config.system_instruction, config.should_return_http_response = chat.system or None, True
         with gemini_failures():
-            response = self._client.models.generate_content(
+            whole = self._client.models.generate_content(
                 model=self.endpoint.model, contents=_contents(chat.turns), config=config
             )
+            body = json.loads((whole.sdk_http_response and whole.sdk_http_response.body) or "")
+            if isinstance(body, dict) and "error" in body:  # with status 200; the SDK would drop it
+                raise failure_in(body)
+            response = _read(body)
             bill.settle_tokens(*_tokens_used(response))
             return _said(response)
 
@@ -186,16 +184,8 @@ def gemini_failures() -> Iterator[None]:
         unsent = isinstance(error, httpx2.ConnectError)  # nothing was sent, so it costs nothing
         raise CallFailed("connection_failed", may_pass=True, unbilled=unsent) from None
     except errors.APIError as error:
-        if error.code == 400 and any(word in str(error.details).lower() for word in _FORMAT_WORDS):
-            raise CallFailed(FORMAT_REFUSED, unbilled=True) from None
-        if "API_KEY_INVALID" in str(error.details):  # a wrong key is a 400 here
-            raise CallFailed("key_refused", unbilled=True) from None
-        # in the header, or in the RetryInfo of the body
         headers = getattr(error.response, "headers", None) or {}
-        body = error.details if isinstance(error.details, dict) else {}
-        details = (body.get("error") or {}).get("details") or []
-        delays = [waiting_seconds(detail.get("retryDelay")) for detail in details if isinstance(detail, dict)]
-        raise http_failure(error.code, max([waiting_seconds(headers.get("retry-after")), *delays])) from None
+        raise failure_of(error.code, error.details, waiting_seconds(headers.get("retry-after"))) from None
     except (ValueError, KeyError):  # a body that is not JSON, or not shaped like an answer
         raise CallFailed("malformed_answer") from None
 
@@ -225,19 +215,20 @@ def _tokens_used(response: types.GenerateContentResponse) -> tuple[int | None, i
 def _said(response: types.GenerateContentResponse) -> Reply:
     """The reply in a response. Raises CallFailed for one that is not usable."""
     _, output_tokens = _tokens_used(response)
-    if response.prompt_feedback and response.prompt_feedback.block_reason:
+    if _blocked(response):
         return reply("", "refused", output_tokens)
     if not response.candidates:
         raise CallFailed("malformed_answer")
     if len(response.candidates) > 1:
         raise CallFailed("contradictory_answer")
-    reason = response.candidates[0].finish_reason
     text = response.text or ""
-    if reason in (types.FinishReason.STOP, types.FinishReason.MAX_TOKENS):
-        return reply(text, "complete" if reason == types.FinishReason.STOP else "truncated", output_tokens)
-    if reason is None or reason in _UNFINISHED:
-        raise CallFailed(_UNFINISHED[reason] if reason else "unfinished_answer")
-    return reply(text, "refused", output_tokens)
+    return reply(text, state_of(response.candidates[0].finish_reason, text), output_tokens)
+
+
+def _blocked(response: types.GenerateContentResponse) -> bool:
+    """Whether Google declined the prompt itself."""
+    reason = response.prompt_feedback.block_reason if response.prompt_feedback else None
+    return reason not in (None, types.BlockedReason.BLOCKED_REASON_UNSPECIFIED)
 
 
 def _named(name: str | None) -> str:
@@ -250,10 +241,19 @@ def _row_outcome(row: dict[str, Any]) -> BatchOutcome:
     if not isinstance(row.get("response"), dict):
         return _outcome(None)
     try:
-        # The public constructor refuses fields that are newer than the SDK.
-        return _outcome(types.GenerateContentResponse._from_response(response=row["response"], kwargs={}))
+        return _outcome(_read(row["response"]))
     except ValueError:
         return BatchOutcome(failure="malformed_answer")
+
+
+def _read(body: Any) -> types.GenerateContentResponse:
+    """A response as its JSON says; the public constructor refuses fields that are newer than the SDK.
+
+    Raises ValueError for anything else.
+    """
+    if not isinstance(body, dict):
+        raise ValueError
+    return types.GenerateContentResponse._from_response(response=body, kwargs={})
 
 
 def _outcome(response: types.GenerateContentResponse | None) -> BatchOutcome:
@@ -263,11 +263,6 @@ def _outcome(response: types.GenerateContentResponse | None) -> BatchOutcome:
 
 
 IMAGE_MODEL, DEFAULT_IMAGE_MODEL = "CURATE_GEMINI_IMAGE_MODEL", "gemini-2.5-flash-image"
-_REFUSALS = {
-    types.FinishReason.SAFETY, types.FinishReason.BLOCKLIST, types.FinishReason.PROHIBITED_CONTENT,
-    types.FinishReason.SPII, types.FinishReason.RECITATION, types.FinishReason.IMAGE_SAFETY,
-    types.FinishReason.IMAGE_PROHIBITED_CONTENT, types.FinishReason.IMAGE_RECITATION,
-}  # fmt: skip
 
 
 class GeminiPictures(VendorPictures):
@@ -281,13 +276,12 @@ class GeminiPictures(VendorPictures):
         config = types.GenerateContentConfig(response_modalities=["IMAGE"])
         with gemini_failures():
             response = self._client.models.generate_content(model=self.model_name, contents=told, config=config)
-        feedback = response.prompt_feedback
-        if feedback is not None and feedback.block_reason is not None:
+        if _blocked(response):
             raise CallFailed(REFUSED)
         candidates = response.candidates or []
         if len(candidates) != 1:
             raise CallFailed("malformed_answer")
-        if candidates[0].finish_reason in _REFUSALS:
+        if is_refusal(candidates[0].finish_reason):
             raise CallFailed(REFUSED)
         content = candidates[0].content
         found = [part.inline_data.data for part in (content.parts if content else None) or () if part.inline_data]

@@ -21,7 +21,7 @@ import transformers
 
 from schemas.errors import BadInput, MissingProvider, known_values
 from tasks.providers.capabilities import Failed
-from tasks.providers.production.language_model import REFUSED
+from tasks.providers.production.calls import REFUSED
 from tasks.providers.production.local.weights import fingerprint, torch_devices
 
 WEIGHTS, CALL = "CURATE_DIFFUSERS_WEIGHTS", "CURATE_DIFFUSERS_CALL"

@@ -11,17 +11,18 @@ from contextlib import contextmanager
 
 import httpx2
 import openai
-from openai.types.chat import ChatCompletion
+from openai.types.chat import ChatCompletion, ChatCompletionMessage
+from openai.types.chat.chat_completion import Choice
 
 from tasks.providers.capabilities import Reply
-from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, waiting_seconds
-from tasks.providers.production.language_model import key_in, reply, timeout_seconds
+from tasks.providers.production.calls import CallFailed, waiting_seconds
+from tasks.providers.production.language_model import key_in, timeout_seconds
+from tasks.providers.production.replies import failure_in, failure_of, message_content, reply, state_of
 from tasks.providers.upload import Upload
 
 KEY, BASE_URL = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 ADDRESS = "https://api.openai.com/v1"
 """Given explicitly, so that OPENAI_BASE_URL cannot redirect prompts to a server that a models file does not name."""
-FORMAT_STATUSES, FORMAT_WORDS = (400, 422, 501), ("response_format", "json_schema", "json_object", "grammar")
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
 
@@ -53,28 +54,29 @@ def sdk_failures() -> Iterator[None]:
 
 
 def _status_failure(error: openai.APIStatusError) -> CallFailed:
-    if error.code == "insufficient_quota":  # also a 429, but retries do not help
-        return CallFailed("quota_used_up", unbilled=True)
-    if error.status_code in FORMAT_STATUSES and any(word in str(error.body).lower() for word in FORMAT_WORDS):
-        return CallFailed(FORMAT_REFUSED, unbilled=True)
     headers = error.response.headers
     wait = waiting_seconds(headers.get("retry-after-ms")) / 1000 or waiting_seconds(headers.get("retry-after"))
-    return http_failure(error.status_code, wait)
+    return failure_of(error.status_code, error.body, wait)
 
 
 def said(completion: object) -> Reply:
     """The reply in a completion. Raises CallFailed for one that is not usable."""
-    if not isinstance(completion, ChatCompletion) or not completion.choices:
+    if not isinstance(completion, ChatCompletion):
         raise CallFailed("malformed_answer")  # the SDK returns any body that a proxy sends with status 200
+    if not completion.choices:
+        raise failure_in(completion.model_extra)
     if len(completion.choices) > 1:
         raise CallFailed("contradictory_answer")
-    choice = completion.choices[0]
-    text, (_, tokens) = choice.message.content or "", tokens_used(completion)
-    if choice.message.refusal or choice.finish_reason == "content_filter":
-        return reply(choice.message.refusal or text, "refused", tokens)
-    if choice.finish_reason not in ("stop", "length"):
-        raise CallFailed("unfinished_answer")
-    return reply(text, "complete" if choice.finish_reason == "stop" else "truncated", tokens)
+    choice = completion.choices[0] if isinstance(completion.choices, list) else None
+    if not isinstance(choice, Choice) or not isinstance(choice.message, ChatCompletionMessage):
+        raise CallFailed("malformed_answer")
+    if error := (choice.model_extra or {}).get("error"):  # OpenRouter's, of the server behind it
+        raise failure_in(error)
+    message = choice.message
+    content, (_, tokens) = message_content(message.content), tokens_used(completion)
+    if refusal := message.refusal or content.refusal:
+        return reply(refusal, "refused", tokens)
+    return reply(content.text, state_of(choice.finish_reason, content.text, message.tool_calls), tokens)
 
 
 def tokens_used(completion: object) -> tuple[int | None, int | None]:

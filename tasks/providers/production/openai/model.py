@@ -25,6 +25,7 @@ from tasks.providers.production.batches.api import (
     BatchOutcome,
     Ended,
     Request,
+    failed_outcome,
     json_line,
     json_rows,
     outcome_of,
@@ -32,7 +33,6 @@ from tasks.providers.production.batches.api import (
 from tasks.providers.production.batches.queue import account_of
 from tasks.providers.production.calls import CallFailed
 from tasks.providers.production.language_model import (
-    REFUSED,
     Chat,
     Form,
     HostedModel,
@@ -54,6 +54,7 @@ from tasks.providers.production.openai.client import (
     sdk_failures,
     tokens_used,
 )
+from tasks.providers.production.replies import message_content
 from tasks.providers.upload import Upload
 from tasks.runtime.budget import Bill
 
@@ -165,10 +166,11 @@ class OpenAiModel(HostedModel):
                 for choice in piece.choices[:1]:
                     whole = whole or choice.finish_reason is not None
                     told = choice.delta.model_extra or {}
-                    thinking = told.get("reasoning_content") or told.get("reasoning")
-                    if isinstance(thinking, str):
+                    content = message_content(choice.delta.content)
+                    thinking = told.get("reasoning_content") or told.get("reasoning") or content.thinking
+                    if thinking and isinstance(thinking, str):
                         yield Thought(thinking)
-                    if text := choice.delta.content:
+                    if text := content.text or content.refusal or choice.delta.refusal:
                         yield text
         if not whole:
             raise AnswerCutOff
@@ -235,11 +237,9 @@ def _row_outcome(row: dict[str, Any]) -> BatchOutcome:
     response = row.get("response")
     if not isinstance(response, dict) or response.get("status_code") != 200:
         expired = isinstance(row.get("error"), dict) and row["error"].get("code") == "batch_expired"
-        return BatchOutcome(failure="batch_expired" if expired else "batch_item_failed", unbilled=True)
-    try:
-        completion = ChatCompletion.model_validate(response.get("body"))
-    except ValueError:
-        return BatchOutcome(failure="malformed_answer")
+        return BatchOutcome(failure="batch_expired", unbilled=True) if expired else failed_outcome(row)
+    body = response.get("body")
+    completion = ChatCompletion.construct(**body) if isinstance(body, dict) else None  # as single calls read it
     return outcome_of(lambda: said(completion), tokens_used(completion))
 
 
@@ -266,9 +266,8 @@ def _response_format(chat: Chat) -> dict[str, Any]:
 
 
 def _inner_json(text: str) -> str:
-    """The JSON in a free-text answer, without the model's thinking and without a code fence."""
-    answer = text.rpartition("</think>")[2].strip()
-    return answer.removeprefix("```json").removeprefix("```").removesuffix("```").strip()
+    """The JSON in a free-text answer, without a code fence."""
+    return text.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
 
 
 def defused(text: str) -> str:
@@ -288,7 +287,6 @@ def _defused_but_phrases(text: str) -> str:
 IMAGE_MODEL, DEFAULT_IMAGE_MODEL = "CURATE_OPENAI_IMAGE_MODEL", "gpt-image-1"
 SIZE, QUALITY = "1024x1024", "medium"
 """Size and quality that the price file's price is for."""
-_REFUSALS = ("moderation_blocked", "content_policy_violation")
 
 
 class OpenAiPictures(VendorPictures):
@@ -301,14 +299,8 @@ class OpenAiPictures(VendorPictures):
     def _image(self, told: str, bill: Bill) -> bytes:
         body = {"model": self.model_name, "prompt": told, "n": 1, "size": SIZE, "quality": QUALITY}
         with sdk_failures():
-            try:
-                reply = self._client.images.with_raw_response.generate(prompt=told, extra_body=body)
-                response = reply.parse()
-            except openai.BadRequestError as error:
-                if error.code in _REFUSALS:
-                    bill.nothing()
-                    raise CallFailed(REFUSED, unbilled=True) from None
-                raise
+            reply = self._client.images.with_raw_response.generate(prompt=told, extra_body=body)
+            response = reply.parse()
         if limit := rate_limit(reply.headers, None):
             self._service.pace.heard(*limit)
         images = getattr(response, "data", None)

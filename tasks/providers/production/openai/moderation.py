@@ -16,7 +16,7 @@ from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
 from tasks.providers.cost import Count, ExpectedUse, ItemSize
 from tasks.providers.embedded.texts import pieces_of
-from tasks.providers.production.calls import CALLS_AT_ONCE, CallFailed, Service, in_batches
+from tasks.providers.production.calls import CALLS_AT_ONCE, REFUSED, CallFailed, Service, in_batches
 from tasks.providers.production.openai.client import data_url, openai_client, sdk_failures
 from tasks.providers.upload import SIDE_MAX, for_upload
 from tasks.runtime.parallel import map_ordered
@@ -62,8 +62,11 @@ class _Moderation:
 
     def _ask(self, pieces: Pieces) -> list[Result]:
         """One result per piece. Raises CallFailed."""
-        content = self._calls.ask_for_units(len(pieces), lambda _: self._call(pieces))
-        count = len(pieces)
+        return self._calls.ask_for_units(len(pieces), lambda _: self._call(pieces))
+
+    def _call(self, pieces: Pieces) -> list[Result]:
+        with sdk_failures():
+            content = self._client.moderations.with_raw_response.create(model=self._model, input=pieces).content
         try:
             results = _Answer.model_validate_json(content, strict=True).results
         except ValidationError:
@@ -72,13 +75,9 @@ class _Moderation:
             CATEGORIES <= r.category_scores.keys() == r.categories.keys() and r.flagged == any(r.categories.values())
             for r in results
         )
-        if not complete or len(results) != count:
+        if not complete or len(results) != len(pieces):
             raise CallFailed("malformed_answer")
         return results
-
-    def _call(self, pieces: Pieces) -> bytes:
-        with sdk_failures():
-            return self._client.moderations.with_raw_response.create(model=self._model, input=pieces).content
 
 
 class OpenAiModeration(_Moderation):
@@ -106,7 +105,7 @@ class OpenAiModeration(_Moderation):
             requests = [pieces[start : start + PIECES_MAX] for start in range(0, len(pieces), PIECES_MAX)]
             results = iter([result for request in requests for result in self._ask(request)])
         except CallFailed as failure:
-            if len(group) > 1 and failure.reason == "http_400":  # one text must not fail the others
+            if len(group) > 1 and failure.reason in ("http_400", REFUSED):  # one text must not fail the others
                 return [value for text in group for value in self._moderate([text])]
             return [Failed(failure.reason)] * len(group)
         return [_strongest([next(results) for _ in text]) if text else NOTHING for text in group]
