@@ -9,8 +9,8 @@ import pytest
 from scipy.special import expit
 
 from schemas.rating import Interval, RatingMethod
-from tasks.leaderboard.bradley_terry import SCALE, Structure, log_strengths
-from tasks.leaderboard.intervals import NORMAL95, bootstrap_strengths, draws, quantiles95, rank_upper_bound
+from tasks.leaderboard.bradley_terry import SCALE, log_strengths
+from tasks.leaderboard.intervals import NORMAL95, bootstrap_strengths, draws, quantiles95, ranks, sampled_leads
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.vote_plan import separations
 from tasks.leaderboard.votes import rateable, votes
@@ -82,16 +82,23 @@ def test_quantiles_are_those_at_rounds_plus_one_times_p_of_rounds_with_the_model
     assert low == pytest.approx([1.0, 5.0, 9.0]) and high == pytest.approx([3.0, 5.0, 9.0])
 
 
-def ranks(group, core):
-    low, high = np.array([30.0, 20.0, 10.0, 0.0]), np.array([40.0, 31.0, 19.0, 50.0])
-    core = np.array(core, bool)
-    return rank_upper_bound(low, high, Structure(np.array(group), core, core, core))
+def ranked(group, core):
+    leads = np.array([[0.0, -1.0, 11.0, -20.0], [-9.0, 0.0, 1.0, -30.0], [-30.0, -20.0, 0.0, -40.0], [-50.0] * 4])
+    return ranks(leads, np.array(group), np.array(core, bool))
 
 
-def test_rank_counts_the_models_of_the_core_whose_interval_lies_wholly_above():
-    assert ranks([0, 0, 0, 0], [1, 1, 1, 1]) == [1, 1, 3, 1]
-    assert ranks([0, 0, 1, 0], [1, 1, 1, 1]) == [1, 1, 1, 1]
-    assert ranks([0, 0, 0, 0], [0, 1, 1, 1]) == [None, 1, 2, 1]
+def test_rank_counts_the_models_of_the_core_whose_lead_is_wholly_above_nothing():
+    assert ranked([0, 0, 0, 0], [1, 1, 1, 1]) == [1, 1, 3, 1]
+    assert ranked([0, 0, 1, 0], [1, 1, 1, 1]) == [1, 1, 1, 1]
+    assert ranked([0, 0, 0, 0], [0, 1, 1, 1]) == [None, 1, 2, 1]
+
+
+def test_what_two_models_share_in_all_rounds_says_nothing_about_their_difference():
+    shared, own = np.random.default_rng(0).normal(0, 1, (2, 400))
+    samples = np.stack([shared, shared + 0.01 * own - 1, -shared], axis=1)
+    leads = sampled_leads(samples, np.array([0.0, -1.0, 0.0]))
+    assert leads[0, 1] == pytest.approx(0.98, abs=0.005) and leads[1, 0] == pytest.approx(-1.02, abs=0.005)
+    assert leads[0, 2] < -3 and leads[2, 0] < -3
 
 
 TIES, DRAWS = 0.3, 40

@@ -145,7 +145,7 @@ def test_rows_say_their_coverage_and_models_that_only_win_or_were_never_judged_h
     assert found["base"].score == 50 == found["base"].score_ci95_low == found["base"].score_ci95_high
     frame = pl.concat([verdicts("winner", ["B>A"] * 4), verdicts("silent", [None] * 4)])
     found = board(frame, judge="gpt-4o")
-    assert (found["winner"].score, found["winner"].rating, found["winner"].flags) == (100, None, ["only_wins"])
+    assert (found["winner"].score, found["winner"].rating, found["winner"].flags) == (100, None, ["only_wins", "few_votes"])
     assert (found["silent"].score, found["silent"].rank) == (None, None)
     assert list(found) == ["winner", "base", "silent"]
 
