@@ -51,12 +51,13 @@ def run() -> list[dict[str, Any]]:
 
 def _newcomers() -> Iterator[dict[str, Any]]:
     for (name, deviation), count, ties in product(SPREADS.items(), NEWCOMER_VOTES, TIES):
-        value = float(np.mean([_newcomer_held(deviation, count, ties, seed) for seed in range(NEWCOMERS)]))
+        value = float(np.mean([newcomer_held(deviation, count, ties, seed) for seed in range(NEWCOMERS)]))
         about = {"n": count, "simulations": NEWCOMERS, "models": MODELS, "ties": ties}
         yield {"bench": f"rate coverage: {name}, sandwich", **about, "value": round(value, 4)}
 
 
-def _newcomer_held(deviation: float, count: int, ties: float, seed: int) -> bool:
+def newcomer_held(deviation: float, count: int, ties: float, seed: int) -> bool:
+    """Whether the interval holds the strength of one newcomer with `count` votes, on one drawn board."""
     generator = np.random.default_rng(seed)
     truth = np.append(STRENGTHS, generator.normal(0, deviation))
     first = np.append(generator.integers(0, MODELS, ESTABLISHED_VOTES), np.full(count, MODELS))

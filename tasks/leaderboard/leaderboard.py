@@ -164,9 +164,7 @@ def board_rows(
     return sorted(rows, key=lambda row: place_on_board(row.flags, row.rank, row.rating, row.model))
 
 
-def _ends(
-    votes: Votes, fitted: Fitted, method: RatingMethod, groups: Fixed, wanted: Vector
-) -> tuple[Vector, Vector]:
+def _ends(votes: Votes, fitted: Fitted, method: RatingMethod, groups: Fixed, wanted: Vector) -> tuple[Vector, Vector]:
     """Ends (models,) of the 95 % intervals of ratings of the core."""
     point = place(fitted.strengths, groups, wanted)
     if by_bootstrap(method):

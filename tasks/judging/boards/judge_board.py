@@ -22,7 +22,7 @@ from tasks.leaderboard.fragility import fragility
 from tasks.leaderboard.intervals import FEW_VOTES, draws, quantiles95, ranks, sampled_leads, wilson95
 from tasks.leaderboard.leaderboard import OVERALL
 from tasks.leaderboard.style_control import STYLE_CONTROL, style_board
-from tasks.leaderboard.votes import Matrix, Numbers, Vector, Votes, rateable, votes
+from tasks.leaderboard.votes import Numbers, Vector, Votes, rateable, votes
 from tasks.storage.queries.bench import place_on_board
 
 FEW_PROMPTS = 30
@@ -142,7 +142,10 @@ def _board(
         coverage = 1.0 if model == method.baseline else verdicts / shown
         score = of_model["score"]
         marks = {"low_coverage": coverage < COVERAGE_MIN, "only_wins": score == 100, "only_losses": score == 0}
-        marks |= {"few_votes": 0 < judged < FEW_VOTES, "only_ties": 0 < counts["tie"] == sum(counts[n] for n in _COUNTS)}
+        marks |= {
+            "few_votes": 0 < judged < FEW_VOTES,
+            "only_ties": 0 < counts["tie"] == sum(counts[n] for n in _COUNTS),
+        }
         flags = [flag for flag, holds in marks.items() if holds] + ["same_vendor"] * same_vendor(judge, model)
         flags += ["few_prompts"] * (name != OVERALL and each["question_id"].n_unique() < FEW_PROMPTS)
         about = {"slice": name, "judge": judge, "model": model, "win_rate": None, "reward": None}
@@ -169,8 +172,8 @@ def _numbers(cast: Votes, models: list[str], method: BoardMethod, prompts: Vecto
         low, high = quantiles95(samples, point)
     else:
         low, high = np.nanquantile(np.vstack([point, samples]), [0.025, 0.975], axis=0)
-    # Few prompts hardly vary between samples, and alike ones not at all: their intervals are at least Wilson's, and those
-    # of differences at least what both make together (Newcombe 1998)
+    # Few prompts hardly vary between samples, and alike ones not at all: their intervals are at least Wilson's, and
+    # those of differences at least what both make together (Newcombe 1998)
     alike = ((high == low) | (prompts[known] < FEW_VOTES)) & (known != models.index(method.baseline))
     least = wilson95(point, prompts[known])
     low, high = np.where(alike, np.minimum(low, least[0]), low), np.where(alike, np.maximum(high, least[1]), high)
@@ -181,10 +184,12 @@ def _numbers(cast: Votes, models: list[str], method: BoardMethod, prompts: Vecto
     rating, bounded = np.full(score.shape, np.nan), (score > 0) & (score < 100)
     rating[bounded] = 1000 + SCALE * np.log(score[bounded] / (100 - score[bounded]))
     rank = ranks(leads, np.zeros(len(known), np.int64), np.ones(len(known), bool))
-    numbers = [dict.fromkeys(_NUMBERS, None) for _ in models]
-    for place, of_model in zip(known, np.vstack([score, rating, rank]).T.tolist(), strict=True):
-        numbers[place] = dict(zip(_NUMBERS, (None if np.isnan(n) else n for n in of_model), strict=True))
-    return numbers
+    columns = np.full((len(_NUMBERS), len(models)), np.nan)
+    columns[:, known] = np.vstack([score, rating, np.array(rank, np.float64)])
+    return [
+        dict(zip(_NUMBERS, (None if np.isnan(n) else n for n in of_model), strict=True))
+        for of_model in columns.T.tolist()
+    ]
 
 
 def _counting(told: pl.DataFrame, method: BoardMethod) -> pl.DataFrame:
