@@ -2,13 +2,18 @@
 
 Votes follow the Bradley-Terry model with known strengths and coefficients, without ties. `value` is the share of
 intervals that hold the truth, over all models (or covariates) and simulations; 0.95 is right.
+
+Rows about a newcomer: ten established models have 200 votes each, and one newcomer a few against any of them. Its
+interval is about its rating minus the mean of the established. An end that is not known holds everything.
 """
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
 import polars as pl
+from scipy.special import expit
 
 from schemas.rating import Interval, Rating, RatingMethod
 from tasks.leaderboard.bradley_terry import SCALE
@@ -21,6 +26,10 @@ STRENGTHS = np.linspace(-1, 1, MODELS)
 COEFFICIENTS = np.array([0.4, 0.1, 0.0, -0.2])
 STYLE = COVARIATES[:4]
 SIMULATIONS = {Interval.SANDWICH: 400, Interval.BOOTSTRAP: 60}
+NEWCOMER_VOTES, TIES, NEWCOMERS = (1, 3, 5, 20), (0.3, 0.6), 2000
+ESTABLISHED_VOTES = 1000
+SPREADS = {"newcomer of any strength": 2.0, "newcomer like the others": float(STRENGTHS.std())}
+"""Standard deviation of a newcomer's log-strength about the mean of the established; the first is 347 points."""
 
 
 def run() -> list[dict[str, Any]]:
@@ -37,7 +46,34 @@ def run() -> list[dict[str, Any]]:
                 {"bench": f"rate coverage: {name}, {interval}", **about, "value": round(float(np.mean(each)), 4)}
                 for name, each in held.items()
             ]
-    return rows
+    return [*rows, *_newcomers()]
+
+
+def _newcomers() -> Iterator[dict[str, Any]]:
+    for (name, deviation), count, ties in product(SPREADS.items(), NEWCOMER_VOTES, TIES):
+        value = float(np.mean([newcomer_held(deviation, count, ties, seed) for seed in range(NEWCOMERS)]))
+        about = {"n": count, "simulations": NEWCOMERS, "models": MODELS, "ties": ties}
+        yield {"bench": f"rate coverage: {name}, sandwich", **about, "value": round(value, 4)}
+
+
+def newcomer_held(deviation: float, count: int, ties: float, seed: int) -> bool:
+    """Whether the interval holds the strength of one newcomer with `count` votes, on one drawn board."""
+    generator = np.random.default_rng(seed)
+    truth = np.append(STRENGTHS, generator.normal(0, deviation))
+    first = np.append(generator.integers(0, MODELS, ESTABLISHED_VOTES), np.full(count, MODELS))
+    second = (first + generator.integers(1, MODELS, len(first))) % MODELS
+    second[ESTABLISHED_VOTES:] = generator.integers(0, MODELS, count)
+    chance = expit(truth[first] - truth[second])
+    # ties are as frequent as `ties` says between the established, rarer between unequal models, and half a win each
+    even = chance * (1 - chance)
+    tied = np.minimum(ties * even / even[:ESTABLISHED_VOTES].mean(), 1.9 * np.minimum(chance, 1 - chance))
+    drawn = generator.random(len(first))
+    winner = np.where(drawn < chance - tied / 2, "model_a", np.where(drawn < chance + tied / 2, "tie", "model_b"))
+    names = np.array([f"m{n}" for n in range(MODELS + 1)])
+    battles = pl.DataFrame({"model_a": names[first], "model_b": names[second], "winner": winner})
+    row = next(row for row in leaderboard(votes(rateable(battles))) if row.model == names[MODELS])
+    right = 1000 + SCALE * (truth[MODELS] - STRENGTHS.mean())
+    return (row.ci95_low is None or row.ci95_low <= right) and (row.ci95_high is None or right <= row.ci95_high)
 
 
 def _held(count: int, seed: int, interval: Interval) -> Iterator[tuple[str, bool]]:

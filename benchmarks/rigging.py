@@ -1,11 +1,15 @@
-"""Published attacks on a board (Min et al., ICML 2025, arXiv 2501.17858), and what `--table suspects` finds of them.
+"""Attacks on a board (Min et al., ICML 2025, arXiv 2501.17858, and five more), and what `--table suspects` finds.
 
 Attackers join honest voters: those of a simulated arena, and the 124 people of a published one (tests/published). They
 vote for a target in the lower half, in battles that the arena draws, over a month or within one hour. Target-only
 attackers vote for it where they see it, and else at random, a tie, not at all (abstain), or as honest voters do
 (normal). Omnipresent ones vote in every battle for the side that lifts it: its rating (absolute), its distance to the
-next model above (relative), or what sequential Elo gives at once (online). They tell each model with the accuracy of
-the row, and otherwise take it for any other.
+next model above (relative), or what sequential Elo gives at once (online).
+
+Five more are less plain. They vote down the six next models above and abstain else (demote_six), or all above
+(demote_above) or the three next (close_rivals) and vote as honest voters else; vote as honest voters, and for the
+target in the second half (sleeper); or give it a tie where an honest voter gives it a loss (no_loss). Attackers tell
+each model with the accuracy of the row, and otherwise take it for any other.
 
 `found` is the share of attackers, and `votes_found` of their votes, at the threshold that 1 % of the honest voters
 pass. `rank`, `rigged_rank` and `left_rank` are the target's places before, after, and after without the suspects, which
@@ -23,14 +27,16 @@ import polars as pl
 from scipy.special import expit
 
 from tasks.leaderboard.bradley_terry import laplacian, log_strengths
-from tasks.leaderboard.suspects.named import suspects, tested
-from tasks.leaderboard.votes import Matrix, Vector, rateable, votes
+from tasks.leaderboard.suspects.named import suspected, tested
+from tasks.leaderboard.votes import Matrix, Numbers, Vector, rateable, votes
 
 VOTES = (10, 100, 1000, 3000)
 VOTERS = (1, 10, 300)
 WAYS = ((1.0, 30.0), (0.6, 30.0), (1.0, 1 / 24))
 """Accuracy of attackers, and days over which they vote."""
-ATTACKS = ("random", "tie", "abstain", "normal", "relative", "absolute", "online")
+DEMOTED = {"demote_six": 6, "demote_above": None, "close_rivals": 3}
+"""Attack -> how many of the next models above the target it votes down; None for all."""
+ATTACKS = ("random", "tie", "abstain", "normal", "relative", "absolute", "online", *DEMOTED, "sleeper", "no_loss")
 MODELS, HONEST_VOTES, HONEST_VOTERS = 30, 20_000, 2_000
 TASTE_DEVIATION, CARELESS_SHARE, TIE_SHARE = 0.3, 0.03, 0.25
 """Of honest voters: log-odds of a taste for each model, who vote at random, and ties."""
@@ -84,7 +90,8 @@ def _played(
         judge=pl.format("rigger {}", pl.int_range(pl.len()) % voters), tstamp=_times(count, days, generator)
     )
     both = pl.concat([world.battles, rigged]).sort("tstamp")
-    found, named = tested(both), {row.judge: row.p_value for row in suspects(both)}
+    found = tested(both)
+    named = {row.judge: row.p_value for row in suspected(both, found)}
     score = pl.DataFrame({"judge": found.names, "p": found.alone}).with_columns(
         p=pl.min_horizontal("p", pl.col("judge").replace_strict(named, default=1.0)),
         bad=pl.col("judge").str.starts_with("rigger"),
@@ -118,14 +125,24 @@ def _attack(
     """`count` votes of attackers who see `attack`'s battles; abstentions are no votes."""
     models, elo = len(world.models), world.strengths.copy()
     above = world.strengths > world.strengths[world.target]
-    rival = int(np.where(above, world.strengths, np.inf).argmin())
+    order = np.flatnonzero(above)[np.argsort(world.strengths[above])]
+    rival, demoted = int(order[0]), order[: DEMOTED.get(attack)]
     cast = 0
     while cast < count:
         pair = generator.choice(models, 2, replace=False)
         wrong = generator.random(2) >= accuracy
         seen = np.where(wrong, (pair + generator.integers(1, models, 2)) % models, pair)
         luck, at = int(generator.integers(3)), np.flatnonzero(seen == world.target)
-        if len(at):
+        if attack in (*DEMOTED, "no_loss") or (attack == "sleeper" and (cast < count / 2 or not len(at))):
+            choice = _honest(world, pair, generator)
+            pressed = np.isin(seen, demoted) & (attack in DEMOTED)
+            if pressed[0] != pressed[1]:
+                choice = 2 * int(pressed[1])
+            elif attack == "demote_six":
+                continue
+            if attack == "no_loss" and len(at) and choice == 2 * int(at[0]):
+                choice = 1
+        elif len(at):
             choice = 2 - 2 * int(at[0])
         elif attack == "abstain":
             continue
@@ -143,6 +160,12 @@ def _attack(
         elo[pair[1]] -= change
         cast += 1
         yield world.models[pair[0]], world.models[pair[1]], str(_NAMES[choice])
+
+
+def _honest(world: World, pair: Numbers, generator: np.random.Generator) -> int:
+    """Place in `_NAMES` of an honest vote on a pair."""
+    won = generator.random() < expit(world.strengths[pair[0]] - world.strengths[pair[1]])
+    return 1 if generator.random() < TIE_SHARE else 2 * int(won)
 
 
 def _simulated() -> World:

@@ -44,7 +44,7 @@ class RatingMethod(Row):
     seed: int = 0
     """Seed of the bootstrap and of shuffled Elo."""
     anchor_model: str | None = None
-    """Model whose rating is fixed; by default the mean of all models is 1000."""
+    """Model whose rating is fixed; by default the mean of models with 100 battles (else of all) is 1000."""
     anchor_rating: float = Field(default=1000.0, allow_inf_nan=False)
     """Rating of the anchor."""
     interval: Interval = Interval.SANDWICH
@@ -73,12 +73,14 @@ class Rating(Row):
     ci95_high: float | None
     """Upper end of the 95 % interval; null when the votes give no upper bound, as for a model that never lost."""
     rank: Int32 | None
-    """1 + number of models whose interval lies entirely above this one's (rank UB); null for an unbounded model."""
+    """1 + number of clearly better models, whose 95 % interval of the lead over this one lies above 0; null for an
+    unbounded model."""
     battles: int
     """Battles of the model in the slice."""
     flags: list[str]
-    """few_battles, only_wins, only_losses, unbounded, separate_group, anchor_missing, named_votes: why a rating may
-    mislead. repeats_count_once, days_limited, suspects_excluded: rules that leave votes out, where they do."""
+    """few_battles (under 100), few_votes (under 30), only_ties, only_wins, only_losses, unbounded, separate_group,
+    anchor_missing, named_votes: why a rating may mislead. repeats_count_once, days_limited, suspects_excluded: rules
+    that leave votes out, where they do."""
 
 
 class StyleCoefficient(Row):

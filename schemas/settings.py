@@ -272,7 +272,7 @@ class Settings(Row):
     bootstraps: int = Field(default=100, ge=2)
     """Bootstrap rounds of intervals."""
     anchor_model: str | None = None
-    """Model whose rating is fixed, and the rating; by default the mean of all models is 1000."""
+    """Model whose rating is fixed, and the rating; by default the mean of those with 100 battles is 1000."""
     anchor_rating: float = 1000.0
     """Rating of the anchor."""
     interval: Interval = Interval.SANDWICH

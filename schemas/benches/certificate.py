@@ -28,6 +28,8 @@ class Suspect(Row):
     """Of all votes by the side that moves the model up, on battles of other models, too; 1 with under 5 votes."""
     p_focus: float
     """Of as many votes on the model, given how often the arena draws it; 1 with under 5 votes."""
+    p_joint: float | None = None
+    """Of all votes on all models together, against any honest tastes; null in older rows."""
     p_fast: float | None
     """Of as many votes that came before both answers could be read; null without times."""
     p_identity: float | None
@@ -150,9 +152,10 @@ class Apart(Row):
     neighbours: int
     """Pairs of neighbours on the board with finite intervals."""
     neighbours_apart: int
-    """Those whose intervals do not overlap."""
+    """Those of different rank."""
     pairs_apart: float | None
-    """Share of all pairs of such models whose intervals do not overlap, 0 to 1; null for fewer than two."""
+    """Share of all pairs of such models of which one is clearly better, as ranks count it, 0 to 1; null for fewer than
+    two."""
 
 
 class OffTheBoard(Row):

@@ -179,12 +179,12 @@ class JudgeRating(Row):
     ci95_high: float | None
     """Upper end of the rating's 95 % interval; null when unbounded."""
     rank: Int32 | None
-    """1 + number of models whose interval lies entirely above this one's."""
+    """1 + number of clearly better models, whose 95 % interval of the lead over this one lies above 0."""
     coverage: float
     """Share of the expected comparisons that have a verdict, 0 to 1."""
     flags: list[str]
-    """low_coverage (under 0.95), only_wins, only_losses, same_vendor (as the judge), few_prompts (a slice of under 30):
-    why a row may mislead."""
+    """low_coverage (under 0.95), few_votes (under 30 prompts), only_ties, only_wins, only_losses, same_vendor (as the
+    judge), few_prompts (a slice of under 30): why a row may mislead."""
 
 
 class ParsedJudgements(Row):
@@ -251,13 +251,15 @@ class WrittenRating(Row):
     elo: float
     """Sequential Elo: start 1000, scale 400, K and order as set. Depends on the order of the battles."""
     rating: float
-    """Bradley-Terry rating: scale 400, base 10, mean 1000. A placeholder for an unbounded player, see flags."""
+    """Bradley-Terry rating: scale 400, base 10, and the mean as on boards of votes. A placeholder for an unbounded
+    player, see flags."""
     ci95_low: float | None
     """Lower end of the rating's 95 % interval; null when unbounded."""
     ci95_high: float | None
     """Upper end of the rating's 95 % interval; null when unbounded."""
     rank: Int32 | None
-    """1 + number of players whose interval lies entirely above this one's; null for an unbounded player."""
+    """1 + number of clearly better players, whose 95 % interval of the lead over this one lies above 0; null for an
+    unbounded player."""
     matches: int
     """Battles with a verdict in both orders."""
     ties: int

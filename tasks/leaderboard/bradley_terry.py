@@ -168,23 +168,33 @@ def laplacian(pairs: Numbers, weight: Vector, models: int) -> Matrix:
     return matrix
 
 
-def fixed_models(known: Structure, anchor: int | None) -> list[tuple[Numbers, Numbers]]:
-    """(all models, fixed models) of each group. The fixed ones set its mean: the anchor, else the core, else all."""
+Fixed = list[tuple[Numbers, Numbers]]
+"""(all models, fixed models) of each group; the fixed ones set its mean."""
+
+
+def fixed_models(known: Structure, anchor: int | None, firm: Mask) -> Fixed:
+    """What is fixed in each group: the anchor, else the mean of the core's firm models, else of its core, else of all.
+
+    `firm` (models,): models with enough votes that one more model, or one more vote, hardly moves their mean.
+    """
     groups = [np.flatnonzero(known.group == number) for number in range(known.group.max(initial=-1) + 1)]
-    cores = [members[known.core[members]] for members in groups]
-    return [
-        (members, np.array([anchor]) if anchor in members else inside if len(inside) else members)
-        for members, inside in zip(groups, cores, strict=True)
-    ]
+    return [(members, _fixed_of(members, known.core, anchor, firm)) for members in groups]
 
 
-def place(strengths: Matrix, known: Structure, anchor: int | None, wanted: Vector) -> Matrix:
+def _fixed_of(members: Numbers, core: Mask, anchor: int | None, firm: Mask) -> Numbers:
+    if anchor in members:
+        return np.array([anchor])
+    choices = (members[core[members] & firm[members]], members[core[members]])
+    return next((choice for choice in choices if len(choice)), members)
+
+
+def place(strengths: Matrix, groups: Fixed, wanted: Vector) -> Matrix:
     """Ratings (…, models) of log-strengths, shifted so that the mean of each group's fixed models is that of `wanted`.
 
     NaN strengths stay NaN and are ignored in means.
     """
     scaled = SCALE * strengths
-    for members, fixed in fixed_models(known, anchor):
+    for members, fixed in groups:
         gap = wanted[fixed] - scaled[..., fixed]
         present = ~np.isnan(gap)
         count = present.sum(axis=-1, keepdims=True)

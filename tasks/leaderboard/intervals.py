@@ -1,16 +1,22 @@
-"""95 % intervals, by sandwich covariance (the default) or bootstrap, and ranks from intervals."""
+"""95 % intervals, by sandwich covariance (the default) or bootstrap, and ranks from the intervals of differences."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, log_expit
 
-from tasks.leaderboard.bradley_terry import Structure, fixed_models, laplacian, log_strengths
+from tasks.leaderboard.bradley_terry import Fixed, Structure, laplacian, log_strengths
 from tasks.leaderboard.votes import Mask, Matrix, Numbers, Vector, Votes
 
 NORMAL95 = 1.959963984540054
 """97.5 % quantile of the normal distribution."""
+FEW_VOTES = 30
+"""No interval of a model with fewer votes is narrower than votes that follow the model would give."""
+_UNSEEN = 3
+"""Decisive votes, at even odds, that are added to a board before its ties are counted: where n votes are all ties, a
+share of 3 / n may be decisive (rule of three: Hanley and Lippman-Hand 1983)."""
 _DROP95 = NORMAL95**2 / 2
 """Drop of the log-likelihood from its maximum to the ends of a 95 % profile-likelihood interval."""
 _FAR = 60.0
@@ -51,21 +57,39 @@ def quantiles95(samples: Matrix, point: Vector) -> tuple[Vector, Vector]:
     return low, high
 
 
-def sandwich_covariance(votes: Votes, point: Vector, core: Mask) -> Matrix:
-    """Covariance float64 (models, models) of the core's log-strengths: H^-1 (sum of g g') H^-1; 0 for other models.
+class Covariances(NamedTuple):
+    """Two estimates of the covariance of log-strengths, float64 (models, models)."""
 
-    g is the gradient of one vote. Valid also when battles do not follow the model exactly (White, "Maximum likelihood
-    estimation of misspecified models", 1982). With the HC1 correction (MacKinnon and White 1985); without it intervals
-    from a few hundred votes are too narrow.
-    """
+    sandwich: Matrix
+    """H^-1 (sum of g g') H^-1, g the gradient of one vote, with the HC1 correction (MacKinnon and White 1985).
+
+    Valid also when battles do not follow the model exactly (White, "Maximum likelihood estimation of misspecified
+    models", 1982). Without HC1, intervals from a few hundred votes are too narrow. It is far too small for a model with
+    a handful of votes, and 0 for one that only tied."""
+    by_model: Matrix
+    """The same with the expectation of g g' under the model, times `dispersion` (Wedderburn 1974)."""
+
+
+def covariances(votes: Votes, point: Vector, core: Mask) -> Covariances:
+    """Covariances of the core's log-strengths; 0 for other models."""
     pairs, inside, models = votes.pairs, np.asarray(core[votes.pairs].all(axis=1)), len(point)
     chance = expit(point[pairs[:, 0]] - point[pairs[:, 1]])
     gradient = votes.weight * (votes.score - chance[votes.pair])
     squares = np.asarray(inside * np.bincount(votes.pair, votes.times * gradient**2, len(pairs)), np.float64)
     curvature = laplacian(pairs, inside * votes.sums()[1] * chance * (1 - chance), models)
     bread = np.linalg.pinv(curvature, hermitian=True)
+    expected = inside * np.bincount(votes.pair, votes.times * votes.weight**2, len(pairs)) * chance * (1 - chance)
     count = votes.times[inside[votes.pair]].sum()
-    return np.asarray(bread @ laplacian(pairs, squares, models) @ bread * few_votes_factor(count, core.sum() - 1))
+    return Covariances(
+        bread @ laplacian(pairs, squares, models) @ bread * few_votes_factor(count, core.sum() - 1),
+        bread @ laplacian(pairs, expected, models) @ bread * dispersion(squares, expected),
+    )
+
+
+def dispersion(squares: Vector, expected: Vector) -> float:
+    """Squared residuals of a board's votes over those that the model expects of votes that never tie."""
+    added = _UNSEEN / 4
+    return float((squares.sum() + added) / (expected.sum() + added))
 
 
 def few_votes_factor(votes: float, parameters: int) -> float:
@@ -73,11 +97,22 @@ def few_votes_factor(votes: float, parameters: int) -> float:
     return float(votes / max(votes - parameters, votes / 2, 1))
 
 
-def placed_deviation(covariance: Matrix, known: Structure, anchor: int | None) -> Vector:
+def doubtful(votes: Votes) -> Mask:
+    """Models, bool (models,), whose sandwich is too small: under `FEW_VOTES` votes, or no vote but ties."""
+    return (votes.battles() < FEW_VOTES) | only_ties(votes)
+
+
+def only_ties(votes: Votes) -> Mask:
+    """Models, bool (models,), of whose votes none prefers a side."""
+    decided = np.repeat(votes.weight * np.abs(votes.score - 0.5), 2)
+    return np.asarray(np.bincount(votes.pairs[votes.pair].ravel(), decided, len(votes.models)) == 0)
+
+
+def placed_deviation(covariance: Matrix, groups: Fixed) -> Vector:
     """Standard deviation (models,) of strengths, given that the mean of each group's fixed models is known."""
-    models = len(known.group)
+    models = len(covariance)
     shift = np.zeros((models, models))
-    for members, fixed in fixed_models(known, anchor):
+    for members, fixed in groups:
         shift[np.ix_(members, fixed)] = 1 / len(fixed)
     placed = (np.eye(models) - shift) @ covariance @ (np.eye(models) - shift).T
     return np.asarray(np.sqrt(placed.diagonal().clip(0)))
@@ -121,11 +156,39 @@ def _profile_end(offset: Vector, wins: Vector, games: Vector, side: int) -> floa
     return float(brentq(lambda at: top - likelihood(at) - _DROP95, start, end))
 
 
-def rank_upper_bound(low: Vector, high: Vector, known: Structure) -> list[int | None]:
-    """1 + the number of models whose interval lies entirely above the model's own (FastChat's final_ranking).
+def difference_deviation(covariance: Matrix) -> Matrix:
+    """Standard deviation (models, models) of the difference of every two strengths."""
+    variance = covariance.diagonal()
+    return np.asarray(np.sqrt((variance[:, None] + variance[None, :] - 2 * covariance).clip(0)))
 
-    Models outside the core have no rank and do not affect other ranks. Models in different groups are not compared.
+
+def sampled_leads(samples: Matrix, point: Vector) -> Matrix:
+    """Lower ends (models, models) of the 95 % interval of each model's lead over each other one, by bootstrap.
+
+    `samples` (rounds, models) of strengths or scores, `point` (models,) the same of all votes.
     """
-    comparable = (known.group[None, :] == known.group[:, None]) & known.core[None, :]
-    ranks = 1 + ((low[None, :] > high[:, None]) & comparable).sum(axis=1)
-    return [int(rank) if inside else None for rank, inside in zip(ranks, known.core, strict=True)]
+    least = np.zeros((len(point), len(point)))
+    for model in range(len(point) - 1):
+        others = np.arange(model + 1, len(point))
+        low, high = quantiles95(samples[:, [model]] - samples[:, others], point[model] - point[others])
+        least[model, others], least[others, model] = low, -high
+    return least
+
+
+def wilson95(share: Vector, count: Vector) -> tuple[Vector, Vector]:
+    """Wilson's 95 % interval (models,) of a share of `count` votes (Wilson 1927)."""
+    square = NORMAL95**2 / np.maximum(count, 1)
+    middle = (share + square / 2) / (1 + square)
+    half = np.sqrt(square * share * (1 - share) + square**2 / 4) / (1 + square)
+    return (middle - half).clip(0, 1), (middle + half).clip(0, 1)
+
+
+def ranks(leads: Matrix, group: Numbers, core: Mask) -> list[int | None]:
+    """1 + the number of models that are clearly better: the 95 % interval of their lead over the model is above 0.
+
+    `leads` (models, models): lower ends of these intervals, a row for the leader. Models outside the core have no rank
+    and do not affect other ranks. Models in different groups are not compared.
+    """
+    comparable = (group[:, None] == group[None, :]) & core[:, None]
+    above = ((leads > 0) & comparable).sum(axis=0)
+    return [1 + int(count) if inside else None for count, inside in zip(above, core, strict=True)]

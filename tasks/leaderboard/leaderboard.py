@@ -8,22 +8,27 @@ import polars as pl
 
 from schemas.errors import BadInput, known_values
 from schemas.rating import Interval, Rating, RatingMethod
-from tasks.leaderboard.bradley_terry import SCALE, Structure, log_strengths, place, structure
+from tasks.leaderboard.bradley_terry import SCALE, Fixed, Structure, fixed_models, log_strengths, place, structure
 from tasks.leaderboard.intervals import (
+    FEW_VOTES,
     NORMAL95,
     bootstrap_strengths,
+    covariances,
+    difference_deviation,
+    doubtful,
+    only_ties,
     open_intervals,
     placed_deviation,
     quantiles95,
-    rank_upper_bound,
-    sandwich_covariance,
+    ranks,
+    sampled_leads,
 )
 from tasks.leaderboard.votes import Mask, Matrix, Vector, Votes
 from tasks.runtime.parallel import one_blas_thread
 from tasks.storage.queries.bench import place_on_board
 
 FEW_BATTLES = 100
-"""Models with fewer battles are flagged, as in VisionArena Fig. 7."""
+"""Models with fewer battles are flagged, as in VisionArena Fig. 7, and do not set the mean of a board."""
 OVERALL = "overall"
 CATEGORY = "category:"
 """Prefix of the bool columns of categories, and of their slices."""
@@ -48,6 +53,8 @@ class Fitted(NamedTuple):
     strengths: Vector
     spread: Matrix
     """Sandwich: covariance (models, models). Bootstrap: log-strengths (rounds, models)."""
+    by_model: Matrix
+    """Covariance (models, models) that votes which follow the model would give."""
     opened: tuple[Vector, Vector]
     """`open_intervals`."""
 
@@ -78,7 +85,8 @@ def slice_boards(votes: Votes, slices: Mapping[str, Mask], method: RatingMethod)
     """One leaderboard per slice that has votes, all on the scale of the overall board.
 
     In each slice the anchor keeps its rating. Without an anchor, or in a slice without it, the mean rating of the
-    slice's models is their mean on the overall board. Raises BadInput for an anchor without votes.
+    slice's models, of those with 100 battles in it if there are any, is their mean on the overall board. Raises
+    BadInput for an anchor without votes.
     """
     if method.anchor_model is not None and method.anchor_model not in votes.models:
         raise BadInput(f"anchor model {known_values(method.anchor_model, votes.models)}")
@@ -110,12 +118,11 @@ def rate_slice(
     wins, games = votes.sums()
     known = structure(votes.pairs, wins, games, len(votes.models))
     strengths = log_strengths(votes.pairs, wins, games, len(votes.models), known=known)
+    spread, by_model = covariances(votes, strengths, known.core)
     if by_bootstrap(method):
         spread = bootstrap_strengths(votes, strengths, method.bootstraps, method.seed)
-    else:
-        spread = sandwich_covariance(votes, strengths, known.core)
     opened = open_intervals(votes.pairs, wins, games, np.zeros(len(games)), strengths, known)
-    return board_rows(votes, Fitted(known, strengths, spread, opened), slice_name, method, level)
+    return board_rows(votes, Fitted(known, strengths, spread, by_model, opened), slice_name, method, level)
 
 
 def by_bootstrap(method: RatingMethod) -> bool:
@@ -127,22 +134,19 @@ def board_rows(
     votes: Votes, fitted: Fitted, slice_name: str, method: RatingMethod, level: Mapping[str, float] | None
 ) -> list[Rating]:
     """Rows of a leaderboard, best first; `level` gives ratings whose mean is kept, by default 1000 each."""
-    models, (known, strengths, spread, opened) = votes.models, fitted
+    models, known = votes.models, fitted.known
     anchor = models.index(method.anchor_model) if method.anchor_model in models else None
     wanted = np.array([level[name] for name in models]) if level else np.full(len(models), 1000.0)
     if anchor is not None:
         wanted[anchor] = method.anchor_rating
-    point = place(strengths, known, anchor, wanted)
-    if by_bootstrap(method):
-        ends = quantiles95(place(spread, known, anchor, wanted), point)
-    else:
-        half = NORMAL95 * SCALE * placed_deviation(spread, known, anchor)
-        ends = point - half, point + half
+    battles = votes.battles()
+    groups = fixed_models(known, anchor, battles >= FEW_BATTLES)
+    point = place(fitted.strengths, groups, wanted)
     low, high = (
-        np.where(known.core, end, point + SCALE * (open_end - strengths))
-        for end, open_end in zip(ends, opened, strict=True)
+        np.where(known.core, end, point + SCALE * (open_end - fitted.strengths))
+        for end, open_end in zip(_ends(votes, fitted, method, groups, wanted), fitted.opened, strict=True)
     )
-    rank, battles = rank_upper_bound(low, high, known), votes.battles()
+    rank = ranks(_leads(votes, fitted, method), known.group, known.core)
     flags = _flags(votes, known, method.anchor_model is not None and anchor is None)
     rows = [
         Rating(
@@ -160,6 +164,34 @@ def board_rows(
     return sorted(rows, key=lambda row: place_on_board(row.flags, row.rank, row.rating, row.model))
 
 
+def _ends(votes: Votes, fitted: Fitted, method: RatingMethod, groups: Fixed, wanted: Vector) -> tuple[Vector, Vector]:
+    """Ends (models,) of the 95 % intervals of ratings of the core."""
+    point = place(fitted.strengths, groups, wanted)
+    if by_bootstrap(method):
+        low, high = quantiles95(place(fitted.spread, groups, wanted), point)
+    else:
+        half = NORMAL95 * SCALE * placed_deviation(fitted.spread, groups)
+        low, high = point - half, point + half
+    # a rating is a difference from the mean of fixed models, so it is doubtful with any of them
+    floored = doubtful(votes)
+    for members, fixed in groups:
+        floored[members] |= floored[fixed].any()
+    least = NORMAL95 * SCALE * placed_deviation(fitted.by_model, groups) * floored
+    return np.minimum(low, point - least), np.maximum(high, point + least)
+
+
+def _leads(votes: Votes, fitted: Fitted, method: RatingMethod) -> Matrix:
+    """Lower ends (models, models) of the 95 % intervals of each model's lead over each other one, in log-odds."""
+    lead = fitted.strengths[:, None] - fitted.strengths[None, :]
+    if by_bootstrap(method):
+        low = sampled_leads(fitted.spread, fitted.strengths)
+    else:
+        low = lead - NORMAL95 * difference_deviation(fitted.spread)
+    floored = doubtful(votes)
+    least = NORMAL95 * difference_deviation(fitted.by_model) * (floored[:, None] | floored[None, :])
+    return np.minimum(low, lead - least)
+
+
 def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
@@ -171,6 +203,8 @@ def _flags(votes: Votes, known: Structure, no_anchor: bool) -> list[list[str]]:
     lost = np.bincount(first, games - wins, models) + np.bincount(second, wins, models)
     marks = {
         "few_battles": votes.battles() < FEW_BATTLES,
+        "few_votes": votes.battles() < FEW_VOTES,
+        "only_ties": only_ties(votes),
         "only_wins": lost == 0,
         "only_losses": won == 0,
         "unbounded": ~known.core,

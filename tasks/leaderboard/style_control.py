@@ -14,7 +14,15 @@ from scipy.special import expit
 from schemas.errors import BadInput
 from schemas.rating import RankChange, Rating, RatingMethod, StyleCoefficient, StylePreset
 from tasks.leaderboard.bradley_terry import ends_difference, laplacian, shortened, structure
-from tasks.leaderboard.intervals import NORMAL95, draws, few_votes_factor, open_intervals, quantiles95
+from tasks.leaderboard.intervals import (
+    NORMAL95,
+    Covariances,
+    dispersion,
+    draws,
+    few_votes_factor,
+    open_intervals,
+    quantiles95,
+)
 from tasks.leaderboard.leaderboard import Fitted, board_rows, by_bootstrap
 from tasks.leaderboard.votes import Matrix, Vector, Votes, votes
 from tasks.runtime.parallel import one_blas_thread
@@ -166,12 +174,15 @@ def bootstrap_fits(data: StyledVotes, point: Vector, rounds: int, seed: int) -> 
     return np.array(found)
 
 
-def sandwich(data: StyledVotes, point: Vector) -> Matrix:
-    """Covariance float64 (parameters, parameters): H^-1 (sum of g g') H^-1, g the gradient of one vote; HC1."""
-    chance = data.chances(point)
-    bread = np.linalg.inv(data.information(data.weight * chance * (1 - chance)) + np.diag(data.penalty))
-    meat = data.information((data.weight * (data.cast.score - chance)) ** 2)
-    return np.asarray(bread @ meat @ bread * few_votes_factor(len(data.cast.pair), len(point) - 1))
+def styled_covariances(data: StyledVotes, point: Vector) -> Covariances:
+    """Covariances float64 (parameters, parameters). By the model the penalty counts as votes (Wahba 1983)."""
+    chance, penalty = data.chances(point), np.diag(data.penalty)
+    bread = np.linalg.inv(data.information(data.weight * chance * (1 - chance)) + penalty)
+    squares, expected = (data.weight * (data.cast.score - chance)) ** 2, data.weight**2 * chance * (1 - chance)
+    return Covariances(
+        bread @ data.information(squares) @ bread * few_votes_factor(len(data.cast.pair), len(point) - 1),
+        bread @ (data.information(expected) + penalty) @ bread * dispersion(squares, expected),
+    )
 
 
 @one_blas_thread()
@@ -196,17 +207,18 @@ def style_board(
     data = styled(cast, style_differences(battles, covariates, sides_drawn=sides_drawn), method.style_preset)
     models, parameters = data.models, fit(data)
     strengths, coefficients = parameters[:models], parameters[models:]
+    covariance, by_model = styled_covariances(data, parameters)
     if by_bootstrap(method):
         samples = bootstrap_fits(data, parameters, method.bootstraps, method.seed)
         interval, spread = quantiles95(samples[:, models:], coefficients), samples[:, :models]
     else:
-        spread = sandwich(data, parameters)
-        half = NORMAL95 * np.sqrt(spread.diagonal()[models:])
-        interval, spread = (coefficients - half, coefficients + half), spread[:models, :models]
+        half = NORMAL95 * np.sqrt(covariance.diagonal()[models:])
+        interval, spread = (coefficients - half, coefficients + half), covariance[:models, :models]
     known = structure(cast.pairs, *cast.sums(), models)
     ends, wins = cast.pairs[cast.pair], data.weight * data.cast.score
     opened = open_intervals(ends, wins, data.weight, data.style @ coefficients, strengths, known)
-    rows = board_rows(cast, Fitted(known, strengths, spread, opened), STYLE_CONTROL, method, level)
+    fitted = Fitted(known, strengths, spread, by_model[:models, :models], opened)
+    rows = board_rows(cast, fitted, STYLE_CONTROL, method, level)
     numbers = zip(covariates, coefficients.tolist(), *(end.tolist() for end in interval), data.style.T, strict=True)
     about: dict[str, Any] = {"slice": "overall", "preset": method.style_preset, "battles": len(data.style)}
     return rows, [

@@ -18,7 +18,7 @@ from scipy.special import expit
 
 from schemas.rating import PlannedVotes
 from tasks.leaderboard.bradley_terry import SCALE, laplacian, log_strengths, structure
-from tasks.leaderboard.intervals import NORMAL95, sandwich_covariance
+from tasks.leaderboard.intervals import NORMAL95, covariances, difference_deviation, doubtful
 from tasks.leaderboard.leaderboard import CATEGORY, FEW_BATTLES
 from tasks.leaderboard.votes import Mask, Vector, Votes, votes
 from tasks.runtime.parallel import one_blas_thread
@@ -74,9 +74,11 @@ def _needed(cast: Votes, at: Vector, core: Mask, pairs: Sequence[tuple[int, int]
     inverse = np.linalg.pinv(
         laplacian(cast.pairs, inside * cast.sums()[1] * chance * (1 - chance), len(at)), hermitian=True
     )
-    true = sandwich_covariance(cast, at, core)
+    spread = covariances(cast, at, core)
+    by_model = difference_deviation(spread.by_model) * np.logical_or.outer(doubtful(cast), doubtful(cast))
+    deviation = np.maximum(difference_deviation(spread.sandwich), by_model)
     aims = np.array([np.eye(len(at))[a] - np.eye(len(at))[b] for a, b in pairs]).reshape(len(pairs), len(at))
-    leads, variances = aims @ np.nan_to_num(at), np.einsum("pi,ij,pj->p", aims, true, aims)
+    leads, variances = aims @ np.nan_to_num(at), np.array([deviation[pair] ** 2 for pair in pairs])
     spread = variances / np.einsum("pi,ij,pj->p", aims, inverse, aims).clip(1e-300)
     wanted = np.where(leads**2 >= NORMAL95**2 * variances, np.inf, (leads / (NORMAL95 + _POWER80)) ** 2 / spread)
     weight = expit(leads) * (1 - expit(leads)) * float(cast.weight @ cast.times / cast.times.sum())
@@ -93,7 +95,7 @@ def _needed(cast: Votes, at: Vector, core: Mask, pairs: Sequence[tuple[int, int]
         push = inverse @ aims[pair]
         grown = planned[pair] * weight[pair]
         inverse = inverse - np.outer(push, push) * grown / (1 + grown * now[pair])
-    deviations = np.sqrt(variances.clip(0)).tolist()
+    deviations = np.sqrt(variances).tolist()
     return [(None if lead == 0 else planned.get(n, 0), deviations[n]) for n, lead in enumerate(leads)]
 
 

@@ -24,7 +24,7 @@ from tasks.storage.parquet import compact, parquet_writer, read_parquet_groups
 from tasks.storage.queries.signals import GROUPS_IN_MEMORY
 from tasks.storage.tables import Store
 
-LAYOUT = 8
+LAYOUT = 9
 """Version of the file layout, for the manifest; raised when the same rows give other bytes, or cards other sections."""
 SHARDS, SHARD_ROWS_MIN, SHARD_ROWS_MAX = 128, 4, 4096
 """A configuration has about so many shards, so that a night changes a small share of it; see `shard_rows`."""

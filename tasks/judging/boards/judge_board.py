@@ -19,10 +19,10 @@ from schemas.row import Row
 from schemas.signals import Markdown
 from tasks.leaderboard.bradley_terry import SCALE
 from tasks.leaderboard.fragility import fragility
-from tasks.leaderboard.intervals import draws, quantiles95
+from tasks.leaderboard.intervals import FEW_VOTES, draws, quantiles95, ranks, sampled_leads, wilson95
 from tasks.leaderboard.leaderboard import OVERALL
 from tasks.leaderboard.style_control import STYLE_CONTROL, style_board
-from tasks.leaderboard.votes import Matrix, Numbers, Vector, Votes, rateable, votes
+from tasks.leaderboard.votes import Numbers, Vector, Votes, rateable, votes
 from tasks.storage.queries.bench import place_on_board
 
 FEW_PROMPTS = 30
@@ -132,14 +132,20 @@ def _board(
     shown = max(prompts, each["question_id"].n_unique()) * int(each.group_by("question_id", "model").len()["len"].max())  # type: ignore[arg-type]
     cast = _votes(battles_of(told, method), method)
     models = sorted({*each["model"], method.baseline})
-    numbers, counted = _numbers(cast, models, method), _counted(each, _seen(method))
+    counted = _counted(each, _seen(method))
+    prompts_of = np.array([counted[model].pop("prompts") if model in counted else 0 for model in models])
+    numbers = _numbers(cast, models, method, prompts_of)
     rows = []
-    for model, of_model in zip(models, numbers, strict=True):
+    for model, of_model, judged in zip(models, numbers, prompts_of, strict=True):
         counts = counted.get(model) or dict.fromkeys((*_COUNTS, "no_verdict"), 0)
         verdicts = counts.pop("verdicts", 0)
         coverage = 1.0 if model == method.baseline else verdicts / shown
         score = of_model["score"]
         marks = {"low_coverage": coverage < COVERAGE_MIN, "only_wins": score == 100, "only_losses": score == 0}
+        marks |= {
+            "few_votes": 0 < judged < FEW_VOTES,
+            "only_ties": 0 < counts["tie"] == sum(counts[n] for n in _COUNTS),
+        }
         flags = [flag for flag, holds in marks.items() if holds] + ["same_vendor"] * same_vendor(judge, model)
         flags += ["few_prompts"] * (name != OVERALL and each["question_id"].n_unique() < FEW_PROMPTS)
         about = {"slice": name, "judge": judge, "model": model, "win_rate": None, "reward": None}
@@ -148,25 +154,42 @@ def _board(
     return sorted(rows, key=lambda row: place_on_board(row.flags, row.rank, row.score, row.model))
 
 
-def _numbers(cast: Votes, models: list[str], method: BoardMethod) -> list[dict[str, float | None]]:
-    """Score, rating, their intervals, and the rank of each model."""
-    # 95 % intervals of win rates. Resampled rows get the published quantiles: NumPy's, with the point as a round
+_NUMBERS = ("score", "score_ci95_low", "score_ci95_high", "rating", "ci95_low", "ci95_high", "rank")
+
+
+def _numbers(cast: Votes, models: list[str], method: BoardMethod, prompts: Vector) -> list[dict[str, float | None]]:
+    """Score, rating, their intervals, and the rank of each model; `prompts` (models,): those with a verdict on it."""
     point = _win_shares(cast, models, method.baseline)
-    known, low, high = ~np.isnan(point), point.copy(), point.copy()
-    if known.sum() > 1:
-        rounds = [_win_shares(cast, models, method.baseline, n) for n in draws(cast, method.bootstraps, method.seed)]
-        samples: Matrix = np.array(rounds)[:, known]
-        if method.interval is Resampled.PROMPTS:
-            low[known], high[known] = quantiles95(samples, point[known])
-        else:
-            low[known], high[known] = np.nanquantile(np.vstack([point[known], samples]), [0.025, 0.975], axis=0)
+    known = np.flatnonzero(~np.isnan(point))
+    point = point[known]
+    samples = np.array(
+        [_win_shares(cast, models, method.baseline, n)[known] for n in draws(cast, method.bootstraps, method.seed)]
+        if len(known) > 1
+        else [point]
+    )
+    # 95 % intervals of win rates. Resampled rows get the published quantiles: NumPy's, with the point as a round
+    if method.interval is Resampled.PROMPTS:
+        low, high = quantiles95(samples, point)
+    else:
+        low, high = np.nanquantile(np.vstack([point, samples]), [0.025, 0.975], axis=0)
+    # Few prompts hardly vary between samples, and alike ones not at all: their intervals are at least Wilson's, and
+    # those of differences at least what both make together (Newcombe 1998)
+    alike = ((high == low) | (prompts[known] < FEW_VOTES)) & (known != models.index(method.baseline))
+    least = wilson95(point, prompts[known])
+    low, high = np.where(alike, np.minimum(low, least[0]), low), np.where(alike, np.maximum(high, least[1]), high)
+    together = np.subtract.outer(point, point) - np.hypot.outer(point - low, high - point)
+    sampled = sampled_leads(samples, point)
+    leads = np.where(np.logical_or.outer(alike, alike), np.minimum(sampled, together), sampled)
     score = 100 * np.stack([point, low, high])
     rating, bounded = np.full(score.shape, np.nan), (score > 0) & (score < 100)
     rating[bounded] = 1000 + SCALE * np.log(score[bounded] / (100 - score[bounded]))
-    rank = np.where(np.isnan(score[0]), np.nan, 1 + (score[1][None, :] > score[2][:, None]).sum(axis=1))
-    names = ("score", "score_ci95_low", "score_ci95_high", "rating", "ci95_low", "ci95_high", "rank")
-    of_models = np.vstack([score, rating, rank]).T.tolist()
-    return [dict(zip(names, (None if np.isnan(n) else n for n in each), strict=True)) for each in of_models]
+    rank = ranks(leads, np.zeros(len(known), np.int64), np.ones(len(known), bool))
+    columns = np.full((len(_NUMBERS), len(models)), np.nan)
+    columns[:, known] = np.vstack([score, rating, np.array(rank, np.float64)])
+    return [
+        dict(zip(_NUMBERS, (None if np.isnan(n) else n for n in of_model), strict=True))
+        for of_model in columns.T.tolist()
+    ]
 
 
 def _counting(told: pl.DataFrame, method: BoardMethod) -> pl.DataFrame:
@@ -227,6 +250,7 @@ def _counted(each: pl.DataFrame, seen: pl.Expr) -> dict[str, dict[str, float]]:
     counts = each.group_by("model").agg(
         **{name: (seen == value).sum() for name, value in _COUNTS.items()},
         no_verdict=outcome.null_count(),
+        prompts=pl.col("question_id").filter(seen.is_not_null()).n_unique(),
         verdicts=outcome.count(),
         reward=50 * outcome.fill_null(0).mean(),
     )

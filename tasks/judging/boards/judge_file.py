@@ -14,7 +14,7 @@ from schemas.release import Manifest
 from tasks.judging.boards.judge_board import judge_bias, judge_boards, outcomes
 from tasks.judging.released_texts import JUDGE, answer_ids, embedded_judge, public_version, released_judge_texts
 from tasks.leaderboard.leaderboard import OVERALL
-from tasks.release.checks.boards import same_rows
+from tasks.release.checks.boards import RANKS_SINCE, same_rows
 from tasks.release.contents import forbidden_data, wrong_texts
 from tasks.release.core_parts import wrong_board
 from tasks.release.dataset_card import render_card
@@ -38,6 +38,8 @@ from tasks.storage.tables import Store, frame_of
 
 _WHOSE = ("judge", "judge_version", "protocol", "baseline", "draw")
 _BOARD = ("board", "agreement", "cards")
+_OF_INTERVALS = ("rank", "flags", "score_ci95_low", "score_ci95_high", "ci95_low", "ci95_high")
+"""Columns of the board that releases of before `RANKS_SINCE` have by another rule."""
 WITH_ANSWERS = "with_answers"
 """Setting in the manifest: whether texts of answers and verdicts may be in the release."""
 TABLES = {name: f"{JUDGE_FOLDER}/{name}" for name in JUDGE_FILES}
@@ -131,7 +133,8 @@ def _unlike_cards(
     except BadInput as error:
         yield f"{TABLES['cards']}.parquet: it makes no board: {error}"
         return
-    if not same_rows(board, frame_of(JudgeRating, rows)):
+    changed = _OF_INTERVALS if manifest.layout < RANKS_SINCE else ()
+    if not same_rows(board.drop(changed), frame_of(JudgeRating, rows).drop(changed)):
         yield f"{TABLES['board']}.parquet: not what the cards give"
     if any(whose[name] != value for name, value in bias.model_dump(exclude={"fenced_marks"}).items()):
         yield f"{TABLES['agreement']}.parquet: its counts of verdicts are not those of the cards"

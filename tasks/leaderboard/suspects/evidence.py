@@ -48,10 +48,12 @@ class History(NamedTuple):
     gains: Matrix
     """float64 (tilts, 2, 2, rows): log-likelihood ratio of the vote if its voter favours the pair's first, or second,
     model by a tilt; against a voter with a taste of `TASTE` for it, and against one who votes by habit."""
+    by_habit: Vector
+    """float64 (rows,): log-chance of the vote if its voter votes by habit, less that by the history."""
 
-    def pull(self, voter: int, model: int) -> float:
-        """Rating points by which a voter's votes move a model, to first order."""
-        return float(SCALE * (self.surprise[[voter]] @ self.reach)[0, model])
+    def pulls(self, voter: int) -> Vector:
+        """Rating points (models,) by which a voter's votes move each model, to first order."""
+        return np.asarray(SCALE * (self.surprise[[voter]] @ self.reach)[0])
 
 
 def history(cast: Votes, voters: Numbers, doubted: Mask) -> History:
@@ -80,7 +82,8 @@ def history(cast: Votes, voters: Numbers, doubted: Mask) -> History:
         own[votes] = moved[of, first[votes]] - moved[of, second[votes]]
     won = expit(strengths[first] - strengths[second] - own)
     chances = _with_ties(won, float((cast.score == 0.5)[trusted].mean() if trusted.any() else 0.0))
-    return History(cast, voters, reach, of_voters, chances, _gains(chances, cast, habits(cast, voters)))
+    by_habit = habits(cast, voters) - _log_chances(chances, cast)
+    return History(cast, voters, reach, of_voters, chances, _gains(chances, cast, by_habit), by_habit)
 
 
 def _with_ties(won: Vector, tie_share: float) -> Matrix:
@@ -99,19 +102,30 @@ def habits(cast: Votes, voters: Numbers) -> Vector:
     return np.asarray(np.log(shares[voters + 1, choice]))
 
 
-def _gains(chances: Matrix, cast: Votes, habit: Vector) -> Matrix:
+def outcomes(cast: Votes) -> Vector:
+    """Score float64 (rows,) of the pair's first model, a soft preference as a win: 1, 0.5 or 0."""
+    return np.where(cast.score == 0.5, 0.5, cast.score > 0.5)
+
+
+def _log_chances(chances: Matrix, cast: Votes) -> Vector:
+    """Log-chance float64 (rows,) of each vote by the history."""
+    outcome = outcomes(cast)
+    chance = np.where(outcome == 0.5, chances[1], np.where(outcome == 1, chances[0], chances[2]))
+    return np.asarray(np.log(chance.clip(1e-12)))
+
+
+def _gains(chances: Matrix, cast: Votes, by_habit: Vector) -> Matrix:
     """`History.gains`: a tilt t multiplies the chance of a score s by exp(t s), up to a common factor.
 
     The ratio of two tilts has an expectation of at most 1 for every smaller taste, for or against: products over votes
     are therefore bounded by Ville's inequality, at whatever vote one looks.
     """
-    outcome = np.where(cast.score == 0.5, 0.5, cast.score > 0.5)
-    plain = np.log(np.where(outcome == 0.5, chances[1], np.where(outcome == 1, chances[0], chances[2])).clip(1e-12))
+    outcome = outcomes(cast)
     gains = np.empty((len(TILTS), 2, 2, len(outcome)))
     for number, tilt in enumerate(TILTS):
         for side, (of, told) in enumerate(((chances, outcome), (chances[::-1], 1 - outcome))):
             tilted = tilt * told - np.log(_total(of, tilt))
-            gains[number, side] = tilted - TASTE * told + np.log(_total(of, TASTE)), plain + tilted - habit
+            gains[number, side] = tilted - TASTE * told + np.log(_total(of, TASTE)), tilted - by_habit
     return gains
 
 
@@ -138,7 +152,7 @@ def sided(history: History) -> pl.DataFrame:
     the `TILTS` taste_N and habit_N, the gains for the side.
     """
     cast, named = history.cast, np.flatnonzero(history.voters >= 0)
-    outcome = np.where(cast.score == 0.5, 0.5, cast.score > 0.5)
+    outcome = outcomes(cast)
     sides = [
         pl.DataFrame(
             {

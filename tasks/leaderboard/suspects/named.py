@@ -24,6 +24,7 @@ from tasks.leaderboard.suspects.evidence import (
     shared,
     sided,
 )
+from tasks.leaderboard.suspects.joint import joint
 from tasks.leaderboard.votes import Mask, Matrix, Numbers, Vector, Votes, beyond_day, rateable, votes
 
 LEVEL = 0.05
@@ -49,12 +50,14 @@ class Tested(NamedTuple):
     history: History
     sides: pl.DataFrame
     row: Numbers
-    """Row of the voter in the next three; the last row, of ones, for all with fewer than `VOTES_MIN` votes."""
+    """Row of the voter in the next four; the last row, of ones, for all with fewer than `VOTES_MIN` votes."""
     of_history: Matrix
     of_pull: Matrix
     of_focus: Matrix
+    of_all: Vector
+    """p of the votes on all models together."""
     alone: Vector
-    """p of the votes alone: twice the smaller of both tests."""
+    """p of the votes alone: three times the smallest of the three tests."""
 
 
 def suspects(battles: pl.DataFrame) -> list[Suspect]:
@@ -66,7 +69,7 @@ def suspects(battles: pl.DataFrame) -> list[Suspect]:
     if "judge" not in battles.columns or battles["judge"].drop_nulls().n_unique() < 2:
         return []
     ordered = battles.sort("tstamp", maintain_order=True) if "tstamp" in battles.columns else battles
-    return _rows(ordered, tested(ordered))
+    return suspected(ordered, tested(ordered))
 
 
 def tested(battles: pl.DataFrame) -> Tested:
@@ -131,13 +134,15 @@ def _tested(names: list[str], cast: Votes, voters: Numbers, doubted: Mask) -> Te
     for p, met in ((of_history, sequential(own, models)), (of_focus, focused(sides, models))):
         p[row[met["voter"]], met["model"]] = met["p"]
     of_focus[-1] = 1.0
-    alone = np.minimum(1.0, 2 * np.minimum(of_history.min(axis=1), of_pull.min(axis=1)))[row]
-    return Tested(names, known, sides, row, of_history, of_pull, of_focus, alone)
+    of_all = np.append(joint(known, tested), 1.0)
+    smallest = np.minimum.reduce([of_history.min(axis=1), of_pull.min(axis=1), of_all])
+    return Tested(names, known, sides, row, of_history, of_pull, of_focus, of_all, np.minimum(1.0, 3 * smallest)[row])
 
 
-def _rows(battles: pl.DataFrame, found: Tested) -> list[Suspect]:
+def suspected(battles: pl.DataFrame, found: Tested) -> list[Suspect]:
+    """`suspects` of battles in the order of their votes, which were `tested`."""
     manner = _manner(battles, found)
-    models = np.minimum(found.of_history, found.of_pull).argmin(axis=1)[found.row]
+    models = _models(found)
     focus = found.of_focus[found.row, models]
     looked = found.alone <= DOUBTED
     together = np.where(looked, fisher([found.alone, focus, *manner.values()]), found.alone)
@@ -150,6 +155,15 @@ def _rows(battles: pl.DataFrame, found: Tested) -> list[Suspect]:
         told["p_value"] = min(1.0, 2 * min(float(corrected[voter]), group.get("p", 1.0)))
         rows.append(_suspect(found, voter, group.get("model", int(models[voter])), told, group))
     return sorted(rows, key=lambda row: (row.p_value, -abs(row.pull), row.judge))
+
+
+def _models(found: Tested) -> Numbers:
+    """The model (voters,) that the votes are most clearly for; or where they are odd together alone, move most."""
+    one = np.minimum(found.of_history, found.of_pull)
+    models = np.asarray(one.argmin(axis=1)[found.row])
+    for voter in np.flatnonzero((one.min(axis=1)[found.row] > LEVEL) & (found.alone <= DOUBTED)):
+        models[voter] = np.abs(found.history.pulls(int(voter))).argmax()
+    return models
 
 
 def _manner(battles: pl.DataFrame, found: Tested) -> dict[str, Vector]:
@@ -174,10 +188,11 @@ def _suspect(found: Tested, voter: int, model: int, told: dict[str, float], grou
         votes=own.height // 2,
         for_model=int((on_model == 1).sum()),
         against_model=int((on_model == 0).sum()),
-        pull=found.history.pull(voter, model),
+        pull=float(found.history.pulls(voter)[model]),
         p_history=float(found.of_history[row, model]),
         p_pull=float(found.of_pull[row, model]),
         p_focus=float(found.of_focus[row, model]),
+        p_joint=float(found.of_all[row]),
         p_fast=told.get("p_fast"),
         p_identity=told.get("p_identity"),
         group=group.get("group"),

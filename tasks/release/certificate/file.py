@@ -14,6 +14,7 @@ from schemas.benches.certificate import Certificate, DroppedVotes, OffTheBoard
 from schemas.errors import BadInput
 from schemas.items.conversation import UNDATED_BEFORE
 from schemas.policy import Policy
+from tasks.release.checks.boards import RANKS_SINCE
 from tasks.release.contents import READ_ERRORS
 from tasks.release.registered import CardSection, OpenRelease, ReleasePart, Stated, Unsealed
 from tasks.runtime.untrusted import markdown_text, one_file, one_line
@@ -25,6 +26,8 @@ _TEMPLATE = Path(__file__).with_name("page.html")
 _TOLERANCE = 1e-3
 """Machines add up in different order."""
 TITLE = "## How far the leaderboard can be trusted"
+_OF_INTERVALS = {"apart", "filters", "lives", "best_of"}
+"""Numbers that rest on ranks and intervals, which releases of before `RANKS_SINCE` have by another rule."""
 _SHOWN = 5
 """Models and providers that the card names; the page has all."""
 
@@ -109,7 +112,8 @@ def _wrong(release: OpenRelease) -> Iterator[str]:
         if (told is None) != (right is None):
             yield f"{CERTIFICATE}: {'missing' if told is None else 'there, and the release has no votes'}"
         return
-    yield from _unlike(told.model_dump(mode="json"), rounded(right.model_dump(mode="json")))
+    changed = _OF_INTERVALS if manifest.layout < RANKS_SINCE else set()
+    yield from _unlike(told.model_dump(mode="json"), rounded(right.model_dump(mode="json", exclude=changed)))
     on_board = {row.model for row in told.lives} & {row.model for row in told.off_the_board}
     yield from (f"{CERTIFICATE}: {name!r} is on the board and off it" for name in sorted(on_board))
     if not (folder / PAGE).is_file() or (folder / PAGE).read_text(encoding="utf-8") != _page(told):
@@ -152,7 +156,7 @@ def _sentences(told: Certificate) -> Iterator[str]:
     apart = told.apart
     voters = "" if told.voters is None else f" by {told.voters:,} people"
     yield f"{told.votes:,} votes{voters} on {told.models:,} models."
-    yield f"{apart.neighbours_apart:,} of {apart.neighbours:,} pairs of neighbours have intervals that do not overlap."
+    yield f"{apart.neighbours_apart:,} of {apart.neighbours:,} pairs of neighbours have different ranks."
     known = [row for row in told.fragility if row.contest == "first_place" and row.needed is not None]
     if known:
         fewest = min(known, key=lambda row: row.needed or 0)

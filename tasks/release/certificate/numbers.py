@@ -5,7 +5,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 from scipy.stats import spearmanr
 
@@ -100,17 +99,16 @@ def _contests(folder: Path) -> Iterator[Contest]:
 
 
 def _apart(board: Sequence[Rating], method: RatingMethod) -> Apart:
-    ends = [(row.ci95_low, row.ci95_high) for row in board if row.rank is not None]
-    known = [(low, high) for low, high in ends if low is not None and high is not None]
-    low, high = np.array(known, np.float64).reshape(-1, 2).T
-    apart = low[:, None] > high[None, :]
-    pairs = len(known) * (len(known) - 1) // 2
+    known = frame_of(Rating, board).drop_nulls("rank")
+    half_width = known.select(pl.col("ci95_high") - pl.col("ci95_low")).to_series().median()
+    ranks, pairs = known["rank"].to_list(), known.height * (known.height - 1) // 2
     return Apart(
         interval=str(method.interval.value),
-        half_width=float(np.median(high - low) / 2) if known else None,
-        neighbours=max(len(known) - 1, 0),
-        neighbours_apart=sum(above[0] > below[1] for above, below in pairwise(known)),
-        pairs_apart=float(apart.sum() / pairs) if pairs else None,
+        half_width=half_width / 2 if isinstance(half_width, float) else None,
+        neighbours=max(known.height - 1, 0),
+        neighbours_apart=sum(below > above for above, below in pairwise(ranks)),
+        # a rank is one more than the models that are clearly better, so all ranks together count the pairs
+        pairs_apart=sum(rank - 1 for rank in ranks) / pairs if pairs else None,
     )
 
 

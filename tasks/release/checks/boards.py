@@ -30,7 +30,7 @@ from tasks.release.registered import (
 )
 from tasks.runtime.untrusted import markdown_text
 from tasks.storage.parquet import read_parquet_groups
-from tasks.storage.queries.bench import contests
+from tasks.storage.queries.bench import APART, contests
 from tasks.storage.tables import frame_of
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 RATING_DIFFERENCE_MAX = 1e-4
 """Machines add up in different order; no board prints more than two digits."""
 _NAMED_MAX = 3
+RANKS_SINCE = 9
+"""Releases of an earlier layout have ranks from single intervals about the mean of all models."""
 SUSPECTS_SINCE = 7
 """Releases of an earlier layout have no board without suspects, and no checks of votes."""
 
@@ -58,10 +60,10 @@ def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterato
         return
     if release.manifest.layout < SUSPECTS_SINCE:
         rated = rated.filter(pl.col("slice") != rating_tables.WITHOUT_SUSPECTS)
+    comparable = _shown_by_any_layout if release.manifest.layout < RANKS_SINCE else pl.DataFrame.clone
     for name, chosen in boards.items():
         path = f"leaderboard/{name}.parquet"
-        told = _slices(release.folder / path)
-        right = {str(key): rows for (key,), rows in rated.filter(chosen).partition_by("slice", as_dict=True).items()}
+        told, right = _slices(comparable(_board(release.folder / path))), _slices(comparable(rated.filter(chosen)))
         wrong = sorted(n for n in told.keys() | right.keys() if not same_rows(told.get(n), right.get(n)))
         if wrong:
             more = f" and {len(wrong) - _NAMED_MAX:,} more" if len(wrong) > _NAMED_MAX else ""
@@ -96,9 +98,18 @@ def recounted(release: OpenRelease) -> pl.DataFrame:
     return frame_of(VoteCheck, replace(tables, slices=()).rows(rating_tables.VOTE_CHECKS) if tables else [])
 
 
-def _slices(board: Path) -> dict[str, pl.DataFrame]:
-    rows = pl.concat(read_parquet_groups(board)) if board.is_file() else frame_of(Rating, [])
+def _board(path: Path) -> pl.DataFrame:
+    return pl.concat(read_parquet_groups(path)) if path.is_file() else frame_of(Rating, [])
+
+
+def _slices(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
     return {str(key): of_slice for (key,), of_slice in rows.partition_by("slice", as_dict=True).items()}
+
+
+def _shown_by_any_layout(rows: pl.DataFrame) -> pl.DataFrame:
+    """What a board says without its intervals and without what its mean is of: votes, and points between models."""
+    mean = pl.col("rating").mean().over("slice", pl.col("flags").list.contains(APART))
+    return rows.select("slice", "model", "battles", rating=pl.col("rating") - mean)
 
 
 def unlike_fragility(release: OpenRelease, told: pl.DataFrame) -> Iterator[str]:

@@ -15,8 +15,8 @@ from tasks.storage.tables import Store
 APART = "separate_group"
 """Flag of models that no chain of decisive votes joins to the others."""
 RANK_RULE = (
-    "Rank is 1 + the number of models whose 95 % interval lies entirely above; equal ranks are in the order of the "
-    "ratings."
+    "Rank is 1 + the number of clearly better models, whose 95 % interval of the lead lies above 0; equal ranks are in "
+    "the order of the ratings."
 )
 
 

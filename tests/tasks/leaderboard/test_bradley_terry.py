@@ -153,6 +153,10 @@ def test_ratings_elo_and_win_rates_match_evalicas_golden_scores(battles, golden)
     assert found == pytest.approx(expected, abs=1e-4)  # the golden fit stopped at 1e-6
     assert sorted(found, key=found.get) == sorted(expected, key=expected.get)
     assert found["GPT 4"] == pytest.approx(1172.13, abs=0.005)
+    half = {row.model: (row.ci95_high - row.ci95_low) / 2 for row in leaderboard(votes(battles))}
+    assert np.mean(list(half.values())) == pytest.approx(36.51, rel=0.001)
+    known = {"GPT 4": 54.78, "command": 33.91, "Weaver 12k": 10.31, "Vicuna-FastChat-T5 (3B)": 28.89}
+    assert {model: half[model] for model in known} == pytest.approx(known, rel=0.01)
     assert {row.model: row.rating for row in elo_ratings(votes(battles))} == pytest.approx(golden["elo"], abs=1e-6)
     found = {row.model: row.average_win_rate for row in win_rates(pair_records(battles))}
     assert found == pytest.approx(golden["average_win_rate"], abs=1e-9)

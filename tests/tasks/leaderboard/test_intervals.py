@@ -8,12 +8,16 @@ import polars as pl
 import pytest
 from scipy.special import expit
 
+from benchmarks.rate_coverage import NEWCOMER_VOTES, newcomer_held
+from benchmarks.rate_coverage import TIES as TIES_OF_NEWCOMERS
 from schemas.rating import Interval, RatingMethod
-from tasks.leaderboard.bradley_terry import SCALE, Structure, log_strengths
-from tasks.leaderboard.intervals import NORMAL95, bootstrap_strengths, draws, quantiles95, rank_upper_bound
+from tasks.leaderboard.battle_files import read_battles
+from tasks.leaderboard.bradley_terry import SCALE, log_strengths
+from tasks.leaderboard.intervals import NORMAL95, bootstrap_strengths, draws, quantiles95, ranks, sampled_leads
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.vote_plan import separations
 from tasks.leaderboard.votes import rateable, votes
+from tests.places import DATA, needs_data
 from tests.tasks.leaderboard.battle_tables import beats, drawn, games
 
 BOOTSTRAP = Interval.BOOTSTRAP
@@ -82,16 +86,91 @@ def test_quantiles_are_those_at_rounds_plus_one_times_p_of_rounds_with_the_model
     assert low == pytest.approx([1.0, 5.0, 9.0]) and high == pytest.approx([3.0, 5.0, 9.0])
 
 
-def ranks(group, core):
-    low, high = np.array([30.0, 20.0, 10.0, 0.0]), np.array([40.0, 31.0, 19.0, 50.0])
-    core = np.array(core, bool)
-    return rank_upper_bound(low, high, Structure(np.array(group), core, core, core))
+def ranked(group, core):
+    leads = np.array([[0.0, -1.0, 11.0, -20.0], [-9.0, 0.0, 1.0, -30.0], [-30.0, -20.0, 0.0, -40.0], [-50.0] * 4])
+    return ranks(leads, np.array(group), np.array(core, bool))
 
 
-def test_rank_counts_the_models_of_the_core_whose_interval_lies_wholly_above():
-    assert ranks([0, 0, 0, 0], [1, 1, 1, 1]) == [1, 1, 3, 1]
-    assert ranks([0, 0, 1, 0], [1, 1, 1, 1]) == [1, 1, 1, 1]
-    assert ranks([0, 0, 0, 0], [0, 1, 1, 1]) == [None, 1, 2, 1]
+def test_rank_counts_the_models_of_the_core_whose_lead_is_wholly_above_nothing():
+    assert ranked([0, 0, 0, 0], [1, 1, 1, 1]) == [1, 1, 3, 1]
+    assert ranked([0, 0, 1, 0], [1, 1, 1, 1]) == [1, 1, 1, 1]
+    assert ranked([0, 0, 0, 0], [0, 1, 1, 1]) == [None, 1, 2, 1]
+
+
+def test_what_two_models_share_in_all_rounds_says_nothing_about_their_difference():
+    shared, own = np.random.default_rng(0).normal(0, 1, (2, 400))
+    samples = np.stack([shared, shared + 0.01 * own - 1, -shared], axis=1)
+    leads = sampled_leads(samples, np.array([0.0, -1.0, 0.0]))
+    assert leads[0, 1] == pytest.approx(0.98, abs=0.005) and leads[1, 0] == pytest.approx(-1.02, abs=0.005)
+    assert leads[0, 2] < -3 and leads[2, 0] < -3
+
+
+NEWCOMERS = {
+    "a win and a loss": [*beats("new", "m1"), *beats("m1", "new")],
+    "one tie": [("new", "m2", "tie")],
+    "ties alone": [("new", f"m{n}", "tie") for n in (0, 1, 2, 3, 3)],
+    "a win": beats("new", "m4"),
+    "a tie and a far win": [("new", "m0", "tie"), *beats("new", "m4")],
+    "twenty votes, one won": [*beats("m2", "new", 19), *beats("new", "m4")],
+}
+METHODS = {
+    "sandwich": RatingMethod(),
+    "bootstrap": RatingMethod(interval=BOOTSTRAP),
+    "clusters": RatingMethod(cluster="judge"),
+}
+
+
+@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("newcomer", NEWCOMERS)
+def test_a_newcomer_moves_no_rank_of_others_and_says_no_more_than_its_votes(newcomer, kind):
+    judged = pl.Series("judge", [f"j{n % 300}" for n in range(900)])
+    old = drawn(900, 5, seed=7).with_columns(judge=judged)
+    new = games(*NEWCOMERS[newcomer]).with_columns(judge=pl.lit("j0"))
+    before, after = (
+        {row.model: row for row in leaderboard(votes(table, METHODS[kind].cluster), method=METHODS[kind])}
+        for table in (old, pl.concat([old, new]))
+    )
+    found = after.pop("new")
+    if kind == "sandwich":  # other rounds are drawn for other votes
+        assert {m: row.rank for m, row in after.items()} == {m: row.rank for m, row in before.items()}
+        wide = {m: row.ci95_high - row.ci95_low for m, row in before.items()}
+        assert {m: row.ci95_high - row.ci95_low for m, row in after.items()} == pytest.approx(wide, rel=0.02)
+    # n even votes of which 30 % tie are worth a deviation of 2 sqrt(0.7 / n) log-odds; uneven ones are worth less
+    least = 0.98 * NORMAL95 * SCALE * 2 * np.sqrt(0.7 / new.height)
+    assert "few_votes" in found.flags and ("only_ties" in found.flags) == (set(new["winner"]) == {"tie"})
+    assert found.ci95_high is None or (found.ci95_high - found.ci95_low) / 2 >= least
+
+
+def test_models_are_told_apart_by_their_own_battles_whatever_the_mean_or_the_anchor_rests_on():
+    far = games(*beats("a", "b", 300), *beats("b", "a", 150), *beats("few", "b", 2), *beats("b", "few", 2))
+    for method in (RatingMethod(), RatingMethod(anchor_model="few"), RatingMethod(interval=BOOTSTRAP)):
+        rows = {row.model: row for row in leaderboard(votes(far), method=method)}
+        assert (rows["a"].rank, rows["b"].rank) == (1, 2)
+    anchored = {r.model: r for r in leaderboard(votes(far), method=RatingMethod(anchor_model="few"))}
+    assert anchored["a"].ci95_low < anchored["b"].ci95_high and anchored["few"].ci95_low == anchored["few"].rating
+
+
+def test_a_board_of_ties_alone_has_wide_intervals_and_says_so():
+    tied = games(*[("a", "b", "tie")] * 50, *[("b", "c", "tie")] * 40)
+    for method in (RatingMethod(), RatingMethod(interval=BOOTSTRAP, bootstraps=20)):
+        rows = leaderboard(votes(tied), method=method)
+        assert all(row.ci95_high - row.ci95_low > 10 and row.rank == 1 and "only_ties" in row.flags for row in rows)
+
+
+@needs_data
+def test_two_votes_on_a_fifth_model_leave_four_ranks_as_they_are():
+    folder = DATA / "public-reports" / "newcomer-with-two-votes"
+    before, after = (leaderboard(votes(rateable(read_battles(folder / f"{n}.jsonl")))) for n in ("before", "after"))
+    first, second = ({r.model: (r.rank, r.ci95_low, r.ci95_high) for r in rows} for rows in (before, after))
+    assert [rank for rank, *_ in first.values()] == [1, 2, 2, 3]
+    assert {model: second[model] for model in first} == {m: pytest.approx(of, abs=1) for m, of in first.items()}
+
+
+@pytest.mark.parametrize("ties", TIES_OF_NEWCOMERS)
+@pytest.mark.parametrize("count", NEWCOMER_VOTES)
+def test_the_interval_of_a_newcomer_holds_its_strength_in_nine_of_ten_draws_or_more(count, ties):
+    held = [newcomer_held(2.0, count, ties, seed) for seed in range(40)]
+    assert np.mean(held) >= 0.9
 
 
 TIES, DRAWS = 0.3, 40

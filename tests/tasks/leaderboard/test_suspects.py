@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from tasks.leaderboard.battle_files import asks_identity, sorted_words
+from tasks.leaderboard.suspects import named
 from tasks.leaderboard.suspects.evidence import TASTE, TILTS, history, holm
 from tasks.leaderboard.suspects.named import fast_votes, suspects
 from tasks.leaderboard.votes import beyond_day, rateable, repeats_counted_once, votes
@@ -68,6 +69,48 @@ def test_voters_of_four_votes_are_named_together_when_they_come_in_one_hour_and_
     assert {(row.group, row.group_voters, row.group_shares) for row in together} == {(1, 10, "hour")}
     spread = suspects(rateable(pl.concat([honest, rigged(10, 4, [140.0 * n for n in range(40)])])))
     assert spread == []
+
+
+def pressed(voters, each, down, slept=0, models=8):
+    """Votes against the models in `down`, `each` of every voter over a month; the first `slept` by the strengths."""
+    generator, cast = np.random.default_rng(3), []
+    while len(cast) < voters * each:
+        a, b = generator.choice(models, 2, replace=False).tolist()
+        honest = len(cast) < voters * slept
+        if honest or (a in down) != (b in down):
+            first = generator.random() < 1 / (1 + np.exp(0.3 * (b - a))) if honest else b in down
+            cast.append((f"m{a}", f"m{b}", "model_a" if first else "model_b"))
+    names = [f"rigger {n % voters}" for n in range(len(cast))]
+    return games(*cast).with_columns(judge=pl.Series(names), tstamp=pl.Series(at(np.linspace(0, 6000, len(cast)))))
+
+
+@pytest.mark.parametrize("slept", [0, 20])
+def test_who_presses_several_models_down_is_named_by_the_votes_on_all_of_them_together(honest, slept):
+    found = suspects(rateable(pl.concat([honest, pressed(3, 60 + slept, {2, 3, 4, 5}, slept)]).sort("tstamp")))
+    assert names(found) == {f"rigger {n}" for n in range(3)}
+    assert all(row.p_joint < 1e-4 and row.p_joint < min(row.p_history, row.p_pull) for row in found)
+    assert all(abs(row.pull) > 2 for row in found)
+
+
+def test_of_honest_voters_with_tastes_for_every_model_at_most_one_in_a_hundred_looks_odd_on_all_together(honest):
+    generator = np.random.default_rng(5)
+    voters, each = 300, 40
+    first = generator.integers(0, 8, (voters, each))
+    second = (first + generator.integers(1, 8, first.shape)) % 8
+    liked = 0.3 * np.arange(8) + generator.normal(0, TASTE, (voters, 8))
+    lead = np.take_along_axis(liked, first, 1) - np.take_along_axis(liked, second, 1)
+    won = generator.random(first.shape) < 1 / (1 + np.exp(-lead))
+    table = pl.DataFrame(
+        {
+            "model_a": [f"m{n}" for n in first.ravel()],
+            "model_b": [f"m{n}" for n in second.ravel()],
+            "winner": np.where(won.ravel(), "model_a", "model_b"),
+            "judge": [f"fan {n}" for n in np.repeat(np.arange(voters), each)],
+        }
+    )
+    result = named.tested(rateable(pl.concat([honest.drop("tstamp"), table])))
+    odd = result.of_all[result.row] <= 0.01
+    assert odd.mean() <= 0.01 and (result.of_all[result.row] <= 0.5).sum() > 0
 
 
 def test_no_honest_taste_gains_from_looking_after_every_vote():

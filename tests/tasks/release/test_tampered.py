@@ -10,6 +10,7 @@ import pytest
 
 from flows.products import problems_of
 from tasks.release.certificate.file import CERTIFICATE, PAGE, TITLE
+from tasks.release.checks.boards import RANKS_SINCE
 from tasks.release.contents import declared_columns
 from tasks.release.core_parts import MAP
 from tasks.release.registered import VOTE_CHECKS, board_csv
@@ -365,3 +366,22 @@ def test_a_release_of_the_layout_before_votes_were_checked_is_whole_without_the_
     assert problems_of(own_release) == []
     write_manifest(own_release, layout=LAYOUT, columns=columns)
     assert any(VOTE_CHECKS in problem for problem in problems_of(own_release))
+
+
+def test_a_release_of_the_layout_of_other_ranks_is_whole_by_its_votes_and_the_points_between_models(own_release):
+    def as_before(rows):
+        flags = {"few_votes", "only_ties"}
+        return [
+            row | {"rating": row["rating"] + 7, "rank": row["rank"] and 1, "flags": [*{*row["flags"]} - flags]}
+            for row in rows
+        ]
+
+    boards = sorted((own_release / "leaderboard").glob("*.parquet"))
+    for path in boards:
+        rewrite(own_release, f"leaderboard/{path.name}", as_before)
+        add_file(own_release, f"leaderboard/{path.stem}.csv", board_csv(pl.read_parquet(path)).encode())
+    assert any("overall.parquet: not what the votes" in problem for problem in problems_of(own_release))
+    write_manifest(own_release, layout=RANKS_SINCE - 1)
+    assert problems_of(own_release) == []
+    _better(own_release)
+    assert any("overall.parquet: not what the votes" in problem for problem in problems_of(own_release))

@@ -208,7 +208,9 @@ def fill(store: Store) -> None:
             Suspect(
                 judge=str(left.user_id),
                 model="m",
-                **dict.fromkeys(("votes", "for_model", "against_model", "pull", "p_history", "p_pull", "p_focus"), 1),
+                **dict.fromkeys(
+                    ("votes", "for_model", "against_model", "pull", "p_history", "p_pull", "p_focus", "p_joint"), 1
+                ),
                 **dict.fromkeys(("p_fast", "p_identity", "group", "group_voters", "group_shares")),
                 p_value=0.01,
             )

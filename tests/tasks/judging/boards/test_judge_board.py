@@ -145,9 +145,27 @@ def test_rows_say_their_coverage_and_models_that_only_win_or_were_never_judged_h
     assert found["base"].score == 50 == found["base"].score_ci95_low == found["base"].score_ci95_high
     frame = pl.concat([verdicts("winner", ["B>A"] * 4), verdicts("silent", [None] * 4)])
     found = board(frame, judge="gpt-4o")
-    assert (found["winner"].score, found["winner"].rating, found["winner"].flags) == (100, None, ["only_wins"])
+    assert (found["winner"].score, found["winner"].rating, found["winner"].flags) == (
+        100,
+        None,
+        ["only_wins", "few_votes"],
+    )
     assert (found["silent"].score, found["silent"].rank) == (None, None)
     assert list(found) == ["winner", "base", "silent"]
+
+
+def test_a_model_judged_on_a_few_prompts_says_no_more_than_these_and_ranks_compare_the_same_prompts():
+    wins = {"good": 70, "better": 78}  # on the same prompts, and on eight more
+    frames = [verdicts(model, ["B>A"] * won + ["A>B"] * (100 - won)) for model, won in wins.items()]
+    frames += [verdicts(*row) for row in (("one tie", ["A=B"]), ("one win", ["B>A"]), ("tied", ["A=B"] * 90))]
+    frame = pl.concat(frames)
+    found = board(frame, bootstraps=400)
+    assert found["one tie"].score_ci95_low < 10 and found["one tie"].score_ci95_high > 90
+    assert (found["one win"].score_ci95_low, found["one win"].score_ci95_high) == pytest.approx((20.7, 100), abs=0.1)
+    assert found["one tie"].flags == ["low_coverage", "few_votes", "only_ties"]
+    assert found["tied"].score_ci95_high - found["tied"].score_ci95_low > 15 and "only_ties" in found["tied"].flags
+    assert found["good"].score_ci95_high > found["better"].score_ci95_low
+    assert [found[name].rank for name in ("better", "good", "one win", "one tie")] == [1, 2, 1, 1]
 
 
 def test_slices_have_boards_of_their_own():
