@@ -44,7 +44,7 @@ CONVERSATIONS, FIT_MAX, VERSION = 5_000, 5_000, "1.0.0"
 EVERY_SECONDS = 0.1
 STAGES = (
     "assemble", "fill", "screen", "near_images", "decide", "describe", "topics", "bench", "rate", "release", "verify",
-    "diff", "takedown", "explore",
+    "diff", "takedown", "explore", "search",
 )  # fmt: skip
 """In order. `fill` stands for the models; `screen` and `describe` find that nothing is missing."""
 
@@ -142,8 +142,9 @@ def _after_rating(stage: str, settings: Settings, store: Store, providers: Provi
     elif stage == "takedown":
         user = next(store.read_slices("conversations", ["user_id"], 1)).item()
         take_down(store, [user], [], datetime.now(UTC), dry_run=False)
-    elif stage == "explore":
-        assert Served(OfStore(store, lambda *_: []), None).pages.browse(Query())
+    elif stage in ("explore", "search"):
+        query = Query(search="ba1" if stage == "search" else "")
+        assert Served(OfStore(store, lambda *_: []), None).pages.browse(query)
 
 
 def _cpu_seconds() -> float:

@@ -241,6 +241,11 @@ class Settings(Row):
     reviews alone keeps the topics, and a change of policy the benchmark (docs/concepts.md)."""
     workers: int = Field(default_factory=_cores, ge=1)
     """Threads, and processes that read logs; with Dask or Ray, processes that measure. By default one per core."""
+    memory_gb: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Memory of a join in GB; what exceeds it is written to `TMPDIR`. By default a tenth of what the machine or the
+    container has, from 0.25 to 1."""
+    spill_gb: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Largest amount that a join may write to `TMPDIR`, in GB; null for what is free there."""
     task_runner: Literal["threads", "dask", "ray"] = THREADS
     """Where images and texts are measured: threads of this process, or processes of Dask or Ray (docs/operating.md)."""
     task_runner_address: str | None = None

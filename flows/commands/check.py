@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from flows.commands.options import JsonOption, existing
+from flows.commands.options import JsonOption, existing, takes
 from flows.commands.tables import note, print_rows
 from schemas.errors import BadInput
+from schemas.settings import Settings
 
 if TYPE_CHECKING:
     from schemas.publication import ReleaseDiff, RowChange
@@ -17,7 +18,10 @@ _SHOWN = 10
 """Changed rows of each configuration that `curate diff` prints."""
 
 
-def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")]) -> None:
+@takes(store="")
+def verify(
+    settings: Settings, release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")]
+) -> None:
     """Check checksums, columns, counts, image metadata, identifiers, leaks and the card. Exit 1 on problems."""
     from flows.products import problems_of
     from tasks.release.build import MANIFEST_DIGITS, manifest_sha256
@@ -39,7 +43,9 @@ def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or 
         print(f"not measured, and null: {one_line(lacking, 1000)}")
 
 
+@takes(store="")
 def diff(
+    settings: Settings,
     old: Annotated[str, typer.Argument(help="Folder of the earlier release, or its s3://… address.")],
     new: Annotated[str, typer.Argument(help="Folder of the later release, or its s3://… address.")],
     store: Annotated[

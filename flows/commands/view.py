@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.commands.options import takes
 from flows.commands.tables import note
 from schemas.errors import BadInput, why_unreadable
+from schemas.settings import Settings
 
 if TYPE_CHECKING:
     from tasks.explore.pages import Comparison
@@ -28,7 +30,9 @@ PortOption = Annotated[
 NoBrowserOption = Annotated[bool, typer.Option("--no-browser", help="Only print the link.")]
 
 
+@takes(store="")
 def view(
+    settings: Settings,
     place: Annotated[
         str, typer.Argument(metavar="RELEASE|STORE", help="Folder of a release or a store, or its s3://… address.")
     ],

@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from schemas.errors import BadInput, CurateError, problem_in_words, why_unreadable
 from schemas.row import Row
 from schemas.settings import NAME_OR_PLACE, PLACE, Settings
+from tasks.runtime.memory import use_limits
 from tasks.runtime.parallel import use_device
 
 NAME, VERSION = "curate.yaml", 1
@@ -98,11 +99,12 @@ def deployed() -> dict[str, str]:
 
 
 def with_models(values: dict[str, Any]) -> dict[str, Any]:
-    """The values with a provider for each capability that `models` chooses, with environment and device set up."""
+    """The values with a provider for each capability that `models` chooses; sets up environment, device and limits."""
     for name, value in values.get("environment", {}).items():
         if os.environ.get(name, "") in ("", _SET_HERE.get(name)):
             os.environ[name] = _SET_HERE[name] = value
     use_device(str(values.get("device", "auto")))
+    use_limits(values.get("memory_gb"), values.get("spill_gb"))
     if values.get("models", "embedded") == "embedded":
         return values
     from tasks.providers import model_set

@@ -13,7 +13,7 @@ from schemas.release import ReleasedCategories, SideMetadata
 from schemas.settings import BenchSettings
 from tasks.bench.contamination.guard import Guard, public_prompts
 from tasks.release.dataset_card import unlinked
-from tasks.storage.database import BLOCK_ROWS, battle_blocks, conversation_blocks
+from tasks.storage.blocks import BLOCK_ROWS, battle_blocks, conversation_blocks
 from tasks.storage.parquet import compact
 from tasks.storage.queries.conversation_features import (
     CATEGORIES,

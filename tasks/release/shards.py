@@ -26,10 +26,11 @@ from tasks.storage.tables import Store
 
 LAYOUT = 9
 """Version of the file layout, for the manifest; raised when the same rows give other bytes, or cards other sections."""
-SHARDS, SHARD_ROWS_MIN, SHARD_ROWS_MAX = 128, 4, 4096
+SHARDS, SHARD_ROWS_MAX = 128, 4096
 """A configuration has about so many shards, so that a night changes a small share of it; see `shard_rows`."""
-FEW = 64
-"""A configuration with fewer rows is one shard."""
+FEW = SHARD_ROWS_MAX // 2
+"""A configuration with fewer rows is one shard. With images of 125 KB they fill one file of `SHARD_BYTES`, and writing
+them anew takes a CPU second, half of which goes into finding out which of 128 shards changed."""
 SHARD_BYTES = 256 * 1024 * 1024
 """Rows of a shard that take more are written as several files."""
 ROW_GROUP_BYTES = 32 * 1024 * 1024
@@ -161,8 +162,8 @@ class EarlierShards(Protocol):
 def shard_rows(expected: int) -> int:
     """A power of two, so that it seldom changes; a shard has half to twice as many of the `expected` rows."""
     if expected < FEW:
-        return SHARD_ROWS_MAX
-    return min(SHARD_ROWS_MAX, max(SHARD_ROWS_MIN, 1 << (expected // SHARDS | 1).bit_length() - 1))
+        return SHARD_ROWS_MAX  # no shard ends before half of it
+    return min(SHARD_ROWS_MAX, 1 << (expected // SHARDS | 1).bit_length() - 1)
 
 
 def write_shards(

@@ -1,6 +1,7 @@
 """Documents (prompts with their images) for taggers, and the texts of a store that lack a signal, some at a time."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from threading import Lock
 
 import numpy as np
@@ -10,8 +11,7 @@ from schemas.signals import MeasuredOn
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
 from tasks.signals.registry import signal_of
-from tasks.storage.content_id import Distinct
-from tasks.storage.database import TemporaryDatabase
+from tasks.storage.database import BlockFiles
 from tasks.storage.queries.signals import StoredImages, signal_values
 from tasks.storage.tables import Store
 
@@ -103,8 +103,8 @@ TextsOn = Mapping[MeasuredOn, pl.DataFrame]
 """Kind of text -> content_id and text. A text may be there several times."""
 TextSlices = Callable[[], Iterator[TextsOn]]
 """Reads texts some at a time, from the beginning at each call."""
-WINDOW = 2_048
-"""Texts that are held in memory."""
+WINDOW = 4_096
+"""Texts of a temporary file."""
 _NONE = pl.DataFrame(schema={"content_id": pl.String, "text": pl.String})
 
 
@@ -127,26 +127,26 @@ def texts_in(text_of: Mapping[str, str]) -> pl.DataFrame:
 
 
 class WaitingTexts(Mapping[str, str]):
-    """Texts by content id in a temporary database. Reading them sorted by id is fast; memory holds some at a time."""
+    """Texts by content id in temporary files, one for each `WINDOW` ids in order; memory holds the two read last."""
 
     def __init__(self, content_ids: Iterable[str], texts: Iterable[pl.DataFrame]) -> None:
         """`texts`: content_id and text, of these ids and others."""
         self._ids = pl.Series([*content_ids], dtype=pl.String).unique().sort()
-        self._database, self._lock, self._window = TemporaryDatabase(), Lock(), dict[str, str]()
-        wanted = Distinct()
-        wanted.add(self._ids)
-        self._database.run(
-            "CREATE TABLE texts AS SELECT content_id, text FROM given ORDER BY content_id",
-            given=(rows.filter(wanted.hold(pl.col("content_id"))) for some in ([_NONE], texts) for rows in some),
-        )
+        self._files, self._lock, self._window = BlockFiles(), Lock(), lru_cache(maxsize=2)(self._read)
+        for rows in texts:
+            place = rows.with_columns(place=self._ids.search_sorted(rows["content_id"]))
+            waiting = place.filter(
+                self._ids.gather(place["place"].clip(upper_bound=len(self) - 1)) == rows["content_id"]
+            )
+            self._files.add("texts", waiting.select("content_id", "text"), waiting["place"] // WINDOW)
 
     def __getitem__(self, content_id: str) -> str:
         with self._lock:  # batches are read on several threads
-            if content_id not in self._window:
-                last = self._ids[min(int(self._ids.search_sorted(content_id)) + WINDOW, len(self)) - 1]
-                query = "SELECT content_id, text FROM texts WHERE content_id BETWEEN ? AND ?"
-                self._window = dict(self._database.read(query, content_id, last).iter_rows())
-            return self._window[content_id]
+            return self._window(int(self._ids.search_sorted(content_id)) // WINDOW)[content_id]
+
+    def _read(self, window: int) -> dict[str, str]:
+        rows = self._files.read("texts", window)
+        return {} if rows is None else dict(rows.iter_rows())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._ids)

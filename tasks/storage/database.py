@@ -1,49 +1,66 @@
-"""A temporary DuckDB database for joins larger than memory, and stores divided by it into blocks of rows by time.
+"""A temporary DuckDB database for joins larger than memory, and files of rows that are read a block at a time.
 
-SQL statements are constant text; values are passed as parameters. A block is the store showing some conversations or
-battles, and the rows of other tables that belong to them: memory does not grow with its tables. Those of a block are in
-one temporary file a table, because they are read often.
+SQL statements are constant text; values are passed as parameters. To order rows, DuckDB holds 122,880 of them whole on
+each thread, however many there are: order ids and places, and divide rows that hold texts or lists (`BlockFiles`).
 """
 
+import errno
+import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import polars as pl
 import pyarrow as pa
 
+from schemas.errors import BadInput, CurateError, StoreUnwell
+from tasks.runtime.memory import limits
 from tasks.storage.tables import Store
 
-MEMORY = "384MB"
-"""DuckDB's memory limit; data beyond it is spilled to a temporary folder (`TMPDIR`)."""
+MEMORY_GB_MIN, MEMORY_GB_MAX = 0.25, 1.0
+"""Range of the memory limit where the setting gives none. A stage has at most two databases at a time."""
+_OF_DUCKDB = 8
+"""DuckDB's own limit is 0.8 of what machine or container have; the default is a tenth, so this part of it."""
+_FULL = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
+"""Words in errors about a folder without room."""
 
 
 class TemporaryDatabase:
-    """Tables loaded from polars frames. The temporary files are deleted with the object."""
+    """Tables loaded from polars frames. The temporary files are deleted with the object.
+
+    What exceeds the memory limit is spilled to `TMPDIR`. Raises BadInput where the limit is too small, and StoreUnwell
+    where the folder is full; both name the setting.
+    """
 
     def __init__(self) -> None:
-        self.folder = tempfile.mkdtemp(prefix="curate-join-")
-        """For temporary files, which are deleted with the object."""
-        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
-        settings: dict[str, str | bool | int | float | list[str]] = {
-            "memory_limit": MEMORY,
-            "temp_directory": self.folder,
-            "threads": 2,  # every thread needs its own share of the memory
-            "preserve_insertion_order": False,
-            "autoinstall_known_extensions": False,
-        }
-        self._connection = duckdb.connect(":memory:", config=settings)
-        self._connection.execute("SET TimeZone = 'UTC'")
+        with _engine_errors():
+            self._connection = duckdb.connect(
+                ":memory:",
+                config={
+                    "temp_directory": temporary_folder(self, "curate-join-"),
+                    "threads": 2,  # every thread needs its own share of the memory
+                    "preserve_insertion_order": False,
+                    "autoinstall_known_extensions": False,
+                },
+            )
+            self._connection.execute(f"SET memory_limit = '{int(_memory_gb() * 1e9)}B'")
+            if (spill_gb := limits().spill_gb) is not None:  # DuckDB's own default is 0.9 of what is free
+                self._connection.execute(f"SET max_temp_directory_size = '{int(spill_gb * 1e9)}B'")
+            self._connection.execute("SET TimeZone = 'UTC'")
 
     def load(self, name: str, frames: Iterable[pl.DataFrame]) -> None:
         """Create a table from one or more frames of one schema. The column `place` numbers the rows."""
-        self.run(f'CREATE TABLE "{name}" AS SELECT * FROM loaded', loaded=frames)  # noqa: S608
+        place = 0
+        for number, frame in enumerate(frames):
+            into = f'INSERT INTO "{name}"' if number else f'CREATE TABLE "{name}" AS'
+            self._take(f"{into} SELECT * FROM added_rows", frame.with_row_index("place", place))
+            place += frame.height
 
     def load_table(self, store: Store, name: str, columns: Sequence[str]) -> None:
         """Create a table from columns of a table of a store."""
@@ -51,178 +68,132 @@ class TemporaryDatabase:
 
     def append(self, name: str, frame: pl.DataFrame) -> None:
         """Add rows to a table; their `place` is null where it has one."""
-        self.run(f'INSERT INTO "{name}" BY NAME SELECT * EXCLUDE place FROM added', added=[frame])  # noqa: S608
+        self._take(f'INSERT INTO "{name}" BY NAME SELECT * FROM added_rows', frame)
 
-    def run(self, statement: str, **frames: Iterable[pl.DataFrame]) -> None:
-        """Run a statement that reads each of `frames` once, by its name. The column `place` numbers their rows.
+    def _take(self, statement: str, frame: pl.DataFrame) -> None:
+        """Run a statement that reads a frame as `added_rows`.
 
-        An error raised while the frames are read is raised as it is, not as a DuckDB error.
+        DuckDB's threads run no Python for it: one that still did when a statement failed would not let the process end.
         """
-        failed: list[BaseException] = []
-        for name, some in frames.items():
-            self._connection.register(name, _reader(some, failed))
-        try:
+        with _engine_errors():
+            self._connection.register("added_rows", frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_reader())
             self._connection.execute(statement)
-        except Exception:
-            if failed:
-                raise failed[0] from None
-            raise
-        finally:
-            for name in frames:
-                self._connection.unregister(name)
+            self._connection.unregister("added_rows")
+
+    def run(self, statement: str) -> None:
+        """Run a statement."""
+        with _engine_errors():
+            self._connection.execute(statement)
 
     def read(self, query: str, *values: Any) -> pl.DataFrame:
         """The rows of a query."""
-        return self._connection.sql(query, params=list(values)).pl()
+        with _engine_errors():
+            return self._connection.sql(query, params=list(values)).pl()
 
     def read_batches(self, query: str, rows: int) -> Iterator[pl.DataFrame]:
         """The rows of a query, at most `rows` at a time."""
-        for batch in self._connection.sql(query).to_arrow_reader(rows):
+        with _engine_errors():
+            batches = self._connection.sql(query).to_arrow_reader(rows)
+        while True:
+            with _engine_errors():
+                batch = next(batches, None)
+            if batch is None:
+                return
             yield pl.DataFrame(batch)
 
 
-def _reader(frames: Iterable[pl.DataFrame], failed: list[BaseException]) -> pa.RecordBatchReader:
-    numbered = _numbered(frames)
-    first = next(numbered)
+class BlockFiles:
+    """Rows in one temporary file a block, in the order in which they are added. The files go with the object.
 
-    def batches() -> Iterator[pa.RecordBatch]:
-        try:
-            for table in chain([first], numbered):
-                yield from table.to_batches()
-        except BaseException as error:  # DuckDB would replace it by an error of its own
-            failed.append(error)
-            raise
-
-    return pa.RecordBatchReader.from_batches(first.schema, batches())
-
-
-def _numbered(frames: Iterable[pl.DataFrame]) -> Iterator[pa.Table]:
-    place = 0
-    for frame in frames:
-        yield frame.with_row_index("place", place).to_arrow(compat_level=pl.CompatLevel.oldest())
-        place += frame.height
-
-
-BLOCK_ROWS = 16_384
-ROW_BYTES = 4_096
-"""Mean row size above which a block gets fewer than `BLOCK_ROWS` rows, so that its memory is bounded."""
-_OF_TEXTS = [f"signals/{name}" for name in ("tokens", "code", "refusal", "markdown", "named_entities")]
-_OF_DOCUMENTS = [f"signals/{name}" for name in ("categories", "criteria", "taxonomy")]
-
-Wanted = Callable[[Store], pl.Series]
-"""A block -> ids of rows of another table that belong to it."""
-
-
-def _columns(table: str, *names: str) -> Wanted:
-    return lambda block: pl.concat(block.read(table, names).get_columns())
-
-
-_CONVERSATION = _columns("conversations", "conversation_id")
-
-
-class Blocks:
-    """The rows of `conversations` or `battles` by time, in blocks of about `block_rows`, fewer where rows are long.
-
-    Rows with the same time are in the same block.
+    Memory holds the rows that are being added, or those of a block that is read.
     """
 
-    def __init__(self, store: Store, table: str, block_rows: int = BLOCK_ROWS) -> None:
-        self._store, self._divided, self._database = store, {table}, TemporaryDatabase()
-        starts = _starts(store, table, block_rows)
-        self.number = len(starts) + 1
-        self._database.run(
-            f'CREATE TABLE "{table}" AS SELECT * FROM given ORDER BY block, place',  # noqa: S608
-            given=(r.with_columns(block=starts.search_sorted(r["tstamp"], "right")) for r in _slices(store, table)),
+    def __init__(self) -> None:
+        with _engine_errors():
+            self._folder = Path(temporary_folder(self, "curate-blocks-"))
+        self._bytes = 0
+
+    def add(self, name: str, rows: pl.DataFrame, blocks: pl.Series) -> None:
+        """Append each row to the file `name` of its block; `blocks` has one number a row."""
+        by_block = rows.with_columns(block=blocks).partition_by("block", as_dict=True, include_key=False)
+        for (block,), of_block in by_block.items():
+            self._append(self._path(name, block), of_block.to_arrow(compat_level=pl.CompatLevel.oldest()))
+
+    def _append(self, path: Path, table: pa.Table) -> None:
+        """Append a stream of its own: a file holds several, and none stays open."""
+        bound_gb = limits().spill_gb
+        self._bytes += table.nbytes
+        if bound_gb is not None and self._bytes > bound_gb * 1e9:
+            raise _beyond_spill_gb()
+        with _engine_errors(), pa.OSFile(str(path), "ab") as file, pa.ipc.new_stream(file, table.schema) as stream:
+            stream.write_table(table)
+
+    def read(self, name: str, block: int, columns: Sequence[str] | None = None) -> pl.DataFrame | None:
+        """The rows of a block, by default with all columns; None where there are none."""
+        path = self._path(name, block)
+        if not path.exists():
+            return None
+        streams = []
+        with pa.memory_map(str(path)) as file:
+            while file.tell() < file.size():
+                streams.append(pa.ipc.open_stream(file).read_all())
+        rows = pa.concat_tables(streams)
+        return cast(pl.DataFrame, pl.from_arrow(rows if columns is None else rows.select([*columns])))
+
+    def _path(self, name: str, block: Any) -> Path:
+        return self._folder / f"{name.replace('/', '-')}-{block}.arrow"
+
+
+def temporary_folder(owner: object, prefix: str) -> str:
+    """A new folder in `TMPDIR`, which is deleted with the object."""
+    folder = tempfile.mkdtemp(prefix=prefix)
+    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _memory_gb() -> float:
+    """The memory limit in GB: the setting, or a tenth of what the machine or container have, within bounds."""
+    if (memory_gb := limits().memory_gb) is not None:
+        return memory_gb
+    with duckdb.connect(":memory:") as fresh:
+        own_bytes = int(fresh.sql("SELECT parse_formatted_bytes(current_setting('memory_limit'))").fetchall()[0][0])
+    return min(MEMORY_GB_MAX, max(MEMORY_GB_MIN, own_bytes / _OF_DUCKDB / 1e9))
+
+
+@contextmanager
+def _engine_errors() -> Iterator[None]:
+    """Raises one line, which names the setting and a value, for what DuckDB and a full temporary folder raise."""
+    try:
+        yield
+    except (duckdb.OperationalError, duckdb.InternalError, duckdb.FatalException, pa.ArrowException, OSError) as error:
+        raise _in_one_line(error) from error
+
+
+def _in_one_line(error: Exception) -> CurateError:
+    words, limit_gb = str(error), _memory_gb()
+    enough_gb = max(MEMORY_GB_MIN, 2 * limit_gb)
+    if "max_temp_directory_size" in words:
+        return _beyond_spill_gb()
+    if "Out of Memory" in words:
+        return BadInput(
+            f"--set memory_gb={limit_gb:g} is too little for a join of this size; give --set memory_gb={enough_gb:g}, or "
+            f"`memory_gb: {enough_gb:g}` in curate.yaml"
         )
-        self._to_files(table)
-
-    def __iter__(self) -> Iterator[Store]:
-        """The blocks. Tables that were not divided are read from the whole store."""
-        for number in range(self.number):
-            yield self._store.showing({table: partial(self._rows, table, number) for table in self._divided})
-
-    def _rows(self, table: str, number: int, columns: Sequence[str] | None) -> pl.DataFrame:
-        """A block's rows of a table, in the order of the table."""
-        return pl.read_ipc(self._file(table, number), columns=None if columns is None else [*columns])
-
-    def _file(self, table: str, number: int) -> Path:
-        return Path(self._database.folder, f"{table.replace('/', '-')}-{number}.arrow")
-
-    def _to_files(self, table: str) -> None:
-        query = f'SELECT * EXCLUDE (block, place) FROM "{table}" WHERE block = ? ORDER BY place'  # noqa: S608
-        schema = self._store.empty(table).schema
-        for number in range(self.number):
-            self._database.read(query, number).cast(schema).write_ipc(self._file(table, number))
-        self._database.run(f'DROP TABLE "{table}"')
-
-    def divide(self, tables: Sequence[str], key: str, wanted: Wanted) -> None:
-        """Assign to every block the rows of `tables` whose column `key` is one of the ids `wanted(block)`."""
-        self._database.run("CREATE OR REPLACE TABLE wanted (id VARCHAR, block BIGINT)")
-        for number, block in enumerate(self):
-            ids = pl.DataFrame({"id": wanted(block).drop_nulls().unique()})
-            self._database.append("wanted", ids.with_columns(block=pl.lit(number)))
-        for table in tables:
-            self._database.run(
-                f'CREATE TABLE "{table}" AS SELECT given.*, wanted.block FROM given JOIN wanted '  # noqa: S608
-                f'ON given."{key}" = wanted.id ORDER BY block, place',
-                given=_slices(self._store, table),
-            )
-            self._to_files(table)
-        self._divided |= {*tables}
-
-    def divide_signals(self) -> None:
-        """Divide redactions, topics and signals, except embeddings, by the conversations of the blocks."""
-        self.divide(["redacted_conversations"], "conversation_id", _CONVERSATION)
-        texts = pl.col("turns").list.eval(pl.element().struct.field("text_id"))
-        self.divide(_OF_TEXTS, "content_id", _of_both(pl.concat_list(texts, "image_ids").explode()))
-        self.divide(["signals/language"], "content_id", _of_both(pl.col("prompt_id")))
-        self.divide(_OF_DOCUMENTS, "content_id", _of_both(pl.col("document_id")))
-        self.divide(["topics"], "document_id", _of_both(pl.col("document_id")))
+    if isinstance(error, OSError | duckdb.IOException):
+        why = "has no room left" if any(full in words for full in _FULL) else "cannot be written to"
+        return StoreUnwell(
+            f"the temporary folder {tempfile.gettempdir()!r} (TMPDIR) {why}, and a join needs it; what was stored stays. "
+            "Name a larger one as TMPDIR, or make room there, and run again"
+        )
+    return StoreUnwell(
+        f"a join ended with an error of DuckDB ({type(error).__name__}); what was stored stays. Run again, with "
+        f"--set memory_gb={enough_gb:g} if it comes back"
+    )
 
 
-def conversation_blocks(store: Store, block_rows: int = BLOCK_ROWS) -> Blocks:
-    """Blocks of conversations with their decisions, redactions, topics and signals, except embeddings."""
-    blocks = Blocks(store, "conversations", block_rows)
-    blocks.divide(["decisions"], "item_id", _CONVERSATION)
-    blocks.divide_signals()
-    return blocks
-
-
-def battle_blocks(store: Store, block_rows: int = BLOCK_ROWS) -> Blocks:
-    """Blocks of battles with their conversations, and the decisions, redactions, topics and signals of both."""
-    blocks = Blocks(store, "battles", block_rows)
-    blocks.divide(["conversations"], "conversation_id", _columns("battles", "conversation_a", "conversation_b"))
-    blocks.divide(["decisions"], "item_id", _columns("battles", "battle_id", "conversation_a", "conversation_b"))
-    blocks.divide_signals()
-    return blocks
-
-
-def _of_both(ids: pl.Expr) -> Wanted:
-    """Ids in the original and in the redacted conversations of a block."""
-    tables = ("conversations", "redacted_conversations")
-    return lambda block: pl.concat([block.read(table).select(ids.alias("id"))["id"] for table in tables])
-
-
-def _slices(store: Store, table: str) -> Iterator[pl.DataFrame]:
-    """A table in slices; the first frame is empty, so that there is at least one."""
-    yield store.empty(table)
-    for rows in store.read_slices(table):
-        yield rows.cast(store.empty(table).schema)
-
-
-def _starts(store: Store, table: str, block_rows: int) -> pl.Series:
-    """The times at which the blocks after the first start.
-
-    A row weighs as much as the mean conversation by `ROW_BYTES`: of its part, or of all for battles; at least 1.
-    """
-    sizes = store.part_sizes("conversations")
-    if table != "conversations":
-        rows, size = (sum(each) for each in zip((0, 0), *sizes, strict=True))
-        sizes = [(rows, size)] * len(store.parts(table))
-    frames = [store.empty(table, ["tstamp"]).with_columns(weight=pl.lit(1.0))]
-    for part, (rows, size) in zip(store.parts(table), sizes, strict=True):
-        weight = max(1.0, size / max(1, rows) / ROW_BYTES)
-        frames.append(store.read_part(table, part, ["tstamp"]).with_columns(weight=pl.lit(weight)))
-    times = pl.concat(frames).group_by("tstamp").agg(pl.col("weight").sum()).sort("tstamp")
-    block = (pl.col("weight").cum_sum() - pl.col("weight")) // block_rows
-    return times.filter(block > block.shift())["tstamp"]
+def _beyond_spill_gb() -> StoreUnwell:
+    return StoreUnwell(
+        f"--set spill_gb={limits().spill_gb} is too little: a join writes more to the temporary folder "
+        f"{tempfile.gettempdir()!r} (TMPDIR); what was stored stays. Give --set spill_gb=none for all that is free there, "
+        "and run again"
+    )

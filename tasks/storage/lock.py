@@ -212,7 +212,6 @@ def _lost(store: Store, own: bytes, renewed_at: list[float]) -> bool:
     return False
 
 
-_JOINS = {"duckdb", "_duckdb"}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -240,8 +239,7 @@ def _full(error: BaseException | None) -> str | None:
     scratch = tempfile.gettempdir()
     while error is not None:
         disk_full = isinstance(error, OSError) and error.errno in _FULL
-        beside = disk_full and getattr(error, "filename", None) == scratch
-        if beside or (_package(error) in _JOINS and "No space left" in str(error)):
+        if disk_full and getattr(error, "filename", None) == scratch:
             return f"cannot be worked on: the temporary folder {scratch!r} (TMPDIR) has no room left"
         if disk_full:
             return f"has no room left ({getattr(error, 'strerror', None) or 'disk full'})"

@@ -8,8 +8,8 @@ import pytest
 from schemas.items.conversation import UNDATED_BEFORE
 from schemas.items.image import NearImage
 from schemas.policy import Rename, policy_hash
-from tasks.storage import database
-from tasks.storage.database import Blocks, battle_blocks
+from tasks.storage import blocks
+from tasks.storage.blocks import Blocks, battle_blocks
 from tasks.storage.queries.conversation_features import english_name
 from tasks.storage.queries.released import days
 from tests.builders import NOON, conversation, decision, drawn_image, gathered_rows, image, measure_clean, store_with
@@ -144,7 +144,7 @@ def test_blocks_of_long_conversations_hold_fewer_and_give_the_same_rows(alike, w
     before = Blocks(alike, "conversations", 8).number
     assert Blocks(alike, "battles", 4).number == 2
     ((rows, size),) = alike.part_sizes("conversations")
-    monkeypatch.setattr(database, "ROW_BYTES", size / rows / 4)
+    monkeypatch.setattr(blocks, "ROW_BYTES", size / rows / 4)
     assert Blocks(alike, "conversations", 8).number > before
     assert Blocks(alike, "battles", 4).number == alike.height("battles")
     found = gathered_rows(alike, block_rows=8)

@@ -176,6 +176,7 @@ def _measured(folder: Path, count: int) -> Store:
 
 def test_a_night_of_one_in_a_hundred_writes_at_most_fifteen_in_a_hundred_bytes(tmp_path, monkeypatch):
     monkeypatch.undo()
+    monkeypatch.setattr(shards, "FEW", 64)
     places = []
     for count in (600, 606):
         store, settings = _measured(tmp_path, count), Settings(store=str(tmp_path / "store"))
@@ -186,7 +187,7 @@ def test_a_night_of_one_in_a_hundred_writes_at_most_fifteen_in_a_hundred_bytes(t
     assert 0 < written_share(*places) <= 0.15
 
 
-@pytest.mark.parametrize("expected, rows", [(63, 4_096), (100, 4), (1_100, 8), (100_000, 512), (10_000_000, 4_096)])
+@pytest.mark.parametrize("expected, rows", [(0, 4_096), (2_047, 4_096), (2_048, 16), (100_000, 512), (10**7, 4_096)])
 def test_shards_grow_with_the_release_by_doubling(expected, rows, monkeypatch):
     monkeypatch.undo()
     assert shard_rows(expected) == rows
