@@ -10,8 +10,8 @@ import orjson
 from schemas.items.conversation import RecordType, Serving, Winner
 from schemas.items.reject import LineRejected, RejectReason
 from tasks.runtime.json_rows import loads
-from tasks.runtime.times import END_SECONDS, read_time
 from tasks.runtime.thinking import split_thinking
+from tasks.runtime.times import END_SECONDS, read_time
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import Pseudonyms
 
