@@ -104,6 +104,13 @@ def test_names_that_no_file_can_have_reject_their_row_and_other_signs_are_read(t
     assert [item.instruction for item in items[3:]] == ["How many\u2028in all?", "half \ufffd"]
 
 
+def test_an_image_is_found_under_another_spelling_of_its_name_and_never_outside(tmp_path):
+    items = _items(tmp_path, enumerate({"images": name} for name in ("1.png", "1.PNG", ".\\1.png", "..\\1.png")))
+    write_item_rows(items, "b", tmp_path, tmp_path / "rows.parquet")
+    assert items[0].pictures == items[1].pictures == items[2].pictures
+    assert [item.problem for item in items] == [""] * 3 + ["an image path that leads out of the folder"]
+
+
 def test_generic_captions_are_read_beside_those_for_the_instruction(tmp_path):
     rows = [
         {"captions": ["two cups"], "generic_captions": ["a table"]},
