@@ -21,7 +21,7 @@ from schemas.items.conversation import LogFileRead, ShrunkFile
 from schemas.items.reject import QuarantineCause
 from tasks.ingest.log_files import PART_BYTES, PIECE_BYTES, LogFile, Piece, is_read_whole
 from tasks.ingest.log_line import Place
-from tasks.ingest.quarantine import hold, withdraw_taken_down
+from tasks.ingest.quarantine import hold, quarantined, withdraw_taken_down
 from tasks.ingest.read_logs import PartsRead, PieceReader, broken_records
 from tasks.ingest.shrunk import lost_lines, note_shrunk, read_again
 from tasks.runtime.parallel import map_in_processes
@@ -158,7 +158,7 @@ def read_new(
     plans = [each for each in plans if each.read.source not in sources]
     read = [_without(store, each, sources) for each in read] if shrunk else read
     note_shrunk(store, logs, [file.source for file, _ in files if file.source not in sources], shrunk)
-    if plans:
+    if plans or shrunk:  # flags in a shrunk file still count
         _list(store, plans, read, before, Tombstones(store, reader.key))
     counts = {"files": len(files), "files_read": len(plans), "lines": sum(each.lines.total() for each in read)}
     anew = [before[each.read.source] for each in plans if each.read.source in before and not each.lines_kept]
@@ -175,22 +175,35 @@ def _kept_lines(store: Store, plans: Iterable[FilePlan], before: Mapping[str, Lo
 
 
 def _shrunk(
-    store: Store, plans: Sequence[FilePlan], read: Iterable[PartsRead], before: Mapping[str, LogFileRead]
+    store: Store, plans: Sequence[FilePlan], read: Sequence[PartsRead], before: Mapping[str, LogFileRead]
 ) -> list[ShrunkFile]:
     """The files that lost lines which earlier runs read."""
-    lost = lost_lines(store, _kept_lines(store, plans, before), [part for each in read for part in each.sightings])
+    kept_lines, new_parts = _kept_lines(store, plans, before), [part for each in read for part in each.sightings]
+    withdrawn = pl.Series(dtype=pl.String)
+    if lost_lines(store, kept_lines, new_parts, (), withdrawn).is_empty():
+        return []
+    conversations = set[str]().union(*(each.flagged_conv_ids for each in read))
+    images = set[str]().union(*(each.flagged_images for each in read))
+    flagged = quarantined(store, [*store.parts("sightings"), *new_parts], conversations, images)
+    withdrawn = flagged.filter(kind="conversation")["key"]
     lines = sum((each.lines for each in read), Counter[str]())
-    plan_of, shrunk = {each.read.source: each for each in plans}, []
-    for source, lines_lost, last_line in (
-        lost.group_by("source").agg(pl.len(), pl.max("line")).sort("source").iter_rows()
-    ):
-        earlier, present = before.get(source), _with_lines(plan_of[source], lines)
-        lines_before = earlier.lines + earlier.tail_lines if earlier else last_line
-        lines_now = present.lines + present.tail_lines
-        if earlier and plan_of[source].lines_kept == earlier.lines and lines_now >= lines_before:
-            continue  # all is there but an unfinished last line, which became another one
-        shrunk.append(ShrunkFile(source=source, lines_before=lines_before, lines_now=lines_now, lines_lost=lines_lost))
-    return shrunk
+    plan_of, shrunk = {each.read.source: each for each in plans}, dict[str, ShrunkFile]()
+    while True:  # what moved into a file that is held itself is lost, too
+        sources = {source: count for source, count in kept_lines.items() if source not in shrunk}
+        found = dict[str, ShrunkFile]()
+        lost = lost_lines(store, sources, new_parts, shrunk.keys(), withdrawn)
+        for source, lines_lost, last_line in lost.iter_rows():
+            earlier, present = before.get(source), _with_lines(plan_of[source], lines)
+            lines_before = earlier.lines + earlier.tail_lines if earlier else last_line
+            lines_now = present.lines + present.tail_lines
+            if earlier and plan_of[source].lines_kept == earlier.lines and lines_now >= lines_before:
+                continue  # all is there but an unfinished last line, which became another one
+            found[source] = ShrunkFile(
+                source=source, lines_before=lines_before, lines_now=lines_now, lines_lost=lines_lost
+            )
+        if not found:
+            return [shrunk[source] for source in sorted(shrunk)]
+        shrunk |= found
 
 
 def _without(store: Store, read: PartsRead, sources: Set[str]) -> PartsRead:

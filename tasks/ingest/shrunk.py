@@ -5,7 +5,7 @@ accepts the loss. Lines that a takedown or a quarantine withdrew have no rows, s
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -33,24 +33,30 @@ def read_again(kept_lines: Mapping[str, int]) -> pl.Expr:
     return (pl.col("line") > lines).fill_null(False)
 
 
-def lost_lines(store: Store, kept_lines: Mapping[str, int], new_parts: Sequence[str]) -> pl.DataFrame:
-    """Source and line of rows of `sightings` that are read again, and whose record no row has any more.
+def lost_lines(
+    store: Store, kept_lines: Mapping[str, int], new_parts: Sequence[str], held: Collection[str], withdrawn: pl.Series
+) -> pl.DataFrame:
+    """Files that are read again and lost records: source, number of their lines without a row now, the last of these.
 
-    `new_parts`: those of what was read again, not yet listed.
+    `new_parts`: what was read again, not yet listed; rows of the files that are `held` do not count there. `withdrawn`:
+    conv_ids that a flag withdraws, which nothing has lost.
     """
     parts, going = store.parts("sightings"), read_again(kept_lines)
     affected = parts_with(store, "sightings", parts, going) if kept_lines else {}
-    earlier = (rows.filter(going) for part in affected for rows in _records(store, part))
+    going_alone = going & ~pl.col("conv_id").is_in(withdrawn.implode())
+    earlier = (rows.filter(going_alone) for part in affected for rows in _records(store, part))
     empty = store.empty("sightings", _STATED).with_columns(dated="tstamp")
     lost = pl.concat([empty, *earlier])
     # lines may have moved to another file, or to another place in theirs
-    present = chain.from_iterable(_records(store, part) for part in new_parts)
+    not_held = ~pl.col("source").is_in(sorted(held))
+    present = (rows.filter(not_held) for part in new_parts for rows in _records(store, part))
     elsewhere = (rows.filter(~going) for part in parts for rows in _records(store, part))
     for rows in chain(present, elsewhere):
         if lost.is_empty():
             break
         lost = lost.join(rows, on=_SAME_RECORD, how="anti", nulls_equal=True)
-    return lost.select("source", "line").unique()
+    lines = lost.select("source", "line").unique()
+    return lines.group_by("source").agg(lines=pl.len(), last=pl.col("line").max()).sort("source")
 
 
 def _records(store: Store, part: str) -> Iterator[pl.DataFrame]:

@@ -74,6 +74,10 @@ KEEPING: dict[str, Callable[[Path, Lines], object]] = {
     "2024-06-16-conv.json": lambda log, lines: log.write_bytes(b"".join(lines).replace(b'"A4"', b'"another"')),
     "2024-06-17-conv.json": lambda log, lines: (put(log, lines[:4]), put(log.with_suffix(".jsonl"), lines[4:])),
     "2024-06-18-conv.json": lambda log, lines: put(log, lines * 2),
+    # a line was flagged late: what it shows is quarantined
+    "2024-06-10-conv.json": lambda log, lines: log.write_bytes(
+        b"".join(lines).replace(b'{"tstamp": 1718884850.0', b'{"has_csam_image": true, "tstamp": 1718884850.0')
+    ),
     # its last line had no end, and became another one
     "2024-06-19-conv.json": lambda log, lines: put(log, [*lines[:-1], lines[-1][:-1], b"x\n"]),
 }
@@ -140,8 +144,22 @@ def test_files_that_lost_no_chat_and_no_vote_hold_nothing(logs, tmp_path):
     store = ingested(logs, tmp_path / "store")
     require_whole(store)
     gone = ids.filter(~ids.is_in(store.read("conversations")["conversation_id"].implode()))
-    assert gone.sort().to_list() == [conv_id("19s"), conv_id("19t")]
+    assert gone.sort().to_list() == [conv_id("10c"), conv_id("19s"), conv_id("19t")]
     assert store.read("battles").height == battles - 1, "the vote whose line was not finished"
+
+
+def test_what_moved_into_a_file_that_is_held_itself_stays_and_a_flag_in_it_counts(logs, tmp_path):
+    moved_from, held = "2024-06-20-conv.json", "2024-06-21-conv.json"
+    for file in (moved_from, held):
+        put(logs / file, lines_of(file))
+    before = rows_of(ingested(logs, tmp_path / "store"))
+    put(logs / moved_from, lines_of(moved_from)[:4])
+    flagged = line(chat("21c", "Q4", "A4", at=50, has_csam_image=True)) + b"\n"
+    put(logs / held, [*lines_of(held)[:3], *lines_of(moved_from)[4:], flagged])
+    store = ingested(logs, tmp_path / "store")
+    assert {file.source: file.lines_lost for file in shrunk_files(store)} == {moved_from: 3, held: 3}
+    gone = before["conversations"].join(store.read("conversations"), on="conversation_id", how="anti")
+    assert gone["conversation_id"].to_list() == [conv_id("21c")]
 
 
 def test_a_shrunk_file_that_is_put_back_or_removed_holds_nothing_any_more_and_its_rows_are_as_before(logs, tmp_path):
