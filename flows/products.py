@@ -164,7 +164,7 @@ def parts_of_store(store: Store) -> "list[ReleasePart]":
 
 def parts_of_release(release: "OpenRelease") -> "list[ReleasePart]":
     """The parts that products add to a release on disk, by its files, and by what its manifest and its store say."""
-    folder, manifest, store = release
+    folder, manifest, store = release.folder, release.manifest, release.store
     judged = bool(manifest.judge) or "judge" in manifest.embedded_providers
     hidden = store is not None and any(store.height(table) for table in ("captions", "references"))
     return _parts(

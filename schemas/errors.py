@@ -5,6 +5,7 @@
     ├── BadPolicy               a policy file with an unknown key, signal or value
     ├── MissingProvider         a model or API that is not installed or has no key
     ├── ReleaseConflict         a version that exists already with other content
+    ├── UnsafeName              a model, dataset or id that names somebody: nothing is released
     ├── CanaryEscaped           a planted probe that was not caught: nothing may be released
     ├── DriftHeld               a rule drops more or less than it used to: nothing is released yet; status 3
     ├── ProviderHeld            a provider failed, or did not measure most items: nothing is released yet; status 3
@@ -51,6 +52,10 @@ class MissingProvider(CurateError):
 
 class ReleaseConflict(CurateError):
     """A release version that exists with different content; releases are never edited."""
+
+
+class UnsafeName(CurateError):
+    """A name of a model or dataset, or an id, that identifies somebody; the text says what to rename."""
 
 
 class CanaryEscaped(CurateError):

@@ -1,7 +1,7 @@
 """Changes a release on disk and updates its checksums, as someone who hides a change would."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.release.build import released_files, seal
+from tasks.release.checks.card import wrong_sections
+from tasks.release.dataset_card import card_sections
+from tasks.release.registered import ReleasePart
+from tasks.release.shards import LAYOUT
 from tests.small_store import manifest_of
 
 CHAT = "chat/data/train-00000-of-00001.parquet"
@@ -47,6 +51,12 @@ def add_file(release: Path, name: str, content: bytes = b"unexpected") -> None:
     (release / name).parent.mkdir(parents=True, exist_ok=True)
     (release / name).write_bytes(content)
     reseal(release)
+
+
+def section_problems(release: Path, prompts: int, parts: Sequence[ReleasePart], layout: int = LAYOUT) -> list[str]:
+    """Problems of the card's sections of some parts."""
+    card = (release / "README.md").read_text(encoding="utf-8")
+    return list(wrong_sections(card, card_sections(release, prompts, parts), parts, layout))
 
 
 def as_production(release: Path) -> None:

@@ -26,17 +26,17 @@ def verify(
     from flows.products import problems_of
     from tasks.release.build import MANIFEST_DIGITS, manifest_sha256
     from tasks.release.dataset_card import unmeasured_line
-    from tasks.release.fetched import fetched, read_manifest, store_of
+    from tasks.release.fetched import fetched, maker, read_manifest, store_of
     from tasks.runtime.untrusted import one_line
 
     with fetched(release) as folder:
         problems = problems_of(folder, store_of(release))
         lacking = "" if problems else unmeasured_line(read_manifest(folder))
-        sealed = manifest_sha256(folder)[:MANIFEST_DIGITS]
+        sealed, made_by = manifest_sha256(folder)[:MANIFEST_DIGITS], maker(read_manifest(folder).software)
     for problem in problems[:50]:
         print(one_line(problem.encode(errors="backslashreplace").decode(), 1000))
     if problems:
-        print(f"{len(problems)} problems: this release was changed after it was made, or an older version made it")
+        print(f"{len(problems)} problems: this release was changed after it was made, or {made_by} made it")
         raise typer.Exit(1)
     print(f"{release} is whole; its manifest is {sealed}")
     if lacking:
@@ -84,6 +84,7 @@ def diff(
 
     with fetched(old) as earlier, fetched(new) as later:
         found = diff_releases(earlier, later, parts_of_release, tell=on_change, **known)
+    note("neither release was verified; `curate verify` says whether one is whole")
     if as_json:
         print(found.model_dump_json())
     else:

@@ -21,6 +21,7 @@ from schemas.row import Row
 from schemas.settings import NAME_OR_PLACE, PLACE, Settings
 from tasks.runtime.memory import use_limits
 from tasks.runtime.parallel import use_device
+from tasks.runtime.untrusted import UniqueKeys, parse_yaml, why_no_yaml
 
 NAME, VERSION = "curate.yaml", 1
 """Name of the file, and the value of its key `version`: raised when a key means something else."""
@@ -47,16 +48,11 @@ def read(path: Path) -> dict[str, Any]:
     """The values of a settings file, paths from its folder. Raises BadInput for the first error; no secret is shown."""
     where = f"settings file {str(path)!r}"
     try:
-        text = path.read_text(encoding="utf-8")
-        twice = next(_repeated(yaml.compose(text, yaml.SafeLoader)), None)
-        values = yaml.safe_load(text) or {}
+        values = parse_yaml(path.read_text(encoding="utf-8"), UniqueKeys) or {}
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{where} cannot be read ({why_unreadable(error)}); `curate init` writes one") from None
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise BadInput(f"{where} is not YAML" + (f" (line {mark.line + 1})" if mark else "")) from None
-    if twice:
-        raise BadInput(f"{where}: {twice!r} stands twice; a file is about one store, and gives each key once")
+        raise BadInput(f"{where} is not YAML: {why_no_yaml(error)}; `curate init` writes one") from None
     if not isinstance(values, dict):
         raise BadInput(f"{where}: give KEY: VALUE lines, as `curate init` writes them")
     if (version := values.pop("version", VERSION)) != VERSION:
@@ -199,13 +195,3 @@ def _place(value: Any, folder: Path, marks: typing.Sequence[Any]) -> Any:
     if is_path and (PLACE in marks or (NAME_OR_PLACE in marks and (folder / value).exists())):
         return str(folder / Path(value).expanduser())
     return value
-
-
-def _repeated(node: Any) -> Iterator[str]:
-    """Keys that stand twice in one mapping of a YAML document; of two, PyYAML would silently take the last."""
-    if isinstance(node, yaml.MappingNode):
-        names = [key.value for key, _ in node.value]
-        yield from (name for name in names if names.count(name) > 1)
-    for child in node.value if isinstance(node, yaml.CollectionNode) else ():
-        for each in child if isinstance(child, tuple) else (child,):
-            yield from _repeated(each)

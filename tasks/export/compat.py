@@ -16,7 +16,7 @@ from schemas.publication import Compat
 from schemas.release import ReleasedCategories
 from tasks.export.card import write_compat_cards
 from tasks.export.destination import put_folder
-from tasks.release.contents import check_shards
+from tasks.release.checks.footers import check_shards
 from tasks.release.fetched import fetched, read_manifest
 from tasks.release.shards import feature_schema, shard_files
 from tasks.signals.rules.texts import markdown
@@ -87,7 +87,7 @@ def export_vision_arena(release: Path, out: Path) -> dict[str, int]:
     Raises BadInput when it exists or the release cannot be read.
     """
     manifest = read_manifest(release)
-    check_shards(release)
+    check_shards(release, manifest)
     if out.exists():
         raise BadInput(f"{str(out)!r} exists already; give a folder that does not")
     staging = out.with_name(f".{out.name}.unfinished")

@@ -20,7 +20,8 @@ from schemas.publication import FileFormat, SftSelection, SftStyle
 from schemas.rating import Rating
 from tasks.export.card import write_sft_card
 from tasks.ingest.log_line import MARK
-from tasks.release.contents import IMAGE_NAME, check_shards
+from tasks.release.checks.footers import check_shards
+from tasks.release.contents import IMAGE_NAME
 from tasks.release.fetched import read_manifest
 from tasks.release.gather import WINNERS
 from tasks.release.shards import feature_schema, shard_files
@@ -214,7 +215,7 @@ def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyl
     The folder is renamed into place when complete. Raises BadInput when it exists, or nothing is selected.
     """
     manifest = read_manifest(release)
-    check_shards(release)
+    check_shards(release, manifest)
     if out.exists():
         raise BadInput(f"{str(out)!r} exists already; give a folder that does not")
     chosen = {conversation_id: place for place, conversation_id in enumerate(select(release, selection))}

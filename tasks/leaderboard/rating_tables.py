@@ -302,6 +302,34 @@ _OF_ALL = ("ratings", "vote_shares", *_OF_VOTERS, FRAGILITY, PLAN, *FAIRNESS)
 """Tables that are computed for all slices at once, or for none."""
 
 
+STORED = sorted(TABLES.keys() - {"style_control", PAIR_CARDS, PLAN})
+"""Tables that a store keeps."""
+_BY_SLICE = ("ratings", "vote_shares", *_STYLED, FRAGILITY)
+"""Those of all slices."""
+
+
+@dataclass(frozen=True)
+class StoredTables:
+    """The rating tables that a store keeps: as a run makes them, and `curate verify` makes them again."""
+
+    whole: RatingTables
+    """The tables of all votes on anonymous models."""
+    every: pl.DataFrame
+    """The battles, with those whose models were named, which are in the statistics alone."""
+
+    @cached_property
+    def by_slice(self) -> RatingTables:
+        """The tables of all slices."""
+        return replace(self.whole, slices=(ALL_SLICES,))
+
+    def rows(self, table: str) -> Sequence[Row]:
+        """Rows of one of `STORED`; `ratings` with the board under style control. Raises BadInput as `RatingTables`."""
+        if table == VOTE_STATISTICS:
+            return replace(self.whole, battles=self.every).rows(table)
+        rows = (self.by_slice if table in _BY_SLICE else self.whole).rows(table)
+        return [*rows, *self.by_slice.styled[0]] if table == "ratings" else rows
+
+
 def method_of(settings: Settings) -> RatingMethod:
     """The rating method that the settings choose."""
     return RatingMethod(**settings.model_dump(include=set(RatingMethod.model_fields)))

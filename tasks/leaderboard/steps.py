@@ -1,6 +1,5 @@
 """The Prefect task of ratings: leaderboards of anonymous battles, per slice and under style control."""
 
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -8,23 +7,13 @@ import polars as pl
 
 from schemas.benches.bench import BenchAgreement
 from schemas.policy import VoteRules
-from schemas.rating import VoteStatistics
 from schemas.run import StageReport
 from schemas.settings import Settings
-from schemas.tables import TABLES as STORED
+from schemas.tables import TABLES
 from tasks.leaderboard.agreement import bench_agreement
 from tasks.leaderboard.battle_files import read_battles, with_prompts, wording
 from tasks.leaderboard.leaderboard import CATEGORY
-from tasks.leaderboard.rating_tables import (
-    ALL_SLICES,
-    FRAGILITY,
-    PAIR_CARDS,
-    PLAN,
-    TABLES,
-    VOTE_STATISTICS,
-    RatingTables,
-    method_of,
-)
+from tasks.leaderboard.rating_tables import STORED, RatingTables, StoredTables, method_of
 from tasks.leaderboard.votes import votes
 from tasks.runtime.steps import step
 from tasks.storage.content_id import Distinct, among
@@ -47,7 +36,6 @@ from tasks.storage.tables import Store, frame_of
 _FEATURES = {"assistant_tokens": "tokens", **{name: name for name in ("headers", "list_items", "bold", "entities")}}
 """Column of `conversation_features` -> style covariate."""
 
-_STORED = sorted(TABLES.keys() - {"style_control", PAIR_CARDS, VOTE_STATISTICS, PLAN})
 _COUNTS = ("battles", "boards", "outlier_judges", "suspects")
 
 
@@ -64,8 +52,8 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
     else:
         every = read_battles(release / "battle", True, True)
     if every.is_empty():
-        for name in (*_STORED, VOTE_STATISTICS, "bench_agreement"):
-            store.replace(name, frame_of(STORED[name].row, []))
+        for name in (*STORED, "bench_agreement"):
+            store.replace(name, frame_of(TABLES[name].row, []))
         return StageReport(stage="rate", counts=dict.fromkeys(_COUNTS, 0))
     every = every if release is None else with_prompts(every, release)
     policy = decided_policy(store)
@@ -77,12 +65,10 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
         facts=policy.models if policy else {},
         rules=policy.votes if policy else VoteRules(),
     )
-    tables = replace(whole, slices=(ALL_SLICES,))
-    store.replace(VOTE_STATISTICS, frame_of(VoteStatistics, replace(whole, battles=every).rows(VOTE_STATISTICS)))
-    for name in _STORED:
-        rows = (tables if name in _BY_SLICE else whole).rows(name)
-        rows = [*rows, *tables.styled[0]] if name == "ratings" else rows
-        store.replace(name, frame_of(STORED[name].row, rows))
+    kept = StoredTables(whole, every)
+    for name in STORED:
+        store.replace(name, frame_of(TABLES[name].row, kept.rows(name)))
+    tables = kept.by_slice
     on_topics = _bench_agreement(store, tables.rated, settings.seed)
     store.replace("bench_agreement", frame_of(BenchAgreement, on_topics))
     boards = len({row.slice for row in tables.ratings}) + bool(tables.styled[0])
@@ -174,7 +160,6 @@ def _known_sides(store: Store, battles: pl.DataFrame, versions: Versions) -> pl.
 
 
 _MORE = ("code", "multi_turn")
-_BY_SLICE = ("ratings", "vote_shares", "style_coefficients", "rank_changes", FRAGILITY)
 _LANGUAGE = pl.col("language").map_elements(english_name, return_dtype=pl.String).replace("unknown", None)
 _MODELS = ("model_a", "model_b")
 _OF_BATTLES = [

@@ -17,7 +17,7 @@ from schemas.row import Row
 from schemas.tables import SIGNALS
 from tasks.policy import SHIPPED
 from tasks.policy.rules import DESCRIBED_ON, MEASURED_ON, stated_types
-from tasks.runtime.untrusted import SafeLoader, read_models_list
+from tasks.runtime.untrusted import UniqueKeys, parse_yaml, read_models_list, why_no_yaml
 from tasks.storage.tables import frame_schema
 
 Keys = Mapping[str, Any]
@@ -38,7 +38,7 @@ def _load(name_or_file: str, extending: tuple[Path, ...]) -> Policy:
     """Load a policy; `extending` are the files that extend it, the last one directly."""
     path = _find(name_or_file, extending)
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)  # noqa: S506 - a SafeLoader
+        content = parse_yaml(path.read_text(encoding="utf-8"), UniqueKeys)
         if isinstance(content, dict) and "extends" in content:
             content = _extended(content, lambda base: _load(base, (*extending, path)))
         if isinstance(content, dict) and isinstance(listed := content.get("open_models"), str):
@@ -50,9 +50,7 @@ def _load(name_or_file: str, extending: tuple[Path, ...]) -> Policy:
     except (OSError, UnicodeDecodeError) as error:
         raise BadPolicy(f"policy {name_or_file!r} cannot be read ({why_unreadable(error)})") from None
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}, {getattr(error, 'problem', '')}" if mark else "it holds control characters"
-        raise BadPolicy(f"policy {name_or_file!r} is not YAML: {where}") from None
+        raise BadPolicy(f"policy {name_or_file!r} is not YAML: {why_no_yaml(error)}") from None
     except ValidationError as error:
         raise BadPolicy(f"policy {name_or_file!r}: {_first_problem(error, content)}") from None
     for number, rule in enumerate(policy.rules, 1):
@@ -128,22 +126,9 @@ def _changed(rule: Keys, by: Keys) -> dict[str, Any]:
     return {key: value for key, value in rule.items() if not (compared and key in COMPARISONS)} | dict(by)
 
 
-class _UniqueKeys(SafeLoader):
-    """YAML in which duplicate keys are an error; PyYAML keeps the last one silently."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        for place, key in enumerate(keys):
-            if key.value in (earlier.value for earlier in keys[:place]):
-                raise yaml.constructor.ConstructorError(
-                    problem=f"{key.value!r} is given twice", problem_mark=key.start_mark
-                )
-        return super().construct_mapping(node, deep)
-
-
 def _model_facts(path: Path) -> Any:
     """The mapping in a file: model -> its facts. An arena's models file, which has a list `models`, has them, too."""
-    content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)  # noqa: S506 - a SafeLoader
+    content = parse_yaml(path.read_text(encoding="utf-8"), UniqueKeys)
     if not (isinstance(content, dict) and isinstance(content.get("models"), list)):
         return content
     models = read_models_list(path, ArenaModel, "docs/models.md", {})

@@ -14,13 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
 from pydantic import Field
 
 from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.row import Row
 from schemas.tags import Sees, Taxonomy, sees
-from tasks.runtime.untrusted import read_row
+from tasks.runtime.untrusted import parse_yaml, read_row
 
 TAXONOMY = "taxonomy.yaml"
 SHIPPED = "ours"
@@ -128,7 +127,7 @@ BETWEEN = " / "
 def taxonomy_file(shipped: bool = False) -> TaxonomyFile:
     """The taxonomy that holds; `shipped`: ours, whatever takes its place."""
     text = shipped_text(TAXONOMY) if shipped else text_of_prompt(TAXONOMY)
-    return TaxonomyFile.model_validate(yaml.safe_load(text))
+    return TaxonomyFile.model_validate(parse_yaml(text))
 
 
 def placed(question: str | None, image: str | None) -> Taxonomy:

@@ -155,7 +155,7 @@ def wrong_site(folder: Path, present: Mapping[str, ReleasedFile], manifest_sha25
     if not there:
         return
     try:
-        listed = SiteFiles.model_validate_json((folder / LIST).read_bytes())
+        listed = SiteFiles.model_validate_json((folder / LIST).read_bytes() if LIST in there else b"")
     except (OSError, ValidationError) as error:
         yield f"{LIST}: cannot be read ({type(error).__name__}), so nothing in {SITE}/ is known"
         return

@@ -40,11 +40,10 @@ from tasks.release.shards import (
     feature_schema,
     features_of,
     released_prompts,
-    shard_files,
     shard_schema,
 )
 from tasks.runtime.parallel import map_ordered
-from tasks.runtime.untrusted import markdown_text
+from tasks.runtime.untrusted import markdown_text, one_line
 from tasks.storage.content_id import Distinct, image_id
 from tasks.storage.parquet import read_parquet_schema
 
@@ -61,17 +60,6 @@ def declared_columns(layout: int = LAYOUT) -> dict[str, list[ReleasedColumn]]:
         for name, table in RELEASED_TABLES.items()
         if table.since_layout <= layout
     }
-
-
-def check_shards(folder: Path) -> None:
-    """Raises BadInput when a configuration has no shards, or one that cannot be read."""
-    for config in CONFIGS:
-        try:
-            found = [read_parquet_schema(shard) for shard in shard_files(folder, config)]
-        except (pa.ArrowException, OSError):
-            found = []
-        if not found:
-            raise BadInput(f"{str(folder)!r}: {config} cannot be read; `curate verify` says what is wrong with it")
 
 
 def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
@@ -187,6 +175,14 @@ def _plain_identifiers(text: str) -> set[str]:
     return found
 
 
+def masked(name: str) -> str:
+    """A name without its identifiers: each becomes `…`; of one that holds them in another form, the beginning stays."""
+    shown = _PATH.sub("…", name)
+    for pattern in _ADDRESSES.values():
+        shown = pattern.form.sub("…", shown)
+    return one_line(shown if shown != name else f"{name[:8]}…", 80)
+
+
 def identifiers_in(texts: pl.Series) -> dict[str, set[str]]:
     """Text -> `identifiers`, for the texts that have any."""
     hinted = texts.filter(texts.str.contains(f"{_HINT}|{_VEILED}")).unique(maintain_order=True)
@@ -216,6 +212,8 @@ _FIRST_SIDE = {"chat": "conversation", "battle": "conversation_a"}
 _TURNS = ("conversation", "conversation_a", "conversation_b", "turns")
 _WORDS = ("vote_reason",)
 """Columns with what users wrote, beside the messages."""
+_NAMES = ("model", "model_a", "model_b", "models", "preset_dataset", "typed_by")
+"""Columns with names that operators, and not machines, gave."""
 _USER = r"^[0-9a-f]{24}$"
 IMAGE_NAME = re.compile(r"[0-9a-f]{32}\.(?:png|jpeg)")
 """Name of a released image: content id and format."""
@@ -278,14 +276,31 @@ def _texts(group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
     for people in group.select(_PEOPLE & {*group.columns}):
         if not people.drop_nulls().str.contains(_USER).all():
             yield f"{people.name} holds something that is not a keyed hash"
-    for column in group.select(pl.col(pl.String).exclude(*_PEOPLE, *_WORDS)):
-        for found in identifiers_in(column).values():
-            yield f"{column.name} holds an identifier: {', '.join(sorted(found))}"
+    for column, names in wrong_names(group, forbidden).items():
+        for kinds in names.values():
+            yield f"{column} holds an identifier: {', '.join(sorted(kinds))}"
     for name in (column for column in (*_TURNS, *_WORDS) if column in group.columns):
         said = group[name] if name in _WORDS else group[name].explode().struct.field("content")
         for text in said.drop_nulls().unique(maintain_order=True):
             if kinds := personal_data(text) & forbidden:
                 yield f"a message in {name} holds personal data: {', '.join(sorted(kinds))}"
+
+
+def wrong_names(rows: pl.DataFrame, forbidden: frozenset[str]) -> dict[str, dict[str, set[str]]]:
+    """Column -> name or id in it -> what identifies in it. Names of models and datasets hold no forbidden data either.
+
+    Messages, what voters wrote and keyed hashes are left out.
+    """
+    texts = {column.name: column for column in rows.select(pl.col(pl.String).exclude(*_PEOPLE, *_WORDS))}
+    texts |= {"models": rows["models"].explode()} if "models" in rows.columns else {}
+    found: dict[str, dict[str, set[str]]] = {}
+    for name, column in texts.items():
+        kinds = identifiers_in(column.drop_nulls())
+        for text in column.drop_nulls().unique(maintain_order=True) if name in _NAMES else ():
+            if data := personal_data(text) & forbidden:
+                kinds[text] = kinds.get(text, set()) | data
+        found |= {name: kinds} if kinds else {}
+    return found
 
 
 def personal_data(text: str) -> set[str]:

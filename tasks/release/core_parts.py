@@ -53,6 +53,8 @@ BOARDS = {
 MAP = path_in_release("topics")
 _THINKING, _THINKING_TITLE, _THINKING_SINCE = "thinking", "## Thinking", 8
 THINKING = path_in_release(_THINKING)
+_RUNNERS_SINCE = 5
+"""Releases of an earlier layout have no files for other runners."""
 _UNSAID = (
     "UPDATE rows SET topic_id = points.topic_id FROM points WHERE rows.config IN ('battle', 'failures') "
     "AND points.config = rows.config AND rows.id = points.id"
@@ -137,9 +139,10 @@ def wrong_points(release: OpenRelease) -> Iterator[str]:
 
 def _names_of_topics(folder: Path) -> Iterator[str]:
     """A problem for each topic with several names, and for each name of several topics."""
-    shards = [shard for config in ("chat", "bench") for shard in shard_files(folder, config)]
-    groups = (group.unique() for shard in shards for group in read_parquet_groups(shard, ["topic_id", "topic"]))
-    named = pl.concat(groups).unique().drop_nulls("topic_id")
+    named = pl.DataFrame(schema={"topic_id": pl.Int32, "topic": pl.String})
+    for shard in (shard for config in ("chat", "bench") for shard in shard_files(folder, config)):
+        topics = (rows.select(named.columns).unique() for rows in read_parquet_groups(shard, named.columns))
+        named = pl.concat([named, *topics]).unique().drop_nulls("topic_id")
     for column, other in (("topic_id", "topic"), ("topic", "topic_id")):
         for (value,) in named.filter(pl.col(column).is_duplicated()).select(column).unique().sort(column).iter_rows():
             yield f"{column} {value!r} has more than one {other}"
@@ -184,6 +187,20 @@ def _write_runners(unsealed: Unsealed) -> Stated:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")
     return Stated()
+
+
+def _wrong_runners(release: OpenRelease) -> Iterator[str]:
+    """A problem for each file for other runners that is not, byte for byte, the one that this version writes.
+
+    Readers run these files, so that nothing else is trusted: neither a list of what earlier versions wrote.
+    """
+    for name, content in RUNNERS.items():
+        path = release.folder / name
+        if not path.is_file():
+            if release.manifest.counts["bench"] and release.manifest.layout >= _RUNNERS_SINCE:
+                yield f"{name}: missing"
+        elif path.read_bytes() != content.encode():
+            yield f"{name}: not what this version writes; do not run it"
 
 
 def _write_thinking(unsealed: Unsealed) -> Stated:
@@ -257,7 +274,7 @@ CORE_PARTS = (
     FRAGILE,
     CERTIFICATE_PART,
     ReleasePart(("topics",), wrong=wrong_points, changed=moved_points),  # `MapFile` writes it with the shards
-    ReleasePart(write=_write_runners),
+    ReleasePart(write=_write_runners, wrong=_wrong_runners),
     RELEASED_THINKING,
     *ROW_FIGURES,
 )

@@ -17,10 +17,9 @@ from schemas.policy import Linkage, Policy
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.row import described_columns, inner_rows
 from schemas.run import Funnel
-from tasks.providers.embedded.texts import Cl100k
 from tasks.release.registered import CardSection, OpenRelease, ReleasePart
 from tasks.release.shards import shard_files
-from tasks.runtime.untrusted import markdown_text
+from tasks.runtime.untrusted import markdown_text, parse_yaml
 from tasks.storage.content_id import Distinct
 from tasks.storage.parquet import read_parquet_groups, together
 from tasks.storage.records import reason_texts
@@ -158,7 +157,6 @@ TEMPLATE = Path(__file__).with_suffix(".md")
 _ANSWERS = {"chat": ["conversation"], "battle": ["conversation_a", "conversation_b"]}
 COMPARED = tuple(PEOPLE)
 """Configurations that have a row in the table."""
-_IMAGE_ID = pl.element().struct.field("path").str.head(32)
 _IS_ANSWER = (pl.element().struct.field("role") == "assistant").cast(pl.Int64)
 
 
@@ -174,19 +172,11 @@ def dataset_card(
     `statistics`: configuration -> cells of the statistics table. `bench`: rows of bench_funnel, bench_measures and
     bench_agreement. `sections`: those that only some releases have.
     """
-    about = {
-        "pretty_name": "Vision arena conversations",
-        "license": manifest.policy.get("licence") or "other",
-        "task_categories": ["image-text-to-text", "visual-question-answering"],
-        "tags": ["arena", "human-preference", "vision-language"],
-        "size_categories": [size_category(manifest.counts["chat"] + manifest.counts["battle"])],
-        "configs": data_files(manifest.counts),
-    }
     texts = reason_texts(Policy.model_validate(manifest.policy))
     schemas = {name: CONFIGS[name] for name in configs_with_rows(manifest.counts)}
     return render_card(
         TEMPLATE,
-        front_matter=front_matter(about),
+        front_matter=front_matter(about_release(manifest)),
         manifest=manifest,
         funnel=funnel,
         statistics=[(dataset_name(config), *statistics[config]) for config in COMPARED if config in schemas],
@@ -205,6 +195,18 @@ def dataset_card(
         unmeasured=unmeasured_line(manifest),
         contact=markdown_text(manifest.policy.get("contact") or ""),
     )
+
+
+def about_release(manifest: Manifest) -> dict[str, Any]:
+    """The front matter of a card."""
+    return {
+        "pretty_name": "Vision arena conversations",
+        "license": manifest.policy.get("licence") or "other",
+        "task_categories": ["image-text-to-text", "visual-question-answering"],
+        "tags": ["arena", "human-preference", "vision-language"],
+        "size_categories": [size_category(manifest.counts["chat"] + manifest.counts["battle"])],
+        "configs": data_files(manifest.counts),
+    }
 
 
 def card_sections(release: Path, prompts: int, parts: Sequence[ReleasePart]) -> str:
@@ -241,8 +243,8 @@ def split_card(card: str) -> tuple[dict[str, Any], str]:
     """(front matter, text) of a card. Raises ValueError when it has no valid front matter."""
     opening, front, text = card.split("---\n", 2)
     try:
-        about = yaml.safe_load(front)
-    except (yaml.YAMLError, RecursionError) as error:
+        about = parse_yaml(front)
+    except yaml.YAMLError as error:
         raise ValueError("no YAML") from error
     if opening or not isinstance(about, dict):
         raise ValueError("no front matter")
@@ -283,13 +285,12 @@ class Statistics:
         self._tokens: list[int | None] = [0, 0]
 
     def add(self, rows: pl.DataFrame) -> None:
-        """Add rows: gathered ones (with `image_ids`, and for chat token counts) or those of a shard."""
-        images = rows["image_ids"] if "image_ids" in rows.columns else rows["images"].list.eval(_IMAGE_ID)
+        """Add gathered rows, which have `image_ids`, and for chat token counts."""
         found = {
             "models": pl.concat([rows[name] for name in MODELS[self._config]]),
             "users": rows[PEOPLE[self._config]],
             "languages": rows["language"].filter(rows["language"] != "unknown"),
-            "images": images.explode(),
+            "images": rows["image_ids"].explode(),
         }
         for name, values in found.items():
             self._distinct[name].add(values)
@@ -322,20 +323,14 @@ def _mean(total: int | None, count: int, digits: int) -> str:
 
 
 def _tokens(config: str, rows: pl.DataFrame) -> Iterator[pl.Series]:
-    """cl100k_base tokens of user messages, then of answers; counted here when the rows have no token columns."""
+    """cl100k_base tokens of user messages, then of answers."""
     if config == "battle":
         metadata = rows["conv_metadata"].struct
         sides = [metadata.field(side).struct.field("assistant_tokens") for side in ("a", "b")]
         yield metadata.field("context_tokens")
         yield sides[0] + sides[1]
-    elif "context_tokens" in rows.columns:
-        yield from (rows["context_tokens"], rows["assistant_tokens"])
     else:
-        counter = Cl100k()
-        messages = rows["conversation"].explode().drop_nulls().struct
-        for role in ("user", "assistant"):
-            texts = messages.field("content").filter(messages.field("role") == role)
-            yield pl.Series(counter.count_tokens(texts.to_list()), dtype=pl.Int64)
+        yield from (rows["context_tokens"], rows["assistant_tokens"])
 
 
 def unmeasured_line(manifest: Manifest) -> str:

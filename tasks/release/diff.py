@@ -14,7 +14,7 @@ from schemas.policy import Action, Rule
 from schemas.publication import Bump, ReleaseDiff, RowChange
 from schemas.release import CONFIGS, KEYS, Manifest
 from tasks.release.build import EarlierRelease
-from tasks.release.contents import check_shards
+from tasks.release.checks.footers import check_shards
 from tasks.release.core_parts import CORE_PARTS
 from tasks.release.fetched import read_manifest
 from tasks.release.registered import OpenRelease, PartsOf
@@ -59,8 +59,8 @@ def diff_releases(
     ordered by configuration and id. Raises BadInput when a folder is not a readable release.
     """
     before, after = read_manifest(old), read_manifest(new)
-    for folder in (old, new):
-        check_shards(folder)
+    check_shards(old, before)
+    check_shards(new, after)
     known = {column: reason for reason, columns in _causes(before, after) for column in columns}
     schema_changes, breaks, other_prompts = list[str](), list[str](), 0
     rows: Counter[str] = Counter()

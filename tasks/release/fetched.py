@@ -73,9 +73,11 @@ def releases_in(folder: Path) -> str:
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a release. Raises BadInput when the folder is not a release that this version understands."""
     path = folder / MANIFEST
-    if (gone := folder / WITHDRAWN).exists():
+    if (gone := folder / WITHDRAWN).is_file():
         why = "retention did not keep" if b"retention" in gone.read_bytes() else "a takedown removed"
         raise BadInput(f"{str(folder)!r} was withdrawn: {why} its data; only the manifest stays")
+    if path.exists() and not path.is_file():  # a pipe would be read for ever
+        raise BadInput(f"{str(folder)!r} is not a release: its {MANIFEST} is no file")
     try:
         text = path.read_text(encoding="utf-8")
         manifest = Manifest.model_validate(json.loads(text, object_pairs_hook=_named_once))

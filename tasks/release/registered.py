@@ -122,8 +122,9 @@ class Stated(NamedTuple):
     """Embedded stand-ins that made what is in them."""
 
 
-class OpenRelease(NamedTuple):
-    """A release on disk that is checked."""
+@dataclass(frozen=True, eq=False)
+class OpenRelease:
+    """A release on disk that is checked; equal to no other, so that what is computed of it may be kept beside it."""
 
     folder: Path
     manifest: Manifest

@@ -14,7 +14,7 @@ from fsspec.implementations.local import LocalFileSystem
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from schemas.errors import BadInput, ProviderHeld
+from schemas.errors import BadInput, ProviderHeld, UnsafeName
 from schemas.policy import Policy, policy_hash, released_policy
 from schemas.release import CONFIGS, Manifest
 from schemas.run import Funnel, StageReport
@@ -32,7 +32,8 @@ from tasks.release.build import (
     write_manifest,
 )
 from tasks.release.checks.failing import failing_lines, mostly_unmeasured
-from tasks.release.contents import ImageLists, declared_columns
+from tasks.release.checks.names import NamesFound
+from tasks.release.contents import ImageLists, declared_columns, identifiers_in_files
 from tasks.release.core_parts import CORE_PARTS, MapFile
 from tasks.release.dataset_card import COMPARED, Statistics, card_sections, dataset_card
 from tasks.release.diff import since_earlier
@@ -43,7 +44,7 @@ from tasks.runtime.steps import step
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.bench import bench_evidence, fit_in_use
 from tasks.storage.queries.conversation_features import Tallies
-from tasks.storage.queries.released import days, decided_hash, is_decided, release_version, unmeasured
+from tasks.storage.queries.released import days, decided_hash, decided_policy, is_decided, release_version, unmeasured
 from tasks.storage.queries.signals import Versions
 from tasks.storage.records import funnel, run_records
 from tasks.storage.tables import Store
@@ -136,6 +137,7 @@ def build_release(settings: Settings, versions: Versions, items: pl.Series, left
     """Write shards to a staging folder.
 
     `items`: conversations that are items of written or generated benchmarks, which are in `bench` but for `left_out`.
+    Raises UnsafeName for names that would identify somebody.
     """
     store = Store.open(settings.store)
     if all(rows.is_empty() for rows in store.read_slices("decisions", ["item_id"])):
@@ -157,9 +159,11 @@ def build_release(settings: Settings, versions: Versions, items: pl.Series, left
     statistics = {config: Statistics(config) for config in COMPARED}
     shown = {config: ImageLists(config) for config in CONFIGS}
     images, tallies = ReleasedImages(store), Tallies()
+    names = NamesFound(decided_policy(store) or Policy(name="unknown", rules=[]))
 
     def counted(config: str) -> Iterator[pl.DataFrame]:
         for rows in gathered.rows(config):
+            names.add(config, rows)
             counts[config] += rows.height
             shown[config].add(rows)
             points.add(config, rows)
@@ -175,6 +179,7 @@ def build_release(settings: Settings, versions: Versions, items: pl.Series, left
             to = staging / config / "data"
             made = write_shards(config, counted(config), images, to, shard_rows(expected[config]), earlier)
             shards |= {path.relative_to(staging).as_posix(): key for path, key in made.items() if key}
+    names.require_none(store)
     counts["withheld_for_bench"] = gathered.withheld_for_bench
     cells = {config: found.cells() for config, found in statistics.items()}
     listed = {config: found.hexdigest() for config, found in shown.items()}
@@ -210,6 +215,11 @@ def seal_release(
     (staging / "README.md").write_text(card, encoding="utf-8")
     manifest = manifest.model_copy(update={"files": released_files(staging)})
     write_manifest(manifest, staging)
+    if problems := list(identifiers_in_files(staging, manifest)):
+        raise UnsafeName(
+            f"nothing was released, because a file of it would identify somebody: {problems[0]}; see that models that "
+            "answer or judge, reviewers and topics have other names, and run again"
+        )
     changed = since_earlier(built.earlier, manifest, staging) if built.earlier else []
     version, new = place_release(store, staging, manifest.version, settings.release is not None, built.earlier)
     if built.earlier:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,25 +28,33 @@ def bench_parts(store: Store, failures: Collection[str]) -> list[Part | None]:
     return [*_made(store, makers), failures_part(store, failures)]
 
 
-def battle_parts(store: Store, pairs: pl.DataFrame) -> list[Part | None]:
+class Tables(Protocol):
+    """Tables by their names in a store; without rows where there are none."""
+
+    def read(self, table: str, /) -> pl.DataFrame:
+        """All rows."""
+        ...
+
+
+def battle_parts(tables: Tables, pairs: pl.DataFrame) -> list[Part | None]:
     """Sections about votes; None without data. `pairs` counts released battles by model_a, model_b and winner."""
-    ratings = store.read("ratings")
+    ratings = tables.read("ratings")
     boards = [_board(ratings.filter(slice=key), key) for key in _BOARDS]
-    votes = _made(store, {"vote_shares": _votes})
+    votes = _made(tables, {"vote_shares": _votes})
     return [
         *boards,
-        _fragility(store.read("fragility")),
+        _fragility(tables.read("fragility")),
         _ranks(ratings),
-        *_made(store, {"vote_checks": _checks, "exposure": _exposure, "model_lives": _lives, "months": _months}),
+        *_made(tables, {"vote_checks": _checks, "exposure": _exposure, "model_lives": _lives, "months": _months}),
         *votes,
         *_pairs(pairs),
-        *_styles(store, ratings),
+        *_styles(tables, ratings),
     ]
 
 
-def _made(store: Store, makers: Mapping[str, Callable[[pl.DataFrame], Part | None]]) -> list[Part | None]:
-    tables = {name: store.read(name) for name in makers}
-    return [None if tables[name].is_empty() else make(tables[name]) for name, make in makers.items()]
+def _made(tables: Tables, makers: Mapping[str, Callable[[pl.DataFrame], Part | None]]) -> list[Part | None]:
+    rows = {name: tables.read(name) for name in makers}
+    return [None if rows[name].is_empty() else make(rows[name]) for name, make in makers.items()]
 
 
 def _board(ratings: pl.DataFrame, key: str) -> Part | None:
@@ -171,9 +180,9 @@ def _values(
     return np.array([[values.get((row, column)) for column in columns] for row in rows], np.float64)
 
 
-def _styles(store: Store, ratings: pl.DataFrame) -> list[Part | None]:
+def _styles(tables: Tables, ratings: pl.DataFrame) -> list[Part | None]:
     """Sections on style: its effect on votes, also by category (VisionArena Fig. 6), and on ranks (Fig. 8)."""
-    coefficients, changes = store.read("style_coefficients"), store.read("rank_changes")
+    coefficients, changes = tables.read("style_coefficients"), tables.read("rank_changes")
     columns = _categories(ratings)
     found: list[Part | None] = []
     if coefficients.height:
@@ -284,11 +293,11 @@ _RINGS = {"question": "votes_by_question", "image": "votes_by_image"}
 _NAMES = {"left": "left side", "right": "right side", "ties": "tie", "both_bad": "both bad"}
 
 
-def vote_parts(store: Store) -> list[Part | None]:
+def vote_parts(tables: Tables) -> list[Part | None]:
     """The sections, in reading order; None without data."""
-    ratings, shares = store.read("ratings"), store.read("vote_shares")
+    ratings, shares = tables.read("ratings"), tables.read("vote_shares")
     rings = [_classes(shares, prefix, key) for prefix, key in _RINGS.items()]
-    return [_statistics(store.read("vote_statistics")), *rings, *_by_class(ratings, shares), _lengths(store)]
+    return [_statistics(tables.read("vote_statistics")), *rings, *_by_class(ratings, shares), _lengths(tables)]
 
 
 def _statistics(table: pl.DataFrame) -> Part | None:
@@ -353,9 +362,9 @@ def _by_class(ratings: pl.DataFrame, shares: pl.DataFrame) -> list[Part | None]:
     ]
 
 
-def _lengths(store: Store) -> Part | None:
+def _lengths(tables: Tables) -> Part | None:
     """Wins by the difference of length (WildVision's winner density)."""
-    table = store.read("length_differences").sort("low", nulls_last=False)
+    table = tables.read("length_differences").sort("low", nulls_last=False)
     bounded = table.drop_nulls(["low", "high"])
     if bounded.is_empty():
         return None

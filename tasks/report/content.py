@@ -11,7 +11,7 @@ from schemas.items.decision import ALL_DROPS
 from schemas.policy import Policy
 from schemas.run import Funnel
 from schemas.tags import TagCount
-from tasks.report.boards import battle_parts, bench_parts, intervals, vote_parts
+from tasks.report.boards import Tables, battle_parts, bench_parts, intervals, vote_parts
 from tasks.report.figures import NAMED_TOPICS, RED, bars, daily_panels, matrix, merges, paired_bars, shares, topic_map
 from tasks.report.page import SECTIONS, Content, Part, part
 from tasks.runtime.untrusted import one_line
@@ -50,31 +50,45 @@ def report_content(store: Store, tallies: Tallies, more: Iterable[Part] = ()) ->
     """
     gone, topics = funnel(store), topic_counts(store)
     parts = [
-        _removed(gone, decided_policy(store)),
+        *parts_of_rows(gone, decided_policy(store), tallies, store),
         redactions_part(store),
         reviewed_part(store),
         _parity(store.read("rule_parity")),
+        topics_part(store, topics),
+        topic_tree_part(store, topics),
+        *bench_parts(store, tallies.failures),
+        *more,
+    ]
+    order = list(SECTIONS)
+    shown = sorted((each for each in parts if each is not None), key=lambda each: order.index(each.key))
+    withheld, reasons = _of_decisions(store, tallies)
+    return Content(gone, head_numbers(tallies, topics, store.height("bench")) | reasons, withheld, shown)
+
+
+UNRELEASED = ("criteria", "taxonomy")
+"""Sections of `parts_of_rows` about labels that rows of `chat` are released without."""
+
+
+def parts_of_rows(gone: Funnel, policy: Policy | None, tallies: Tallies, tables: Tables) -> list[Part | None]:
+    """Sections about the log lines, and about the rows of a release and their votes; None without data.
+
+    They rest on nothing but the release, so that `curate verify` makes their tables again. `tables`: the rating tables.
+    """
+    return [
+        _removed(gone, policy),
         _days(tallies),
         _counts("models", tallies, ANSWERS),
         *_answers(tallies),
         _counts("languages", tallies, ("language",)),
         *_tags(tallies),
         _counts("turns", tallies, ("num_turns",)),
-        topics_part(store, topics),
-        topic_tree_part(store, topics),
-        *bench_parts(store, tallies.failures),
-        *battle_parts(store, tallies.of(BATTLE, PAIRS)),
-        *vote_parts(store),
-        *more,
+        *battle_parts(tables, tallies.of(BATTLE, PAIRS)),
+        *vote_parts(tables),
     ]
-    order = list(SECTIONS)
-    shown = sorted((each for each in parts if each is not None), key=lambda each: order.index(each.key))
-    withheld, reasons = _of_decisions(store, tallies)
-    return Content(gone, _numbers(tallies, topics, store.height("bench")) | reasons, withheld, shown)
 
 
-def _numbers(tallies: Tallies, topics: pl.DataFrame, prompts: int) -> dict[str, int]:
-    """Counts at the head of the page, in order."""
+def head_numbers(tallies: Tallies, topics: pl.DataFrame, prompts: int) -> dict[str, int]:
+    """Counts at the head of the page, in order. `topics`: rows with `topic`, -1 for outliers."""
     models, languages = (_both(tallies, columns)[columns[0]] for columns in (ANSWERS, ("language",)))
     return {
         "conversations": tallies.rows[CHAT], "battles": tallies.rows[BATTLE], "models": len(models),
@@ -277,7 +291,8 @@ def topic_tree_part(store: Store, counts: pl.DataFrame) -> Part | None:
         return None
     names = dict(counts.filter(pl.col("topic") >= 0).select("topic", "name").iter_rows())
     left, right = (pl.col(side).replace_strict(names, default="", return_dtype=pl.String) for side in ("left", "right"))
-    table = tree.with_columns(left_name=left, right_name=right)
+    distance = pl.col("distance").cast(pl.Float64).round(4)
+    table = tree.with_columns(distance, left_name=left, right_name=right)
     # nodes are renumbered, because topics without documents leave gaps
     nodes = pl.concat([tree["left"], tree["right"], tree["node"]]).unique().sort()
     topics = nodes.filter(~nodes.is_in(tree["node"].implode()))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from matplotlib import dates as mdates
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.cluster.hierarchy import dendrogram
 
@@ -22,9 +23,9 @@ from tasks.report.page import (
     SMALL,
     TEXT,
     WIDTH,
-    Drawn,
     bar_rows,
     draw_bars,
+    drawn_late,
     name_columns,
     name_places,
     name_rows,
@@ -32,8 +33,6 @@ from tasks.report.page import (
     panel,
     rows_height,
     shown_name,
-    styled,
-    svg_of,
     text_width,
     width_beside,
 )
@@ -51,16 +50,16 @@ _Bounds = Sequence[float | None]
 _Floats = npt.NDArray[np.float32]
 
 
-@styled
-def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE, digits: int = 0) -> Drawn:
+@drawn_late
+def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE, digits: int = 0) -> Figure:
     """Horizontal bars, first on top; `digits` after the point of their values."""
     figure = new_figure(rows_height(len(counts)))
     bar_rows(figure, EDGE, [*map(shown_name, counts)], list(counts.values()), [colour] * len(counts), unit, digits)
-    return svg_of(figure)
+    return figure
 
 
-@styled
-def paired_bars(names: Sequence[str], series: Mapping[str, Sequence[float]], unit: str, digits: int = 0) -> Drawn:
+@drawn_late
+def paired_bars(names: Sequence[str], series: Mapping[str, Sequence[float]], unit: str, digits: int = 0) -> Figure:
     """Horizontal bars of each series side by side, first on top; the rows of all series have the same names."""
     labels = [*map(shown_name, names)]
     figure = new_figure(rows_height(len(names)) + HEAD)
@@ -72,11 +71,11 @@ def paired_bars(names: Sequence[str], series: Mapping[str, Sequence[float]], uni
         draw_bars(axes, values, [BLUE] * len(names), wide - 3 * EDGE, digits)
         name_rows(axes, labels if place == 0 else [""] * len(labels), unit)
         axes.set_title(name, loc="left", fontsize=TEXT)
-    return svg_of(figure)
+    return figure
 
 
-@styled
-def daily_panels(when: Sequence[date], series: Mapping[str, Sequence[int]]) -> Drawn:
+@drawn_late
+def daily_panels(when: Sequence[date], series: Mapping[str, Sequence[int]]) -> Figure:
     """Counts per day, one panel per series."""
     figure = new_figure(len(series) * (_DAYS_HEIGHT + 3 * EDGE) + BELOW)
     for number, (name, counts) in enumerate(series.items()):
@@ -92,11 +91,11 @@ def daily_panels(when: Sequence[date], series: Mapping[str, Sequence[int]]) -> D
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(mdates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
         axes.tick_params(labelbottom=number == len(series) - 1)
-    return svg_of(figure)
+    return figure
 
 
-@styled
-def rating_intervals(models: Sequence[str], rating: Sequence[float], low: _Bounds, high: _Bounds, unit: str) -> Drawn:
+@drawn_late
+def rating_intervals(models: Sequence[str], rating: Sequence[float], low: _Bounds, high: _Bounds, unit: str) -> Figure:
     """Ratings, or other numbers, as points with their 95 % intervals, first on top.
 
     An interval open on one side ends in an arrow at the edge; one open on both sides is not drawn.
@@ -119,13 +118,13 @@ def rating_intervals(models: Sequence[str], rating: Sequence[float], low: _Bound
         axes.plot(at[shown], row[shown], marker, color=LIGHT_BLUE, markersize=9, clip_on=False)
     axes.plot(point, row, "o", color=BLUE, markersize=5.5)
     name_rows(axes, labels, unit)
-    return svg_of(figure)
+    return figure
 
 
-@styled
+@drawn_late
 def shares(
     names: Sequence[str], parts: Mapping[str, Sequence[float]], unit: str = "% of votes", thin: Collection[int] = ()
-) -> Drawn:
+) -> Figure:
     """Stacked horizontal bars; each of three parts has a fraction (0 to 1) per name. Rows in `thin` are faded."""
     labels = [*map(shown_name, names)]
     figure = new_figure(rows_height(len(names)) + 18)
@@ -141,13 +140,13 @@ def shares(
     if names:
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False, borderpad=0.2)
     name_rows(axes, labels, unit, thin)
-    return svg_of(figure)
+    return figure
 
 
-@styled
+@drawn_late
 def topic_map(
     x: _Floats, y: _Floats, topic: npt.NDArray[np.int32], names: Mapping[int, str], sizes: Mapping[int, int]
-) -> Drawn:
+) -> Figure:
     """Documents as points, large topics named above theirs where there is room, and bars of the largest, by size.
 
     `names` and `sizes` are by topic number; sizes are documents.
@@ -174,7 +173,7 @@ def topic_map(
     below = panel(figure, EDGE + width_beside(labels), 2 * EDGE, _MAP_HEIGHT, BELOW)
     draw_bars(below, [sizes[number] for number in largest], colours, below.get_position().width * WIDTH)
     name_rows(below, labels, "documents")
-    return svg_of(figure)
+    return figure
 
 
 def _name_above(axes: Axes, x: _Floats, y: _Floats, name: str, taken: list[tuple[float, float, float]]) -> None:
@@ -191,11 +190,11 @@ def _name_above(axes: Axes, x: _Floats, y: _Floats, name: str, taken: list[tuple
         axes.annotate(name, at, (middle - across, 4), textcoords="offset points", ha="center", fontsize=SMALL)
 
 
-@styled
+@drawn_late
 def matrix(
     rows: Sequence[str], columns: Sequence[str], values: npt.NDArray[np.float64], low_is_dark: bool = False,
     thin: Collection[int] = (), digits: int = 0, around_zero: bool = False, marks: Mapping[float, str] | None = None,
-) -> Drawn:  # fmt: skip
+) -> Figure:  # fmt: skip
     """A heat map with numbers (`digits` after the point); NaN cells are empty, columns in `thin` are grey.
 
     `around_zero`: two colours, one for each sign, as dark as the number is large. `marks`: words in place of numbers.
@@ -218,11 +217,11 @@ def matrix(
         axes.text(column + 0.5, row + 0.5, number, ha="center", va="center", fontsize=SMALL, color=ink)
     axes.set_ylim(len(down), 0)
     axes.spines[:].set_visible(False)
-    return svg_of(figure)
+    return figure
 
 
-@styled
-def sunburst(counts: Mapping[tuple[str, str], float], inside: Mapping[str, float], thin: float) -> Drawn:
+@drawn_late
+def sunburst(counts: Mapping[tuple[str, str], float], inside: Mapping[str, float], thin: float) -> Figure:
     """Two rings: names with their counts, and the parts of each. Wedges below `thin` are grey.
 
     `counts` has (name, part) -> count; what they leave of the count `inside` of a name is blank in the outer ring.
@@ -241,7 +240,7 @@ def sunburst(counts: Mapping[tuple[str, str], float], inside: Mapping[str, float
     _ring(axes, [(name, n) for name, n in inside.items()], first, (0.72, 0.42), whole)
     _ring(axes, [(part, n) for _, part, n in outer], second, (1.0, 0.26), whole)
     axes.set(xlim=(-2.1, 2.1), ylim=(-1.25, 1.25), aspect="equal")
-    return svg_of(figure)
+    return figure
 
 
 def _ring(
@@ -263,11 +262,11 @@ def _ring(
         axes.text(x, y, f"{shown_name(name, 30)} {count:,.0f}", ha=side, va="center", fontsize=SMALL)
 
 
-@styled
+@drawn_late
 def line_chart(
     names: Sequence[str], series: Mapping[str, Sequence[float | None]], unit: str, thin: Collection[int] = (),
     breaks: Sequence[int] = (),
-) -> Drawn:  # fmt: skip
+) -> Figure:  # fmt: skip
     """A value of each series at every name; names in `thin` are grey and their values are hollow.
 
     Neighbours are joined, except the names before and at each place of `breaks`.
@@ -287,11 +286,11 @@ def line_chart(
     axes.set_ylabel(unit)
     axes.grid(axis="y")
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, borderpad=0.2)
-    return svg_of(figure)
+    return figure
 
 
-@styled
-def densities(edges: Sequence[float], series: Mapping[str, Sequence[float]], unit: str, *, faded: bool) -> Drawn:
+@drawn_late
+def densities(edges: Sequence[float], series: Mapping[str, Sequence[float]], unit: str, *, faded: bool) -> Figure:
     """Histograms as outlines over the same bins, two colours; grey when `faded`."""
     figure = new_figure(_LINES_HEIGHT + BELOW + 24)
     axes = panel(figure, 66, 2 * EDGE, 24, BELOW)
@@ -303,11 +302,11 @@ def densities(edges: Sequence[float], series: Mapping[str, Sequence[float]], uni
     axes.set_ylabel("density")
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, borderpad=0.2)
-    return svg_of(figure)
+    return figure
 
 
-@styled
-def merges(tree: Sequence[tuple[int, int, float]], names: Sequence[str], most: int) -> Drawn:
+@drawn_late
+def merges(tree: Sequence[tuple[int, int, float]], names: Sequence[str], most: int) -> Figure:
     """A dendrogram. Row i of `tree` (two nodes and their distance) makes node len(names) + i, as in scipy.
 
     With more than `most` leaves only the last merges are drawn, and a leaf may represent several topics.
@@ -326,7 +325,7 @@ def merges(tree: Sequence[tuple[int, int, float]], names: Sequence[str], most: i
     axes.yaxis.tick_right()
     axes.spines["left"].set_visible(False)
     name_rows(axes, labels, "mean cosine distance")
-    return svg_of(figure)
+    return figure
 
 
 def _darkness(values: npt.NDArray[np.float64], low_is_dark: bool) -> npt.NDArray[np.float64]:

@@ -9,10 +9,11 @@ import base64
 import io
 import re
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import matplotlib as mpl
 import polars as pl
@@ -54,10 +55,30 @@ def panel(figure: Figure, left: float, right: float, top: float, below: float) -
     return figure.add_axes((left / width, below / height, wide, high))
 
 
-class Drawn(str):
-    """The SVG text of a figure, which can be drawn as PDF, too; the same bytes for the same figure."""
+P = ParamSpec("P")
 
-    figure: Figure
+
+class Drawn:
+    """A figure that is drawn when it is first asked for; the same bytes for the same data."""
+
+    def __init__(self, draw: Callable[[], Figure]) -> None:
+        self._draw = draw
+
+    @cached_property
+    @styled
+    def figure(self) -> Figure:
+        """The figure of matplotlib."""
+        return self._draw()
+
+    @cached_property
+    @styled
+    def svg(self) -> str:
+        """The figure as SVG text."""
+        text = io.StringIO()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", _MISSING)  # the browser has other fonts
+            self.figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        return text.getvalue()[text.getvalue().index("<svg") :]
 
     @styled
     def pdf(self) -> tuple[bytes, bool]:
@@ -69,15 +90,14 @@ class Drawn(str):
         return written.getvalue(), any(re.match(_MISSING, str(each.message)) for each in told)
 
 
-def svg_of(figure: Figure) -> Drawn:
-    """A figure as SVG text."""
-    text = io.StringIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", _MISSING)  # the browser has other fonts
-        figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    drawn = Drawn(text.getvalue()[text.getvalue().index("<svg") :])
-    drawn.figure = figure
-    return drawn
+def drawn_late(draw: Callable[P, Figure]) -> Callable[P, Drawn]:
+    """Decorator of a function that draws: it is called when the figure is asked for; `curate verify` never asks."""
+
+    @wraps(draw)
+    def later(*data: P.args, **options: P.kwargs) -> Drawn:
+        return Drawn(partial(draw, *data, **options))
+
+    return later
 
 
 def bar_rows(
@@ -166,7 +186,7 @@ class Part:
     """One or two sentences that explain the figure and the table."""
     table: pl.DataFrame
     figure: Drawn
-    """SVG text, which can be drawn as PDF."""
+    """The figure, as SVG or PDF."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +218,7 @@ def write_report(folder: Path, content: Content, about: Mapping[str, Any]) -> No
     for name in ("figures", "tables") if content.parts else ():
         (folder / name).mkdir(exist_ok=True)
     for each in content.parts:
-        (folder / "figures" / f"{each.key}.svg").write_text(each.figure, encoding="utf-8")
+        (folder / "figures" / f"{each.key}.svg").write_text(each.figure.svg, encoding="utf-8")
         _write_table(each, folder / "tables")
     groups: dict[str, list[dict[str, Any]]] = {}
     for each in content.parts:
@@ -210,8 +230,12 @@ def write_report(folder: Path, content: Content, about: Mapping[str, Any]) -> No
 
 
 def _write_table(section: Part, folder: Path) -> None:
-    texts = pl.selectors.string().map_elements(csv_cell, return_dtype=pl.String)
-    section.table.with_columns(texts).write_csv(folder / f"{section.key}.csv")
+    csv_frame(section.table).write_csv(folder / f"{section.key}.csv")
+
+
+def csv_frame(table: pl.DataFrame) -> pl.DataFrame:
+    """A table as it stands in its CSV file: no text of it, nor a name of a column, is read as a formula."""
+    return table.with_columns(pl.selectors.string().map_elements(csv_cell, return_dtype=pl.String)).rename(csv_cell)
 
 
 def write_figures(folder: Path, parts: Sequence[Part]) -> list[str]:
@@ -222,7 +246,7 @@ def write_figures(folder: Path, parts: Sequence[Part]) -> list[str]:
     boxes = []
     for each in parts:
         printed, has_boxes = each.figure.pdf()
-        (folder / f"{each.key}.svg").write_text(each.figure, encoding="utf-8")
+        (folder / f"{each.key}.svg").write_text(each.figure.svg, encoding="utf-8")
         (folder / f"{each.key}.pdf").write_bytes(printed)
         _write_table(each, folder)
         boxes += [each.key] * has_boxes
@@ -234,7 +258,7 @@ def _shown(section: Part) -> dict[str, Any]:
     head = section.table.head(ROWS_MAX)
     return {
         "part": section,
-        "figure": base64.b64encode(section.figure.encode()).decode(),
+        "figure": base64.b64encode(section.figure.svg.encode()).decode(),
         "columns": [(name.replace("_", " "), dtype.is_numeric()) for name, dtype in head.schema.items()],
         "rows": [[_cell(cell) for cell in row] for row in head.iter_rows()],
         "open": section.table.height <= OPEN_ROWS_MAX,

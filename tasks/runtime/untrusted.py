@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 
 import yaml
 from pydantic import ValidationError
@@ -23,16 +23,60 @@ except ImportError:
     from yaml import SafeLoader  # type: ignore[assignment]
 
 __all__ = [
-    "SafeLoader", "checked_entry", "csv_cell", "csv_text", "json_text", "markdown_text", "one_file", "one_line",
-    "read_models_list", "read_row", "read_yaml",
+    "SafeLoader", "UniqueKeys", "checked_entry", "csv_cell", "csv_text", "json_text", "markdown_text", "one_file",
+    "one_line", "parse_yaml", "read_models_list", "read_row", "read_yaml", "why_no_yaml",
 ]  # fmt: skip
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 
 
+YAML_DEPTH_MAX = 100
+"""Lists and mappings of a YAML text within each other; some ten thousand would end the process in libyaml."""
+
+
+class UniqueKeys(SafeLoader):
+    """YAML in which duplicate keys are an error; PyYAML keeps the last one silently."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping; raises yaml.YAMLError."""
+        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for place, key in enumerate(keys):
+            if key.value in (earlier.value for earlier in keys[:place]):
+                raise yaml.constructor.ConstructorError(
+                    problem=f"{key.value!r} is given twice", problem_mark=key.start_mark
+                )
+        return super().construct_mapping(node, deep)
+
+
+def parse_yaml(text: str, loader: type[SafeLoader] = SafeLoader) -> Any:
+    """The content of a YAML text.
+
+    Raises yaml.YAMLError, also for more than `YAML_DEPTH_MAX` levels, and for a part that is a part of itself.
+    """
+    anchors: list[str | None] = []
+    for event in yaml.parse(text, loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            anchors.append(event.anchor)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchors.pop()
+        endless = isinstance(event, yaml.AliasEvent) and event.anchor in anchors
+        if endless or len(anchors) > YAML_DEPTH_MAX:
+            levels = "no end" if endless else f"more than {YAML_DEPTH_MAX} levels"
+            raise yaml.MarkedYAMLError(
+                problem=f"{levels} of lists or mappings", problem_mark=cast(Any, event.start_mark)
+            )
+    return yaml.load(text, loader)  # noqa: S506 - a SafeLoader
+
+
 def read_yaml(file: Path) -> Any:
-    """The content of a YAML file. Raises OSError and yaml.YAMLError."""
-    return yaml.load(file.read_text(encoding="utf-8"), SafeLoader)
+    """The content of a YAML file. Raises OSError, UnicodeDecodeError and yaml.YAMLError."""
+    return parse_yaml(file.read_text(encoding="utf-8"))
+
+
+def why_no_yaml(error: yaml.YAMLError) -> str:
+    """Where a text is no YAML, and why: `line 2, 'rules' is given twice`."""
+    mark = getattr(error, "problem_mark", None)
+    return f"line {mark.line + 1}, {getattr(error, 'problem', '')}" if mark else "it holds control characters"
 
 
 def read_models_list(path: Path, row: type[AnyRow], page: str, hints: Mapping[str, str]) -> list[AnyRow]:

@@ -114,13 +114,13 @@ def test_the_environment_of_a_file_reaches_providers_with_paths_from_its_folder_
         ("topics: 3", ["topics has keys of its own"]),
         ("workers: 0", ["workers: must be at least 1"]),
         ("version: 2", ["is of version 2, and this program reads 1"]),
-        ("store: a\nstore: b", ["'store' stands twice", "one store"]),
+        ("store: a\nstore: b", ["'store' is given twice"]),
         ("store: [a, b]", ["store: must be text"]),
         ("openai_api_key: abc", ["openai_api_key holds a secret", "export OPENAI_API_KEY"]),
         ("environment: {OPENAI_API_KEY: abc}", ["holds a secret", "export OPENAI_API_KEY"]),
         ("policy: sk-abcdefghijklmnopqrstuv", ["policy holds a secret"]),
         ("accept_drift: true", ["is about one run; give --accept-drift"]),
-        ("a: [", ["is not YAML (line 2)"]),
+        ("a: [", ["is not YAML: line 2"]),
     ],
 )
 def test_a_wrong_file_is_one_line_without_its_secrets_and_changes_nothing(refused, here, text, words):

@@ -52,7 +52,7 @@ def correlate(
         from tasks.report.figures import matrix
 
         names = list(scores)
-        svg.write_text(matrix(names, names, 100 * as_matrix(names, rows)), encoding="utf-8")
+        svg.write_text(matrix(names, names, 100 * as_matrix(names, rows)).svg, encoding="utf-8")
         note(f"heat map of Spearman (x 100): {svg}")
 
 

@@ -162,7 +162,7 @@ def _write_heat_map(ranks: list[dict[str, object]], svg: Path) -> None:
     models = [name for name in ranks[0] if name != "slice"]
     values = np.array([[row.get(model) for row in ranks] for model in models], np.float64)  # null becomes NaN
     drawn = matrix(models, slices, values, low_is_dark=True)
-    svg.write_bytes(drawn.pdf()[0] if svg.suffix == ".pdf" else drawn.encode())
+    svg.write_bytes(drawn.pdf()[0] if svg.suffix == ".pdf" else drawn.svg.encode())
     note(f"heat map of ranks: {svg}")
 
 

@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from schemas.benches.certificate import Certificate, DroppedVotes, OffTheBoard
 from schemas.errors import BadInput
 from schemas.items.conversation import UNDATED_BEFORE
-from schemas.policy import Policy
-from tasks.release.checks.boards import RANKS_SINCE
+from tasks.release.checks.boards import RANKS_SINCE, released_tables, tables_of
 from tasks.release.contents import READ_ERRORS
 from tasks.release.registered import CardSection, OpenRelease, ReleasePart, Stated, Unsealed
 from tasks.runtime.untrusted import markdown_text, one_file, one_line
@@ -40,7 +39,8 @@ def _write(unsealed: Unsealed) -> Stated:
     if released.is_empty():
         return Stated()
     gone = _off_the_board(unsealed.store, pl.concat([*released]).unique())
-    made = certificate_of(unsealed.folder, unsealed.settings, unsealed.policy, gone, _dropped(unsealed.store))
+    votes = tables_of(unsealed.folder, unsealed.settings, unsealed.policy).whole
+    made = certificate_of(unsealed.folder, votes, gone, _dropped(unsealed.store))
     if made is not None:
         values = rounded(made.model_dump(mode="json"))
         text = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -98,11 +98,10 @@ def _wrong(release: OpenRelease) -> Iterator[str]:
         return
     if told is None and manifest.layout < SINCE_LAYOUT:
         return
-    policy = Policy.model_validate(manifest.policy)
     try:
         on_record = (told.off_the_board, told.dropped) if told else ([], [])
-        votes = manifest.counts["battle"]
-        right = certificate_of(folder, manifest.settings, policy, *on_record) if votes else None
+        votes = released_tables(release)
+        right = certificate_of(folder, votes.whole, *on_record) if votes else None
     except READ_ERRORS:
         return  # the part of the file says so
     except (BadInput, ValidationError) as error:

@@ -1,6 +1,6 @@
 """Computes the numbers of a certificate from the battles and boards of a release."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,7 @@ from schemas.benches.certificate import (
     OffTheBoard,
     VoteCheck,
 )
-from schemas.policy import Policy
 from schemas.rating import Rating, RatingMethod
-from tasks.leaderboard.battle_files import read_battles, with_prompts
 from tasks.leaderboard.fairness import best_of, exposure, model_lives, months
 from tasks.leaderboard.leaderboard import FEW_BATTLES, OVERALL
 from tasks.leaderboard.rating_tables import RatingTables
@@ -33,22 +31,13 @@ _DIGITS = 4
 
 
 def certificate_of(
-    folder: Path,
-    settings: Mapping[str, Any],
-    policy: Policy,
-    off_the_board: Sequence[OffTheBoard],
-    dropped: Sequence[DroppedVotes],
+    folder: Path, tables: RatingTables, off_the_board: Sequence[OffTheBoard], dropped: Sequence[DroppedVotes]
 ) -> Certificate | None:
-    """The certificate of the release in `folder`; None without votes. `settings`: those of its manifest."""
-    method = RatingMethod(**{name: settings[name] for name in RatingMethod.model_fields if name in settings})
-    battles = with_prompts(read_battles(folder / "battle", prompts=True), folder)
-    if battles.is_empty():
-        return None
-    outliers, facts = bool(settings.get("exclude_outlier_judges")), policy.models
-    tables = RatingTables(battles, method, exclude_outliers=outliers, rules=policy.votes)
-    rated, board = tables.rated, tables.overall
+    """The certificate of the release in `folder`, whose votes are in `tables`; None without votes."""
+    rated, facts, method = tables.rated, tables.facts, tables.method
     if rated.is_empty():
         return None
+    board = tables.overall
     boards, shares = _boards(folder), exposure(rated, facts)
     given = [row.appearances for row in shares if row.by == "model"]
     return Certificate(

@@ -1,7 +1,8 @@
 """Boards of a release, and the tables about its votes, computed again from `battle`."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from schemas.benches.certificate import VoteCheck
 from schemas.errors import BadInput
 from schemas.policy import Policy
 from schemas.rating import Fragility, Rating, RatingMethod
+from schemas.tables import TABLES
 from tasks.release.contents import READ_ERRORS, sound_groups
 from tasks.release.registered import (
     FRAGILITY,
@@ -34,13 +36,24 @@ from tasks.storage.queries.bench import APART, contests
 from tasks.storage.tables import frame_of
 
 if TYPE_CHECKING:
-    from tasks.leaderboard.rating_tables import RatingTables
+    from tasks.leaderboard.rating_tables import StoredTables
 
 RATING_DIFFERENCE_MAX = 1e-4
 """Machines add up in different order; no board prints more than two digits."""
 _NAMED_MAX = 3
 RANKS_SINCE = 9
 """Releases of an earlier layout have ranks from single intervals about the mean of all models."""
+_REPORTED = (
+    "exposure",
+    "length_differences",
+    "model_lives",
+    "months",
+    "rank_changes",
+    "style_coefficients",
+    "vote_shares",
+    "vote_statistics",
+)
+"""Rating tables that only the report of a release shows."""
 SUSPECTS_SINCE = 7
 """Releases of an earlier layout have no board without suspects, and no checks of votes."""
 
@@ -54,7 +67,7 @@ def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterato
 
     try:
         tables = released_tables(release)
-        rated = frame_of(Rating, [*tables.rows("ratings"), *tables.styled[0]] if tables else [])
+        rated = frame_of(Rating, tables.rows("ratings") if tables else [])
     except (BadInput, ValidationError) as error:
         yield f"leaderboard: the votes of battle cannot be rated as the manifest says ({str(error).splitlines()[0]})"
         return
@@ -70,32 +83,50 @@ def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterato
             yield f"{path}: not what the votes of battle give: {', '.join(map(repr, wrong[:_NAMED_MAX]))}{more}"
 
 
-def released_tables(release: OpenRelease) -> "RatingTables | None":
-    """The rating tables of the votes of `battle`, for all slices, by the settings of the manifest; None without votes.
+@lru_cache(maxsize=1)
+def released_tables(release: OpenRelease) -> "StoredTables | None":
+    """The rating tables of the votes of `battle`, by the settings of the manifest; None without votes.
 
     Raises BadInput and ValidationError where they cannot be rated so.
     """
-    from tasks.leaderboard.battle_files import read_battles
-    from tasks.leaderboard.rating_tables import ALL_SLICES, RatingTables
-
     if not release.manifest.counts["battle"]:
         return None
-    settings = release.manifest.settings
-    return RatingTables(
-        read_battles(release.folder / "battle", prompts=True),
+    return tables_of(release.folder, release.manifest.settings, Policy.model_validate(release.manifest.policy))
+
+
+def tables_of(folder: Path, settings: Mapping[str, Any], policy: Policy) -> "StoredTables":
+    """The rating tables of the votes of `battle` in a folder. `settings`: those of the manifest."""
+    from tasks.leaderboard.battle_files import read_battles, with_prompts
+    from tasks.leaderboard.rating_tables import RatingTables, StoredTables
+
+    every = with_prompts(read_battles(folder / "battle", named=True, prompts=True), folder)
+    whole = RatingTables(
+        every.filter(~pl.col("named")).drop("named"),
         RatingMethod(**{name: settings[name] for name in RatingMethod.model_fields if name in settings}),
-        (ALL_SLICES,),
+        reference=settings.get("anchor_model"),
         exclude_outliers=bool(settings.get("exclude_outlier_judges")),
-        rules=Policy.model_validate(release.manifest.policy).votes,
+        facts=policy.models,
+        rules=policy.votes,
     )
+    return StoredTables(whole, every)
+
+
+def tables_of_votes(release: OpenRelease) -> dict[str, pl.DataFrame]:
+    """The rating tables that the report is made from: boards from the files of the release, others computed again."""
+    tables = released_tables(release)
+    boards = [read_parquet_groups(path) for path in sorted((release.folder / "leaderboard").glob("*.parquet"))]
+    again = {name: frame_of(TABLES[name].row, tables.rows(name) if tables else []) for name in _REPORTED}
+    again["ratings"] = pl.concat([frame_of(Rating, []), *chain.from_iterable(boards)])
+    for name, path in (("fragility", FRAGILITY), ("vote_checks", VOTE_CHECKS)):
+        rows = read_released(release.folder, path)
+        again[name] = frame_of(TABLES[name].row, []) if rows is None else rows
+    return again
 
 
 def recounted(release: OpenRelease) -> pl.DataFrame:
     """Rows of `VoteCheck` of the votes of `battle`. Raises as `released_tables` does."""
-    from tasks.leaderboard import rating_tables
-
     tables = released_tables(release)
-    return frame_of(VoteCheck, replace(tables, slices=()).rows(rating_tables.VOTE_CHECKS) if tables else [])
+    return frame_of(VoteCheck, tables.rows("vote_checks") if tables else [])
 
 
 def _board(path: Path) -> pl.DataFrame:
@@ -133,7 +164,8 @@ def unlike_fragility(release: OpenRelease, told: pl.DataFrame) -> Iterator[str]:
     others = told.join(right, on=[*keys, "needed_ids"], how="anti", nulls_equal=True)
     for row in (Fragility(**each) for each in others.iter_rows(named=True)):
         short = row.unit == "vote" and len(row.needed_ids) != row.needed
-        if tables is None or short or lead_after(tables.votes_of(row.slice), row, tables.method) >= 0:
+        rated = tables.by_slice if tables and not short else None
+        if rated is None or lead_after(rated.votes_of(row.slice), row, rated.method) >= 0:
             yield f"its votes do not put {row.rival!r} before {row.model!r} in {row.slice!r}"
 
 

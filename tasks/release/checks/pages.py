@@ -6,7 +6,8 @@ parser finds the same elements. Figures are XML.
 
 import base64
 import re
-from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.parsers import expat
@@ -52,22 +53,47 @@ class _Odd(Exception):
     """Something that no report and no figure has."""
 
 
-def odd_pages(folder: Path) -> Iterator[str]:
-    """A problem for a report, and for each figure, with something that this program never writes."""
+@dataclass
+class ShownSection:
+    """A section of the report as a browser shows it."""
+
+    title: str = ""
+    summary: str = ""
+    """The line above the table."""
+    columns: list[str] = field(default_factory=list)
+    numeric: list[bool] = field(default_factory=list)
+    """Whether each column is shown as numbers."""
+    rows: list[list[str]] = field(default_factory=list)
+    paragraphs: list[str] = field(default_factory=list)
+
+
+@dataclass
+class ShownReport:
+    """What a browser shows of the report."""
+
+    paragraphs: list[str] = field(default_factory=list)
+    """Those outside of sections."""
+    numbers: dict[str, str] = field(default_factory=dict)
+    """What is counted -> the number at the head of the page."""
+    sections: dict[str, ShownSection] = field(default_factory=dict)
+
+
+def read_pages(folder: Path) -> tuple[ShownReport | None, list[str]]:
+    """The report, None without one that can be read; a problem for each page with something that no release has."""
+    problems = []
     figures = {path: path.read_bytes() for path in sorted((folder / _FIGURES).glob("*.svg"))}
     for path, content in figures.items():
         try:
             _read_figure(content)
         except (_Odd, expat.ExpatError) as error:
-            yield f"{_FIGURES}/{path.name}: {error}"
-    page = folder / REPORT
-    if page.is_file():
-        try:
-            _Page([base64.b64encode(content).decode() for content in figures.values()]).read(
-                page.read_text(encoding="utf-8")
-            )
-        except _Odd as error:
-            yield f"{REPORT}: {error}"
+            problems.append(f"{_FIGURES}/{path.name}: {error}")
+    if not (page := folder / REPORT).is_file():
+        return None, problems
+    try:
+        reader = _Page([base64.b64encode(content).decode() for content in figures.values()])
+        return reader.read(page.read_text(encoding="utf-8")), problems
+    except _Odd as error:
+        return None, [*problems, f"{REPORT}: {error}"]
 
 
 def _require(known: dict[str, dict[str, str]], tag: str, attributes: dict[str, str]) -> None:
@@ -121,13 +147,18 @@ class _Page(HTMLParser):
     def __init__(self, figures: list[str]) -> None:
         super().__init__(convert_charrefs=False)
         self._figures, self._inside, self._guarded = {*figures}, list[str](), False
+        self._texts: list[list[str]] = [[]]
+        """Texts so far of the elements that are open."""
+        self._shown, self._section = ShownReport(), ShownSection()
+        self._row, self._number = list[str](), ""
 
-    def read(self, text: str) -> None:
-        """Raises _Odd."""
+    def read(self, text: str) -> ShownReport:
+        """What is shown. Raises _Odd."""
         self.feed(text)
         self.close()
         if self._inside or not self._guarded:
             raise _Odd("ends too early, or lets a browser load more than it needs")
+        return self._shown
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Check an element; raises _Odd."""
@@ -144,6 +175,13 @@ class _Page(HTMLParser):
             raise _Odd("shows a figure that is not one of report/figures")
         if tag not in _VOID:
             self._inside.append(tag)
+            self._texts.append([])
+        if tag == "section":
+            if values["id"] in self._shown.sections:
+                raise _Odd(f"has a section twice: {one_line(values['id'], 40)!r}")
+            self._section = self._shown.sections[values["id"]] = ShownSection()
+        elif tag == "th":
+            self._section.numeric.append(values.get("class") == "n")
 
     def _raw(self, attrs: list[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
         """The attributes as they stand in the file, with their character references."""
@@ -154,9 +192,43 @@ class _Page(HTMLParser):
         """Check that elements are closed in order; raises _Odd."""
         if not self._inside or self._inside.pop() != tag:
             raise _Odd(f"closes an element that is not open: {one_line(tag, 40)!r}")
+        text = "".join(self._texts.pop())
+        self._texts[-1].append(text)
+        self._closed(tag, text)
+
+    def _closed(self, tag: str, text: str) -> None:
+        """Keep the text of an element that ends."""
+        within, section = "section" in self._inside, self._section
+        if tag in ("th", "td"):
+            self._row.append(text)
+        elif tag == "tr":
+            section.rows.append(self._row)
+            self._row = []
+        elif tag == "thead":
+            section.columns = [name for row in section.rows for name in row]
+            section.rows = []
+        elif tag == "summary":
+            section.summary = text
+        elif tag == "h2":
+            section.title = text
+        elif tag == "p":
+            (section if within else self._shown).paragraphs.append(text)
+        elif tag == "b":
+            self._number = text
+        elif tag == "div" and not within and text.startswith(self._number) and "\n" not in text:
+            self._shown.numbers[text.removeprefix(self._number)] = self._number
+
+    def handle_entityref(self, name: str) -> None:
+        """Take in an entity such as `&amp;`."""
+        self._texts[-1].append(unescape(f"&{name};"))
+
+    def handle_charref(self, name: str) -> None:
+        """Take in a character by its number."""
+        self._texts[-1].append(unescape(f"&#{name};"))
 
     def handle_data(self, data: str) -> None:
         """Check a text; raises _Odd."""
+        self._texts[-1].append(data)
         if self._inside[-1:] == ["style"]:
             _require_style(re.sub(r"@media [a-z(): 0-9,-]+\{", "", data))
         elif "<" in data:

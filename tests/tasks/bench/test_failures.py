@@ -225,7 +225,7 @@ def test_new_models_meet_the_drawn_failures_and_stand_beside_those_that_people_v
     failed = found.row(by_predicate=pl.col("conversation_id") == name, named=True)["models"]
     assert set(voted.filter(pl.col("mark").str.starts_with("X"))["model"]) == set(failed)
     shown = failures_part(store, store.read("failures")["conversation_id"])
-    assert ">win<" in shown.figure and ">X<" in shown.figure and "new" in shown.table.columns
+    assert ">win<" in shown.figure.svg and ">X<" in shown.figure.svg and "new" in shown.table.columns
     for table in ("hidden", "answers", "verdicts"):
         store.replace(table, store.empty(table))
 

@@ -21,7 +21,9 @@ from tests.tampered_release import BATTLE, BENCH, CHAT, rewrite, write_manifest
 
 def _rewrite(release, config, change):
     (shard,) = (release / config / "data").glob("*.parquet")
-    pq.write_table(change(pq.read_table(shard)), shard)
+    rows = change(pq.read_table(shard))
+    pq.write_table(rows, shard)
+    write_manifest(release, counts=manifest_of(release)["counts"] | {config: rows.num_rows})
 
 
 def _ids(release):
@@ -128,7 +130,7 @@ def test_the_suggested_version_comes_after_the_old_one(release, own_release, ver
 def test_a_shard_that_is_missing_or_broken_is_one_clear_error(release, own_release, content):
     (shard,) = (own_release / "bench" / "data").glob("*.parquet")
     shard.unlink() if content is None else shard.write_bytes(content)
-    with pytest.raises(BadInput, match="bench cannot be read; `curate verify` says"):
+    with pytest.raises(BadInput, match=r"bench.*; `curate verify` says"):
         diff_releases(release, own_release, parts_of_release)
 
 

@@ -19,13 +19,13 @@ from tasks.policy.explained import explained
 from tasks.providers.embedded.embeddings import ImageNetClasses
 from tasks.release.dataset_card import card_sections
 from tasks.release.registered import OpenRelease, Unsealed, board_csv
-from tasks.release.verify import wrong_sections
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store, frame_of
 from tasks.written_bench.written_file import ITEMS, WRITTEN_ITEMS, hidden_captions
 from tasks.written_bench.written_items import items_for_judging
 from tests.builders import VERSIONS, facts_frame
 from tests.looked_store import client
+from tests.tampered_release import section_problems
 from tests.visit_bench import HIDDEN, visit_bench
 
 ASKED = "bench/data/train-00000-of-00001.parquet"
@@ -94,9 +94,9 @@ def test_a_release_holds_boards_by_family_and_shows_them_with_what_they_rest_on(
     card = WRITTEN_BOARDS.section.text(staging, 4)
     assert "| x |" in card and "67 % of 3" in card and "gpt-x saw captions in place of the images" in card
     (staging / "README.md").write_text(card)
-    assert list(wrong_sections(staging, 4, [WRITTEN_BOARDS])) == []
+    assert list(section_problems(staging, 4, [WRITTEN_BOARDS])) == []
     (staging / "README.md").write_text(card.replace("67 % of 3", "97 % of 3"))
-    assert any("boards of written benchmarks" in each for each in wrong_sections(staging, 4, [WRITTEN_BOARDS]))
+    assert any("boards of written benchmarks" in each for each in section_problems(staging, 4, [WRITTEN_BOARDS]))
     sections = {each.key: each for each in written_board_parts(store)}
     assert [*sections] == ["written_board", "written_wins", "written_metrics"]
     assert all("<svg" in each.figure for each in sections.values()) and "gpt-x" in sections["written_board"].about
@@ -221,9 +221,9 @@ def test_the_card_says_figures_phrases_and_detected_objects_of_each_family_and_i
     assert whole[1:4] == ["4", "5", "3"] and whole[-2:] == ["count cup 3", "cup 4, a&#124;b 1 |"]
     assert whole[4:6] == ["3", "3"], "captions of the hidden item are not released, so they are not counted"
     (staging / "README.md").write_text(f"# Card\n\n{card}\n## Columns\n")
-    assert list(wrong_sections(staging, 4, [WRITTEN_ITEMS])) == []
+    assert list(section_problems(staging, 4, [WRITTEN_ITEMS])) == []
     (staging / "README.md").write_text(f"# Card\n\n{card.replace('count cup 3', 'count cup 4')}\n## Columns\n")
-    assert list(wrong_sections(staging, 4, [WRITTEN_ITEMS])) == [
+    assert list(section_problems(staging, 4, [WRITTEN_ITEMS])) == [
         f"README.md: its section about written items is not what {ITEMS} says"
     ]
 

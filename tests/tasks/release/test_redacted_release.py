@@ -28,13 +28,12 @@ from tasks.release.dataset_card import JOINABLE, ROW_FIGURES
 from tasks.release.gather import Gathered
 from tasks.release.shards import LAYOUT
 from tasks.release.steps import build_release, seal_release
-from tasks.release.verify import wrong_sections
 from tasks.report.steps import report_release
 from tasks.signals.steps import catch_up_images, measure_documents, measure_redacted, measure_texts, signal_versions
 from tasks.topics.steps import find_topics
 from tests.builders import NOON, battle, conversation, drawn_image, image, sides, store_with
 from tests.small_store import POLICY, USER, make_release, small_store
-from tests.tampered_release import BATTLE, CHAT, card_says, change_row
+from tests.tampered_release import BATTLE, CHAT, card_says, change_row, section_problems
 
 SECRETS = ("zoe.quist@example.org", "4111 1111 1111 1111", "+49 30 901820", "kurt.baum@example.net", "Oskar Lindqvist")
 
@@ -245,6 +244,6 @@ def test_the_card_of_an_earlier_layout_may_lack_what_was_not_counted_then(releas
     own = Path(shutil.copytree(release, tmp_path / "release"))
     card = (own / "README.md").read_text(encoding="utf-8")
     (own / "README.md").write_text(card.replace(JOINABLE, "What could be joined"), encoding="utf-8")
-    told = {layout: [*wrong_sections(own, 1, ROW_FIGURES, layout)] for layout in (5, LAYOUT)}
+    told = {layout: [*section_problems(own, 1, ROW_FIGURES, layout)] for layout in (5, LAYOUT)}
     about_it = [line for line in told[LAYOUT] if "what a stranger could join" in line]
     assert len(about_it) == 1 and about_it[0] not in told[5]

@@ -38,12 +38,12 @@ def test_rows_are_by_rank_and_slices_with_few_votes_grey_with_their_number(parts
         ("overall", "first", 1000.0, 1, 200, []),
     )["leaderboard_overall"]
     assert board.table["model"].to_list() == ["first", "second", "winner", "alone"]
-    assert ">first<" in board.figure and ">alone<" not in board.figure
+    assert ">first<" in board.figure.svg and ">alone<" not in board.figure.svg
     assert board.about.endswith("they are last in the table and not in the figure: alone.")
     sizes = (("overall", 500), ("category:ocr", 99), ("category:code", 100))
     figure = parts(
         *((name, model, 1000.0, place, votes, []) for name, votes in sizes for place, model in enumerate("ab", 1))
-    )["ranks"].figure
+    )["ranks"].figure.svg
     labels = re.findall(r"<text [^>]*>[^<]+</text>", figure)
     assert sum(label.endswith((">overall (500)</text>", ">code (100)</text>")) for label in labels) == 2
     grey = [label for label in labels if "#8a929c" in label]
@@ -70,7 +70,7 @@ def test_a_section_says_how_few_votes_change_places_overall_board_first(tmp_path
     found = {part.key: part for part in battle_parts(store_with(tmp_path, fragility=rows), pl.DataFrame()) if part}
     section = found["fragility"]
     assert section.table.select("slice", "removed", "reversed").rows() == [("overall", 33, 21), ("category:ocr", 7, 4)]
-    assert ">a / b<" in section.figure and ">33<" in section.figure and "of 900," in section.about
+    assert ">a / b<" in section.figure.svg and ">33<" in section.figure.svg and "of 900," in section.about
 
 
 CLASSES = (("Analytical", "Data Analysis", "Expert"), ("Recognition", "<script>", "Objects"))
@@ -123,22 +123,23 @@ def test_every_section_says_what_the_votes_say_and_classes_with_few_votes_are_gr
         ("Analytical", "Data Analysis", 120),
         ("Recognition", None, 40),
     ]
-    assert "Data Analysis 120" in rings.figure and "&lt;script&gt; 40" in rings.figure and "<script" not in rings.figure
+    svg = rings.figure.svg
+    assert "Data Analysis 120" in svg and "&lt;script&gt; 40" in svg and "<script" not in svg
     assert {row[0] for row in found["votes_by_image"].table.iter_rows()} == {"Expert", "Objects"}
     board = found["ratings_by_class"]
     assert board.table.columns == [
         *("model", "overall", "question:Analytical", "question:Recognition", "image:Expert", "image:Objects")
     ]
-    assert {"Recognition (40)", "Objects (40)"} <= grey_texts(board.figure)
-    assert not {"Analytical (120)", "all"} & grey_texts(board.figure)
-    assert grey_texts(found["best_by_class"].figure) == {"Recognition (40)", "Objects (40)"}
+    assert {"Recognition (40)", "Objects (40)"} <= grey_texts(board.figure.svg)
+    assert not {"Analytical (120)", "all"} & grey_texts(board.figure.svg)
+    assert grey_texts(found["best_by_class"].figure.svg) == {"Recognition (40)", "Objects (40)"}
     lengths = found["length_differences"]
-    assert "left side won (80)" in lengths.figure and GREY not in lengths.figure
+    assert "left side won (80)" in lengths.figure.svg and GREY not in lengths.figure.svg
     assert lengths.table["left"].sum() == 80 and lengths.table.filter(pl.col("low") < 0)["left"].sum() == 0
 
 
 def test_a_density_of_few_votes_is_grey_and_without_lengths_or_classes_sections_are_left_out(voted_parts):
-    assert GREY in voted_parts(battles(20, 5))["length_differences"].figure
+    assert GREY in voted_parts(battles(20, 5))["length_differences"].figure.svg
     bare = voted_parts(battles(150, 0).select("model_a", "model_b", "winner"))
     assert set(bare) == {"vote_statistics"}
 
@@ -152,19 +153,20 @@ def texts(svg: str) -> list[str]:
 
 def test_names_are_text_and_neither_markup_nor_math():
     names = ["<script>\x00\ufffe&\"'", "$x_1$ costs $2", "\\frac{1}{2}", "中文模型", "_private"]
-    for svg in (
+    for figure in (
         bars(dict.fromkeys(names, 3), "a < b"),
         rating_intervals(names, *np.ones((3, 5)), "points"),
         shares(names, {"one": [1.0] * 5, "two": [0.0] * 5, "three": [0.0] * 5}),
         matrix(names, names, np.eye(5)),
     ):
+        svg = figure.svg
         assert {"<script>&\"'", "$x_1$ costs $2", "\\frac{1}{2}", "中文模型", "_private"} <= set(texts(svg))
         assert "<script" not in svg
 
 
 @pytest.mark.parametrize("name", ["W" * 30, "i" * 30, "中" * 30])
 def test_the_longest_name_starts_inside_the_figure(name):
-    svg = bars({name: 5, "b": 1}, "votes")
+    svg = bars({name: 5, "b": 1}, "votes").svg
     (end,) = (float(x) for x in re.findall(rf'x="([\d.]+)"[^>]*>{name}<', svg))  # text-anchor: end
     wide = {"W": 0.99, "i": 0.28, "中": 1.0}[name[0]] * 9 * len(name)
     assert 0 <= end - wide < 20
@@ -172,7 +174,7 @@ def test_the_longest_name_starts_inside_the_figure(name):
 
 def test_an_interval_with_one_end_ends_in_an_arrow_and_one_without_ends_is_not_drawn():
     closed, open_ended, none = (
-        rating_intervals(["a", "b"], [1.0, 2.0], [0.5, low], [1.5, high], "points")
+        rating_intervals(["a", "b"], [1.0, 2.0], [0.5, low], [1.5, high], "points").svg
         for low, high in ((1.5, 2.5), (1.5, None), (None, None))
     )
     assert "nan" not in closed + open_ended + none
@@ -182,13 +184,14 @@ def test_an_interval_with_one_end_ends_in_an_arrow_and_one_without_ends_is_not_d
 
 def test_days_name_their_months_and_years():
     whole_years = [date(2023, 11, 1) + timedelta(days=n) for n in range(200)]
-    assert {"2024", "Dec"} <= set(texts(daily_panels(whole_years, {"votes": [1] * 200})))
-    assert {"Feb", "29"} & set(texts(daily_panels([date(2024, 2, 28), date(2024, 3, 1)], {"votes": [1, 2]})))
+    assert {"2024", "Dec"} <= set(texts(daily_panels(whole_years, {"votes": [1] * 200}).svg))
+    assert {"Feb", "29"} & set(texts(daily_panels([date(2024, 2, 28), date(2024, 3, 1)], {"votes": [1, 2]}).svg))
 
 
 def test_every_document_is_a_point_and_outliers_are_grey():
     x, y = np.arange(7, dtype=np.float32), np.zeros(7, np.float32)
-    svg = topic_map(x, y, np.array([-1, -1, 0, 0, 1, 18, 18], np.int32), {0: "a", 1: "b", 18: "c"}, {0: 2, 1: 1, 18: 2})
+    topics = np.array([-1, -1, 0, 0, 1, 18, 18], np.int32)
+    svg = topic_map(x, y, topics, {0: "a", 1: "b", 18: "c"}, {0: 2, 1: 1, 18: 2}).svg
     points = re.findall(r'<use [^>]*style="fill: (#\w+)"', svg)
     assert {colour: points.count(colour) for colour in ("#c9ced6", "#1f77b4", "#aec7e8")} == {
         "#c9ced6": 2, "#1f77b4": 4, "#aec7e8": 1,
@@ -198,27 +201,27 @@ def test_every_document_is_a_point_and_outliers_are_grey():
 def test_the_topics_with_most_documents_are_named_whatever_their_numbers():
     sizes = {number: number + 1 for number in range(25)}
     none = np.empty(0, np.float32)
-    svg = topic_map(none, none, np.empty(0, np.int32), {n: f"topic {n}" for n in sizes}, sizes)
+    svg = topic_map(none, none, np.empty(0, np.int32), {n: f"topic {n}" for n in sizes}, sizes).svg
     named = [text.split()[1] for text in texts(svg) if text.startswith("topic ")]
     assert named == [str(number) for number in range(24, 4, -1)]
 
 
 def test_empty_cells_stay_empty_and_numbers_can_be_read_on_their_shade():
-    svg = matrix(["a", "b"], ["c", "d"], np.array([[0.0, 100.0], [50.0, NAN]]))
+    svg = matrix(["a", "b"], ["c", "d"], np.array([[0.0, 100.0], [50.0, NAN]])).svg
     assert sorted(text for text in texts(svg) if text.isdigit()) == ["0", "100", "50"]
     assert len(re.findall(r"fill: #ffffff[^>]*>100<", svg)) == 1 and not re.search(r"fill: #ffffff[^>]*>0<", svg)
 
 
 def test_a_large_tree_is_drawn_by_its_last_merges():
     tree = [(n if n == 0 else 99 + n, n + 1, 0.01 * (n + 1)) for n in range(99)]
-    figure = merges(tree, [f"name{n}" for n in range(100)], 10)
+    figure = merges(tree, [f"name{n}" for n in range(100)], 10).svg
     assert sum("name" in text for text in texts(figure)) == 9
     assert "(91 topics)" in texts(figure)
 
 
 def test_figures_of_nothing_are_figures():
     nothing = np.empty(0)
-    for svg in (
+    for figure in (
         bars({}, "votes"),
         rating_intervals([], [], [], [], "points"),
         rating_intervals(["a"], [NAN], [NAN], [NAN], "points"),
@@ -226,4 +229,4 @@ def test_figures_of_nothing_are_figures():
         topic_map(nothing.astype(np.float32), nothing.astype(np.float32), nothing.astype(np.int32), {}, {}),
         matrix(["a"], ["b"], np.array([[NAN]])),
     ):
-        assert ET.fromstring(svg).tag.endswith("svg")
+        assert ET.fromstring(figure.svg).tag.endswith("svg")

@@ -125,7 +125,7 @@ def test_topics_are_listed_once_with_their_documents_and_the_tree_names_its_leav
     assert tables["topics"].filter(topic=1)["name"].item() == HOSTILE_TOPIC
     (merge,) = tables["topic_tree"].rows(named=True)
     assert (merge["left_name"], merge["right_name"], merge["node"]) == ("picture, thing", HOSTILE_TOPIC, 2)
-    figure = next(part.figure for part in content.parts if part.key == "topic_tree")
+    figure = next(part.figure.svg for part in content.parts if part.key == "topic_tree")
     assert "0 picture, thing" in figure
     assert "<script" not in figure
 
@@ -135,22 +135,22 @@ def test_pairs_win_rates_and_votes_are_counted_from_every_released_battle(tables
     assert pairs["battles"].sum() == 2 * battles.height
     decisive = battles.filter(pl.col("winner").is_in(["model_a", "model_b"])).height
     assert pairs["won"].sum() == pairs["lost"].sum() == decisive
-    figure = next(part.figure for part in content.parts if part.key == "win_rates")
+    figure = next(part.figure.svg for part in content.parts if part.key == "win_rates")
     decisive = tables["win_rates"].filter(pl.col("won") + pl.col("lost") > 0)
     expected = sorted(f"{100 * won / (won + lost):.0f}" for *_, won, lost in decisive.iter_rows())
     assert sorted(re.findall(r">(\d+)</text>", figure)) == expected
     shown = dict(tables["votes"].select("slice", "battles").iter_rows())
     assert shown == dict(released_store.read("vote_shares").select("slice", "battles").iter_rows())
-    figure = next(part.figure for part in content.parts if part.key == "votes")
+    figure = next(part.figure.svg for part in content.parts if part.key == "votes")
     assert f">overall ({shown['overall']})<" in figure
     assert ">both bad<" in figure
 
 
 def test_the_figure_of_removed_lines_leaves_out_what_only_repeats_and_says_so(content):
     removed = content.parts[0]
-    assert "superseded" not in removed.figure
+    assert "superseded" not in removed.figure.svg
     assert "(superseded, share_record: 1)" in removed.about
-    assert "face (dropped)" in removed.figure
+    assert "face (dropped)" in removed.figure.svg
 
 
 def test_a_policy_without_a_duplicate_rule_can_be_explained():
@@ -167,7 +167,7 @@ def test_an_empty_store_has_a_report_without_sections(tmp_path):
 
 def test_of_many_topics_documents_the_map_shows_some_and_the_table_counts_all(released_store, monkeypatch, content):
     def points(part):
-        return part.figure.count("<use")
+        return part.figure.svg.count("<use")
 
     (whole,) = (part for part in content.parts if part.key == "topics")
     monkeypatch.setattr(sections, "POINTS_MAX", 6)

@@ -132,7 +132,8 @@ NONE_WITHHELD = {"conversations": 0, "battles": 0}
 
 def test_a_long_table_is_cut_on_the_page_and_whole_in_its_file(tmp_path):
     table = pl.DataFrame({"name": [f"row {n}" for n in range(ROWS_MAX + 5)], "share": [None] * (ROWS_MAX + 5)})
-    write_report(tmp_path, Content(NOTHING, {}, NONE_WITHHELD, [Part("models", "Long", "", table, "<svg/>")]), ABOUT)
+    long = Part("models", "Long", "", table, bars({}, "rows"))
+    write_report(tmp_path, Content(NOTHING, {}, NONE_WITHHELD, [long]), ABOUT)
     html = (tmp_path / "index.html").read_text()
     assert html.count("<td>row ") == ROWS_MAX
     assert f"the first {ROWS_MAX} of {ROWS_MAX + 5} rows" in html

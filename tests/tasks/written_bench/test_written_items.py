@@ -232,7 +232,7 @@ def test_phrases_and_objects_are_counted_for_all_and_for_each_family_and_are_in_
         ("b", 4, 5, 4)
     ]
     assert phrases.table.select("family", "verb", "items").rows()[0] == ("all", "be", 4)
-    assert objects.table["object"].to_list()[:3] == ["cat", "cup", "dog"] and ">dog<" in objects.figure
+    assert objects.table["object"].to_list()[:3] == ["cat", "cup", "dog"] and ">dog<" in objects.figure.svg
     store.replace("bench_items", store.empty("bench_items"))
     assert written_parts(store) == []
 

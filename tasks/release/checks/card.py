@@ -1,0 +1,164 @@
+"""Compares the card of a release with its manifest, its rows and what this version writes.
+
+Wording may change from version to version; numbers, names in code, rows, links, pictures and HTML may not.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from html import unescape
+
+from schemas.release import Manifest
+from schemas.run import Funnel
+from tasks.release.build import CARD
+from tasks.release.dataset_card import (
+    COMPARED,
+    TEMPLATE,
+    UNKNOWN,
+    about_release,
+    card_sections,
+    configs_with_rows,
+    dataset_card,
+    dataset_name,
+    funnel_line,
+    split_card,
+    unmeasured_line,
+)
+from tasks.release.registered import OpenRelease, ReleasePart
+from tasks.runtime.untrusted import markdown_text, one_line
+
+Cells = Mapping[str, tuple[str, ...]]
+"""Configuration -> cells of its row in the table of statistics."""
+_BENCH = "## How well the benchmark represents the arena"
+"""Section with numbers that no file of a release gives."""
+_ACTIVE = re.compile(r"<|\]\(|\]\[|\]:|!\[|://|www\.", re.IGNORECASE)
+"""Opens a link, a picture or HTML, in every way of Markdown and of the Hub."""
+_MAY_BE_UNKNOWN = (7, 8)
+"""Cells that may be – in the card, because tokens need not have been measured: mean tokens of prompts and answers."""
+_HEADING = re.compile(r"^## .+$", re.MULTILINE)
+_FACT = re.compile(r"`[^`]*`|\d[\d.,]*\d|\d")
+
+
+def wrong_card(release: OpenRelease, statistics: Cells, parts: Sequence[ReleasePart]) -> list[str]:
+    """Problems of the card. `statistics`: those of the rows."""
+    card, manifest = (release.folder / CARD).read_text(encoding="utf-8"), release.manifest
+    sections = card_sections(release.folder, manifest.counts["bench"], parts)
+    problems = [*_numbers(card, manifest, statistics), *_sentences(card, manifest)]
+    problems += wrong_sections(card, sections, parts, manifest.layout)
+    no_bench = dict.fromkeys(("bench_funnel", "bench_measures", "bench_agreement"), ())
+    ours = dataset_card(manifest, Funnel.model_validate(manifest.funnel), statistics, no_bench, sections)
+    return problems or [*_lines(card, ours, [part.section.title for part in parts if part.section])]
+
+
+def _rows(card: str) -> list[list[str]]:
+    """The cells of each row of all tables."""
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in card.splitlines() if "|" in line]
+
+
+def _by_first(card: str) -> dict[str, list[str]]:
+    """First cell -> the others; of several rows with one first cell, the first."""
+    return {row[0]: row[1:] for row in reversed(_rows(card))}
+
+
+def tokens_known(card: str) -> bool:
+    """Whether the card knows how long prompts and answers of all configurations with rows are."""
+    rows = [cells for config in COMPARED if (cells := _by_first(card).get(dataset_name(config)))]
+    return all(UNKNOWN not in [cells[place] for place in _MAY_BE_UNKNOWN] for cells in rows)
+
+
+def _numbers(card: str, manifest: Manifest, statistics: Cells) -> Iterator[str]:
+    """Problems of the card's numbers: counts and outcomes against the manifest, statistics against the rows."""
+    cells, shown = _rows(card), _by_first(card)
+    for config in configs_with_rows(manifest.counts):
+        expected = f"{manifest.counts[config]:,}"
+        if shown.get(f"`{config}`", [""])[0] != expected:
+            yield f"{CARD}: rows of {config} are not the {expected} that the release has"
+    for config, right in statistics.items():
+        if not manifest.counts[config]:
+            continue
+        found = shown.get(dataset_name(config), [])
+        unknown = [number for number, each in enumerate(found) if each == UNKNOWN and number in _MAY_BE_UNKNOWN]
+        if found != [UNKNOWN if number in unknown else cell for number, cell in enumerate(right)]:
+            yield f"{CARD}: statistics of {config} are not those of its rows, {' | '.join(right)}"
+    gone = Funnel.model_validate(manifest.funnel)
+    reasons = [(f"{outcome}: {reason}", f"{lines:,}") for outcome, reason, lines in gone.reasons()]
+    table = [(row[0], row[1]) for row in cells if row[0].startswith(("dropped: ", "rejected: ")) and len(row) > 1]
+    if funnel_line(gone) not in card or sorted(table) != sorted(reasons):
+        yield f"{CARD}: where the log lines went is not what the manifest says"
+
+
+def _sentences(card: str, manifest: Manifest) -> Iterator[str]:
+    """Problems of the card's sentences that differ from the manifest."""
+    flowing = " ".join(card.split())
+    notice = "**Built with embedded stand-ins**"
+    stand_ins = [f"{notice} ({', '.join(manifest.embedded_providers)})"] if manifest.embedded_providers else []
+    figures = [f"> * {name}: {' '.join(found.split())}" for name, found in manifest.embedded_recall.items()]
+    expected = {
+        "the version": f" Version {manifest.version} of an arena dataset",
+        "the first or last day": f"raw logs of {manifest.first_day} to {manifest.last_day} under",
+        "the policy": f"the policy `{manifest.policy['name']}` ({manifest.policy_hash})",
+        "what was withheld": f" {manifest.counts['withheld_for_bench']:,} kept conversations are not in `chat`",
+    }
+    if contact := markdown_text(str(manifest.policy.get("contact") or "")):
+        expected["the address for removals"] = f"Write to {contact} with"
+    if line := unmeasured_line(manifest):
+        expected["what was not measured"] = f"**Not measured**, and null: {line}."
+    yield from (
+        f"{CARD}: {what} is not what the manifest says"
+        for what, line in expected.items()
+        if unescape(" ".join(line.split())) not in unescape(flowing)
+    )
+    if flowing.count(notice) != len(stand_ins) or not all(each in flowing for each in [*stand_ins, *figures]):
+        yield f"{CARD}: which stand-ins it was built with is not what the manifest says"
+    try:
+        about, _ = split_card(card)
+    except ValueError:
+        about = {}
+    if about != about_release(manifest):
+        yield f"{CARD}: its front matter does not name the configurations, their files and the licence of the release"
+
+
+def wrong_sections(card: str, expected: str, parts: Sequence[ReleasePart], layout: int) -> Iterator[str]:
+    """A problem for each section of the card whose rows or facts are not those of the files, or that no part has.
+
+    `expected`: the sections of `parts`. `layout`: that of the release, which may be too old to have a section.
+    """
+    sections = [part.section for part in parts if part.section]
+    for section in sections:
+        too_old = layout < section.since_layout and section.title not in card
+        if not too_old and _facts(_section(expected, section.title)) != _facts(_section(card, section.title)):
+            yield f"{CARD}: its section about {section.about} is not what {section.files} says"
+    known = {*_HEADING.findall(TEMPLATE.read_text(encoding="utf-8")), *(section.title for section in sections)}
+    for title in dict.fromkeys(_HEADING.findall(card)):
+        if title.rstrip() not in known:
+            yield f"{CARD}: {title!r} is a section that nothing in the release says"
+
+
+def _section(card: str, title: str) -> str:
+    """From the title to the next one; empty without the section, and all of it for a card with several."""
+    _, found, rest = card.partition(title)
+    return rest.partition("\n## ")[0] if title not in rest else found + rest
+
+
+def _facts(section: str) -> list[str]:
+    """The rows of the tables, and every number and piece of code of the sentences; wording and escapes may change."""
+    lines = unescape(section).splitlines()
+    rows = [line for line in lines if line.startswith("| ")]
+    return [*rows, *_FACT.findall(" ".join(line for line in lines if not line.startswith("|")))]
+
+
+def _lines(card: str, ours: str, titles: Sequence[str]) -> Iterator[str]:
+    """Problems of lines that this version does not write. `ours`: its card, `titles`: of sections checked before."""
+    known = {*ours.splitlines()}
+    for line in card.splitlines():
+        if line not in known and _ACTIVE.search(line):
+            yield f"{CARD}: has a link, a picture or HTML that no card has: {one_line(line, 80)!r}"
+    for title in ("", *dict.fromkeys(_HEADING.findall(ours))):
+        if title not in titles and title != _BENCH and _figures(ours, title) != _figures(card, title):
+            yield f"{CARD}: {title[3:] or 'its beginning'!r} has other numbers or names than this version writes there"
+
+
+def _figures(card: str, title: str) -> list[str]:
+    """Numbers and pieces of code of a section, or of what is before all; sorted, and without those of the rows."""
+    section = _section(card, title) if title else card.partition("\n## ")[0]
+    lines = [line for line in unescape(section).splitlines() if not line.startswith("| **this release")]
+    return sorted(_FACT.findall(" ".join(lines)))  # rows of one number may change places

@@ -1,0 +1,186 @@
+"""Compares the report of a release with its own tables, and those with what its rows, votes, boards and manifest give.
+
+Figures are checked for what they may contain (`pages`), not for what they show.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+from polars.testing import assert_series_equal
+
+from schemas.policy import Policy
+from schemas.run import Funnel
+from tasks.release.checks.boards import RATING_DIFFERENCE_MAX, tables_of_votes
+from tasks.release.checks.pages import REPORT, ShownReport, ShownSection, read_pages
+from tasks.release.registered import OpenRelease
+from tasks.release.shards import LAYOUT
+from tasks.runtime.untrusted import csv_cell, one_line
+from tasks.storage.queries.conversation_features import Tallies
+
+if TYPE_CHECKING:
+    from tasks.report.page import Part
+
+_TABLES = "report/tables"
+_PARAGRAPHS = 2
+"""Of a section: what it is about, and where its files are."""
+
+
+@dataclass(frozen=True)
+class _TablesOfRelease:
+    """Tables by their names in a store."""
+
+    tables: Mapping[str, pl.DataFrame]
+
+    def read(self, table: str, /) -> pl.DataFrame:
+        """All rows."""
+        return self.tables[table]
+
+
+def wrong_report(release: OpenRelease, tallies: Tallies, tokens_known: bool) -> Iterator[str]:
+    """Problems of report and tables. `tallies` counts the rows; without known tokens, lengths cannot be compared."""
+    page, problems = read_pages(release.folder)
+    yield from problems
+    if problems or page is None:
+        return
+    tables: dict[str, pl.DataFrame] = {}
+    for path in sorted((release.folder / _TABLES).glob("*.csv")):
+        rows = _read_csv(path)
+        if rows is None:
+            yield f"{_TABLES}/{path.name}: not a table as this program writes it"
+        else:
+            tables[path.stem] = rows
+    if odd := sorted(tables.keys() ^ page.sections.keys()):
+        yield f"{REPORT}: its sections are not those with a table in {_TABLES}: {', '.join(odd[:5])}"
+        return
+    for key, section in page.sections.items():
+        yield from (f"{REPORT}: section {key}: {problem}" for problem in _unlike_table(section, tables[key]))
+    yield from _unlike_rows(release, page, tables, tallies, tokens_known)
+
+
+def _read_csv(path: Path) -> pl.DataFrame | None:
+    """All cells as text; None for a file that would be written in another way, such as with a formula in a cell."""
+    text = path.read_text(encoding="utf-8")
+    try:
+        rows = pl.read_csv(path, infer_schema=False)
+    except pl.exceptions.PolarsError:
+        return None
+    cells = {*rows.columns}.union(*rows.iter_columns()) - {None}
+    safe = all(csv_cell(cell) == cell or _is_number(cell) for cell in cells)
+    return rows if safe and rows.write_csv() == text else None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _unlike_table(section: ShownSection, table: pl.DataFrame) -> Iterator[str]:
+    """Problems of a table on the page that is not the head of the table in the file."""
+    from tasks.report.page import ROWS_MAX
+
+    shown = table.head(ROWS_MAX)
+    cut = f", the first {shown.height} of {table.height} rows"
+    if [*map(csv_cell, section.columns)] != [name.replace("_", " ") for name in table.columns]:
+        yield "its columns are not those of its file"
+    elif section.summary != f"Table{cut if table.height > shown.height else ''}":
+        yield f"it does not say how many of {table.height:,} rows it has"
+    elif [len(row) for row in section.rows] != [table.width] * shown.height or not all(
+        all(map(_same_cell, row, cells, section.numeric))
+        for row, cells in zip(section.rows, shown.iter_rows(), strict=True)
+    ):
+        yield "its cells are not those of its file"
+
+
+def _same_cell(told: str, cell: str | None, numeric: bool) -> bool:
+    """Whether a cell of the page shows what the file has."""
+    if cell is None:
+        return told == "–"
+    if numeric and _is_number(cell):
+        return told == f"{float(cell) if set(cell) & set('.eEnN') else int(cell):,}"
+    return csv_cell(told) == cell or {"true": "1", "false": "0"}.get(cell) == told
+
+
+def _unlike_rows(
+    release: OpenRelease, page: ShownReport, tables: Mapping[str, pl.DataFrame], tallies: Tallies, tokens_known: bool
+) -> Iterator[str]:
+    """Problems of tables, sentences and numbers that are not those that the rest of the release gives."""
+    # imported late: matplotlib is slow to load
+    from tasks.report.content import UNRELEASED, head_numbers, parts_of_rows
+    from tasks.report.page import SECTIONS
+
+    manifest = release.manifest
+    gone, policy = Funnel.model_validate(manifest.funnel), Policy.model_validate(manifest.policy)
+    made = parts_of_rows(gone, policy, tallies, _TablesOfRelease(tables_of_votes(release)))
+    skipped = (*UNRELEASED, *(() if tokens_known else ("answer_lengths",)))
+    parts = {part.key: part for part in made if part is not None and part.key not in skipped}
+    for key in sorted(parts.keys() - tables.keys()) if manifest.layout == LAYOUT else ():
+        yield f"{REPORT}: it lacks the section {key}"
+    for key in sorted(parts.keys() & tables.keys()):
+        yield from _unlike_part(page.sections[key], tables[key], parts[key])
+    for key in sorted(tables.keys() - parts.keys()):
+        if key not in SECTIONS or not _worded(SECTIONS[key], page.sections[key]):
+            yield f"{REPORT}: section {key}: its sentences are not those of such a section"
+    topics = tables.get("topics", pl.DataFrame()).get_column("topic", default=pl.Series("topic", [], pl.String))
+    numbers = head_numbers(tallies, pl.DataFrame(topics.cast(pl.Int64, strict=False)), 0)
+    numbers |= {"log lines": gone.lines, "kept": gone.kept, "dropped": gone.dropped, "rejected": gone.rejected}
+    for name, number in numbers.items():
+        if name != "benchmark prompts" and page.numbers.get(name) != f"{number:,}":
+            yield f"{REPORT}: {name} are not the {number:,} that the release has"
+    yield from _unlike_head(release, page)
+
+
+def _unlike_part(section: ShownSection, table: pl.DataFrame, part: "Part") -> Iterator[str]:
+    """Problems of a section whose table can be made again."""
+    from tasks.report.page import csv_frame
+
+    if section.title != part.title or section.paragraphs[:-1] != [part.about]:
+        yield f"{REPORT}: section {part.key}: its sentences are not what the release gives"
+    right = csv_frame(part.table).with_columns((~pl.selectors.numeric()).cast(pl.String))
+    keys = [name for name, dtype in right.schema.items() if not dtype.is_float()]
+    try:
+        told = table.cast({name: dtype for name, dtype in right.schema.items() if dtype.is_numeric()})
+        told, right = told.sort(keys), right.sort(keys)
+        for name in dict.fromkeys([*told.columns, *right.columns]):
+            assert_series_equal(told[name], right[name], abs_tol=_last_digit(right[name]))
+    except (AssertionError, pl.exceptions.PolarsError):
+        yield f"{_TABLES}/{part.key}.csv: not what the release gives"
+
+
+def _last_digit(column: pl.Series) -> float:
+    """One in the last digit of a rounded column: machines add up in different order."""
+    digits = column.cast(pl.String).str.extract(r"\.(\d+)$").str.len_chars().max() if column.dtype.is_float() else None
+    return max(RATING_DIFFERENCE_MAX, 1.001 * 10.0 ** -int(digits)) if isinstance(digits, int) else 0.0
+
+
+def _worded(words: Mapping[str, object], section: ShownSection) -> bool:
+    """Whether title and text are those of `sections.yaml`, whatever stands at the places that the code fills in."""
+    form = re.sub(r"\\{[^{}]*\\}", ".*", re.escape(str(words["about"])))
+    more = ".*" if words.keys() - {"title", "group", "about"} else ""
+    told = section.paragraphs[0] if len(section.paragraphs) == _PARAGRAPHS else ""
+    return section.title == words["title"] and bool(re.fullmatch(form + more, told))
+
+
+def _unlike_head(release: OpenRelease, page: ShownReport) -> Iterator[str]:
+    """Problems of the sentences before the sections."""
+    from tasks.report.page import SECTIONS
+
+    manifest = release.manifest
+    days = f"of log days {manifest.first_day} to {manifest.last_day}"
+    about = f"Version {manifest.version} {days}, policy {manifest.policy['name']} ({manifest.policy_hash})."
+    known = [about, "Released:"]
+    if stand_ins := ", ".join(manifest.embedded_providers):
+        known.append(f"Not for publishing: measured with embedded stand-ins ({stand_ins}).")
+    for sentence in known:
+        if page.paragraphs.count(sentence) != 1:
+            yield f"{REPORT}: it does not say what the manifest says: {sentence}"
+    groups = {str(words["group"]) for words in SECTIONS.values()}
+    for text in page.paragraphs:
+        if text not in known and not text.startswith(("Kept by the policy and not released: ", *groups)):
+            yield f"{REPORT}: has a sentence that no report has: {one_line(text, 60)!r}"
