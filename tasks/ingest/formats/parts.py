@@ -133,7 +133,7 @@ def _typed(item: Row) -> list[Row]:
     texts = (*_TEXTS, *_THOUGHTS, "content", "value")
     is_blank = name in (*_TEXTS, *_THOUGHTS) and all(is_empty(item.get(key)) for key in texts)
     others = _PICTURES if name in _TEXTS else _TEXTS if name in _PICTURES else ()
-    more = [{"type": key, key: item[key]} for key in others if not is_empty(item.get(key))]
+    more: list[Row] = [{"type": key, key: item[key]} for key in others if not is_empty(item.get(key))]
     return more if is_blank else [item, *more]
 
 
