@@ -16,7 +16,7 @@ from schemas.errors import BadInput, why_unreadable
 from schemas.items.reject import Reject, RejectReason
 from tasks.images.served import as_served, served_name
 from tasks.ingest.formats import ARENA_LOGS, adapter
-from tasks.ingest.formats.adapter import UNEXPECTED, FormatAdapter, file_name, image_name
+from tasks.ingest.formats.adapter import UNEXPECTED, FormatAdapter, image_name, name_of_file
 from tasks.ingest.formats.pictures import file_below, path_of, picture_bytes
 from tasks.ingest.log_files import IMAGE_FOLDERS, TABLES, LogFile, columns_of, line_rows, server_folders, table_rows
 from tasks.ingest.log_line import Place
@@ -188,7 +188,7 @@ def _source(name: str, image: Mapping[str, Any], file: LogFile, place: Place, he
     content, path = picture_bytes(image), path_of(image)
     if content is not None:
         return ImageSource(name + EMBEDDED, file.path, content)
-    if path is None or file_name(place, path) in held:
+    if path is None or name_of_file(place, path) in held:
         return None
     found = file_below(place, path)
     return ImageSource(name + EMBEDDED, found) if found is not None else None

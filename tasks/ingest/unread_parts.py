@@ -13,7 +13,7 @@ from tasks.ingest.formats.parts import (
     SYSTEM,
     TEXT,
     THINKING,
-    Part,
+    MessagePart,
     Row,
     is_place,
     is_plain,
@@ -47,7 +47,7 @@ _SEARCHED_AGAIN_MAX = 1000
 class PartIn(NamedTuple):
     """A part that a row holds."""
 
-    part: Part
+    part: MessagePart
     column: str
     message: int | None
     """Number of its message in the column, from 0; null beside the messages."""
@@ -85,7 +85,7 @@ def parts_in(row: Row) -> Iterator[PartIn]:
     for column, value in row.items():
         if column in _BESIDE and value is not None:
             values = value if isinstance(value, list) else [value]
-            yield from (PartIn(Part(_BESIDE[column]), column, None) for _ in values)
+            yield from (PartIn(MessagePart(_BESIDE[column]), column, None) for _ in values)
         elif _may_hold(value):
             yield from _in_column(column, value)
 
@@ -97,7 +97,7 @@ def _in_column(column: str, value: Any) -> Iterator[PartIn]:
         key, value = waiting.pop()
         if is_plain(value):
             if value["content"]:
-                yield PartIn(Part(TEXT, value["content"]), column, messages)
+                yield PartIn(MessagePart(TEXT, value["content"]), column, messages)
             messages += 1
         elif type(value) is list:
             waiting += [(key, each) for each in reversed(value) if type(each) in _HOLDERS and _may_hold(each)]
@@ -105,7 +105,7 @@ def _in_column(column: str, value: Any) -> Iterator[PartIn]:
             yield from (PartIn(part, column, messages) for part in _of_message(value))
             messages += 1
         elif type(value) is not dict or value.keys() in _STRUCTS:
-            yield PartIn(Part(name_of_kind(key)), column, messages - 1 if messages else None)
+            yield PartIn(MessagePart(name_of_kind(key)), column, messages - 1 if messages else None)
         else:
             within = reversed(value.items())
             waiting += [(str(name), each) for name, each in within if type(each) in _HOLDERS and _may_hold(each)]
@@ -123,14 +123,14 @@ def _is_message(value: Row) -> bool:
     return type(value.get("role")) is str or (type(value.get("from")) is str and "value" in value)
 
 
-def _of_message(message: Row) -> Iterator[Part]:
+def _of_message(message: Row) -> Iterator[MessagePart]:
     """The parts of a message, and one for each picture of a column that it says the place of."""
     is_told = role_of(message) == SYSTEM
     for part in parts_of(message):
         if not is_told or part.kind not in (TEXT, THINKING):
             yield part
     if "images" in message:
-        yield from (Part(PICTURE) for each in listed(message["images"]) if is_place(each))
+        yield from (MessagePart(PICTURE) for each in listed(message["images"]) if is_place(each))
 
 
 def _texts(state: Row) -> list[str]:

@@ -39,6 +39,11 @@ class Differences(NamedTuple):
     changed: list[str]
     """Columns of another type."""
 
+    def are_read(self, table: str) -> bool:
+        """Whether a part of the table that differs so is read: it lacks columns that came later."""
+        came_later = not self.unknown and {*self.lacking} <= {*TABLES[table].later}
+        return not self.changed and (TABLES[table].grown or came_later)
+
     def __str__(self) -> str:
         named = zip(("lacks", "also has", "has another type of"), self, strict=True)
         return ", ".join(f"{what} {columns[0]!r}" for what, columns in named if columns)
@@ -57,13 +62,6 @@ def differences(found: Mapping[str, pl.DataType], declared: Mapping[str, pl.Data
         for names, inner in zip(both, differences(own, wanted), strict=True):
             names.extend(f"{name}.{each}" for each in inner)
     return both
-
-
-def may_differ(table: str, differ: Differences) -> bool:
-    """Whether a part may differ so from its table: it lacks columns that came later."""
-    declared = TABLES[table]
-    is_older = not differ.unknown and {*differ.lacking} <= {*declared.later}
-    return not differ.changed and (declared.grown or is_older)
 
 
 def part_differences(table: str, found: pa.Schema, names: Sequence[str]) -> Differences:
@@ -186,7 +184,7 @@ def _differing(store: "Store", table: str) -> Iterator[Differences]:
         parts = store.parts(table)
         for part in dict.fromkeys([*parts[:1], *parts[-1:]]):
             found = differences(frame_types(store.part_schema(table, part)), store.empty(table).schema)
-            if any(found) and not may_differ(table, found):
+            if any(found) and not found.are_read(table):
                 yield found
     except StoreUnwell:
         return

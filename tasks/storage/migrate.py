@@ -15,16 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 from schemas.errors import BadInput, StoreUnwell, why_unreadable
 from schemas.layout import LAYOUT
 from schemas.tables import TABLES
-from tasks.storage.layout import (
-    SIGNALS,
-    differences,
-    may_differ,
-    say_layout,
-    stated_layout,
-    tables_in,
-    why_not_read,
-    with_nulls,
-)
+from tasks.storage.layout import SIGNALS, differences, say_layout, stated_layout, tables_in, why_not_read, with_nulls
 from tasks.storage.lock import remove_leftovers, storage_errors
 from tasks.storage.parquet import frame_types
 from tasks.storage.parts import changed_parts
@@ -121,7 +112,7 @@ def _change(store: Store, inside: str, table: str) -> Change | None:
             return Change(store, inside, table, into, frozenset(), (), anew=True)
         if differ.changed or differ.unknown:
             raise _no_place(store, f"a table {table!r} that {differ}")
-        if into != table or rows.schema != own or (differ.lacking and not may_differ(into, differ)):
+        if into != table or rows.schema != own or (differ.lacking and not differ.are_read(into)):
             parts.add(part)
             came |= dict.fromkeys(differ.lacking)
     if not parts and into == table:

@@ -29,7 +29,6 @@ from tasks.storage import parquet
 from tasks.storage.layout import (
     Differences,
     is_release,
-    may_differ,
     not_a_store,
     part_differences,
     state_layout,
@@ -379,7 +378,7 @@ class Store:
             raise
 
     def _completed(self, table: str, rows: pl.DataFrame, names: Sequence[str], differ: Differences) -> pl.DataFrame:
-        if differ.changed or not (self.any_layout or may_differ(table, differ)):
+        if differ.changed or not (self.any_layout or differ.are_read(table)):
             whole = shlex.quote(self.root.removesuffix("/canaries"))
             raise BadInput(
                 f"store {self.root!r} was written by another version: a part of table {table!r} {differ}; "

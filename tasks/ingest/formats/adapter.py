@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from schemas.items.reject import LineRejected, RejectReason
 from tasks.ingest.formats.parts import PICTURE, is_plain, messages_of, parts_of, role_of
 from tasks.ingest.formats.pictures import below, beside, path_of
-from tasks.ingest.formats.turns import READ_ROLES, placed
+from tasks.ingest.formats.turns import READ_ROLES, turns_of
 from tasks.ingest.log_line import Place
 from tasks.storage.content_id import text_id
 
@@ -32,7 +32,7 @@ _HASH_NAME = re.compile(r"[0-9a-f]{32}")
 
 
 UNEXPECTED = (KeyError, TypeError, AttributeError, ValueError, IndexError, RecursionError)
-"""What an adapter may raise for a row of another shape."""
+"""Errors that an adapter may raise for a row of another shape."""
 
 
 def no_images(row: Row) -> Sequence[Row]:
@@ -113,12 +113,12 @@ def _conversations(row: Row, place: Place, images: Sequence[Row] | None, *column
     counts = [len(shown) - shown.count(None) for shown in in_messages]
     of_columns, own = names[: len(names) - sum(counts)], iter(names[len(names) - sum(counts) :])
     each_column = zip(columns, counts, strict=True)
-    return [placed(row[column], of_columns, list(islice(own, count))) for column, count in each_column]
+    return [turns_of(row[column], of_columns, list(islice(own, count))) for column, count in each_column]
 
 
 def messages(conversation: Any, place: Place, images: Sequence[Row]) -> list[list[Any]]:
-    """`placed` with the names of these images, which are all of the conversation."""
-    return placed(conversation, _names(place, images), ())
+    """`turns_of` with the names of these images, which are all of the conversation."""
+    return turns_of(conversation, _names(place, images), ())
 
 
 def _names(place: Place, images: Sequence[Row]) -> list[str]:
@@ -132,11 +132,11 @@ def image_name(place: Place, index: int, image: Row) -> str:
     """
     path = path_of(image) or ""
     if "file" in image or _HASH_NAME.fullmatch(PurePosixPath(path).stem):
-        return file_name(place, path)
+        return name_of_file(place, path)
     return text_id(f"{place.source}:{place.line}:{index}")
 
 
-def file_name(place: Place, path: str) -> str:
+def name_of_file(place: Place, path: str) -> str:
     """Name of the image in a file, which all lines that show it share; no valid name for one out of the folder."""
     stem, relative = PurePosixPath(path).stem, below(place, path)
     if _HASH_NAME.fullmatch(stem):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tasks.ingest.formats.pictures import PICTURE_KEYS, is_data_address, is_empty, listed, media_type, picture_of
+from tasks.ingest.formats.pictures import PICTURE_KEYS, is_data_address, is_empty, listed, picture_of, stated_media_type
 
 Row = Mapping[str, Any]
 TEXT, PICTURE, THINKING, UNKNOWN = "text", "image", "thinking", "unknown"
@@ -33,13 +33,13 @@ _NAME = re.compile(r"[a-z][a-z_-]{0,31}")
 _IMAGE_FILE = re.compile(r"(?i)\.(?:png|jpe?g|webp|gif|bmp|avif|hei[cf]|tiff?|svg)\Z")
 
 
-class Part(NamedTuple):
+class MessagePart(NamedTuple):
     """One part of a message."""
 
     kind: str
     """TEXT, THINKING, PICTURE, or the name of another kind."""
     text: str | None = None
-    """What a text says; null where a part calls itself a text and holds none."""
+    """The words of a text; null where a part calls itself a text and holds none."""
     picture: Row | None = None
     """The picture (`picture_of`); null for a part that stands for one of the row's column."""
 
@@ -75,7 +75,7 @@ def is_plain(message: Any) -> bool:
     )
 
 
-def content_of(message: Row) -> Any:
+def content_in(message: Row) -> Any:
     """The content of a message: a text, one part, or a list of parts."""
     for key in ("content", "value", "text", "parts"):
         if message.get(key) is not None:
@@ -83,17 +83,17 @@ def content_of(message: Row) -> Any:
     return None
 
 
-def parts_of(message: Row) -> list[Part]:
+def parts_of(message: Row) -> list[MessagePart]:
     """The parts of a message in order: what was thought, its own images, its content, and calls of tools."""
-    content = content_of(message)
+    content = content_in(message)
     parts = [_part({"type": key, key: message[key]}) for key in _THOUGHTS if _is_content(message.get(key))]
-    parts += [Part(PICTURE, picture=picture_of(each)) for each in own_pictures(message)]
-    parts += map(_part, items_of(content))
+    parts += [MessagePart(PICTURE, picture=picture_of(each)) for each in own_pictures(message)]
+    parts += map(_part, content_items(content))
     if isinstance(message.get("refusal"), str) and message["refusal"]:
-        parts.append(Part(TEXT, message["refusal"]))
+        parts.append(MessagePart(TEXT, message["refusal"]))
     for key in _OWN:
-        parts += [Part(key.removesuffix("s")) for each in listed(message.get(key)) if _is_content(each)]
-    return [Part(TOOL) for _ in parts] if role_of(message) == TOOL else parts
+        parts += [MessagePart(key.removesuffix("s")) for each in listed(message.get(key)) if _is_content(each)]
+    return [MessagePart(TOOL) for _ in parts] if role_of(message) == TOOL else parts
 
 
 def _is_content(value: Any) -> bool:
@@ -112,7 +112,7 @@ def is_place(value: Any) -> bool:
     return isinstance(value, Mapping) and isinstance(value.get("image"), int) and "character" in value
 
 
-def items_of(content: Any) -> list[Any]:
+def content_items(content: Any) -> list[Any]:
     """The items of a content, but for empty ones. One that holds a text and a picture is two items."""
     items: list[Any] = []
     for value in listed(content):
@@ -133,7 +133,7 @@ def _typed(item: Row) -> list[Row]:
     texts = (*_TEXTS, *_THOUGHTS, "content", "value")
     is_blank = name in (*_TEXTS, *_THOUGHTS) and all(is_empty(item.get(key)) for key in texts)
     others = _PICTURES if name in _TEXTS else _TEXTS if name in _PICTURES else ()
-    more = [{"type": key, key: item[key]} for key in others if not is_empty(item.get(key))]
+    more: list[Row] = [{"type": key, key: item[key]} for key in others if not is_empty(item.get(key))]
     return more if is_blank else [item, *more]
 
 
@@ -158,7 +158,7 @@ def name_of_kind(name: str) -> str:
 
 
 def text_of(item: Any) -> str | None:
-    """What an item of kind text or thinking says; None where it holds no text."""
+    """Words of an item of kind text or thinking; None where it holds none."""
     if isinstance(item, str):
         return item
     for key in (*_TEXTS, *_THOUGHTS, "content", "value"):
@@ -174,20 +174,20 @@ def holds_picture(item: Row) -> bool:
     return any(item.get(key) is not None for key in (*PICTURE_KEYS, "file_id"))
 
 
-def _part(item: Any) -> Part:
+def _part(item: Any) -> MessagePart:
     kind = kind_of(item)
     if kind in (TEXT, THINKING):
-        return Part(kind, text_of(item))
+        return MessagePart(kind, text_of(item))
     if kind == PICTURE:
-        return Part(kind, picture=picture_of(item) if holds_picture(item) else None)
-    return Part(kind)
+        return MessagePart(kind, picture=picture_of(item) if holds_picture(item) else None)
+    return MessagePart(kind)
 
 
 def _is_image(file: Row) -> bool:
     """Whether a file is an image: by its media type, the head of its data: address, or its name."""
     holders = [file, *(each for each in file.values() if isinstance(each, Mapping))]
     for holder in holders:
-        if (told := media_type(holder)) is not None:
+        if (told := stated_media_type(holder)) is not None:
             return told.startswith("image/")
     texts = [each for holder in holders for each in holder.values() if isinstance(each, str)]
     addresses = [each for each in texts if is_data_address(each)]

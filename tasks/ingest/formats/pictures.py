@@ -104,7 +104,7 @@ def is_data_address(text: str, begins: str = "") -> bool:
     return head is not None and head[1].strip().lower().startswith(begins)
 
 
-def media_type(holder: Row) -> str | None:
+def stated_media_type(holder: Row) -> str | None:
     """The media type that a part says, in lower case."""
     told = (holder.get(key) for key in _MEDIA_TYPE_KEYS)
     return next((each.strip().lower() for each in told if isinstance(each, str)), None)

@@ -13,9 +13,9 @@ from tasks.ingest.formats.parts import (
     THINKING,
     TOOL,
     USER,
-    Part,
+    MessagePart,
     Row,
-    content_of,
+    content_in,
     is_place,
     is_plain,
     messages_of,
@@ -33,11 +33,11 @@ _NO_NAME = ""
 
 @dataclass
 class _Turn:
-    """What one side says until the other one answers."""
+    """Everything that one side says until the other one answers."""
 
     role: str
     pieces: list[str]
-    """Its texts, with what stands between them."""
+    """Texts, with what stands between them."""
     is_null: bool = False
     """Whether the row has null in place of a content."""
     length: int = 0
@@ -56,7 +56,7 @@ class _Turn:
 
     @property
     def text(self) -> str | None:
-        """What is said; null where the row says null."""
+        """The words; null where the row has null."""
         return None if self.is_null and not self.pieces else "".join(self.pieces)
 
     def content(self) -> Any:
@@ -76,7 +76,7 @@ class _Names:
         self._of_columns, self._of_messages = of_columns, iter(of_messages)
         self._shown, self._next = set[int](), 0
 
-    def of_part(self, part: Part) -> str:
+    def of_part(self, part: MessagePart) -> str:
         """The next name: a part that holds a picture has its own, any other one of a column."""
         own = next(self._of_messages, None) if part.picture is not None else None
         return self.of_column(self._next) if own is None else own
@@ -94,8 +94,8 @@ class _Names:
         return [name for index, name in enumerate(self._of_columns) if index not in self._shown]
 
 
-def placed(conversation: Any, of_columns: Sequence[str], of_messages: Sequence[str]) -> list[list[Any]]:
-    """[role, content] of the turns of a conversation.
+def turns_of(conversation: Any, of_columns: Sequence[str], of_messages: Sequence[str]) -> list[list[Any]]:
+    """Turns of a conversation, as [role, content].
 
     A picture stands where a part, a mark, or the message's own `images` (of our releases) puts it; else it goes before
     the first message. Instructions and what tools did are left out; what an assistant said before and after it used a
@@ -117,7 +117,7 @@ def placed(conversation: Any, of_columns: Sequence[str], of_messages: Sequence[s
         if after_tools and turns and role == turns[-1].role:
             _extend(turns[-1], parts, names, "\n\n")
         elif role == READ_ROLES[len(turns) % 2]:
-            turns.append(_Turn(role, [], is_null=_checked(content_of(message)) is None))
+            turns.append(_Turn(role, [], is_null=_checked(content_in(message)) is None))
             _extend(turns[-1], parts, names, "\n")
             _place(turns[-1], message, names)
         else:
@@ -136,7 +136,7 @@ def _checked(content: Any) -> Any:
     return content
 
 
-def _extend(turn: _Turn, parts: Sequence[Part], names: _Names, between: str) -> None:
+def _extend(turn: _Turn, parts: Sequence[MessagePart], names: _Names, between: str) -> None:
     """Add the texts, thoughts and pictures among some parts; `between` stands before the first text."""
     waiting = 0
     for part in parts:

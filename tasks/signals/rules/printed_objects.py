@@ -9,7 +9,7 @@ import re
 
 _NAME = r"[A-Za-z_$][\w.$]*"
 _NO_VALUE = r"None|nan|NaN|null|undefined|NoneType|<nil>"
-"""What languages print for no value. `none`, `None.` and `N/A` are words of an answer."""
+"""Words that languages print for no value. `none`, `None.` and `N/A` are words of an answer."""
 _OBJECTS = [
     _NO_VALUE,
     r"\[object [A-Z]\w*\]",  # JavaScript
