@@ -29,8 +29,8 @@ from tasks.images.decode import DecodedImage, open_image
 from tasks.providers.embedded.texts import Cl100k
 from tasks.release.gather import Gathered
 from tasks.signals.run import Rows, write_rows
-from tasks.storage.content_id import combined_id, text_id
 from tasks.storage.blocks import BLOCK_ROWS
+from tasks.storage.content_id import combined_id, text_id
 from tasks.storage.tables import Store, frame_of
 
 NOON = datetime(2024, 9, 18, 12, tzinfo=UTC)

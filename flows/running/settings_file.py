@@ -99,7 +99,7 @@ def deployed() -> dict[str, str]:
 
 
 def with_models(values: dict[str, Any]) -> dict[str, Any]:
-    """The values with a provider for each capability that `models` chooses; environment, device and limits are set up."""
+    """The values with a provider for each capability that `models` chooses. Sets up environment, device and limits."""
     for name, value in values.get("environment", {}).items():
         if os.environ.get(name, "") in ("", _SET_HERE.get(name)):
             os.environ[name] = _SET_HERE[name] = value
