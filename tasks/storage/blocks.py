@@ -62,7 +62,7 @@ class Blocks:
         for table in tables:
             database.load("given", (rows.select(id=key) for rows in _slices(self._store, table, [key])))
             # one row for each row of the table and block that it belongs to; the rows are not joined, but their places
-            database.run("CREATE TABLE places AS SELECT place, block FROM given JOIN wanted USING (id) ORDER BY ALL")
+            database.run("CREATE TABLE places AS SELECT place, block FROM given JOIN wanted USING (id)")
             self._write(table, database)
             self._divided.add(table)
             database.run("DROP TABLE given; DROP TABLE places")

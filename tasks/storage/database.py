@@ -11,6 +11,7 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast
@@ -50,7 +51,7 @@ class TemporaryDatabase:
                 },
             )
             self._connection.execute(f"SET memory_limit = '{int(_memory_gb() * 1e9)}B'")
-            if (spill_gb := limits().spill_gb) is not None:  # DuckDB's own default is 0.9 of what is free
+            if (spill_gb := limits().spill_gb) is not None:  # else 0.9 of what is free
                 self._connection.execute(f"SET max_temp_directory_size = '{int(spill_gb * 1e9)}B'")
             self._connection.execute("SET TimeZone = 'UTC'")
 
@@ -59,7 +60,7 @@ class TemporaryDatabase:
         place = 0
         for number, frame in enumerate(frames):
             into = f'INSERT INTO "{name}"' if number else f'CREATE TABLE "{name}" AS'
-            self._take(f"{into} SELECT * FROM added_rows", frame.with_row_index("place", place))
+            self._take(f"{into} SELECT * FROM added_rows", frame.with_row_index("place", place))  # noqa: S608
             place += frame.height
 
     def load_table(self, store: Store, name: str, columns: Sequence[str]) -> None:
@@ -68,7 +69,7 @@ class TemporaryDatabase:
 
     def append(self, name: str, frame: pl.DataFrame) -> None:
         """Add rows to a table; their `place` is null where it has one."""
-        self._take(f'INSERT INTO "{name}" BY NAME SELECT * FROM added_rows', frame)
+        self._take(f'INSERT INTO "{name}" BY NAME SELECT * FROM added_rows', frame)  # noqa: S608
 
     def _take(self, statement: str, frame: pl.DataFrame) -> None:
         """Run a statement that reads a frame as `added_rows`.
@@ -152,9 +153,13 @@ def temporary_folder(owner: object, prefix: str) -> str:
 
 
 def _memory_gb() -> float:
-    """The memory limit in GB: the setting, or a tenth of what the machine or container have, within bounds."""
-    if (memory_gb := limits().memory_gb) is not None:
-        return memory_gb
+    given_gb = limits().memory_gb
+    return _default_gb() if given_gb is None else given_gb
+
+
+@cache
+def _default_gb() -> float:
+    """A tenth of the memory that the machine or container has, within bounds."""
     with duckdb.connect(":memory:") as fresh:
         own_bytes = int(fresh.sql("SELECT parse_formatted_bytes(current_setting('memory_limit'))").fetchall()[0][0])
     return min(MEMORY_GB_MAX, max(MEMORY_GB_MIN, own_bytes / _OF_DUCKDB / 1e9))
@@ -170,30 +175,24 @@ def _engine_errors() -> Iterator[None]:
 
 
 def _in_one_line(error: Exception) -> CurateError:
-    words, limit_gb = str(error), _memory_gb()
-    enough_gb = max(MEMORY_GB_MIN, 2 * limit_gb)
+    words, limit_gb, folder = str(error), _memory_gb(), f"the temporary folder {tempfile.gettempdir()!r} (TMPDIR)"
+    more = f"--set memory_gb={max(MEMORY_GB_MIN, 2 * limit_gb):g}"
     if "max_temp_directory_size" in words:
         return _beyond_spill_gb()
-    if "Out of Memory" in words:
+    if "memory_limit" in words:
         return BadInput(
-            f"--set memory_gb={limit_gb:g} is too little for a join of this size; give --set memory_gb={enough_gb:g}, or "
-            f"`memory_gb: {enough_gb:g}` in curate.yaml"
+            f"--set memory_gb={limit_gb:g} is too little for a join of this size; give {more}, or the key memory_gb in "
+            "curate.yaml, and run again"
         )
     if isinstance(error, OSError | duckdb.IOException):
         why = "has no room left" if any(full in words for full in _FULL) else "cannot be written to"
-        return StoreUnwell(
-            f"the temporary folder {tempfile.gettempdir()!r} (TMPDIR) {why}, and a join needs it; what was stored stays. "
-            "Name a larger one as TMPDIR, or make room there, and run again"
-        )
-    return StoreUnwell(
-        f"a join ended with an error of DuckDB ({type(error).__name__}); what was stored stays. Run again, with "
-        f"--set memory_gb={enough_gb:g} if it comes back"
-    )
+        return StoreUnwell(f"{folder} {why}; make room there, or name a larger one as TMPDIR, and run again")
+    return StoreUnwell(f"a join failed ({type(error).__name__} of DuckDB); run again, and if it comes back with {more}")
 
 
 def _beyond_spill_gb() -> StoreUnwell:
     return StoreUnwell(
-        f"--set spill_gb={limits().spill_gb} is too little: a join writes more to the temporary folder "
-        f"{tempfile.gettempdir()!r} (TMPDIR); what was stored stays. Give --set spill_gb=none for all that is free there, "
-        "and run again"
+        f"--set spill_gb={limits().spill_gb:g} is too little for a join of this size, which writes more to the "
+        f"temporary folder {tempfile.gettempdir()!r} (TMPDIR); give --set spill_gb=none for all that is free there, and "
+        "run again"
     )
