@@ -25,21 +25,25 @@ def verify(
     """Check checksums, columns, counts, image metadata, identifiers, leaks and the card. Exit 1 on problems."""
     from flows.products import problems_of
     from tasks.release.build import MANIFEST_DIGITS, manifest_sha256
+    from tasks.release.checks.report import MADE_AGAIN_SINCE
     from tasks.release.dataset_card import unmeasured_line
     from tasks.release.fetched import fetched, maker, read_manifest, store_of
     from tasks.runtime.untrusted import one_line
 
     with fetched(release) as folder:
         problems = problems_of(folder, store_of(release))
-        lacking = "" if problems else unmeasured_line(read_manifest(folder))
-        sealed, made_by = manifest_sha256(folder)[:MANIFEST_DIGITS], maker(read_manifest(folder).software)
+        manifest = read_manifest(folder)
+        sealed = manifest_sha256(folder)[:MANIFEST_DIGITS]
     for problem in problems[:50]:
         print(one_line(problem.encode(errors="backslashreplace").decode(), 1000))
     if problems:
+        made_by = maker(manifest.software)
         print(f"{len(problems)} problems: this release was changed after it was made, or {made_by} made it")
         raise typer.Exit(1)
     print(f"{release} is whole; its manifest is {sealed}")
-    if lacking:
+    if manifest.layout < MADE_AGAIN_SINCE:
+        print("its report, of an earlier version, was compared with its own tables alone")
+    if lacking := unmeasured_line(manifest):
         print(f"not measured, and null: {one_line(lacking, 1000)}")
 
 

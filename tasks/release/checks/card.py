@@ -10,6 +10,7 @@ from html import unescape
 from schemas.release import Manifest
 from schemas.run import Funnel
 from tasks.release.build import CARD
+from tasks.release.checks.report import MADE_AGAIN_SINCE
 from tasks.release.dataset_card import (
     COMPARED,
     TEMPLATE,
@@ -46,7 +47,10 @@ def wrong_card(release: OpenRelease, statistics: Cells, parts: Sequence[ReleaseP
     problems += wrong_sections(card, sections, parts, manifest.layout)
     no_bench = dict.fromkeys(("bench_funnel", "bench_measures", "bench_agreement"), ())
     ours = dataset_card(manifest, Funnel.model_validate(manifest.funnel), statistics, no_bench, sections)
-    return problems or [*_lines(card, ours, [part.section.title for part in parts if part.section])]
+    problems = problems or [*_active_lines(card, ours)]
+    if manifest.layout < MADE_AGAIN_SINCE:
+        return problems
+    return problems or [*_other_figures(card, ours, [part.section.title for part in parts if part.section])]
 
 
 def _rows(card: str) -> list[list[str]]:
@@ -146,12 +150,16 @@ def _facts(section: str) -> list[str]:
     return [*rows, *_FACT.findall(" ".join(line for line in lines if not line.startswith("|")))]
 
 
-def _lines(card: str, ours: str, titles: Sequence[str]) -> Iterator[str]:
-    """Problems of lines that this version does not write. `ours`: its card, `titles`: of sections checked before."""
+def _active_lines(card: str, ours: str) -> Iterator[str]:
+    """Problems of lines that do something and that this version does not write in its card, which is `ours`."""
     known = {*ours.splitlines()}
     for line in card.splitlines():
         if line not in known and _ACTIVE.search(line):
             yield f"{CARD}: has a link, a picture or HTML that no card has: {one_line(line, 80)!r}"
+
+
+def _other_figures(card: str, ours: str, titles: Sequence[str]) -> Iterator[str]:
+    """Problems of sections with other figures than in this version's card. `titles`: of sections checked before."""
     for title in ("", *dict.fromkeys(_HEADING.findall(ours))):
         if title not in titles and title != _BENCH and _figures(ours, title) != _figures(card, title):
             yield f"{CARD}: {title[3:] or 'its beginning'!r} has other numbers or names than this version writes there"
