@@ -230,13 +230,15 @@ def shared(sides: pl.DataFrame, keys: pl.Series, models: int, rigged_min: float)
     total = of_key["key"].n_unique() * models
     evidence = _mean_evidence([pl.col(f"taste_{n}").sum() for n in _TILTED])
     wins, chance = (pl.col("won") == 1).mean(), pl.col("chance").mean()
+    # that all of n voters are rigging is not known better than to a half of one in n + 1 (Jeffreys 1946)
+    most = 1 - 0.5 / (pl.col("voter").n_unique() + 1)
     found = (
         of_key.group_by("key", "model")
         .agg(
             evidence=evidence,
             voters=pl.col("voter").n_unique(),
             votes=pl.len(),
-            rigged=((wins - chance) / (1 - chance)).clip(0, 1 - 1e-6),
+            rigged=((wins - chance) / (1 - chance)).clip(0, most),
         )
         .filter((pl.col("voters") > 1) & (pl.col("votes") >= VOTES_MIN))
         .select("key", "model", "rigged", p=(total * (-pl.col("evidence")).exp()).clip(upper_bound=1.0))
