@@ -193,6 +193,6 @@ def _in_one_line(error: Exception) -> CurateError:
 def _beyond_spill_gb() -> StoreUnwell:
     return StoreUnwell(
         f"--set spill_gb={limits().spill_gb:g} is too little for a join of this size, which writes more to the "
-        f"temporary folder {tempfile.gettempdir()!r} (TMPDIR); give --set spill_gb=none for all that is free there, and "
-        "run again"
+        f"temporary folder {tempfile.gettempdir()!r} (TMPDIR); give --set spill_gb=none for all that is free there, "
+        "and run again"
     )

@@ -56,7 +56,8 @@ def test_blocks_are_written_up_to_a_bound_that_one_line_names():
 @pytest.mark.parametrize("work", [_joined, lambda: BlockFiles().add("ids", IDS, pl.repeat(0, IDS.height, eager=True))])
 def test_a_full_temporary_folder_is_one_line_that_names_it(work):
     use_limits(0.012, None)
-    with room_for(64 * 1024), pytest.raises(StoreUnwell, match=r"^the temporary folder '.+' \(TMPDIR\) has no room .+$"):
+    line = r"^the temporary folder '.+' \(TMPDIR\) has no room .+$"
+    with room_for(64 * 1024), pytest.raises(StoreUnwell, match=line):
         work()
 
 
@@ -75,7 +76,8 @@ from tasks.storage.database import TemporaryDatabase
 use_limits(0.01, None)
 try:
     database = TemporaryDatabase()
-    database.load("texts", (pl.DataFrame({"id": range(n, n + 5_000), "text": "word " * 100}) for n in range(0, 10**5, 5_000)))
+    frames = (pl.DataFrame({"id": range(n, n + 5_000), "text": "word " * 100}) for n in range(0, 10**5, 5_000))
+    database.load("texts", frames)
     database.run("CREATE TABLE ordered AS SELECT * FROM texts ORDER BY hash(id)")
 except BadInput:
     raise SystemExit(2)
