@@ -26,6 +26,8 @@ from tasks.runtime.parallel import one_blas_thread
 SEPARATE, BOARD = "separate", "board"
 _POWER80 = 0.8416212335729143
 """80 % quantile of the normal distribution."""
+_EQUAL = 1e-9
+"""Log-odds under which two ratings are equal; the error of the fit is about as large."""
 _SLICES = ("language:", CATEGORY)
 """Slices that are planned a board."""
 
@@ -79,6 +81,7 @@ def _needed(cast: Votes, at: Vector, core: Mask, pairs: Sequence[tuple[int, int]
     deviation = np.maximum(difference_deviation(spread.sandwich), by_model)
     aims = np.array([np.eye(len(at))[a] - np.eye(len(at))[b] for a, b in pairs]).reshape(len(pairs), len(at))
     leads, variances = aims @ np.nan_to_num(at), np.array([deviation[pair] ** 2 for pair in pairs])
+    leads[np.abs(leads) < _EQUAL] = 0
     spread = variances / np.einsum("pi,ij,pj->p", aims, inverse, aims).clip(1e-300)
     wanted = np.where(leads**2 >= NORMAL95**2 * variances, np.inf, (leads / (NORMAL95 + _POWER80)) ** 2 / spread)
     weight = expit(leads) * (1 - expit(leads)) * float(cast.weight @ cast.times / cast.times.sum())
