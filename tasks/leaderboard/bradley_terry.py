@@ -173,7 +173,7 @@ Fixed = list[tuple[Numbers, Numbers]]
 
 
 def fixed_models(known: Structure, anchor: int | None, firm: Mask) -> Fixed:
-    """What is fixed in each group: the anchor, else the mean of the core's firm models, else of its core, else of all.
+    """Fixed models of each group: the anchor, else the core's firm models, else its core, else all.
 
     `firm` (models,): models with enough votes that one more model, or one more vote, hardly moves their mean.
     """

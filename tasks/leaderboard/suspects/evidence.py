@@ -102,14 +102,14 @@ def habits(cast: Votes, voters: Numbers) -> Vector:
     return np.asarray(np.log(shares[voters + 1, choice]))
 
 
-def outcomes(cast: Votes) -> Vector:
-    """Score float64 (rows,) of the pair's first model, a soft preference as a win: 1, 0.5 or 0."""
+def first_scores(cast: Votes) -> Vector:
+    """Outcomes float64 (rows,) for the first model of the pair, 1, 0.5 or 0; a soft preference is a win or a loss."""
     return np.where(cast.score == 0.5, 0.5, cast.score > 0.5)
 
 
 def _log_chances(chances: Matrix, cast: Votes) -> Vector:
     """Log-chance float64 (rows,) of each vote by the history."""
-    outcome = outcomes(cast)
+    outcome = first_scores(cast)
     chance = np.where(outcome == 0.5, chances[1], np.where(outcome == 1, chances[0], chances[2]))
     return np.asarray(np.log(chance.clip(1e-12)))
 
@@ -120,7 +120,7 @@ def _gains(chances: Matrix, cast: Votes, by_habit: Vector) -> Matrix:
     The ratio of two tilts has an expectation of at most 1 for every smaller taste, for or against: products over votes
     are therefore bounded by Ville's inequality, at whatever vote one looks.
     """
-    outcome = outcomes(cast)
+    outcome = first_scores(cast)
     gains = np.empty((len(TILTS), 2, 2, len(outcome)))
     for number, tilt in enumerate(TILTS):
         for side, (of, told) in enumerate(((chances, outcome), (chances[::-1], 1 - outcome))):
@@ -152,7 +152,7 @@ def sided(history: History) -> pl.DataFrame:
     the `TILTS` taste_N and habit_N, the gains for the side.
     """
     cast, named = history.cast, np.flatnonzero(history.voters >= 0)
-    outcome = outcomes(cast)
+    outcome = first_scores(cast)
     sides = [
         pl.DataFrame(
             {

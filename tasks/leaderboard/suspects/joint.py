@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from tasks.leaderboard.suspects.evidence import CARELESS, TASTE, VOTES_MIN, History, outcomes, voters_at_once
+from tasks.leaderboard.suspects.evidence import CARELESS, TASTE, VOTES_MIN, History, first_scores, voters_at_once
 from tasks.leaderboard.votes import Mask, Matrix, Numbers, Vector
 
 _GROWTH = 1.3
@@ -35,7 +35,7 @@ class _Ballots(NamedTuple):
     """Number of the voter and the pair's first model, among all `cells` of a voter and a model."""
     second: Numbers
     score: Vector
-    """Of the first model: 1, 0.5 or 0."""
+    """Outcome for the first model: 1, 0.5 or 0."""
     chances: Matrix
     """float64 (3, rows): of a win of the first model, a tie, and a loss, by what all others voted."""
     cells: int
@@ -96,7 +96,7 @@ def _evidence(history: History, tested: Numbers) -> Vector:
     cast, among = history.cast, np.flatnonzero(np.isin(history.voters, tested))
     voter, models = np.searchsorted(tested, history.voters[among]), len(cast.models)
     first, second = voter * models + cast.pairs[cast.pair[among]].T
-    ballots = _Ballots(first, second, outcomes(cast)[among], history.chances[:, among], len(tested) * models)
+    ballots = _Ballots(first, second, first_scores(cast)[among], history.chances[:, among], len(tested) * models)
     total, place = np.bincount(voter, minlength=len(tested)), _places(voter)
     most = int(total.max(initial=0))
     starts = _starts(most)

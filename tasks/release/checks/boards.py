@@ -138,7 +138,7 @@ def _slices(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
 
 def _shown_by_any_layout(rows: pl.DataFrame) -> pl.DataFrame:
-    """What a board says without its intervals and without what its mean is of: votes, and points between models."""
+    """Columns of a board that rest on no interval and no mean: votes, and points between models."""
     mean = pl.col("rating").mean().over("slice", pl.col("flags").list.contains(APART))
     return rows.select("slice", "model", "battles", rating=pl.col("rating") - mean)
 

@@ -58,7 +58,7 @@ def test_a_board_of_files_has_the_stable_columns_and_says_what_it_rests_on(curat
     assert found["good"].keys() >= COLUMNS
     assert (found["good"]["score"], found["base"]["score"], found["good"]["mean_tokens"]) == (100, 50, 10)
     assert found["bad"]["score"] == pytest.approx(100 / 6)
-    assert found["good"]["flags"] == ["low_coverage", "only_wins"]
+    assert found["good"]["flags"] == ["low_coverage", "only_wins", "few_votes"]
     assert "judgements 6, labels 5, conflicting 0, error marks 1" in err
     assert "stored as tie 1" in err
     assert curate(files / "good.jsonl", "--baseline", "base")[1].split()[:3] == ["rank", "model", "score"]
