@@ -145,7 +145,7 @@ _OF_VALUES = {
 
 
 def problem_in_words(problem: Mapping[str, Any]) -> str:
-    """What is wrong with a value, such as `must be at least 1`, from one entry of `ValidationError.errors()`.
+    """Words for what is wrong with a value, such as `must be at least 1`, from one entry of `ValidationError.errors()`.
 
     Types of errors that no field here has met keep pydantic's own words.
     """

@@ -59,14 +59,6 @@ def test_a_docstring_begins_with_its_noun_or_verb():
     assert [f"{module}: {text[:60]}" for module, text in said if SECOND_READING.match(text)] == []
 
 
-def test_a_folder_has_at_most_fifteen_modules_of_at_most_four_hundred_lines():
-    modules = [path.relative_to(ROOT) for path in FILES if path.stem != "__init__"]
-    sizes = Counter(str(path.parent) for path in modules)
-    assert {folder: size for folder, size in sizes.items() if size > 15} == {}
-    sizes = {str(path.relative_to(ROOT)): len(text.splitlines()) for path, text in FILES.items()}
-    assert {file: size for file, size in sizes.items() if size > 400} == {}
-
-
 def test_a_public_name_is_defined_once():
     """A command's function is not counted: it has the name that users type, which may be that of its flow."""
     commands = set(_commands(command_line()))

@@ -45,7 +45,7 @@ class EarlierDraw:
 
 
 def draw_now(store: Store, settings: Settings) -> BenchDraw:
-    """What identifies a draw that is made now; its `prompts` are not known yet."""
+    """Key of a draw that is made now; its `prompts` are not known yet."""
     fit, chosen = fit_in_use(store), settings.bench.model_dump_json(exclude=_OF_OTHERS)
     made_of = f"{fit.model if fit else None} {settings.seed} {chosen}"
     drawn_from = hashlib.blake2b(made_of.encode(), digest_size=8).hexdigest()

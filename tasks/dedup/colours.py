@@ -52,4 +52,5 @@ def _distances(one: Chromas, other: Chromas) -> npt.NDArray[np.float32]:
     coloured_share = (np.linalg.norm(vivid, axis=2) >= COLOURED_MIN).mean(axis=1)
     fading = np.where(coloured_share >= COLOURED_SHARE_MIN, fading, np.float32(1))
     differences: npt.NDArray[np.float32] = np.linalg.norm(vivid * fading[:, None, None] - pale, axis=2)
-    return differences.max(axis=1)
+    largest: npt.NDArray[np.float32] = differences.max(axis=1)
+    return largest

@@ -26,7 +26,7 @@ _COMPARED = dict.fromkeys(("image_id", "phash", "pdq", "grey", "chroma"), pl.Str
 
 
 class MeasuredFile(NamedTuple):
-    """What is compared of one picture."""
+    """Facts of one picture that are compared."""
 
     image_id: str
     hashes: ImageHash
@@ -88,7 +88,7 @@ def loose_duplicates(
 
 
 def _measured(file: Path, providers: Providers | None) -> MeasuredFile | str:
-    """What is compared of a file, its embedding with `providers` only; or the reason why it is rejected."""
+    """Facts of a file that are compared, its embedding with `providers` only; or the reason why it is rejected."""
     try:
         image = open_image(file.read_bytes())
     except ImageRejected as rejected:

@@ -305,7 +305,7 @@ _OF_ALL = ("ratings", "vote_shares", *_OF_VOTERS, FRAGILITY, PLAN, *FAIRNESS)
 STORED = sorted(TABLES.keys() - {"style_control", PAIR_CARDS, PLAN})
 """Tables that a store keeps."""
 _BY_SLICE = ("ratings", "vote_shares", *_STYLED, FRAGILITY)
-"""Those of all slices."""
+"""Rows of all slices."""
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def verify_release(folder: Path, parts: PartsOf, store: Store | None = None) -> 
 
 
 class VerifiedRows:
-    """What is counted of the rows of a release while they are checked."""
+    """Counts of the rows of a release while they are checked."""
 
     def __init__(self) -> None:
         self.images = {config: ImageLists(config) for config in CONFIGS}

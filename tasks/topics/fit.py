@@ -50,8 +50,8 @@ Chosen = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What was asked, kept or not, and what decided which of it is kept."""
+class AskedDocuments:
+    """Documents that were asked, kept or not, and what decided which of it is kept."""
 
     documents: pl.DataFrame
     """document_id and first `day` of all documents that may be fitted, before redaction, sorted by id."""
@@ -68,7 +68,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Documents:
+class TopicDocuments:
     """The n documents with a vector that are kept, or were fitted when they were; as released, sorted by id."""
 
     days: pl.Series
@@ -82,7 +82,8 @@ class Documents:
 
     def up_to(self, day: date) -> Chosen:
         """Bool (n,): which may be fitted and were asked up to a day."""
-        return self.fittable & (self.days <= day).to_numpy()
+        due: Chosen = self.fittable & (self.days <= day).to_numpy()
+        return due
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Fit:
     """One fit, and which documents it has."""
 
     table: pl.DataFrame
-    """Its rows of `topic_model`, also of documents that are gone."""
+    """Rows of `topic_model`, also of documents that are gone."""
     rows: Rows
     """int64 (fitted,): rows of the documents that were fitted."""
     about: TopicFit
@@ -122,7 +123,7 @@ class Topics:
         store.replace(FITS, frame_of(TopicFit, abouts))
 
 
-def fit_and_assign(store: Store, documents: Documents, asked: Asked, settings: Settings) -> Topics:
+def fit_and_assign(store: Store, documents: TopicDocuments, asked: AskedDocuments, settings: Settings) -> Topics:
     """Fit the documents up to the fit day and assign the others; when these have drifted, fit up to a later day.
 
     Both days move in steps of growth, so a night with few documents keeps the fit. Ids are hashes, so the first
@@ -152,7 +153,7 @@ def _drift_growth(settings: TopicSettings) -> float:
     return float(settings.refit_growth ** (1 / DRIFT_STEPS))
 
 
-def _counted_days(documents: Documents, asked: Asked, settings: TopicSettings) -> pl.Series:
+def _counted_days(documents: TopicDocuments, asked: AskedDocuments, settings: TopicSettings) -> pl.Series:
     """The days of what was asked, by which a fit is due; where too little of it is kept for topics, of what is kept."""
     days = asked.documents["day"]
     rows = np.flatnonzero(documents.up_to(fit_day(days, settings.refit_growth)))
@@ -182,7 +183,9 @@ def largest_step(count: int, growth: float) -> int:
 class _Fits:
     """Finds fits in the store, and makes those that it lacks."""
 
-    def __init__(self, store: Store, documents: Documents, asked: Asked, drift_until: date, settings: Settings) -> None:
+    def __init__(
+        self, store: Store, documents: TopicDocuments, asked: AskedDocuments, drift_until: date, settings: Settings
+    ) -> None:
         self._documents, self._asked, self._drift_until, self._settings = documents, asked, drift_until, settings
         chosen = settings.topics.model_dump(include={"members_min", "neighbours", "dimensions"})
         version = engine(settings.topics.engine).version
@@ -314,10 +317,10 @@ def _vector_digests(vectors: Vectors) -> pl.Series:
 _KEY = {"document_id": pl.String, "vector": pl.String}
 
 
-def _topics(store: Store, documents: Documents, fit: Fit, settings: Settings) -> Topics:
+def _topics(store: Store, documents: TopicDocuments, fit: Fit, settings: Settings) -> Topics:
     """Topics of all documents, fitted or assigned.
 
-    Documents are assigned in shards; workers of a task runner read the fitted vectors from the store.
+    TopicDocuments are assigned in shards; workers of a task runner read the fitted vectors from the store.
     """
     vectors, rows = documents.vectors, fit.rows
     fitted_documents = pl.DataFrame({"document_id": documents.ids[rows]})

@@ -31,7 +31,16 @@ from tasks.topics.descriptions import (
     topic_tree,
 )
 from tasks.topics.engines import Vectors
-from tasks.topics.fit import TABLE, Asked, Chosen, Documents, Topics, changes_in_words, fit_and_assign, topic_changes
+from tasks.topics.fit import (
+    TABLE,
+    AskedDocuments,
+    Chosen,
+    TopicDocuments,
+    Topics,
+    changes_in_words,
+    fit_and_assign,
+    topic_changes,
+)
 
 _ABOUT = ["conversation_id", "document_id", "prompt_id", "image_ids", "day", "num_turns", "user_id"]
 
@@ -48,7 +57,7 @@ def find_topics(settings: Settings, providers: Providers, versions: Versions) ->
     is_kept, kinds = documents["kept"].to_numpy(), _kinds(settings.topics)
     fittable, why_all = _fittable(documents, vectors, settings.topics, kinds)
     asked = _asked(store, versions, {} if why_all else kinds)
-    known = Documents(documents["day"], documents["document_id"], vectors, is_kept, fittable)
+    known = TopicDocuments(documents["day"], documents["document_id"], vectors, is_kept, fittable)
     topics = fit_and_assign(store, known, asked, settings)
     rows = topics.fit.rows[is_kept[topics.fit.rows]]
     labels, fitted, of_fitted = topics.found.labels[rows], documents[rows], vectors[rows]
@@ -80,7 +89,7 @@ def find_topics(settings: Settings, providers: Providers, versions: Versions) ->
 
 
 def _fitted_once(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
-    """Documents of stored fits that are not kept any more. They have no topic, and still vote on those of others."""
+    """TopicDocuments of stored fits that are not kept any more. They have no topic, and still vote on those of others."""
     fitted = store.read(TABLE, ["document_id"]).unique().join(kept, on="document_id", how="anti")["document_id"]
     slices = store.read_slices("conversations", _ABOUT) if len(fitted) else ()
     asked = (rows.filter(pl.col("document_id").is_in(fitted.implode())) for rows in slices)
@@ -89,7 +98,7 @@ def _fitted_once(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
 
 
 def _kinds(settings: TopicSettings) -> dict[str, pl.Expr]:
-    """What the settings ask of a document that is fitted, in words -> condition on num_turns, images and language."""
+    """Conditions of the settings on a document that is fitted, in words -> condition on num_turns, images and language."""
     conditions = {
         "single-turn": (settings.single_turn, pl.col("num_turns") == 1),
         "with an image": (settings.needs_image, pl.col("images") > 0),
@@ -115,8 +124,8 @@ def _fittable(
     return kept, [f"documents of every kind were fitted: too few are {', '.join(kinds)}"]
 
 
-def _asked(store: Store, versions: Versions, kinds: Mapping[str, pl.Expr]) -> Asked:
-    """Documents of these kinds as they were asked, kept or not, and what decided which are kept."""
+def _asked(store: Store, versions: Versions, kinds: Mapping[str, pl.Expr]) -> AskedDocuments:
+    """TopicDocuments of these kinds as they were asked, kept or not, and what decided which are kept."""
     columns = ["document_id", "prompt_id", "num_turns", "image_ids", "day"]
     read = chain([store.empty("conversations", columns)], store.read_slices("conversations", columns))
     counted = (rows.with_columns(images=pl.col("image_ids").list.len()).drop("image_ids") for rows in read)
@@ -125,7 +134,7 @@ def _asked(store: Store, versions: Versions, kinds: Mapping[str, pl.Expr]) -> As
     documents = of_kinds.group_by("document_id").agg(pl.col("day").min()).sort("document_id")
     policy = decided_hash(store)
     decisive = json.dumps([policy, dict(versions), store.parts("reviews")], sort_keys=True).encode()
-    return Asked(documents, hashlib.blake2b(decisive, digest_size=8).hexdigest(), policy)
+    return AskedDocuments(documents, hashlib.blake2b(decisive, digest_size=8).hexdigest(), policy)
 
 
 def _with_language(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:

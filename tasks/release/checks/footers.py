@@ -16,7 +16,6 @@ from schemas.release import CONFIGS, Manifest
 from tasks.release.registered import table_of
 from tasks.release.shards import shard_files
 
-
 POINTS_A_ROW_MAX = 2
 """Most points of the map of topics for each row: a battle shows two conversations."""
 

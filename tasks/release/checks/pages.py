@@ -54,7 +54,7 @@ class _Odd(Exception):
 
 
 @dataclass
-class ShownSection:
+class PageSection:
     """A section of the report as a browser shows it."""
 
     title: str = ""
@@ -69,13 +69,13 @@ class ShownSection:
 
 @dataclass
 class ShownReport:
-    """What a browser shows of the report."""
+    """Texts that a browser shows of the report."""
 
     paragraphs: list[str] = field(default_factory=list)
-    """Those outside of sections."""
+    """Texts outside of sections."""
     numbers: dict[str, str] = field(default_factory=dict)
-    """What is counted -> the number at the head of the page."""
-    sections: dict[str, ShownSection] = field(default_factory=dict)
+    """Name of a count -> the number at the head of the page."""
+    sections: dict[str, PageSection] = field(default_factory=dict)
 
 
 def read_pages(folder: Path) -> tuple[ShownReport | None, list[str]]:
@@ -149,11 +149,11 @@ class _Page(HTMLParser):
         self._figures, self._inside, self._guarded = {*figures}, list[str](), False
         self._texts: list[list[str]] = [[]]
         """Texts so far of the elements that are open."""
-        self._shown, self._section = ShownReport(), ShownSection()
+        self._shown, self._section = ShownReport(), PageSection()
         self._row, self._number = list[str](), ""
 
     def read(self, text: str) -> ShownReport:
-        """What is shown. Raises _Odd."""
+        """Text that is shown. Raises _Odd."""
         self.feed(text)
         self.close()
         if self._inside or not self._guarded:
@@ -179,7 +179,7 @@ class _Page(HTMLParser):
         if tag == "section":
             if values["id"] in self._shown.sections:
                 raise _Odd(f"has a section twice: {one_line(values['id'], 40)!r}")
-            self._section = self._shown.sections[values["id"]] = ShownSection()
+            self._section = self._shown.sections[values["id"]] = PageSection()
         elif tag == "th":
             self._section.numeric.append(values.get("class") == "n")
 

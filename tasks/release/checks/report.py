@@ -16,7 +16,7 @@ from polars.testing import assert_series_equal
 from schemas.policy import Policy
 from schemas.run import Funnel
 from tasks.release.checks.boards import RATING_DIFFERENCE_MAX, tables_of_votes
-from tasks.release.checks.pages import REPORT, ShownReport, ShownSection, read_pages
+from tasks.release.checks.pages import REPORT, PageSection, ShownReport, read_pages
 from tasks.release.registered import OpenRelease
 from tasks.runtime.untrusted import csv_cell, one_line
 from tasks.storage.queries.conversation_features import Tallies
@@ -28,7 +28,7 @@ _TABLES = "report/tables"
 MADE_AGAIN_SINCE = 8
 """Reports and cards of an earlier layout have other sections and words; a report is compared with its own tables."""
 _PARAGRAPHS = 2
-"""Of a section: what it is about, and where its files are."""
+"""Lines of a section: what it is about, and where its files are."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _unlike_table(section: ShownSection, table: pl.DataFrame) -> Iterator[str]:
+def _unlike_table(section: PageSection, table: pl.DataFrame) -> Iterator[str]:
     """Problems of a table on the page that is not the head of the table in the file."""
     from tasks.report.page import ROWS_MAX
 
@@ -140,7 +140,7 @@ def _unlike_rows(
     yield from _unlike_head(release, page)
 
 
-def _unlike_part(section: ShownSection, table: pl.DataFrame, part: "Part") -> Iterator[str]:
+def _unlike_part(section: PageSection, table: pl.DataFrame, part: "Part") -> Iterator[str]:
     """Problems of a section whose table can be made again."""
     from tasks.report.page import csv_frame
 
@@ -163,7 +163,7 @@ def _last_digit(column: pl.Series) -> float:
     return max(RATING_DIFFERENCE_MAX, 1.001 * 10.0 ** -int(digits)) if isinstance(digits, int) else 0.0
 
 
-def _worded(words: Mapping[str, object], section: ShownSection) -> bool:
+def _worded(words: Mapping[str, object], section: PageSection) -> bool:
     """Whether title and text are those of `sections.yaml`, whatever stands at the places that the code fills in."""
     form = re.sub(r"\\{[^{}]*\\}", ".*", re.escape(str(words["about"])))
     more = ".*" if words.keys() - {"title", "group", "about"} else ""

@@ -13,7 +13,7 @@ from schemas.settings import Settings, TopicSettings
 from tasks.storage.tables import Store, frame_of
 from tasks.topics.cluster import assign, reach_of
 from tasks.topics.engines import Clustering
-from tasks.topics.fit import TABLE, Asked, Documents, fit_and_assign, fit_day, largest_step
+from tasks.topics.fit import TABLE, AskedDocuments, TopicDocuments, fit_and_assign, fit_day, largest_step
 from tests.builders import NOON
 
 FIRST = date(2024, 9, 1)
@@ -45,7 +45,9 @@ def _find(store, documents, kept=None, decided_by="a", asked=None, redraw=False,
     every = np.ones(len(documents[1]), bool)
     kept, asked = (every if some is None else some for some in (kept, asked))
     days = pl.DataFrame({"document_id": documents[1], "day": documents[0]}).filter(pl.Series(asked))
-    topics = fit_and_assign(store, Documents(*documents, kept, kept), Asked(days, decided_by, decided_by), settings)
+    topics = fit_and_assign(
+        store, TopicDocuments(*documents, kept, kept), AskedDocuments(days, decided_by, decided_by), settings
+    )
     topics.write(store)
     return topics
 

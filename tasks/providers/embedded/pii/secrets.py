@@ -38,7 +38,7 @@ class SecretForm(NamedTuple):
     """A secret that is told by the words or signs around it."""
 
     name: str
-    """What it is, as docs/privacy.md lists it."""
+    """Name of the form, as benchmarks list it."""
     type: str
     """Type of its spans."""
     hints: str
