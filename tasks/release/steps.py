@@ -239,7 +239,7 @@ def _relevant(settings: Settings) -> dict[str, Any]:
 
 
 def _drawn_with(store: Store) -> dict[str, str | None]:
-    """Entries of the manifest about the topic fit and the draw: with which policies they were made, as released ones."""
+    """Entries of the manifest about topic fit and draw: with which policies they were made, as released ones."""
 
     def released(decided: str | None) -> str | None:
         stored = decided and store.read_bytes(f"policies/{decided}.json")

@@ -320,7 +320,7 @@ _KEY = {"document_id": pl.String, "vector": pl.String}
 def _topics(store: Store, documents: TopicDocuments, fit: Fit, settings: Settings) -> Topics:
     """Topics of all documents, fitted or assigned.
 
-    TopicDocuments are assigned in shards; workers of a task runner read the fitted vectors from the store.
+    Documents are assigned in shards; workers of a task runner read the fitted vectors from the store.
     """
     vectors, rows = documents.vectors, fit.rows
     fitted_documents = pl.DataFrame({"document_id": documents.ids[rows]})

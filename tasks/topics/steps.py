@@ -89,7 +89,7 @@ def find_topics(settings: Settings, providers: Providers, versions: Versions) ->
 
 
 def _fitted_once(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
-    """TopicDocuments of stored fits that are not kept any more. They have no topic, and still vote on those of others."""
+    """Documents of stored fits that are not kept any more. They have no topic, and still vote on those of others."""
     fitted = store.read(TABLE, ["document_id"]).unique().join(kept, on="document_id", how="anti")["document_id"]
     slices = store.read_slices("conversations", _ABOUT) if len(fitted) else ()
     asked = (rows.filter(pl.col("document_id").is_in(fitted.implode())) for rows in slices)
@@ -98,7 +98,7 @@ def _fitted_once(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
 
 
 def _kinds(settings: TopicSettings) -> dict[str, pl.Expr]:
-    """Conditions of the settings on a document that is fitted, in words -> condition on num_turns, images and language."""
+    """Condition of a document that is fitted, in words -> the same on num_turns, images and language."""
     conditions = {
         "single-turn": (settings.single_turn, pl.col("num_turns") == 1),
         "with an image": (settings.needs_image, pl.col("images") > 0),
@@ -125,7 +125,7 @@ def _fittable(
 
 
 def _asked(store: Store, versions: Versions, kinds: Mapping[str, pl.Expr]) -> AskedDocuments:
-    """TopicDocuments of these kinds as they were asked, kept or not, and what decided which are kept."""
+    """Documents of these kinds as they were asked, kept or not, and what decided which are kept."""
     columns = ["document_id", "prompt_id", "num_turns", "image_ids", "day"]
     read = chain([store.empty("conversations", columns)], store.read_slices("conversations", columns))
     counted = (rows.with_columns(images=pl.col("image_ids").list.len()).drop("image_ids") for rows in read)

@@ -23,7 +23,7 @@ POINTS_A_ROW_MAX = 2
 def wrong_footers(folder: Path, manifest: Manifest) -> Iterator[str]:
     """Problems of tables that are no Parquet files, or have other numbers of rows and values than they can have.
 
-    A configuration has the rows that the manifest says, and the map of topics at most twice all of these. Every row of a
+    A configuration has the rows that the manifest says, the map of topics at most twice all of these. Every row of a
     release has an id, a name or a text of its own, so that no column has more values than its file has bytes.
     """
     rows = Counter[str]()

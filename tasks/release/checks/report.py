@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tasks.report.page import Part
 
 _TABLES = "report/tables"
+_WARNING = "Not for publishing: measured with embedded stand-ins ("
 MADE_AGAIN_SINCE = 8
 """Reports and cards of an earlier layout have other sections and words; a report is compared with its own tables."""
 _PARAGRAPHS = 2
@@ -178,12 +179,15 @@ def _unlike_head(release: OpenRelease, page: ShownReport) -> Iterator[str]:
     manifest = release.manifest
     days = f"of log days {manifest.first_day} to {manifest.last_day}"
     about = f"Version {manifest.version} {days}, policy {manifest.policy['name']} ({manifest.policy_hash})."
-    known = [about, "Released:"]
-    if stand_ins := ", ".join(manifest.embedded_providers):
-        known.append(f"Not for publishing: measured with embedded stand-ins ({stand_ins}).")
-    for sentence in known:
+    for sentence in (about, "Released:"):
         if page.paragraphs.count(sentence) != 1:
             yield f"{REPORT}: it does not say what the manifest says: {sentence}"
+    # The page names the stand-ins of its run; the manifest has those of items that were made before, too.
+    warnings = [text for text in page.paragraphs if text.startswith(_WARNING)]
+    named = {name for text in warnings for name in text.removeprefix(_WARNING).removesuffix(").").split(", ")}
+    if len(warnings) != bool(manifest.embedded_providers) or not named <= {*manifest.embedded_providers}:
+        yield f"{REPORT}: it does not say what the manifest says of embedded stand-ins"
+    known = [about, "Released:", *warnings]
     groups = {str(words["group"]) for words in SECTIONS.values()}
     for text in page.paragraphs:
         if text not in known and not text.startswith(("Kept by the policy and not released: ", *groups)):

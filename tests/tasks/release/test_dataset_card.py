@@ -127,22 +127,21 @@ def _counted(frame, models, people, conversations):
     ]
 
 
-def test_mean_tokens_are_those_of_messages_and_unknown_where_none_was_measured(data):
+@pytest.mark.parametrize(("tokens", "means"), [((4, 2), ("4.0", "2.0")), ((None, None), ("–", "–"))])
+def test_mean_tokens_are_those_of_messages_and_unknown_where_none_was_measured(data, tokens, means):
+    context, assistant = (pl.lit(count, pl.Int64) for count in tokens)
+    gathered = {"context_tokens": context, "assistant_tokens": assistant, "image_ids": pl.lit([], pl.List(pl.String))}
     chat = data["chat"].with_columns(
         conversation=pl.Series(
             [[{"role": "user", "content": "a b c d"}, {"role": "assistant", "content": "e f"}]] * data["chat"].height
         ),
         num_turns=pl.lit(1, pl.Int32),
+        **gathered,
     )
     counted = Statistics("chat")
     for row in range(chat.height):
         counted.add(chat[row : row + 1])
-    assert counted.cells()[-3:-1] == ("4.0", "2.0")
-    unmeasured = pl.lit(None, pl.Int64)
-    for rows in (data["chat"][:0], data["chat"].with_columns(context_tokens=unmeasured, assistant_tokens=unmeasured)):
-        counted = Statistics("chat")
-        counted.add(rows)
-        assert counted.cells()[-3:-1] == ("–", "–")
+    assert counted.cells()[-3:-1] == means
 
 
 def test_published_datasets_stand_beside_it_and_nothing_from_the_log_takes_effect(card):

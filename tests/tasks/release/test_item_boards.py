@@ -99,7 +99,7 @@ def test_a_release_holds_boards_by_family_and_shows_them_with_what_they_rest_on(
     assert any("boards of written benchmarks" in each for each in section_problems(staging, 4, [WRITTEN_BOARDS]))
     sections = {each.key: each for each in written_board_parts(store)}
     assert [*sections] == ["written_board", "written_wins", "written_metrics"]
-    assert all("<svg" in each.figure for each in sections.values()) and "gpt-x" in sections["written_board"].about
+    assert all("<svg" in each.figure.svg for each in sections.values()) and "gpt-x" in sections["written_board"].about
     page = client(OfStore(store, explained)).get("/boards").text
     assert "b: wins against the reference by family" in page and "100 % of 2" in page
 
