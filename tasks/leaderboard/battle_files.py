@@ -90,7 +90,10 @@ def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.D
 
 
 def with_prompts(battles: pl.DataFrame, release: Path) -> pl.DataFrame:
-    """The battles of a release with a column `prompt`, which is equal for the same user messages and images."""
+    """The battles of a release with a column `prompt`, which is equal for the same user messages and images.
+
+    They come back as they are where a table has votes without conversations.
+    """
     asked = pl.element().struct.field("content").filter(pl.element().struct.field("role") == "user")
     text = pl.col("conversation_a").list.eval(asked).list.join("\n\n")
     shown = pl.col("images").list.eval(pl.element().struct.field("path")).list.join(" ")
@@ -98,7 +101,9 @@ def with_prompts(battles: pl.DataFrame, release: Path) -> pl.DataFrame:
     paths = sorted((release / "battle").rglob("*.parquet"))
     read = (rows for path in paths for rows in read_parquet_groups(path, [*columns, "images.list.element.path"]))
     found = [
-        rows.select("question_id", prompt=pl.concat_str(text, pl.lit("\0"), shown).hash()) for rows in together(read)
+        rows.select("question_id", prompt=pl.concat_str(text, pl.lit("\0"), shown).hash())
+        for rows in together(read)
+        if {"conversation_a", "images"} <= {*rows.columns}
     ]
     return battles.join(pl.concat(found), on="question_id", how="left", maintain_order="left") if found else battles
 

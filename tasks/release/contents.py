@@ -248,7 +248,7 @@ def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> I
         except ValidationError as error:
             wrong = error.errors()[0]
             column = ".".join(str(part) for part in wrong["loc"])
-            yield f"row {row[KEYS[config]]!r}: {column}: {problem_in_words(wrong)}"
+            yield f"row {row[KEYS[config]]!r}: {column} is not what it must be ({problem_in_words(wrong)})"
             continue
         yield from _values(config, row)
 

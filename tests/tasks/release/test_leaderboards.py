@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 
@@ -203,7 +204,7 @@ def test_under_rules_about_votes_the_table_has_their_flags_and_is_what_these_vot
     told = RatingTables(read_battles(path), RatingMethod(), (ALL_SLICES,), rules=rules).rows("fragility")
     assert all("repeats_count_once" in row.flags for row in told)
     policy = rated.manifest.policy | {"votes": rules.model_dump()}
-    under = rated._replace(manifest=rated.manifest.model_copy(update={"policy": policy}))
+    under = replace(rated, manifest=rated.manifest.model_copy(update={"policy": policy}))
     assert problems(under, frame_of(Fragility, told)) == [] != problems(rated, frame_of(Fragility, told))
 
 
@@ -222,6 +223,6 @@ def test_equal_votes_prove_as_much_and_others_nothing(rated, rows, battles):
 
 def test_only_releases_of_an_earlier_layout_may_lack_the_table(rated):
     assert list(FRAGILE.wrong(rated)) == [f"{TABLE}: not what the votes of battle give"]
-    older = rated._replace(manifest=rated.manifest.model_copy(update={"layout": 6}))
+    older = replace(rated, manifest=rated.manifest.model_copy(update={"layout": 6}))
     assert list(FRAGILE.wrong(older)) == []
     assert [FRAGILITY in declared_columns(layout) for layout in (6, 7)] == [False, True]
