@@ -62,7 +62,7 @@ def texts_of(file: Path, number: int) -> Iterator[tuple[str, str]]:
 
 
 def secret_forms() -> list[dict[str, Any]]:
-    """For each form of a secret: how many Python files of the packages hold one. Each was read: none is a secret."""
+    """For each form of a secret: its matches in the Python files of the packages, all listed, to be read."""
     files = list(dict.fromkeys(file for name in PACKAGES for file in _python_files(name)))
     texts = [file.read_text("utf-8", "replace") for file in files]
     print(f"{len(texts)} files, {sum(map(len, texts))} characters")
