@@ -1,7 +1,8 @@
 """Changes a release on disk and updates its checksums, as someone who hides a change would."""
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,11 @@ def rewrite(release: Path, shard: str, change: Callable[[Rows], Rows]) -> None:
     reseal(release)
 
 
+def state_rows(release: Path, config: str, rows: int) -> None:
+    """Let the manifest say how many rows a configuration has."""
+    write_manifest(release, counts=manifest_of(release)["counts"] | {config: rows})
+
+
 def change_row(release: Path, shard: str, **columns: object) -> None:
     """Change values in the first row of a shard."""
     rewrite(release, shard, lambda rows: [rows[0] | columns, *rows[1:]])
@@ -60,12 +66,23 @@ def section_problems(release: Path, prompts: int, parts: Sequence[ReleasePart], 
 
 
 def as_production(release: Path) -> None:
-    """Change manifest and card so that they name production providers."""
+    """Change manifest, card and report so that they name production providers."""
     write_manifest(release, embedded_providers=[], embedded_recall={})
     card = (release / "README.md").read_text(encoding="utf-8")
     begin, end = card.index("> **Built with embedded"), card.index("Version ")
     (release / "README.md").write_text(card[:begin] + card[end:], encoding="utf-8")
+    report = release / "report" / "index.html"
+    if report.is_file():
+        page = report.read_text(encoding="utf-8")
+        report.write_text(re.sub(r'<p class="note warn">Not for publishing.*?</p>', "", page), encoding="utf-8")
     reseal(release)
+
+
+def stand_ins_notice(names: Sequence[str], recall: Mapping[str, str]) -> str:
+    """What the card says of stand-ins above its first sentence; `recall`: what some were measured to find."""
+    accepted = "It is published only if each is accepted by name\n> (`curate publish --accept-embedded`)."
+    found = [f"> * {name}: {figure}" for name, figure in recall.items()]
+    return "\n".join([f"> **Built with embedded stand-ins** ({', '.join(names)}). {accepted}", *found, "", ""])
 
 
 def card_says(release: Path, old: str, new: str) -> None:

@@ -80,6 +80,10 @@ class Drawn:
             self.figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
         return text.getvalue()[text.getvalue().index("<svg") :]
 
+    def _repr_svg_(self) -> str:
+        """What a notebook shows; see IPython's rich display."""
+        return self.svg
+
     @styled
     def pdf(self) -> tuple[bytes, bool]:
         """(the figure for print with its fonts inside, whether a character is a box because no font here has it)."""

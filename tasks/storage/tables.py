@@ -85,6 +85,8 @@ class Store:
         try:
             if not root:
                 raise ValueError("it is empty")
+            if "\0" in root:
+                raise ValueError("it has a null character")
             fs, path = fsspec.core.url_to_fs(root)
         except (ValueError, ImportError) as error:  # an unknown protocol, or one whose package is not installed
             raise BadInput(

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from schemas.errors import BadInput, EngineUnwell
@@ -20,7 +21,7 @@ from tasks.runtime.parallel import cards, shard_runner
 from tasks.signals import run
 from tasks.signals.run import MeasuringObserver
 from tasks.storage.tables import Store
-from tasks.topics.fit import fit_and_assign
+from tasks.topics.fit import AskedDocuments, TopicDocuments, fit_and_assign
 from tests.builders import image_bytes
 from tests.s3_server import s3_here
 from tests.tasks.ingest.logs import DAY, chat, image_name, vote, write
@@ -213,11 +214,11 @@ def test_documents_join_topics_on_workers_as_on_threads(prefect_server, cluster,
     here = Settings(store=str(tmp_path), workers=1, topics=TopicSettings(fit_max=100))
     away = here.model_copy(update={"task_runner": "dask", "task_runner_address": cluster.scheduler_address})
     days, ids, vectors = planted_documents([300])
+    every = np.ones(300, bool)
+    documents = TopicDocuments(days, ids, vectors, every, every)
+    asked = AskedDocuments(pl.DataFrame({"document_id": ids, "day": days}), "a", "a")
     with shards_by(away):
-        found = [
-            fit_and_assign(Store.open(here.store), days, ids, vectors, np.ones(300, bool), each)
-            for each in (here, away)
-        ]
+        found = [fit_and_assign(Store.open(here.store), documents, asked, each) for each in (here, away)]
     one, other = ([*vars(topics.found).values(), topics.far] for topics in found)
     assert [each.tobytes() for each in one] == [each.tobytes() for each in other]
     assert len(set(one[0])) > 2 and not [*tmp_path.rglob("*.parquet")]
@@ -253,4 +254,4 @@ def test_a_task_runner_that_is_not_installed_or_threads_with_cards_are_refused(r
     assert "threads have none" in refused("--set", "gpus_a_worker=1")
     assert "Dask places cards of clusters only" in refused("--set", "gpus_a_worker=1", "--set", "task_runner=dask")
     monkeypatch.setitem(sys.modules, "prefect_ray", None)
-    assert "install arena-curation[scale]" in refused("--set", "task_runner=ray")
+    assert 'install -c constraints.txt -e ".[scale]"' in refused("--set", "task_runner=ray")

@@ -94,7 +94,7 @@ assert set(dropped_by["reasons"]) == {"face", "pii_text", "duplicate", "same_mod
 assert faces.columns == ["content_id", "confidence_max"] and faces.height > 0
 assert dict(board.select("model", "rank").iter_rows()) == {"a": 1, "b": 1}
 assert board.filter(model="b")["rating"].item() == 1100
-assert chat.height > 0 and chart.startswith("<svg") and ">German<" in chart
+assert chat.height > 0 and chart.svg.startswith("<svg") and ">German<" in chart.svg
 assert {"overall", "language:English"} <= {row.slice for row in ranks}
 assert (len(hashes.phash), personal.types) == (16, ["email"])
 assert [report.stage for report in reports][-1] == "decide" and reports[-1].counts["items"] == decisions.height

@@ -80,7 +80,7 @@ def test_boards_say_how_few_votes_change_them(own_release, small_release):
     assert "How few votes" not in client(OfRelease(small_release, "r", lambda: False)).get("/boards?slice=overall").text
     write_table(own_release, FRAGILITY, frame_of(Fragility, rows))
     page = client(OfRelease(own_release, "r", lambda: False)).get("/boards?slice=overall").text
-    assert "The fewest of 900 votes found" in page and "33 (3.67 %)" in page and HOSTILE_MODEL not in page
+    assert "How many of 900 votes must be removed or reversed" in page and "33 (3.67 %)" in page and HOSTILE_MODEL not in page
     assert '<td class="n">12.3</td>' in page and '<td class="n">–</td>' in page
 
 
@@ -145,7 +145,7 @@ def test_a_comparison_says_what_came_left_and_changed(of_release):
     ]
     found = ReleaseDiff(
         rules=["policy now drops: face: <i>"], schema_changes=[], rows={"chat added": 1, "chat removed": 2}, columns={},
-        why={"chat": {"face": 2}}, bump=Bump.MINOR, next_version="1.1.0",
+        why={"chat": {"face": 2}}, bump=Bump.MINOR, bump_why=["rows came and left"], next_version="1.1.0",
     )  # fmt: skip
     now = of_release.boards().filter(slice="overall")
     earlier = now.with_columns(pl.col("rating") - 30, rank=pl.lit(4, pl.Int32), battles=pl.lit(1_000, pl.Int32))

@@ -23,7 +23,8 @@ from tasks.explore.source import Gone
 from tasks.explore.static_pages import sampled
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.tables import Store
-from tests.tampered_release import CHAT, rewrite
+from tests.small_store import manifest_of
+from tests.tampered_release import CHAT, rewrite, state_rows
 
 
 @pytest.fixture
@@ -75,6 +76,7 @@ def test_a_release_is_exported(curate, release, tmp_path):
 def test_an_export_has_no_reasons_of_the_store(curate, store, release, tmp_path):
     old = Path(shutil.copytree(release, tmp_path / "old"))
     rewrite(old, CHAT, lambda rows: [*rows, rows[0] | {"conversation_id": "left since"}])
+    state_rows(old, "chat", manifest_of(old)["counts"]["chat"] + 1)
     with opened(str(release), str(old)) as (_, comparison):
         assert comparison.diff.why["chat"] == {"not in the store": 1}
     assert curate("view", release, "--against", old, "--export", tmp_path / "site")[0] == 0

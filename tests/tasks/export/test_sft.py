@@ -23,7 +23,7 @@ from tests.hub_repo import Repo
 from tests.hub_server import LoopbackHub
 from tests.places import contents
 from tests.small_store import HOSTILE_PROMPT, MODELS, manifest_of
-from tests.tampered_release import BATTLE, CHAT, card_says, rewrite
+from tests.tampered_release import BATTLE, CHAT, card_says, rewrite, state_rows
 from tests.tasks.export.conftest import examples, limits
 from tests.tasks.ingest.logs import ingested
 from tests.tasks.publish.conftest import reader_environment
@@ -325,6 +325,7 @@ def test_hostile_names_of_models_and_topics_stay_in_their_cells(sft, release, tm
         return [rows[0] | {"conversation_id": f"h{n}", "model": name, "topic": name} for n, name in enumerate(names)]
 
     rewrite(copy, CHAT, one_each)
+    state_rows(copy, "chat", len(names))
     board = pl.read_parquet(copy / "leaderboard" / "overall.parquet").filter(slice="overall").head(1)
     rated = [board.with_columns(model=pl.lit(name), rating=1000.0 - n) for n, name in enumerate(names)]
     pl.concat(rated).write_parquet(copy / "leaderboard" / "overall.parquet")

@@ -15,7 +15,7 @@ from tasks.publish.records import of_version
 from tasks.publish.steps import describe_release, push_release
 from tests.builders import NOON
 from tests.small_store import manifest_of
-from tests.tampered_release import card_says, reseal, write_manifest
+from tests.tampered_release import card_says, reseal, stand_ins_notice, write_manifest
 from tests.tasks.publish.conftest import REPO
 
 
@@ -170,11 +170,7 @@ def stood_in(release):
     names = ["faces", "nsfw"]
     recall = {name: EMBEDDED_RECALL[name] for name in names}
     write_manifest(release, embedded_providers=names, embedded_recall=recall)
-    notice = [
-        f"> **Built with embedded stand-ins** ({', '.join(names)}).",
-        *(f"> * {n}: {f}" for n, f in recall.items()),
-    ]
-    card_says(release, "Version 1.0.0 of", "\n".join([*notice, "", "Version 1.0.0 of"]))
+    card_says(release, "Version 1.0.0 of", stand_ins_notice(names, recall) + "Version 1.0.0 of")
     return release
 
 

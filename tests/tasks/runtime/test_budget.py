@@ -63,8 +63,8 @@ def test_every_shipped_price_has_a_source_and_a_date_and_an_image_costs_its_tile
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("tokens: {m: {input_usd_per_million: -1}}", "greater than or equal to 0"),
-        ("token: {}", "not permitted"),
+        ("tokens: {m: {input_usd_per_million: -1}}", "must be at least 0"),
+        ("token: {}", "token: is no key"),
         ("[", "not YAML"),
         ("units: {google_vision: {usd_per_thousand: .inf}}", "google_vision"),
     ],
