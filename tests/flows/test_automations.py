@@ -193,7 +193,7 @@ def test_a_run_that_is_killed_with_its_worker_is_crashed_and_a_run_of_others_is_
     """
     pid = tmp_path / "pid"
     with get_client(sync_client=True) as client:
-        client.create_automation(_shipped("end killed runs", within=SECONDS))
+        client.create_automation(_shipped("end killed runs", within=3 * SECONDS))  # a busy machine starts two runs
         flow = client.create_flow_from_name("asleep")
         others = client.create_flow_run_from_deployment(client.create_deployment(flow, "of others"), state=Running())
         time.sleep(3)  # until the server has read the new automation
