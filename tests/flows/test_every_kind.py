@@ -1,4 +1,4 @@
-"""A night with one file of every kind that public reports tell of: what is good is kept, the rest says why it is gone."""
+"""A night with one file of every kind of public reports: what is good is kept, the rest says why it is gone."""
 
 import json
 from pathlib import Path
