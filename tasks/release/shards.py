@@ -42,8 +42,8 @@ _IMAGE_TABLES = ("images", "redacted_images")
 
 
 def shard_files(folder: Path, config: str) -> list[Path]:
-    """The Parquet files of a configuration, in order."""
-    return sorted((folder / config / "data").glob("train-*.parquet"))
+    """The Parquet files of a configuration, in order; a pipe, which would be read for ever, is none."""
+    return sorted(path for path in (folder / config / "data").glob("train-*.parquet") if path.is_file())
 
 
 def released_prompts(folder: Path) -> Iterator[str]:
