@@ -41,6 +41,8 @@ def test_a_runner_that_does_more_than_ours_or_is_left_out_is_found(own_release, 
     add_file(own_release, name, "\n".join(lines).encode())
     assert problems_of(own_release) == [f"{name}: not what this version writes; do not run it"]
     (own_release / name).unlink()
+    if not any((own_release / name).parent.iterdir()):
+        (own_release / name).parent.rmdir()
     reseal(own_release)
     assert problems_of(own_release) == [f"{name}: missing"]
 
@@ -56,7 +58,7 @@ def test_a_runner_that_does_more_than_ours_or_is_left_out_is_found(own_release, 
         "[evil]: evil.test",
         "HTTPS://evil.test",
         "www.evil.test",
-        "<evil@evil.test>",
+        "<evil:x>",
         "<!-- x -->",
     ],
 )
