@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.products import problems_of
+from schemas.errors import BadInput
+from tasks.policy.policy_file import load_policy
 from tasks.release import verify
 from tasks.release.core_parts import MAP
 from tasks.release.registered import RUNNERS, VOTE_CHECKS
@@ -165,12 +167,16 @@ def test_a_value_of_conv_metadata_is_counted_again(own_release, seed):
     assert any(told in problem for problem in problems_of(own_release))
 
 
-def test_answers_of_a_battle_that_changed_sides_are_found(own_release):
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_an_answer_that_took_the_place_of_another_is_found(own_release, side):
     (first, *_) = pq.read_table(own_release / BATTLE).to_pylist()
-    sides = {"conversation_a": first["conversation_b"], "conversation_b": first["conversation_a"]}
-    change_row(own_release, BATTLE, **sides)
+    asked, answer = first[f"conversation_{side}"]
+    longer = answer | {"content": f"**{answer['content']}** And more than that."}
+    change_row(own_release, BATTLE, **{f"conversation_{side}": [asked, longer]})
     problems = problems_of(own_release)
-    assert any("conv_metadata.a.assistant_tokens is not what its messages give" in problem for problem in problems)
+    for name in ("assistant_tokens", "bold"):
+        told = f"row {first['question_id']!r}: conv_metadata.{side}.{name} is not what its messages give"
+        assert any(told in problem for problem in problems)
 
 
 @pytest.mark.parametrize("name", [MAP, "leaderboard/overall.parquet", f"{VOTE_CHECKS}.parquet"])
@@ -197,9 +203,9 @@ def _pipe(path):
     os.mkfifo(path)
 
 
-def _linked_elsewhere(path):
-    shutil.move(path, path.parents[2] / "elsewhere")
-    path.symlink_to(path.parents[2] / "elsewhere")
+def _linked_elsewhere(path, folder):
+    shutil.move(path, folder / "elsewhere")
+    path.symlink_to(folder / "elsewhere")
 
 
 def _commands(release, folder):
@@ -225,29 +231,27 @@ def test_a_pipe_in_place_of_a_file_is_one_line_and_waited_for_by_nobody(curate, 
 
 
 @pytest.mark.parametrize("name", [CHAT, MAP, "README.md"])
-def test_a_link_in_place_of_a_file_is_told(curate, refused, own_release, name):
-    _linked_elsewhere(own_release / name)
+def test_a_link_in_place_of_a_file_is_told(curate, refused, own_release, tmp_path, name):
+    _linked_elsewhere(own_release / name, tmp_path)
     status, out, _ = curate("verify", own_release)
     assert status == 1 and f"{name}: a link, not a file" in out
     assert f"{name}: a link, not a file" in refused("publish", own_release, "--repo", "lab/arena", "--dry-run")
 
 
-@pytest.mark.parametrize("deep", [DEEP, "- " * 100_000, "{a: " * 100_000, "? " * 100_000])
-def test_a_card_nested_without_end_is_one_line(curate, refused, own_release, tmp_path, deep):
-    add_file(own_release, "README.md", f"---\n{deep}\n---\n# A card\n".encode())
+def test_a_card_nested_without_end_is_one_line(curate, refused, own_release, tmp_path):
+    add_file(own_release, "README.md", f"---\n{DEEP}\n---\n# A card\n".encode())
     status, out, err = curate("verify", own_release)
     assert status == 1 and "its front matter does not name" in out and "Traceback" not in err
     assert "does not verify" in refused("publish", own_release, "--repo", "lab/arena", "--dry-run")
     assert "is no card" in refused("export", "dataset", own_release, "--out", tmp_path / "out")
 
 
-@pytest.mark.parametrize("option", ["--policy", "--config"])
-@pytest.mark.parametrize("deep", [DEEP, "- " * 100_000, "{a: " * 100_000])
-def test_a_policy_or_settings_nested_without_end_is_one_line(refused, tmp_path, option, deep):
-    (tmp_path / "deep.yaml").write_text(f"rules: {deep}")
-    others = ["--policy", "public_release"] if option == "--config" else []
-    line = refused("decide", "--store", tmp_path / "store", option, tmp_path / "deep.yaml", *others)
-    assert "more than 100 levels of lists or mappings" in line
+def test_a_policy_or_settings_nested_without_end_is_one_line(refused, tmp_path):
+    (tmp_path / "deep.yaml").write_text(f"rules: {DEEP}")
+    told = "line 1, more than 100 levels of lists or mappings"
+    with pytest.raises(BadInput, match=told):
+        load_policy(str(tmp_path / "deep.yaml"))
+    assert told in refused("decide", "--store", tmp_path / "store", "--config", tmp_path / "deep.yaml")
 
 
 def test_what_diff_compares_it_does_not_vouch_for_and_says_so(curate, release, own_release):
