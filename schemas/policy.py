@@ -380,14 +380,17 @@ class Policy(Row):
         return self
 
 
-def policy_hash(policy: Policy) -> str:
-    """12 hex digits that change whenever the policy would decide differently."""
+def policy_hash(policy: Policy, as_given: bool = False) -> str:
+    """12 hex digits that change whenever the policy would decide differently.
+
+    `as_given`: without the fields that were not given, as a version hashed that did not have them yet.
+    """
     added_later = ("generated", "linkage", "open_models", "votes", "release_thinking")
     unset = (key for key in added_later if getattr(policy, key) == Policy.model_fields[key].default)
     left_out: dict[str, Any] = dict.fromkeys(("about", "drift", "licence", "contact", "models", *unset), True)
     if not any(rule.models for rule in policy.rules):  # as before rules could tell models
         left_out["rules"] = {"__all__": {"models"}}
-    return hashlib.sha256(policy.model_dump_json(exclude=left_out).encode()).hexdigest()[:12]
+    return hashlib.sha256(policy.model_dump_json(exclude=left_out, exclude_unset=as_given).encode()).hexdigest()[:12]
 
 
 def released_policy(policy: Policy) -> Policy:

@@ -74,7 +74,7 @@ def as_production(release: Path) -> None:
     report = release / "report" / "index.html"
     if report.is_file():
         page = report.read_text(encoding="utf-8")
-        report.write_text(re.sub(r'<p class="note warn">Not for publishing.*?</p>', "", page), encoding="utf-8")
+        report.write_text(re.sub(r'<p class="note warn">Not for publishing.*?</p>\n', "", page), encoding="utf-8")
     reseal(release)
 
 

@@ -139,6 +139,9 @@ def _export(place: str, source: "Source", folder: Path, rows_max: int, compariso
     from tasks.release.fetched import store_of
 
     if not source.private:
+        _ = source.listing, source.boards(), source.item_boards()  # what cannot be read is known before it is exported
+        if source.problems:
+            raise BadInput(f"{place!r} is not exported: {source.problems[0].replace(' and is left out', '')}")
         part = source.listing.height > rows_max
         record_export(store_of(place), str(folder), ExportKind.PAGES, source.title, part, datetime.now(UTC))
     rows = export_pages(source, folder, rows_max, comparison)

@@ -99,8 +99,8 @@ class OfRelease:
     def _read(self, path: str, columns: Sequence[str] | None = None) -> pl.DataFrame | None:
         """A table of the release, or some columns of it; None without one, and for one that cannot be read."""
         try:
-            if (self._folder / path).is_file():
-                rows = pl.DataFrame(pq.ParquetFile(self._folder / path).read())
+            if (self._folder / path).exists():
+                rows = pl.DataFrame(_opened(self._folder / path).read())
                 return rows if columns is None else rows.select(columns)
         except _BROKEN as error:
             self._name(path, error)
@@ -136,7 +136,7 @@ class OfRelease:
         ]
         for number, shard in enumerate(self._shards(config)):
             try:
-                file = pq.ParquetFile(shard)
+                file = _opened(shard)
                 leaves = [file.schema.column(n).path for n in range(len(file.schema.names))]
                 names = [leaf for leaf in leaves if leaf.startswith("images.") and leaf.endswith(".path")]
                 for group in range(file.num_row_groups):
@@ -173,7 +173,7 @@ class OfRelease:
         """Columns of a row group; None when it cannot be read."""
         config, shard, group = self._groups[place]
         try:
-            return pl.DataFrame(pq.ParquetFile(self._shards(config)[shard]).read_row_group(group, columns))
+            return pl.DataFrame(_opened(self._shards(config)[shard]).read_row_group(group, columns))
         except _BROKEN as error:
             self._name(f"{config}/data", error)
             return None
@@ -248,6 +248,13 @@ class OfRelease:
     def evidence(self, ids: list[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
         """Empty."""
         return {}
+
+
+def _opened(path: Path) -> pq.ParquetFile:
+    """A Parquet file. Raises OSError for a pipe, which would be read for ever, and one of `_BROKEN`."""
+    if path.exists() and not path.is_file():
+        raise OSError("not a file")
+    return pq.ParquetFile(path)
 
 
 def _sides(config: str, row: Mapping[str, Any]) -> Iterator[ShownSide]:

@@ -251,7 +251,7 @@ def read_table(path: Path, wanted: Set[str]) -> pl.DataFrame:
     """
     if not path.exists():
         raise BadInput(f"table {str(path)!r} does not exist")
-    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    files = sorted(file for file in path.rglob("*.parquet") if file.is_file()) if path.is_dir() else [path]
     if not files:
         raise BadInput(f"{str(path)!r} holds no Parquet file; give a table or a folder of Parquet files")
     parts = [file for file in files if (file.parent / "parts.json").is_file()]

@@ -177,7 +177,7 @@ def _plain_identifiers(text: str) -> set[str]:
 
 def masked(name: str) -> str:
     """A name without its identifiers: each becomes `…`; of one that holds them in another form, the beginning stays."""
-    shown = _PATH.sub("…", name)
+    shown = re.sub(rf"(?:{_PATH.pattern})\S*", "…", name)
     for pattern in _ADDRESSES.values():
         shown = pattern.form.sub("…", shown)
     return one_line(shown if shown != name else f"{name[:8]}…", 80)

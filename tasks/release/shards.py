@@ -25,7 +25,8 @@ from tasks.storage.queries.signals import GROUPS_IN_MEMORY
 from tasks.storage.tables import Store
 
 LAYOUT = 9
-"""Version of the file layout, for the manifest; raised when the same rows give other bytes, or cards other sections."""
+"""Version of the file layout, for the manifest; raised when the same rows give other bytes, cards other sections, or
+reports another page, style and words included."""
 SHARDS, SHARD_ROWS_MAX = 128, 4096
 """A configuration has about so many shards, so that a night changes a small share of it; see `shard_rows`."""
 FEW = SHARD_ROWS_MAX // 2
@@ -42,8 +43,8 @@ _IMAGE_TABLES = ("images", "redacted_images")
 
 
 def shard_files(folder: Path, config: str) -> list[Path]:
-    """The Parquet files of a configuration, in order."""
-    return sorted((folder / config / "data").glob("train-*.parquet"))
+    """The Parquet files of a configuration, in order; a pipe, which would be read for ever, is none."""
+    return sorted(path for path in (folder / config / "data").glob("train-*.parquet") if path.is_file())
 
 
 def released_prompts(folder: Path) -> Iterator[str]:

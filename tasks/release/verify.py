@@ -154,7 +154,7 @@ def _funnel(manifest: Manifest) -> Iterator[str]:
 
 
 def _policy(manifest: Manifest) -> Iterator[str]:
-    if (right := policy_hash(Policy.model_validate(manifest.policy))) != manifest.policy_hash:
+    if (right := policy_hash(Policy.model_validate(manifest.policy), as_given=True)) != manifest.policy_hash:
         yield f"{MANIFEST}: its policy is not the one with the hash {manifest.policy_hash}, but that of {right}"
 
 

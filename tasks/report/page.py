@@ -194,6 +194,31 @@ class Part:
 
 
 @dataclass(frozen=True)
+class ShownPart:
+    """A section as the page shows it."""
+
+    key: str
+    title: str
+    about: str
+    height: int
+    """Rows of its table, of which the page shows the first."""
+    svg: bytes
+    columns: Sequence[tuple[str, bool]]
+    """Names, and whether they are shown as numbers."""
+    rows: Sequence[Sequence[str]]
+
+    @property
+    def figure(self) -> str:
+        """The figure in base64; it is embedded as an image, where scripts and links do not work."""
+        return base64.b64encode(self.svg).decode()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the table is shown without a click."""
+        return self.height <= OPEN_ROWS_MAX
+
+
+@dataclass(frozen=True)
 class Content:
     """Everything that a report shows."""
 
@@ -224,13 +249,18 @@ def write_report(folder: Path, content: Content, about: Mapping[str, Any]) -> No
     for each in content.parts:
         (folder / "figures" / f"{each.key}.svg").write_text(each.figure.svg, encoding="utf-8")
         _write_table(each, folder / "tables")
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for each in content.parts:
-        groups.setdefault(SECTIONS[each.key]["group"], []).append(_shown(each))
-    shown = {"funnel": content.funnel, "numbers": content.numbers, "withheld": content.withheld, "groups": groups}
+    sections = [_shown(each) for each in content.parts]
+    shown = {"funnel": content.funnel, "numbers": content.numbers, "withheld": content.withheld}
+    (folder / "index.html").write_text(report_page(sections, **shown, **about), encoding="utf-8")
+
+
+def report_page(sections: Sequence[ShownPart], **shown: Any) -> str:
+    """index.html. `shown` has what `Content` has beside its parts, and what `write_report` takes."""
+    groups: dict[str, list[ShownPart]] = {}
+    for each in sections:
+        groups.setdefault(SECTIONS[each.key]["group"], []).append(each)
     here = Path(__file__).parent
-    page = one_file(here / "page.html", {}, [here / "report.css"], **shown, **about)
-    (folder / "index.html").write_text(page, encoding="utf-8")
+    return one_file(here / "page.html", {}, [here / "report.css"], groups=groups, **shown)
 
 
 def _write_table(section: Part, folder: Path) -> None:
@@ -257,16 +287,12 @@ def write_figures(folder: Path, parts: Sequence[Part]) -> list[str]:
     return boxes
 
 
-def _shown(section: Part) -> dict[str, Any]:
-    """Template variables of a part. The figure is embedded as an image, where scripts and links do not work."""
+def _shown(section: Part) -> ShownPart:
     head = section.table.head(ROWS_MAX)
-    return {
-        "part": section,
-        "figure": base64.b64encode(section.figure.svg.encode()).decode(),
-        "columns": [(name.replace("_", " "), dtype.is_numeric()) for name, dtype in head.schema.items()],
-        "rows": [[_cell(cell) for cell in row] for row in head.iter_rows()],
-        "open": section.table.height <= OPEN_ROWS_MAX,
-    }
+    columns = [(name.replace("_", " "), dtype.is_numeric()) for name, dtype in head.schema.items()]
+    rows = [[_cell(cell) for cell in row] for row in head.iter_rows()]
+    figure = section.figure.svg.encode()
+    return ShownPart(section.key, section.title, section.about, section.table.height, figure, columns, rows)
 
 
 def _cell(value: object) -> str:

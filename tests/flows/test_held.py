@@ -1,4 +1,4 @@
-"""`curate release` is held with status 3 when log files lost lines, and when most items are not measured."""
+"""`curate release` ends in one line and writes nothing: log files lost lines, little is measured, a name identifies."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from schemas.items.conversation import ShrunkFile
 from tasks.ingest.shrunk import note_shrunk
 from tasks.storage.tables import Store
-from tests.small_store import small_store
+from tests.small_store import MODELS, small_store
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -50,3 +50,12 @@ def test_most_items_without_a_needed_signal_hold_the_release_though_no_provider_
     assert (
         f"{count} of {count} items are unmeasured by nsfw=embedded, text_pii=embedded; run `curate run` first" in line
     )
+
+
+def test_a_model_that_names_somebody_ends_the_release_with_what_to_rename(store, curate):
+    named = pl.col("model").replace(MODELS[1], "ft:gpt-4o:acme:jane.model15@posteo.net:9x")
+    store.replace("conversations", store.read("conversations").with_columns(named))
+    status, _, err = curate("release", "--store", store.root)
+    (line,) = [line for line in err.splitlines() if line.startswith("curate: ")]
+    assert (status, list(Path(store.root).glob("releases/*/manifest.json"))) == (2, [])
+    assert "nothing was released: model " in line and "`renames` of the policy" in line and "jane" not in line

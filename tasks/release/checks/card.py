@@ -33,7 +33,7 @@ _BENCH = "## How well the benchmark represents the arena"
 """Section with numbers that no file of a release gives."""
 _ACTIVE = re.compile(r"<|\]\(|\]\[|\]:|!\[|://|www\.", re.IGNORECASE)
 """Opens a link, a picture or HTML, in every way of Markdown and of the Hub."""
-_MAY_BE_UNKNOWN = (7, 8)
+_MAY_BE_UNKNOWN = range(7, 9)
 """Cells that may be – in the card, because tokens need not have been measured: mean tokens of prompts and answers."""
 _HEADING = re.compile(r"^## .+$", re.MULTILINE)
 _FACT = re.compile(r"`[^`]*`|\d[\d.,]*\d|\d")
@@ -66,7 +66,7 @@ def _by_first(card: str) -> dict[str, list[str]]:
 def tokens_known(card: str) -> bool:
     """Whether the card knows how long prompts and answers of all configurations with rows are."""
     rows = [cells for config in COMPARED if (cells := _by_first(card).get(dataset_name(config)))]
-    return all(UNKNOWN not in [cells[place] for place in _MAY_BE_UNKNOWN] for cells in rows)
+    return all(UNKNOWN not in cells[_MAY_BE_UNKNOWN.start : _MAY_BE_UNKNOWN.stop] for cells in rows)
 
 
 def _numbers(card: str, manifest: Manifest, statistics: Cells) -> Iterator[str]:

@@ -6,6 +6,7 @@ Figures are checked for what they may contain (`pages`), not for what they show.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,8 @@ from polars.testing import assert_series_equal
 
 from schemas.policy import Policy
 from schemas.run import Funnel
-from tasks.release.checks.boards import RATING_DIFFERENCE_MAX, tables_of_votes
-from tasks.release.checks.pages import REPORT, PageSection, ShownReport, read_pages
+from tasks.release.checks.boards import RANKS_SINCE, RATING_DIFFERENCE_MAX, tables_of_votes
+from tasks.release.checks.pages import FIGURES, REPORT, PageSection, ShownReport, read_pages
 from tasks.release.registered import OpenRelease
 from tasks.runtime.untrusted import csv_cell, one_line
 from tasks.storage.queries.conversation_features import Tallies
@@ -26,8 +27,12 @@ if TYPE_CHECKING:
 
 _TABLES = "report/tables"
 _WARNING = "Not for publishing: measured with embedded stand-ins ("
-MADE_AGAIN_SINCE = 8
-"""Reports and cards of an earlier layout have other sections and words; a report is compared with its own tables."""
+_WITHHELD = re.compile(r"not released: (?P<conversations>[\d,]+) conversations, .* and (?P<battles>[\d,]+) battles")
+MADE_AGAIN_SINCE = RANKS_SINCE
+"""Reports and cards of an earlier layout have other sections, words and ranks; a report is compared with its tables."""
+_OUTCOMES = ("log lines", "kept", "dropped", "rejected")
+_REASONS = {"vote reasons", "vote reasons withheld"}
+"""Counts at the head of the page that are not in every report, and of which only the store knows the rest."""
 _PARAGRAPHS = 2
 """Lines of a section: what it is about, and where its files are."""
 
@@ -47,10 +52,13 @@ def wrong_report(release: OpenRelease, tallies: Tallies, tokens_known: bool) -> 
     """Problems of report and tables. `tallies` counts the rows; without known tokens, lengths cannot be compared."""
     page, problems = read_pages(release.folder)
     yield from problems
+    paths = sorted((release.folder / _TABLES).glob("*.csv"))
+    if page is None and paths and not problems:
+        yield f"{REPORT}: missing, and tables of it are there"
     if problems or page is None:
         return
     tables: dict[str, pl.DataFrame] = {}
-    for path in sorted((release.folder / _TABLES).glob("*.csv")):
+    for path in paths:
         rows = _read_csv(path)
         if rows is None:
             yield f"{_TABLES}/{path.name}: not a table as this program writes it"
@@ -59,10 +67,14 @@ def wrong_report(release: OpenRelease, tallies: Tallies, tokens_known: bool) -> 
     if odd := sorted(tables.keys() ^ page.sections.keys()):
         yield f"{REPORT}: its sections are not those with a table in {_TABLES}: {', '.join(odd[:5])}"
         return
-    for key, section in page.sections.items():
-        yield from (f"{REPORT}: section {key}: {problem}" for problem in _unlike_table(section, tables[key]))
+    sections = page.sections.items()
+    problems = [
+        f"{REPORT}: section {key}: {found}" for key, told in sections for found in _unlike_table(told, tables[key])
+    ]
     if release.manifest.layout >= MADE_AGAIN_SINCE:
-        yield from _unlike_rows(release, page, tables, tallies, tokens_known)
+        problems += _unlike_rows(release, page, tables, tallies, tokens_known)
+        problems = problems or [*_unlike_page(release, page, tables)]
+    yield from problems
 
 
 def _read_csv(path: Path) -> pl.DataFrame | None:
@@ -134,11 +146,13 @@ def _unlike_rows(
             yield f"{REPORT}: section {key}: its sentences are not those of such a section"
     topics = tables.get("topics", pl.DataFrame()).get_column("topic", default=pl.Series("topic", [], pl.String))
     numbers = head_numbers(tallies, pl.DataFrame(topics.cast(pl.Int64, strict=False)), 0)
-    numbers |= {"log lines": gone.lines, "kept": gone.kept, "dropped": gone.dropped, "rejected": gone.rejected}
+    numbers |= dict(zip(_OUTCOMES, (gone.lines, gone.kept, gone.dropped, gone.rejected), strict=True))
     for name, number in numbers.items():
         if name != "benchmark prompts" and page.numbers.get(name) != f"{number:,}":
             yield f"{REPORT}: {name} are not the {number:,} that the release has"
-    yield from _unlike_head(release, page)
+    if strange := sorted(page.numbers.keys() - numbers.keys() - _REASONS):
+        yield f"{REPORT}: has a count that no report has: {one_line(strange[0], 60)!r}"
+    yield from _unlike_stand_ins(release, page)
 
 
 def _unlike_part(section: PageSection, table: pl.DataFrame, part: "Part") -> Iterator[str]:
@@ -172,23 +186,52 @@ def _worded(words: Mapping[str, object], section: PageSection) -> bool:
     return section.title == words["title"] and bool(re.fullmatch(form + more, told))
 
 
-def _unlike_head(release: OpenRelease, page: ShownReport) -> Iterator[str]:
-    """Problems of the sentences before the sections."""
-    from tasks.report.page import SECTIONS
-
-    manifest = release.manifest
-    days = f"of log days {manifest.first_day} to {manifest.last_day}"
-    about = f"Version {manifest.version} {days}, policy {manifest.policy['name']} ({manifest.policy_hash})."
-    for sentence in (about, "Released:"):
-        if page.paragraphs.count(sentence) != 1:
-            yield f"{REPORT}: it does not say what the manifest says: {sentence}"
-    # The page names the stand-ins of its run; the manifest has those of items that were made before, too.
-    warnings = [text for text in page.paragraphs if text.startswith(_WARNING)]
-    named = {name for text in warnings for name in text.removeprefix(_WARNING).removesuffix(").").split(", ")}
-    if len(warnings) != bool(manifest.embedded_providers) or not named <= {*manifest.embedded_providers}:
+def _unlike_stand_ins(release: OpenRelease, page: ShownReport) -> Iterator[str]:
+    """Problems of the warning: the page names the stand-ins of its run, the manifest those of earlier items, too."""
+    warnings, known = _stand_ins(page), {*release.manifest.embedded_providers}
+    if len(warnings) != bool(known) or not {*chain(*warnings)} <= known:
         yield f"{REPORT}: it does not say what the manifest says of embedded stand-ins"
-    known = [about, "Released:", *warnings]
-    groups = {str(words["group"]) for words in SECTIONS.values()}
-    for text in page.paragraphs:
-        if text not in known and not text.startswith(("Kept by the policy and not released: ", *groups)):
-            yield f"{REPORT}: has a sentence that no report has: {one_line(text, 60)!r}"
+
+
+def _stand_ins(page: ShownReport) -> list[list[str]]:
+    """The names in each warning of stand-ins."""
+    warnings = (text.removeprefix(_WARNING) for text in page.paragraphs if text.startswith(_WARNING))
+    return [text.removesuffix(").").split(", ") for text in warnings]
+
+
+def _unlike_page(release: OpenRelease, page: ShownReport, tables: Mapping[str, pl.DataFrame]) -> Iterator[str]:
+    """A problem for a page that is not what this version writes of the sections and counts that it shows."""
+    from tasks.report.page import ShownPart, report_page
+
+    manifest, sections = release.manifest, list[ShownPart]()
+    for key, shown in page.sections.items():
+        figure, about = release.folder / FIGURES / f"{key}.svg", "".join(shown.paragraphs[:1])
+        columns, svg = (
+            [*zip(shown.columns, shown.numeric, strict=False)],
+            figure.read_bytes() if figure.is_file() else b"",
+        )
+        sections.append(ShownPart(key, shown.title, about, tables[key].height, svg, columns, shown.rows))
+    withheld = next(filter(None, map(_WITHHELD.search, page.paragraphs)), None)
+    right = report_page(
+        sections,
+        funnel=Funnel.model_validate(manifest.funnel),
+        numbers={name: _count(number) for name, number in page.numbers.items() if name not in _OUTCOMES},
+        withheld={name: _count(withheld[name]) if withheld else 0 for name in ("conversations", "battles")},
+        version=manifest.version,
+        first_day=manifest.first_day,
+        last_day=manifest.last_day,
+        policy=manifest.policy["name"],
+        policy_hash=manifest.policy_hash,
+        embedded=next(iter(_stand_ins(page)), []),
+    )
+    told = (release.folder / REPORT).read_text(encoding="utf-8")
+    for number, (line, ours) in enumerate(zip_longest(told.split("\n"), right.split("\n"), fillvalue=""), 1):
+        if line != ours:
+            yield f"{REPORT}: line {number} is not what this version writes there: {one_line(line, 60)!r}"
+            return
+
+
+def _count(text: str) -> int:
+    """The number; 0 for a text that is none."""
+    digits = text.replace(",", "")[:20]
+    return int(digits) if digits.isdecimal() else 0

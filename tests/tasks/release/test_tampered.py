@@ -334,8 +334,7 @@ MANIFEST = {
 @pytest.mark.parametrize("told", MANIFEST)
 def test_a_manifest_that_contradicts_itself_or_the_card_is_found(own_release, told):
     write_manifest(own_release, **MANIFEST[told](manifest_of(own_release)))
-    (problem,) = problems_of(own_release)
-    assert told in problem
+    assert any(told in problem for problem in problems_of(own_release))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Escaping of hostile text for spreadsheets, Markdown and terminals."""
+"""Hostile text is escaped for spreadsheets, Markdown and terminals; YAML without an end is an error."""
 
 import csv
 import html
@@ -7,11 +7,12 @@ import json
 import re
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tasks.runtime.untrusted import csv_cell, json_text, markdown_text, one_line
+from tasks.runtime.untrusted import SafeLoader, UniqueKeys, csv_cell, json_text, markdown_text, one_line, parse_yaml
 
 MARKS = "=+-@＝\t\r\n|`*_<>[]()&#!~\\'\"\0\x1b\x85\u061c\u200f\u2028\u2029\u202e\u2066 aé漢"
 HOSTILE = st.text(st.sampled_from(MARKS), max_size=12) | st.text()
@@ -77,3 +78,13 @@ def test_a_markdown_parser_reads_a_cell_as_the_text_that_was_written(text):
 @pytest.mark.parametrize("name", ["fjord-chat-vision", "national_id, 0.5 or more (cosine)", "An answer, or none."])
 def test_plain_names_and_sentences_stay_readable_in_markdown(name):
     assert markdown_text(name) == name
+
+
+@pytest.mark.parametrize("loader", [SafeLoader, UniqueKeys])
+@pytest.mark.parametrize("level", ["[", "- ", "{a: ", "? ", "- ? [{a: ", "&a [", "!!seq ["])
+def test_yaml_that_is_nested_without_end_is_an_error_and_ends_no_process(level, loader):
+    for text in (level * 100_000, f"a: {level.lstrip('- ?')}" + level * 100_000):
+        with pytest.raises(yaml.YAMLError):
+            parse_yaml(text, loader)
+    with pytest.raises(yaml.YAMLError, match="no end"):
+        parse_yaml("a: &a [1, {b: *a}]", loader)
