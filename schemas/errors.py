@@ -23,6 +23,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -167,6 +168,13 @@ def known_values(value: str, allowed: Iterable[str]) -> str:
     near = get_close_matches(value, allowed, n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
     return f"{value!r}. Known: {', '.join(allowed) or 'none'}.{hint}"
+
+
+def window_in_words(since: date | None, until: date | None) -> str:
+    """`from --since 2024-06-01 to --until 2024-06-30`, or only the end that is given, for an error line."""
+    if until is None:
+        return f"from --since {since} on"
+    return f"up to --until {until}" if since is None else f"from --since {since} to --until {until}"
 
 
 SETTINGS = {

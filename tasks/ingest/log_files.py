@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from schemas.errors import BadInput, why_unreadable
+from schemas.errors import BadInput, why_unreadable, window_in_words
 from tasks.ingest.formats import ARENA_LOGS, adapter, format_names, matching_adapter
 from tasks.ingest.quarantine import name_is_flagged, notable
 from tasks.runtime.json_rows import BYTE_ORDER_MARK, is_one_document, loads, raw_rows
@@ -106,8 +106,7 @@ def log_files(folder: Path, since: date | None = None, until: date | None = None
         if file.day and (since is None or file.day >= since) and (until is None or file.day <= until)
     }
     if not in_window:
-        window = f"from {since or 'the first day'} to {until or 'the last day'}"
-        raise BadInput(f"no log file {window}; the folder holds {days[0]} to {days[-1]}")
+        raise BadInput(f"no log file {window_in_words(since, until)}; the folder holds {days[0]} to {days[-1]}")
     return [file for file in found if file.csam or file.source in in_window]
 
 
