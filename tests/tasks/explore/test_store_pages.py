@@ -1,7 +1,9 @@
 """The explorer of a store over HTTP: nothing without the token, personal data masked, hostile texts inert."""
 
+import re
 import shutil
 from datetime import UTC, datetime
+from html import unescape
 
 import polars as pl
 import pytest
@@ -81,6 +83,23 @@ def test_no_page_has_an_address_a_path_a_key_or_what_is_masked(browser, of_store
     for address in all_addresses(of_store):
         page = browser.get(address).text
         assert [each for each in hidden if each in page] == []
+
+
+def _items(page: str) -> int:
+    return int(re.search(r'id="total">([\d,]+)<', page)[1].replace(",", ""))
+
+
+def test_topics_count_the_items_that_browse_lists_and_the_sides_of_battles_apart(browser):
+    whole, page = browser.get("/").text, browser.get("/topics").text
+    assert re.search(r'<span id="kinds">\d+ conversations, 1 battle</span>; 2 sides of battles, under Kind', whole)
+    assert "Each number counts items: conversations, and battles once." in whole
+    topics = re.findall(r'<a href="(/\?topic=[^"]+)"><bdi>.*?<td class="n">([\d,]+)</td>', page)
+    assert topics and {address: _items(browser.get(unescape(address)).text) for address, _ in topics} == {
+        address: int(count) for address, count in topics
+    }
+    placed, elsewhere = re.search(r"of (\d+) items on the map", page), re.search(r"(\d+) items? have no place", page)
+    assert _items(page) == int(placed[1]) and _items(whole) == int(placed[1]) + int(elsewhere[1] if elsewhere else 0)
+    assert "2 sides of battles" in browser.get("/topics").text
 
 
 def test_masked_data_is_not_found_and_a_text_that_was_not_searched_is_masked(browser, of_store):
