@@ -131,6 +131,10 @@ _OF_VALUES = {
     "model_type": "must have keys and values",
     "date_parsing": "must be a day, YYYY-MM-DD",
     "date_from_datetime_parsing": "must be a day, YYYY-MM-DD",
+    "date_type": "must be a day, YYYY-MM-DD",
+    "datetime_parsing": "must be a day or a time, such as 2024-06-01 or 2024-06-01T12:00:00Z",
+    "datetime_from_date_parsing": "must be a day or a time, such as 2024-06-01 or 2024-06-01T12:00:00Z",
+    "datetime_type": "must be a day or a time, such as 2024-06-01 or 2024-06-01T12:00:00Z",
     "greater_than_equal": "must be at least {ge}",
     "greater_than": "must be more than {gt}",
     "less_than_equal": "must be at most {le}",
@@ -139,7 +143,10 @@ _OF_VALUES = {
     "enum": "must be {expected}",
     "string_pattern_mismatch": "must match {pattern}",
     "string_too_short": "must have at least {min_length} character(s)",
+    "string_too_long": "must have at most {max_length} character(s)",
     "too_short": "must have at least {min_length}",
+    "too_long": "must have at most {max_length}",
+    "json_invalid": "is not JSON ({error})",
     "value_error": "{error}",
 }
 """Type of a pydantic error -> what is said of the value, with the names of the error's context."""
@@ -152,6 +159,14 @@ def problem_in_words(problem: Mapping[str, Any]) -> str:
     """
     wording = _OF_VALUES.get(str(problem["type"]), str(problem["msg"]).replace("{", "{{").replace("}", "}}"))
     return wording.format(**problem.get("ctx", {}))
+
+
+def why_refused(error: Exception) -> str:
+    """The first line of an error of ours, or what is wrong with the first value that a model refused."""
+    if not hasattr(error, "errors"):
+        return str(error).splitlines()[0]
+    (problem, *_) = error.errors()
+    return " ".join(filter(None, [".".join(map(str, problem["loc"])), problem_in_words(problem)]))
 
 
 def install_command(extra: str) -> str:
