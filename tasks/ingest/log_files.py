@@ -298,14 +298,21 @@ def files_in_words(files: Sequence[tuple[LogFile, str]], given: str | None) -> s
 
 def _data_files(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
-        plain = path.with_suffix("") if path.suffix in (".gz", ".zst") else path
         left_out = path.name in _INFO or path.name.startswith(".")
-        if plain.suffix in (*TABLES, *_LINES) and path.is_file() and not left_out:
+        if _plain(path).suffix in (*TABLES, *_LINES) and path.is_file() and not left_out:
             yield path
+
+
+def _plain(path: Path) -> Path:
+    """The path without the ending of a compressed file."""
+    return path.with_suffix("") if path.suffix in _COMPRESSED else path
 
 
 def _format_of(file: LogFile) -> str:
     columns = columns_of(file)
+    if not columns and _plain(file.path).suffix not in (*TABLES, *_LINES):
+        kinds = ", ".join((*TABLES, *_LINES))
+        raise BadInput(f"{file.path.name!r} is neither a log nor a dataset; files of these names are read: {kinds}")
     if columns >= _OF_LOGS and columns & {"state", "states"}:
         return ARENA_LOGS
     if fitting := matching_adapter(columns):

@@ -50,7 +50,10 @@ def here(tmp_path) -> Path:
         ("run --logs", ["'--logs' requires an argument"]),
         ("run --logs a", ["Missing option '--store'"]),
         ("run --logs a --store b --workers -1", ["'--workers': must be at least "]),
-        ("rate a.csv --bootstraps few", ["'--bootstraps': must be a whole number, not 'few'; see `curate rate --help`"]),
+        (
+            "rate a.csv --bootstraps few",
+            ["'--bootstraps': must be a whole number, not 'few'; see `curate rate --help`"],
+        ),
         ("doctor --models vendor", ["'--models': 'vendor' is not one of 'embedded', 'self_hosted', 'vendors'; see"]),
         ("arena --demo --port 99999", ["'--port': must be at most 65535, not '99999'"]),
         ("status --store s", ["curate status STORE"]),

@@ -14,11 +14,12 @@ from tasks.explore.of_store import OfStore
 from tasks.explore.pages import ASSETS
 from tasks.explore.server import explorer
 from tasks.policy.explained import explained
+from tasks.review.held import HeldQueue
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.repeated_values import with_repeats
 from tasks.storage.tables import Store
 from tasks.takedown.take_down import take_down
-from tests.builders import conversation, facts_frame, store_with
+from tests.builders import battle, conversation, decision, facts_frame, sides, store_with
 from tests.looked_store import EMAIL, HOSTILE, PORT, SOURCE, USER, Looked, TestClient, client, strict
 
 PERSONAL, FACE = item_key("conversation", "personal"), item_key("conversation", "face")
@@ -100,6 +101,16 @@ def test_topics_count_the_items_that_browse_lists_and_the_sides_of_battles_apart
     placed, elsewhere = re.search(r"of (\d+) items on the map", page), re.search(r"(\d+) items? have no place", page)
     assert _items(page) == int(placed[1]) and _items(whole) == int(placed[1]) + int(elsewhere[1] if elsewhere else 0)
     assert "2 sides of battles" in browser.get("/topics").text
+
+
+def test_held_conversations_are_those_that_wait_for_a_review_some_of_them_sides_of_battles(tmp_path):
+    chats = [conversation("a", "Who is it?", "A person."), *sides("b", "Who?", "A person.")]
+    vote = battle(*chats[1:])
+    held = [decision(each, "face").model_copy(update={"held": True}) for each in (*chats, vote)]
+    made = store_with(tmp_path, conversations=chats, battles=[vote], decisions=held)
+    page = client(OfStore(made, explained)).get("/", params={"outcome": "held"}).text
+    counted = re.search(r'id="kinds">1 battle, 1 conversation</span>; (\d) sides of battles, under Kind', page)
+    assert _items(page) == 2 and 1 + int(counted[1]) == len(HeldQueue().waiting(made))
 
 
 def test_masked_data_is_not_found_and_a_text_that_was_not_searched_is_masked(browser, of_store):
