@@ -311,7 +311,9 @@ def test_battles_in_a_browser_go_through_every_step_and_load_nothing_from_elsewh
         api.expect(page.locator("#notice")).to_contain_text("You voted: both are bad.")
         assert all(name in page.inner_text("#notice") for name in NAMES)
         page.locator("#why").get_by_role("button", name="Send").click()
-        api.expect(page.get_by_label("In your words")).to_be_focused()  # nothing was said, and nothing is thanked for
+        api.expect(
+            page.locator("#why").get_by_label("In your words")
+        ).to_be_focused()  # nothing was said, and nothing is thanked for
         page.get_by_label("Made something up").check()
         page.locator("#why").get_by_role("button", name="Send").click()
         api.expect(page.locator("#notice")).to_contain_text("added to your vote")
