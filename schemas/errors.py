@@ -23,6 +23,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,10 @@ _OF_VALUES = {
     "model_type": "must have keys and values",
     "date_parsing": "must be a day, YYYY-MM-DD",
     "date_from_datetime_parsing": "must be a day, YYYY-MM-DD",
+    "date_type": "must be a day, YYYY-MM-DD",
+    "datetime_parsing": "must be a day or a time, such as 2024-06-01 or 2024-06-01T12:00:00Z",
+    "datetime_from_date_parsing": "must be a day or a time, such as 2024-06-01 or 2024-06-01T12:00:00Z",
+    "datetime_type": "must be a day or a time, such as 2024-06-01 or 2024-06-01T12:00:00Z",
     "greater_than_equal": "must be at least {ge}",
     "greater_than": "must be more than {gt}",
     "less_than_equal": "must be at most {le}",
@@ -138,7 +143,10 @@ _OF_VALUES = {
     "enum": "must be {expected}",
     "string_pattern_mismatch": "must match {pattern}",
     "string_too_short": "must have at least {min_length} character(s)",
+    "string_too_long": "must have at most {max_length} character(s)",
     "too_short": "must have at least {min_length}",
+    "too_long": "must have at most {max_length}",
+    "json_invalid": "is not JSON ({error})",
     "value_error": "{error}",
 }
 """Type of a pydantic error -> what is said of the value, with the names of the error's context."""
@@ -151,6 +159,14 @@ def problem_in_words(problem: Mapping[str, Any]) -> str:
     """
     wording = _OF_VALUES.get(str(problem["type"]), str(problem["msg"]).replace("{", "{{").replace("}", "}}"))
     return wording.format(**problem.get("ctx", {}))
+
+
+def why_refused(error: Exception) -> str:
+    """The first line of an error of ours, or what is wrong with the first value that a model refused."""
+    if not hasattr(error, "errors"):
+        return str(error).splitlines()[0]
+    (problem, *_) = error.errors()
+    return " ".join(filter(None, [".".join(map(str, problem["loc"])), problem_in_words(problem)]))
 
 
 def install_command(extra: str) -> str:
@@ -167,6 +183,13 @@ def known_values(value: str, allowed: Iterable[str]) -> str:
     near = get_close_matches(value, allowed, n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
     return f"{value!r}. Known: {', '.join(allowed) or 'none'}.{hint}"
+
+
+def window_in_words(since: date | None, until: date | None) -> str:
+    """`from --since 2024-06-01 to --until 2024-06-30`, or only the end that is given, for an error line."""
+    if until is None:
+        return f"from --since {since} on"
+    return f"up to --until {until}" if since is None else f"from --since {since} to --until {until}"
 
 
 SETTINGS = {

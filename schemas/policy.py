@@ -183,7 +183,7 @@ class Rename(Row):
     @model_validator(mode="after")
     def _window(self) -> Self:
         if self.since and self.until and self.until <= self.since:
-            raise ValueError(f"until {self.until} is not after since {self.since}")
+            raise ValueError(f"until {self.until} is not after since {self.since}; give the earlier one as since")
         return self
 
     def overlaps(self, other: "Rename") -> bool:

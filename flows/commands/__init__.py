@@ -8,7 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from schemas.errors import CurateError, on_command_line, why_unreadable
+from schemas.errors import CurateError, on_command_line, problem_in_words, why_unreadable
 
 _LOOK, _RELEASES = "Look", "Releases"
 _PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
@@ -23,10 +23,14 @@ RENAMED = {
     "judge sheet": "curate review out battles --store STORE",
     "judge board --interval": "--resampled rows",
     "judge submit --battles": "--out FILE",
+    "migrate --store": "curate migrate STORE",
     "review --results": "curate review results --store STORE",
     "review --serve": "curate review serve --store STORE",
     "review --store": "curate review out held --store STORE, and curate review in held FILE --store STORE",
     "review results --battles": "--out FILE",
+    "status --store": "curate status STORE",
+    "verify --store": "curate verify RELEASE",
+    "view --store": "curate view STORE",
     "--against": "--agreement BOARD; for two benchmarks made on demand, --bench A --bench B",
     "--answers-at-once": "--set answers_at_once=N",
     "--aspects": "--set generate.general=N --set generate.fine=N",
@@ -185,7 +189,13 @@ def _stop(message: str, status: int) -> NoReturn:
 
 def _in_one_line(error: TyperException) -> str:
     """The usage error in one line; empty when the help was printed because no command was given."""
+    from pydantic import ValidationError
+
     message = " ".join(error.format_message().split()).rstrip(".")
+    if isinstance(error.__cause__, ValidationError):  # of an option's value, whose English is pydantic's
+        (problem, *_) = error.__cause__.errors()
+        given = "" if problem["type"] == "value_error" else f", not {problem['input']!r}"
+        message = f"{message.partition(': ')[0]}: {problem_in_words(problem).rstrip('.')}{given}"
     command = getattr(getattr(error, "ctx", None), "command_path", "curate")
     word = ""  # what the command line does not know, also said with its command, as in `RENAMED`
     if message.startswith("Got unexpected extra argument"):

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import polars as pl
 
-from tasks.explore.listing import FACETS, SIDE, Facet
+from tasks.explore.listing import FACETS, KIND, SIDE, Facet, plural
 
 SEARCH_CHARACTERS_MAX = 200
 _VALUES_MAX = 100
@@ -99,6 +99,19 @@ class FoundRows(NamedTuple):
     pages: int
     counts: dict[Facet, list[FacetCount]]
     """Facet -> its values, most frequent first; facets without values are left out."""
+
+    @property
+    def kinds(self) -> str:
+        """The rows by kind, such as `12 conversations, 1 battle`."""
+        every = self.counts.get(KIND, [])
+        shown = [each for each in every if each.chosen] or [each for each in every if each.value != SIDE]
+        return ", ".join(f"{each.rows:,} {each.value if each.rows == 1 else plural(each.value)}" for each in shown)
+
+    @property
+    def sides(self) -> int:
+        """Sides of battles that would match if their kind were asked for, as it is not by itself."""
+        every = self.counts.get(KIND, [])
+        return 0 if any(each.chosen for each in every) else sum(each.rows for each in every if each.value == SIDE)
 
 
 def find(listing: pl.DataFrame, query: Query) -> FoundRows:

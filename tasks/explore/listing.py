@@ -59,6 +59,11 @@ SIDE = "side of a battle"
 """Kind of a conversation that a battle shows too; it is listed only when it is asked for."""
 
 
+def plural(kind: str) -> str:
+    """The name of several items of a kind."""
+    return "sides of battles" if kind == SIDE else f"{kind}s"
+
+
 class Facet(NamedTuple):
     """One column by which the listing is filtered and counted."""
 
@@ -70,10 +75,11 @@ class Facet(NamedTuple):
     """Whether a row has a list of values."""
 
 
+KIND = Facet("kind", "Kind", "kind")
 FACETS = (
     Facet("outcome", "Decision", "outcome"),
     Facet("reason", "Reason", "reasons", many=True),
-    Facet("kind", "Kind", "kind"),
+    KIND,
     Facet("model", "Model", "models", many=True),
     Facet("vote", "Vote", "vote"),
     Facet("topic", "Topic", "topic"),

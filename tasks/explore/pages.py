@@ -13,7 +13,7 @@ from schemas.items.review import Stretch
 from schemas.publication import ReleaseDiff, RowChange
 from tasks.explore import topic_map
 from tasks.explore.facets import Query, find, matching
-from tasks.explore.listing import BATTLE, CONVERSATION, FACETS, FAILURE, PROMPT, SIDE, item_key
+from tasks.explore.listing import BATTLE, CONVERSATION, FACETS, FAILURE, KIND, PROMPT, item_key
 from tasks.explore.masking import thumb
 from tasks.explore.source import Source
 from tasks.explore.summaries import (
@@ -123,9 +123,8 @@ class Pages:
 
     def browse(self, query: Query) -> str:
         """Facets, search and cards."""
-        rows = self._rows(query)
-        found, sides = find(rows, query), _sides_left_out(rows, query)
-        return self._page("browse.html", "Browse", found=found, query=query, rows=found.rows.to_dicts(), beside=sides)
+        found = find(self._rows(query), query)
+        return self._page("browse.html", "Browse", found=found, query=query, rows=found.rows.to_dicts())
 
     def item(self, key: str, opened: bool, whole: bool) -> str | None:
         """One item; None for a key that no item has."""
@@ -139,10 +138,11 @@ class Pages:
         """The topic map, facets, and a table of topics."""
         points = topic_map.on_map(self._rows(query))
         found = find(points, query.but(page=1))
+        of_kinds = query.cleared().but(chosen={name: query.chosen[name] for name in query.chosen if name == KIND.name})
+        placed = points.filter(matching(points, of_kinds))
         return self._page(
-            "map.html", "Topics", found=found, query=query, topics=topic_map.map_topics(points), placed=points.height,
-            elsewhere=self.listing.height - points.height, beside=_sides_left_out(points, query), chosen=found.total,
-            deck=DECK,
+            "map.html", "Topics", found=found, query=query, topics=topic_map.map_topics(placed), placed=placed.height,
+            elsewhere=int(matching(self.listing, of_kinds).sum()) - placed.height, deck=DECK,
         )  # fmt: skip
 
     def points(self, query: Query) -> str:
@@ -233,13 +233,6 @@ def _inline(image_ids: Sequence[str], source: Source) -> list[str]:
     """Thumbnails in base64."""
     small = (thumb(content) for image_id in image_ids if (content := source.image(image_id)))
     return [base64.b64encode(each).decode() for each in small if each]
-
-
-def _sides_left_out(listing: pl.DataFrame, query: Query) -> int:
-    """Sides of battles that the query would match if their kind were asked for, as it is not by itself."""
-    if "kind" in query.chosen:
-        return 0
-    return int(matching(listing, query.toggled("kind", SIDE)).sum())
 
 
 def _shortened(parts: Sequence[Stretch], whole: bool) -> list[Stretch]:

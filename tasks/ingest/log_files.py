@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from schemas.errors import BadInput, why_unreadable
+from schemas.errors import BadInput, why_unreadable, window_in_words
 from tasks.ingest.formats import ARENA_LOGS, adapter, format_names, matching_adapter
 from tasks.ingest.quarantine import name_is_flagged, notable
 from tasks.runtime.json_rows import BYTE_ORDER_MARK, is_one_document, loads, raw_rows
@@ -106,8 +106,7 @@ def log_files(folder: Path, since: date | None = None, until: date | None = None
         if file.day and (since is None or file.day >= since) and (until is None or file.day <= until)
     }
     if not in_window:
-        window = f"from {since or 'the first day'} to {until or 'the last day'}"
-        raise BadInput(f"no log file {window}; the folder holds {days[0]} to {days[-1]}")
+        raise BadInput(f"no log file {window_in_words(since, until)}; the folder holds {days[0]} to {days[-1]}")
     return [file for file in found if file.csam or file.source in in_window]
 
 
@@ -299,14 +298,21 @@ def files_in_words(files: Sequence[tuple[LogFile, str]], given: str | None) -> s
 
 def _data_files(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
-        plain = path.with_suffix("") if path.suffix in (".gz", ".zst") else path
         left_out = path.name in _INFO or path.name.startswith(".")
-        if plain.suffix in (*TABLES, *_LINES) and path.is_file() and not left_out:
+        if _plain(path).suffix in (*TABLES, *_LINES) and path.is_file() and not left_out:
             yield path
+
+
+def _plain(path: Path) -> Path:
+    """The path without the ending of a compressed file."""
+    return path.with_suffix("") if path.suffix in _COMPRESSED else path
 
 
 def _format_of(file: LogFile) -> str:
     columns = columns_of(file)
+    if not columns and _plain(file.path).suffix not in (*TABLES, *_LINES):
+        kinds = ", ".join((*TABLES, *_LINES))
+        raise BadInput(f"{file.path.name!r} is neither a log nor a dataset; files of these names are read: {kinds}")
     if columns >= _OF_LOGS and columns & {"state", "states"}:
         return ARENA_LOGS
     if fitting := matching_adapter(columns):

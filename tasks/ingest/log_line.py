@@ -166,7 +166,7 @@ def _named(state: dict[str, Any], model: object) -> tuple[str, str]:
     """(conversation id, model name without blanks around it). Raises LineRejected when one of them is not valid."""
     conv_id = state.get("conv_id")
     if type(conv_id) is not str or not is_conv_id(conv_id):
-        evidence = f"{type(conv_id).__name__}, not 8 to 64 letters and digits"
+        evidence = f"{type(conv_id).__name__}, not 8 to 64 letters, digits, - and _"
         raise LineRejected(RejectReason.BAD_CONVERSATION_ID, evidence)
     if type(model) is not str or not _is_name(model := model.strip()):
         raise LineRejected(RejectReason.BAD_MODEL, f"{type(model).__name__}, not a printable name")

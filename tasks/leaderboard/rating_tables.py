@@ -9,7 +9,7 @@ from typing import Self
 import polars as pl
 
 from schemas.benches.certificate import Suspect
-from schemas.errors import BadInput, known_values
+from schemas.errors import BadInput, known_values, window_in_words
 from schemas.policy import ModelFacts, VoteRules
 from schemas.rating import (
     Fragility,
@@ -345,5 +345,6 @@ def within(battles: pl.DataFrame, since: date | None, until: date | None) -> pl.
     kept = battles.filter((day >= (since or date.min)) & (day <= (until or date.max)))
     if kept.is_empty():
         first, last = battles.select(day.min().alias("first"), day.max().alias("last")).row(0)
-        raise BadInput(f"no battle from {since or first} to {until or last}; the table holds {first} to {last}")
+        held = f"{first} to {last}" if first else "no battle with a time"
+        raise BadInput(f"no battle {window_in_words(since, until)}; the table holds {held}")
     return kept

@@ -108,7 +108,9 @@ def _line(store: Store, account: Account, policy: Policy) -> Iterator[str]:
     line, found = account["line"], account["conversations"]
     yield f"line {line['source']}:{line['line']}: {line['outcome']}"
     if line["reason"] and not found:
-        yield f"{line['reason']}: {(reason_texts(policy) | REPEATS).get(line['reason'], 'a rule of an earlier policy')}"
+        found_in_it = f"; found: {row['evidence']}" if (row := account["rejected"]) and row["evidence"] else ""
+        meaning = (reason_texts(policy) | REPEATS).get(line["reason"], "a rule of an earlier policy")
+        yield f"{line['reason']}: {meaning}{found_in_it}"
     if successors := account["now"]:
         yield f"its conversation is now at {_some(successors)}"
     for item in found:

@@ -61,10 +61,13 @@ def decide_items(settings: Settings, versions: Versions, findings: ItemFindings,
     mark_decided(store)
     store.replace("near_prompts", said.near_prompts)
     store.replace("rule_parity", rule_parity(said, verdicts(known, upstream_policy(policy))))
-    kept = ours.filter("keep")["item_kind"].value_counts().rows()
-    held = int(ours["held"].sum())
-    counts = {f"kept_{kind}s": count for kind, count in kept} | ({"held": held} if held else {})
-    return StageReport(stage=stage, counts=counts | {"items": ours.height})
+    counted = {"kept_": ours.filter("keep"), "held_": ours.filter("held"), "": ours}
+    counts = {
+        f"{outcome}{kind}s": count
+        for outcome, items in counted.items()
+        for kind, count in items["item_kind"].value_counts().sort("item_kind", descending=True).rows()
+    }
+    return StageReport(stage=stage, counts=counts)
 
 
 @step

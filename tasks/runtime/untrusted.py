@@ -122,7 +122,9 @@ def checked_entry(entry: Any, row: type[AnyRow], where: str, hints: Mapping[str,
     except ValidationError as error:
         problem = error.errors(include_input=False)[0]
         name = ".".join(map(str, problem["loc"][:1])) or "the entry"
-        raise BadInput(f"{where}: {name}: {problem_in_words(problem)}{hints.get(name, '')}") from None
+        of_form = name in hints and problem["type"] == "string_pattern_mismatch"  # the hint says it, in words
+        said = "cannot be used" if of_form else problem_in_words(problem)
+        raise BadInput(f"{where}: {name}: {said}{hints.get(name, '')}") from None
 
 
 def read_row(path: Path, row: type[AnyRow], what: str, more: str = "") -> AnyRow:

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from schemas.errors import BadInput
+from schemas.errors import BadInput, window_in_words
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.signals import MeasuredOn
@@ -259,12 +259,12 @@ def shown_on(store: Store, settings: Settings) -> set[str] | None:
     """Images of the conversations of some days; None for all. Raises BadInput when these days have no conversation."""
     if not (settings.since or settings.until):
         return None
-    rows = logged_on(store.read("conversations", ["day", "image_ids"]), settings.since, settings.until)
+    every = store.read("conversations", ["day", "image_ids"])
+    rows = logged_on(every, settings.since, settings.until)
     if rows.is_empty():
-        raise BadInput(
-            f"store {settings.store!r} has no conversation from --since {settings.since or 'the first day'} to "
-            f"--until {settings.until or 'the last day'}; give days of its logs"
-        )
+        window, days = window_in_words(settings.since, settings.until), every["day"]
+        held = f"{days.min()} to {days.max()}" if every.height else "none at all"
+        raise BadInput(f"store {settings.store!r} has no conversation {window}; it holds {held}")
     return set(rows["image_ids"].explode().drop_nulls())
 
 

@@ -47,7 +47,10 @@ def settings(logs: Path, **changes: object) -> Settings:
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"since": TODAY - timedelta(days=2), "until": TODAY - timedelta(days=1)}, "no log file from 2024-09-16"),
+        (
+            {"since": TODAY - timedelta(days=2), "until": TODAY - timedelta(days=1)},
+            "no log file from since=2024-09-16 to until=",
+        ),
         ({"policy": "pubic_release"}, "Did you mean public_release?"),
         ({"release": "../1"}, "release version '../1'"),
         ({"providers": {"nsfw": "nobody"}}, "unknown provider 'nobody'"),

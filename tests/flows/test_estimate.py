@@ -331,7 +331,7 @@ def test_one_days_failures_are_estimated_and_measured_again_and_no_other_days(
     assert store.read("signals/nsfw")["content_id"].to_list() == [shown[1].image_id]
     assert len(http_server.requests) == 1
     code, _, err = curate("measure", "--store", store.root, *ASK, "--since", "2001-01-01", "--until", "2001-01-02")
-    assert code == 2 and "has no conversation from --since 2001-01-01 to --until 2001-01-02" in err
+    assert code == 2 and "has no conversation from --since 2001-01-01 to --until 2001-01-02; it holds 20" in err
 
 
 def test_of_new_conversations_the_share_that_was_kept_so_far_is_counted(curate, tmp_path, monkeypatch):

@@ -97,7 +97,8 @@ assert board.filter(model="b")["rating"].item() == 1100
 assert chat.height > 0 and chart.svg.startswith("<svg") and ">German<" in chart.svg
 assert {"overall", "language:English"} <= {row.slice for row in ranks}
 assert (len(hashes.phash), personal.types) == (16, ["email"])
-assert [report.stage for report in reports][-1] == "decide" and reports[-1].counts["items"] == decisions.height
+assert [report.stage for report in reports][-1] == "decide"
+assert reports[-1].counts["conversations"] + reports[-1].counts["battles"] == decisions.height
 assert battles_rated >= 0 and store.read("ratings").height >= battles_rated
 """
 

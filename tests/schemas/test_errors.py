@@ -10,7 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from flows.running.settings_file import keys_of
-from schemas.errors import OPTIONS, BadInput, CurateError, known_values, on_command_line, spoken
+from schemas.errors import OPTIONS, BadInput, CurateError, known_values, on_command_line, spoken, why_refused
+from schemas.policy import Rename
+from schemas.rating import RatingMethod
 from schemas.settings import EvaluateSettings, Settings
 
 
@@ -96,6 +98,23 @@ def test_a_store_is_all_that_must_be_given():
     assert settings.providers == {}
     with pytest.raises(BadInput, match="store is not given"):
         Settings()
+
+
+@pytest.mark.parametrize(
+    ("row", "values", "said"),
+    [
+        (Rename, {"model": "a", "to": "b", "since": "yesterday"}, "since must be a day or a time, such as 2024-06-01"),
+        (Rename, {"model": "a", "to": "b", "until": []}, "until must be a day or a time, such as 2024-06-01"),
+        (Rename, {"model": "", "to": "b"}, "model must have at least 1 character(s)"),
+        (Rename, {"to": "b"}, "model is missing"),
+        (RatingMethod, {"elo_k": 0}, "elo_k must be more than 0.0"),
+    ],
+)
+def test_what_a_model_refuses_is_said_in_words_of_ours(row, values, said):
+    with pytest.raises(ValidationError) as refused:
+        row(**values)
+    assert why_refused(refused.value).startswith(said)
+    assert why_refused(BadInput("one line\nand another")) == "one line"
 
 
 @pytest.mark.parametrize(

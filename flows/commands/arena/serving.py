@@ -61,7 +61,7 @@ def served(
         return found, streaming_model, None
     from tasks.demo.answers import DrawnModel, demo_models, draw_examples  # slow to import, as the boards are
 
-    folder = Path(settings.logs or DEMO_FOLDER) / "presets"
+    folder = Path(settings.logs or DEMO_FOLDER) / "examples"  # in `presets`, no vote on them would count
     try:
         known = draw_examples(folder, 0)
     except OSError as error:

@@ -106,20 +106,22 @@ async function act(button) {
   if (what === "vote") (at("why")?.querySelector("input") || at("bar").querySelector(".button"))?.focus({preventScroll: true});
 }
 
-// On a narrow screen one answer is shown at a time: votes wait until both were opened in this round.
-let opened = new Set();
+// On a narrow screen one answer is shown at a time: votes wait until both were opened, of which a reload loses nothing.
+const answers = () => `opened ${data.number} ${at("bar").querySelector(".votes")?.dataset.answers}`;
+const opened = () => JSON.parse(sessionStorage.getItem(answers()) || "[]");
 function unlock() {
   const tabs = document.querySelector(".switch"), buttons = [...at("bar").querySelectorAll(".vote")];
-  const waits = tabs && getComputedStyle(tabs).display !== "none" && opened.size < tabs.children.length;
+  const waits = tabs && getComputedStyle(tabs).display !== "none" && opened().length < tabs.children.length;
   for (const button of buttons) {
     button.dataset.open ??= button.disabled ? "" : "1";
     button.disabled = !button.dataset.open || waits;
   }
   if (waits && buttons.some((button) => button.dataset.open)) news(words.open_both);
+  else if (at("notice").textContent === words.open_both) news("");
 }
 
 function side(place) {
-  opened.add(place);
+  sessionStorage.setItem(answers(), JSON.stringify([...new Set([...opened(), place])]));
   unlock();
   body.classList.toggle("show-0", place === 0);
   body.classList.toggle("show-1", place === 1);
@@ -176,7 +178,6 @@ async function send() {
   drawn();
   size();
   sent.clear();
-  opened = new Set();
   show(told);
   at("messages").querySelector(".turn:last-child")?.scrollIntoView({block: "start"});
 }
@@ -257,6 +258,7 @@ document.addEventListener("submit", async (event) => {
   if (event.target.id !== "why") return;
   event.preventDefault();
   const form = new FormData(event.target);
+  if (!form.has("chip") && !form.get("words").trim()) return event.target.elements.words.focus();
   const told = await post(`/c/${data.number}/reason`, {chips: form.getAll("chip"), words: form.get("words")});
   if (told) { event.target.remove(); news(told.notice); at("bar").querySelector(".button")?.focus(); }
 });

@@ -41,7 +41,8 @@
 
   function among(found, without) {
     const tested = [...found].filter(([name]) => name !== without).map(([, mask]) => mask);
-    return data.cards.map((_, row) => tested.every((mask) => mask[row]));
+    const onMap = document.getElementById("map");
+    return data.cards.map((card, row) => (!onMap || card[5]) && tested.every((mask) => mask[row]));
   }
 
   function drawFacets(found, asked) {
@@ -149,6 +150,8 @@
     drawCards(rows, asked);
     const total = document.getElementById("total");
     if (total) total.textContent = rows.length.toLocaleString("en");
+    const kind = data.facets.find((facet) => facet.name === "kind"), kinds = document.getElementById("kinds");
+    if (kinds) kinds.textContent = kind.values.map((value, n) => [value, rows.filter((row) => kind.rows[row][0] === n).length]).filter(([, n]) => n).sort((a, b) => b[1] - a[1]).map(([value, n]) => `${n.toLocaleString("en")} ${value}${n === 1 ? "" : "s"}`).join(", ");
     const search = document.querySelector(".search input[type=search]");
     if (search && document.activeElement !== search) search.value = asked.get("q") || "";
     window.exploreChosen = () => Uint8Array.from(data.cards.map((card, row) => [card[5], mask[row]]).filter(([placed]) => placed), ([, chosen]) => Number(chosen));

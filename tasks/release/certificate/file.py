@@ -11,7 +11,7 @@ import polars as pl
 from pydantic import ValidationError
 
 from schemas.benches.certificate import Certificate, DroppedVotes, OffTheBoard
-from schemas.errors import BadInput
+from schemas.errors import BadInput, why_refused
 from schemas.items.conversation import UNDATED_BEFORE
 from tasks.release.checks.boards import RANKS_SINCE, released_tables, tables_of
 from tasks.release.contents import READ_ERRORS
@@ -94,7 +94,7 @@ def _wrong(release: OpenRelease) -> Iterator[str]:
     except FileNotFoundError:
         told = None
     except ValidationError as error:
-        yield f"{CERTIFICATE}: cannot be read ({error.errors()[0]['msg']})"
+        yield f"{CERTIFICATE}: cannot be read ({why_refused(error)})"
         return
     if told is None and manifest.layout < SINCE_LAYOUT:
         return
@@ -105,7 +105,7 @@ def _wrong(release: OpenRelease) -> Iterator[str]:
     except READ_ERRORS:
         return  # the part of the file says so
     except (BadInput, ValidationError) as error:
-        yield f"{CERTIFICATE}: the votes of battle cannot be rated as the manifest says ({str(error).splitlines()[0]})"
+        yield f"{CERTIFICATE}: the votes of battle cannot be rated as the manifest says ({why_refused(error)})"
         return
     if told is None or right is None:
         if (told is None) != (right is None):

@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 from pydantic import ValidationError
 
 from schemas.benches.certificate import VoteCheck
-from schemas.errors import BadInput
+from schemas.errors import BadInput, why_refused
 from schemas.policy import Policy
 from schemas.rating import Fragility, Rating, RatingMethod
 from schemas.tables import TABLES
@@ -69,7 +69,7 @@ def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterato
         tables = released_tables(release)
         rated = frame_of(Rating, tables.rows("ratings") if tables else [])
     except (BadInput, ValidationError) as error:
-        yield f"leaderboard: the votes of battle cannot be rated as the manifest says ({str(error).splitlines()[0]})"
+        yield f"leaderboard: the votes of battle cannot be rated as the manifest says ({why_refused(error)})"
         return
     if release.manifest.layout < SUSPECTS_SINCE:
         rated = rated.filter(pl.col("slice") != rating_tables.WITHOUT_SUSPECTS)
@@ -155,7 +155,7 @@ def unlike_fragility(release: OpenRelease, told: pl.DataFrame) -> Iterator[str]:
         tables = released_tables(release)
         right = frame_of(Fragility, tables.rows(rating_tables.FRAGILITY) if tables else [])
     except (BadInput, ValidationError) as error:
-        yield f"the votes of battle cannot be rated as the manifest says ({str(error).splitlines()[0]})"
+        yield f"the votes of battle cannot be rated as the manifest says ({why_refused(error)})"
         return
     numbers, keys = pl.all().exclude("needed_ids"), ("slice", "contest", "place", "change")
     if not same_rows(told.select(numbers), right.select(numbers), keys):

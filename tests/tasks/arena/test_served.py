@@ -310,6 +310,10 @@ def test_battles_in_a_browser_go_through_every_step_and_load_nothing_from_elsewh
         page.keyboard.press("x")
         api.expect(page.locator("#notice")).to_contain_text("You voted: both are bad.")
         assert all(name in page.inner_text("#notice") for name in NAMES)
+        page.locator("#why").get_by_role("button", name="Send").click()
+        api.expect(
+            page.locator("#why").get_by_label("In your words")
+        ).to_be_focused()  # nothing was said, and nothing is thanked for
         page.get_by_label("Made something up").check()
         page.locator("#why").get_by_role("button", name="Send").click()
         api.expect(page.locator("#notice")).to_contain_text("added to your vote")
@@ -357,6 +361,12 @@ def test_battles_in_a_browser_go_through_every_step_and_load_nothing_from_elsewh
         api.expect(page.get_by_role("button", name="A is better")).to_be_disabled()
         page.get_by_role("button", name="Model B").click()
         api.expect(page.get_by_role("button", name="A is better")).to_be_enabled()
+        api.expect(page.locator("#notice")).to_be_empty()
+        page.reload()
+        api.expect(page.get_by_role("button", name="A is better")).to_be_enabled()
+        page.get_by_role("button", name="Regenerate").click()  # other answers, of which one was opened
+        api.expect(page.locator("#notice")).to_contain_text("Open both answers")
+        api.expect(page.get_by_role("button", name="A is better")).to_be_disabled()
         page.goto(served.url)
         api.expect(page.get_by_label("Your message")).to_be_in_viewport()
         assert page.evaluate("window.ran") is None and page.locator(".rich iframe, .rich form, .rich div").count() == 0

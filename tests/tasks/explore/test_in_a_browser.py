@@ -156,6 +156,7 @@ def test_an_export_opens_from_a_disk(chromium, of_release, tmp_path):
     tab.page.click(".facets a[href^='#kind=battle']")
     tab.page.wait_for_selector(".chips")
     battles = int(tab.page.inner_text("#total"))
+    assert tab.page.inner_text("#kinds") == f"{battles} battle{'s' * (battles != 1)}"
     assert 0 < battles < every and tab.page.locator(".card").count() == battles
     tab.page.fill("input[type=search]", "which is larger, 3")
     tab.page.keyboard.press("Enter")
@@ -166,6 +167,7 @@ def test_an_export_opens_from_a_disk(chromium, of_release, tmp_path):
     tab.page.goto(f"file://{tmp_path}/site/topics.html")
     tab.page.wait_for_selector("#map[data-ready]")
     shown = tab.page.evaluate("window.exploreMap.shown()")
+    assert tab.page.inner_text("#total") == str(shown) and f"of {shown} items on the map" in tab.page.inner_text("h1")
     tab.page.click("#outliers")
     assert tab.page.evaluate("window.exploreMap.shown()") < shown
     tab.sound()

@@ -1,7 +1,9 @@
 """The explorer of a store over HTTP: nothing without the token, personal data masked, hostile texts inert."""
 
+import re
 import shutil
 from datetime import UTC, datetime
+from html import unescape
 
 import polars as pl
 import pytest
@@ -12,11 +14,12 @@ from tasks.explore.of_store import OfStore
 from tasks.explore.pages import ASSETS
 from tasks.explore.server import explorer
 from tasks.policy.explained import explained
+from tasks.review.held import HeldQueue
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.repeated_values import with_repeats
 from tasks.storage.tables import Store
 from tasks.takedown.take_down import take_down
-from tests.builders import conversation, facts_frame, store_with
+from tests.builders import battle, conversation, decision, facts_frame, sides, store_with
 from tests.looked_store import EMAIL, HOSTILE, PORT, SOURCE, USER, Looked, TestClient, client, strict
 
 PERSONAL, FACE = item_key("conversation", "personal"), item_key("conversation", "face")
@@ -81,6 +84,33 @@ def test_no_page_has_an_address_a_path_a_key_or_what_is_masked(browser, of_store
     for address in all_addresses(of_store):
         page = browser.get(address).text
         assert [each for each in hidden if each in page] == []
+
+
+def _items(page: str) -> int:
+    return int(re.search(r'id="total">([\d,]+)<', page)[1].replace(",", ""))
+
+
+def test_topics_count_the_items_that_browse_lists_and_the_sides_of_battles_apart(browser):
+    whole, page = browser.get("/").text, browser.get("/topics").text
+    assert re.search(r'<span id="kinds">\d+ conversations, 1 battle</span>; 2 sides of battles, under Kind', whole)
+    assert "Each number counts items: conversations, and battles once." in whole
+    topics = re.findall(r'<a href="(/\?topic=[^"]+)"><bdi>.*?<td class="n">([\d,]+)</td>', page)
+    assert topics and {address: _items(browser.get(unescape(address)).text) for address, _ in topics} == {
+        address: int(count) for address, count in topics
+    }
+    placed, elsewhere = re.search(r"of (\d+) items on the map", page), re.search(r"(\d+) items? have no place", page)
+    assert _items(page) == int(placed[1]) and _items(whole) == int(placed[1]) + int(elsewhere[1] if elsewhere else 0)
+    assert "2 sides of battles" in browser.get("/topics").text
+
+
+def test_held_conversations_are_those_that_wait_for_a_review_some_of_them_sides_of_battles(tmp_path):
+    chats = [conversation("a", "Who is it?", "A person."), *sides("b", "Who?", "A person.")]
+    vote = battle(*chats[1:])
+    held = [decision(each, "face").model_copy(update={"held": True}) for each in (*chats, vote)]
+    made = store_with(tmp_path, conversations=chats, battles=[vote], decisions=held)
+    page = client(OfStore(made, explained)).get("/", params={"outcome": "held"}).text
+    counted = re.search(r'id="kinds">1 battle, 1 conversation</span>; (\d) sides of battles, under Kind', page)
+    assert _items(page) == 2 and 1 + int(counted[1]) == len(HeldQueue().waiting(made))
 
 
 def test_masked_data_is_not_found_and_a_text_that_was_not_searched_is_masked(browser, of_store):

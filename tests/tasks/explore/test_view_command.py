@@ -176,6 +176,12 @@ def test_facets_add_up_count_what_others_would_give_and_search_looks_in_any_case
     assert ids(listing, q=".*") == []
     assert ids(listing, kind=SIDE) == ["v"]
     assert counts(listing, "kind")[SIDE] == 1
+    assert [find(listing, query_of(asked)).kinds for asked in ([], [("kind", SIDE)], [("language", "German")])] == [
+        "2 conversations, 1 battle", "1 side of a battle", "1 conversation",
+    ]  # fmt: skip
+    assert [find(listing, query_of(asked)).sides for asked in ([], [("kind", SIDE)], [("language", "German")])] == [
+        1, 0, 0,
+    ]  # fmt: skip
     query = query_of([("language", "English")])
     assert matching(listing, query).sum() == find(listing, query).total == 2
 

@@ -106,6 +106,12 @@ def test_a_log_of_one_file_may_have_any_name_and_a_table_is_none(tmp_path):
         source_files(tmp_path, "arena-logs")
 
 
+def test_a_file_of_another_kind_is_told_which_files_are_read(tmp_path):
+    (tmp_path / "votes.csv").write_text("model_a,model_b\n")
+    with pytest.raises(BadInput, match=r"'votes.csv' is neither a log nor a dataset; .* \.parquet, .*\.ndjson$"):
+        source_files(tmp_path / "votes.csv")
+
+
 def test_a_log_that_is_an_array_or_has_nan_is_read_with_its_flags(tmp_path):
     records = [
         chat("a", images=[image_name("a")], at=1) | {"csam": math.nan, "gen_params": {"temperature": math.nan}},

@@ -58,7 +58,7 @@ def test_servers_of_any_depth_and_behind_links_are_read_once(tmp_path):
 
 def test_an_empty_window_says_what_the_folder_holds(tmp_path):
     write(tmp_path, DAY, {})
-    with pytest.raises(BadInput, match="no log file from 2025-01-01 to the last day; the folder holds 2024-06-20"):
+    with pytest.raises(BadInput, match="no log file from since=2025-01-01 on; the folder holds 2024-06-20"):
         log_files(tmp_path, since=date(2025, 1, 1))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.items.conversation import Conversation, Sighting
 from schemas.items.image import ImageFile
-from schemas.items.reject import QuarantineCause, Quarantined
+from schemas.items.reject import QuarantineCause, Quarantined, Reject, RejectReason
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.explain import explain_item
 from tasks.storage.tables import Store, frame_schema
@@ -45,6 +45,7 @@ def decided(deciding) -> Store:
             _file(f"{'1' * 32}.png", image_id=FACE.image_id, md5="a" * 32),
             _file(f"{'2' * 32}.png", problem="undecodable"),
         ],
+        rejects=[Reject(source=first.source, line=30, reason=RejectReason.BAD_MODEL, evidence="models is no pair")],
         quarantine=[Quarantined(kind="conversation", key="9" * 32, cause=QuarantineCause.FLAGGED)],
     )
     deciding.decide()
@@ -93,6 +94,10 @@ def test_a_line_is_answered_with_its_conversation_or_the_line_that_replaced_it(e
     assert head == "line 2024-09-18-conv.json:20: dropped"
     assert details[0] == "  superseded: a later line of the same conversation or vote replaced it"
     assert details[1] == "  its conversation is now at 2024-09-18-conv.json:4"
+    assert explain("2024-09-18-conv.json:30") == [
+        "line 2024-09-18-conv.json:30: rejected",
+        "  bad_model: no model name, or an invalid one; found: models is no pair",
+    ]
     head, *details = explain("2024-09-18-conv.json:4")
     assert head == "line 2024-09-18-conv.json:4: kept"
     assert details[0] == "  conversation first (vicuna-13b, 2024-09-18-conv.json:4): kept by policy public_release"

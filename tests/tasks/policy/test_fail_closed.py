@@ -211,5 +211,8 @@ def test_a_battle_is_held_with_its_side_and_released_with_it(deciding):
     left, right = sides("b", image_ids=[ODD])
     deciding.given([left, right], [battle(left, right)], facts=ODD_FACTS).under(POLICY)
     assert deciding.decide()["battle:b"]["held"]
+    settings = Settings(store=deciding.store.root, policy=deciding.policy)
+    counts = decide_items.fn(settings, VERSIONS, item_findings).counts
+    assert counts == {"held_conversations": 2, "held_battles": 1, "conversations": 2, "battles": 1}
     review(deciding.store, "release")
     assert deciding.decide()["battle:b"]["keep"]
