@@ -80,7 +80,11 @@ def test_boards_say_how_few_votes_change_them(own_release, small_release):
     assert "How few votes" not in client(OfRelease(small_release, "r", lambda: False)).get("/boards?slice=overall").text
     write_table(own_release, FRAGILITY, frame_of(Fragility, rows))
     page = client(OfRelease(own_release, "r", lambda: False)).get("/boards?slice=overall").text
-    assert "How many of 900 votes must be removed or reversed" in page and "33 (3.67 %)" in page and HOSTILE_MODEL not in page
+    assert (
+        "How many of 900 votes must be removed or reversed" in page
+        and "33 (3.67 %)" in page
+        and HOSTILE_MODEL not in page
+    )
     assert '<td class="n">12.3</td>' in page and '<td class="n">–</td>' in page
 
 
