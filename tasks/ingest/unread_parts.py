@@ -168,7 +168,7 @@ def _lost_texts(parts: Sequence[RowPart], texts_read: Sequence[str]) -> list[Row
     """The texts and thoughts among the parts of a row that an adapter dropped.
 
     An adapter may change a text, or join several into one, so a text that is not found among `texts_read` is not
-    always lost. But if nothing was joined, n parts give n texts: at most `len(parts) - len(texts_read)` are lost.
+    always lost. But where nothing is joined, n texts give n: at most `len(texts) - len(texts_read)` are lost.
     """
     texts = [each for each in parts if each.part.kind in (TEXT, THINKING)]
     lost_max = len(texts) - len(texts_read)

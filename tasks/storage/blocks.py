@@ -19,7 +19,9 @@ BLOCK_ROWS = 16_384
 ROW_BYTES = 4_096
 """Mean stored bytes of a conversation up to which a block has `BLOCK_ROWS` rows; of twice as long ones it has half."""
 _SIGNALS_OF_TEXTS = [f"signals/{name}" for name in ("tokens", "code", "refusal", "markdown", "named_entities")]
+"""Tables whose `content_id` is that of a text or an image."""
 _SIGNALS_OF_DOCUMENTS = [f"signals/{name}" for name in ("categories", "criteria", "taxonomy")]
+"""Tables whose `content_id` is a `document_id`: the prompt and the images of a conversation."""
 
 IdsOfBlock = Callable[[Store], pl.Series]
 """A block -> ids (String) of the rows of another table that belong to it, in any order and number."""
