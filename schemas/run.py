@@ -26,7 +26,7 @@ PAUSED = "service_paused"
 """Failure of a call that is not made, because the calls to its service before it failed."""
 LATER_CAUSES = {PAUSED: 1, "budget_reached": 2, "waiting_for_batch": 3}
 """Failures that follow from others, or only wait for a later run, in the order in which they are named."""
-REFUSALS = {
+SETUP_FAILURES = {
     "http_401": "the key is refused",
     "http_402": "the account is out of money",
     "http_403": "the key may not do this",
@@ -42,8 +42,8 @@ REFUSALS = {
 
 
 def in_words(reason: str) -> str:
-    """The reason of a failure, after what it means if it is one of `REFUSALS`."""
-    return f"{REFUSALS[reason]} ({reason})" if reason in REFUSALS else reason
+    """The reason of a failure, after what it means if it is one of `SETUP_FAILURES`."""
+    return f"{SETUP_FAILURES[reason]} ({reason})" if reason in SETUP_FAILURES else reason
 
 
 class Use(Row):

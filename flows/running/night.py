@@ -19,7 +19,7 @@ from prefect.runtime import deployment
 from flows.running.checked_flow import PROBES, flow
 from flows.stages import decide, ingest, screen
 from schemas.errors import CanaryEscaped, MissingProvider
-from schemas.run import REFUSALS, StageReport
+from schemas.run import SETUP_FAILURES, StageReport
 from schemas.settings import Settings
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
@@ -49,7 +49,7 @@ def services_answer(settings: Settings) -> Iterator[StageReport]:
 @timed
 def _ask_services(settings: Settings) -> StageReport:
     answers = dict(first_answers(Providers(settings.providers)))
-    if refused := [f"{service}: {REFUSALS[why]}" for service, why in answers.items() if why in REFUSALS]:
+    if refused := [f"{service}: {SETUP_FAILURES[why]}" for service, why in answers.items() if why in SETUP_FAILURES]:
         raise MissingProvider(f"{'; '.join(refused)}; nothing was begun; put it right, and see `curate doctor --ask`")
     return StageReport(stage="services", counts={"asked": len(answers), "silent": sum(map(bool, answers.values()))})
 

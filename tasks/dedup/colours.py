@@ -1,7 +1,8 @@
 """How far two pictures of one scene differ in colour alone: hashes and grey thumbnails see brightness only.
 
-In: the chroma thumbnails of `signals/image_colour`. Out: one distance a pair. A copy may be paler than its original,
-down to grey, because editors and cameras fade a whole picture; what has another hue in one place is another picture.
+In: the chroma thumbnails of `signals/image_colour`, and pairs of pictures. Out: one distance a pair. A copy may be
+paler than its original, down to grey, because editors and cameras fade a whole picture; what has another hue in one
+place is another picture. A further change of colours that a copy may have is undone in `_distances`, as fading is.
 """
 
 import numpy as np
@@ -11,7 +12,8 @@ from tasks.images.measures import COLOUR_SIDE
 
 Chromas = npt.NDArray[np.float32]
 """float32 (pictures, cells, 2): Cb and Cr of each cell, 0 where it is grey; at most 128 away from 0."""
-Rows = npt.NDArray[np.int64]
+PictureNumbers = npt.NDArray[np.int64]
+"""int64 (pairs,): for each pair, the number of one of its pictures in `Chromas`."""
 
 CELLS = COLOUR_SIDE * COLOUR_SIDE
 COLOURED_MIN = 4.0
@@ -20,6 +22,7 @@ COLOURED_SHARE_MIN = 0.5
 """Share of coloured cells from which a picture can be told to have faded. In a drawing with one coloured thing, the
 thing itself may have been painted grey."""
 PAIRS_AT_ONCE = 4_096
+"""Pairs whose thumbnails are in memory at once."""
 
 
 def chromas_from_hex(digits: list[str]) -> Chromas:
@@ -28,7 +31,7 @@ def chromas_from_hex(digits: list[str]) -> Chromas:
     return stored.astype(np.float32) - 128
 
 
-def colour_distances(chromas: Chromas, i: Rows, j: Rows) -> npt.NDArray[np.float32]:
+def colour_distances(chromas: Chromas, i: PictureNumbers, j: PictureNumbers) -> npt.NDArray[np.float32]:
     """Largest chroma distance of a cell, float32 (pairs,), after the more colourful picture was faded to fit the other.
 
     0 is equal. On the photographs that the bound of 24 was chosen with, 95 % of copies (JPEG, resized, darker, paler,
@@ -42,14 +45,15 @@ def colour_distances(chromas: Chromas, i: Rows, j: Rows) -> npt.NDArray[np.float
     return distances
 
 
-def _distances(one: Chromas, other: Chromas) -> npt.NDArray[np.float32]:
-    """`colour_distances` of pictures row by row."""
-    swapped = (one**2).sum(axis=(1, 2)) < (other**2).sum(axis=(1, 2))
-    vivid = np.where(swapped[:, None, None], other, one)
-    pale = np.where(swapped[:, None, None], one, other)
-    # The factor by which the vivid picture's chroma fits the pale one's best (least squares).
+def _distances(first: Chromas, second: Chromas) -> npt.NDArray[np.float32]:
+    """`colour_distances` of each picture of `first` to the one of `second` with the same number."""
+    second_is_vivid = (first**2).sum(axis=(1, 2)) < (second**2).sum(axis=(1, 2))
+    vivid = np.where(second_is_vivid[:, None, None], second, first)
+    pale = np.where(second_is_vivid[:, None, None], first, second)
+    # The factor by which the vivid picture's chroma fits the pale one's best (least squares), float32 (pairs,).
     power = np.maximum((vivid**2).sum(axis=(1, 2)), np.float32(1e-6))
     fading = np.clip((vivid * pale).sum(axis=(1, 2)) / power, 0, 1)
+    # A picture with few coloured cells is not faded: 1 leaves it as it is.
     coloured_share = (np.linalg.norm(vivid, axis=2) >= COLOURED_MIN).mean(axis=1)
     fading = np.where(coloured_share >= COLOURED_SHARE_MIN, fading, np.float32(1))
     differences: npt.NDArray[np.float32] = np.linalg.norm(vivid * fading[:, None, None] - pale, axis=2)

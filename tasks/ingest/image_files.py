@@ -16,7 +16,7 @@ from schemas.errors import BadInput, why_unreadable
 from schemas.items.reject import Reject, RejectReason
 from tasks.images.served import as_served, served_name
 from tasks.ingest.formats import ARENA_LOGS, adapter
-from tasks.ingest.formats.adapter import UNEXPECTED, FormatAdapter, image_name, name_of_file
+from tasks.ingest.formats.adapter import UNEXPECTED, FormatAdapter, image_names, names_of_file
 from tasks.ingest.formats.pictures import file_below, path_of, picture_bytes
 from tasks.ingest.log_files import IMAGE_FOLDERS, TABLES, LogFile, columns_of, line_rows, server_folders, table_rows
 from tasks.ingest.log_line import Place
@@ -177,8 +177,10 @@ def _rows_with_images(file: LogFile, columns: str | Sequence[str]) -> Iterator[t
 
 
 def _images_of(row: Any, shape: FormatAdapter, place: Place) -> list[tuple[str, Mapping[str, Any]]]:
+    """(name, image) of the images of a row; one that had another name while its file was not there comes twice."""
     try:
-        return [(image_name(place, index, each), each) for index, each in enumerate(shape.images(row))]
+        images = list(enumerate(shape.images(row)))
+        return [(name, image) for index, image in images for name in image_names(place, index, image)]
     except UNEXPECTED:  # the row was rejected when it was read
         return []
 
@@ -188,10 +190,10 @@ def _source(name: str, image: Mapping[str, Any], file: LogFile, place: Place, he
     content, path = picture_bytes(image), path_of(image)
     if content is not None:
         return ImageSource(name + EMBEDDED, file.path, content)
-    if path is None or name_of_file(place, path) in held:
+    if path is None or not held.isdisjoint(names_of_file(place, path)):
         return None
-    found = file_below(place, path)
-    return ImageSource(name + EMBEDDED, found) if found is not None else None
+    picture_file = file_below(place, path)
+    return ImageSource(name + EMBEDDED, picture_file) if picture_file is not None else None
 
 
 def store_image_rejects(store: Store, missing: pl.DataFrame, present: Sequence[str], taken_in: pl.DataFrame) -> None:

@@ -20,7 +20,7 @@ from schemas.items.conversation import Sighting
 from schemas.items.reject import LineRejected, Reject, RejectReason
 from schemas.row import arrow_schema
 from tasks.ingest.formats import ARENA_LOGS, adapter
-from tasks.ingest.formats.adapter import UNEXPECTED, FormatAdapter, Record, Row, name_of_file
+from tasks.ingest.formats.adapter import UNEXPECTED, FormatAdapter, Record, Row, names_of_file
 from tasks.ingest.formats.pictures import path_of
 from tasks.ingest.image_files import LinkedImages, image_at, linked_images
 from tasks.ingest.log_files import (
@@ -170,7 +170,8 @@ def _named_by(row: Any, place: Place, adapter: FormatAdapter) -> list[Any]:
     with suppress(LineRejected, *UNEXPECTED):
         values = _values(row, place)
         paths = filter(None, map(path_of, adapter.images(values)))
-        named += [name_of_file(place, path) for path in paths]
+        for path in paths:
+            named += names_of_file(place, path)
         named.append(_record(values, place, adapter))
     return named
 

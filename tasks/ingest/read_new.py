@@ -1,9 +1,12 @@
 """Reads the new bytes of a store's input into `sightings`, `rejects`, `quarantine` and `log_files`.
 
+In: the (file, format) of a log folder, and in `log_files` how far earlier runs read each. Out: those four tables.
 New bytes are cut into pieces that can be read in parallel (`plan`, `batches`); a `PieceReader` writes the parts of each
-batch; `_list` lists them. Unchanged files are skipped. Appended files resume at the last offset if the hash of the old
-bytes is the same. Rewritten files, archives and tables are read from the beginning; one that lost lines is left as it
-was read before (`shrunk.py`).
+batch; `_list` lists them. A file is in one of four cases, which `changed` and `plan` tell apart:
+* unchanged: skipped;
+* appended to, with the hash of the old bytes as it was: read from the last offset on;
+* rewritten, an archive or a table: read from the beginning, and its earlier rows are replaced;
+* one of these, but lines are lost: left as it was read before (`shrunk.py`).
 """
 
 from collections import Counter
@@ -23,7 +26,7 @@ from tasks.ingest.log_files import PART_BYTES, PIECE_BYTES, LogFile, Piece, is_r
 from tasks.ingest.log_line import Place
 from tasks.ingest.quarantine import hold, quarantined, withdraw_taken_down
 from tasks.ingest.read_logs import PartsRead, PieceReader, broken_records
-from tasks.ingest.shrunk import lost_lines, note_shrunk, read_again
+from tasks.ingest.shrunk import is_read_again, lost_lines, note_shrunk
 from tasks.runtime.parallel import map_in_processes
 from tasks.runtime.progress import progress, tell
 from tasks.storage.keyed_ids import UNFINISHED as UNFINISHED_TAKEDOWN
@@ -48,65 +51,89 @@ class FilePlan(NamedTuple):
 
 def changed(files: Iterable[tuple[LogFile, str]], before: Mapping[str, LogFileRead]) -> list[tuple[LogFile, str]]:
     """The (file, format) whose size, time or format differ from what was read before."""
-    return [each for each in files if not _is_known(*each, before.get(each[0].source))]
+    return [(file, format_name) for file, format_name in files if not _is_unchanged(file, format_name, before)]
 
 
-def _is_known(file: LogFile, name: str, known: LogFileRead | None) -> bool:
+def _is_unchanged(file: LogFile, format_name: str, before: Mapping[str, LogFileRead]) -> bool:
+    earlier = before.get(file.source)
+    if earlier is None:
+        return False
     status = file.path.stat()
-    stamp = (name, status.st_size, status.st_mtime_ns)
-    return known is not None and (known.format, known.size_bytes, known.modified_ns) == stamp
+    present = (format_name, status.st_size, status.st_mtime_ns)
+    return (earlier.format, earlier.size_bytes, earlier.modified_ns) == present
 
 
-def plan(file: LogFile, name: str, known: LogFileRead | None) -> FilePlan:
-    """Plan the reading of a file in format `name`; `known` says how far earlier runs read it."""
+def plan(file: LogFile, format_name: str, earlier: LogFileRead | None) -> FilePlan:
+    """Plan the reading of a file; `earlier` says how far earlier runs read it, None if none did."""
     status = file.path.stat()
     row = LogFileRead(
-        source=file.source, format=name, size_bytes=status.st_size, modified_ns=status.st_mtime_ns,
+        source=file.source, format=format_name, size_bytes=status.st_size, modified_ns=status.st_mtime_ns,
         offset=0, lines=0, tail_lines=0, end_digest="",
     )  # fmt: skip
     if is_read_whole(file):
-        return FilePlan(row, 0, [Piece(file, name, 0, None, 0, None)])
+        return FilePlan(row, 0, [Piece(file, format_name, 0, None, 0, None)])
     with file.path.open("rb", buffering=0) as stream:
-        digest = _unchanged(stream, known) if known and known.format == name else None
-        start, lines = (known.offset, known.lines) if known and digest else (0, 0)
+        digest = None
+        if earlier is not None and earlier.format == format_name:
+            digest = _digest_if_unchanged(stream, earlier)
+        if earlier is not None and digest is not None:
+            start, lines = earlier.offset, earlier.lines
+        else:
+            start, lines, digest = 0, 0, xxh3_128()
         stream.seek(start)
-        return _plan_rest(stream, row, Piece(file, name, start, start, lines, 0), digest or xxh3_128())
+        return _plan_rest(stream, row, Piece(file, format_name, start, start, lines, 0), digest)
 
 
-def _unchanged(stream: BinaryIO, known: LogFileRead) -> xxh3_128 | None:
-    """The digest of the bytes before the offset, or None if they have changed."""
-    digest, left = xxh3_128(), known.offset
-    while left and (content := stream.read(min(PIECE_BYTES, left))):
+def _digest_if_unchanged(stream: BinaryIO, earlier: LogFileRead) -> xxh3_128 | None:
+    """The digest of the bytes before the offset of `earlier`; None if they have changed, or there are none."""
+    digest = xxh3_128()
+    bytes_left = earlier.offset
+    while bytes_left and (content := stream.read(min(PIECE_BYTES, bytes_left))):
         digest.update(content)
-        left -= len(content)
-    return digest if known.offset and digest.hexdigest() == known.end_digest else None
+        bytes_left -= len(content)
+    return digest if earlier.offset and digest.hexdigest() == earlier.end_digest else None
 
 
 def _plan_rest(stream: BinaryIO, row: LogFileRead, first: Piece, digest: xxh3_128) -> FilePlan:
-    """Cut the rest of the file into pieces of whole lines. An unfinished last line is a piece of its own."""
+    """Cut the rest of the file into pieces of whole lines. An unfinished last line is a piece of its own.
+
+    `first` has the place where the rest begins; `digest` is that of all bytes before it.
+    """
     pieces: list[Piece] = []
-    start, position, lines, whole = first.start, first.start, first.lines_before, digest.copy()
+    # The next piece begins at byte `start`, after `lines` lines; `position` is how far the stream was read.
+    start = position = first.start
+    lines = first.lines_before
+    whole_lines_digest = digest.copy()
     while content := stream.read(PIECE_BYTES):
         end = content.rfind(b"\n") + 1
         if end:
-            whole = digest.copy()
-            whole.update(content[:end])
+            whole_lines_digest = digest.copy()
+            whole_lines_digest.update(content[:end])
             count = content.count(b"\n")
             pieces.append(first._replace(start=start, stop=position + end, lines_before=lines, lines=count))
-            start, lines = position + end, lines + count
+            start = position + end
+            lines += count
         digest.update(content)
         position += len(content)
-    if position > start:
+    has_tail = position > start
+    if has_tail:
         pieces.append(first._replace(start=start, stop=position, lines_before=lines, lines=1))
-    read = {"size_bytes": position, "offset": start, "lines": lines, "tail_lines": int(position > start)}
-    return FilePlan(row.model_copy(update=read | {"end_digest": whole.hexdigest()}), first.lines_before, pieces)
+    changes = {
+        "size_bytes": position,
+        "offset": start,
+        "lines": lines,
+        "tail_lines": int(has_tail),
+        "end_digest": whole_lines_digest.hexdigest(),
+    }
+    return FilePlan(row.model_copy(update=changes), first.lines_before, pieces)
 
 
 def batches(plans: Iterable[FilePlan]) -> Iterator[list[Piece]]:
     """Group pieces, also of different files, into batches of about PART_BYTES."""
     waiting: list[Piece] = []
     waiting_bytes = 0
-    for piece in (piece for each in plans for piece in each.pieces):
+    for piece in chain.from_iterable(file_plan.pieces for file_plan in plans):
+        # How many bytes a file that is read as a whole unpacks to is not known: it is a batch of its own.
         size = PART_BYTES if piece.stop is None else piece.size_bytes
         if waiting and waiting_bytes + size > PART_BYTES:
             yield waiting
@@ -119,12 +146,13 @@ def batches(plans: Iterable[FilePlan]) -> Iterator[list[Piece]]:
 
 def _read_batches(reader: PieceReader, batches: Iterable[Sequence[Piece]], workers: int) -> Iterator[PartsRead]:
     """The result of each batch, in order; more than BATCHES_ALONE are read by `workers` processes."""
-    ahead = iter(batches)
-    first = list(islice(ahead, BATCHES_ALONE + 1))
-    if workers == 1 or len(first) <= BATCHES_ALONE:
-        yield from map(reader.read, chain(first, ahead))
+    later_batches = iter(batches)
+    first_batches = list(islice(later_batches, BATCHES_ALONE + 1))
+    all_batches = chain(first_batches, later_batches)
+    if workers == 1 or len(first_batches) <= BATCHES_ALONE:
+        yield from map(reader.read, all_batches)
     else:
-        yield from map_in_processes(reader.read, chain(first, ahead), workers)
+        yield from map_in_processes(reader.read, all_batches, workers)
 
 
 def read_new(
@@ -138,155 +166,209 @@ def read_new(
     """
     before = {row["source"]: LogFileRead(**row) for row in store.read("log_files").iter_rows(named=True)}
     reader = PieceReader(store.root, store_key(store), logs)
-    new = changed(files, before)
+    changed_files = changed(files, before)
     plans: list[FilePlan] = []
-    read: list[PartsRead] = []
+    results: list[PartsRead] = []
 
-    def planned() -> Iterator[FilePlan]:
-        for file, name in new:
-            plans.append(plan(file, name, before.get(file.source)))
+    def plan_one_by_one() -> Iterator[FilePlan]:
+        # A file is planned, which reads it once, only when its batch is next.
+        for file, format_name in changed_files:
+            plans.append(plan(file, format_name, before.get(file.source)))
             yield plans[-1]
 
-    with progress("log megabytes", sum(file.path.stat().st_size for file, _ in new) // 1_000_000) as advance:
-        for parts in _read_batches(reader, batches(planned()), workers):
-            read.append(parts)
-            advance(parts.bytes_read // 1_000_000)
-    flagged = _named_around(new, set[Place]().union(*(each.flagged_unread for each in read)))
-    read += [PartsRead([], [], Counter(), [], 0, flagged, flagged, set())] if flagged else []
-    shrunk = [] if accept_shrunk else _shrunk(store, plans, read, before)
-    sources = {file.source for file in shrunk}
-    plans = [each for each in plans if each.read.source not in sources]
-    read = [_without(store, each, sources) for each in read] if shrunk else read
-    note_shrunk(store, logs, [file.source for file, _ in files if file.source not in sources], shrunk)
+    megabytes = sum(file.path.stat().st_size for file, _ in changed_files) // 1_000_000
+    with progress("log megabytes", megabytes) as advance:
+        for result in _read_batches(reader, batches(plan_one_by_one()), workers):
+            results.append(result)
+            advance(result.bytes_read // 1_000_000)
+
+    # Flagged lines that are no JSON object: what the record around them names is flagged.
+    flagged_unread = set[Place]().union(*(result.flagged_unread for result in results))
+    if flagged := _names_around(changed_files, flagged_unread):
+        no_rows = PartsRead([], [], Counter(), [], 0, flagged, flagged, set())
+        results.append(no_rows)
+
+    shrunk = [] if accept_shrunk else _shrunk(store, plans, results, before)
+    shrunk_sources = {file.source for file in shrunk}
+    if shrunk:
+        plans = [each for each in plans if each.read.source not in shrunk_sources]
+        results = [_without_files(store, result, shrunk_sources) for result in results]
+    whole_sources = [file.source for file, _ in files if file.source not in shrunk_sources]
+    note_shrunk(store, logs, whole_sources, shrunk)
     if plans or shrunk:  # flags in a shrunk file still count
-        _list(store, plans, read, before, Tombstones(store, reader.key))
-    counts = {"files": len(files), "files_read": len(plans), "lines": sum(each.lines.total() for each in read)}
-    anew = [before[each.read.source] for each in plans if each.read.source in before and not each.lines_kept]
-    replaced = sum(row.lines for row in anew)
-    counts |= {"lines_replaced": replaced} if replaced else {}
-    counts |= {"files_shrunk": len(shrunk)} if shrunk else {}
-    return counts | {"rejected": sum(sum(each.rejected) for each in read)}
+        _list(store, plans, results, before, Tombstones(store, reader.key))
+
+    counts = {
+        "files": len(files),
+        "files_read": len(plans),
+        "lines": sum(result.lines.total() for result in results),
+    }
+    lines_replaced = 0
+    for file_plan in plans:
+        earlier = before.get(file_plan.read.source)
+        if earlier is not None and not file_plan.lines_kept:
+            lines_replaced += earlier.lines
+    if lines_replaced:
+        counts["lines_replaced"] = lines_replaced
+    if shrunk:
+        counts["files_shrunk"] = len(shrunk)
+    counts["rejected"] = sum(sum(result.rejected) for result in results)
+    return counts
 
 
 def _kept_lines(store: Store, plans: Iterable[FilePlan], before: Mapping[str, LogFileRead]) -> dict[str, int]:
     """File of which earlier rows may be listed -> its lines that are not read again."""
-    interrupted = store.read_bytes(_UNFINISHED) is not None
-    return {each.read.source: each.lines_kept for each in plans if interrupted or each.read.source in before}
+    # A run that was killed while it listed may have listed rows of files that `before` does not know.
+    was_killed = store.read_bytes(_UNFINISHED) is not None
+    return {each.read.source: each.lines_kept for each in plans if was_killed or each.read.source in before}
+
+
+def _line_counts(results: Iterable[PartsRead]) -> Counter[str]:
+    """Lines read by file."""
+    return sum((result.lines for result in results), Counter[str]())
+
+
+def _flagged_conv_ids(results: Iterable[PartsRead]) -> set[str]:
+    return set[str]().union(*(result.flagged_conv_ids for result in results))
+
+
+def _flagged_images(results: Iterable[PartsRead]) -> set[str]:
+    return set[str]().union(*(result.flagged_images for result in results))
 
 
 def _shrunk(
-    store: Store, plans: Sequence[FilePlan], read: Sequence[PartsRead], before: Mapping[str, LogFileRead]
+    store: Store, plans: Sequence[FilePlan], results: Sequence[PartsRead], before: Mapping[str, LogFileRead]
 ) -> list[ShrunkFile]:
     """The files that lost lines which earlier runs read."""
-    kept_lines, new_parts = _kept_lines(store, plans, before), [part for each in read for part in each.sightings]
-    withdrawn = pl.Series(dtype=pl.String)
-    if lost_lines(store, kept_lines, new_parts, (), withdrawn).is_empty():
+    kept_lines = _kept_lines(store, plans, before)
+    new_parts = [part for result in results for part in result.sightings]
+    no_conv_ids = pl.Series(dtype=pl.String)
+    if lost_lines(store, kept_lines, new_parts, (), no_conv_ids).is_empty():
         return []
-    conversations = set[str]().union(*(each.flagged_conv_ids for each in read))
-    images = set[str]().union(*(each.flagged_images for each in read))
-    flagged = quarantined(store, [*store.parts("sightings"), *new_parts], conversations, images)
-    withdrawn = flagged.filter(kind="conversation")["key"]
-    lines = sum((each.lines for each in read), Counter[str]())
-    plan_of, shrunk = {each.read.source: each for each in plans}, dict[str, ShrunkFile]()
-    while True:  # what moved into a file that is held itself is lost, too
-        sources = {source: count for source, count in kept_lines.items() if source not in shrunk}
-        found = dict[str, ShrunkFile]()
-        lost = lost_lines(store, sources, new_parts, shrunk.keys(), withdrawn)
+    all_parts = [*store.parts("sightings"), *new_parts]
+    flagged = quarantined(store, all_parts, _flagged_conv_ids(results), _flagged_images(results))
+    withdrawn_conv_ids = flagged.filter(kind="conversation")["key"]
+    line_counts = _line_counts(results)
+    plan_by_source = {each.read.source: each for each in plans}
+    shrunk: dict[str, ShrunkFile] = {}
+    # The new rows of a shrunk file are not listed. What moved from another file into it is lost then, too, so that the
+    # other file is shrunk: repeated until no further one is.
+    while True:
+        others = {source: count for source, count in kept_lines.items() if source not in shrunk}
+        further: dict[str, ShrunkFile] = {}
+        lost = lost_lines(store, others, new_parts, shrunk.keys(), withdrawn_conv_ids)
         for source, lines_lost, last_line in lost.iter_rows():
-            earlier, present = before.get(source), _with_lines(plan_of[source], lines)
+            earlier = before.get(source)
+            present = _with_line_count(plan_by_source[source], line_counts)
             lines_before = earlier.lines + earlier.tail_lines if earlier else last_line
             lines_now = present.lines + present.tail_lines
-            if earlier and plan_of[source].lines_kept == earlier.lines and lines_now >= lines_before:
+            if earlier and plan_by_source[source].lines_kept == earlier.lines and lines_now >= lines_before:
                 continue  # all is there but an unfinished last line, which became another one
-            found[source] = ShrunkFile(
+            further[source] = ShrunkFile(
                 source=source, lines_before=lines_before, lines_now=lines_now, lines_lost=lines_lost
             )
-        if not found:
+        if not further:
             return [shrunk[source] for source in sorted(shrunk)]
-        shrunk |= found
+        shrunk |= further
 
 
-def _without(store: Store, read: PartsRead, sources: Set[str]) -> PartsRead:
-    """The same without the rows of some files; flags in them still count."""
-    theirs = pl.col("source").is_in(sorted(sources))
-    return read._replace(
-        sightings=rows_without(store, "sightings", read.sightings, theirs),
-        rejects=rows_without(store, "rejects", read.rejects, theirs),
-        lines=Counter({source: count for source, count in read.lines.items() if source not in sources}),
+def _without_files(store: Store, result: PartsRead, sources: Set[str]) -> PartsRead:
+    """The result without the rows and lines of some files; flags in them still count."""
+    is_of_sources = pl.col("source").is_in(sorted(sources))
+    return result._replace(
+        sightings=rows_without(store, "sightings", result.sightings, is_of_sources),
+        rejects=rows_without(store, "rejects", result.rejects, is_of_sources),
+        lines=Counter({source: count for source, count in result.lines.items() if source not in sources}),
     )
 
 
-def _named_around(files: Sequence[tuple[LogFile, str]], unread: Set[Place]) -> set[str]:
-    """Ids and image names in the records that flagged lines are part of; `unread` are those that are no JSON object.
+def _names_around(files: Sequence[tuple[LogFile, str]], flagged_unread: Set[Place]) -> set[str]:
+    """Ids and image names in the records that flagged lines are part of, which are no JSON object themselves.
 
     Where fragments of one name nothing, all broken records count. Raises BadInput when these name nothing either,
     because an image that is not known could not be held back.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for file, _ in files:
-        if flagged := {place.line for place in unread if place.source == file.source}:
-            first, records = min(flagged), list(broken_records(file))
-            everything = set[str]().union(*(record.names for record in records))
-            records = [record for record in records if record.lines & flagged]
-            lost = any(record.fragments & flagged and not record.names for record in records)
-            if lost and not everything:
-                raise BadInput(
-                    f"log file {file.source!r}, line {first}: it is flagged as child abuse, it is no JSON object, and "
-                    "no image or conversation can be read there that could be held back; mend the line, or remove it "
-                    "from the log"
-                )
-            tell(
-                f"{file.source}, line {first}: flagged, but no JSON object; what can be read of its record is held back"
+        flagged_lines = {place.line for place in flagged_unread if place.source == file.source}
+        if not flagged_lines:
+            continue
+        first_line = min(flagged_lines)
+        records = list(broken_records(file))
+        names_of_all = set[str]().union(*(record.names for record in records))
+        flagged_records = [record for record in records if record.lines & flagged_lines]
+        is_nameless = any(record.fragments & flagged_lines and not record.names for record in flagged_records)
+        if is_nameless and not names_of_all:
+            raise BadInput(
+                f"log file {file.source!r}, line {first_line}: it is flagged as child abuse, it is no JSON object, and "
+                "no image or conversation can be read there that could be held back; mend the line, or remove it "
+                "from the log"
             )
-            found |= everything if lost else set[str]().union(*(record.names for record in records))
-    return found
+        tell(
+            f"{file.source}, line {first_line}: flagged, but no JSON object; what can be read of its record is held "
+            "back"
+        )
+        if is_nameless:
+            names |= names_of_all
+        else:
+            names = names.union(*(record.names for record in flagged_records))
+    return names
 
 
 def _list(
     store: Store,
     plans: Sequence[FilePlan],
-    read: Sequence[PartsRead],
+    results: Sequence[PartsRead],
     before: Mapping[str, LogFileRead],
     tombstones: Tombstones,
 ) -> None:
     """List the new parts in the tables, without lines that were replaced, quarantined or taken down."""
-    again = _kept_lines(store, plans, before)
+    kept_lines = _kept_lines(store, plans, before)
     store.write_bytes(_UNFINISHED, b"")
-    sightings = _earlier(store, "sightings", again)
-    rejects = _earlier(store, "rejects", again) + [part for each in read for part in each.rejects]
-    sightings, held, withdrawn = _quarantine(store, sightings, read)
-    known = set() if store.read_bytes(UNFINISHED_TAKEDOWN) is not None else set(store.parts("sightings"))
-    fresh = [part for part in sightings if part not in known]
-    sightings, taken_down = withdraw_taken_down(store, sightings, fresh, tombstones, datetime.now(UTC))
+    sightings = _earlier_parts(store, "sightings", kept_lines)
+    rejects = _earlier_parts(store, "rejects", kept_lines)
+    for result in results:
+        rejects += result.rejects
+    sightings, quarantine, withdrawn = _quarantine(store, sightings, results)
+    # After a takedown that was killed, all parts are searched; else those that were searched when they were listed
+    # are left out.
+    searched = set() if store.read_bytes(UNFINISHED_TAKEDOWN) is not None else set(store.parts("sightings"))
+    to_search = [part for part in sightings if part not in searched]
+    sightings, taken_down = withdraw_taken_down(store, sightings, to_search, tombstones, datetime.now(UTC))
     rejects += [store.write_part("rejects", rows) for rows in (withdrawn, taken_down) if rows.height]
-    lines = sum((each.lines for each in read), Counter[str]())
-    rows = dict(before) | {each.read.source: _with_lines(each, lines) for each in plans}
-    store.replace("quarantine", held)
+    line_counts = _line_counts(results)
+    log_files = dict(before)
+    for file_plan in plans:
+        log_files[file_plan.read.source] = _with_line_count(file_plan, line_counts)
+    # What must not be shown is written first, and how far each file was read last.
+    store.replace("quarantine", quarantine)
     store.list_parts("sightings", list(dict.fromkeys(sightings)))
     store.list_parts("rejects", list(dict.fromkeys(rejects)))
-    store.replace("log_files", frame_of(LogFileRead, rows.values()))
+    store.replace("log_files", frame_of(LogFileRead, log_files.values()))
     store.fs.rm_file(store.at(_UNFINISHED))
 
 
-def _earlier(store: Store, table: str, kept_lines: Mapping[str, int]) -> list[str]:
+def _earlier_parts(store: Store, table: str, kept_lines: Mapping[str, int]) -> list[str]:
     """Parts of earlier runs without the lines that were read again: rewritten files and unfinished last lines."""
     parts = store.parts(table)
-    return rows_without(store, table, parts, read_again(kept_lines)) if kept_lines else parts
+    return rows_without(store, table, parts, is_read_again(kept_lines)) if kept_lines else parts
 
 
 def _quarantine(
-    store: Store, earlier: list[str], read: Sequence[PartsRead]
+    store: Store, earlier: list[str], results: Sequence[PartsRead]
 ) -> tuple[list[str], pl.DataFrame, pl.DataFrame]:
     """(parts without what is quarantined, the `quarantine` table, rejects of withdrawn lines)."""
-    known, new = store.read("quarantine"), [part for each in read for part in each.sightings]
-    conversations = set[str]().union(*(each.flagged_conv_ids for each in read))
-    images = set[str]().union(*(each.flagged_images for each in read))
-    flagged = hold(store, earlier, new, known, QuarantineCause.FLAGGED, conversations, images)
-    listed = hold(store, flagged[0], flagged[1], known, QuarantineCause.KNOWN_HASH)
-    return listed[0] + listed[1], pl.concat([flagged[2], listed[2]]), pl.concat([flagged[3], listed[3]])
+    known = store.read("quarantine")
+    new = [part for result in results for part in result.sightings]
+    earlier, new, flagged, flagged_rejects = hold(
+        store, earlier, new, known, QuarantineCause.FLAGGED, _flagged_conv_ids(results), _flagged_images(results)
+    )
+    earlier, new, hashed, hashed_rejects = hold(store, earlier, new, known, QuarantineCause.KNOWN_HASH)
+    return earlier + new, pl.concat([flagged, hashed]), pl.concat([flagged_rejects, hashed_rejects])
 
 
-def _with_lines(each: FilePlan, lines: Counter[str]) -> LogFileRead:
+def _with_line_count(file_plan: FilePlan, line_counts: Counter[str]) -> LogFileRead:
     """The row of `log_files`; lines of files that are read as a whole are counted by their reader."""
-    whole = any(piece.stop is None for piece in each.pieces)
-    return each.read.model_copy(update={"lines": lines[each.read.source]}) if whole else each.read
+    row = file_plan.read
+    is_whole = any(piece.stop is None for piece in file_plan.pieces)
+    return row.model_copy(update={"lines": line_counts[row.source]}) if is_whole else row

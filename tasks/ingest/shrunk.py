@@ -2,6 +2,9 @@
 
 Their earlier rows stay in the tables, and nothing is released until the file is whole again, is removed, or somebody
 accepts the loss. Lines that a takedown or a quarantine withdrew have no rows, so they may go from a file.
+
+In: rows of `sightings` from earlier runs and from this one. Out: the files whose earlier records stand nowhere any more
+(`lost_lines`), a note of them in the store (`note_shrunk`), and an error where they hold a release (`require_whole`).
 """
 
 import json
@@ -19,63 +22,82 @@ from tasks.storage.tables import Store
 _NOTE = "ingest/shrunk.json"
 """File of a store with the files that the last run found shrunk."""
 _FILES_NAMED = 3
-_STATED = ["source", "line", "conv_id", "opening_id", "record_type", "tstamp"]
-_SAME_RECORD = ["conv_id", "opening_id", "record_type", "dated"]
-"""Rows of `sightings` that agree in these are of the same record, wherever it stands. Rows without a time are numbered
-instead, which says nothing about them."""
+"""Files in a message; more are counted."""
+_COLUMNS = ["source", "line", "conv_id", "opening_id", "record_type", "tstamp"]
+"""Columns of `sightings` that are read."""
+_SAME_RECORD = ["conv_id", "opening_id", "record_type", "stated_time"]
+"""Rows of `sightings` that agree in these are of the same record, in whichever file and line it stands."""
 
 
-def read_again(kept_lines: Mapping[str, int]) -> pl.Expr:
+def is_read_again(kept_lines: Mapping[str, int]) -> pl.Expr:
     """Whether a row is of a line that is read again; `kept_lines`: file that is read again -> its lines that stay."""
-    lines = pl.col("source").replace_strict(
+    lines_that_stay = pl.col("source").replace_strict(
         list(kept_lines), list(kept_lines.values()), default=None, return_dtype=pl.Int64
     )
-    return (pl.col("line") > lines).fill_null(False)
+    return (pl.col("line") > lines_that_stay).fill_null(False)
 
 
 def lost_lines(
-    store: Store, kept_lines: Mapping[str, int], new_parts: Sequence[str], held: Collection[str], withdrawn: pl.Series
+    store: Store,
+    kept_lines: Mapping[str, int],
+    new_parts: Sequence[str],
+    shrunk_sources: Collection[str],
+    withdrawn_conv_ids: pl.Series,
 ) -> pl.DataFrame:
     """Files that are read again and lost records: source, number of their lines without a row now, the last of these.
 
-    `new_parts`: what was read again, not yet listed; rows of the files that are `held` do not count there. `withdrawn`:
-    conv_ids that a flag withdraws, which nothing has lost.
+    `kept_lines`: as in `is_read_again`. `new_parts`: what was read now, not yet listed; rows of `shrunk_sources` in
+    them will not be listed, so they do not count. `withdrawn_conv_ids`: conversations that a flag withdraws from the
+    tables, so that no file has lost them.
     """
-    parts, going = store.parts("sightings"), read_again(kept_lines)
-    affected = parts_with(store, "sightings", parts, going) if kept_lines else {}
-    going_alone = going & ~pl.col("conv_id").is_in(withdrawn.implode())
-    earlier = (rows.filter(going_alone) for part in affected for rows in _records(store, part))
-    empty = store.empty("sightings", _STATED).with_columns(dated="tstamp")
-    lost = pl.concat([empty, *earlier])
-    # lines may have moved to another file, or to another place in theirs
-    not_held = ~pl.col("source").is_in(sorted(held))
-    present = (rows.filter(not_held) for part in new_parts for rows in _records(store, part))
-    elsewhere = (rows.filter(~going) for part in parts for rows in _records(store, part))
-    for rows in chain(present, elsewhere):
+    parts = store.parts("sightings")
+    is_replaced = is_read_again(kept_lines)
+    is_withdrawn = pl.col("conv_id").is_in(withdrawn_conv_ids.implode())
+    replaced_parts = parts_with(store, "sightings", parts, is_replaced) if kept_lines else {}
+
+    # The earlier rows that the new ones replace.
+    lost = store.empty("sightings", _COLUMNS).with_columns(stated_time="tstamp")
+    for part in replaced_parts:
+        for rows in _records(store, part):
+            lost.vstack(rows.filter(is_replaced & ~is_withdrawn), in_place=True)
+
+    # Less those whose record is among the new rows, or in another file: lines may have moved.
+    is_listed = ~pl.col("source").is_in(sorted(shrunk_sources))
+    new_rows = (rows.filter(is_listed) for part in new_parts for rows in _records(store, part))
+    rows_that_stay = (rows.filter(~is_replaced) for part in parts for rows in _records(store, part))
+    for rows in chain(new_rows, rows_that_stay):
         if lost.is_empty():
             break
         lost = lost.join(rows, on=_SAME_RECORD, how="anti", nulls_equal=True)
+
     lines = lost.select("source", "line").unique()
     return lines.group_by("source").agg(lines=pl.len(), last=pl.col("line").max()).sort("source")
 
 
 def _records(store: Store, part: str) -> Iterator[pl.DataFrame]:
-    dated = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then("tstamp")
-    return (rows.with_columns(dated=dated) for rows in store.part_slices("sightings", part, _STATED, ROWS))
+    """Slices of a part of `sightings`, with a column `stated_time`: null where the record states none.
+
+    Rows of such records have a number of their line as `tstamp`, which says nothing about whether they are the same.
+    """
+    stated_time = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then("tstamp")
+    for rows in store.part_slices("sightings", part, _COLUMNS, ROWS):
+        yield rows.with_columns(stated_time=stated_time)
 
 
 def note_shrunk(store: Store, logs: Path, whole: Sequence[str], shrunk: Sequence[ShrunkFile]) -> None:
-    """Note the shrunk files. Earlier ones stay noted, but for those that are `whole` now or not there."""
-    read = {file.source for file in shrunk} | {*whole}
-    earlier = [file for file in shrunk_files(store) if file.source not in read and _is_there(logs, file.source)]
-    if earlier or shrunk or store.read_bytes(_NOTE) is not None:
-        rows = [file.model_dump() for file in (*earlier, *shrunk)]
+    """Note the shrunk files. Earlier ones stay noted, but for those that are `whole` now or not in `logs` any more."""
+    looked_at = {file.source for file in shrunk} | {*whole}
+    still_shrunk = [
+        file for file in shrunk_files(store) if file.source not in looked_at and _is_there(logs, file.source)
+    ]
+    if still_shrunk or shrunk or store.read_bytes(_NOTE) is not None:
+        rows = [file.model_dump() for file in (*still_shrunk, *shrunk)]
         store.write_bytes(_NOTE, json.dumps(rows, indent=2).encode())
 
 
 def _is_there(logs: Path, source: str) -> bool:
     folder = logs if logs.is_dir() else logs.parent
-    return any((folder / f"{source}{end}").exists() for end in ("", ".gz", ".zst"))
+    return any((folder / f"{source}{suffix}").exists() for suffix in ("", ".gz", ".zst"))
 
 
 def shrunk_files(store: Store) -> list[ShrunkFile]:

@@ -1,7 +1,9 @@
 """The law of parts: every part of a row's messages is read, or named as one that is not.
 
-In: a row as it was parsed, and the states that a format adapter made of it. Out: the parts that are not in the states.
-They are counted by a walk over all columns that knows no format, so an adapter that forgets one is noticed.
+In: a row as it was parsed, and the log states (conversations) that a format adapter made of it. Out: the parts of the
+row that are not in the states. They are counted by a walk over all columns that knows no format, so an adapter that
+forgets one is noticed. A further place where rows have parts is a case in `parts_in`, `_column_parts`, or a key in
+`parts.py`.
 """
 
 import re
@@ -15,16 +17,16 @@ from tasks.ingest.formats.parts import (
     THINKING,
     MessagePart,
     Row,
-    is_place,
+    is_image_place,
     is_plain,
     name_of_kind,
     parts_of,
     role_of,
 )
-from tasks.ingest.formats.pictures import is_data_address, listed
+from tasks.ingest.formats.pictures import as_list, is_data_address
 from tasks.ingest.log_line import Seen
 
-_BESIDE = {
+_KIND_OF_COLUMN = {
     "images": PICTURE,
     "image": PICTURE,
     "videos": "video",
@@ -32,20 +34,19 @@ _BESIDE = {
     "audios": "audio",
     "audio": "audio",
 }
-"""Columns whose values belong to the messages beside them -> the kind of these."""
-_SIDE = re.compile(r".*_([ab])")
+"""Columns with the pictures and the like of a row's messages -> the kind of each value."""
+_BATTLE_SIDE = re.compile(r".*_([ab])")
 """Columns of one side of a battle."""
-_STRUCTS = ({"bytes", "path"}, {"path"})
+_FILE_STRUCT_KEYS = ({"bytes", "path"}, {"path"})
 """Keys of a file in a column of `datasets`; without its bytes while only lines are read."""
-_HOLDERS = frozenset({dict, list, str, bytes})
 _BYTES_MIN = 64
 """Shorter binary values are ids and digests."""
-_SEARCHED_AGAIN_MAX = 1000
-"""Texts of a row that are looked for from the beginning; those of an adapter that reads all are found in order."""
+_SEARCHES_FROM_START_MAX = 1000
+"""Most texts of a row that are searched for from the beginning of all that was read, which takes quadratic time."""
 
 
-class PartIn(NamedTuple):
-    """A part that a row holds."""
+class RowPart(NamedTuple):
+    """A part of a row, and where it stands."""
 
     part: MessagePart
     column: str
@@ -54,126 +55,158 @@ class PartIn(NamedTuple):
 
 
 def with_unread(row: Row, states: Sequence[Row], seen: list[Seen], other_columns: Set[str]) -> list[Seen]:
-    """The sightings of a row, each with the parts that it lacks. `other_columns` hold other conversations."""
-    held = list(parts_in({name: value for name, value in row.items() if name not in other_columns}))
-    columns = {each.column for each in held if each.message is not None}
-    are_sides = len(seen) > 1 and all(map(_SIDE.fullmatch, columns))
-    found = []
-    for side, sighting in zip("ab", seen, strict=False):
-        own = [each for each in held if not are_sides or _side_of(each.column) in (side, None)]
-        read = [number for number in range(len(seen)) if not are_sides or "ab"[number] == side]
-        texts = [text for number in read for text in _texts(states[number])]
-        pictures = sum(len(seen[number].image_places) + len(seen[number].name_problems) for number in read)
-        lost = [*_lost_texts(own, texts), *_lost_others(own, pictures)]
-        unread = [{"kind": each.part.kind, "message": each.message} for each in lost]
-        found.append(sighting._replace(unread_parts=unread) if unread else sighting)
-    return found
+    """The sightings of a row, each with the parts that it lacks as `unread_parts`.
+
+    `states` are the log states of which the sightings were made, one each. Columns of the row that are `other_columns`
+    belong to other conversations and are not looked at.
+    """
+    row_parts = list(parts_in({name: value for name, value in row.items() if name not in other_columns}))
+    message_columns = {each.column for each in row_parts if each.message is not None}
+    # A battle's row has a column of messages for each side, or one that both sides share.
+    has_columns_of_sides = len(seen) > 1 and all(_BATTLE_SIDE.fullmatch(column) for column in message_columns)
+    sightings = []
+    for number, (side, sighting) in enumerate(zip("ab", seen, strict=False)):
+        if has_columns_of_sides:
+            own_parts = [each for each in row_parts if _side_of(each.column) in (side, None)]
+            own_numbers = [number]
+        else:
+            own_parts = row_parts
+            own_numbers = list(range(len(seen)))
+        texts_read: list[str] = []
+        pictures_read = 0
+        for own_number in own_numbers:
+            texts_read += _texts(states[own_number])
+            # A picture whose name is wrong was read, too: it has a reject of its own.
+            pictures_read += len(seen[own_number].image_places) + len(seen[own_number].name_problems)
+        lost = [*_lost_texts(own_parts, texts_read), *_lost_others(own_parts, pictures_read)]
+        unread_parts = [{"kind": each.part.kind, "message": each.message} for each in lost]
+        sightings.append(sighting._replace(unread_parts=unread_parts) if unread_parts else sighting)
+    return sightings
 
 
 def _side_of(column: str) -> str | None:
-    named = _SIDE.fullmatch(column)
-    return named[1] if named else None
+    """The side of a battle, a or b, whose column this is; None for a column of both."""
+    match = _BATTLE_SIDE.fullmatch(column)
+    return match[1] if match else None
 
 
-def parts_in(row: Row) -> Iterator[PartIn]:
+def parts_in(row: Row) -> Iterator[RowPart]:
     """The parts of a row: those of every object that says who speaks, and pictures and the like beside them.
 
     What the system says counts without its texts, which are instructions.
     """
+    # Rows of some files are one message each.
     if _is_message(row):
-        yield from (PartIn(part, "", 0) for part in parts_of(row))
+        yield from (RowPart(part, "", 0) for part in parts_of(row))
     for column, value in row.items():
-        if column in _BESIDE and value is not None:
+        if column in _KIND_OF_COLUMN and value is not None:
             values = value if isinstance(value, list) else [value]
-            yield from (PartIn(MessagePart(_BESIDE[column]), column, None) for _ in values)
-        elif _may_hold(value):
-            yield from _in_column(column, value)
+            for _ in values:
+                yield RowPart(MessagePart(_KIND_OF_COLUMN[column]), column, None)
+        elif _may_hold_part(value):
+            yield from _column_parts(column, value)
 
 
-def _in_column(column: str, value: Any) -> Iterator[PartIn]:
-    """The parts of the messages of a column, and of every file that stands elsewhere in it."""
-    waiting, messages = [(column, value)], 0
-    while waiting:
-        key, value = waiting.pop()
+def _column_parts(column: str, value: Any) -> Iterator[RowPart]:
+    """The parts of the messages of a column, and of every file that stands elsewhere in it, in order."""
+    # (key below which a value stands, value), the next one last
+    stack = [(column, value)]
+    message_count = 0
+    while stack:
+        key, value = stack.pop()
         if is_plain(value):
             if value["content"]:
-                yield PartIn(MessagePart(TEXT, value["content"]), column, messages)
-            messages += 1
+                yield RowPart(MessagePart(TEXT, value["content"]), column, message_count)
+            message_count += 1
         elif type(value) is list:
-            waiting += [(key, each) for each in reversed(value) if type(each) in _HOLDERS and _may_hold(each)]
+            stack += [(key, element) for element in reversed(value) if _may_hold_part(element)]
         elif type(value) is dict and _is_message(value):
-            yield from (PartIn(part, column, messages) for part in _of_message(value))
-            messages += 1
-        elif type(value) is not dict or value.keys() in _STRUCTS:
-            yield PartIn(MessagePart(name_of_kind(key)), column, messages - 1 if messages else None)
+            for part in _message_parts(value):
+                yield RowPart(part, column, message_count)
+            message_count += 1
+        elif type(value) is not dict or value.keys() in _FILE_STRUCT_KEYS:
+            # A file that is no part of a message: it belongs to the message before it, if there is one.
+            yield RowPart(MessagePart(name_of_kind(key)), column, message_count - 1 if message_count else None)
         else:
-            within = reversed(value.items())
-            waiting += [(str(name), each) for name, each in within if type(each) in _HOLDERS and _may_hold(each)]
+            stack += [(str(name), field) for name, field in reversed(value.items()) if _may_hold_part(field)]
 
 
-def _may_hold(value: Any) -> bool:
+def _may_hold_part(value: Any) -> bool:
     """Whether a value is, or may have inside it, a message or a file: bytes, or a data: address."""
-    kind = type(value)
-    if kind is dict or kind is list:
+    value_type = type(value)
+    if value_type is dict or value_type is list:
         return bool(value)
-    return is_data_address(value) if kind is str else kind is bytes and len(value) >= _BYTES_MIN
+    if value_type is str:
+        return is_data_address(value)
+    return value_type is bytes and len(value) >= _BYTES_MIN
 
 
 def _is_message(value: Row) -> bool:
     return type(value.get("role")) is str or (type(value.get("from")) is str and "value" in value)
 
 
-def _of_message(message: Row) -> Iterator[MessagePart]:
-    """The parts of a message, and one for each picture of a column that it says the place of."""
-    is_told = role_of(message) == SYSTEM
+def _message_parts(message: Row) -> Iterator[MessagePart]:
+    """The parts of a message, and one for each picture of a column that it states the place of."""
+    is_instruction = role_of(message) == SYSTEM
     for part in parts_of(message):
-        if not is_told or part.kind not in (TEXT, THINKING):
+        if not is_instruction or part.kind not in (TEXT, THINKING):
             yield part
     if "images" in message:
-        yield from (MessagePart(PICTURE) for each in listed(message["images"]) if is_place(each))
+        for value in as_list(message["images"]):
+            if is_image_place(value):
+                yield MessagePart(PICTURE)
 
 
 def _texts(state: Row) -> list[str]:
-    """The texts of a state of a log."""
+    """The texts of a log state that are not empty."""
     contents = [message[1] for message in state["messages"]]
     texts = [content[0] if isinstance(content, list) else content for content in contents]
     return [text for text in texts if text]
 
 
-def _lost_texts(held: Sequence[PartIn], read: Sequence[str]) -> list[PartIn]:
-    """The texts that are in none of those that were read, into which adapters join several.
+def _lost_texts(parts: Sequence[RowPart], texts_read: Sequence[str]) -> list[RowPart]:
+    """The texts and thoughts among the parts of a row that an adapter dropped.
 
-    They are at most as many as fewer were read: an adapter may change texts, but not drop one.
+    An adapter may change a text, or join several into one, so a text that is not found among `texts_read` is not
+    always lost. But where nothing is joined, n texts give n: at most `len(texts) - len(texts_read)` are lost.
     """
-    said = [each for each in held if each.part.kind in (TEXT, THINKING)]
-    if len(said) <= len(read):
+    texts = [each for each in parts if each.part.kind in (TEXT, THINKING)]
+    lost_max = len(texts) - len(texts_read)
+    if lost_max <= 0:
         return []
-    whole, start, lost = "\0".join(read), 0, list[PartIn]()
-    for each in said:
+    all_read = "\0".join(texts_read)
+    position = 0
+    lost: list[RowPart] = []
+    for each in texts:
+        # A text part without words is looked for as two nulls, which are nowhere.
         text = each.part.text or "\0\0"
-        place = whole.find(text, start)
-        if place < 0 and len(lost) < _SEARCHED_AGAIN_MAX:
-            place = whole.find(text)
-        if place < 0:
+        start = all_read.find(text, position)
+        # An adapter that keeps the order needs no second search.
+        if start < 0 and len(lost) < _SEARCHES_FROM_START_MAX:
+            start = all_read.find(text)
+        if start < 0:
             lost.append(each)
-        start = max(start, place + len(text)) if place >= 0 else start
-    return lost[: len(said) - len(read)]
+        else:
+            position = max(position, start + len(text))
+    return lost[:lost_max]
 
 
-def _lost_others(held: Sequence[PartIn], pictures_read: int) -> list[PartIn]:
+def _lost_others(parts: Sequence[RowPart], pictures_read: int) -> list[RowPart]:
     """The pictures beyond those that were read or are missing, and all parts of other kinds.
 
-    A part that holds nothing itself and a value beside the messages are one: the part says where the value stands.
+    A part that holds nothing itself and a value beside the messages are one: the part marks where the value stands.
     """
-    by_kind: dict[str, list[PartIn]] = {}
-    for each in held:
+    parts_by_kind: dict[str, list[RowPart]] = {}
+    for each in parts:
         if each.part.kind not in (TEXT, THINKING):
-            by_kind.setdefault(each.part.kind, []).append(each)
-    lost: list[PartIn] = []
-    for kind, of_kind in by_kind.items():
-        whole = [each for each in of_kind if each.part.picture is not None]
-        beside = [each for each in of_kind if each.message is None]
-        standing = [each for each in of_kind if each.message is not None and each.part.picture is None]
-        counted = [*whole, *max(standing, beside, key=len)]
-        lost += counted[pictures_read if kind == PICTURE else 0 :]
+            parts_by_kind.setdefault(each.part.kind, []).append(each)
+    lost: list[RowPart] = []
+    for kind, parts_of_kind in parts_by_kind.items():
+        with_picture = [each for each in parts_of_kind if each.part.picture is not None]
+        beside_messages = [each for each in parts_of_kind if each.message is None]
+        marks = [each for each in parts_of_kind if each.message is not None and each.part.picture is None]
+        # Marks and values beside the messages are counted once: as many as there are of the more frequent.
+        counted = [*with_picture, *max(marks, beside_messages, key=len)]
+        read_count = pictures_read if kind == PICTURE else 0
+        lost += counted[read_count:]
     return lost

@@ -4,6 +4,7 @@ Known battle tables: our own releases, VisionArena-Battle, arena-human-preferenc
 battles, and plain tables with model_a, model_b and winner. Only needed columns are read, never images.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from pathlib import Path
@@ -33,6 +34,8 @@ _OFFSETS = ("ci_lower_offset", "ci_upper_offset")
 _SOURCES |= {name.format(side) for names in _STYLE.values() for name in names for side in ("a", "b")}
 _CONVERSATIONS = ("conversation_a", "conversation_b")
 _SAID = {*NAMES["battle"]["prompt"], *NAMES["battle"]["vote_reason"], *_CONVERSATIONS}
+_BEYOND_HEADER = "cell beyond the header"
+"""Column of the first cell of a CSV row for which the header has no name."""
 TAXONOMY = tuple(Taxonomy.model_fields)
 _OF_VOTES = ("model_a", "model_b", "winner")
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
@@ -65,6 +68,9 @@ def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.D
             f"{str(path)!r} lacks {', '.join(lacking)}; its columns are {names}; rename those that are meant"
         )
     texts = (*_OF_VOTES, "judge", "question_id", "user", "language", *TAXONOMY)
+    for name in texts:
+        if name in columns and columns[name].dtype.is_nested():
+            raise BadInput(f"{str(path)!r} has lists or objects as {name}; give a text or a number in each row")
     made = [columns[name].cast(pl.String).alias(name) for name in texts if name in columns]
     made = [text.replace("unknown", None) if text.name == "language" else text for text in made]
     made = [text.str.strip_chars() if text.name in _OF_VOTES else text for text in made]
@@ -300,9 +306,27 @@ def _parquet(path: Path, wanted: Set[str]) -> pl.DataFrame:
 
 
 def _csv(path: Path, wanted: Set[str]) -> pl.DataFrame:
-    """All columns as text, so that a model named 007 keeps its name."""
-    table = pl.read_csv(path, infer_schema=False)
-    return table.select(name for name in table.columns if name in wanted) if wanted & {*table.columns} else table
+    """All columns as text, so that a model named 007 keeps its name; rows with a cell too many are left out."""
+    names = pl.read_csv(path, infer_schema=False, n_rows=0).columns
+    # The header is read as a row, so that rows may have one cell more than it; blank lines are rows without cells.
+    cells = pl.read_csv(
+        path,
+        has_header=False,
+        schema=dict.fromkeys([*names, _BEYOND_HEADER], pl.String),
+        truncate_ragged_lines=True,
+        missing_columns="insert",
+    )
+    has_cells = pl.any_horizontal(pl.all().is_not_null())
+    header_row = int(cells.select(has_cells.arg_max()).item())
+    rows = cells[header_row + 1 :]
+    # Which of the cells is too many cannot be told: a list without quotes is several cells. Commas at the end are not.
+    is_ragged = rows[_BEYOND_HEADER].is_not_null()
+    if is_ragged.any():
+        first_number = int(is_ragged.arg_true()[0]) + 1
+        problem = f"row {first_number} has more cells than the header's {len(names)}"
+        _leave_out(path, problem, int(is_ragged.sum()), rows.height, "quote cells with commas")
+        rows = rows.filter(~is_ragged)
+    return rows.select([name for name in names if name in wanted] or names)
 
 
 def _arrow(path: Path, wanted: Set[str]) -> pl.DataFrame:
@@ -315,27 +339,61 @@ def _arrow(path: Path, wanted: Set[str]) -> pl.DataFrame:
 
 
 def _json(path: Path, wanted: Set[str]) -> pl.DataFrame:
-    """JSON Lines, an array of objects, or what `DataFrame.to_json` wrote; rows that are no objects are left out."""
-    rows, broken = [], []
+    """JSON Lines, an array of objects, or what `DataFrame.to_json` wrote.
+
+    Rows that are no objects are left out, and those with a cell of another kind than most: one column has one type.
+    """
+    rows_by_number: dict[int, dict[str, Any]] = {}
+    broken: list[int] = []
     with path.open("rb") as stream:
         for number, raw in enumerate(raw_rows(stream), 1):
             row = None
             with suppress(ValueError):
                 row = loads(raw.removeprefix(BYTE_ORDER_MARK))
             if isinstance(row, dict):
-                rows.append(row)
+                rows_by_number[number] = row
             elif raw.strip():
                 broken.append(number)
     if broken:
-        problem = f"{str(path)!r}: row {broken[0]} is not a JSON object"
-        if not rows:
-            raise BadInput(f"{problem}; write one object a line, or an array of objects")
-        tell(f"{problem}; {len(broken):,} such rows are left out")
-    names = dict.fromkeys(name for row in rows for name in row)
-    kept = [name for name in names if name in wanted]
-    if not kept:
+        row_count = len(rows_by_number) + len(broken)
+        hint = "write one object a line, or an array of objects"
+        _leave_out(path, f"row {broken[0]} is not a JSON object", len(broken), row_count, hint)
+    names = dict.fromkeys(name for row in rows_by_number.values() for name in row)
+    wanted_names = [name for name in names if name in wanted]
+    if not wanted_names:
         return _no_rows(names)
-    return pl.DataFrame([{name: unwrapped(row.get(name)) for name in kept} for row in rows], infer_schema_length=None)
+    cells = {
+        number: {name: unwrapped(row.get(name)) for name in wanted_names} for number, row in rows_by_number.items()
+    }
+    for name in wanted_names:
+        kinds = {number: _kind_of_cell(row[name]) for number, row in cells.items() if row[name] is not None}
+        if len(set(kinds.values())) < 2:
+            continue
+        (usual_kind, _), *_ = Counter(kinds.values()).most_common()
+        odd = [number for number, kind in kinds.items() if kind != usual_kind]
+        problem = f"row {odd[0]} has {kinds[odd[0]]} as {name}, and other rows {usual_kind}"
+        _leave_out(path, problem, len(odd), len(cells), f"give {usual_kind} in each row")
+        for number in odd:
+            del cells[number]
+    return pl.DataFrame(list(cells.values()), infer_schema_length=None)
+
+
+def _kind_of_cell(cell: Any) -> str:
+    """Which cells can be in one column; numbers and texts can."""
+    if isinstance(cell, list):
+        return "a list"
+    return "an object" if isinstance(cell, dict) else "a plain value"
+
+
+def _leave_out(path: Path, problem: str, count: int, row_count: int, hint: str) -> None:
+    """Tell of rows that are not read. Raises BadInput if these are all rows.
+
+    `problem`: the place of the first of them and what is wrong; `hint`: what to do about it.
+    """
+    problem = f"{str(path)!r}: {problem}"
+    if count == row_count:
+        raise BadInput(f"{problem}; {hint}")
+    tell(f"{problem}; {count:,} such rows are left out")
 
 
 def _no_rows(names: Iterable[str]) -> pl.DataFrame:

@@ -19,7 +19,7 @@ from schemas.row import described_columns, inner_rows
 from schemas.run import Funnel
 from tasks.release.registered import CardSection, OpenRelease, ReleasePart
 from tasks.release.shards import shard_files
-from tasks.runtime.untrusted import markdown_text, parse_yaml
+from tasks.runtime.untrusted import markdown_text, parse_yaml, yaml_text
 from tasks.storage.content_id import Distinct
 from tasks.storage.parquet import read_parquet_groups, together
 from tasks.storage.records import reason_texts
@@ -236,7 +236,7 @@ def size_category(rows: int) -> str:
 
 def front_matter(about: Mapping[str, Any]) -> str:
     """Front matter of a card: YAML between `---` lines."""
-    return f"---\n{yaml.safe_dump(dict(about), sort_keys=False)}---\n"
+    return f"---\n{yaml_text(dict(about))}---\n"
 
 
 def split_card(card: str) -> tuple[dict[str, Any], str]:

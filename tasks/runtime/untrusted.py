@@ -1,5 +1,8 @@
 """Reads YAML that people write, and lists of models in it; makes text from logs safe to print and to write to files.
 
+In: files of people, and text that users, models or policies wrote. Out: rows, or text for YAML, JSON, CSV, Markdown,
+HTML or a terminal, in which it says the same and steers nothing. A further kind of file is a function that escapes.
+
 libyaml reads it where PyYAML has it, which is ten times as fast as Python. HTML templates escape text themselves.
 """
 
@@ -24,7 +27,7 @@ except ImportError:
 
 __all__ = [
     "SafeLoader", "UniqueKeys", "checked_entry", "csv_cell", "csv_text", "json_text", "markdown_text", "one_file",
-    "one_line", "parse_yaml", "read_models_list", "read_row", "read_yaml", "why_no_yaml",
+    "one_line", "parse_yaml", "read_models_list", "read_row", "read_yaml", "why_no_yaml", "yaml_text",
 ]  # fmt: skip
 
 AnyRow = TypeVar("AnyRow", bound=Row)
@@ -145,6 +148,8 @@ def read_row(path: Path, row: type[AnyRow], what: str, more: str = "") -> AnyRow
 _INVISIBLE = r"\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 _CONTROL = re.compile(rf"[\x00-\x1f{_INVISIBLE}]+")
 _ESCAPED = re.compile(rf"[{_INVISIBLE}\ud800-\udfff]")
+_NUMBER_OF_ANY_YAML = re.compile(r"[-+]?\.?[0-9][0-9a-fA-Fxob_.+-]*")
+"""Numbers of YAML 1.1 and 1.2, such as 1e3, 0o14 and 0x1F, and a few texts more."""
 _FORMULA = tuple("=+-@＝＋－＠")  # spreadsheets of some locales read the wide forms too
 _MARKDOWN = re.compile(
     r"[\\`*{}\[\]#+!|>~<&]"
@@ -158,6 +163,29 @@ def one_line(text: str, characters_max: int = 200) -> str:
     """The text on one line, without control and direction characters, cut to a length."""
     flat = _CONTROL.sub(" ", text).strip()
     return flat if len(flat) <= characters_max else flat[: characters_max - 1] + "…"
+
+
+class _QuotingDumper(yaml.SafeDumper):
+    """Quotes texts that any reader could take for another type, or that would not stay on their line.
+
+    PyYAML quotes what YAML 1.1 reads as something else (no, 2024-01-01). Readers of YAML 1.2, as the Hub's pages, read
+    more numbers than it (1e3).
+    """
+
+
+def _quoted_if_needed(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    may_be_number = _NUMBER_OF_ANY_YAML.fullmatch(text) is not None
+    may_be_bool = text in ("y", "Y", "n", "N")
+    style = '"' if may_be_number or may_be_bool or not text.isprintable() else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_QuotingDumper.add_representer(str, _quoted_if_needed)
+
+
+def yaml_text(value: Any, **options: Any) -> str:
+    """YAML in which every text stays a text; `options` as PyYAML's `dump` has them. Keys keep their order."""
+    return str(yaml.dump(value, Dumper=_QuotingDumper, sort_keys=False, width=float("inf"), **options))
 
 
 def json_text(value: Any, indent: int | None = None) -> str:

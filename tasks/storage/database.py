@@ -1,7 +1,9 @@
 """A temporary DuckDB database for joins larger than memory, and files of rows that are read a block at a time.
 
-SQL statements are constant text; values are passed as parameters. To order rows, DuckDB holds 122,880 of them whole on
-each thread, however many there are: order ids and places, and divide rows that hold texts or lists (`BlockFiles`).
+In: polars frames. Out: frames, of a query (`TemporaryDatabase`) or of a block (`BlockFiles`). SQL statements are
+constant text; values are passed as parameters. To order rows, DuckDB holds 122,880 of them whole on each thread,
+whatever their size: order ids and numbers of rows in it, and put rows that hold texts or lists into `BlockFiles`. A
+further error of DuckDB or of the disk is a case in `_in_one_line`.
 """
 
 import errno
@@ -26,9 +28,11 @@ from tasks.storage.tables import Store
 
 MEMORY_GB_MIN, MEMORY_GB_MAX = 0.25, 1.0
 """Range of the memory limit where the setting gives none. A stage has at most two databases at a time."""
-_OF_DUCKDB = 8
-"""DuckDB's own limit is 0.8 of what machine or container have; the default is a tenth, so this part of it."""
-_FULL = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
+_MEMORY_SHARE = 0.1
+"""Share of the memory of the machine or container that is the limit, within this range."""
+_MEMORY_SHARE_OF_DUCKDB = 0.8
+"""Share that DuckDB takes as its own limit, from which the memory of the machine or container is known."""
+_NO_ROOM_WORDS = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
 """Words in errors about a folder without room."""
 
 
@@ -51,7 +55,8 @@ class TemporaryDatabase:
                 },
             )
             self._connection.execute(f"SET memory_limit = '{int(_memory_gb() * 1e9)}B'")
-            if (spill_gb := limits().spill_gb) is not None:  # else 0.9 of what is free
+            spill_gb = limits().spill_gb
+            if spill_gb is not None:  # else 0.9 of what is free
                 self._connection.execute(f"SET max_temp_directory_size = '{int(spill_gb * 1e9)}B'")
             self._connection.execute("SET TimeZone = 'UTC'")
 
@@ -59,8 +64,8 @@ class TemporaryDatabase:
         """Create a table from one or more frames of one schema. The column `place` numbers the rows."""
         place = 0
         for number, frame in enumerate(frames):
-            into = f'INSERT INTO "{name}"' if number else f'CREATE TABLE "{name}" AS'
-            self._take(f"{into} SELECT * FROM added_rows", frame.with_row_index("place", place))  # noqa: S608
+            statement = f'INSERT INTO "{name}"' if number else f'CREATE TABLE "{name}" AS'
+            self._run_with(f"{statement} SELECT * FROM added_rows", frame.with_row_index("place", place))  # noqa: S608
             place += frame.height
 
     def load_table(self, store: Store, name: str, columns: Sequence[str]) -> None:
@@ -69,15 +74,17 @@ class TemporaryDatabase:
 
     def append(self, name: str, frame: pl.DataFrame) -> None:
         """Add rows to a table; their `place` is null where it has one."""
-        self._take(f'INSERT INTO "{name}" BY NAME SELECT * FROM added_rows', frame)  # noqa: S608
+        self._run_with(f'INSERT INTO "{name}" BY NAME SELECT * FROM added_rows', frame)  # noqa: S608
 
-    def _take(self, statement: str, frame: pl.DataFrame) -> None:
+    def _run_with(self, statement: str, frame: pl.DataFrame) -> None:
         """Run a statement that reads a frame as `added_rows`.
 
-        DuckDB's threads run no Python for it: one that still did when a statement failed would not let the process end.
+        The frame goes as an Arrow table, for which DuckDB's threads run no Python: a thread that still did when a
+        statement failed would not let the process end.
         """
         with _engine_errors():
-            self._connection.register("added_rows", frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_reader())
+            table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+            self._connection.register("added_rows", table.to_reader())
             self._connection.execute(statement)
             self._connection.unregister("added_rows")
 
@@ -113,18 +120,19 @@ class BlockFiles:
         with _engine_errors():
             self._folder = Path(temporary_folder(self, "curate-blocks-"))
         self._bytes = 0
+        """Bytes written to all files."""
 
     def add(self, name: str, rows: pl.DataFrame, blocks: pl.Series) -> None:
-        """Append each row to the file `name` of its block; `blocks` has one number a row."""
-        by_block = rows.with_columns(block=blocks).partition_by("block", as_dict=True, include_key=False)
-        for (block,), of_block in by_block.items():
-            self._append(self._path(name, block), of_block.to_arrow(compat_level=pl.CompatLevel.oldest()))
+        """Append each row to the file `name` of its block; `blocks` has the number of the block of each row."""
+        rows_by_block = rows.with_columns(block=blocks).partition_by("block", as_dict=True, include_key=False)
+        for (block,), rows_of_block in rows_by_block.items():
+            self._append(self._path(name, block), rows_of_block.to_arrow(compat_level=pl.CompatLevel.oldest()))
 
     def _append(self, path: Path, table: pa.Table) -> None:
         """Append a stream of its own: a file holds several, and none stays open."""
-        bound_gb = limits().spill_gb
+        spill_gb = limits().spill_gb
         self._bytes += table.nbytes
-        if bound_gb is not None and self._bytes > bound_gb * 1e9:
+        if spill_gb is not None and self._bytes > spill_gb * 1e9:
             raise _beyond_spill_gb()
         with _engine_errors(), pa.OSFile(str(path), "ab") as file, pa.ipc.new_stream(file, table.schema) as stream:
             stream.write_table(table)
@@ -139,7 +147,9 @@ class BlockFiles:
             while file.tell() < file.size():
                 streams.append(pa.ipc.open_stream(file).read_all())
         rows = pa.concat_tables(streams)
-        return cast(pl.DataFrame, pl.from_arrow(rows if columns is None else rows.select([*columns])))
+        if columns is not None:
+            rows = rows.select([*columns])
+        return cast(pl.DataFrame, pl.from_arrow(rows))
 
     def _path(self, name: str, block: Any) -> Path:
         return self._folder / f"{name.replace('/', '-')}-{block}.arrow"
@@ -153,16 +163,19 @@ def temporary_folder(owner: object, prefix: str) -> str:
 
 
 def _memory_gb() -> float:
-    given_gb = limits().memory_gb
-    return _default_gb() if given_gb is None else given_gb
+    """The memory limit of a database in GB (1e9 bytes): that of the settings, or the default."""
+    set_gb = limits().memory_gb
+    return _default_memory_gb() if set_gb is None else set_gb
 
 
 @cache
-def _default_gb() -> float:
-    """A tenth of the memory that the machine or container has, within bounds."""
-    with duckdb.connect(":memory:") as fresh:
-        own_bytes = int(fresh.sql("SELECT parse_formatted_bytes(current_setting('memory_limit'))").fetchall()[0][0])
-    return min(MEMORY_GB_MAX, max(MEMORY_GB_MIN, own_bytes / _OF_DUCKDB / 1e9))
+def _default_memory_gb() -> float:
+    """`_MEMORY_SHARE` of the memory that the machine or container has, from MEMORY_GB_MIN to MEMORY_GB_MAX."""
+    with duckdb.connect(":memory:") as connection:
+        limit = connection.sql("SELECT parse_formatted_bytes(current_setting('memory_limit'))")
+        limit_bytes = int(limit.fetchall()[0][0])
+    machine_gb = limit_bytes / _MEMORY_SHARE_OF_DUCKDB / 1e9
+    return min(MEMORY_GB_MAX, max(MEMORY_GB_MIN, _MEMORY_SHARE * machine_gb))
 
 
 @contextmanager
@@ -175,19 +188,24 @@ def _engine_errors() -> Iterator[None]:
 
 
 def _in_one_line(error: Exception) -> CurateError:
-    words, limit_gb, folder = str(error), _memory_gb(), f"the temporary folder {tempfile.gettempdir()!r} (TMPDIR)"
-    more = f"--set memory_gb={max(MEMORY_GB_MIN, 2 * limit_gb):g}"
+    """The error to raise for one of DuckDB, Arrow or the disk; these are told apart by words in it."""
+    words = str(error)
+    limit_gb = _memory_gb()
+    more_memory = f"--set memory_gb={max(MEMORY_GB_MIN, 2 * limit_gb):g}"
     if "max_temp_directory_size" in words:
         return _beyond_spill_gb()
     if "memory_limit" in words:
         return BadInput(
-            f"--set memory_gb={limit_gb:g} is too little for a join of this size; give {more}, or the key memory_gb in "
-            "curate.yaml, and run again"
+            f"--set memory_gb={limit_gb:g} is too little for a join of this size; give {more_memory}, or the key "
+            "memory_gb in curate.yaml, and run again"
         )
     if isinstance(error, OSError | duckdb.IOException):
-        why = "has no room left" if any(full in words for full in _FULL) else "cannot be written to"
+        folder = f"the temporary folder {tempfile.gettempdir()!r} (TMPDIR)"
+        why = "has no room left" if any(phrase in words for phrase in _NO_ROOM_WORDS) else "cannot be written to"
         return StoreUnwell(f"{folder} {why}; make room there, or name a larger one as TMPDIR, and run again")
-    return StoreUnwell(f"a join failed ({type(error).__name__} of DuckDB); run again, and if it comes back with {more}")
+    return StoreUnwell(
+        f"a join failed ({type(error).__name__} of DuckDB); run again, and if it comes back with {more_memory}"
+    )
 
 
 def _beyond_spill_gb() -> StoreUnwell:

@@ -13,7 +13,7 @@ import typer
 from flows.commands.options import takes
 from flows.running.settings_file import keys_of, read
 from schemas.errors import CurateError, StoreUnwell
-from schemas.run import REFUSALS
+from schemas.run import SETUP_FAILURES
 from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
 
@@ -119,7 +119,7 @@ def _silent(settings: Settings) -> Iterator[str]:
     for service, why in first_answers(Providers(settings.providers)):
         print(f"{'silent ' if why else 'answers'}  {service}  {why}".rstrip())
         if why:
-            yield f"{service}: {REFUSALS.get(why, why)}"
+            yield f"{service}: {SETUP_FAILURES.get(why, why)}"
 
 
 def _check_store(root: str) -> None:

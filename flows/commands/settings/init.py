@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import typer
-import yaml
 from pydantic.fields import FieldInfo
 
 from flows.commands.options import option
@@ -16,6 +15,7 @@ from flows.running.settings_file import NAME, OF_ONE_RUN, VERSION, section_of
 from schemas.errors import BadInput, CurateError
 from schemas.row import Row
 from schemas.settings import Settings, Variable
+from tasks.runtime.untrusted import yaml_text
 
 _WIDTH = 116
 _HEAD = f"""\
@@ -118,8 +118,4 @@ def _told(field: FieldInfo) -> str:
 
 def _yaml(value: Any) -> str:
     plain = value.value if hasattr(value, "value") else value
-    return (
-        str(yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True, width=10_000))
-        .removesuffix("...\n")
-        .strip()
-    )
+    return yaml_text(plain, default_flow_style=True, allow_unicode=True).removesuffix("...\n").strip()

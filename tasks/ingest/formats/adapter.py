@@ -1,14 +1,17 @@
-"""Format adapters: they turn dataset rows into the records that an arena server would log."""
+"""Format adapters: they turn dataset rows into the records that an arena server would log.
+
+In: a row of a file or table, and its place. Out: a record (`chat`, `battle`) as a line of a log has it, with a name for
+each picture. A format is one `FormatAdapter` (`published.py`); another spelling of a vote is a line of `_VOTES`.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from schemas.items.reject import LineRejected, RejectReason
 from tasks.ingest.formats.parts import PICTURE, is_plain, messages_of, parts_of, role_of
-from tasks.ingest.formats.pictures import below, beside, path_of
+from tasks.ingest.formats.pictures import column_pictures, path_of, relative_path, relative_path_on_disk
 from tasks.ingest.formats.turns import READ_ROLES, turns_of
 from tasks.ingest.log_line import Place
 from tasks.storage.content_id import text_id
@@ -18,7 +21,7 @@ Record = dict[str, Any]
 
 UNDATED_SECONDS = 1_672_531_200
 """2023-01-01: rows without a time get this time plus one microsecond a row, before UNDATED_BEFORE."""
-_VOTES = {
+_RECORD_TYPES = {
     "model_a": "leftvote",
     "model_b": "rightvote",
     "tie": "tievote",
@@ -27,9 +30,10 @@ _VOTES = {
     "both_bad": "bothbad_vote",
     "bothbad": "bothbad_vote",
 }
+"""Winner as datasets spell it, in lower case -> type of the record."""
 _ID = re.compile(r"[0-9A-Za-z_-]{8,60}")
 _HASH_NAME = re.compile(r"[0-9a-f]{32}")
-
+"""File name of an image in our releases, without its suffix."""
 
 UNEXPECTED = (KeyError, TypeError, AttributeError, ValueError, IndexError, RecursionError)
 """Errors that an adapter may raise for a row of another shape."""
@@ -63,35 +67,57 @@ def pictures(row: Row, *conversations: str) -> list[Row]:
 
     {} for each part that stands for a picture of a column and finds none there.
     """
-    return _pictures(row, [_in_messages(row[name]) for name in conversations])
+    own_pictures = []
+    marks_max = 0
+    for name in conversations:
+        in_messages = _message_pictures(row[name])
+        own_pictures += in_messages.own
+        marks_max = max(marks_max, in_messages.marks)
+    return [*_marked_pictures(row, marks_max), *own_pictures]
 
 
-def _pictures(row: Row, in_messages: Sequence[Sequence[Row | None]]) -> list[Row]:
-    of_columns, standing_most = beside(row), max((each.count(None) for each in in_messages), default=0)
-    lacking: list[Row] = [{} for _ in range(standing_most - len(of_columns))]
-    return [*of_columns, *lacking, *(each for shown in in_messages for each in shown if each is not None)]
+class _MessagePictures(NamedTuple):
+    """The picture parts in the messages of one conversation."""
+
+    own: list[Row]
+    """The pictures of the parts that hold one themselves (`picture_of`), in order."""
+    marks: int
+    """Number of parts that only mark where a picture of the row's columns stands."""
 
 
-def _in_messages(conversation: Any) -> list[Row | None]:
-    """The pictures in the messages of a conversation; None for a part that stands for one of a column."""
-    shown: list[Row | None] = []
+def _message_pictures(conversation: Any) -> _MessagePictures:
+    own, marks = list[Row](), 0
     for message in messages_of(conversation):
-        if not is_plain(message) and role_of(message) in READ_ROLES:
-            shown += [part.picture for part in parts_of(message) if part.kind == PICTURE]
-    return shown
+        if is_plain(message) or role_of(message) not in READ_ROLES:
+            continue
+        for part in parts_of(message):
+            if part.kind != PICTURE:
+                continue
+            if part.picture is None:
+                marks += 1
+            else:
+                own.append(part.picture)
+    return _MessagePictures(own, marks)
+
+
+def _marked_pictures(row: Row, marks: int) -> list[Row]:
+    """The pictures of the row's columns; {} for each of the `marks` in a conversation beyond them."""
+    of_columns = column_pictures(row)
+    lacking: list[Row] = [{} for _ in range(marks - len(of_columns))]
+    return [*of_columns, *lacking]
 
 
 def chat(row: Row, place: Place, images: Sequence[Row] | None = None, *, id_column: str = "conversation_id") -> Record:
     """A `chat` record of a row with `model` and `conversation`. Without `images`, they are the row's `pictures`."""
-    (said,) = _conversations(row, place, images, "conversation")
-    state = {"conv_id": _id(row.get(id_column), place), "messages": said}
+    (turns,) = _conversations(row, place, images, "conversation")
+    state = {"conv_id": _id(row.get(id_column), place), "messages": turns}
     return {"type": "chat", "model": row["model"], "state": state, "tstamp": seconds(row, place), "ip": person(row)}
 
 
 def battle(row: Row, place: Place, images: Sequence[Row] | None = None, *, id_column: str = "question_id") -> Record:
     """A vote record of a row with `model_a`, `model_b`, `winner` and both conversations; `images` as in `chat`."""
-    vote = _VOTES.get(str(row["winner"]).strip().lower())
-    if vote is None:
+    record_type = _RECORD_TYPES.get(str(row["winner"]).strip().lower())
+    if record_type is None:
         raise LineRejected(RejectReason.UNKNOWN_WINNER, "not model_a, model_b, tie, tie (bothbad) or both_bad")
     question = _id(row.get(id_column), place)
     left, right = _conversations(row, place, images, "conversation_a", "conversation_b")
@@ -99,21 +125,37 @@ def battle(row: Row, place: Place, images: Sequence[Row] | None = None, *, id_co
         {"conv_id": question, "model_name": row["model_a"], "messages": left},
         {"conv_id": f"{question}-b", "model_name": row["model_b"], "messages": right},
     ]
-    shown = [row["model_a"], row["model_b"]] if row.get("anony") is False else ["", ""]
-    reason = {"reason": row.get("vote_reason", row.get("reason"))}
-    return {"type": vote, "models": shown, "states": states, "tstamp": seconds(row, place), "ip": person(row)} | reason
+    # Servers log the names that the voter saw, and empty ones for an anonymous battle.
+    visible_models = [row["model_a"], row["model_b"]] if row.get("anony") is False else ["", ""]
+    return {
+        "type": record_type,
+        "models": visible_models,
+        "states": states,
+        "tstamp": seconds(row, place),
+        "ip": person(row),
+        "reason": row.get("vote_reason", row.get("reason")),
+    }
 
 
 def _conversations(row: Row, place: Place, images: Sequence[Row] | None, *columns: str) -> list[list[list[Any]]]:
-    """The messages of each conversation of a row; pictures that an adapter gives belong to all of them."""
+    """The turns of each conversation of a row, as [role, content].
+
+    `images` that an adapter gives belong to all of the conversations. Without them, all conversations share the
+    pictures of the row's columns, and each has those in its own messages. Pictures are numbered as in `pictures`,
+    because a name may depend on the number.
+    """
     if images is not None:
         return [messages(row[column], place, images) for column in columns]
-    in_messages = [_in_messages(row[column]) for column in columns]
-    names = _names(place, _pictures(row, in_messages))
-    counts = [len(shown) - shown.count(None) for shown in in_messages]
-    of_columns, own = names[: len(names) - sum(counts)], iter(names[len(names) - sum(counts) :])
-    each_column = zip(columns, counts, strict=True)
-    return [turns_of(row[column], of_columns, list(islice(own, count))) for column, count in each_column]
+    in_messages = [_message_pictures(row[column]) for column in columns]
+    shared = _marked_pictures(row, max(each.marks for each in in_messages))
+    shared_names = _names(place, shared)
+    conversations = []
+    number = len(shared)
+    for column, (own, _) in zip(columns, in_messages, strict=True):
+        own_names = _names(place, own, first=number)
+        number += len(own)
+        conversations.append(turns_of(row[column], shared_names, own_names))
+    return conversations
 
 
 def messages(conversation: Any, place: Place, images: Sequence[Row]) -> list[list[Any]]:
@@ -121,8 +163,9 @@ def messages(conversation: Any, place: Place, images: Sequence[Row]) -> list[lis
     return turns_of(conversation, _names(place, images), ())
 
 
-def _names(place: Place, images: Sequence[Row]) -> list[str]:
-    return [image_name(place, index, each) for index, each in enumerate(images)]
+def _names(place: Place, images: Sequence[Row], first: int = 0) -> list[str]:
+    """Names of some pictures of a row; `first` is the number of the first one in the row."""
+    return [image_name(place, index, image) for index, image in enumerate(images, first)]
 
 
 def image_name(place: Place, index: int, image: Row) -> str:
@@ -130,31 +173,47 @@ def image_name(place: Place, index: int, image: Row) -> str:
 
     A row of a table may hold bytes beside a path that many rows share, so only a path alone is a name.
     """
+    return image_names(place, index, image)[0]
+
+
+def image_names(place: Place, index: int, image: Row) -> list[str]:
+    """`image_name`, and the name that the image had while its file was not there, if this is another one."""
     path = path_of(image) or ""
     if "file" in image or _HASH_NAME.fullmatch(PurePosixPath(path).stem):
-        return name_of_file(place, path)
-    return text_id(f"{place.source}:{place.line}:{index}")
+        return names_of_file(place, path)
+    return [text_id(f"{place.source}:{place.line}:{index}")]
 
 
-def name_of_file(place: Place, path: str) -> str:
-    """Name of the image in a file, which all lines that show it share; no valid name for one out of the folder."""
-    stem, relative = PurePosixPath(path).stem, below(place, path)
+def names_of_file(place: Place, path: str) -> list[str]:
+    """Names of the image in a file, which all lines that show it share; no valid name for one out of the folder.
+
+    The first is a hash of the path as it is on disk, so that rows which spell it in other ways show one image. The
+    second, if the row's spelling is another one, is a hash of this: rows read while the file was not there have it.
+    """
+    stem = PurePosixPath(path).stem
     if _HASH_NAME.fullmatch(stem):
-        return stem
-    return "../" if relative is None else text_id(f"file:{relative}")
+        return [stem]
+    spellings = (relative_path_on_disk(place, path), relative_path(place, path))
+    names = ["../" if spelling is None else text_id(f"file:{spelling}") for spelling in spellings]
+    return list(dict.fromkeys(names))
 
 
 def seconds(row: Row, place: Place) -> Any:
     """The row's time as it stands there, which is read with the record; a row without one gets one in its order."""
-    times = (row.get(key) for key in ("tstamp", "timestamp", "created", "created_at"))
-    present = (time for time in times if time is not None and time == time)  # a number that is none equals nothing
-    return next(present, UNDATED_SECONDS + place.line / 1e6)
+    for key in ("tstamp", "timestamp", "created", "created_at"):
+        time = row.get(key)
+        is_nan = time != time
+        if time is not None and not is_nan:
+            return time
+    return UNDATED_SECONDS + place.line / 1e6
 
 
 def person(row: Row) -> str | None:
     """The user's name in the dataset; like an address, it is only stored as a keyed hash."""
-    keys = ("judge", "judge_hash", "user_id", "user", "evaluation_session_id")
-    return next((str(row[key]) for key in keys if row.get(key) is not None), None)
+    for key in ("judge", "judge_hash", "user_id", "user", "evaluation_session_id"):
+        if row.get(key) is not None:
+            return str(row[key])
+    return None
 
 
 def _id(value: Any, place: Place) -> str:

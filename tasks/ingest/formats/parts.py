@@ -1,17 +1,26 @@
 """The parts of a message, in the spellings of OpenAI, Anthropic, Qwen, Hugging Face, LangChain, Vercel, Ollama and TRL.
 
-In: a message as a row has it. Out: its parts in order, each a text, a picture, or of another kind that is only named.
+In: a message as a row has it. Out: its parts in order, each a text, a thought, a picture, or of another kind that is
+only named. Another spelling of a known kind is a word in `_TEXT_TYPES`, `_THOUGHT_TYPES`, `_PICTURE_TYPES` or
+`_FILE_TYPES`; another key beside the content that holds parts is one in `_KEYS_BESIDE_CONTENT`.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tasks.ingest.formats.pictures import PICTURE_KEYS, is_data_address, is_empty, listed, picture_of, stated_media_type
+from tasks.ingest.formats.pictures import (
+    PICTURE_KEYS,
+    as_list,
+    is_data_address,
+    is_empty,
+    picture_of,
+    stated_media_type,
+)
 
 Row = Mapping[str, Any]
 TEXT, PICTURE, THINKING, UNKNOWN = "text", "image", "thinking", "unknown"
-"""The kinds that are read, and the name of a part that says no kind in plain letters."""
+"""The kinds that are read, and the name of a part that states no kind in plain letters."""
 USER, ASSISTANT, SYSTEM, TOOL = "user", "assistant", "system", "tool"
 _ROLES = {
     **dict.fromkeys(("user", "human"), USER),
@@ -19,17 +28,33 @@ _ROLES = {
     **dict.fromkeys(("system", "developer"), SYSTEM),
     **dict.fromkeys(("tool", "function", "tool_response", "observation", "function_call", "tool_call"), TOOL),
 }
-_TEXTS = ("text", "input_text", "output_text", "refusal")
-_THOUGHTS = ("thinking", "reasoning", "reasoning_content")
-_PICTURES = ("image", "image_url", "input_image", "image_file", "img", "picture")
-_FILES = ("file", "input_file", "document", "media", "blob", "inline_data", "inlineData")
-_OTHERS = ("video", "videos", "audio", "audios", "file", "files", "attachment", "attachments", "document", "documents")
-_CONTENT = tuple(dict.fromkeys((*_TEXTS, *_THOUGHTS, *_PICTURES, *_FILES, *_OTHERS)))
-_TOOLS = frozenset({"tool_use", "tool_result", "tool_call", "function_call", "server_tool_use", TOOL})
-_OWN = (*_OTHERS, "tool_calls", "function_call")
+"""Role as datasets spell it, in lower case -> role."""
+_TEXT_TYPES = ("text", "input_text", "output_text", "refusal")
+_THOUGHT_TYPES = ("thinking", "reasoning", "reasoning_content")
+_PICTURE_TYPES = ("image", "image_url", "input_image", "image_file", "img", "picture")
+_FILE_TYPES = ("file", "input_file", "document", "media", "blob", "inline_data", "inlineData")
+"""A file is a picture if `_is_image_file`, and else of another kind."""
+_OTHER_TYPES = (
+    "video",
+    "videos",
+    "audio",
+    "audios",
+    "file",
+    "files",
+    "attachment",
+    "attachments",
+    "document",
+    "documents",
+)
+_TYPES = tuple(dict.fromkeys((*_TEXT_TYPES, *_THOUGHT_TYPES, *_PICTURE_TYPES, *_FILE_TYPES, *_OTHER_TYPES)))
+"""Values of `type`, and, in Qwen's items, which have no `type`, the key below which the item stands."""
+_TEXT_KEYS = (*_TEXT_TYPES, *_THOUGHT_TYPES, "content", "value")
+"""Keys below which an item holds its words, the first that is a text counts."""
+_TOOL_KINDS = frozenset({"tool_use", "tool_result", "tool_call", "function_call", "server_tool_use", TOOL})
+_KEYS_BESIDE_CONTENT = (*_OTHER_TYPES, "tool_calls", "function_call")
 """Keys of a message, beside its content, that hold parts of other kinds."""
-_NAME = re.compile(r"[a-z][a-z_-]{0,31}")
-"""Kinds that are repeated in tables and messages: words of the program that wrote the row."""
+_KIND_NAME = re.compile(r"[a-z][a-z_-]{0,31}")
+"""Kinds that may be repeated in tables and messages: words of the program that wrote the row, not of its users."""
 _IMAGE_FILE = re.compile(r"(?i)\.(?:png|jpe?g|webp|gif|bmp|avif|hei[cf]|tiff?|svg)\Z")
 
 
@@ -39,14 +64,14 @@ class MessagePart(NamedTuple):
     kind: str
     """TEXT, THINKING, PICTURE, or the name of another kind."""
     text: str | None = None
-    """The words of a text; null where a part calls itself a text and holds none."""
+    """The words of a text or thought; null where a part calls itself one and has no words."""
     picture: Row | None = None
-    """The picture (`picture_of`); null for a part that stands for one of the row's column."""
+    """The picture (`picture_of`); null for a part that only marks where a picture of the row's column stands."""
 
     @property
     def is_of_tools(self) -> bool:
         """Whether it is the call of a tool, or what a tool returned."""
-        return self.kind in _TOOLS
+        return self.kind in _TOOL_KINDS
 
 
 def role_of(message: Row) -> str | None:
@@ -58,20 +83,20 @@ def role_of(message: Row) -> str | None:
 def messages_of(conversation: Any) -> Iterator[Row]:
     """The messages of a conversation; some releases wrap each in a list of one."""
     for message in conversation:
-        yield message[0] if isinstance(message, list) and len(message) == 1 else message
+        is_wrapped = isinstance(message, list) and len(message) == 1
+        yield message[0] if is_wrapped else message
 
 
 def is_plain(message: Any) -> bool:
-    """Whether a message is a role and a text and nothing else, as most are: reading these costs a fifth."""
+    """Whether a message is {role: user or assistant, content: a text} and nothing else.
+
+    Most messages are. Its content is its only part, so callers skip `parts_of`, which takes five times as long.
+    """
     return (
         type(message) is dict
         and len(message) == 2
         and type(message.get("content")) is str
-        and message.get("role")
-        in (
-            USER,
-            ASSISTANT,
-        )
+        and message.get("role") in (USER, ASSISTANT)
     )
 
 
@@ -84,113 +109,137 @@ def content_in(message: Row) -> Any:
 
 
 def parts_of(message: Row) -> list[MessagePart]:
-    """The parts of a message in order: what was thought, its own images, its content, and calls of tools."""
-    content = content_in(message)
-    parts = [_part({"type": key, key: message[key]}) for key in _THOUGHTS if _is_content(message.get(key))]
-    parts += [MessagePart(PICTURE, picture=picture_of(each)) for each in own_pictures(message)]
-    parts += map(_part, content_items(content))
+    """The parts of a message in order: thoughts, pictures beside the content, the content, and what else is beside it.
+
+    Every part of a tool's message is of kind TOOL.
+    """
+    parts = [_part({"type": key, key: message[key]}) for key in _THOUGHT_TYPES if _may_hold_part(message.get(key))]
+    for picture in _pictures_beside_content(message):
+        parts.append(MessagePart(PICTURE, picture=picture_of(picture)))
+    for item in _content_items(content_in(message)):
+        parts.append(_part(item))
+    # OpenAI's answers have null as content and the words beside it when the model declines.
     if isinstance(message.get("refusal"), str) and message["refusal"]:
         parts.append(MessagePart(TEXT, message["refusal"]))
-    for key in _OWN:
-        parts += [MessagePart(key.removesuffix("s")) for each in listed(message.get(key)) if _is_content(each)]
-    return [MessagePart(TOOL) for _ in parts] if role_of(message) == TOOL else parts
+    for key in _KEYS_BESIDE_CONTENT:
+        values = [value for value in as_list(message.get(key)) if _may_hold_part(value)]
+        parts += [MessagePart(key.removesuffix("s"))] * len(values)
+    if role_of(message) == TOOL:
+        return [MessagePart(TOOL)] * len(parts)
+    return parts
 
 
-def _is_content(value: Any) -> bool:
-    """Whether a value beside the content of a message can hold any; others are facts about it."""
+def _may_hold_part(value: Any) -> bool:
+    """Whether a value beside the content may hold a part; numbers and the like are facts about the message."""
     return isinstance(value, str | bytes | list | Mapping) and not is_empty(value)
 
 
-def own_pictures(message: Row) -> list[Any]:
-    """The values of `images` of a message, but for places of the row's images, which our releases have there."""
-    values = [*listed(message.get("images")), *listed(message.get("image"))]
-    return [each for each in values if _is_content(each) and not is_place(each)]
+def _pictures_beside_content(message: Row) -> list[Any]:
+    """The values of `images` and `image` of a message that hold pictures; in our releases they are image places."""
+    values = [*as_list(message.get("images")), *as_list(message.get("image"))]
+    return [value for value in values if _may_hold_part(value) and not is_image_place(value)]
 
 
-def is_place(value: Any) -> bool:
-    """Whether a value is the place of one of the row's images: {image: index, character: …}."""
+def is_image_place(value: Any) -> bool:
+    """Whether a value of a message's `images` is {image: i, character: n}, as in our releases.
+
+    It holds no picture: picture i of the row's column stands before character n of the message.
+    """
     return isinstance(value, Mapping) and isinstance(value.get("image"), int) and "character" in value
 
 
-def content_items(content: Any) -> list[Any]:
-    """The items of a content, but for empty ones. One that holds a text and a picture is two items."""
+def _content_items(content: Any) -> list[Any]:
+    """The items of a content that are not empty. One that holds a text and a picture becomes two items."""
     items: list[Any] = []
-    for value in listed(content):
+    for value in as_list(content):
         if isinstance(value, Mapping):
-            items += _typed(value)
+            items += _items_with_type(value)
         elif value != "":
             items.append(value)
     return items
 
 
-def _typed(item: Row) -> list[Row]:
-    """An item of a content as items with a type, which Qwen's have not; none for an empty text."""
+def _items_with_type(item: Row) -> list[Row]:
+    """An item of a content as items that each have a `type`; none for an empty text."""
+    # Qwen's items have no `type`: {image: …, text: …} is a picture and a text.
     if not isinstance(item.get("type"), str):
-        keys = [key for key in _CONTENT if item.get(key) not in (None, "", [])]
+        keys = [key for key in _TYPES if item.get(key) not in (None, "", [])]
         typed: list[Row] = [{"type": key, key: item[key]} for key in keys]
         return typed if typed or is_empty(item) else [item]
     name = item["type"].lower()
-    texts = (*_TEXTS, *_THOUGHTS, "content", "value")
-    is_blank = name in (*_TEXTS, *_THOUGHTS) and all(is_empty(item.get(key)) for key in texts)
-    others = _PICTURES if name in _TEXTS else _TEXTS if name in _PICTURES else ()
-    more: list[Row] = [{"type": key, key: item[key]} for key in others if not is_empty(item.get(key))]
-    return more if is_blank else [item, *more]
+    # A text may hold a picture below a second key, and a picture its caption: {type: text, text: …, image: …}.
+    second_types: tuple[str, ...] = ()
+    if name in _TEXT_TYPES:
+        second_types = _PICTURE_TYPES
+    elif name in _PICTURE_TYPES:
+        second_types = _TEXT_TYPES
+    second: list[Row] = [{"type": key, key: item[key]} for key in second_types if not is_empty(item.get(key))]
+    has_words = any(not is_empty(item.get(key)) for key in _TEXT_KEYS)
+    if name in (*_TEXT_TYPES, *_THOUGHT_TYPES) and not has_words:
+        return second
+    return [item, *second]
 
 
-def kind_of(item: Any) -> str:
+def _kind_of(item: Any) -> str:
     """The kind of an item of a content."""
     if isinstance(item, str):
         return TEXT
-    named = item.get("type") if isinstance(item, Mapping) else None
-    name = named.lower() if isinstance(named, str) else UNKNOWN
-    if name in _TEXTS:
+    stated = item.get("type") if isinstance(item, Mapping) else None
+    name = stated.lower() if isinstance(stated, str) else UNKNOWN
+    if name in _TEXT_TYPES:
         return TEXT
-    if name in _THOUGHTS and text_of(item) is not None:
+    # Thoughts that a vendor has encrypted have no words: another kind.
+    if name in _THOUGHT_TYPES and _text_of(item) is not None:
         return THINKING
-    if name in _PICTURES or (name in map(str.lower, _FILES) and _is_image(item)):
+    if name in _PICTURE_TYPES:
+        return PICTURE
+    if name in map(str.lower, _FILE_TYPES) and _is_image_file(item):
         return PICTURE
     return name_of_kind(name)
 
 
 def name_of_kind(name: str) -> str:
     """A kind as tables and messages repeat it."""
-    return name.lower() if _NAME.fullmatch(name.lower()) else UNKNOWN
+    return name.lower() if _KIND_NAME.fullmatch(name.lower()) else UNKNOWN
 
 
-def text_of(item: Any) -> str | None:
-    """Words of an item of kind text or thinking; None where it holds none."""
+def _text_of(item: Any) -> str | None:
+    """Words of an item of kind text or thinking; None where it has none."""
     if isinstance(item, str):
         return item
-    for key in (*_TEXTS, *_THOUGHTS, "content", "value"):
+    for key in _TEXT_KEYS:
         value = item.get(key)
-        value = value.get("value") if isinstance(value, Mapping) else value
+        # OpenAI's assistants: {type: text, text: {value: …, annotations: […]}}
+        if isinstance(value, Mapping):
+            value = value.get("value")
         if isinstance(value, str):
             return value
     return None
 
 
-def holds_picture(item: Row) -> bool:
-    """Whether an item of kind picture holds or names one; else it stands for one of the row's column."""
+def _holds_picture(item: Row) -> bool:
+    """Whether an item of kind picture holds or names one; else it marks the place of one of the row's column."""
     return any(item.get(key) is not None for key in (*PICTURE_KEYS, "file_id"))
 
 
 def _part(item: Any) -> MessagePart:
-    kind = kind_of(item)
+    kind = _kind_of(item)
     if kind in (TEXT, THINKING):
-        return MessagePart(kind, text_of(item))
-    if kind == PICTURE:
-        return MessagePart(kind, picture=picture_of(item) if holds_picture(item) else None)
+        return MessagePart(kind, _text_of(item))
+    if kind == PICTURE and _holds_picture(item):
+        return MessagePart(kind, picture=picture_of(item))
     return MessagePart(kind)
 
 
-def _is_image(file: Row) -> bool:
-    """Whether a file is an image: by its media type, the head of its data: address, or its name."""
-    holders = [file, *(each for each in file.values() if isinstance(each, Mapping))]
+def _is_image_file(file: Row) -> bool:
+    """Whether a file is an image: by its media type, the head of its data: address, or its name, the first there is."""
+    holders = [file, *(value for value in file.values() if isinstance(value, Mapping))]
     for holder in holders:
-        if (told := stated_media_type(holder)) is not None:
-            return told.startswith("image/")
-    texts = [each for holder in holders for each in holder.values() if isinstance(each, str)]
-    addresses = [each for each in texts if is_data_address(each)]
+        media_type = stated_media_type(holder)
+        if media_type is not None:
+            return media_type.startswith("image/")
+    texts = [value for holder in holders for value in holder.values() if isinstance(value, str)]
+    addresses = [text for text in texts if is_data_address(text)]
     if addresses:
-        return any(is_data_address(each, "image/") for each in addresses)
-    return any(_IMAGE_FILE.search(each) for each in texts)
+        return any(is_data_address(address, "image/") for address in addresses)
+    return any(_IMAGE_FILE.search(text) for text in texts)

@@ -1,7 +1,13 @@
-"""Messages of a row -> the turns of a log's state, user and assistant in turn, each picture where it stands."""
+"""Messages of a row -> the turns of a log's state, user and assistant in turn, each picture where it stands.
+
+In: the messages of a conversation, and names for its pictures. Out: [role, content] of each turn, as a server logs it.
+A picture is placed by its part, by an image place of the message (our releases), by a mark in a text, or before
+everything: a further way is a case in `turns_of`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from schemas.items.reject import LineRejected, RejectReason
@@ -16,13 +22,13 @@ from tasks.ingest.formats.parts import (
     MessagePart,
     Row,
     content_in,
-    is_place,
+    is_image_place,
     is_plain,
     messages_of,
     parts_of,
     role_of,
 )
-from tasks.ingest.formats.pictures import listed
+from tasks.ingest.formats.pictures import as_list
 from tasks.ingest.log_line import MARK
 
 READ_ROLES = (USER, ASSISTANT)
@@ -41,18 +47,19 @@ class _Turn:
     is_null: bool = False
     """Whether the row has null in place of a content."""
     length: int = 0
-    """Characters of the pieces."""
+    """Characters of the pieces together."""
     thoughts: list[str] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    """Names of its pictures."""
+    image_names: list[str] = field(default_factory=list)
     characters: list[int] = field(default_factory=list)
-    """Characters of the text before each picture."""
+    """For each of `image_names`, the characters of the text that stand before it."""
 
     def add(self, text: str, between: str) -> None:
         """Add a text; `between` stands before it, unless it is the first."""
-        added = [between, text] if self.pieces else [text]
-        self.pieces += added
-        self.length += sum(map(len, added))
+        if self.pieces:
+            self.pieces.append(between)
+            self.length += len(between)
+        self.pieces.append(text)
+        self.length += len(text)
 
     @property
     def text(self) -> str | None:
@@ -60,38 +67,45 @@ class _Turn:
         return None if self.is_null and not self.pieces else "".join(self.pieces)
 
     def content(self) -> Any:
-        """The text, or [text, names, characters]. What was thought stands in <think>, as servers log it."""
-        if self.names:
-            return [self.text, self.names, self.characters]
+        """The text, or [text, image names, characters]. Thoughts stand in <think>, as servers log them."""
+        if self.image_names:
+            return [self.text, self.image_names, self.characters]
         if not self.thoughts or self.role != ASSISTANT:
             return self.text
         thoughts = "\n\n".join(self.thoughts)
         return f"<think>\n{thoughts}\n</think>\n\n{self.text or ''}"
 
 
-class _Names:
+class _ImageNames:
     """Names of the pictures of a conversation, given to its parts in order."""
 
     def __init__(self, of_columns: Sequence[str], of_messages: Sequence[str]) -> None:
-        self._of_columns, self._of_messages = of_columns, iter(of_messages)
-        self._shown, self._next = set[int](), 0
+        self._of_columns = of_columns
+        self._of_messages = iter(of_messages)
+        self._placed_columns = set[int]()
+        """Indices in `of_columns` that a part or a message has placed."""
+        self._next_column = 0
+        """Index in `of_columns` that the next part without a picture of its own stands for."""
 
     def of_part(self, part: MessagePart) -> str:
-        """The next name: a part that holds a picture has its own, any other one of a column."""
-        own = next(self._of_messages, None) if part.picture is not None else None
-        return self.of_column(self._next) if own is None else own
+        """The next name of the messages for a part that holds a picture, and the next of the columns for a mark."""
+        if part.picture is not None:
+            name = next(self._of_messages, None)
+            if name is not None:
+                return name
+        return self.of_column(self._next_column)
 
     def of_column(self, index: int) -> str:
-        """The name of a picture of a column."""
+        """The name of a picture of a column, which is placed from now on; `_NO_NAME` if there is none."""
         if not 0 <= index < len(self._of_columns):
             return _NO_NAME
-        self._shown.add(index)
-        self._next = max(self._next, index + 1)
+        self._placed_columns.add(index)
+        self._next_column = max(self._next_column, index + 1)
         return self._of_columns[index]
 
     def unplaced(self) -> list[str]:
-        """Names of the pictures that no part stands for."""
-        return [name for index, name in enumerate(self._of_columns) if index not in self._shown]
+        """Names of the pictures of columns that no part stands for."""
+        return [name for index, name in enumerate(self._of_columns) if index not in self._placed_columns]
 
 
 def turns_of(conversation: Any, of_columns: Sequence[str], of_messages: Sequence[str]) -> list[list[Any]]:
@@ -102,71 +116,93 @@ def turns_of(conversation: Any, of_columns: Sequence[str], of_messages: Sequence
     tool is one turn. `of_messages` are the names of pictures that parts hold, `of_columns` those of all others.
     Raises LineRejected unless user and assistant take turns, the user first.
     """
-    names, turns, after_tools = _Names(of_columns, of_messages), list[_Turn](), False
+    names = _ImageNames(of_columns, of_messages)
+    turns: list[_Turn] = []
+    after_tools = False
     for message in messages_of(conversation):
-        if is_plain(message) and message["role"] == READ_ROLES[len(turns) % 2]:
+        next_role = READ_ROLES[len(turns) % 2]
+        # Most messages: a text of the side whose turn it is.
+        if is_plain(message) and message["role"] == next_role:
             turns.append(_Turn(message["role"], [message["content"]]))
             after_tools = False
             continue
-        role, parts = role_of(message), parts_of(message)
+        role = role_of(message)
+        parts = parts_of(message)
         if role == SYSTEM:
             continue
+        # A call without words, or what a tool returned.
         if role == TOOL or (parts and all(part.is_of_tools for part in parts)):
             after_tools = True
             continue
         if after_tools and turns and role == turns[-1].role:
+            # The assistant goes on after a tool has answered.
             _extend(turns[-1], parts, names, "\n\n")
-        elif role == READ_ROLES[len(turns) % 2]:
-            turns.append(_Turn(role, [], is_null=_checked(content_in(message)) is None))
-            _extend(turns[-1], parts, names, "\n")
-            _place(turns[-1], message, names)
+        elif role == next_role:
+            content = content_in(message)
+            _check_content(content)
+            turn = _Turn(role, [], is_null=content is None)
+            _extend(turn, parts, names, "\n")
+            _add_placed_images(turn, message, names)
+            turns.append(turn)
         else:
             raise LineRejected(RejectReason.BAD_MESSAGES, "user and assistant do not take turns")
         after_tools = any(part.is_of_tools for part in parts)
     contents = [turn.content() for turn in turns]
-    if (unplaced := names.unplaced()) and turns:
+    unplaced = names.unplaced()
+    if unplaced and turns:
         contents = _with_unplaced(turns, contents, unplaced)
     return [[turn.role, content] for turn, content in zip(turns, contents, strict=True)]
 
 
-def _checked(content: Any) -> Any:
+def _check_content(content: Any) -> None:
+    """Raises LineRejected for a content that is neither null, a text, nor one part or a list of them."""
     if content is not None and not isinstance(content, str | list | Mapping):
         evidence = f"content is neither text nor parts: {type(content).__name__}"
         raise LineRejected(RejectReason.BAD_MESSAGES, evidence)
-    return content
 
 
-def _extend(turn: _Turn, parts: Sequence[MessagePart], names: _Names, between: str) -> None:
+def _extend(turn: _Turn, parts: Sequence[MessagePart], names: _ImageNames, between: str) -> None:
     """Add the texts, thoughts and pictures among some parts; `between` stands before the first text."""
-    waiting = 0
+    # Pictures whose character is not known yet: it is where the next text begins, or the end of the turn.
+    pictures_before_text = 0
     for part in parts:
         if part.kind == PICTURE:
-            turn.names.append(names.of_part(part))
-            waiting += 1
+            turn.image_names.append(names.of_part(part))
+            pictures_before_text += 1
         elif part.kind == THINKING and part.text:
             turn.thoughts.append(part.text)
         elif part.kind == TEXT and part.text:
             turn.add(part.text, between)
-            turn.characters += [turn.length - len(part.text)] * waiting
-            waiting, between = 0, "\n"
-    turn.characters += [turn.length] * waiting
+            text_start = turn.length - len(part.text)
+            turn.characters += [text_start] * pictures_before_text
+            pictures_before_text = 0
+            between = "\n"
+    turn.characters += [turn.length] * pictures_before_text
 
 
-def _place(turn: _Turn, message: Row, names: _Names) -> None:
-    """Add the pictures of columns whose places the message says."""
-    for each in listed(message.get("images")):
-        if is_place(each):
-            turn.names.append(names.of_column(each["image"]))
-            turn.characters.append(each["character"])
+def _add_placed_images(turn: _Turn, message: Row, names: _ImageNames) -> None:
+    """Add the pictures of columns whose places the message states."""
+    for value in as_list(message.get("images")):
+        if is_image_place(value):
+            turn.image_names.append(names.of_column(value["image"]))
+            turn.characters.append(value["character"])
 
 
 def _with_unplaced(turns: Sequence[_Turn], contents: Sequence[Any], unplaced: Sequence[str]) -> list[Any]:
-    """The contents with pictures that no part stands for: where marks are, if they are as many, or before all."""
+    """The contents with pictures that no part stands for: at the marks of texts, or before the first message.
+
+    At the marks only if they are as many as the pictures, and no turn has a picture from elsewhere.
+    """
     marks = [(turn.text or "").count(MARK) for turn in turns]
-    if sum(marks) == len(unplaced) and not any(turn.names for turn in turns):
+    if sum(marks) == len(unplaced) and not any(turn.image_names for turn in turns):
         names = iter(unplaced)
-        each_turn = zip(turns, contents, marks, strict=True)
-        return [[turn.text, [next(names) for _ in range(n)]] if n else content for turn, content, n in each_turn]
+        with_marked = []
+        for turn, content, count in zip(turns, contents, marks, strict=True):
+            # Without characters, the reader of the log finds the marks.
+            marked = [turn.text, list(islice(names, count))]
+            with_marked.append(marked if count else content)
+        return with_marked
     first = turns[0]
+    image_names = [*unplaced, *first.image_names]
     characters = [*(0 for _ in unplaced), *first.characters]
-    return [[first.text, [*unplaced, *first.names], characters], *contents[1:]]
+    return [[first.text, image_names, characters], *contents[1:]]

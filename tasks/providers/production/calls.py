@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import tenacity
 
-from schemas.run import PAUSED, REFUSALS
+from schemas.run import PAUSED, SETUP_FAILURES
 from tasks.runtime.budget import Bill, in_run, ledger
 from tasks.runtime.health import Health
 
@@ -29,7 +29,7 @@ SLOWER = (*LIMITS, "timed_out")
 """Failure reasons that reduce the number of concurrent calls."""
 
 
-FORMAT_REFUSED = "answer_format_refused"
+FORMAT_UNSUPPORTED = "answer_format_refused"
 """The server does not support the requested response format."""
 REFUSED = "refused"
 """The model or its vendor declined what was asked."""
@@ -77,7 +77,7 @@ class Service:
         health = ledger().health(self.name)
 
         def paid() -> Result:
-            if not health.is_open():  # this call may have waited for others, which failed
+            if not health.still_admits():  # this call may have waited for others, which failed
                 raise _Postponed
             return self._paid(most_usd, work)
 
@@ -127,22 +127,23 @@ class Service:
         try:
             return retrying(attempt)
         except CallFailed as failure:
-            if failure.reason in LIMITS and not _refusal(failure, self.longest_seconds):
-                health.failed(lasting=False)  # once after all attempts, because a limit fails many calls at once
+            if failure.reason in LIMITS and not _fails_all_calls(failure, self.longest_seconds):
+                # Once after all attempts, because a limit fails many calls at once.
+                health.failed(retry_may_help=True)
             raise
         finally:
             health.call_ended()
 
     def _admit(self, health: Health) -> None:
-        """Wait while another call tries the service. Raises CallFailed while it is paused."""
+        """Wait while another call probes the service. Raises CallFailed while it is paused."""
         if not health.admits(None if in_run() else self.asked_every_seconds):
             raise CallFailed(PAUSED, unbilled=True)
 
     def _tell(self, health: Health, failure: CallFailed) -> None:
         """Tell what a failed attempt shows of the service: a failure that is the item's own shows that it answers."""
-        lasting = bool(_refusal(failure, self.longest_seconds)) or failure.reason == MALFORMED
-        if lasting or (failure.may_pass and failure.reason not in LIMITS):
-            health.failed(lasting=lasting)
+        retry_may_help = not _fails_all_calls(failure, self.longest_seconds) and failure.reason != MALFORMED
+        if not retry_may_help or (failure.may_pass and failure.reason not in LIMITS):
+            health.failed(retry_may_help=retry_may_help)
         elif failure.reason not in (*LIMITS, OVER_BUDGET, PAUSED):
             health.answered()
 
@@ -216,8 +217,8 @@ class Pace:
             if failure is None:
                 more = 1 / self.calls_at_once if self._was_limited else 1.0
                 self.calls_at_once = min(self._calls_max, self.calls_at_once + more)
-            elif _refusal(failure, self._longest_seconds):
-                self.calls_at_once = 1.0  # the next will most likely be refused, too
+            elif _fails_all_calls(failure, self._longest_seconds):
+                self.calls_at_once = 1.0
             elif failure.reason in SLOWER:
                 self._was_limited = True
                 self.calls_at_once = max(1.0, self.calls_at_once / 2)
@@ -242,10 +243,10 @@ def in_batches(
         yield batch
 
 
-def _refusal(failure: CallFailed, longest_seconds: float) -> str | None:
-    """The reason, if other calls will fail for it, too: a limit that is lifted in an hour is such a one."""
-    lasting = failure.reason in REFUSALS or (failure.may_pass and failure.wait_seconds > longest_seconds)
-    return failure.reason if lasting else None
+def _fails_all_calls(failure: CallFailed, longest_seconds: float) -> bool:
+    """Whether all calls of this run will fail like this one: for a wrong key, or a limit that is lifted in an hour."""
+    is_long_wait = failure.may_pass and failure.wait_seconds > longest_seconds
+    return failure.reason in SETUP_FAILURES or is_long_wait
 
 
 def http_failure(status: int, wait_seconds: float) -> CallFailed:

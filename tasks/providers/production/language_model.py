@@ -24,7 +24,7 @@ from tasks.providers.chat import Endpoint
 from tasks.providers.cost import Count, ExpectedUse, Size
 from tasks.providers.production.batches.api import Request
 from tasks.providers.production.batches.queue import Batched
-from tasks.providers.production.calls import FORMAT_REFUSED, REFUSED, CallFailed, Service, waiting_seconds
+from tasks.providers.production.calls import FORMAT_UNSUPPORTED, REFUSED, CallFailed, Service, waiting_seconds
 from tasks.providers.upload import Upload, for_upload
 from tasks.runtime.budget import Bill, ledger
 
@@ -118,7 +118,7 @@ class HostedModel(Batched):
             if failure.reason == REFUSED:
                 return Reply("", "refused")
             forms = self._forms(shape) if shape else (form,)
-            if failure.reason != FORMAT_REFUSED or form == forms[-1]:
+            if failure.reason != FORMAT_UNSUPPORTED or form == forms[-1]:
                 return Failed(failure.reason)
         if self._form == form:  # unless another thread has done so
             self._form = forms[forms.index(form) + 1]

@@ -1,7 +1,10 @@
-"""How servers say that an answer ended, was refused or failed: one table over all vendors.
+"""How servers say that an answer ended, was declined or failed: one table over all vendors.
 
-Gateways pass on the words of the server behind them, so a vendor's protocol does not tell which words may come.
-Words are compared in lower case, with `_` between them.
+In: the reason, content or error of a reply. Out: its text and state, or `CallFailed`. A model or vendor *declines* an
+item (state and failure `refused`): another item may be answered. A server *rejects* a request (a key, a format, a
+setting): it would reject any item. Gateways pass on the words of the server behind them, so a vendor's protocol does
+not tell which words may come. Words are compared in lower case, with `_` between them: a new one is a word in one of
+these tables.
 """
 
 import json
@@ -10,24 +13,25 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tasks.providers.capabilities import Reply, ReplyState
-from tasks.providers.production.calls import FORMAT_REFUSED, REFUSED, CallFailed, http_failure, waiting_seconds
+from tasks.providers.production.calls import FORMAT_UNSUPPORTED, REFUSED, CallFailed, http_failure, waiting_seconds
 from tasks.runtime.thinking import split_thinking
 
 CHARACTERS_MAX = 400_000
 """A longer text is cut and counts as truncated, whatever the server says about it."""
-_WORDS: dict[ReplyState, str] = {
+_REASONS_BY_STATE: dict[ReplyState, str] = {
     "complete": "stop eos eos_token end_turn stop_sequence complete completed",
     "truncated": "length max_tokens max_output_tokens max_completion_tokens max_length model_length token_limit "
     "error_limit model_context_window_exceeded",
     "refused": "refusal content_filter content_filtered guardrail_intervened sensitive error_toxic safety recitation "
     "blocklist prohibited_content spii model_armor image_safety image_prohibited_content image_recitation",
 }
-_STATES = {word: state for state, words in _WORDS.items() for word in words.split()}
+_STATE_BY_REASON = {word: state for state, words in _REASONS_BY_STATE.items() for word in words.split()}
 """Reason for which an answer ended -> its state. Any other, such as a call of a tool, is a failure of its name."""
-_OF_TOOLS = ("tool_calls", "tool_use", "function_call")
-_NAME = re.compile(r"[a-z0-9_]{1,40}")
-_CODES = re.compile(r'"(?:code|type|status|reason)": "([^"]+)"')
-_REFUSALS = {
+_TOOL_REASONS = ("tool_calls", "tool_use", "function_call")
+_REASON_NAME = re.compile(r"[a-z0-9_]{1,40}")
+"""Reasons that may be repeated in tables: words of a program, not text that may quote the item."""
+_ERROR_CODES = re.compile(r'"(?:code|type|status|reason)": "([^"]+)"')
+_DECLINE_CODES = {
     "content_filter",
     "content_policy_violation",
     "invalid_prompt",
@@ -36,8 +40,8 @@ _REFUSALS = {
     "data_inspection_failed",
     "datainspectionfailed",
 }
-"""Codes of errors by which OpenAI, Azure and Alibaba decline what is asked."""
-_REFUSAL_PHRASES = (
+"""Codes of errors by which OpenAI, Azure and Alibaba decline an item."""
+_DECLINE_PHRASES = (
     "blocked by content filtering policy",  # Anthropic
     "content management policy",  # Azure
     "contentpolicyviolationerror",  # any of them behind LiteLLM
@@ -45,17 +49,20 @@ _REFUSAL_PHRASES = (
     "content exists risk",  # DeepSeek
     '"flagged_input": ',  # OpenRouter, with status 403
 )
+"""Texts of errors by which others do."""
 _FORMAT_STATUSES = (400, 422, 501)
-_FORMAT_WORDS = (
+"""HTTP statuses of servers that cannot answer in the format of a reply that was asked for."""
+_FORMAT_PHRASES = (
     *("response_format", "json_schema", "json_object", "grammar"),  # servers with chat completions
     *("output_config", "output_format", "structured output"),  # Anthropic
     *("json mode", "response_mime_type", "response_schema", "response_json_schema"),  # Google
 )
-"""Words of an error about a reply's shape."""
-_DELAYS = re.compile(r'"retrydelay": "([^"]+)"')
+"""Texts of their errors, in which they name what they cannot do."""
+_RETRY_DELAYS = re.compile(r'"retrydelay": "([^"]+)"')
 """How long Google asks to wait, in the RetryInfo of an error."""
 _ABOUT_TEMPERATURE = re.compile(r'"(?:param|message|detail)": "(?:[^"\\]|\\.)*\btemperature\b')
-_ERROR_WORDS = {
+"""An error that names the setting, which some models have only one value of."""
+_WORDS_BY_STATUS = {
     400: "invalid_request_error invalid_argument bad_request",
     401: "authentication_error invalid_api_key unauthenticated unauthorized",
     402: "billing_error insufficient_credits",
@@ -67,7 +74,7 @@ _ERROR_WORDS = {
     503: "overloaded_error overloaded unavailable service_unavailable",
     504: "timeout_error timeout deadline_exceeded",
 }
-_STATUS_OF = {word: status for status, words in _ERROR_WORDS.items() for word in words.split()}
+_STATUS_BY_WORD = {word: status for status, words in _WORDS_BY_STATUS.items() for word in words.split()}
 """Word for an error -> the HTTP status that it would have had."""
 
 
@@ -76,6 +83,7 @@ class MessageContent(NamedTuple):
 
     text: str
     refusal: str = ""
+    """What a model says in place of an answer that it declines to give, where the protocol has a part for it."""
     thinking: str = ""
 
 
@@ -85,44 +93,53 @@ def message_content(content: object) -> MessageContent:
         return MessageContent(content or "")
     if not isinstance(content, Sequence):
         raise CallFailed("malformed_answer")
-    texts: dict[str, list[str]] = {"text": [], "refusal": [], "thinking": []}
+    pieces: dict[str, list[str]] = {"text": [], "refusal": [], "thinking": []}
     for part in content:
+        # Some servers list bare texts.
         fields = part if isinstance(part, dict) else {"type": "text", "text": part}
         kind = str(fields.get("type")).removeprefix("output_")
-        kind = "thinking" if kind == "reasoning" else kind
-        if kind not in texts:
+        if kind == "reasoning":
+            kind = "thinking"
+        if kind not in pieces:
             raise CallFailed("malformed_answer")
-        inner = fields.get(kind, fields.get("text"))
-        texts[kind].append(inner if isinstance(inner, str) else "".join(message_content(inner)))
-    return MessageContent(*("".join(pieces) for pieces in texts.values()))
+        value = fields.get(kind, fields.get("text"))
+        # Thoughts may be a list of parts themselves.
+        pieces[kind].append(value if isinstance(value, str) else "".join(message_content(value)))
+    return MessageContent(
+        text="".join(pieces["text"]), refusal="".join(pieces["refusal"]), thinking="".join(pieces["thinking"])
+    )
 
 
 def state_of(reason: object, text: str, tool_calls: object = None) -> ReplyState:
-    """State of an answer that ended for this reason; a text without a reason, or with calls of no tool, is complete.
+    """State of an answer that ended for a reason of the server.
 
-    Raises CallFailed with the reason's name for every other one.
+    `tool_calls` are the calls in the answer, if any. Raises CallFailed with the reason's name for one that is in no
+    table.
     """
     word = _word(reason)
-    if word in _STATES:
-        return _STATES[word]
-    if word in ("", *_OF_TOOLS) and not tool_calls and text.strip():
+    if word in _STATE_BY_REASON:
+        return _STATE_BY_REASON[word]
+    # Some servers give no reason, or one of a tool, for a whole answer that calls no tool.
+    if word in ("", *_TOOL_REASONS) and not tool_calls and text.strip():
         return "complete"
-    raise CallFailed(f"unfinished_answer ({word})" if _NAME.fullmatch(word) else "unfinished_answer")
+    raise CallFailed(f"unfinished_answer ({word})" if _REASON_NAME.fullmatch(word) else "unfinished_answer")
 
 
-def is_refusal(reason: object) -> bool:
+def is_declined(reason: object) -> bool:
     """Whether an answer that ended for this reason was declined."""
-    return _STATES.get(_word(reason)) == "refused"
+    return _STATE_BY_REASON.get(_word(reason)) == "refused"
 
 
 def reply(text: object, state: ReplyState, output_tokens: int | None) -> Reply:
     """A reply with cleaned text, without what the model thought before it; a complete one without text is empty.
 
-    Raises CallFailed for text that is none.
+    Raises CallFailed if `text` is no str.
     """
     if not isinstance(text, str):
         raise CallFailed("malformed_answer")
-    clean = split_thinking(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))[1]
+    # Halves of characters, which a stream that was cut may end with, cannot be stored.
+    valid = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    _, clean = split_thinking(valid)
     if len(clean) > CHARACTERS_MAX:
         return Reply(clean[:CHARACTERS_MAX], "truncated", output_tokens)
     if state == "complete" and not clean.strip():
@@ -131,20 +148,27 @@ def reply(text: object, state: ReplyState, output_tokens: int | None) -> Reply:
 
 
 def failure_of(status: int, body: object, wait_seconds: float = 0.0) -> CallFailed:
-    """The failure for an error of a server, whose body may be anything that JSON can hold."""
-    dumped = json.dumps(body, default=str, ensure_ascii=False).lower()
-    codes = {_word(code) for code in _CODES.findall(dumped)}
-    if codes & _REFUSALS or any(phrase in dumped for phrase in _REFUSAL_PHRASES):
-        return CallFailed(REFUSED)  # Azure charges for the prompt, Anthropic for what it withholds
-    if "insufficient_quota" in codes:  # also a 429, but retries do not help
+    """The failure for an error of a server: HTTP status, and body, which may be anything that JSON can hold.
+
+    `wait_seconds`: how long the headers ask to wait.
+    """
+    body_text = json.dumps(body, default=str, ensure_ascii=False).lower()
+    codes = {_word(code) for code in _ERROR_CODES.findall(body_text)}
+    # The item is declined. Azure charges for the prompt, Anthropic for what it withholds.
+    if codes & _DECLINE_CODES or any(phrase in body_text for phrase in _DECLINE_PHRASES):
+        return CallFailed(REFUSED)
+    # Its status is 429, like that of a limit, but retries do not help.
+    if "insufficient_quota" in codes:
         return CallFailed("quota_used_up", unbilled=True)
-    if "api_key_invalid" in codes:  # a wrong key is a 400 at Google
+    # A wrong key is a 400 at Google.
+    if "api_key_invalid" in codes:
         return CallFailed("key_refused", unbilled=True)
-    if status in _FORMAT_STATUSES and any(word in dumped for word in _FORMAT_WORDS):
-        return CallFailed(FORMAT_REFUSED, unbilled=True)
-    if status in (400, 422) and _ABOUT_TEMPERATURE.search(dumped):
+    if status in _FORMAT_STATUSES and any(phrase in body_text for phrase in _FORMAT_PHRASES):
+        return CallFailed(FORMAT_UNSUPPORTED, unbilled=True)
+    if status in (400, 422) and _ABOUT_TEMPERATURE.search(body_text):
         return CallFailed("temperature_refused", unbilled=True)
-    return http_failure(status, max(wait_seconds, *map(waiting_seconds, _DELAYS.findall(dumped)), 0.0))
+    delays_seconds = [waiting_seconds(delay) for delay in _RETRY_DELAYS.findall(body_text)]
+    return http_failure(status, max([0.0, wait_seconds, *delays_seconds]))
 
 
 def failure_in(body: object) -> CallFailed:
@@ -154,9 +178,13 @@ def failure_in(body: object) -> CallFailed:
     """
     fields = body if isinstance(body, dict) else {}
     error = fields["error"] if isinstance(fields.get("error"), dict) else fields
-    words = [_word(error.get(key)) for key in ("code", "status", "type")]
-    statuses = [int(word) if word.isdecimal() else _STATUS_OF.get(word, 0) for word in words]
-    status = next((status for status in statuses if 400 <= status < 600), 0)
+    status = 0
+    for key in ("code", "status", "type"):
+        word = _word(error.get(key))
+        stated = int(word) if word.isdecimal() else _STATUS_BY_WORD.get(word, 0)
+        if 400 <= stated < 600:
+            status = stated
+            break
     failure = failure_of(status, error)
     return failure if status or failure.reason == REFUSED else CallFailed("malformed_answer")
 

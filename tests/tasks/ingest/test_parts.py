@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tasks.ingest.formats import BUILT_IN
 from tasks.ingest.formats.adapter import FormatAdapter, chat
-from tasks.ingest.formats.pictures import below, path_of, picture_bytes, picture_of
+from tasks.ingest.formats.pictures import path_of, picture_bytes, picture_of, relative_path
 from tasks.ingest.log_line import Place
 from tasks.ingest.read_logs import LogContent
 from tasks.storage.keyed_ids import Pseudonyms
@@ -119,7 +119,7 @@ def test_no_row_stops_the_reading(content, messages, beside):
         assert len(found.sightings) + len(found.rejects) == 1
         for picture in map(picture_of, (content, messages, beside)):
             picture_bytes(picture)
-            assert path_of(picture) is None or below(PLACE, path_of(picture)) != "../a"
+            assert path_of(picture) is None or relative_path(PLACE, path_of(picture)) != "../a"
 
 
 def test_a_picture_in_every_spelling_is_read_and_stands_before_its_text(tmp_path):
@@ -307,6 +307,51 @@ def test_a_file_that_a_flagged_row_shows_is_opened_for_no_other_row(tmp_path):
     store = ingested(data, tmp_path / "store of a table", looked)
     assert looked == []
     assert store.read("images").height == 0
+
+
+SPELLINGS = [
+    "pics/Bl\u00e5 kaf\u00e9.PNG",
+    "pics/Bla\u030a kafe\u0301.PNG",
+    "PICS/bl\u00e5 KAF\u00c9.png",
+    ".\\pics\\Bl\u00e5 kaf\u00e9.png",
+]
+
+
+def spelled(folder, *, with_file=True):
+    """A folder with one row for each of `SPELLINGS`, and a file that all of them mean."""
+    data = put(folder, [row({"type": "image", "image": spelling}, TEXT) for spelling in SPELLINGS])
+    if with_file:
+        (data / SPELLINGS[0]).write_bytes(image_bytes(2))
+    return data
+
+
+def test_every_spelling_of_a_path_shows_the_one_file(tmp_path):
+    store = ingested(spelled(tmp_path / "data"), tmp_path / "store")
+    conversations = store.read("conversations")
+    assert conversations["image_problems"].to_list() == [[]] * len(SPELLINGS)
+    assert conversations["image_ids"].explode().n_unique() == store.read("images").height == 1
+    assert store.read("sightings")["images"].explode().n_unique() == 1, "one name, which quarantine and takedowns know"
+
+
+def test_a_file_that_comes_after_its_rows_is_the_same_image_as_if_it_had_been_there(tmp_path):
+    data = spelled(tmp_path / "data", with_file=False)
+    assert ingested(data, tmp_path / "store").read("images").height == 0
+    (data / SPELLINGS[0]).write_bytes(image_bytes(2))
+    late = ingested(data, tmp_path / "store").read("conversations")
+    assert late["image_problems"].to_list() == [[]] * len(SPELLINGS)
+    there = ingested(spelled(tmp_path / "whole"), tmp_path / "other store").read("conversations")
+    assert late["image_ids"].to_list() == there["image_ids"].to_list()
+
+
+@pytest.mark.parametrize("flagged", range(len(SPELLINGS)))
+def test_a_file_that_a_flagged_row_shows_is_opened_under_no_spelling(tmp_path, flagged):
+    rows = [row({"type": "image", "image": spelling}, TEXT) for spelling in SPELLINGS]
+    rows[flagged] |= {"has_csam_image": True}
+    data = put(tmp_path / "data", rows)
+    (data / SPELLINGS[0]).write_bytes(image_bytes(2))
+    looked: list[str] = []
+    store = ingested(data, tmp_path / "store", looked)
+    assert (looked, store.read("images").height, store.read("conversations").height) == ([], 0, 0)
 
 
 @needs_data

@@ -94,6 +94,53 @@ def test_a_row_that_is_none_and_a_time_that_is_none_cost_themselves_alone(tmp_pa
     assert "1 of 3 times of vote cannot be read, such as 'yesterday' (a text that is neither" in times
 
 
+RAGGED = {
+    "a list without quotes": "[A, B],B,tie", "a list with quotes": '["A", "B"],B,tie', "a cell more": "A,B,tie,x",
+    "many more": "A,B,tie,x,,,,,y",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", RAGGED.values(), ids=RAGGED)
+@pytest.mark.parametrize("place", [1, 2, 3])
+@pytest.mark.parametrize("head", ["model_a,model_b,winner\n", "\n\nmodel_a,model_b,winner\n"], ids=["", "blank lines"])
+def test_a_csv_row_with_a_cell_too_many_costs_itself_alone(tmp_path, capsys, bad, place, head):
+    rows = ["M1,N,tie", "M2,N,model_a"]
+    rows.insert(place - 1, bad)
+    assert read(tmp_path, "v.csv", head + "\n".join(rows))["model_a"].to_list() == ["M1", "M2"]
+    problem = f"v.csv': row {place} has more cells than the header's 3; 1 such rows are left out\n"
+    assert capsys.readouterr().err.endswith(problem)
+
+
+def test_a_csv_of_ragged_rows_alone_says_what_to_do(tmp_path):
+    with pytest.raises(BadInput, match="row 1 has more cells than the header's 3; quote cells with commas"):
+        read(tmp_path, "v.csv", "model_a,model_b,winner\n[A, B],C,tie\n[A, B],D,tie\n")
+
+
+@pytest.mark.parametrize("name", ["model_a", "winner", "language", "tokens_a", "is_code", "conversation_a"])
+@pytest.mark.parametrize("odd", [["A"], {"x": 1}], ids=["list", "object"])
+@pytest.mark.parametrize("place", [1, 3])
+def test_a_json_row_with_a_cell_of_another_kind_costs_itself_alone(tmp_path, capsys, name, odd, place):
+    usual = {
+        "model_a": "A", "model_b": "B", "winner": "tie", "language": "en", "tokens_a": 3, "is_code": True,
+        "conversation_a": "Why?",
+    }  # fmt: skip
+    rows = [usual, usual | {"model_a": 7}]
+    rows.insert(place - 1, usual | {name: odd})
+    (tmp_path / "v.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert read_battles(tmp_path / "v.jsonl", prompts=True)["model_a"].to_list() == ["A", "7"]
+    kind = "a list" if isinstance(odd, list) else "an object"
+    problem = f"row {place} has {kind} as {name}, and other rows a plain value; 1 such rows are left out"
+    assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["model_a", "winner", "language"])
+def test_a_table_whose_votes_are_lists_is_one_line(tmp_path, name):
+    usual = {"model_a": "A", "model_b": "B", "winner": "tie", "language": "en"}
+    pl.DataFrame([usual | {name: ["A"]}]).write_parquet(tmp_path / "v.parquet")
+    with pytest.raises(BadInput, match=f"lists or objects as {name}; give a text or a number"):
+        read_battles(tmp_path / "v.parquet")
+
+
 @pytest.mark.parametrize("value", [True, [1], {"_seconds": SECONDS}, 20240610120000, "2024/06/10", -1])
 def test_times_that_none_can_read_are_one_line(tmp_path, value):
     with pytest.raises(BadInput, match=r"12 of 12 times of vote cannot be read, such as .*seconds"):

@@ -117,7 +117,7 @@ def test_outside_of_a_run_a_paused_service_is_asked_now_and_then(service, monkey
     work, begin = Flaky(*[passing()] * 12), start_ledger()
     outcomes = [_outcome(service, work) for _ in range(100)]
     assert outcomes == ["busy"] * 12 + [PAUSED] * 88  # ten, one that tries alone, and the first of every 15 seconds
-    monkeypatch.setattr(begin.health(service.name), "_next_try", 0.0)  # 15 seconds later
+    monkeypatch.setattr(begin.health(service.name), "_next_probe_at", 0.0)  # 15 seconds later
     assert [_outcome(service, work) for _ in range(3)] == ["value"] * 3
 
 

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from schemas.asked_model import AskedModel
-from schemas.run import REFUSALS, in_words
+from schemas.run import SETUP_FAILURES, in_words
 from tasks.providers.capabilities import ChatMessage, Failed, Reply
 from tasks.providers.chat import chat_model
 from tests.places import DATA, needs_data
@@ -153,7 +153,7 @@ def test_a_temperature_that_a_model_refuses_names_its_setting(say, reply):
     )
     outcomes = say(*(reply({"error": error}, 400) for error in told))
     assert outcomes == [Failed("temperature_refused")] * 3
-    assert "`temperature`" in in_words("temperature_refused") and "temperature_refused" in REFUSALS
+    assert "`temperature`" in in_words("temperature_refused") and "temperature_refused" in SETUP_FAILURES
     other = {"message": "bad image", "input": {"temperature": 0, "text": "the temperature"}}
     assert say(reply({"error": other}, 400)) == [Failed("http_400")]
 

@@ -12,11 +12,54 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tasks.runtime.untrusted import SafeLoader, UniqueKeys, csv_cell, json_text, markdown_text, one_line, parse_yaml
+from tasks.release.dataset_card import front_matter, split_card
+from tasks.runtime.untrusted import (
+    SafeLoader,
+    UniqueKeys,
+    csv_cell,
+    json_text,
+    markdown_text,
+    one_line,
+    parse_yaml,
+    yaml_text,
+)
 
 MARKS = "=+-@＝\t\r\n|`*_<>[]()&#!~\\'\"\0\x1b\x85\u061c\u200f\u2028\u2029\u202e\u2066 aé漢"
 HOSTILE = st.text(st.sampled_from(MARKS), max_size=12) | st.text()
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+NORWAY = [
+    "no", "Norway", "NO", "y", "n", "on", "off", "~", "null", "Null", "true", "1e3", "1E+3", "+12e03", ".5e3", "1.",
+    "0o14", "0x1F", "0b1", "1_000", "12:30", "2024-01-01", "2024-01-01T00:00Z", ".inf", "-.INF", ".NaN", "=", "<<",
+    "", " a", "a ", "a: b", "a #b", "- a", "---", "a\n---\nb", "...", "\ufeff", "\x85", "!!int 3", "&a", "*a", "%a",
+]  # fmt: skip
+"""Texts that YAML may read as something else."""
+YAML_1_2 = re.compile(
+    r"(?:null|Null|NULL|~|)|(?:true|True|TRUE|false|False|FALSE)|[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+"
+    r"|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+)
+"""Plain scalars that the core schema (YAML 1.2.2, section 10.3.2) reads as null, bool, int or float."""
+TEXT_OF_YAML = (
+    st.sampled_from(NORWAY) | st.from_regex(YAML_1_2, fullmatch=True) | HOSTILE | st.lists(st.text()).map("\n".join)
+)
+
+
+@given(TEXT_OF_YAML, TEXT_OF_YAML)
+def test_every_text_of_a_card_is_the_same_text_for_its_readers(first, second):
+    about = {"license": first, "tags": [second], "configs": [{"config_name": first, "default": True}]}
+    front = front_matter(about)
+    assert split_card(front + "# Title\n---\n") == (about, "# Title\n---\n")
+    events = yaml.parse(front.removesuffix("---\n"))
+    scalars = [event for event in events if isinstance(event, yaml.ScalarEvent)]
+    plain = {event.value for event in scalars if event.style is None} - {"true"}
+    assert not [value for value in plain if YAML_1_2.fullmatch(value)]
+
+
+def test_words_of_a_card_are_not_quoted_without_need():
+    assert yaml_text(["cc-by-4.0", "10K<n<100K", "chat/data/train-*.parquet", "no"]) == (
+        "- cc-by-4.0\n- 10K<n<100K\n- chat/data/train-*.parquet\n- 'no'\n"
+    )
 
 
 @given(HOSTILE | st.text(st.characters()), st.sampled_from([None, 2]))

@@ -40,7 +40,7 @@ from tasks.providers.production.language_model import (
     named_by_environment,
     timeout_seconds,
 )
-from tasks.providers.production.replies import failure_in, failure_of, is_refusal, reply, state_of
+from tasks.providers.production.replies import failure_in, failure_of, is_declined, reply, state_of
 from tasks.runtime.budget import Bill
 
 warnings.filterwarnings("ignore", r".* is not a valid (Finish|Blocked)Reason")  # a failure names it
@@ -281,7 +281,7 @@ class GeminiPictures(VendorPictures):
         candidates = response.candidates or []
         if len(candidates) != 1:
             raise CallFailed("malformed_answer")
-        if is_refusal(candidates[0].finish_reason):
+        if is_declined(candidates[0].finish_reason):
             raise CallFailed(REFUSED)
         content = candidates[0].content
         found = [part.inline_data.data for part in (content.parts if content else None) or () if part.inline_data]
