@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import polars as pl
 
-from tasks.explore.listing import FACETS, KIND, SIDE, Facet, plural
+from tasks.explore.listing import FACETS, KIND, SIDE, Facet, kinds_name
 
 SEARCH_CHARACTERS_MAX = 200
 _VALUES_MAX = 100
@@ -105,7 +105,7 @@ class FoundRows(NamedTuple):
         """The rows by kind, such as `12 conversations, 1 battle`."""
         every = self.counts.get(KIND, [])
         shown = [each for each in every if each.chosen] or [each for each in every if each.value != SIDE]
-        return ", ".join(f"{each.rows:,} {each.value if each.rows == 1 else plural(each.value)}" for each in shown)
+        return ", ".join(f"{each.rows:,} {each.value if each.rows == 1 else kinds_name(each.value)}" for each in shown)
 
     @property
     def sides(self) -> int:

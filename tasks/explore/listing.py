@@ -59,7 +59,7 @@ SIDE = "side of a battle"
 """Kind of a conversation that a battle shows too; it is listed only when it is asked for."""
 
 
-def plural(kind: str) -> str:
+def kinds_name(kind: str) -> str:
     """The name of several items of a kind."""
     return "sides of battles" if kind == SIDE else f"{kind}s"
 

@@ -262,8 +262,9 @@ def shown_on(store: Store, settings: Settings) -> set[str] | None:
     every = store.read("conversations", ["day", "image_ids"])
     rows = logged_on(every, settings.since, settings.until)
     if rows.is_empty():
-        window, days = window_in_words(settings.since, settings.until), every["day"]
-        held = f"{days.min()} to {days.max()}" if every.height else "none at all"
+        window = window_in_words(settings.since, settings.until)
+        first, last = every.select(first=pl.col("day").min(), last=pl.col("day").max()).row(0)
+        held = f"{first} to {last}" if first else "none at all"
         raise BadInput(f"store {settings.store!r} has no conversation {window}; it holds {held}")
     return set(rows["image_ids"].explode().drop_nulls())
 
