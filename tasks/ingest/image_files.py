@@ -16,7 +16,7 @@ from schemas.errors import BadInput, why_unreadable
 from schemas.items.reject import Reject, RejectReason
 from tasks.images.served import as_served, served_name
 from tasks.ingest.formats import ARENA_LOGS, adapter
-from tasks.ingest.formats.adapter import UNEXPECTED, FormatAdapter, image_names, names_of_file
+from tasks.ingest.formats.adapter import UNEXPECTED, FormatAdapter, names_of_file, names_of_image
 from tasks.ingest.formats.pictures import file_below, path_of, picture_bytes
 from tasks.ingest.log_files import IMAGE_FOLDERS, TABLES, LogFile, columns_of, line_rows, server_folders, table_rows
 from tasks.ingest.log_line import Place
@@ -180,7 +180,7 @@ def _images_of(row: Any, shape: FormatAdapter, place: Place) -> list[tuple[str, 
     """(name, image) of the images of a row; one that had another name while its file was not there comes twice."""
     try:
         images = list(enumerate(shape.images(row)))
-        return [(name, image) for index, image in images for name in image_names(place, index, image)]
+        return [(name, image) for index, image in images for name in names_of_image(place, index, image)]
     except UNEXPECTED:  # the row was rejected when it was read
         return []
 

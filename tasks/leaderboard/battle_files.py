@@ -379,7 +379,7 @@ def _json(path: Path, wanted: Set[str]) -> pl.DataFrame:
 
 
 def _kind_of_cell(cell: Any) -> str:
-    """Which cells can be in one column; numbers and texts can."""
+    """The kind of a cell; cells of one kind can be in one column, and numbers and texts are one kind."""
     if isinstance(cell, list):
         return "a list"
     return "an object" if isinstance(cell, dict) else "a plain value"

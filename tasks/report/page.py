@@ -81,7 +81,7 @@ class Drawn:
         return text.getvalue()[text.getvalue().index("<svg") :]
 
     def _repr_svg_(self) -> str:
-        """What a notebook shows; see IPython's rich display."""
+        """The SVG text, for notebooks; the name is IPython's."""
         return self.svg
 
     @styled

@@ -173,10 +173,10 @@ def image_name(place: Place, index: int, image: Row) -> str:
 
     A row of a table may hold bytes beside a path that many rows share, so only a path alone is a name.
     """
-    return image_names(place, index, image)[0]
+    return names_of_image(place, index, image)[0]
 
 
-def image_names(place: Place, index: int, image: Row) -> list[str]:
+def names_of_image(place: Place, index: int, image: Row) -> list[str]:
     """`image_name`, and the name that the image had while its file was not there, if this is another one."""
     path = path_of(image) or ""
     if "file" in image or _HASH_NAME.fullmatch(PurePosixPath(path).stem):

@@ -83,7 +83,7 @@ class MessageContent(NamedTuple):
 
     text: str
     refusal: str = ""
-    """What a model says in place of an answer that it declines to give, where the protocol has a part for it."""
+    """Words of a model in place of an answer that it declines to give, where the protocol has a part for it."""
     thinking: str = ""
 
 
