@@ -19,17 +19,19 @@ _DATA = f"{_FILLED}{{9}}{_DIGIT}[A-Z0158<]{{3}}{_HOLDER}{_FILLED}{{2,16}}"
 """Line 2 of a passport or visa: number with its check digit, nationality, holder, and more."""
 _CARD_DATA = f"{_HOLDER}[A-Z0158<]{{3}}{_FILLED}{{9,12}}"
 """Line 2 of a card with three lines."""
-_PASSPORT = f"P[A-Z<][A-Z0158<]{{3}}{_NAME}(?:{_NEXT_LINE}{_FILLED}{{28,46}})?"
+_PASSPORT = f"P[A-Z0158<][A-Z0158<]{{3}}{_NAME}(?:{_NEXT_LINE}{_FILLED}{{28,46}})?"
+_LONG = "<(?=[A-Z0-9]{2,14}<)"
+"""In the place of the check digit of a number that goes on behind it."""
 _CARD = (
-    f"[I1ACV][A-Z0-9<][A-Z0158<]{{3}}(?:{_FILLED}{{9}}{_DIGIT}{_FILLED}{{10,15}}|{_NAME})"
+    f"[I1ACV][A-Z0-9<][A-Z0158<]{{3}}(?:{_FILLED}{{9}}(?:{_DIGIT}|{_LONG}){_FILLED}{{10,15}}|{_NAME})"
     f"(?:{_NEXT_LINE}{_FILLED}{{28,46}}){{0,2}}"
 )
 MACHINE_READABLE = f"(?<![A-Z0-9<])(?:{_PASSPORT}|{_CARD}|{_DATA}|{_CARD_DATA}(?:{_NEXT_LINE}{_NAME})?)(?![A-Z0-9<])"
 """All lines of a zone that stand below each other, or one line alone."""
 _HOLDERS = re.compile(f"(?=({_HOLDER}))")
 """Overlapping ones too: the letters of Somalia (SOM) are read as the end of a date and a sex."""
-_FILLS_MIN = 4
-"""Fewest `<` of a line of names, which no check digit covers, if a digit stands in the place of a letter."""
+_FILLS, _LENGTH_MIN = "<<<<", 28
+"""Signs that end a first line, which no check digit covers, and its fewest characters: code shifts capitals too."""
 
 
 def machine_readable(match: re.Match[str]) -> float | None:
@@ -40,9 +42,11 @@ def machine_readable(match: re.Match[str]) -> float | None:
         return CERTAIN
     if "<" not in match.group():
         return None
-    if lines[0].startswith("P") and "<<" in lines[0]:
-        is_plain = not any(map(str.isdigit, lines[0]))
-        return CERTAIN if is_plain or lines[0].count("<") >= _FILLS_MIN else None
+    first = lines[0]
+    if not holders or (first.startswith("P") and "<<" in first):
+        is_long = len(first) >= _LENGTH_MIN or len(lines) > 1 or first[1] == "<"
+        is_name = is_long and "<<" in first and not any(map(str.isdigit, first))
+        return CERTAIN if is_name or _FILLS in first else None
     is_plain = all(holder.translate(_AS_DIGIT) == holder for holder in holders)
     return CERTAIN if is_plain else None
 
