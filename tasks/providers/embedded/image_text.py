@@ -38,7 +38,7 @@ FEW_LINES, SURE = 2, 0.95
 """So few lines are read mirrored one by one, if any is below `SURE`; that reading counts if all of it is above."""
 SURE_CHARACTERS = 4
 """Fewest characters of a line that is taken mirrored: a shape that is no text may look like one or two letters."""
-FILLS = ">>>"
+FILLS = ">>"
 """Of a document's machine-readable line, whose `<` RapidOCR takes for a line that stands on its head."""
 FAINT = 64
 """Levels of 255 between dark and light below which contrast is stretched if nothing is read."""
@@ -148,16 +148,16 @@ def _surest_lines(engine: Any, rgb: Pixels) -> list[_Line]:
 
 
 def _mirrored(engine: Any, rgb: Pixels, line: _Line) -> _Line:
-    """A line read from its mirrored pixels, if that is sure, else as it was. RapidOCR turns what is flipped over."""
-    text, sure, corners = _read_again(engine, _cut(rgb, line)[:, ::-1], line, turns=True)
-    return (text, sure, corners) if sure >= SURE and len(text.strip()) >= SURE_CHARACTERS else line
+    """A line read from its mirrored or flipped pixels, if that is sure, else as it was."""
+    piece = _cut(rgb, line)
+    read = _surest(engine, line, piece[:, ::-1], piece[::-1])
+    return read if read[1] >= SURE and len(read[0].strip()) >= SURE_CHARACTERS else line
 
 
 def _either_way_up(engine: Any, rgb: Pixels, line: _Line) -> _Line:
     """The surest of a line's readings as it is, and as it stands and on its head whatever RapidOCR takes it for."""
     piece = _cut(rgb, line)
-    again = [_read_again(engine, each, line, turns=False) for each in (piece, piece[::-1, ::-1])]
-    return max(line, *again, key=lambda each: each[1])
+    return max(line, _surest(engine, line, piece, piece[::-1, ::-1]), key=lambda each: each[1])
 
 
 def _cut(rgb: Pixels, line: _Line) -> Pixels:
@@ -165,10 +165,12 @@ def _cut(rgb: Pixels, line: _Line) -> Pixels:
     return rgb[max(0, top) : top + height, max(0, left) : left + width]
 
 
-def _read_again(engine: Any, piece: Pixels, line: _Line, turns: bool) -> _Line:
-    """The line with the text of other pixels; without text with confidence 0. `turns`: RapidOCR may turn it over."""
-    read = engine(np.ascontiguousarray(piece[:, :, ::-1]), use_det=False, use_cls=turns, use_rec=True)
-    return (read.txts[0], float(read.scores[0]), line[2]) if read.txts else ("", 0.0, line[2])
+def _surest(engine: Any, line: _Line, *pieces: Pixels) -> _Line:
+    """The line with the surest text of several pixels, none of which RapidOCR turns over; confidence 0 without text."""
+    found = [engine(np.ascontiguousarray(piece[:, :, ::-1]), use_det=False, use_cls=False, use_rec=True)
+             for piece in pieces]  # fmt: skip
+    texts = [(read.txts[0], float(read.scores[0])) for read in found if read.txts]
+    return (*max(texts, key=lambda each: each[1], default=("", 0.0)), line[2])
 
 
 def _stands(corners: np.ndarray) -> bool:
