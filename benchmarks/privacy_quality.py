@@ -1,32 +1,43 @@
 """How well the detectors that protect people do: recall, false alarms and over-blocking, each with its failures.
 
     python -m benchmarks.privacy_quality DATA [--labels CSV] [--provider CAPABILITY=NAME]
+    python -m benchmarks.privacy_quality DATA --mirrored [FOLDER…]
 
 DATA holds images in any folders, and optionally `ocr-documents/receipts` (SROIE's), `text-pii/labelled.jsonl`
 (presidio-research's form) and `text-safety/xstest.csv` (XSTest's). The labels say, by file below DATA, how high the
 largest face is in pixels and of what kind: face, small (under 32 pixels), drawn, or hidden (cut off or turned away). An
-image without a line has none. Small, drawn and hidden faces count neither as faces nor as images without.
+image without a line has none. Small, drawn and hidden faces count neither as faces nor as images without. With
+--mirrored only: what reading one or two lines mirrored finds and costs, in folders of DATA and on drawn lines.
 """
 
 import argparse
 import csv
 import difflib
+import io
 import json
+import random
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import PIL.Image
+import PIL.ImageDraw
+import PIL.ImageOps
 import polars as pl
 
+from benchmarks import spelling_values
 from schemas.policy import Over
 from schemas.signals import PiiSpan
-from tasks.images.decode import ImageRejected, open_image
+from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.policy.policy_file import load_policy
 from tasks.policy.rules import MEASURED_ON, STOPS, fires
 from tasks.providers import Providers
 from tasks.providers.capabilities import PiiFinder
+from tasks.providers.embedded import image_text
 from tasks.signals.registry import signal_of
 from tasks.signals.tag_evaluation import clopper_pearson
 
@@ -173,6 +184,74 @@ def text_figures(receipts: Path, providers: Providers) -> list[dict[str, Any]]:
     ]
 
 
+MIRRORED = ("drawn", "photos", "charts-maps-diagrams")
+DRAWN = 50
+
+
+def mirrored_figures(data: Path, names: Sequence[str], providers: Providers) -> list[dict[str, Any]]:
+    """Images that give personal data, with one or two lines read mirrored too and without, and what that costs.
+
+    `names`: folders of DATA, or `drawn`, which is images of one or two lines, mirrored or flipped, one of them an
+    address of mail.
+    """
+    drop = next(rule.contains_any for rule in load_policy("public_release").rules if rule.reason == "pii_image")
+    draw, figures = random.Random("mirrored"), []
+    drawn = [drawn_lines(draw, number) for number in range(DRAWN)]
+    providers["image_text"].read(drawn[:1])  # loads the model
+    for name in names:
+        files = sorted(file for file in (data / name).rglob("*") if file.suffix.lower() in IMAGES)
+        of_set = [open_image(file.read_bytes()) for file in files] or drawn
+        read = _read_with_and_without(of_set, providers)
+        tried = [row for row in read if row[2]]
+        figures.append(figure(f"{name}: lines read mirrored", len(tried), len(of_set)))
+        for place, how in enumerate(("with", "without")):
+            texts = [row[place] for row in read]
+            types = [{span.type for span in spans} for spans in providers["text_pii"].find_pii(texts)]
+            figures.append(figure(f"{name}: any personal data, {how}", sum(map(bool, types)), len(types)))
+            dropped = sum(bool(found & set(drop or ())) for found in types)
+            figures.append(figure(f"{name}: dropped by public_release, {how}", dropped, len(types)))
+        print(f"{name}: other text in {sum(row[0] != row[1] for row in read)}")
+        seconds = [sum(row[place] for row in read) / len(read) for place in (3, 2)]
+        print(f"{name}: {seconds[0]:.3f} CPU seconds an image, {seconds[1]:.4f} of them for mirrored lines")
+    return figures
+
+
+def drawn_lines(draw: random.Random, number: int) -> DecodedImage:
+    """One or two lines of text, mirrored or flipped, in one of three sizes."""
+    page = PIL.Image.new("RGB", (640, 300), draw.choice(("white", "ivory", "lightgrey")))
+    lines = [spelling_values.email(draw), spelling_values.address("English", draw)][: 1 + number % 2]
+    for place, line in enumerate(lines):
+        size = draw.choice((20, 26, 32))
+        PIL.ImageDraw.Draw(page).text((20, 40 + 110 * place), line, fill="black", font_size=size)
+    file = io.BytesIO()
+    draw.choice((PIL.ImageOps.mirror, PIL.ImageOps.flip))(page).save(file, "PNG")
+    return open_image(file.getvalue())
+
+
+def _read_with_and_without(images: Iterable[DecodedImage], providers: Providers) -> list[tuple[str, str, float, float]]:
+    """For each image: its text with lines read mirrored, and without; CPU seconds for such lines, and for all."""
+    rows, read_mirrored = [], image_text._mirrored
+    for image in images:
+        spent = [0.0]
+
+        def timed(*line: Any, spent: list[float] = spent) -> Any:
+            began = time.process_time()
+            read = read_mirrored(*line)
+            spent[0] += time.process_time() - began
+            return read
+
+        with mock.patch.object(image_text, "_mirrored", timed):
+            began = time.process_time()
+            (with_them,) = providers["image_text"].read([image])
+            seconds = time.process_time() - began
+        without = with_them
+        if spent[0]:
+            with mock.patch.object(image_text, "_mirrored", lambda engine, rgb, line: line):
+                (without,) = providers["image_text"].read([image])
+        rows.append((with_them.text, without.text, spent[0], seconds))
+    return rows
+
+
 def _prompts(file: Path, label: str) -> list[str]:
     with file.open(encoding="utf-8") as lines:
         return [row["prompt"] for row in csv.DictReader(lines) if row["label"] == label]
@@ -227,7 +306,11 @@ if __name__ == "__main__":
     parser.add_argument("data", type=Path)
     parser.add_argument("--labels", type=Path, default=LABELS)
     parser.add_argument("--provider", action="append", default=[], help="CAPABILITY=NAME; repeatable")
+    parser.add_argument("--mirrored", nargs="*", metavar="FOLDER", help=f"default {' '.join(MIRRORED)}")
     given = parser.parse_args()
     if not given.data.is_dir():
         parser.error(f"DATA {str(given.data)!r} is no folder; give one with images or labelled texts below it")
-    main(given.data, given.labels, dict(each.split("=", 1) for each in given.provider))
+    if given.mirrored is not None:
+        mirrored_figures(given.data, given.mirrored or MIRRORED, Providers())
+    else:
+        main(given.data, given.labels, dict(each.split("=", 1) for each in given.provider))

@@ -1,16 +1,18 @@
 """Recall of the text finder on personal data that is written plainly, marked up or hidden, and its false alarms.
 
-    python -m benchmarks.privacy_spellings --seed N [--each COUNT] [--misses COUNT]
+    python -m benchmarks.privacy_spellings --seed N [--each COUNT] [--misses COUNT] [--zones COUNT]
 
 Every message is drawn from the seed: a value of a kind (`spelling_values`), in a sentence, with a mark of markdown,
 HTML, LaTeX or a table, or with one or two transformations that hide it. So nobody can tune the finder to a list: it is
 mended with one seed and measured with another. A value is found if findings cover every letter and digit of it, for
 names and addresses half of them. Harmless messages (code, prices, dates, mathematics, tables) are drawn and marked too.
+With --zones only: the machine-readable zones of cards and passports, as texts, a quarter as drawn pictures too.
 """
 
 import argparse
 import base64
 import html
+import io
 import random
 import re
 import string
@@ -18,9 +20,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import PIL.Image
+import PIL.ImageDraw
+import PIL.ImageFont
+from matplotlib.font_manager import findfont
+
 from benchmarks import spelling_values as values
 from benchmarks.privacy_quality import figure
 from schemas.signals import PiiSpan
+from tasks.images.decode import DecodedImage, open_image
 from tasks.providers import Providers
 
 Draw = random.Random
@@ -301,6 +309,59 @@ def found(message: Message, spans: list[PiiSpan]) -> bool:
     return sum(place in held for place in places) >= least * len(places)
 
 
+PICTURES = 4
+"""One zone in so many is drawn as a picture too."""
+_MONOSPACED = ("DejaVu Sans Mono", "cmtt10")
+
+
+def zone_figures(seed: int, each: int) -> list[dict[str, Any]]:
+    """Zones of each layout that are found, and of which every line is: as texts, right and misread, and as pictures."""
+    draw, figures, providers = Draw(seed), list[dict[str, Any]](), Providers()
+    find = providers["text_pii"].find_pii
+    for layout in values.ZONES:
+        zones = [values.zone(layout, draw) for _ in range(each)]
+        misread = [values.misread(zone, draw) for zone in zones]
+        for name, given in (("right", zones), ("misread", misread)):
+            read = [(zone.split("\n"), zone, spans) for zone, spans in zip(given, find(given), strict=True)]
+            figures += _of_zones(f"zones {layout}, {name}", read)
+        seen = []
+        for zone in zones[::PICTURES]:
+            image, top = drawn_zone(zone, draw)
+            (text,) = providers["image_text"].read([image])
+            of_zone = [text.text[box.start : box.end] for box in text.boxes if box.box[1] + box.box[3] / 2 > top]
+            seen.append((of_zone, text.text, find([text.text])[0]))
+        figures += _of_zones(f"zones {layout}, pictures", seen)
+    return figures
+
+
+def _of_zones(name: str, read: list[tuple[list[str], str, Any]]) -> list[dict[str, Any]]:
+    found, whole, left = 0, 0, []
+    for lines, text, spans in read:
+        places = [(span.start, span.end) for span in spans if span.type == "passport"]
+        found += bool(places)
+        starts = [text.rindex(line) for line in lines]
+        touched = [any(start < at + len(line) and at < end for start, end in places)
+                   for at, line in zip(starts, lines, strict=True)]  # fmt: skip
+        whole += bool(lines) and all(touched)
+        left += [] if lines and all(touched) else [f"{text!r}: {[text[start:end] for start, end in places]}"]
+    return [figure(f"{name}: found", found, len(read)), figure(f"{name}: every line", whole, len(read), left)]
+
+
+def drawn_zone(zone: str, draw: Draw) -> tuple[DecodedImage, int]:
+    """A page of a document with its zone at the foot, and the height in pixels where the zone begins."""
+    size, top = draw.choice((16, 20, 26)), 150
+    font = PIL.ImageFont.truetype(findfont(draw.choice(_MONOSPACED)), size)
+    width = round(font.getlength(max(zone.split("\n"), key=len))) + 60
+    page = PIL.Image.new("RGB", (width, top + 140), draw.choice(("white", "ivory", "lightgrey")))
+    pen = PIL.ImageDraw.Draw(page)
+    pen.text((30, 30), "TRAVEL DOCUMENT", fill="navy", font_size=24)
+    for place, line in enumerate(zone.split("\n")):
+        pen.text((30, top + 10 + place * round(1.6 * size)), line, fill="black", font=font)
+    file = io.BytesIO()
+    page.rotate(draw.uniform(-0.5, 0.5), fillcolor=page.getpixel((0, 0))).save(file, "PNG")
+    return open_image(file.getvalue()), top
+
+
 def main(seed: int, each: int, shown: int) -> list[dict[str, Any]]:
     """The figures of every kind and way of writing, with some of the misses."""
     given = list(messages(seed, each))
@@ -329,5 +390,9 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--each", type=int, default=40, help="messages of each kind and way of writing")
     parser.add_argument("--misses", type=int, default=0, help="misses to show of each")
+    parser.add_argument("--zones", type=int, default=0, help="only zones: so many of each layout")
     told = parser.parse_args()
-    main(told.seed, told.each, told.misses)
+    if told.zones:
+        zone_figures(told.seed, told.zones)
+    else:
+        main(told.seed, told.each, told.misses)

@@ -6,7 +6,9 @@ of libphonenumber, keys are random characters behind a vendor's prefix.
 
 import base64
 import random
+import re
 import string
+import unicodedata
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +18,8 @@ import phonenumbers
 import stdnum.iban
 import stdnum.luhn
 import yaml
+
+from tasks.providers.embedded.pii.machine_zone import check_digit
 
 Draw = random.Random
 WORDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("spelling_words.yaml").read_text("utf-8"))
@@ -254,9 +258,55 @@ def passport(draw: Draw) -> str:
     )
 
 
+ZONES = ("TD1", "TD2", "TD3")
+"""Layouts of ICAO 9303: cards of three lines of 30 characters and of two of 36, and passports, two of 44."""
+_STATES = (
+    "AUS AUT BEL BIH BOL BRA CAN CHE CHN CIV COL CZE D<< DNK EGY ESP EST FIN FRA GBD GBR GRC HRV IDN IND IRL IRQ ISL"
+    " ISR ITA JPN KEN KOR LBN LBR LKA MAR MEX MYS NGA NLD NOR NZL OMN PAK PER PHL POL PRT ROU RUS SAU SGP SOM SRB SVN"
+    " SWE THA TUR UKR USA UTO VNM ZAF"
+)
+_LATIN = ("English", "German", "French", "Spanish", "Turkish", "Polish", "Vietnamese")
+_MISREAD = str.maketrans("O0I1S5B8", "0O1I5S8B")
+MISREAD_SHARE = 0.3
+
+
+def zone(layout: str, draw: Draw) -> str:
+    """The lines that a machine reads on a passport or card, with all check digits."""
+    width, state = {"TD1": 30, "TD2": 36, "TD3": 44}[layout], _one(draw, _STATES)
+    words, counts = WORDS[draw.choice(_LATIN)], {"family": draw.choice((1, 1, 2)), "given": draw.choice((1, 2))}
+    names = [" ".join(_one(draw, words[part]) for _ in range(count)) for part, count in counts.items()]
+    name = "<<".join(map(_machine, names)).ljust(width, "<")
+    length = draw.choice((7, 8, 9, 9, 9)) if layout == "TD3" else draw.choice((8, 9, 9, 12))
+    number = characters(draw, length, draw.choice((string.digits, string.digits + string.ascii_uppercase)))
+    # A number longer than its field goes on, with its check digit, behind `<` in the field for optional data.
+    rest = number[9:] + check_digit(number) + "<" if length > 9 else ""
+    number = number[:9] + "<" + rest if rest else number.ljust(9, "<") + check_digit(number)
+    dates = [f"{draw.randrange(100):02}{draw.randrange(1, 13):02}{draw.randrange(1, 29):02}" for _ in range(2)]
+    born, expires = (date + check_digit(date) for date in dates)
+    sex = draw.choice("MF<")
+    if layout == "TD1":
+        first = f"{draw.choice(('I<', 'ID', 'AC', 'C<', 'IR'))}{state}{number}".ljust(30, "<")
+        second = f"{born}{sex}{expires}{state}".ljust(29, "<")
+        return f"{first}\n{second}{check_digit(first[5:] + born + expires + second[18:])}\n{name[:30]}"
+    kinds = ("P<", "P<", "PD", "PO", "PM") if layout == "TD3" else ("I<", "ID", "AC")
+    personal = characters(draw, 14, string.digits) if layout == "TD3" and draw.random() < 0.5 else ""
+    optional = personal + check_digit(personal) if personal else rest
+    second = f"{number[:10]}{state}{born}{sex}{expires}{optional}".ljust(width - 1, "<")
+    composite = check_digit(second[:10] + second[13:20] + second[21:])
+    return f"{draw.choice(kinds)}{state}{name}"[:width] + f"\n{second}{composite}"
+
+
+def _machine(words: str) -> str:
+    """Words in the letters of a zone, with `<` for blanks and hyphens."""
+    plain = unicodedata.normalize("NFKD", words.upper().replace("ß", "SS").replace("Ø", "OE").replace("Ł", "L"))
+    return re.sub("[^A-Z<]", "", re.sub("[ -]+", "<", plain))
+
+
+def misread(text: str, draw: Draw, share: float = MISREAD_SHARE) -> str:
+    """A zone in which recognition took letters for digits, and digits for letters, that look alike."""
+    return "".join(sign.translate(_MISREAD) if draw.random() < share else sign for sign in text)
+
+
 def mrz(draw: Draw) -> str:
-    """The two lines that a machine reads on a passport."""
-    given, family = (name.upper() for name in _english(draw))
-    return (
-        f"{f'P<GBR{family}<<{given}':<<44}\n{f'{_digits(draw, 9)}1GBR8{_digits(draw, 6)}F29{_digits(draw, 5)}':<<43}4"
-    )
+    """A zone of any layout, half of them misread."""
+    return misread(zone(draw.choice(ZONES), draw), draw, draw.choice((0, MISREAD_SHARE)))

@@ -38,6 +38,8 @@ FEW_LINES, SURE = 2, 0.95
 """So few lines are read mirrored one by one, if any is below `SURE`; that reading counts if all of it is above."""
 SURE_CHARACTERS = 4
 """Fewest characters of a line that is taken mirrored: a shape that is no text may look like one or two letters."""
+FILLS = ">>"
+"""Of a document's machine-readable line, whose `<` RapidOCR takes for a line that stands on its head."""
 FAINT = 64
 """Levels of 255 between dark and light below which contrast is stretched if nothing is read."""
 _STANDING = 1.5
@@ -49,7 +51,7 @@ _Line = tuple[str, float, np.ndarray]
 class RapidOcr:
     """Reads all lines, top to bottom, and the share of the image that they cover."""
 
-    version = f"rapidocr-3.10.0-{READING}-turned-2"
+    version = f"rapidocr-3.10.0-{READING}-turned-3"
 
     def __init__(self, parameters: Mapping[str, Any] | None = None) -> None:
         """`parameters`: RapidOCR's, in place of those here, such as other weight files."""
@@ -146,15 +148,29 @@ def _surest_lines(engine: Any, rgb: Pixels) -> list[_Line]:
 
 
 def _mirrored(engine: Any, rgb: Pixels, line: _Line) -> _Line:
-    """A line read from its mirrored pixels, if that is sure, else as it was. RapidOCR turns what is flipped over."""
-    _, _, corners = line
-    left, top, width, height = _around(corners)
-    piece = rgb[max(0, top) : top + height, max(0, left) : left + width]
-    read = engine(np.ascontiguousarray(piece[:, ::-1, ::-1]), use_det=False, use_cls=True, use_rec=True)
-    if not read.txts:
-        return line
-    text, sure = read.txts[0], float(read.scores[0])
-    return (text, sure, corners) if sure >= SURE and len(text.strip()) >= SURE_CHARACTERS else line
+    """A line read from its mirrored or flipped pixels, if that is sure, else as it was."""
+    piece = _cut(rgb, line)
+    read = _surest(engine, line, piece[:, ::-1], piece[::-1])
+    return read if read[1] >= SURE and len(read[0].strip()) >= SURE_CHARACTERS else line
+
+
+def _either_way_up(engine: Any, rgb: Pixels, line: _Line) -> _Line:
+    """The surest of a line's readings as it is, and as it stands and on its head whatever RapidOCR takes it for."""
+    piece = _cut(rgb, line)
+    return max(line, _surest(engine, line, piece, piece[::-1, ::-1]), key=lambda each: each[1])
+
+
+def _cut(rgb: Pixels, line: _Line) -> Pixels:
+    left, top, width, height = _around(line[2])
+    return rgb[max(0, top) : top + height, max(0, left) : left + width]
+
+
+def _surest(engine: Any, line: _Line, *pieces: Pixels) -> _Line:
+    """The line with the surest text of several pixels, none of which RapidOCR turns over; confidence 0 without text."""
+    found = [engine(np.ascontiguousarray(piece[:, :, ::-1]), use_det=False, use_cls=False, use_rec=True)
+             for piece in pieces]  # fmt: skip
+    texts = [(read.txts[0], float(read.scores[0])) for read in found if read.txts]
+    return (*max(texts, key=lambda each: each[1], default=("", 0.0)), line[2])
 
 
 def _stands(corners: np.ndarray) -> bool:
@@ -169,7 +185,8 @@ def _lines(engine: Any, rgb: Pixels) -> list[_Line]:
     if found.txts is None or found.boxes is None:
         return []
     corners = (np.asarray(box, np.float64) for box in found.boxes)
-    return list(zip(found.txts, map(float, found.scores), corners, strict=True))
+    lines = zip(found.txts, map(float, found.scores), corners, strict=True)
+    return [_either_way_up(engine, rgb, line) if FILLS in line[0] else line for line in lines]
 
 
 def _around(corners: np.ndarray) -> list[int]:

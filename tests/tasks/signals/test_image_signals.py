@@ -1,6 +1,7 @@
 """What the embedded models say of real and of odd images and of codes, and how answers become values."""
 
 import io
+import random
 
 import numpy as np
 import PIL.Image
@@ -11,6 +12,8 @@ import pytest
 import skimage.data
 import zxingcpp
 
+from benchmarks.privacy_spellings import drawn_zone
+from benchmarks.spelling_values import zone
 from tasks.images.decode import DecodedImage, from_pixels, open_image
 from tasks.images.measures import codes_in, image_layout
 from tasks.policy.redact import fill_boxes, grown
@@ -87,6 +90,18 @@ def test_text_is_read_and_located_however_the_image_is_turned(embedded, shown, l
     darkest = int(image.rgb.min()) + 8
     assert (image.rgb[top : top + high, left : left + wide] <= darkest).sum() > 2_000
     assert np.median(image.rgb[top : top + high, left : left + wide]) > darkest, "not the whole page"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_line_of_fills_is_not_turned_over(embedded, seed):
+    draw = random.Random(seed)
+    image, top = drawn_zone(zone("TD1", draw), draw)
+    (read,) = signal_of("image_text", embedded).values([image])
+    lines = [read.text[each.start : each.end] for each in read.boxes if each.box[1] > top]
+    assert len(lines) == 3 and not any(">" in line for line in lines)
+    (found,) = signal_of("text_pii", embedded).values([read.text])
+    (span,) = [each for each in found.spans if each.type == "passport"]
+    assert read.text[span.start : span.end].split("\n") == lines
 
 
 def test_the_strongest_face_and_the_largest_are_summed_up(counting):

@@ -25,10 +25,12 @@ _PASSPORT_LINE_2 = f"{_FILLED}{{9}}{_DIGIT}[A-Z0158<]{{3}}{_DATES}{_FILLED}{{2,1
 """Line 2 of a passport or visa: number with its check digit, nationality, dates, and more."""
 _CARD_LINE_2 = f"{_DATES}[A-Z0158<]{{3}}{_FILLED}{{9,12}}"
 """Line 2 of a card with three lines."""
-_PASSPORT = f"P[A-Z<][A-Z0158<]{{3}}{_HOLDER_NAME}(?:{_NEXT_LINE}{_FILLED}{{28,46}})?"
+_PASSPORT = f"P[A-Z0158<][A-Z0158<]{{3}}{_HOLDER_NAME}(?:{_NEXT_LINE}{_FILLED}{{28,46}})?"
 """Line 1 of a passport, and the line below it if there is one."""
+_NUMBER_GOES_ON = "<(?=[A-Z0-9]{2,14}<)"
+"""In the place of the check digit of a number that is longer than its field and goes on behind it."""
 _CARD = (
-    f"[I1ACV][A-Z0-9<][A-Z0158<]{{3}}(?:{_FILLED}{{9}}{_DIGIT}{_FILLED}{{10,15}}|{_HOLDER_NAME})"
+    f"[I1ACV][A-Z0-9<][A-Z0158<]{{3}}(?:{_FILLED}{{9}}(?:{_DIGIT}|{_NUMBER_GOES_ON}){_FILLED}{{10,15}}|{_HOLDER_NAME})"
     f"(?:{_NEXT_LINE}{_FILLED}{{28,46}}){{0,2}}"
 )
 """Line 1 of a card or visa, with a number or a name, and up to two lines below it."""
@@ -39,8 +41,8 @@ MACHINE_READABLE = (
 """All lines of a zone that stand below each other, or one line alone."""
 _OVERLAPPING_DATES = re.compile(f"(?=({_DATES}))")
 """`_DATES` at every position: the letters of Somalia (SOM) before them are also read as the end of a date and a sex."""
-_FILLERS_MIN = 4
-"""Fewest `<` in the line of a passport with the name, if digits stand in it: no check digit covers this line."""
+_FILLERS, _NAME_LINE_MIN = "<<<<", 28
+"""The end of a line with a name, and its fewest characters: no check digit covers it, and code shifts capitals too."""
 
 
 def machine_readable(match: re.Match[str]) -> float | None:
@@ -52,10 +54,12 @@ def machine_readable(match: re.Match[str]) -> float | None:
     # Without check digits that agree, a number without fillers may be any code of capitals and digits.
     if "<" not in match.group():
         return None
-    # The line of a passport with the name has no check digit.
-    if lines[0].startswith("P") and "<<" in lines[0]:
-        has_digits = any(character.isdigit() for character in lines[0])
-        return None if has_digits and lines[0].count("<") < _FILLERS_MIN else CERTAIN
+    # A line 1 has no dates: it is a name if it is as long as one or ends in fillers. Code shifts capitals, too.
+    first = lines[0]
+    if not dates or (first.startswith("P") and "<<" in first):
+        is_long = len(first) >= _NAME_LINE_MIN or len(lines) > 1 or first[1] == "<"
+        is_name = is_long and "<<" in first and not any(map(str.isdigit, first))
+        return CERTAIN if is_name or _FILLERS in first else None
     # Plain digits are enough as dates; letters in their place would need check digits that agree.
     has_letters = any(candidate.translate(_DIGIT_OF_LETTER) != candidate for candidate in dates)
     return None if has_letters else CERTAIN

@@ -195,6 +195,7 @@ _BROKEN = re.compile(rf"[\dA-Z]{_BREAK}[\dA-Z]")
 _AT = re.compile(r"@")
 
 PATTERNS = (
+    Pattern("passport", re.compile(MACHINE_READABLE), machine_readable, re.compile("<")),
     Pattern("url_credentials", re.compile(_URL_CREDENTIALS), _credentials, _AT),
     Pattern("email", re.compile(_EMAIL), _email, _AT),
     Pattern("email", re.compile(_EMAIL_SPELT), _always(LIKELY), re.compile(rf"(?i){_SPELT_AT}| dot ")),
@@ -215,7 +216,6 @@ PATTERNS = (
     Pattern("national_id", _form(identities.SSN_BROKEN), _always(LIKELY), _BROKEN),
     Pattern("national_id", _form(identities.NAMED_ID), lambda match: identities.named(match["data"]), _DIGIT),
     Pattern("passport", _form(identities.PASSPORT), _always(LIKELY), _DIGIT),
-    Pattern("passport", re.compile(MACHINE_READABLE), machine_readable, re.compile("<")),
     Pattern("phone", numbers.PHONE_BROKEN, numbers.broken_confidence, _BROKEN),
     Pattern("phone", numbers.PHONE, numbers.phone_confidence, _DIGITS),
 )

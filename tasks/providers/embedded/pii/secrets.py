@@ -171,7 +171,7 @@ FORMS = (
     ),
     SecretForm(
         "authorization", KEY, "bearer basic authorization", True,
-        r"(?i)(?<![a-z])(?:bearer|basic|authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:token\s)?)\s{0,3}"
+        r"(?i)(?<![a-z])(?:(?:bearer|basic)(?!\w)|authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:token\s)?)\s{0,3}"
         + _PARTED + _VALUE,
     ),
     SecretForm(

@@ -41,6 +41,7 @@ HARMLESS = [
     'sshpass -p "$PW" ssh host', "jdbc:oracle:thin:scott/tiger@db", "jdbc:oracle:thin:<user>/<password>@db",
     "Cookie: name=value", "cookie: theme=dark; lang=en", "key-value", "pw: the password", "pw = sum(x)", "AC power",
     "credentials: see docs/setup.md", "login=user/password", "WIFI: slow", "whsec_", "key-xxxxxxxxxxxxxxxx",
+    "basic_1d_integrand", "Basic1DLinearSolver", "bearer_token_2fa_given",
 ]  # fmt: skip
 
 
