@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.products import problems_of
-from schemas.errors import BadInput
+from schemas.errors import BadPolicy
 from tasks.policy.policy_file import load_policy
 from tasks.release import verify
 from tasks.release.core_parts import MAP
@@ -249,7 +249,7 @@ def test_a_card_nested_without_end_is_one_line(curate, refused, own_release, tmp
 def test_a_policy_or_settings_nested_without_end_is_one_line(refused, tmp_path):
     (tmp_path / "deep.yaml").write_text(f"rules: {DEEP}")
     told = "line 1, more than 100 levels of lists or mappings"
-    with pytest.raises(BadInput, match=told):
+    with pytest.raises(BadPolicy, match=told):
         load_policy(str(tmp_path / "deep.yaml"))
     assert told in refused("decide", "--store", tmp_path / "store", "--config", tmp_path / "deep.yaml")
 
