@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from benchmarks.privacy_programs import signs
 from benchmarks.spelling_values import ZONES, misread, zone
 from tasks.providers.embedded.pii.machine_zone import check_digit
 from tasks.providers.embedded.pii.patterns import find_patterns
@@ -45,3 +46,8 @@ def test_check_digits_are_those_of_the_standards_examples(field, digit):
 )  # fmt: skip
 def test_code_with_angle_brackets_is_no_zone(text):
     assert [span for span in find_patterns(text) if span.type == "passport"] == []
+
+
+def test_drawn_signs_shifts_and_templates_are_no_zones():
+    wrong = [text for text in signs(random.Random(57)) if any(span.type == "passport" for span in find_patterns(text))]
+    assert wrong == []
