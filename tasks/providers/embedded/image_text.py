@@ -39,7 +39,7 @@ FEW_LINES, SURE = 2, 0.95
 SURE_CHARACTERS = 4
 """Fewest characters of a line that is taken mirrored: a shape that is no text may look like one or two letters."""
 FILLS = ">>"
-"""Of a document's machine-readable line, whose `<` RapidOCR takes for a line that stands on its head."""
+"""Signs that tell of a document's machine-readable line, which RapidOCR often takes to stand on its head."""
 FAINT = 64
 """Levels of 255 between dark and light below which contrast is stretched if nothing is read."""
 _STANDING = 1.5
