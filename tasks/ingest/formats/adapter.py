@@ -193,6 +193,7 @@ def names_of_file(place: Place, path: str) -> list[str]:
     stem = PurePosixPath(path).stem
     if _HASH_NAME.fullmatch(stem):
         return [stem]
+    # A path that leads out of the folder has no spelling; "../" is a name that no record may have.
     spellings = (relative_path_on_disk(place, path), relative_path(place, path))
     names = ["../" if spelling is None else text_id(f"file:{spelling}") for spelling in spellings]
     return list(dict.fromkeys(names))

@@ -67,10 +67,10 @@ def wrong_report(release: OpenRelease, tallies: Tallies, tokens_known: bool) -> 
     if odd := sorted(tables.keys() ^ page.sections.keys()):
         yield f"{REPORT}: its sections are not those with a table in {_TABLES}: {', '.join(odd[:5])}"
         return
-    sections = page.sections.items()
-    problems = [
-        f"{REPORT}: section {key}: {found}" for key, told in sections for found in _unlike_table(told, tables[key])
-    ]
+    problems = []
+    for key, section in page.sections.items():
+        problems += [f"{REPORT}: section {key}: {problem}" for problem in _unlike_table(section, tables[key])]
+    # The page is written again only from sections without a problem, whose words could be anything.
     if release.manifest.layout >= MADE_AGAIN_SINCE:
         problems += _unlike_rows(release, page, tables, tallies, tokens_known)
         problems = problems or [*_unlike_page(release, page, tables)]
@@ -203,16 +203,18 @@ def _unlike_page(release: OpenRelease, page: ShownReport, tables: Mapping[str, p
     """A problem for a page that is not what this version writes of the sections and counts that it shows."""
     from tasks.report.page import ShownPart, report_page
 
-    manifest, sections = release.manifest, list[ShownPart]()
-    for key, shown in page.sections.items():
-        figure, about = release.folder / FIGURES / f"{key}.svg", "".join(shown.paragraphs[:1])
-        columns, svg = (
-            [*zip(shown.columns, shown.numeric, strict=False)],
-            figure.read_bytes() if figure.is_file() else b"",
-        )
-        sections.append(ShownPart(key, shown.title, about, tables[key].height, svg, columns, shown.rows))
+    manifest = release.manifest
+    # Each section again: its words and rows as the page has them, which were compared before, its figure from the file.
+    sections = []
+    for key, section in page.sections.items():
+        figure = release.folder / FIGURES / f"{key}.svg"
+        svg = figure.read_bytes() if figure.is_file() else b""
+        about = section.paragraphs[0] if section.paragraphs else ""
+        columns = [*zip(section.columns, section.numeric, strict=False)]
+        sections.append(ShownPart(key, section.title, about, tables[key].height, svg, columns, section.rows))
+    # What only the store knows is taken from the page; the rest of its head is the manifest's.
     withheld = next(filter(None, map(_WITHHELD.search, page.paragraphs)), None)
-    right = report_page(
+    page_of_ours = report_page(
         sections,
         funnel=Funnel.model_validate(manifest.funnel),
         numbers={name: _count(number) for name, number in page.numbers.items() if name not in _OUTCOMES},
@@ -224,9 +226,10 @@ def _unlike_page(release: OpenRelease, page: ShownReport, tables: Mapping[str, p
         policy_hash=manifest.policy_hash,
         embedded=next(iter(_stand_ins(page)), []),
     )
-    told = (release.folder / REPORT).read_text(encoding="utf-8")
-    for number, (line, ours) in enumerate(zip_longest(told.split("\n"), right.split("\n"), fillvalue=""), 1):
-        if line != ours:
+    page_of_release = (release.folder / REPORT).read_text(encoding="utf-8")
+    pairs_of_lines = zip_longest(page_of_release.split("\n"), page_of_ours.split("\n"), fillvalue="")
+    for number, (line, line_of_ours) in enumerate(pairs_of_lines, 1):
+        if line != line_of_ours:
             yield f"{REPORT}: line {number} is not what this version writes there: {one_line(line, 60)!r}"
             return
 
