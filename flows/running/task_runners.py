@@ -24,6 +24,7 @@ Done = TypeVar("Done")
 _DASK = {
     "distributed.admin.large-graph-warning-threshold": "1GB",  # a shard of images in Parquet rows is about 30 MB
     "distributed.comm.timeouts.connect": "120s",  # a machine that uses all its cores answers late
+    "distributed.scheduler.no-workers-timeout": "10 minutes",  # shards would wait for ever for workers that are gone
 }
 
 

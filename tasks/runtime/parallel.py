@@ -55,8 +55,11 @@ def _in_order(
             pool.shutdown(cancel_futures=True)
 
 
-_ENDED = {"BrokenProcessPool", "KilledWorker", "WorkerCrashedError", "OutOfMemoryError", "NodeDiedError"}
-"""Errors of Python, Dask and Ray for work whose process ended; the last two have tried it on others before."""
+_ENDED = {
+    *("BrokenProcessPool", "KilledWorker", "NoWorkerError", "NoValidWorkerError"),
+    *("WorkerCrashedError", "OutOfMemoryError", "NodeDiedError"),
+}
+"""Errors of Python, Dask and Ray for work whose process ended, or whose processes are all gone."""
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -137,14 +138,37 @@ def _dies(_: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)  # what Linux does for lack of memory
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    """One worker, and a scheduler that gives a shard up when it has killed the worker twice, not four times."""
+@contextmanager
+def _cluster(workers: int, **of_scheduler):
     import dask
     from distributed import LocalCluster
 
-    one = {"n_workers": 1, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
-    with dask.config.set({"distributed.scheduler.allowed-failures": 1}), LocalCluster(**one) as started:
+    options = {"n_workers": workers, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": ":0"}
+    with (
+        dask.config.set({f"distributed.scheduler.{name}": value for name, value in of_scheduler.items()}),
+        LocalCluster(**options) as started,
+    ):
+        yield started
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """One worker, which no test kills."""
+    with _cluster(1) as started:
+        yield started
+
+
+@pytest.fixture
+def mortal():
+    """A worker that tests kill, and a scheduler that gives a shard up when it has killed it twice, not four times."""
+    with _cluster(1, **{"allowed-failures": 1}) as started:
+        yield started
+
+
+@pytest.fixture
+def deserted():
+    """A scheduler whose workers are gone."""
+    with _cluster(0, **{"no-workers-timeout": "1s"}) as started:
         yield started
 
 
@@ -191,19 +215,27 @@ def test_a_worker_without_a_card_computes_nothing_on_its_cpu(placed, cluster):
         placed(_embed, 1, workers=1, task_runner="dask", task_runner_address=cluster.scheduler_address, device="cuda")
 
 
-def test_a_running_scheduler_is_given_the_shards(prefect_server, cluster, tmp_path):
+def test_a_running_scheduler_is_given_the_shards(prefect_server, mortal, tmp_path):
     from flows.running.task_runners import shards_by
 
-    settings = Settings(store="", workers=1, task_runner="dask", task_runner_address=cluster.scheduler_address)
+    settings = Settings(store="", workers=1, task_runner="dask", task_runner_address=mortal.scheduler_address)
     with shards_by(settings):
         done = list(shard_runner(settings).map_ordered(_process, range(5)))
         assert [number for number, _ in done] == list(range(5))
-        assert {process for _, process in done} == {worker.pid for worker in cluster.workers.values()}
+        assert {process for _, process in done} == {worker.pid for worker in mortal.workers.values()}
         with pytest.raises(ValueError, match="a shard that fails"):
             list(shard_runner(settings).map_ordered(_process, [1, -1]))
         assert list(shard_runner(settings).map_ordered(_dies_once, [tmp_path / "died"])) == [True]
         with pytest.raises(EngineUnwell, match=r"a worker process ended in the middle of its work \(KilledWorker\)"):
             list(shard_runner(settings).map_ordered(_dies, [1]))
+
+
+def test_shards_do_not_wait_for_ever_for_workers_that_are_gone(prefect_server, deserted):
+    from flows.running.task_runners import shards_by
+
+    settings = Settings(store="", workers=1, task_runner="dask", task_runner_address=deserted.scheduler_address)
+    with shards_by(settings), pytest.raises(EngineUnwell, match=r"worker process ended .*NoWorkerError"):
+        list(shard_runner(settings).map_ordered(_process, [1]))
 
 
 def test_documents_join_topics_on_workers_as_on_threads(prefect_server, cluster, tmp_path, monkeypatch):
