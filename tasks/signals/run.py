@@ -20,7 +20,7 @@ from tasks.runtime.progress import Advance, Measured, progress, silent
 from tasks.signals.registry import Item, Signal, image_signals, signal_of
 from tasks.storage.content_id import Distinct
 from tasks.storage.parts import listed_in_batches
-from tasks.storage.queries.signals import StoredImages, signal_values, table_name
+from tasks.storage.queries.signals import StoredImages, missing_ids, signal_values, table_name
 from tasks.storage.tables import Store, frame_schema
 
 BATCH = 32
@@ -40,9 +40,7 @@ Load = Callable[[Sequence[str]], Sequence[Item]]
 
 def missing(store: Store, signal: Signal[Any], content_ids: Iterable[str]) -> list[str]:
     """The content ids, sorted, that have no value of the signal's version yet."""
-    lacking = Lacking(store, {signal.name: signal})
-    lacking.add(pl.Series([*content_ids], dtype=pl.String))
-    return sorted(each for ids in lacking.by_signals().values() for each in ids)
+    return missing_ids(store, signal.name, signal.version, content_ids)
 
 
 class Lacking:

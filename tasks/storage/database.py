@@ -44,21 +44,7 @@ class TemporaryDatabase:
     """
 
     def __init__(self) -> None:
-        with _engine_errors():
-            self._connection = duckdb.connect(
-                ":memory:",
-                config={
-                    "temp_directory": temporary_folder(self, "curate-join-"),
-                    "threads": 2,  # every thread needs its own share of the memory
-                    "preserve_insertion_order": False,
-                    "autoinstall_known_extensions": False,
-                },
-            )
-            self._connection.execute(f"SET memory_limit = '{int(_memory_gb() * 1e9)}B'")
-            spill_gb = limits().spill_gb
-            if spill_gb is not None:  # else 0.9 of what is free
-                self._connection.execute(f"SET max_temp_directory_size = '{int(spill_gb * 1e9)}B'")
-            self._connection.execute("SET TimeZone = 'UTC'")
+        self._connection = new_connection(self)
 
     def load(self, name: str, frames: Iterable[pl.DataFrame]) -> None:
         """Create a table from one or more frames of one schema. The column `place` numbers the rows."""
@@ -82,7 +68,7 @@ class TemporaryDatabase:
         The frame goes as an Arrow table, for which DuckDB's threads run no Python: a thread that still did when a
         statement failed would not let the process end.
         """
-        with _engine_errors():
+        with engine_errors():
             table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
             self._connection.register("added_rows", table.to_reader())
             self._connection.execute(statement)
@@ -90,20 +76,20 @@ class TemporaryDatabase:
 
     def run(self, statement: str) -> None:
         """Run a statement."""
-        with _engine_errors():
+        with engine_errors():
             self._connection.execute(statement)
 
     def read(self, query: str, *values: Any) -> pl.DataFrame:
         """The rows of a query."""
-        with _engine_errors():
+        with engine_errors():
             return self._connection.sql(query, params=list(values)).pl()
 
     def read_batches(self, query: str, rows: int) -> Iterator[pl.DataFrame]:
         """The rows of a query, at most `rows` at a time."""
-        with _engine_errors():
+        with engine_errors():
             batches = self._connection.sql(query).to_arrow_reader(rows)
         while True:
-            with _engine_errors():
+            with engine_errors():
                 batch = next(batches, None)
             if batch is None:
                 return
@@ -117,7 +103,7 @@ class BlockFiles:
     """
 
     def __init__(self) -> None:
-        with _engine_errors():
+        with engine_errors():
             self._folder = Path(temporary_folder(self, "curate-blocks-"))
         self._bytes = 0
         """Bytes written to all files."""
@@ -134,7 +120,7 @@ class BlockFiles:
         self._bytes += table.nbytes
         if spill_gb is not None and self._bytes > spill_gb * 1e9:
             raise _beyond_spill_gb()
-        with _engine_errors(), pa.OSFile(str(path), "ab") as file, pa.ipc.new_stream(file, table.schema) as stream:
+        with engine_errors(), pa.OSFile(str(path), "ab") as file, pa.ipc.new_stream(file, table.schema) as stream:
             stream.write_table(table)
 
     def read(self, name: str, block: int, columns: Sequence[str] | None = None) -> pl.DataFrame | None:
@@ -153,6 +139,27 @@ class BlockFiles:
 
     def _path(self, name: str, block: Any) -> Path:
         return self._folder / f"{name.replace('/', '-')}-{block}.arrow"
+
+
+def new_connection(owner: object) -> duckdb.DuckDBPyConnection:
+    """A connection to an empty database in memory, whose temporary files go with `owner`. Raises as the database."""
+    with engine_errors():
+        connection = duckdb.connect(
+            ":memory:",
+            config={
+                "temp_directory": temporary_folder(owner, "curate-join-"),
+                "threads": 2,  # every thread needs its own share of the memory
+                "preserve_insertion_order": False,
+                "autoinstall_known_extensions": False,
+                "python_enable_replacements": False,  # a name in a query is a table, never a Python variable
+            },
+        )
+        connection.execute(f"SET memory_limit = '{int(_memory_gb() * 1e9)}B'")
+        spill_gb = limits().spill_gb
+        if spill_gb is not None:  # else 0.9 of what is free
+            connection.execute(f"SET max_temp_directory_size = '{int(spill_gb * 1e9)}B'")
+        connection.execute("SET TimeZone = 'UTC'")
+        return connection
 
 
 def temporary_folder(owner: object, prefix: str) -> str:
@@ -179,7 +186,7 @@ def _default_memory_gb() -> float:
 
 
 @contextmanager
-def _engine_errors() -> Iterator[None]:
+def engine_errors() -> Iterator[None]:
     """Raises one line, which names the setting and a value, for what DuckDB and a full temporary folder raise."""
     try:
         yield

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from copy import copy
 from functools import cache, partial
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 import fsspec
 import polars as pl
@@ -37,6 +37,9 @@ from tasks.storage.layout import (
     with_nulls,
 )
 from tasks.storage.parquet import REQUESTS, conform, encode_parquet, frame_types, top_columns
+
+if TYPE_CHECKING:
+    from tasks.storage.engine import Engine
 
 _LIST = "parts.json"
 SLICE_ROWS, SLICE_BYTES, PART_ROWS = 16_384, 16 * 1024 * 1024, 262_144
@@ -96,6 +99,7 @@ class Store:
         self.fs: fsspec.AbstractFileSystem = fs
         self.path: str = path.rstrip("/")
         self._readers: Mapping[str, Reader] = {}
+        self._engine: Engine | None = None
 
     @classmethod
     def open(cls, root: str, any_layout: bool = False) -> "Store":
@@ -138,8 +142,26 @@ class Store:
         What takes a store then also works on a part of it.
         """
         view = copy(self)
-        view._readers = readers
+        view._readers, view._engine = readers, None
         return view
+
+    def ask(self, query: str, **values: Any) -> pl.DataFrame:
+        """The rows of a query over tables and the views of `views.sql`; `values` are its `$names` and its own tables.
+
+        Raises as `Engine.ask`.
+        """
+        return self._asked().ask(query, **values)
+
+    def batches(self, query: str, rows: int = SLICE_ROWS, **values: Any) -> Iterator[pl.DataFrame]:
+        """The rows of a query some at a time. Raises as `Engine.batches`."""
+        return self._asked().batches(query, rows, **values)
+
+    def _asked(self) -> "Engine":
+        from tasks.storage.engine import Engine  # it reads this class's parts
+
+        if self._engine is None:
+            self._engine = Engine(self)
+        return self._engine
 
     def at(self, relative: str) -> str:
         """Full path of something inside the store."""

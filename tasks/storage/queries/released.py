@@ -63,14 +63,21 @@ def battles_as_released(store: Store) -> pl.DataFrame:
     return released_names(store, store.read("battles"))
 
 
+_DAYS = """
+    -- a row is a day with conversations, and whether one of them has a time
+    SELECT day, bool_or(tstamp >= $undated_before) AS has_times
+    FROM conversations
+    GROUP BY day
+    ORDER BY day
+"""
+
+
 def days(store: Store) -> list[date]:
     """The days of the conversations, sorted. Conversations without a time count only when none has one."""
-    dated = pl.col("tstamp") >= UNDATED_BEFORE
-    columns = ["day", "tstamp"]
-    slices = chain([store.empty("conversations", columns)], store.read_slices("conversations", columns))
-    known = pl.concat(rows.select("day", dated=dated).unique() for rows in slices)
-    timed = known.filter("dated")
-    return sorted((timed if timed.height else known)["day"].unique().to_list())
+    days_of_all = store.ask(_DAYS, undated_before=UNDATED_BEFORE)
+    days_with_times = days_of_all.filter("has_times")
+    counted_days = days_with_times if days_with_times.height else days_of_all
+    return counted_days["day"].to_list()
 
 
 def release_version(store: Store, named: str | None) -> str:

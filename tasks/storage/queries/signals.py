@@ -19,7 +19,7 @@ import polars as pl
 
 from schemas.errors import BadInput
 from schemas.tables import TABLES
-from tasks.storage.content_id import Distinct, among, number_of
+from tasks.storage.content_id import among, number_of
 from tasks.storage.tables import Store, frame_schema
 
 Vectors = npt.NDArray[np.float32]
@@ -74,16 +74,36 @@ def signal_facts(
     return rows.unique("content_id", keep="first") if again else rows
 
 
+_OUTDATED = """
+    -- a row is one content id that has values, none of them of this version; the answer is how many there are
+    SELECT count(*) AS outdated_ids
+    FROM (SELECT content_id FROM {signal_table} GROUP BY content_id HAVING NOT bool_or(version = $version))
+"""
+
+
 def outdated(store: Store, versions: Versions) -> dict[str, int]:
     """Signal -> how many content ids have values of other versions only, where some do: those are measured again."""
     counts = {}
-    for name, version in versions.items():
-        measured, present = Distinct(), Distinct()
-        for rows in store.read_slices(table_name(name), ["content_id", "version"]):
-            measured.add(rows["content_id"])
-            present.add(rows.filter(version=version)["content_id"])
-        counts[name] = len(measured) - len(present)
-    return {name: count for name, count in counts.items() if count}
+    for signal, version in versions.items():
+        question = _OUTDATED.format(signal_table=f'"{table_name(signal)}"')
+        counts[signal] = int(store.ask(question, version=version)["outdated_ids"][0])
+    return {signal: count for signal, count in counts.items() if count}
+
+
+_MISSING = """
+    -- a row is one of the ids that has no value of this version
+    SELECT DISTINCT content_id
+    FROM wanted_ids
+    ANTI JOIN (SELECT content_id FROM {signal_table} WHERE version = $version) USING (content_id)
+    ORDER BY content_id
+"""
+
+
+def missing_ids(store: Store, signal: str, version: str, content_ids: Iterable[str]) -> list[str]:
+    """The content ids, sorted, that have no stored value of this version."""
+    wanted_ids = pl.DataFrame({"content_id": pl.Series([*content_ids], dtype=pl.String)})
+    question = _MISSING.format(signal_table=f'"{table_name(signal)}"')
+    return store.ask(question, wanted_ids=wanted_ids, version=version)["content_id"].to_list()
 
 
 def several_lengths(signal: str, version: str, lengths: Collection[int]) -> str:

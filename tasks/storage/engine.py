@@ -1,0 +1,246 @@
+"""Questions in SQL to the tables of a store: DuckDB over views, with the rows read by `Store`.
+
+In: a query over the tables of `schemas.tables` and the views of `views.sql`, and values for its `$names`; a value that
+is a polars frame is a table of that name. Out: a polars frame (`Engine.ask`), or frames of bounded size
+(`Engine.batches`). DuckDB opens no file itself: it asks for the columns that it needs, and gets the rows of the listed
+parts, with every checksum verified, as Arrow batches. A new view is a statement with one comment in `views.sql`.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import duckdb
+import polars as pl
+import polars.selectors as cs
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from schemas.errors import BadInput, StoreUnwell
+from schemas.row import arrow_schema
+from schemas.tables import TABLES
+from tasks.storage.database import engine_errors, new_connection
+from tasks.storage.parquet import frame_types
+
+if TYPE_CHECKING:
+    from tasks.storage.tables import Store
+
+ASK_BYTES = 256 * 1024 * 1024
+"""Largest result of `Engine.ask`."""
+VIEWS_FILE = Path(__file__).with_name("views.sql")
+_VIEW = re.compile(r"^CREATE VIEW (?P<name>\w+) AS\n(?P<query>.*?);\n", re.MULTILINE | re.DOTALL)
+_NAME = re.compile(r'"(?P<quoted>[^"]+)"|(?P<word>\w+)')
+
+
+class Engine:
+    """Answers questions to one store. The connection is made with the first question and is never pickled."""
+
+    def __init__(self, store: "Store") -> None:
+        self._store = store
+        self._database: duckdb.DuckDBPyConnection | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_store": self._store, "_database": None}
+
+    def ask(self, query: str, **values: Any) -> pl.DataFrame:
+        """All rows of a query.
+
+        If a writer replaced a part meanwhile, the query runs once more on the new list of parts. Raises BadInput where
+        the rows take more than ASK_BYTES, StoreUnwell for a damaged part, and as `TemporaryDatabase` does where memory
+        or the temporary folder is too small.
+        """
+        lists_before = self._lists_of_parts(query)
+        try:
+            return self._whole(query, values)
+        except StoreUnwell:
+            if self._lists_of_parts(query) == lists_before:
+                raise
+            return self._whole(query, values)
+
+    def batches(self, query: str, rows: int, **values: Any) -> Iterator[pl.DataFrame]:
+        """The rows of a query, at most `rows` at a time; raises as `ask` does, also for a part that was replaced."""
+        question = _Question(self._store, query, values)
+        with question.errors():
+            batches = question.run_on(self._cursor()).to_arrow_reader(rows)
+        while True:
+            with question.errors():
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield _frame(batch)
+
+    def _whole(self, query: str, values: Mapping[str, Any]) -> pl.DataFrame:
+        question = _Question(self._store, query, values)
+        with question.errors():
+            reader = question.run_on(self._cursor()).to_arrow_reader()
+            batches, size_bytes = list[pa.RecordBatch](), 0
+            for batch in reader:
+                batches.append(batch)
+                size_bytes += batch.nbytes
+                if size_bytes > ASK_BYTES:
+                    raise BadInput(
+                        f"the answer to a question to store {self._store.root!r} has rows of more than "
+                        f"{ASK_BYTES / 1e6:.0f} MB; ask for fewer columns or rows, or read them with `batches`"
+                    )
+            return _frame(pa.Table.from_batches(batches, reader.schema))
+
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection of its own for each question: a second one on the same would end the rows of the first."""
+        if self._database is None:
+            self._database = new_connection(self)
+        return self._database.cursor()
+
+    def _lists_of_parts(self, query: str) -> dict[str, list[str]]:
+        return {name: self._store.parts(name) for name in _needed(query) if name in TABLES}
+
+
+class _Question:
+    """One query with its values, and what went wrong while its rows were read."""
+
+    def __init__(self, store: "Store", query: str, values: Mapping[str, Any]) -> None:
+        self._store, self._query = store, query
+        self._frames = {name: value for name, value in values.items() if isinstance(value, pl.DataFrame)}
+        self._scalars = {name: value for name, value in values.items() if name not in self._frames}
+        self._reading_error: Exception | None = None
+
+    def run_on(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+        """Make the tables and views that the query needs, and start it."""
+        for name, frame in self._frames.items():
+            connection.register(name, frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
+        for name in _needed(self._query):
+            if name in TABLES:
+                connection.register(f"parts of {name}", ListedParts(self._store, name, self._keep_error))
+                connection.execute(f'CREATE TEMP VIEW "{name}" AS {_view_of_parts(name)}')
+            elif name not in self._frames:
+                connection.execute(f"CREATE TEMP VIEW {name} AS {view_queries()[name]}")
+        return connection.sql(self._query, params=self._scalars)
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Raises what went wrong while rows were read, instead of DuckDB's error about it."""
+        try:
+            with engine_errors():
+                yield
+        except Exception:
+            if self._reading_error is not None:
+                raise self._reading_error from None
+            raise
+
+    def _keep_error(self, error: Exception) -> None:
+        self._reading_error = error
+
+
+@cache
+def _view_of_parts(table: str) -> str:
+    """The query that gives a table, from its parts as they are registered.
+
+    DuckDB hands comparisons of a column to Arrow, where NaN is not greater than a number; in DuckDB and polars it is.
+    DuckDB does not hand over those of an expression.
+    """
+    values = list[str]()
+    for name, of_column in column_types(table).items():
+        if of_column.is_float():
+            values.append(f'CASE WHEN isnan("{name}") THEN \'NaN\' ELSE "{name}" END AS "{name}"')
+        elif isinstance(of_column, pl.Struct):
+            values.append(f'CASE WHEN "{name}" IS NULL THEN NULL ELSE "{name}" END AS "{name}"')
+        else:
+            values.append(f'"{name}"')
+    return f'SELECT {", ".join(values)} FROM "parts of {table}"'  # noqa: S608 - names of our own
+
+
+def _frame(rows: pa.Table | pa.RecordBatch) -> pl.DataFrame:
+    """Rows from DuckDB, with the name of the time zone that stored times have; DuckDB calls it Etc/UTC."""
+    frame = cast(pl.DataFrame, pl.from_arrow(rows))
+    return frame.with_columns(cs.datetime(time_zone="*").dt.convert_time_zone("UTC"))
+
+
+class ListedParts(ds.InMemoryDataset):  # type: ignore[misc]  # pyarrow is untyped
+    """A table as DuckDB sees it: its columns and, for each column of lists of structs, a list column a field.
+
+    `turns.role` is the field `role` of the column `turns`; it is read without the other fields. DuckDB takes this class
+    for a dataset of Arrow, and calls `scanner` with the columns and the filter of a query.
+    """
+
+    def __init__(self, store: "Store", table: str, on_error: Callable[[Exception], None]) -> None:
+        columns = column_types(table)
+        super().__init__([], schema=pl.DataFrame(schema=columns).to_arrow(compat_level=pl.CompatLevel.oldest()).schema)
+        self._store, self._table, self._columns, self._on_error = store, table, columns, on_error
+        self._parts = store.parts(table)
+
+    def scanner(
+        self, columns: Sequence[str] | None = None, filter: ds.Expression | None = None, **_: Any
+    ) -> "_Reading":
+        """Rows that pass the filter, of these columns."""
+        names = self.schema.names if columns is None else [*columns]
+        schema = pa.schema([self.schema.field(name) for name in names])
+        return _Reading(pa.RecordBatchReader.from_batches(schema, self._batches(names, schema, filter)))
+
+    def _batches(
+        self, names: Sequence[str], schema: pa.Schema, filter: ds.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        paths = [name.replace(".", ".list.element.") for name in names]
+        # A row is one of the table; a field of its structs is a list with one value a struct.
+        values = [_field(name) if "." in name else pl.col(name) for name in names]
+        types = pl.Schema({name: self._columns[name] for name in names})
+        try:
+            for part in self._parts:
+                for rows in self._store.part_slices(self._table, part, paths):
+                    table = rows.select(values).cast(types).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema)
+                    yield from (table if filter is None else table.filter(filter)).to_batches()
+        except Exception as error:
+            self._on_error(error)
+            raise
+
+
+class _Reading(NamedTuple):
+    """The rows of a scan, read when they are asked for.
+
+    Arrow's own scanner reads ahead on a thread; one that still runs Python when a query fails keeps the process alive.
+    """
+
+    reader: pa.RecordBatchReader
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        return self.reader
+
+
+def _field(name: str) -> pl.Expr:
+    column, _, field = name.partition(".")
+    return pl.col(column).list.eval(pl.element().struct.field(field)).alias(name)
+
+
+@cache
+def column_types(table: str) -> dict[str, Any]:
+    """Name -> polars type of each column of a table as a query sees it, fields of lists of structs last."""
+    columns = dict(frame_types(arrow_schema(TABLES[table].row)))
+    fields = dict[str, Any]()
+    for name, of_column in columns.items():
+        if isinstance(of_column, pl.List) and isinstance(of_column.inner, pl.Struct):
+            for field in of_column.inner.fields:
+                fields[f"{name}.{field.name}"] = pl.List(field.dtype)
+    return columns | fields
+
+
+@cache
+def view_queries() -> dict[str, str]:
+    """Name -> query of each view of `views.sql`."""
+    text = VIEWS_FILE.read_text()
+    return {view["name"]: view["query"] for view in _VIEW.finditer(text)}
+
+
+@cache
+def _needed(query: str) -> tuple[str, ...]:
+    """Tables and views whose names stand in a query, each behind those that it needs itself."""
+    needed = dict[str, None]()
+    for match in _NAME.finditer(query):
+        name = match["quoted"] or match["word"]
+        if name in needed:
+            continue
+        if name in view_queries():
+            needed |= dict.fromkeys((*_needed(view_queries()[name]), name))
+        elif name in TABLES:
+            needed[name] = None
+    return tuple(needed)

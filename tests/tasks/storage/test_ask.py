@@ -1,0 +1,324 @@
+"""Questions in SQL give the rows of the listed parts, notice damage, and end in one line where they fail."""
+
+import math
+import pickle
+import random
+import subprocess
+import sys
+import threading
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from schemas.errors import BadInput, StoreUnwell
+from schemas.tables import TABLES
+from tasks.storage import engine
+from tasks.storage.engine import VIEWS_FILE, ListedParts, column_types, view_queries
+from tasks.storage.queries.released import days
+from tasks.storage.queries.signals import missing_ids, outdated
+from tasks.storage.tables import Store, frame_schema
+
+TEXTS = [f"text {number} " + "x" * 500 for number in range(400)]
+
+
+def edge_values(of_type: pl.DataType) -> list:
+    """Three values of a type: small or empty ones, and those that other engines take for something else."""
+    if isinstance(of_type, pl.List):
+        return [[], edge_values(of_type.inner), edge_values(of_type.inner)[:1]]
+    if isinstance(of_type, pl.Struct):
+        fields = {field.name: edge_values(field.dtype) for field in of_type.fields}
+        return [{name: values[place] for name, values in fields.items()} for place in range(3)]
+    if of_type.is_float():
+        return [math.nan, -0.0, math.inf]
+    if of_type.is_integer():
+        return [0, 1, 127]
+    if of_type == pl.Boolean:
+        return [False, True, False]
+    if isinstance(of_type, pl.Datetime):
+        return [
+            datetime(1970, 1, 1, tzinfo=UTC),
+            datetime(2024, 10, 27, 1, 30, 0, 1, UTC),
+            datetime(9999, 12, 31, tzinfo=UTC),
+        ]
+    if of_type == pl.Date:
+        return [date(1, 1, 1), date(2024, 2, 29), date(9999, 12, 31)]
+    if of_type == pl.Binary:
+        return [b"", b"\x00\xff", b"'"]
+    assert of_type == pl.String, f"no values for {of_type}"
+    return ["", "a\x00b 'q' \"q\" ;--", "é e\u0301 \U0001f600"]
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    return Store.open(str(tmp_path / "store"))
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_value_of_a_table_comes_back_as_it_is_stored(store, table):
+    types = frame_schema(TABLES[table].row)
+    rows = pl.DataFrame({name: edge_values(of_type) for name, of_type in types.items()}, schema=types)
+    store.append(table, rows)
+    names = ", ".join(f'"{name}"' for name in types)
+    asked = store.ask(f'SELECT {names} FROM "{table}"')
+    stored = store.read(table)
+    assert asked.schema == stored.schema
+    assert sorted(map(repr, asked.rows())) == sorted(map(repr, stored.rows()))
+
+
+def with_texts(store: Store, texts: list[str]) -> Store:
+    """A conversation a text; ids are numbers."""
+    numbers = range(len(texts))
+    turns = [
+        [{"role": "user", "content": text, "text_id": f"t{number:05}", "images": []}]
+        for number, text in enumerate(texts)
+    ]
+    types = frame_schema(TABLES["conversations"].row)
+    rows = pl.DataFrame({"conversation_id": [f"c{number:05}" for number in numbers], "turns": turns},
+                        schema={name: types[name] for name in ("conversation_id", "turns")})  # fmt: skip
+    others = [
+        pl.lit(edge_values(of_type)[1], of_type).alias(name)
+        for name, of_type in types.items()
+        if name not in rows.columns
+    ]
+    store.append("conversations", rows.select(*rows.columns, *others).select(types.names()))
+    return store
+
+
+def the_part(store: Store, table: str) -> Path:
+    (part,) = store.parts(table)
+    return Path(store.at(f"tables/{table}/{part}"))
+
+
+def damaged_column(path: Path, leaf: str) -> None:
+    """Flip a bit in the middle of the data of one column."""
+    groups = pq.read_metadata(path).row_group(0)
+    column = next(groups.column(n) for n in range(groups.num_columns) if groups.column(n).path_in_schema == leaf)
+    content = bytearray(path.read_bytes())
+    content[column.data_page_offset + column.total_compressed_size // 2] ^= 16
+    path.write_bytes(content)
+
+
+def test_ids_of_texts_are_read_without_the_texts_and_a_damaged_text_is_noticed(store):
+    with_texts(store, TEXTS)
+    damaged_column(the_part(store, "conversations"), "turns.list.element.content")
+    assert store.ask("SELECT text_id FROM turns ORDER BY text_id")["text_id"].to_list() == [
+        f"t{n:05}" for n in range(400)
+    ]
+    with pytest.raises(StoreUnwell, match="is damaged: a part of table 'conversations'"):
+        store.ask('SELECT "turns.content" FROM conversations')
+
+
+def test_ids_of_images_are_read_without_their_bytes_and_a_damaged_image_is_noticed(store):
+    types = frame_schema(TABLES["images"].row)
+    shown = {
+        "image_id": ["a", "b"],
+        "bytes": [b"1" * 5_000, b"2" * 5_000],
+        "format": ["PNG"] * 2,
+        "width": [1, 1],
+        "height": [1, 1],
+    }
+    store.append("images", pl.DataFrame({name: shown[name] for name in types}, schema=types))
+    damaged_column(the_part(store, "images"), "bytes")
+    assert store.ask("SELECT image_id FROM images ORDER BY image_id")["image_id"].to_list() == ["a", "b"]
+    with pytest.raises(StoreUnwell, match="is damaged: a part of table 'images'"):
+        store.ask("SELECT bytes FROM images")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_flipped_bit_is_noticed_or_touches_nothing_that_is_asked(store, seed):
+    path = the_part(with_texts(store, TEXTS), "conversations")
+    draw, content = random.Random(seed), bytearray(path.read_bytes())
+    content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+    path.write_bytes(content)
+    question = 'SELECT conversation_id, "turns.content" AS texts FROM conversations ORDER BY conversation_id'
+    try:
+        assert store.ask(question)["texts"].explode().to_list() == TEXTS
+    except StoreUnwell as error:
+        assert "is damaged: a part of table 'conversations'" in str(error)
+
+
+def test_two_streams_on_one_store_both_give_all_their_rows(store):
+    with_texts(store, TEXTS)
+    question = "SELECT text_id FROM turns ORDER BY text_id"
+    one, other = store.batches(question, 30), store.batches(question, 70)
+    first = next(one)
+    whole = pl.concat(other)
+    assert pl.concat([first, *one]).equals(whole) and whole.height == 400
+
+
+class WrittenMeanwhile(Store):
+    """A store whose conversations are replaced by others when a question is about to read a part of them."""
+
+    later_texts = ("later",)
+
+    def part_slices(self, table, part, columns=None, rows=16_384):
+        if self.later_texts:
+            later, self.later_texts = self.later_texts, ()
+            writer = Store.open(self.root)
+            writer.list_parts("conversations", [])
+            with_texts(writer, list(later))
+        return super().part_slices(table, part, columns, rows)
+
+
+def test_a_question_is_asked_once_more_when_a_writer_replaces_a_part(store):
+    meanwhile = WrittenMeanwhile(with_texts(store, TEXTS).root)
+    assert meanwhile.ask("SELECT text_id FROM turns")["text_id"].to_list() == ["t00000"]
+
+
+def test_a_stream_ends_with_one_line_when_a_takedown_removes_its_part(store):
+    meanwhile = WrittenMeanwhile(with_texts(store, TEXTS).root)
+    with pytest.raises(StoreUnwell, match="table 'conversations'"):
+        list(meanwhile.batches("SELECT text_id FROM turns", 10))
+
+
+def test_a_part_of_another_layout_is_one_line_that_says_to_migrate(store):
+    part = store.write_part("battles", pl.DataFrame({"battle_id": ["b"]}).to_arrow())
+    store.list_parts("battles", [part])
+    with pytest.raises(BadInput, match=r"part of table 'battles' .*curate migrate"):
+        store.ask("SELECT winner FROM battles")
+
+
+LITTLE_MEMORY = """
+import sys
+from schemas.errors import BadInput
+from tasks.runtime.memory import use_limits
+from tasks.storage.tables import Store
+use_limits(0.01, None)
+try:
+    Store.existing(sys.argv[1]).ask("SELECT DISTINCT md5(text_id || r::VARCHAR) FROM turns, range(500) AS numbers(r)")
+except BadInput as error:
+    print(error)
+"""
+
+
+def test_a_limit_that_is_too_little_is_one_line_with_the_setting_and_the_process_ends(store):
+    for number in range(4):
+        with_texts(store, [f"{number} {text}" for text in TEXTS])
+    ended = subprocess.run(
+        [sys.executable, "-c", LITTLE_MEMORY, store.root], text=True, capture_output=True, timeout=120
+    )
+    assert (ended.returncode, ended.stdout.count("\n")) == (0, 1), ended.stderr
+    assert "memory_gb=0.01 is too little" in ended.stdout and "give memory_gb=0.25" in ended.stdout
+
+
+class NotesThreads(Store):
+    """A store that notes which threads read its parts."""
+
+    def part_slices(self, *of_part):
+        for rows in super().part_slices(*of_part):
+            self.threads.add(threading.get_ident())
+            yield rows
+
+
+def test_parts_are_read_on_the_thread_that_asks_for_rows(store):
+    """A thread of Arrow that still reads when a query has failed keeps the process from ending."""
+    noting = NotesThreads(with_texts(store, TEXTS).root)
+    noting.threads = set()
+    assert sum(batch.num_rows for batch in ListedParts(noting, "conversations", print).scanner().to_reader()) == 400
+    assert noting.threads == {threading.get_ident()}
+
+
+def test_an_answer_that_is_too_large_is_refused_and_names_what_reads_it(store, monkeypatch):
+    monkeypatch.setattr(engine, "ASK_BYTES", 1_000_000)
+    with_texts(store, TEXTS)
+    question = "SELECT text_id, repeat('x', 1000) AS filler FROM turns, range(10)"
+    with pytest.raises(BadInput, match=r"rows of more than 1 MB; .*`batches`"):
+        store.ask(question)
+    assert sum(batch.height for batch in store.batches(question, 100)) == 4_000
+
+
+NUMBERS = [math.nan, None, 0.5, 2.0, math.inf, -math.inf]
+
+
+@pytest.mark.parametrize(
+    "comparison", [f"{sign} {value}" for sign in (">", ">=", "<", "=", "<>") for value in ("1", "'inf'", "'nan'")]
+)
+@pytest.mark.parametrize(("table", "value", "column"), [
+    ("sightings", "served.first_token_seconds", [{"first_token_seconds": number} for number in NUMBERS]),
+    ("topics", "probability", NUMBERS),
+])  # fmt: skip
+def test_a_comparison_means_the_same_whether_parts_or_rows_are_filtered_by_it(store, table, value, column, comparison):
+    types, (name, *_) = frame_schema(TABLES[table].row), value.split(".")
+    others = {other: [edge_values(of_type)[1]] * len(NUMBERS) for other, of_type in types.items() if other != name}
+    whole = pl.Series(name, column, types[name], strict=False)
+    store.append(table, pl.DataFrame(others).with_columns(whole).select(types.names()).cast(types))
+    of_parts, of_rows = (
+        store.ask(f"SELECT {value} AS number FROM {table} WHERE {compared} {comparison} ORDER BY number")
+        for compared in (value, f"({value} * CASE WHEN random() < 2 THEN 1 END)")
+    )
+    assert of_parts.equals(of_rows)
+
+
+def test_a_store_with_an_open_connection_can_be_pickled_and_asks_in_its_copy(store):
+    with_texts(store, TEXTS)
+    question = "SELECT count(*) AS messages FROM turns"
+    store.ask(question)
+    assert pickle.loads(pickle.dumps(store)).ask(question)["messages"].to_list() == [400]
+
+
+def test_frames_that_are_given_are_tables_and_other_values_are_parameters(store):
+    with_texts(store, TEXTS)
+    wanted = pl.DataFrame({"text_id": ["t00003", "none"]})
+    question = "SELECT text_id FROM turns SEMI JOIN wanted USING (text_id) WHERE role = $role"
+    assert store.ask(question, wanted=wanted, role="user")["text_id"].to_list() == ["t00003"]
+    assert store.ask(question, wanted=wanted, role="user'; --").is_empty()
+
+
+def test_a_name_in_a_query_is_never_a_python_variable(store):
+    mine = pl.DataFrame({"a": [1]})
+    with pytest.raises(Exception, match="mine"):
+        store.ask("SELECT * FROM mine")
+    assert mine.height == 1
+
+
+@pytest.mark.parametrize("view", view_queries())
+def test_a_view_has_a_comment_that_says_what_a_row_is_and_can_be_asked_of_an_empty_store(store, view):
+    lines = VIEWS_FILE.read_text().splitlines()
+    above = lines[lines.index(f"CREATE VIEW {view} AS") - 1]
+    assert above.startswith("-- one ")
+    assert store.ask(f"SELECT * FROM {view}").is_empty()
+
+
+def test_fields_of_lists_of_structs_are_columns_of_their_own():
+    assert column_types("conversations")["turns.text_id"] == pl.List(pl.String)
+
+
+def of_versions(*rows: tuple[str, str]) -> pl.DataFrame:
+    types = frame_schema(TABLES["signals/code"].row)
+    filled = {name: [edge_values(of_type)[1]] * len(rows) for name, of_type in types.items()}
+    ids, versions = zip(*rows, strict=True)
+    return pl.DataFrame(filled | {"content_id": ids, "version": versions}, schema=types)
+
+
+def test_ids_without_a_value_of_the_version_are_missing_and_those_of_other_versions_outdated(store):
+    assert missing_ids(store, "code", "2", ["b", "a", "b"]) == ["a", "b"]
+    store.append("signals/code", of_versions(("a", "1"), ("b", "1"), ("b", "2"), ("c", "2")))
+    store.append("signals/code", of_versions(("c", "1"), ("d", "1")))
+    assert missing_ids(store, "code", "2", ["e", "d", "c", "b", "a"]) == ["a", "d", "e"]
+    assert outdated(store, {"code": "2", "markdown": "1"}) == {"code": 2}
+
+
+def test_days_without_times_count_only_where_no_conversation_has_one(store):
+    def logged(*times: datetime) -> pl.DataFrame:
+        types = frame_schema(TABLES["conversations"].row)
+        filled = {name: [edge_values(of_type)[1]] * len(times) for name, of_type in types.items()}
+        told = {
+            "conversation_id": [str(time) for time in times],
+            "tstamp": times,
+            "day": [time.date() for time in times],
+        }
+        return pl.DataFrame(filled | told, schema=types)
+
+    undated, later, earlier = (
+        datetime(2023, 1, 1, tzinfo=UTC),
+        datetime(2024, 6, 2, tzinfo=UTC),
+        datetime(2024, 6, 1, tzinfo=UTC),
+    )
+    assert days(store) == []
+    store.append("conversations", logged(undated))
+    assert days(store) == [undated.date()]
+    store.append("conversations", logged(later, earlier, later))
+    assert days(store) == [earlier.date(), later.date()]
