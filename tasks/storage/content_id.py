@@ -54,22 +54,33 @@ class Distinct:
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
-        self._parts: list[npt.NDArray[np.uint64]] = [np.zeros(0, np.uint64)]
+        self._runs: list[npt.NDArray[np.uint64]] = []
+        """Sorted hashes, each in one run; a run is more than twice as long as the next, so there are few."""
 
     def add(self, values: pl.Series) -> None:
         """Add values."""
-        self._parts.append(np.unique(self._hashes(values.drop_nulls())))
+        hashes = np.unique(self._hashes(values.drop_nulls()))
+        run = hashes[~self._contains(hashes)]
+        while self._runs and len(self._runs[-1]) <= 2 * len(run):
+            run = np.sort(np.concatenate([self._runs.pop(), run]))
+        if len(run):
+            self._runs.append(run)
 
     def __len__(self) -> int:
-        return len(self._known)
+        return sum(map(len, self._runs))
 
     def has(self, values: pl.Series) -> pl.Series:
         """Boolean for each value: whether it is in the set; null is not."""
-        if not len(self):
+        if not self._runs:
             return pl.repeat(False, len(values), eager=True)
-        hashes = self._hashes(values)
-        place = np.minimum(np.searchsorted(self._known, hashes), len(self._known) - 1)
-        return pl.Series(self._known[place] == hashes, dtype=pl.Boolean) & values.is_not_null()
+        return pl.Series(self._contains(self._hashes(values)), dtype=pl.Boolean) & values.is_not_null()
+
+    def _contains(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        contained = np.zeros(len(hashes), bool)
+        for run in self._runs:
+            places = np.minimum(np.searchsorted(run, hashes), len(run) - 1)
+            contained |= run[places] == hashes
+        return contained
 
     def hold(self, column: pl.Expr) -> pl.Expr:
         """`has` as a polars expression."""
@@ -82,13 +93,6 @@ class Distinct:
             return pl.Series([bool(self.has(each).all()) for each in lists], dtype=pl.Boolean)
 
         return column.map_batches(all_of, return_dtype=pl.Boolean)
-
-    @property
-    def _known(self) -> npt.NDArray[np.uint64]:
-        """All hashes, sorted, without repeats."""
-        if len(self._parts) > 1:
-            self._parts = [np.unique(np.concatenate(self._parts))]
-        return self._parts[0]
 
     def _hashes(self, values: pl.Series) -> npt.NDArray[np.uint64]:
         return (values.cast(pl.String) if values.dtype == pl.Null else values).hash(self._seed).to_numpy()
