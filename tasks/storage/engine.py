@@ -52,17 +52,18 @@ class Engine:
         the rows take more than ASK_BYTES, StoreUnwell for a damaged part, and as `TemporaryDatabase` does where memory
         or the temporary folder is too small.
         """
-        lists_before = self._lists_of_parts(query)
+        parts = self._listed_parts(query)
         try:
-            return self._whole(query, values)
+            return self._whole(_Question(self._store, query, values, parts))
         except StoreUnwell:
-            if self._lists_of_parts(query) == lists_before:
+            later_parts = self._listed_parts(query)
+            if later_parts == parts:
                 raise
-            return self._whole(query, values)
+            return self._whole(_Question(self._store, query, values, later_parts))
 
     def batches(self, query: str, rows: int, **values: Any) -> Iterator[pl.DataFrame]:
         """The rows of a query, at most `rows` at a time; raises as `ask` does, also for a part that was replaced."""
-        question = _Question(self._store, query, values)
+        question = _Question(self._store, query, values, self._listed_parts(query))
         with question.errors():
             batches = question.run_on(self._cursor()).to_arrow_reader(rows)
         while True:
@@ -72,8 +73,7 @@ class Engine:
                 return
             yield _frame(batch)
 
-    def _whole(self, query: str, values: Mapping[str, Any]) -> pl.DataFrame:
-        question = _Question(self._store, query, values)
+    def _whole(self, question: "_Question") -> pl.DataFrame:
         with question.errors():
             reader = question.run_on(self._cursor()).to_arrow_reader()
             batches, size_bytes = list[pa.RecordBatch](), 0
@@ -93,15 +93,18 @@ class Engine:
             self._database = new_connection(self)
         return self._database.cursor()
 
-    def _lists_of_parts(self, query: str) -> dict[str, list[str]]:
+    def _listed_parts(self, query: str) -> dict[str, list[str]]:
+        """Table -> its listed parts, of the tables that a query needs."""
         return {name: self._store.parts(name) for name in _needed(query) if name in TABLES}
 
 
 class _Question:
-    """One query with its values, and what went wrong while its rows were read."""
+    """One query with its values and parts, and what went wrong while their rows were read."""
 
-    def __init__(self, store: "Store", query: str, values: Mapping[str, Any]) -> None:
-        self._store, self._query = store, query
+    def __init__(
+        self, store: "Store", query: str, values: Mapping[str, Any], parts: Mapping[str, Sequence[str]]
+    ) -> None:
+        self._store, self._query, self._parts = store, query, parts
         self._frames = {name: value for name, value in values.items() if isinstance(value, pl.DataFrame)}
         self._scalars = {name: value for name, value in values.items() if name not in self._frames}
         self._reading_error: Exception | None = None
@@ -112,7 +115,9 @@ class _Question:
             connection.register(name, frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
         for name in _needed(self._query):
             if name in TABLES:
-                connection.register(f"parts of {name}", ListedParts(self._store, name, self._keep_error))
+                connection.register(
+                    f"parts of {name}", ListedParts(self._store, name, self._parts[name], self._keep_error)
+                )
                 connection.execute(f'CREATE TEMP VIEW "{name}" AS {_view_of_parts(name)}')
             elif name not in self._frames:
                 connection.execute(f"CREATE TEMP VIEW {name} AS {view_queries()[name]}")
@@ -164,11 +169,11 @@ class ListedParts(ds.InMemoryDataset):  # type: ignore[misc]  # pyarrow is untyp
     for a dataset of Arrow, and calls `scanner` with the columns and the filter of a query.
     """
 
-    def __init__(self, store: "Store", table: str, on_error: Callable[[Exception], None]) -> None:
+    def __init__(self, store: "Store", table: str, parts: Sequence[str], on_error: Callable[[Exception], None]) -> None:
         columns = column_types(table)
         super().__init__([], schema=pl.DataFrame(schema=columns).to_arrow(compat_level=pl.CompatLevel.oldest()).schema)
-        self._store, self._table, self._columns, self._on_error = store, table, columns, on_error
-        self._parts = store.parts(table)
+        self._store, self._table, self._parts = store, table, parts
+        self._columns, self._on_error = columns, on_error
 
     def scanner(
         self, columns: Sequence[str] | None = None, filter: ds.Expression | None = None, **_: Any

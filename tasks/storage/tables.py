@@ -159,6 +159,8 @@ class Store:
     def _asked(self) -> "Engine":
         from tasks.storage.engine import Engine  # it reads this class's parts
 
+        if self._readers:
+            raise ValueError(f"a store that shows some rows of {', '.join(self._readers)} is read, not asked")
         if self._engine is None:
             self._engine = Engine(self)
         return self._engine

@@ -217,7 +217,15 @@ def test_parts_are_read_on_the_thread_that_asks_for_rows(store):
     """A thread of Arrow that still reads when a query has failed keeps the process from ending."""
     noting = NotesThreads(with_texts(store, TEXTS).root)
     noting.threads = set()
-    assert sum(batch.num_rows for batch in ListedParts(noting, "conversations", print).scanner().to_reader()) == 400
+    assert (
+        sum(
+            batch.num_rows
+            for batch in ListedParts(noting, "conversations", noting.parts("conversations"), print)
+            .scanner()
+            .to_reader()
+        )
+        == 400
+    )
     assert noting.threads == {threading.get_ident()}
 
 
@@ -250,6 +258,13 @@ def test_a_comparison_means_the_same_whether_parts_or_rows_are_filtered_by_it(st
         for compared in (value, f"({value} * CASE WHEN random() < 2 THEN 1 END)")
     )
     assert of_parts.equals(of_rows)
+
+
+def test_a_store_that_shows_some_rows_is_not_asked(store):
+    with pytest.raises(ValueError, match="shows some rows of"):
+        with_texts(store, TEXTS).showing({"conversations": lambda columns: store.empty("conversations", columns)}).ask(
+            "SELECT text_id FROM turns"
+        )
 
 
 def test_a_store_with_an_open_connection_can_be_pickled_and_asks_in_its_copy(store):
