@@ -56,7 +56,7 @@ check: .venv/full ## Format, lint, strict types, import contracts, generated doc
 	$(BIN)/python -m flows.reference --check
 	$(BIN)/python -m flows.reference.sentences
 
-docs: .venv/core ## Write the generated pages and, from the demo, the tutorial's outputs and, where chromium is, pictures
+docs: .venv/full ## Write the generated pages and, from the demo, the tutorial's outputs and, where chromium is, pictures
 	$(BIN)/python -m flows.reference
 	test ! -d demo || $(BIN)/python -m tests.printed demo
 	test ! -d demo || ! command -v chromium >/dev/null || $(BIN)/python -m tests.pictures demo
