@@ -62,7 +62,8 @@ def with_unread(row: Row, states: Sequence[Row], seen: list[Seen], other_columns
     """
     row_parts = list(parts_in({name: value for name, value in row.items() if name not in other_columns}))
     message_columns = {each.column for each in row_parts if each.message is not None}
-    # A battle's row has a column of messages for each side, or one that both sides share.
+    # A battle's row has a column of messages for each side, or one that both sides share. Where columns do not tell the
+    # sides apart, each sighting is compared with the texts and pictures of all states together.
     has_columns_of_sides = len(seen) > 1 and all(_BATTLE_SIDE.fullmatch(column) for column in message_columns)
     sightings = []
     for number, (side, sighting) in enumerate(zip("ab", seen, strict=False)):
@@ -76,7 +77,7 @@ def with_unread(row: Row, states: Sequence[Row], seen: list[Seen], other_columns
         pictures_read = 0
         for own_number in own_numbers:
             texts_read += _texts(states[own_number])
-            # A picture whose name is wrong was read, too: it has a reject of its own.
+            # `image_places` has the pictures with a usable name, `name_problems` the others, which have rejects.
             pictures_read += len(seen[own_number].image_places) + len(seen[own_number].name_problems)
         lost = [*_lost_texts(own_parts, texts_read), *_lost_others(own_parts, pictures_read)]
         unread_parts = [{"kind": each.part.kind, "message": each.message} for each in lost]
@@ -124,7 +125,7 @@ def _column_parts(column: str, value: Any) -> Iterator[RowPart]:
             for part in _message_parts(value):
                 yield RowPart(part, column, message_count)
             message_count += 1
-        elif type(value) is not dict or value.keys() in _FILE_STRUCT_KEYS:
+        elif _is_file(value):
             # A file that is no part of a message: it belongs to the message before it, if there is one.
             yield RowPart(MessagePart(name_of_kind(key)), column, message_count - 1 if message_count else None)
         else:
@@ -141,12 +142,17 @@ def _may_hold_part(value: Any) -> bool:
     return value_type is bytes and len(value) >= _BYTES_MIN
 
 
+def _is_file(value: Any) -> bool:
+    """Whether a value that may hold a part is a file itself: bytes, a data: address, or a struct of bytes and path."""
+    return type(value) is not dict or value.keys() in _FILE_STRUCT_KEYS
+
+
 def _is_message(value: Row) -> bool:
     return type(value.get("role")) is str or (type(value.get("from")) is str and "value" in value)
 
 
 def _message_parts(message: Row) -> Iterator[MessagePart]:
-    """The parts of a message, and one for each picture of a column that it states the place of."""
+    """The parts of a message, and one picture for each index into the row's pictures in its `images`."""
     is_instruction = role_of(message) == SYSTEM
     for part in parts_of(message):
         if not is_instruction or part.kind not in (TEXT, THINKING):
@@ -168,11 +174,12 @@ def _lost_texts(parts: Sequence[RowPart], texts_read: Sequence[str]) -> list[Row
     """The texts and thoughts among the parts of a row that an adapter dropped.
 
     An adapter may change a text, or join several into one, so a text that is not found among `texts_read` is not
-    always lost. But where nothing is joined, n texts give n: at most `len(texts) - len(texts_read)` are lost.
+    always lost. A lost text makes the row have one text more than were read, and so does each joined one: at most that
+    surplus is lost.
     """
     texts = [each for each in parts if each.part.kind in (TEXT, THINKING)]
-    lost_max = len(texts) - len(texts_read)
-    if lost_max <= 0:
+    surplus = len(texts) - len(texts_read)
+    if surplus <= 0:
         return []
     all_read = "\0".join(texts_read)
     position = 0
@@ -188,13 +195,14 @@ def _lost_texts(parts: Sequence[RowPart], texts_read: Sequence[str]) -> list[Row
             lost.append(each)
         else:
             position = max(position, start + len(text))
-    return lost[:lost_max]
+    return lost[:surplus]
 
 
 def _lost_others(parts: Sequence[RowPart], pictures_read: int) -> list[RowPart]:
     """The pictures beyond those that were read or are missing, and all parts of other kinds.
 
-    A part that holds nothing itself and a value beside the messages are one: the part marks where the value stands.
+    A placeholder, which is a part without a picture of its own, and a value beside the messages are one part: the
+    placeholder marks where in the messages the value belongs. Only parts of pictures have a picture.
     """
     parts_by_kind: dict[str, list[RowPart]] = {}
     for each in parts:
@@ -204,9 +212,9 @@ def _lost_others(parts: Sequence[RowPart], pictures_read: int) -> list[RowPart]:
     for kind, parts_of_kind in parts_by_kind.items():
         with_picture = [each for each in parts_of_kind if each.part.picture is not None]
         beside_messages = [each for each in parts_of_kind if each.message is None]
-        marks = [each for each in parts_of_kind if each.message is not None and each.part.picture is None]
-        # Marks and values beside the messages are counted once: as many as there are of the more frequent.
-        counted = [*with_picture, *max(marks, beside_messages, key=len)]
+        placeholders = [each for each in parts_of_kind if each.message is not None and each.part.picture is None]
+        # Placeholders and values beside the messages are counted once: as many as there are of the more frequent.
+        counted = [*with_picture, *max(placeholders, beside_messages, key=len)]
         read_count = pictures_read if kind == PICTURE else 0
         lost += counted[read_count:]
     return lost

@@ -49,8 +49,8 @@ class Engine:
         """All rows of a query.
 
         If a writer replaced a part meanwhile, the query runs once more on the new list of parts. Raises BadInput where
-        the rows take more than ASK_BYTES, StoreUnwell for a damaged part, and as `TemporaryDatabase` does where memory
-        or the temporary folder is too small.
+        the rows take more than ASK_BYTES or `memory_gb` is too little for the query, and StoreUnwell for a damaged part
+        or a full temporary folder.
         """
         parts = self._listed_parts(query)
         try:
@@ -90,7 +90,7 @@ class Engine:
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection of its own for each question: a second one on the same would end the rows of the first."""
         if self._database is None:
-            self._database = new_connection(self)
+            self._database = new_connection(self)  # its temporary folder is deleted with this object
         return self._database.cursor()
 
     def _listed_parts(self, query: str) -> dict[str, list[str]]:
@@ -104,6 +104,7 @@ class _Question:
     def __init__(
         self, store: "Store", query: str, values: Mapping[str, Any], parts: Mapping[str, Sequence[str]]
     ) -> None:
+        """A frame in `values` may take the place of a view, and of no table."""
         self._store, self._query, self._parts = store, query, parts
         self._frames = {name: value for name, value in values.items() if isinstance(value, pl.DataFrame)}
         self._scalars = {name: value for name, value in values.items() if name not in self._frames}
@@ -142,8 +143,9 @@ class _Question:
 def _view_of_parts(table: str) -> str:
     """The query that gives a table, from its parts as they are registered.
 
-    DuckDB hands comparisons of a column to Arrow, where NaN is not greater than a number; in DuckDB and polars it is.
-    DuckDB does not hand over those of an expression.
+    Each CASE gives its column unchanged. Without it, DuckDB would leave the comparisons of a query with that column, or
+    with a float in that struct, to the filter of `scanner`: to Arrow, where NaN is not greater than a number. In DuckDB
+    and polars it is.
     """
     values = list[str]()
     for name, of_column in column_types(table).items():
@@ -187,7 +189,7 @@ class ListedParts(ds.InMemoryDataset):  # type: ignore[misc]  # pyarrow is untyp
         self, names: Sequence[str], schema: pa.Schema, filter: ds.Expression | None
     ) -> Iterator[pa.RecordBatch]:
         paths = [name.replace(".", ".list.element.") for name in names]
-        # A row is one of the table; a field of its structs is a list with one value a struct.
+        # A row is one of the table. Of `turns.role` it has a list with the role of each struct in `turns`.
         values = [_field(name) if "." in name else pl.col(name) for name in names]
         types = pl.Schema({name: self._columns[name] for name in names})
         try:

@@ -1,5 +1,6 @@
--- The tables of a store as stages ask for them. Above each view: what one of its rows is. `"turns.role"` is the field
--- `role` of the structs in the column `turns`, as a list; the other fields, such as texts, are then not read.
+-- The tables of a store as stages ask for them. Above each view: what one of its rows is. A view begins with a line
+-- CREATE VIEW name AS and ends with a semicolon. "turns.role" is a column of the table conversations: of each struct in
+-- its column turns the field role, as a list. The other fields, such as texts, are then not read.
 
 -- one message of one conversation as it was logged, numbered from 0
 CREATE VIEW turns AS

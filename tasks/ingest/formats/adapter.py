@@ -68,12 +68,12 @@ def pictures(row: Row, *conversations: str) -> list[Row]:
     {} for each part that stands for a picture of a column and finds none there.
     """
     own_pictures = []
-    marks_max = 0
+    placeholders_max = 0
     for name in conversations:
         in_messages = _message_pictures(row[name])
         own_pictures += in_messages.own
-        marks_max = max(marks_max, in_messages.marks)
-    return [*_marked_pictures(row, marks_max), *own_pictures]
+        placeholders_max = max(placeholders_max, in_messages.placeholders)
+    return [*_pictures_of_columns(row, placeholders_max), *own_pictures]
 
 
 class _MessagePictures(NamedTuple):
@@ -81,12 +81,14 @@ class _MessagePictures(NamedTuple):
 
     own: list[Row]
     """The pictures of the parts that hold one themselves (`picture_of`), in order."""
-    marks: int
-    """Number of parts that only mark where a picture of the row's columns stands."""
+    placeholders: int
+    """Number of parts without a picture: each marks where a picture of the row's columns stands. Indexes in a message's
+    `images` are no parts and do not count."""
 
 
 def _message_pictures(conversation: Any) -> _MessagePictures:
-    own, marks = list[Row](), 0
+    own = list[Row]()
+    placeholders = 0
     for message in messages_of(conversation):
         if is_plain(message) or role_of(message) not in READ_ROLES:
             continue
@@ -94,17 +96,17 @@ def _message_pictures(conversation: Any) -> _MessagePictures:
             if part.kind != PICTURE:
                 continue
             if part.picture is None:
-                marks += 1
+                placeholders += 1
             else:
                 own.append(part.picture)
-    return _MessagePictures(own, marks)
+    return _MessagePictures(own, placeholders)
 
 
-def _marked_pictures(row: Row, marks: int) -> list[Row]:
-    """The pictures of the row's columns; {} for each of the `marks` in a conversation beyond them."""
-    of_columns = column_pictures(row)
-    lacking: list[Row] = [{} for _ in range(marks - len(of_columns))]
-    return [*of_columns, *lacking]
+def _pictures_of_columns(row: Row, placeholders: int) -> list[Row]:
+    """The pictures of the row's columns, and {} for each placeholder that finds none there."""
+    found_pictures = column_pictures(row)
+    missing_pictures: list[Row] = [{} for _ in range(placeholders - len(found_pictures))]
+    return [*found_pictures, *missing_pictures]
 
 
 def chat(row: Row, place: Place, images: Sequence[Row] | None = None, *, id_column: str = "conversation_id") -> Record:
@@ -147,7 +149,7 @@ def _conversations(row: Row, place: Place, images: Sequence[Row] | None, *column
     if images is not None:
         return [messages(row[column], place, images) for column in columns]
     in_messages = [_message_pictures(row[column]) for column in columns]
-    shared = _marked_pictures(row, max(each.marks for each in in_messages))
+    shared = _pictures_of_columns(row, max(each.placeholders for each in in_messages))
     shared_names = _names(place, shared)
     conversations = []
     number = len(shared)
