@@ -7,6 +7,7 @@ parts, with every checksum verified, as Arrow batches. A new view is a statement
 """
 
 import re
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -36,36 +37,36 @@ _NAME = re.compile(r'"(?P<quoted>[^"]+)"|(?P<word>\w+)')
 
 
 class Engine:
-    """Answers questions to one store. The connection is made with the first question and is never pickled."""
+    """Answers questions to the store that holds it."""
 
-    def __init__(self, store: "Store") -> None:
-        self._store = store
-        self._database: duckdb.DuckDBPyConnection | None = None
+    def __init__(self) -> None:
+        self._shared: weakref.ref[_Database] | None = None
+        """The database of the questions that are open; it ends with the last of them. It is never pickled."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_store": self._store, "_database": None}
+        return {"_shared": None}
 
-    def ask(self, query: str, **values: Any) -> pl.DataFrame:
+    def ask(self, store: "Store", query: str, values: Mapping[str, Any]) -> pl.DataFrame:
         """All rows of a query.
 
         If a writer replaced a part meanwhile, the query runs once more on the new list of parts. Raises BadInput where
         the rows take more than ASK_BYTES or `memory_gb` is too little for the query, and StoreUnwell for a damaged part
         or a full temporary folder.
         """
-        parts = self._listed_parts(query)
+        parts = _listed_parts(store, query)
         try:
-            return self._whole(_Question(self._store, query, values, parts))
+            return self._whole(_Question(store, query, values, parts))
         except StoreUnwell:
-            later_parts = self._listed_parts(query)
+            later_parts = _listed_parts(store, query)
             if later_parts == parts:
                 raise
-            return self._whole(_Question(self._store, query, values, later_parts))
+            return self._whole(_Question(store, query, values, later_parts))
 
-    def batches(self, query: str, rows: int, **values: Any) -> Iterator[pl.DataFrame]:
+    def batches(self, store: "Store", query: str, rows: int, values: Mapping[str, Any]) -> Iterator[pl.DataFrame]:
         """The rows of a query, at most `rows` at a time; raises as `ask` does, also for a part that was replaced."""
-        question = _Question(self._store, query, values, self._listed_parts(query))
+        question = _Question(store, query, values, _listed_parts(store, query))
         with question.errors():
-            batches = question.run_on(self._cursor()).to_arrow_reader(rows)
+            batches = question.run_on(self._database()).to_arrow_reader(rows)
         while True:
             with question.errors():
                 batch = next(batches, None)
@@ -75,27 +76,40 @@ class Engine:
 
     def _whole(self, question: "_Question") -> pl.DataFrame:
         with question.errors():
-            reader = question.run_on(self._cursor()).to_arrow_reader()
+            reader = question.run_on(self._database()).to_arrow_reader()
             batches, size_bytes = list[pa.RecordBatch](), 0
             for batch in reader:
                 batches.append(batch)
                 size_bytes += batch.nbytes
                 if size_bytes > ASK_BYTES:
                     raise BadInput(
-                        f"the answer to a question to store {self._store.root!r} has rows of more than "
+                        f"the answer to a question to store {question.store.root!r} has rows of more than "
                         f"{ASK_BYTES / 1e6:.0f} MB; ask for fewer columns or rows, or read them with `batches`"
                     )
             return _frame(pa.Table.from_batches(batches, reader.schema))
 
-    def _cursor(self) -> duckdb.DuckDBPyConnection:
-        """A connection of its own for each question: a second one on the same would end the rows of the first."""
-        if self._database is None:
-            self._database = new_connection(self)  # its temporary folder is deleted with this object
-        return self._database.cursor()
+    def _database(self) -> "_Database":
+        database = None if self._shared is None else self._shared()
+        if database is None:
+            database = _Database()
+            self._shared = weakref.ref(database)
+        return database
 
-    def _listed_parts(self, query: str) -> dict[str, list[str]]:
-        """Table -> its listed parts, of the tables that a query needs."""
-        return {name: self._store.parts(name) for name in _needed(query) if name in TABLES}
+
+class _Database:
+    """An empty DuckDB, whose one memory limit and temporary folder all open questions to a store share."""
+
+    def __init__(self) -> None:
+        self._connection = new_connection(self)  # its temporary folder is deleted with this object
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection of its own for a question: a second question on one would end the rows of the first."""
+        return self._connection.cursor()
+
+
+def _listed_parts(store: "Store", query: str) -> dict[str, list[str]]:
+    """Table -> its listed parts, of the tables that a query needs."""
+    return {name: store.parts(name) for name in _needed(query) if name in TABLES}
 
 
 class _Question:
@@ -105,19 +119,20 @@ class _Question:
         self, store: "Store", query: str, values: Mapping[str, Any], parts: Mapping[str, Sequence[str]]
     ) -> None:
         """A frame in `values` may take the place of a view, and of no table."""
-        self._store, self._query, self._parts = store, query, parts
+        self.store, self._query, self._parts = store, query, parts
         self._frames = {name: value for name, value in values.items() if isinstance(value, pl.DataFrame)}
         self._scalars = {name: value for name, value in values.items() if name not in self._frames}
         self._reading_error: Exception | None = None
 
-    def run_on(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-        """Make the tables and views that the query needs, and start it."""
+    def run_on(self, database: _Database) -> duckdb.DuckDBPyRelation:
+        """Make the tables and views that the query needs, and start it. The database stays as long as this object."""
+        self._database, connection = database, database.cursor()
         for name, frame in self._frames.items():
             connection.register(name, frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
         for name in _needed(self._query):
             if name in TABLES:
                 connection.register(
-                    f"parts of {name}", ListedParts(self._store, name, self._parts[name], self._keep_error)
+                    f"parts of {name}", ListedParts(self.store, name, self._parts[name], self._keep_error)
                 )
                 connection.execute(f'CREATE TEMP VIEW "{name}" AS {_view_of_parts(name)}')
             elif name not in self._frames:

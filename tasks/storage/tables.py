@@ -150,11 +150,11 @@ class Store:
 
         Raises as `Engine.ask`.
         """
-        return self._asked().ask(query, **values)
+        return self._asked().ask(self, query, values)
 
     def batches(self, query: str, rows: int = SLICE_ROWS, **values: Any) -> Iterator[pl.DataFrame]:
         """The rows of a query some at a time. Raises as `Engine.batches`."""
-        return self._asked().batches(query, rows, **values)
+        return self._asked().batches(self, query, rows, values)
 
     def _asked(self) -> "Engine":
         from tasks.storage.engine import Engine  # it reads this class's parts
@@ -162,7 +162,7 @@ class Store:
         if self._readers:
             raise ValueError(f"a store that shows some rows of {', '.join(self._readers)} is read, not asked")
         if self._engine is None:
-            self._engine = Engine(self)
+            self._engine = Engine()
         return self._engine
 
     def at(self, relative: str) -> str:

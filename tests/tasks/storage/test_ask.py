@@ -5,6 +5,7 @@ import pickle
 import random
 import subprocess
 import sys
+import tempfile
 import threading
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -272,6 +273,21 @@ def test_a_store_with_an_open_connection_can_be_pickled_and_asks_in_its_copy(sto
     question = "SELECT count(*) AS messages FROM turns"
     store.ask(question)
     assert pickle.loads(pickle.dumps(store)).ask(question)["messages"].to_list() == [400]
+
+
+def test_open_questions_share_a_temporary_folder_that_ends_with_the_last(store, tmp_path, monkeypatch):
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    question = "SELECT text_id FROM with_texts"
+    rows = pl.DataFrame({"text_id": [str(number) for number in range(5_000)]})
+    streams = [store.batches(question, 10, with_texts=rows) for _ in range(2)]
+    assert [next(stream).height for stream in streams] == [10, 10]
+    assert len(list((tmp_path / "scratch").iterdir())) == 1
+    for stream in streams:
+        stream.close()
+    assert list((tmp_path / "scratch").iterdir()) == []
+    assert store.ask(question, with_texts=rows).height == 5_000
+    assert list((tmp_path / "scratch").iterdir()) == []
 
 
 def test_frames_that_are_given_are_tables_and_other_values_are_parameters(store):
