@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -59,6 +60,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     certificate = _certificate(home)
     os.environ |= {"PREFECT_HOME": str(home), "PREFECT_LOGGING_LEVEL": "CRITICAL"}
     os.environ["PREFECT_API_SSL_CERT_FILE"] = certificate  # for processes that tests start
+    from prefect.events.worker import EventsWorker
     from prefect.settings import PREFECT_API_SSL_CERT_FILE, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
     from prefect.testing.utilities import prefect_test_harness
 
@@ -67,6 +69,8 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             for service in ("EVENT_PERSISTER", "TASK_RUN_RECORDER"):  # a third of its time; no test looks at either
                 patch.setenv(f"PREFECT_SERVER_SERVICES_{service}_ENABLED", "false")
             stack.enter_context(prefect_test_harness(server_startup_timeout=180))
+        # At its end the harness waits for all events to be sent, which a busy server may never take.
+        stack.callback(setattr, EventsWorker, "drain_all", partial(EventsWorker.drain_all, timeout=10))
         own = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_API_SSL_CERT_FILE: certificate}
         stack.enter_context(temporary_settings(own))
         stack.enter_context(mock.patch("tasks.leaderboard.agreement.SAMPLES", 10))  # of 100, which its own tests draw
