@@ -127,6 +127,7 @@ class _Question:
     def run_on(self, database: _Database) -> duckdb.DuckDBPyRelation:
         """Make the tables and views that the query needs, and start it. The database stays as long as this object."""
         self._database, connection = database, database.cursor()
+        # Frames come first: a view may need one of them.
         for name, frame in self._frames.items():
             connection.register(name, frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
         for name in _needed(self._query):
@@ -256,6 +257,7 @@ def view_queries() -> dict[str, str]:
 @cache
 def _needed(query: str) -> tuple[str, ...]:
     """Tables and views whose names stand in a query, each behind those that it needs itself."""
+    # Any word counts, also the name of a column: a table that is registered and not asked costs no reading.
     needed = dict[str, None]()
     for match in _NAME.finditer(query):
         name = match["quoted"] or match["word"]

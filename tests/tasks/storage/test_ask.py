@@ -16,7 +16,6 @@ import pytest
 
 from schemas.errors import BadInput, StoreUnwell
 from schemas.tables import TABLES
-from tasks.storage import engine
 from tasks.storage.engine import VIEWS_FILE, ListedParts, column_types, view_queries
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import missing_ids, outdated
@@ -230,13 +229,12 @@ def test_parts_are_read_on_the_thread_that_asks_for_rows(store):
     assert noting.threads == {threading.get_ident()}
 
 
-def test_an_answer_that_is_too_large_is_refused_and_names_what_reads_it(store, monkeypatch):
-    monkeypatch.setattr(engine, "ASK_BYTES", 1_000_000)
+def test_an_answer_that_is_too_large_is_refused_with_the_name_of_what_reads_it(store):
     with_texts(store, TEXTS)
-    question = "SELECT text_id, repeat('x', 1000) AS filler FROM turns, range(10)"
-    with pytest.raises(BadInput, match=r"rows of more than 1 MB; .*`batches`"):
+    question = "SELECT text_id, repeat('x', 1000) AS filler FROM turns, range(700)"
+    with pytest.raises(BadInput, match=r"rows of more than 268 MB; .*`batches`"):
         store.ask(question)
-    assert sum(batch.height for batch in store.batches(question, 100)) == 4_000
+    assert sum(batch.height for batch in store.batches(question, 10_000)) == 280_000
 
 
 NUMBERS = [math.nan, None, 0.5, 2.0, math.inf, -math.inf]
