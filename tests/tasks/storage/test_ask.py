@@ -101,12 +101,22 @@ def damaged_column(path: Path, leaf: str) -> None:
     path.write_bytes(content)
 
 
-def test_ids_of_texts_are_read_without_the_texts_and_a_damaged_text_is_noticed(store):
+@pytest.fixture
+def with_damaged_text(store) -> Store:
     with_texts(store, TEXTS)
     damaged_column(the_part(store, "conversations"), "turns.list.element.content")
+    return store
+
+
+def test_ids_of_texts_are_read_without_the_texts(with_damaged_text):
+    store = with_damaged_text
     assert store.ask("SELECT text_id FROM turns ORDER BY text_id")["text_id"].to_list() == [
         f"t{n:05}" for n in range(400)
     ]
+
+
+def test_a_damaged_text_that_is_asked_for_is_noticed(with_damaged_text):
+    store = with_damaged_text
     with pytest.raises(StoreUnwell, match="is damaged: a part of table 'conversations'"):
         store.ask('SELECT "turns.content" FROM conversations')
 
