@@ -42,7 +42,7 @@ versions: ## The core and its fastest tests on Python 3.12 and 3.13, where pyenv
 
 fast: $(VENV)/core
 	@$(UV) pytest pytest-timeout hypothesis pytest-xdist
-	$(BIN)/python -m pytest -q -n 2 tests/schemas tests/tasks/dedup tests/tasks/images tests/tasks/ingest tests/tasks/policy
+	$(BIN)/python -m pytest -q -n 2 tests/schemas tests/tasks/images tests/tasks/policy
 	rm -rf $(VENV)/demo && $(BIN)/curate demo --out $(VENV)/demo --conversations 20 --battles 20
 
 fuzz: .venv/full ## The fuzz tests with thirty times the examples

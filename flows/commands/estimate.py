@@ -219,18 +219,19 @@ def _of(settings: Settings, known: "Store", source: "Store", folder: str) -> lis
     from tasks.runtime.budget import load_prices
     from tasks.signals.paid import estimate_documents, estimate_images, estimate_texts, estimate_topic_names
     from tasks.signals.registry import image_signals
-    from tasks.signals.steps import OF_ORIGINALS, conversations_to_describe, shown_on, texts_of, thoughts, vote_reasons
+    from tasks.signals.steps import KINDS_OF_TEXT, OF_ORIGINALS, conversations_to_describe, shown_on
     from tasks.storage.queries.released import logged_on
+    from tasks.storage.queries.texts import Form, Texts, all_texts
     from tasks.topics.cluster import members_min
 
     providers, prices, count = Providers(settings.providers), load_prices(settings.prices), tokens_in()
-    logged = logged_on(source.read("conversations"), settings.since, settings.until)
     shown = shown_on(source, settings)
     images, redacted = _sizes(source), _sizes(source, "redacted_images")
     originals = {each: size for each, size in _sizes(source, "images").items() if shown is None or each in shown}
     of_images = [*image_signals(providers)]
-    texts = texts_of(logged)
-    texts[MeasuredOn.MESSAGES] |= vote_reasons(source, settings) | thoughts(logged)
+    texts_of_kinds = {kind: Texts(Form.LOGGED, kind, settings.since, settings.until) for kind in KINDS_OF_TEXT}
+    # No version of a signal is in use here: what was read in images is counted below.
+    texts = {kind: all_texts(source, of_kind, {}) for kind, of_kind in texts_of_kinds.items()}
     texts[MeasuredOn.MESSAGES] |= texts_on_bench(known) if settings.with_answers else {}
     decided, screeners = _decided(settings, known, source, folder)
     conversations = logged_on(conversations_to_describe(source, decided), settings.since, settings.until)
@@ -250,16 +251,17 @@ def _of(settings: Settings, known: "Store", source: "Store", folder: str) -> lis
 
 def _texts_of_images(seen: "Store", providers: "Providers", images: Collection[str]) -> dict[str, str]:
     """Text id -> text of these images; of those that are not in `seen`, as many texts as there on average."""
-    from tasks.signals.steps import image_texts
+    from tasks.signals.steps import signal_versions
+    from tasks.storage.queries.texts import texts_of_images
 
-    def read(shown: Collection[str] | None) -> dict[str, str]:
-        return {text_id: text for some in image_texts(seen, providers, shown) for text_id, text in some.iter_rows()}
-
+    read = texts_of_images(seen, signal_versions(providers))
+    of_images = read.filter(read["image_id"].is_in(list(images)))
     known = set(seen.read("images", ["image_id"])["image_id"])
-    anywhere = sorted(read(None).items())
+    anywhere = read.unique("text_id").sort("text_id")["text"]
     unseen = sum(each not in known for each in images)
     more = round(len(anywhere) * unseen / max(1, len(known)))
-    return read(images) | {f"unseen {n}": anywhere[n % len(anywhere)][1] for n in range(more)}
+    texts = dict(of_images.select("text_id", "text").iter_rows())
+    return texts | {f"unseen {number}": anywhere[number % len(anywhere)] for number in range(more)}
 
 
 def _in_words(row: Estimate) -> str:

@@ -1,17 +1,13 @@
-"""Documents (prompts with their images) for taggers, and the texts of a store that lack a signal, some at a time."""
+"""Documents for taggers: prompts with their images."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from threading import Lock
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
-from schemas.signals import MeasuredOn
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
 from tasks.signals.registry import signal_of
-from tasks.storage.database import BlockFiles
 from tasks.storage.queries.signals import StoredImages, signal_values
 from tasks.storage.tables import Store
 
@@ -97,59 +93,3 @@ def stored_documents(store: Store, conversations: pl.DataFrame, signal: str, pro
 def prompt_text(turns: Iterable[Mapping[str, str]]) -> str:
     """All user messages, joined by blank lines."""
     return "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")
-
-
-TextsOn = Mapping[MeasuredOn, pl.DataFrame]
-"""Kind of text -> content_id and text. A text may be there several times."""
-TextSlices = Callable[[], Iterator[TextsOn]]
-"""Reads texts some at a time, from the beginning at each call."""
-WINDOW = 4_096
-"""Texts of a temporary file."""
-_NONE = pl.DataFrame(schema={"content_id": pl.String, "text": pl.String})
-
-
-def texts_by_kind(conversations: pl.DataFrame) -> dict[MeasuredOn, pl.DataFrame]:
-    """content_id and text of all messages, of assistant messages, and of prompts."""
-    turns = conversations.select("turns").explode("turns").drop_nulls().unnest("turns")
-    messages = turns.select("role", content_id="text_id", text="content")
-    turn = pl.element().struct
-    asked = pl.col("turns").list.eval(turn.field("content").filter(turn.field("role") == "user"))
-    return {
-        MeasuredOn.MESSAGES: messages.drop("role"),
-        MeasuredOn.ASSISTANT_MESSAGES: messages.filter(role="assistant").drop("role"),
-        MeasuredOn.PROMPT: conversations.select(content_id="prompt_id", text=asked.list.join("\n\n")),
-    }
-
-
-def texts_in(text_of: Mapping[str, str]) -> pl.DataFrame:
-    """Texts by content id as a frame of content_id and text."""
-    return pl.DataFrame({"content_id": [*text_of], "text": [*text_of.values()]}, _NONE.schema)
-
-
-class WaitingTexts(Mapping[str, str]):
-    """Texts by content id in temporary files, one for each `WINDOW` ids in order; memory holds the two read last."""
-
-    def __init__(self, content_ids: Iterable[str], texts: Iterable[pl.DataFrame]) -> None:
-        """`texts`: content_id and text, of these ids and others."""
-        self._ids = pl.Series([*content_ids], dtype=pl.String).unique().sort()
-        self._files, self._lock, self._window = BlockFiles(), Lock(), lru_cache(maxsize=2)(self._read)
-        for rows in texts:
-            place = rows.with_columns(place=self._ids.search_sorted(rows["content_id"]))
-            waiting = place.filter(
-                self._ids.gather(place["place"].clip(upper_bound=len(self) - 1)) == rows["content_id"]
-            )
-            self._files.add("texts", waiting.select("content_id", "text"), waiting["place"] // WINDOW)
-
-    def __getitem__(self, content_id: str) -> str:
-        with self._lock:  # batches are read on several threads
-            return self._window(int(self._ids.search_sorted(content_id)) // WINDOW)[content_id]
-
-    def _read(self, window: int) -> dict[str, str]:
-        rows = self._files.read("texts", window)
-        return {} if rows is None else dict(rows.iter_rows())
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._ids)
-
-    def __len__(self) -> int:
-        return len(self._ids)

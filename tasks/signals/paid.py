@@ -123,7 +123,9 @@ def estimate_texts(
     paid = providers.paid(kinds)
     for name in (name for name in kinds if name in paid):
         sent = {text_id: text for text_id, text in texts[SIGNAL_ENTRIES[name].on].items() if text.strip()}
-        items = [ItemSize(sent[each]) for each in missing(known, kinds[name], sent)]
+        asked = {*missing(known, kinds[name], sent)}
+        # In the order in which they are measured: how many fit into a request depends on their neighbours.
+        items = [ItemSize(text) for content_id, text in sent.items() if content_id in asked]
         use = _as_measured(providers[name], items, count)
         found.append(estimate_row(providers[name].service, name, len(items), use, prices))
     return found

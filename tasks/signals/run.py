@@ -1,12 +1,18 @@
-"""Measures signals that items lack, in batches, and appends the rows to the signal tables in parts.
+"""Measures signals of images and texts, in batches, and appends the rows to the signal tables in parts.
 
-Batches run on threads of this process. With a task runner (Dask, Ray), shards run in its processes instead; one shard
-writes one part, so the parts are the same either way. For paid models see paid.py.
+In: items or texts of a store, and signals; `Measurer` finds which of them lack a value of a signal's version. Out: rows
+in the tables of the signals. A part is written first and counts from when its name is in the table's list.
+
+Batches run on threads of this process. With a task runner (Dask, Ray), shards run in its processes instead; a shard
+writes one part a signal, so the parts are the same either way. Paid models keep their budget in this process; paid.py
+has those of documents. A new kind of item is a class like `TextItems`.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -18,58 +24,40 @@ from tasks.providers.capabilities import Failed
 from tasks.runtime.parallel import ShardRunner, batch_of, map_ordered
 from tasks.runtime.progress import Advance, Measured, progress, silent
 from tasks.signals.registry import Item, Signal, image_signals, signal_of
-from tasks.storage.content_id import Distinct
 from tasks.storage.parts import listed_in_batches
-from tasks.storage.queries.signals import StoredImages, missing_ids, signal_values, table_name
+from tasks.storage.queries.signals import StoredImages, Versions, lacking, missing_ids, signal_values, table_name
+from tasks.storage.queries.texts import Texts, lacking_texts, with_texts
 from tasks.storage.tables import Store, frame_schema
 
 BATCH = 32
 """Items of one call on a CPU."""
 TEXTS_A_PART = 64 * BATCH
-"""Texts or documents per stored part. A killed run has to measure at most this many again."""
+"""Texts or documents per stored part. A killed run has to measure at most one part in progress again, a worker."""
 IMAGES_A_PART = 8 * BATCH
 """Images per stored part."""
 
 Rows = dict[str, list[dict[str, Any]]]
-"""Signal name -> rows of its table."""
+"""Signal, or the name of its table -> rows of that table."""
 Written = tuple[list[tuple[str, str]], Measured]
 """(table, part) pairs that are written but not yet listed, and the counts of the work."""
 Load = Callable[[Sequence[str]], Sequence[Item]]
 """Returns the items of these content ids, in order."""
 
 
+def versions_of(signals: Mapping[str, Signal[Any]]) -> Versions:
+    """Signal -> its version."""
+    return {name: signal.version for name, signal in signals.items()}
+
+
+_WANTED_IDS = """
+    -- a row is one id as it was given
+    SELECT content_id FROM wanted_ids
+"""
+
+
 def missing(store: Store, signal: Signal[Any], content_ids: Iterable[str]) -> list[str]:
     """The content ids, sorted, that have no value of the signal's version yet."""
     return missing_ids(store, signal.name, signal.version, content_ids)
-
-
-class Lacking:
-    """Content ids that lack some of these signals. What is stored takes 8 bytes an id and signal (`Distinct`)."""
-
-    def __init__(self, store: Store, signals: Mapping[str, Signal[Any]]) -> None:
-        self._stored, self._found = dict[str, Distinct](), Distinct()
-        self._lacking = [pl.DataFrame(schema={"content_id": pl.String, "signals": pl.String})]
-        for name, signal in signals.items():
-            known = self._stored[name] = Distinct()
-            for rows in store.read_slices(table_name(name), ["content_id", "version"]):
-                known.add(rows.filter(version=signal.version)["content_id"])
-
-    def add(self, content_ids: pl.Series) -> None:
-        """Look for these ids; those of earlier calls are passed over."""
-        ids = content_ids.drop_nulls().unique()
-        ids = ids.filter(~self._found.has(ids))
-        lacks = [pl.when(~known.has(ids)).then(pl.lit(name)) for name, known in self._stored.items()]
-        rows = pl.DataFrame({"content_id": ids}).with_columns(
-            signals=pl.concat_str(*lacks, pl.lit(None, pl.String), separator=",", ignore_nulls=True)
-        )
-        rows = rows.filter(pl.col("signals") != "")
-        self._found.add(rows["content_id"])
-        self._lacking.append(rows)
-
-    def by_signals(self) -> dict[tuple[str, ...], pl.Series]:
-        """Names of signals, in their order -> the ids that lack just these."""
-        groups = pl.concat(self._lacking).partition_by("signals", as_dict=True)
-        return {tuple(str(names).split(",")): rows["content_id"] for (names,), rows in groups.items()}
 
 
 def measured(
@@ -97,6 +85,14 @@ def write_rows(store: Store, rows: Rows) -> list[tuple[str, str]]:
     ]
 
 
+class Shard(NamedTuple):
+    """Items that lack the same signals. Their rows make one part per signal."""
+
+    signals: tuple[str, ...]
+    ids: Sequence[str]
+    load: Load[Any]
+
+
 def measure_items(
     store: Store,
     signals: Signal[Item] | Sequence[Signal[Item]],
@@ -106,38 +102,47 @@ def measure_items(
     workers: int,
     now: datetime,
     advance: Advance = silent,
-    part_items: int | None = None,
+    part_items: int = TEXTS_A_PART,
 ) -> Measured:
-    """Load the items of the content ids, measure the signals on threads, and store the values."""
-    several = [signals] if isinstance(signals, Signal) else signals
-    parts = _parts(several, content_ids, load, workers, now, part_items or TEXTS_A_PART, advance)
-    return _listed(store, ((write_rows(store, rows), done) for rows, done in parts))
+    """Load the items of the content ids, measure the signals on threads, and store the values, also where some are."""
+    signal_of_name = {each.name: each for each in ([signals] if isinstance(signals, Signal) else signals)}
+    shards = (Shard(tuple(signal_of_name), ids, load) for ids in cut(content_ids, part_items))
+    return _listed(store, _written(store, signal_of_name, shards, workers, now, advance))
 
 
-def _parts(
-    signals: Sequence[Signal[Item]],
-    content_ids: Sequence[str],
-    load: Load[Item],
+def _written(
+    store: Store,
+    signals: Mapping[str, Signal[Any]],
+    shards: Iterable[Shard],
     workers: int,
     now: datetime,
-    part_items: int,
     advance: Advance = silent,
-) -> Iterator[tuple[Rows, Measured]]:
-    """Yield rows and counts, `part_items` items at a time."""
+) -> Iterator[Written]:
+    """Measure shards, none of them empty, on threads, and write the parts of each without listing them."""
+    size = batch_of(BATCH)
 
-    def work(batch: Sequence[str]) -> tuple[Rows, Measured]:
-        return measured(signals, batch, load(batch), now)
+    def work(batch: Shard) -> tuple[Rows, Measured]:
+        return measured([signals[name] for name in batch.signals], batch.ids, batch.load(batch.ids), now)
 
-    rows, total, size = Rows(), Measured(), batch_of(BATCH)
-    for number, (of_batch, done) in enumerate(map_ordered(work, list(cut(content_ids, size)), workers), 1):
-        total.add(done)
-        advance(max(done.calls.values(), default=0))
-        for name, found in of_batch.items():
-            rows.setdefault(name, []).extend(found)
-        if number * size % part_items == 0:
-            yield rows, total
-            rows, total = Rows(), Measured()
-    yield rows, total
+    # The number of batches of each shard that has begun and is not written.
+    batch_counts = deque[int]()
+
+    def batches() -> Iterator[Shard]:
+        for shard in shards:
+            batches_of_shard = [shard._replace(ids=ids) for ids in cut(shard.ids, size)]
+            batch_counts.append(len(batches_of_shard))
+            yield from batches_of_shard
+
+    results = map_ordered(work, batches(), workers)
+    for first_result in results:
+        rows, total = Rows(), Measured()
+        results_of_shard = chain([first_result], islice(results, batch_counts.popleft() - 1))
+        for rows_of_batch, done in results_of_shard:
+            total.add(done)
+            advance(max(done.calls.values(), default=0))
+            for name, some_rows in rows_of_batch.items():
+                rows.setdefault(name, []).extend(some_rows)
+        yield write_rows(store, rows), total
 
 
 def _listed(store: Store, results: Iterable[Written], advance: Advance = silent) -> Measured:
@@ -209,12 +214,30 @@ class ImageItems:
         return [decode_stored(each.bytes, each.format, each.image_id) for each in stored]
 
 
-class Shard(NamedTuple):
-    """Items that lack the same signals. Their rows make one part per signal."""
+def _shards_of(items: TextItems | ImageItems, wanted: pl.DataFrame, for_other_processes: bool) -> Iterator[Shard]:
+    """Shards of the items that `lacking` names. What is sent to another process holds the items of its shard alone."""
+    for (names,), rows in sorted(wanted.partition_by("signals", as_dict=True).items()):
+        for ids in cut(items.ordered(rows["content_id"]), items.part_items):
+            items_of_shard = items.only(ids) if for_other_processes else items
+            yield Shard(tuple(str(names).split(",")), ids, items_of_shard.load)
 
-    signals: tuple[str, ...]
-    ids: Sequence[str]
-    items: TextItems | ImageItems
+
+def _shards_of_texts(rows_of_texts: Iterable[pl.DataFrame]) -> Iterator[Shard]:
+    """Shards of texts in the order in which they come. Rows have content_id, text and the `signals` of `lacking`."""
+    # Signals, joined by commas -> content id -> text; each has less texts than a part.
+    waiting = dict[str, dict[str, str]]()
+    for rows in rows_of_texts:
+        for content_id, signals, text in rows.select("content_id", "signals", "text").iter_rows():
+            texts = waiting.setdefault(signals, {})
+            texts[content_id] = text
+            if len(texts) == TEXTS_A_PART:
+                yield _shard_of_texts(signals, waiting.pop(signals))
+    for signals, texts in waiting.items():
+        yield _shard_of_texts(signals, texts)
+
+
+def _shard_of_texts(signals: str, texts: dict[str, str]) -> Shard:
+    return Shard(tuple(signals.split(",")), [*texts], TextItems(texts).load)
 
 
 class Measurer(NamedTuple):
@@ -226,9 +249,9 @@ class Measurer(NamedTuple):
 
     def measure(self, shard: Shard) -> Written:
         """Measure one shard on one thread and write its parts without listing them."""
-        chosen, store = [signal_of(name, self.providers) for name in shard.signals], Store(self.root)
-        ((rows, done),) = _parts(chosen, shard.ids, shard.items.load, 1, self.now, len(shard.ids) + BATCH)
-        return write_rows(store, rows), done
+        signals = {name: signal_of(name, self.providers) for name in shard.signals}
+        (written,) = _written(Store(self.root), signals, [shard], 1, self.now)
+        return written
 
     def measure_missing(
         self,
@@ -239,43 +262,70 @@ class Measurer(NamedTuple):
         workers: int,
         runner: ShardRunner | None,
     ) -> Measured:
-        """Measure every signal that an item lacks; items that lack the same signals are loaded once.
+        """Measure every signal that one of these items lacks; items that lack the same signals are loaded once.
 
-        Paid signals are measured in this process, which holds the budget; so is work of at most one part.
+        What is not more than one part stays in this process. Ids that are not stored are passed over.
         """
-        lacking = Lacking(store, signals)
-        lacking.add(pl.Series([*content_ids], dtype=pl.String))
-        return self.measure_lacking(store, items, signals, lacking, workers, runner)
+        wanted_ids, total = pl.DataFrame({"content_id": pl.Series([*content_ids], dtype=pl.String)}), Measured()
+        for wanted in lacking(store, versions_of(signals), _WANTED_IDS, {"wanted_ids": wanted_ids}):
+            chosen_runner = runner if wanted.height > items.part_items else None
+            shards = _shards_of(items, wanted, for_other_processes=chosen_runner is not None)
+            total.add(self._measure_shards(store, shards, wanted.height, signals, workers, chosen_runner))
+        return total
 
-    def measure_lacking(
+    def measure_texts(
         self,
         store: Store,
-        items: TextItems | ImageItems,
+        texts: Texts,
         signals: Mapping[str, Signal[Any]],
-        lacking: Lacking,
+        versions: Versions,
         workers: int,
         runner: ShardRunner | None,
     ) -> Measured:
-        """The same for items of which is known what they lack."""
+        """Measure every signal that one of these texts of the store lacks. Texts are read some at a time.
+
+        `versions` are those of all signals in use, for `lacking_texts`.
+        """
         total = Measured()
-        for names, some_ids in sorted(lacking.by_signals().items()):
-            ids = items.ordered(some_ids)
-            paid = self.providers.paid(names) if runner else set()
-            elsewhere = tuple(name for name in names if name not in paid)
-            away = runner if elsewhere and len(ids) > items.part_items else None
-            here = [signals[name] for name in names if name in paid or not away]
-            with progress(", ".join(names), len(ids)) as advance:
-                if away:
-                    shards = (Shard(elsewhere, some, items.only(some)) for some in cut(ids, items.part_items))
-                    total.add(_listed(store, away.map_ordered(self.measure, shards), advance))
-                if here:
-                    total.add(
-                        measure_items(
-                            store, here, ids, items.load, workers=workers, now=self.now,
-                            advance=silent if away else advance, part_items=items.part_items,
-                        )
-                    )  # fmt: skip
+        for wanted in lacking_texts(store, texts, versions_of(signals), versions):
+            chosen_runner = runner if wanted.height > TEXTS_A_PART else None
+            shards = _shards_of_texts(with_texts(store, wanted, texts.kind, versions))
+            total.add(self._measure_shards(store, shards, wanted.height, signals, workers, chosen_runner))
         return total
+
+    def _measure_shards(
+        self,
+        store: Store,
+        shards: Iterable[Shard],
+        item_count: int,
+        signals: Mapping[str, Signal[Any]],
+        workers: int,
+        runner: ShardRunner | None,
+    ) -> Measured:
+        """Measure shards of `item_count` items in all: on a runner, or on threads where there is none.
+
+        Paid signals are measured in this process, which holds the budget.
+        """
+        with progress(", ".join(signals), item_count) as advance:
+            if runner is None:
+                return _listed(store, _written(store, signals, shards, workers, self.now, advance))
+            total = Measured()
+            without_paid = self._without_paid(store, shards, signals, workers, total)
+            total.add(_listed(store, runner.map_ordered(self.measure, without_paid), advance))
+            return total
+
+    def _without_paid(
+        self, store: Store, shards: Iterable[Shard], signals: Mapping[str, Signal[Any]], workers: int, total: Measured
+    ) -> Iterator[Shard]:
+        """Measure the paid signals of each shard, add their counts to `total`, and yield the shard with the others."""
+        paid = self.providers.paid(signals)
+        for shard in shards:
+            for_here = shard._replace(signals=tuple(name for name in shard.signals if name in paid))
+            elsewhere = shard._replace(signals=tuple(name for name in shard.signals if name not in paid))
+            if for_here.signals:
+                total.add(_listed(store, _written(store, signals, [for_here], workers, self.now)))
+            if elsewhere.signals:
+                yield elsewhere
 
 
 class MeasuringObserver:

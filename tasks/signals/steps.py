@@ -1,6 +1,6 @@
 """Prefect tasks that measure signals of images, texts and documents."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,18 +15,21 @@ from tasks.providers.capabilities import Document
 from tasks.runtime.parallel import shard_runner
 from tasks.runtime.progress import Measured, progress, report
 from tasks.runtime.steps import step
-from tasks.signals.documents import TextSlices, TextsOn, WaitingTexts, stored_documents, texts_by_kind, texts_in
+from tasks.signals.documents import stored_documents
 from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight, once_more
 from tasks.signals.registry import Signal, chosen_signals, image_signals, signal_of, text_signals
-from tasks.signals.run import ImageItems, Lacking, Measurer, TextItems, measure_items, missing
-from tasks.storage.content_id import Distinct, text_id
-from tasks.storage.queries.released import conversations_as_released, kept_conversations, kept_slices, logged_on
-from tasks.storage.queries.signals import StoredImages, Versions
+from tasks.signals.run import ImageItems, Measurer, TextItems, measure_items, missing, versions_of
+from tasks.storage.content_id import text_id
+from tasks.storage.queries.released import conversations_as_released, kept_conversations, logged_on
+from tasks.storage.queries.signals import StoredImages, Versions, lacking
+from tasks.storage.queries.texts import Form, Texts, require_redactions
 from tasks.storage.tables import Store
 
 OF_ORIGINALS = frozenset({"nsfw", "image_hash", "image_colour", "image_moderation"})
 """Image signals that are not measured on redacted images, because rules and duplicate search use the originals."""
 
+KINDS_OF_TEXT = (MeasuredOn.MESSAGES, MeasuredOn.ASSISTANT_MESSAGES, MeasuredOn.PROMPT)
+"""Kinds of text. An answer is a message, too; so is what was read in an image, a thought, and a vote's reason."""
 DECIDED_MIN = 100
 """Decisions from which a share of kept conversations is taken for later ones."""
 
@@ -34,8 +37,7 @@ DECIDED_MIN = 100
 def signal_versions(providers: Providers) -> Versions:
     """The version of every signal under the chosen providers. Loads no model."""
     of_documents = chosen_signals(providers, MeasuredOn.DOCUMENTS, MeasuredOn.FAILURES, screens=False)
-    made: dict[str, Signal[Any]] = {**image_signals(providers), **text_signals(providers), **of_documents}
-    return {name: signal.version for name, signal in made.items()}
+    return versions_of({**image_signals(providers), **text_signals(providers), **of_documents})
 
 
 @step
@@ -52,41 +54,36 @@ def catch_up_images(settings: Settings, providers: Providers) -> StageReport:
 @step
 def measure_texts(settings: Settings, providers: Providers, stage: str, kept_only: bool) -> StageReport:
     """Measure text signals: screening ones on all conversations, or descriptive ones on those the policy keeps."""
-    store, columns = Store.open(settings.store), ["conversation_id", "day", "prompt_id", "turns", "served"]
+    store, form = Store.open(settings.store), Form.KEPT if kept_only else Form.LOGGED
+    total = Measured()
+    for kind in KINDS_OF_TEXT:
+        texts = Texts(form, kind, settings.since, settings.until)
+        signals = chosen_signals(providers, kind, screens=not kept_only)
+        total.add(_measure_texts(settings, store, providers, texts, signals))
+    if kept_only:  # whether what was read in images of kept conversations is code
+        texts = Texts(form, MeasuredOn.IMAGES, settings.since, settings.until)
+        total.add(_measure_texts(settings, store, providers, texts, {"code": signal_of("code", providers)}))
+    return report(stage, total)
 
-    def slices() -> Iterator[TextsOn]:
-        kept = kept_slices(store, columns, "kept_by_screening") if kept_only else None
-        for rows in kept or store.read_slices("conversations", columns):
-            logged = logged_on(rows, settings.since, settings.until)
-            yield texts_by_kind(logged)
-            if not kept_only:
-                yield dict.fromkeys((MeasuredOn.MESSAGES, MeasuredOn.ASSISTANT_MESSAGES), texts_in(thoughts(logged)))
-        yield {MeasuredOn.MESSAGES: texts_in(vote_reasons(store, settings))}
-        for texts in () if kept_only else image_texts(store, providers, shown_on(store, settings)):
-            yield {MeasuredOn.MESSAGES: texts}
 
-    done = _measure_texts(store, settings, providers, slices, screens=not kept_only)
-    if kept_only:
-        done.add(_measure_shown_code(store, settings, providers))
-    return report(stage, done)
+_IMAGES_OF_REDACTED = """
+    -- a row is one image that a redacted conversation shows
+    SELECT DISTINCT image_id FROM shown_images WHERE form = 'redacted'
+"""
 
 
 @step
 def measure_redacted(settings: Settings, providers: Providers) -> StageReport:
     """Measure redacted images and texts, to check that nothing is left to redact and for later stages."""
     store = Store.open(settings.store)
-    redacted = store.read("redacted_conversations")
     items = ImageItems(store, StoredImages(store, "redacted_images").part_of)
-    shown = redacted["image_ids"].explode().drop_nulls().unique()
+    shown = store.ask(_IMAGES_OF_REDACTED)["image_id"]
     stored = shown.filter(shown.is_in(list(items.part_of)))
     signals = {name: signal for name, signal in image_signals(providers).items() if name not in OF_ORIGINALS}
     total = _measure_missing(settings, store, providers, items, signals, stored)
-
-    def slices() -> Iterator[TextsOn]:
-        yield texts_by_kind(redacted)
-        yield from ({MeasuredOn.MESSAGES: texts} for texts in image_texts(store, providers))
-
-    total.add(_measure_texts(store, settings, providers, slices, screens=True))
+    for kind in KINDS_OF_TEXT:
+        signals_of_kind = chosen_signals(providers, kind, screens=True)
+        total.add(_measure_texts(settings, store, providers, Texts(Form.REDACTED, kind), signals_of_kind))
     return report("measure_redacted", total)
 
 
@@ -115,54 +112,18 @@ def measure_item_images(
 @step
 def measure_written(settings: Settings, providers: Providers, texts: Sequence[str]) -> StageReport:
     """Measure the screening signals of captions and references that a release may hold."""
-    texts_on = {MeasuredOn.MESSAGES: texts_in({text_id(text): text for text in texts})}
-    done = _measure_texts(Store.open(settings.store), settings, providers, lambda: iter([texts_on]), screens=True)
+    store, text_of = Store.open(settings.store), {text_id(text): text for text in texts}
+    signals = chosen_signals(providers, MeasuredOn.MESSAGES, screens=True)
+    done = _measure_missing(settings, store, providers, TextItems(text_of), signals, text_of)
     return report("measure_written", done)
 
 
-def _measure_texts(
-    store: Store, settings: Settings, providers: Providers, slices: TextSlices, screens: bool
-) -> Measured:
-    kinds = (MeasuredOn.MESSAGES, MeasuredOn.ASSISTANT_MESSAGES, MeasuredOn.PROMPT)
-    signals = {on: chosen_signals(providers, on, screens=screens) for on in kinds}
-    return _measure_slices(store, settings, providers, slices, signals)
-
-
 @once_more
-def _measure_slices(
-    store: Store,
-    settings: Settings,
-    providers: Providers,
-    slices: TextSlices,
-    signals: Mapping[MeasuredOn, Mapping[str, Signal[Any]]],
+def _measure_texts(
+    settings: Settings, store: Store, providers: Providers, texts: Texts, signals: Mapping[str, Signal[Any]]
 ) -> Measured:
-    """Measure texts of a kind that lack one of its signals; only these are held, in a temporary database."""
-    lacking = {on: Lacking(store, of_kind) for on, of_kind in signals.items()}
-    for some in slices():
-        for on, texts in some.items():
-            lacking[on].add(texts["content_id"])
-    measurer, total = Measurer(store.root, providers, datetime.now(UTC)), Measured()
-    for on, wanted in lacking.items():
-        if ids := [each for some_ids in wanted.by_signals().values() for each in some_ids]:
-            items = TextItems(WaitingTexts(ids, (some[on] for some in slices() if on in some)))
-            runner = shard_runner(settings)
-            total.add(measurer.measure_lacking(store, items, signals[on], wanted, settings.workers, runner))
-    return total
-
-
-def _measure_shown_code(store: Store, settings: Settings, providers: Providers) -> Measured:
-    """Measure whether the text in images of kept conversations is code; values are under the ids of the images."""
-    version, shown = signal_of("image_text", providers).version, Distinct()
-    for rows in kept_slices(store, ["conversation_id", "day", "image_ids"], "kept_by_screening"):
-        shown.add(logged_on(rows, settings.since, settings.until)["image_ids"].explode())
-
-    def slices() -> Iterator[TextsOn]:
-        for rows in store.read_slices("signals/image_text", ["content_id", "version", "text"]):
-            of_shown = rows.filter(shown.hold(pl.col("content_id")), version=version)
-            yield {MeasuredOn.MESSAGES: of_shown.drop("version")}
-
-    signals = {MeasuredOn.MESSAGES: {"code": signal_of("code", providers)}}
-    return _measure_slices(store, settings, providers, slices, signals)
+    measurer, versions = Measurer(store.root, providers, datetime.now(UTC)), signal_versions(providers)
+    return measurer.measure_texts(store, texts, signals, versions, settings.workers, shard_runner(settings))
 
 
 @once_more
@@ -178,22 +139,33 @@ def _measure_missing(
     return measurer.measure_missing(store, items, signals, content_ids, settings.workers, shard_runner(settings))
 
 
+_OF_DOCUMENTS = ["conversation_id", "tstamp", "document_id", "image_ids", "turns"]
+_KEPT_DOCUMENTS = """
+    -- a row is one conversation that the first pass of the policy keeps, logged on these days
+    SELECT conversation_id, tstamp, document_id, document_id AS content_id, image_ids, turns
+    FROM forms
+    WHERE form = 'kept' AND coalesce(day >= $since, $since IS NULL) AND coalesce(day <= $until, $until IS NULL)
+"""
+_LACKING_DOCUMENTS = f"""
+    -- a row is one of these conversations whose document lacks a signal
+    SELECT conversation_id, tstamp, document_id, image_ids, turns
+    FROM ({_KEPT_DOCUMENTS}) SEMI JOIN wanted USING (content_id)
+"""  # noqa: S608 - a query of our own
+
+
 @step
 def measure_documents(settings: Settings, providers: Providers) -> StageReport:
-    """Measure document signals of the conversations that the policy keeps."""
+    """Measure document signals of the conversations that the first pass of the policy keeps."""
     store = Store.open(settings.store)
-    signals, lacking = chosen_signals(providers, MeasuredOn.DOCUMENTS, screens=False), Distinct()
-    known = Lacking(store, signals)
-    for rows in kept_slices(store, ["conversation_id", "day", "document_id"], "kept_by_screening"):
-        known.add(logged_on(rows, settings.since, settings.until)["document_id"])
-    for ids in known.by_signals().values():
-        lacking.add(ids)
-    asked = ["conversation_id", "tstamp", "day", "document_id", "image_ids", "turns"]
-    of_lacking = lacking.hold(pl.col("document_id"))
-    read = (rows.filter(of_lacking) for rows in kept_slices(store, asked, "kept_by_screening") if len(lacking))
-    wanted = logged_on(pl.concat([store.empty("conversations", asked), *read]), settings.since, settings.until)
-    wanted = wanted.sort("tstamp", "conversation_id")
-    return report("measure_documents", _measure_documents(settings, store, providers, wanted, signals))
+    signals = chosen_signals(providers, MeasuredOn.DOCUMENTS, screens=False)
+    require_redactions(store)
+    window: dict[str, Any] = {"since": settings.since, "until": settings.until}
+    conversations = [store.empty("conversations", _OF_DOCUMENTS)]
+    for wanted in lacking(store, versions_of(signals), _KEPT_DOCUMENTS, window):
+        if wanted.height:
+            conversations.extend(store.batches(_LACKING_DOCUMENTS, wanted=wanted, **window))
+    in_order = pl.concat(conversations).sort("tstamp", "conversation_id")
+    return report("measure_documents", _measure_documents(settings, store, providers, in_order, signals))
 
 
 @step
@@ -229,11 +201,6 @@ def _measure_documents(
     return total
 
 
-def texts_of(conversations: pl.DataFrame) -> dict[MeasuredOn, dict[str, str]]:
-    """Text id -> text of all messages, of assistant messages, and of prompts."""
-    return {on: dict(texts.iter_rows()) for on, texts in texts_by_kind(conversations).items()}
-
-
 def conversations_to_describe(source: Store, known: Store) -> pl.DataFrame:
     """Conversations of `source` that `known` has not dropped: kept ones as released, undecided ones as logged.
 
@@ -267,26 +234,3 @@ def shown_on(store: Store, settings: Settings) -> set[str] | None:
         held = f"{first} to {last}" if first else "none at all"
         raise BadInput(f"store {settings.store!r} has no conversation {window}; it holds {held}")
     return set(rows["image_ids"].explode().drop_nulls())
-
-
-def vote_reasons(store: Store, settings: Settings) -> dict[str, str]:
-    """Text id -> what a voter wrote about a vote; it is screened like any message."""
-    slices = store.read_slices("battles", ["vote_reason_id", "vote_reason", "day"])
-    days = (logged_on(rows, settings.since, settings.until).drop("day").drop_nulls() for rows in slices)
-    return dict(row for rows in days for row in rows.iter_rows())
-
-
-def thoughts(conversations: pl.DataFrame) -> dict[str, str]:
-    """Text id -> what a model thought before an answer; it is screened like any message."""
-    told = conversations["served"].explode().drop_nulls().struct.unnest()
-    return dict(told.select("thinking_id", "thinking").drop_nulls().iter_rows()) if told.height else {}
-
-
-def image_texts(store: Store, providers: Providers, shown: Collection[str] | None = None) -> Iterator[pl.DataFrame]:
-    """content_id and text of what was recognised in images, in all or in those that are `shown`, some at a time."""
-    version, among = signal_of("image_text", providers).version, pl.lit(value=True)
-    if shown is not None:
-        among = pl.col("content_id").is_in(list(shown))
-    for rows in store.read_slices("signals/image_text", ["content_id", "version", "text"]):
-        texts = rows.filter(among, pl.col("text") != "", version=version)["text"]
-        yield pl.DataFrame({"content_id": pl.Series(map(text_id, texts), dtype=pl.String), "text": texts})

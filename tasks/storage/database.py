@@ -44,7 +44,7 @@ class TemporaryDatabase:
     """
 
     def __init__(self) -> None:
-        self._connection = new_connection(self)
+        self._connection = new_connection(self, threads=2, memory_share=1)
 
     def load(self, name: str, frames: Iterable[pl.DataFrame]) -> None:
         """Create a table from one or more frames of one schema. The column `place` numbers the rows."""
@@ -141,20 +141,23 @@ class BlockFiles:
         return self._folder / f"{name.replace('/', '-')}-{block}.arrow"
 
 
-def new_connection(owner: object) -> duckdb.DuckDBPyConnection:
-    """A connection to an empty database in memory, whose temporary files go with `owner`. Raises as the database."""
+def new_connection(owner: object, threads: int, memory_share: float) -> duckdb.DuckDBPyConnection:
+    """A connection to an empty database in memory, whose temporary files go with `owner`. Raises as the database.
+
+    `memory_share` is its share of the memory limit.
+    """
     with engine_errors():
         connection = duckdb.connect(
             ":memory:",
             config={
                 "temp_directory": temporary_folder(owner, "curate-join-"),
-                "threads": 2,  # every thread needs its own share of the memory
+                "threads": threads,  # every thread needs its own share of the memory
                 "preserve_insertion_order": False,
                 "autoinstall_known_extensions": False,
                 "python_enable_replacements": False,  # a name in a query is a table, never a Python variable
             },
         )
-        connection.execute(f"SET memory_limit = '{int(_memory_gb() * 1e9)}B'")
+        connection.execute(f"SET memory_limit = '{int(memory_share * _memory_gb() * 1e9)}B'")
         spill_gb = limits().spill_gb
         if spill_gb is not None:  # else 0.9 of what is free
             connection.execute(f"SET max_temp_directory_size = '{int(spill_gb * 1e9)}B'")

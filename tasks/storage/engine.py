@@ -19,10 +19,13 @@ import polars as pl
 import polars.selectors as cs
 import pyarrow as pa
 import pyarrow.dataset as ds
+from duckdb.func import ARROW
+from duckdb.sqltypes import VARCHAR
 
 from schemas.errors import BadInput, StoreUnwell
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
+from tasks.storage.content_id import text_id
 from tasks.storage.database import engine_errors, new_connection
 from tasks.storage.parquet import frame_types
 
@@ -100,11 +103,19 @@ class _Database:
     """An empty DuckDB, whose one memory limit and temporary folder all open questions to a store share."""
 
     def __init__(self) -> None:
-        self._connection = new_connection(self)  # its temporary folder is deleted with this object
+        # With one thread, a query gives its rows in the same order each time. A stage may have a `TemporaryDatabase`
+        # beside this one, so half of the limit is left. The temporary folder is deleted with this object.
+        self._connection = new_connection(self, threads=1, memory_share=0.5)
+        self._connection.create_function("text_id", _text_ids, [VARCHAR], VARCHAR, type=ARROW)
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection of its own for a question: a second question on one would end the rows of the first."""
         return self._connection.cursor()
+
+
+def _text_ids(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The function `text_id` of queries; DuckDB gives it no nulls."""
+    return pa.array([text_id(text) for text in texts.to_pylist()], pa.string())
 
 
 def _listed_parts(store: "Store", query: str) -> dict[str, list[str]]:
@@ -127,18 +138,18 @@ class _Question:
     def run_on(self, database: _Database) -> duckdb.DuckDBPyRelation:
         """Make the tables and views that the query needs, and start it. The database stays as long as this object."""
         self._database, connection = database, database.cursor()
-        # Frames come first: a view may need one of them.
         for name, frame in self._frames.items():
             connection.register(name, frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
+        named_queries = list[str]()
         for name in _needed(self._query):
             if name in TABLES:
-                connection.register(
-                    f"parts of {name}", ListedParts(self.store, name, self._parts[name], self._keep_error)
-                )
-                connection.execute(f'CREATE TEMP VIEW "{name}" AS {_view_of_parts(name)}')
+                parts = ListedParts(self.store, name, self._parts[name], self._keep_error)
+                connection.register(f"parts of {name}", parts)
+                named_queries.append(f'"{name}" AS NOT MATERIALIZED ({_rows_of_parts(name)})')
             elif name not in self._frames:
-                connection.execute(f"CREATE TEMP VIEW {name} AS {view_queries()[name]}")
-        return connection.sql(self._query, params=self._scalars)
+                named_queries.append(f"{name} AS NOT MATERIALIZED ({view_queries()[name]})")
+        query = f"WITH {', '.join(named_queries)} {self._query}" if named_queries else self._query
+        return connection.sql(query, params=self._scalars)
 
     @contextmanager
     def errors(self) -> Iterator[None]:
@@ -156,7 +167,7 @@ class _Question:
 
 
 @cache
-def _view_of_parts(table: str) -> str:
+def _rows_of_parts(table: str) -> str:
     """The query that gives a table, from its parts as they are registered.
 
     Each CASE gives its column unchanged. Without it, DuckDB would leave the comparisons of a query with that column, or
@@ -255,16 +266,19 @@ def view_queries() -> dict[str, str]:
 
 
 @cache
-def _needed(query: str) -> tuple[str, ...]:
-    """Tables and views whose names stand in a query, each behind those that it needs itself."""
+def _needed(query: str, of_view: str = "") -> tuple[str, ...]:
+    """Tables and views whose names stand in a query, each behind those that it needs itself.
+
+    Where the query is that of a view, the view's own name in it is a column.
+    """
     # Any word counts, also the name of a column: a table that is registered and not asked costs no reading.
     needed = dict[str, None]()
     for match in _NAME.finditer(query):
         name = match["quoted"] or match["word"]
-        if name in needed:
+        if name in needed or name == of_view:
             continue
         if name in view_queries():
-            needed |= dict.fromkeys((*_needed(view_queries()[name]), name))
+            needed |= dict.fromkeys((*_needed(view_queries()[name], name), name))
         elif name in TABLES:
             needed[name] = None
     return tuple(needed)

@@ -22,8 +22,7 @@ from schemas.signals import MeasuredOn
 from tasks.ingest.log_files import source_files
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.rating_tables import within
-from tasks.signals.steps import texts_of, vote_reasons
-from tasks.storage.queries.released import logged_on
+from tasks.storage.queries.texts import Form, Texts, all_texts
 from tasks.storage.tables import Store
 from tasks.upkeep.standing import expected
 from tests.tasks.ingest.logs import NOON, chat, ingested, state, vote, write
@@ -159,6 +158,10 @@ def _rated_file(store: Store, texts: bool) -> set[str]:
     return set(within(read_battles(Path(f"{store.path}/votes.csv")), DAY, DAY)["model_b"])
 
 
+def _texts(store: Store, kind: MeasuredOn) -> set[str]:
+    return {*all_texts(store, Texts(Form.LOGGED, kind, DAY, DAY), {}).values()}
+
+
 CHOSEN: dict[str, Callable[[Store], set[str]]] = {
     "run, ingest": lambda store: {
         row["vote_reason"]
@@ -166,13 +169,9 @@ CHOSEN: dict[str, Callable[[Store], set[str]]] = {
         for row in store.read("battles").filter(source=file.source).to_dicts()
     },
     "measure, estimate: texts": lambda store: {
-        text.removesuffix("?")
-        for text in texts_of(logged_on(store.read("conversations"), DAY, DAY))[MeasuredOn.PROMPT].values()
-        if text.endswith("?")
+        text.removesuffix("?") for text in _texts(store, MeasuredOn.PROMPT) if text.endswith("?")
     },
-    "measure, estimate: reasons of votes": lambda store: {
-        *vote_reasons(store, Settings(store=store.root, since=DAY, until=DAY)).values()
-    },
+    "measure, estimate: reasons of votes": lambda store: TIMES.keys() & _texts(store, MeasuredOn.MESSAGES),
     "rate --store": lambda store: _rated(store.read("battles")),
     "rate FILE: text": lambda store: _rated_file(store, True),
     "rate FILE: seconds": lambda store: _rated_file(store, False),

@@ -90,20 +90,56 @@ def outdated(store: Store, versions: Versions) -> dict[str, int]:
     return {signal: count for signal, count in counts.items() if count}
 
 
-_MISSING = """
-    -- a row is one of the ids that has no value of this version
-    SELECT DISTINCT content_id
-    FROM wanted_ids
-    ANTI JOIN (SELECT content_id FROM {signal_table} WHERE version = $version) USING (content_id)
+LACKING_AT_ONCE = 1_000_000
+"""Content ids in a frame of `lacking`."""
+_LACKING = """
+    -- a row is one of the wanted ids that lack a value of the versions in use, with the signals of which it has one, as
+    -- bits
+    SELECT content_id, bit_or(signals) AS signals
+    FROM (
+        SELECT content_id, true AS wanted, 0 AS signals FROM ({wanted_ids})
+        UNION ALL
+        {stored_ids}
+    )
+    WHERE content_id > $after
+    GROUP BY content_id
+    HAVING bool_or(wanted) AND bit_or(signals) <> $all_signals
     ORDER BY content_id
+    LIMIT $most
 """
+_STORED_IDS = "SELECT content_id, false, {bit} FROM {signal_table} WHERE version = $version_{bit}"
+
+
+def lacking(
+    store: Store, signals: Versions, wanted_ids: str, values: Mapping[str, Any], at_once: int = LACKING_AT_ONCE
+) -> Iterator[pl.DataFrame]:
+    """content_id of what lacks a value of some of these signals, and the `signals` that it lacks, joined by commas.
+
+    `wanted_ids` is a query for a column content_id, which may repeat ids and have nulls; `values` are its own. Ids are
+    sorted, each frame has at most `at_once` of them, and is asked for when the one before it is done with.
+    """
+    bits = {signal: 1 << place for place, signal in enumerate(signals)}
+    if not bits:
+        return
+    stored_ids = [_STORED_IDS.format(bit=bit, signal_table=f'"{table_name(signal)}"') for signal, bit in bits.items()]
+    question = _LACKING.format(wanted_ids=wanted_ids, stored_ids=" UNION ALL ".join(stored_ids))
+    versions = {f"version_{bit}": signals[signal] for signal, bit in bits.items()}
+    after = ""
+    while True:
+        bounds = {"after": after, "all_signals": sum(bits.values()), "most": at_once}
+        rows = store.ask(question, **values, **versions, **bounds)
+        lacks = [pl.when(pl.col("signals") & bit == 0).then(pl.lit(signal)) for signal, bit in bits.items()]
+        yield rows.with_columns(signals=pl.concat_str(lacks, separator=",", ignore_nulls=True))
+        if rows.height < at_once:
+            return
+        after = rows["content_id"][-1]
 
 
 def missing_ids(store: Store, signal: str, version: str, content_ids: Iterable[str]) -> list[str]:
     """The content ids, sorted, that have no stored value of this version."""
     wanted_ids = pl.DataFrame({"content_id": pl.Series([*content_ids], dtype=pl.String)})
-    question = _MISSING.format(signal_table=f'"{table_name(signal)}"')
-    return store.ask(question, wanted_ids=wanted_ids, version=version)["content_id"].to_list()
+    frames = lacking(store, {signal: version}, "SELECT content_id FROM wanted_ids", {"wanted_ids": wanted_ids})
+    return [content_id for rows in frames for content_id in rows["content_id"]]
 
 
 def several_lengths(signal: str, version: str, lengths: Collection[int]) -> str:

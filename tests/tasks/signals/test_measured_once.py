@@ -85,9 +85,7 @@ def test_facts_say_who_measured_what_and_when(store, counting):
     assert (row["provider"], row["measured_at"], row["language"]) == ("counting", NOON, "en")
 
 
-def test_parts_that_were_stored_before_a_crash_are_not_measured_again(store, counting, monkeypatch):
-    monkeypatch.setattr("tasks.signals.run.TEXTS_A_PART", BATCH)
-
+def test_parts_that_were_stored_before_a_crash_are_not_measured_again(store, counting):
     def load_until_killed(ids):
         if list(TEXTS)[-1] in ids:
             raise KeyboardInterrupt
@@ -95,7 +93,8 @@ def test_parts_that_were_stored_before_a_crash_are_not_measured_again(store, cou
 
     signal = language(counting)
     with pytest.raises(KeyboardInterrupt):
-        measure_items(store, signal, missing(store, signal, TEXTS), load_until_killed, workers=1, now=NOON)
+        ids = missing(store, signal, TEXTS)
+        measure_items(store, signal, ids, load_until_killed, workers=1, now=NOON, part_items=BATCH)
     assert len(known(store, signal)) >= BATCH
     left = len(TEXTS) - len(known(store, signal))
     assert measure(store, signal).calls == {"language": left}

@@ -85,19 +85,19 @@ from schemas.tables import SIGNAL_ENTRIES
 from flows.products import item_findings
 from tasks.policy.steps import decide_items
 from tasks.signals.registry import signal_of
-from tasks.signals.run import Measurer, TextItems
-from tasks.signals.steps import texts_of
+from tasks.signals.run import measure_items, missing
+from tasks.storage.queries.texts import Form, Texts, all_texts
 from tasks.providers import Providers
 from tests.builders import NOON, conversation, store_with
 
 folder, providers = Path(sys.argv[1]), Providers()
 chats = [conversation("loud", "What is this!!!", "A cat."), conversation("calm", "What is this?", "A dog!!!")]
 store = store_with(folder / "store", conversations=chats)
-texts = texts_of(store.read("conversations"))[SIGNAL_ENTRIES["exclamation_marks"].on]
+texts = all_texts(store, Texts(Form.LOGGED, SIGNAL_ENTRIES["exclamation_marks"].on), {})
 signal = signal_of("exclamation_marks", providers)
 for _ in range(2):
-    items = TextItems(texts), {"exclamation_marks": signal}, texts
-    print(Measurer(store.root, providers, NOON).measure_missing(store, *items, 1, None).calls.total())
+    load = lambda ids: [texts[each] for each in ids]
+    print(measure_items(store, signal, missing(store, signal, texts), load, workers=1, now=NOON).calls.total())
 settings = Settings(store=store.root, policy=str(folder / "calm.yaml"))
 decide_items.fn(settings, {"exclamation_marks": signal.version}, item_findings)
 print(store.read("decisions").filter("keep")["item_id"].to_list())

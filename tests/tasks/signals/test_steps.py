@@ -1,21 +1,18 @@
 """The steps measure what a store lacks: images, texts some at a time, and documents of all user messages."""
 
-import polars as pl
 import pytest
 
 from schemas.items.conversation import Conversation
 from schemas.settings import Settings
-from schemas.signals import BUILT_IN_SIGNALS, MeasuredOn
-from tasks.providers import Providers
-from tasks.signals import documents as module
+from schemas.signals import BUILT_IN_SIGNALS
 from tasks.signals.documents import Documents
-from tasks.signals.registry import image_signals, signal_of
-from tasks.signals.run import Lacking, MeasuringObserver, cut, measured
+from tasks.signals.registry import image_signals
+from tasks.signals.run import MeasuringObserver
 from tasks.signals.steps import catch_up_images, measure_documents, measure_texts, signal_versions
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.signals import StoredImages, signal_values
 from tasks.storage.tables import frame_of
-from tests.builders import NOON, append_rows, conversation, decision, drawn_image, facts_frame, image, store_with
+from tests.builders import NOON, conversation, decision, drawn_image, facts_frame, image, store_with
 
 IMAGES = [drawn_image(seed) for seed in range(4)]
 KEPT = conversation("kept", "What is this?", "A cat.", "And now?", "A dog.", image_ids=[IMAGES[0].image_id])
@@ -136,33 +133,6 @@ def test_user_messages_are_joined_with_facts_of_images_whose_pixels_only_some_se
     assert shown == (("png", ONE.encoded), ("png", OTHER.encoded))
 
 
-TEXT_OF = {f"{number:032x}": f"text {number}, ünusual" for number in range(50)}
-
-
-@pytest.mark.parametrize("order", [sorted, lambda ids: sorted(ids, reverse=True)])
-def test_waiting_texts_are_those_that_were_given_in_whatever_order_they_are_read(order, monkeypatch):
-    monkeypatch.setattr(module, "WINDOW", 7)
-    given = [pl.DataFrame(rows, ["content_id", "text"], orient="row") for rows in cut([*TEXT_OF.items()], 9)]
-    wanted = [*TEXT_OF][::2]
-    waiting = module.WaitingTexts(wanted, [*given, given[0]])
-    assert {each: waiting[each] for each in order(wanted)} == {each: TEXT_OF[each] for each in wanted}
-    assert [*waiting] == wanted and len(waiting) == len(wanted)
-
-
-def test_only_what_has_no_value_of_this_version_lacks_a_signal(tmp_path):
-    store, signals = store_with(tmp_path), {name: signal_of(name, Providers()) for name in ("code", "tokens")}
-    rows, _ = measured([signals["code"]], ["a", "b"], ["one", "two"], NOON)
-    append_rows(store, rows)
-    lacking = Lacking(store, signals)
-    for ids in (["a", "c"], ["c", "b", None]):
-        lacking.add(pl.Series(ids, dtype=pl.String))
-    found = {names: sorted(ids) for names, ids in lacking.by_signals().items()}
-    assert found == {("tokens",): ["a", "b"], ("code", "tokens"): ["c"]}
-
-
-def test_spoken_texts_are_messages_answers_and_the_whole_prompt(tmp_path):
-    store = store_with(tmp_path, conversations=[conversation("c", "one", "two", "three", "four")])
-    said = {on: rows["text"].to_list() for on, rows in module.texts_by_kind(store.read("conversations")).items()}
-    assert said[MeasuredOn.MESSAGES] == ["one", "two", "three", "four"]
-    assert said[MeasuredOn.ASSISTANT_MESSAGES] == ["two", "four"]
-    assert said[MeasuredOn.PROMPT] == ["one\n\nthree"]
+def texts_and_signals(rows):
+    """Content id -> its text and the signals that it lacks."""
+    return {content_id: (text, signals) for frame in rows for content_id, signals, text in frame.iter_rows()}

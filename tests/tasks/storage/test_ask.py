@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 from datetime import UTC, date, datetime
+from itertools import takewhile
 from pathlib import Path
 
 import polars as pl
@@ -316,9 +317,11 @@ def test_a_name_in_a_query_is_never_a_python_variable(store):
 @pytest.mark.parametrize("view", view_queries())
 def test_a_view_has_a_comment_that_says_what_a_row_is_and_can_be_asked_of_an_empty_store(store, view):
     lines = VIEWS_FILE.read_text().splitlines()
-    above = lines[lines.index(f"CREATE VIEW {view} AS") - 1]
-    assert above.startswith("-- one ")
-    assert store.ask(f"SELECT * FROM {view}").is_empty()
+    place = lines.index(f"CREATE VIEW {view} AS")
+    comment = takewhile(lambda line: line.startswith("--"), reversed(lines[:place]))
+    assert [*comment][-1].startswith("-- one ")
+    versions = pl.DataFrame(schema={"signal": pl.String, "version": pl.String})
+    assert store.ask(f"SELECT * FROM {view}", versions=versions).is_empty()
 
 
 def test_fields_of_lists_of_structs_are_columns_of_their_own():

@@ -1,0 +1,124 @@
+"""Texts on which signals are measured: which of them lack one, and what they say.
+
+In: the form and kind of the texts and the days of their logs (`Texts`). Out: content ids and texts, from the views
+`text_ids` and `texts`. A new place of a text is a SELECT in both views.
+"""
+
+from collections.abc import Iterator
+from datetime import date
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from schemas.errors import BadInput
+from schemas.signals import MeasuredOn
+from tasks.storage.queries.signals import Versions, lacking
+from tasks.storage.tables import Store
+
+
+class Form(StrEnum):
+    """Form of conversations, as in the view `forms`."""
+
+    LOGGED = "logged"
+    """As they were logged."""
+    KEPT = "kept"
+    """As they are released, of those that the first pass of the policy keeps."""
+    REDACTED = "redacted"
+    """As some policy redacted them."""
+
+
+class Texts(NamedTuple):
+    """Which texts are meant."""
+
+    form: Form
+    kind: MeasuredOn
+    """Messages, assistant messages, prompts, or images: what was read in them."""
+    since: date | None = None
+    """First day of their logs; None for no bound."""
+    until: date | None = None
+    """Last day."""
+
+
+_TEXT_IDS = """
+    -- a row is one place of a text of this form and kind that was logged on these days
+    SELECT content_id
+    FROM text_ids
+    WHERE form = $form AND kind = $kind
+        AND coalesce(day >= $since, $since IS NULL) AND coalesce(day <= $until, $until IS NULL)
+"""
+_DISTINCT_TEXT_IDS = f"""
+    -- a row is one text of this form and kind that was logged on these days
+    SELECT DISTINCT content_id FROM ({_TEXT_IDS}) WHERE content_id IS NOT NULL
+"""  # noqa: S608 - a query of our own
+_WITH_TEXTS = """
+    -- a row is one place of a wanted text, with the number of its row in the frame `wanted_ids`
+    SELECT number, text FROM texts JOIN wanted_ids USING (content_id) WHERE kind = $kind
+"""
+_MISSING_REDACTIONS = """
+    -- a row is one redaction that a decision names and that is not stored
+    SELECT conversation_id FROM named_redactions ANTI JOIN redacted_conversations USING (conversation_id, policy_hash)
+"""
+_TEXTS_OF_IMAGES = """
+    -- a row is one image in which text was read
+    SELECT image_id, text_id(text) AS text_id, text FROM image_texts WHERE text <> ''
+"""
+
+
+def lacking_texts(store: Store, texts: Texts, signals: Versions, versions: Versions) -> Iterator[pl.DataFrame]:
+    """The rows of `lacking`, of these texts.
+
+    `versions` are those of all signals in use; they say which text counts as read in an image. Raises BadInput when a
+    decision names a redaction that is not stored.
+    """
+    return lacking(store, signals, _TEXT_IDS, _values(store, texts, versions))
+
+
+def with_texts(store: Store, wanted: pl.DataFrame, kind: MeasuredOn, versions: Versions) -> Iterator[pl.DataFrame]:
+    """The rows of a frame with their `text`, some at a time, in the order in which texts are stored.
+
+    `wanted` has a column content_id, without repetitions.
+    """
+    if wanted.is_empty():
+        return
+    kind_of_texts = MeasuredOn.MESSAGES if kind is MeasuredOn.ASSISTANT_MESSAGES else kind
+    wanted_ids = wanted.select("content_id").with_row_index("number")
+    is_found = np.zeros(wanted.height, bool)
+    for places in store.batches(_WITH_TEXTS, wanted_ids=wanted_ids, kind=kind_of_texts, versions=_frame(versions)):
+        first_places = places.unique("number", keep="first", maintain_order=True)
+        new = first_places.filter(pl.Series(~is_found[first_places["number"].to_numpy()]))
+        is_found[new["number"].to_numpy()] = True
+        yield wanted[new["number"]].with_columns(new["text"])
+
+
+def all_texts(store: Store, texts: Texts, versions: Versions) -> dict[str, str]:
+    """Content id -> text of all these texts, in memory. Raises as `lacking_texts`."""
+    ids = store.batches(_DISTINCT_TEXT_IDS, **_values(store, texts, versions))
+    wanted = pl.concat([pl.DataFrame(schema={"content_id": pl.String}), *ids])
+    frames = with_texts(store, wanted, texts.kind, versions)
+    return {content_id: text for rows in frames for content_id, text in rows.iter_rows()}
+
+
+def texts_of_images(store: Store, versions: Versions) -> pl.DataFrame:
+    """image_id, text_id and text of every image in which the version in use read text."""
+    none = pl.DataFrame(schema=dict.fromkeys(["image_id", "text_id", "text"], pl.String))
+    return pl.concat([none, *store.batches(_TEXTS_OF_IMAGES, versions=_frame(versions))])
+
+
+def require_redactions(store: Store) -> None:
+    """Raises BadInput when a redaction that a decision names is missing, as after a run that was killed before it."""
+    if store.ask(_MISSING_REDACTIONS).height:
+        raise BadInput(f"store {store.root!r} lacks redactions that its decisions name; run `curate decide` again")
+
+
+def _values(store: Store, texts: Texts, versions: Versions) -> dict[str, Any]:
+    if texts.form is Form.KEPT:
+        require_redactions(store)
+    return texts._asdict() | {"versions": _frame(versions)}
+
+
+def _frame(versions: Versions) -> pl.DataFrame:
+    """The frame `versions` of the views: signal and version."""
+    rows = {"signal": [*versions], "version": [*versions.values()]}
+    return pl.DataFrame(rows, schema={"signal": pl.String, "version": pl.String})
