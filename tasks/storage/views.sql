@@ -1,6 +1,7 @@
--- The tables of a store as stages ask for them. Above each view: what one of its rows is. A view begins with a line
--- CREATE VIEW name AS and ends with a semicolon. "turns.role" is a column of the table conversations: of each struct in
--- its column turns the field role, as a list. The other fields, such as texts, are then not read.
+-- The tables of a store as queries ask for them. Above each view: what one of its rows is. A view begins with a line
+-- CREATE VIEW name AS and ends with a semicolon, by which engine.py finds it. "turns.role" is a column of the table
+-- conversations: of each struct in its column turns the field role, as a list. The other fields, such as texts, are
+-- then not read. `SELECT *` hands such columns on.
 
 -- one message of one conversation as it was logged, numbered from 0
 CREATE VIEW turns AS
@@ -18,22 +19,24 @@ SELECT item_id AS conversation_id, policy_hash
 FROM decisions
 WHERE item_kind = 'conversation' AND len(redactions) > 0;
 
--- one conversation in released form, also one that is dropped; its models have the names that were logged
+-- one conversation in the form in which it would be released: redacted, where a decision says so. What is dropped is
+-- there, too, and models are not renamed. One whose named redaction is not stored is left out: `require_redactions` of
+-- queries/texts.py ends a run before that
 CREATE VIEW released AS
 SELECT * FROM conversations ANTI JOIN named_redactions USING (conversation_id)
 UNION ALL BY NAME
 SELECT * EXCLUDE (policy_hash, redactions, left_names)
 FROM redacted_conversations SEMI JOIN named_redactions USING (conversation_id, policy_hash);
 
--- one conversation in one form: 'logged' is as it was logged, 'kept' as it is released if the first pass of the policy
--- keeps it, 'redacted' as some policy redacted it
+-- one conversation in one form: 'logged' is as it was logged, 'kept' as in `released`, of those that the first pass of
+-- the policy keeps (its rules about what screening measures), 'redacted' as a policy redacted it, once for each policy
 CREATE VIEW forms AS
 SELECT 'logged' AS form, * FROM conversations
 UNION ALL BY NAME
 SELECT 'kept' AS form, *
 FROM released SEMI JOIN (
     SELECT item_id AS conversation_id FROM decisions WHERE item_kind = 'conversation' AND kept_by_screening
-) AS kept_by_screening USING (conversation_id)
+) AS first_pass USING (conversation_id)
 UNION ALL BY NAME
 SELECT 'redacted' AS form, * EXCLUDE (policy_hash, redactions, left_names) FROM redacted_conversations;
 
@@ -41,54 +44,60 @@ SELECT 'redacted' AS form, * EXCLUDE (policy_hash, redactions, left_names) FROM 
 CREATE VIEW shown_images AS
 SELECT form, day, unnest(image_ids) AS image_id FROM forms;
 
--- one image, and what the version in use read in it: '' for nothing. The frame versions names a version of each signal
+-- one image, and what the version in use read in it: '' for nothing. Who asks gives the frame `versions`: the signal
+-- and version of all signals in use
 CREATE VIEW image_texts AS
 SELECT content_id AS image_id, text
 FROM "signals/image_text" SEMI JOIN (SELECT version FROM versions WHERE signal = 'image_text') USING (version);
 
--- one place of a text on which signals of a kind are measured (schemas.signals.MeasuredOn): the form of its conversation
--- as in `forms`, the day of its log, and the id under which values are stored. Of 'images' it is what was read in one
--- that a conversation shows, under the id of the image.
+-- one place of a text on which signals are measured: `kind` is that of schemas.signals.MeasuredOn, `form` that of its
+-- conversation, `day` that of its log (null is in no window), `content_id` the id under which values are stored. A
+-- place has a SELECT for each form in which its text is released or searched for personal data, and for each kind
 CREATE VIEW text_ids AS
 SELECT form, 'messages' AS kind, day, unnest("turns.text_id") AS content_id FROM forms
 UNION ALL
-SELECT form, 'assistant_messages', day, content_id
+SELECT form, 'assistant_messages' AS kind, day, content_id
 FROM (SELECT form, day, unnest("turns.role") AS role, unnest("turns.text_id") AS content_id FROM forms)
 WHERE role = 'assistant'
 UNION ALL
-SELECT form, 'prompt', day, prompt_id FROM forms
-UNION ALL
-SELECT form, 'images', day, image_id FROM shown_images SEMI JOIN image_texts USING (image_id)
-UNION ALL -- what a model thought before it answered
-SELECT 'logged', 'messages', day, unnest("served.thinking_id") FROM conversations
-UNION ALL
-SELECT 'logged', 'assistant_messages', day, unnest("served.thinking_id") FROM conversations
-UNION ALL -- what was read in an image is screened as a message; the day is null for an image that nothing shows
-SELECT 'logged', 'messages', day, content_id
+SELECT form, 'prompt' AS kind, day, prompt_id AS content_id FROM forms
+UNION ALL -- what was read in a shown image, also nothing; values are stored under the id of the image
+SELECT form, 'images' AS kind, day, image_id AS content_id FROM shown_images SEMI JOIN image_texts USING (image_id)
+UNION ALL -- the same text is screened as a message, under its own id; the day is null for an image that nothing shows
+SELECT 'logged' AS form, 'messages' AS kind, day, content_id
 FROM (SELECT image_id, text_id(text) AS content_id FROM image_texts WHERE text <> '')
 LEFT JOIN (SELECT image_id, day FROM shown_images WHERE form = 'logged') USING (image_id)
+UNION ALL -- images that were redacted are read, too; redacted texts are never asked for by day
+SELECT 'redacted' AS form, 'messages' AS kind, NULL AS day, text_id(text) AS content_id
+FROM image_texts WHERE text <> ''
+UNION ALL -- what a model thought before it answered (in the column `served`) is screened as a message and as an answer
+SELECT 'logged' AS form, 'messages' AS kind, day, unnest("served.thinking_id") AS content_id FROM conversations
 UNION ALL
-SELECT 'redacted', 'messages', NULL, text_id(text) FROM image_texts WHERE text <> ''
-UNION ALL -- what a voter wrote about a vote
-SELECT 'logged', 'messages', day, vote_reason_id FROM battles
+SELECT 'logged' AS form, 'assistant_messages' AS kind, day, unnest("served.thinking_id") AS content_id
+FROM conversations
+UNION ALL -- what a voter wrote about a vote; it is described also where the conversations are not kept
+SELECT 'logged' AS form, 'messages' AS kind, day, vote_reason_id AS content_id FROM battles
 UNION ALL
-SELECT 'kept', 'messages', day, vote_reason_id FROM battles;
+SELECT 'kept' AS form, 'messages' AS kind, day, vote_reason_id AS content_id FROM battles;
 
--- one text under the id of `text_ids`, once for each of its places. An answer is found among the messages.
+-- one text and an id that `text_ids` has for it; one that several rows of a table hold is there as often. Texts of
+-- assistant messages are those of messages, so they have no kind here.
 CREATE VIEW texts AS
 SELECT 'messages' AS kind, unnest("turns.text_id") AS content_id, unnest("turns.content") AS text FROM conversations
 UNION ALL
-SELECT 'messages', unnest("turns.text_id"), unnest("turns.content") FROM redacted_conversations
+SELECT 'messages' AS kind, unnest("turns.text_id") AS content_id, unnest("turns.content") AS text
+FROM redacted_conversations
 UNION ALL
-SELECT 'messages', unnest("served.thinking_id"), unnest("served.thinking") FROM conversations
+SELECT 'messages' AS kind, unnest("served.thinking_id") AS content_id, unnest("served.thinking") AS text
+FROM conversations
 UNION ALL
-SELECT 'messages', vote_reason_id, vote_reason FROM battles
+SELECT 'messages' AS kind, vote_reason_id AS content_id, vote_reason AS text FROM battles
 UNION ALL
-SELECT 'messages', text_id(text), text FROM image_texts WHERE text <> ''
+SELECT 'messages' AS kind, text_id(text) AS content_id, text FROM image_texts WHERE text <> ''
 UNION ALL
-SELECT 'images', image_id, text FROM image_texts
-UNION ALL
-SELECT 'prompt', prompt_id, array_to_string(
-    [content FOR content, place IN "turns.content" IF "turns.role"[place] = 'user'], E'\n\n'
-)
+SELECT 'images' AS kind, image_id AS content_id, text FROM image_texts
+UNION ALL -- prompt_id is the id of just this: all messages of the user, with a blank line between them
+SELECT 'prompt' AS kind, prompt_id AS content_id, array_to_string(
+    [content FOR content, number IN "turns.content" IF "turns.role"[number] = 'user'], E'\n\n'
+) AS text
 FROM (SELECT * FROM conversations UNION ALL BY NAME SELECT * FROM redacted_conversations);

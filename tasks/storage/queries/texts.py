@@ -1,7 +1,8 @@
 """Texts on which signals are measured: which of them lack one, and what they say.
 
-In: the form and kind of the texts and the days of their logs (`Texts`). Out: content ids and texts, from the views
-`text_ids` and `texts`. A new place of a text is a SELECT in both views.
+In: a store, which of its texts are meant (`Texts`), and signals with their versions. Out: frames of content ids, of
+what they lack and of texts, from the views `text_ids` and `texts` of `storage/views.sql`. A new place of a text is a
+SELECT in `texts` and, for each form and kind, one in `text_ids`; a new kind is a value of `MeasuredOn`, too.
 """
 
 from collections.abc import Iterator
@@ -26,17 +27,17 @@ class Form(StrEnum):
     KEPT = "kept"
     """As they are released, of those that the first pass of the policy keeps."""
     REDACTED = "redacted"
-    """As some policy redacted them."""
+    """As each policy redacted them."""
 
 
 class Texts(NamedTuple):
-    """Which texts are meant."""
+    """Which texts of a store are meant: none of them is held here."""
 
     form: Form
     kind: MeasuredOn
-    """Messages, assistant messages, prompts, or images: what was read in them."""
+    """Messages, assistant messages or prompts; or images, for what was read in them (OCR)."""
     since: date | None = None
-    """First day of their logs; None for no bound."""
+    """First day of their logs; None for no bound. With a bound, texts without a day are not meant."""
     until: date | None = None
     """Last day."""
 
@@ -67,29 +68,31 @@ _TEXTS_OF_IMAGES = """
 
 
 def lacking_texts(store: Store, texts: Texts, signals: Versions, versions: Versions) -> Iterator[pl.DataFrame]:
-    """The rows of `lacking`, of these texts.
+    """Which of these texts lack some of `signals`: content_id and the names of what it lacks, as `lacking` gives them.
 
-    `versions` are those of all signals in use; they say which text counts as read in an image. Raises BadInput when a
-    decision names a redaction that is not stored.
+    `versions` are those of all signals in use; they say which text counts as read in an image. Raises BadInput when,
+    for texts of kept conversations, a decision names a redaction that is not stored.
     """
     return lacking(store, signals, _TEXT_IDS, _values(store, texts, versions))
 
 
 def with_texts(store: Store, wanted: pl.DataFrame, kind: MeasuredOn, versions: Versions) -> Iterator[pl.DataFrame]:
-    """The rows of a frame with their `text`, some at a time, in the order in which texts are stored.
+    """The rows of a frame with their `text`, some at a time; a row without a stored text is left out.
 
-    `wanted` has a column content_id, without repetitions.
+    `wanted` has a column content_id, without repetitions. Texts come in the order in which they are stored, which is
+    the same each time: the engine reads on one thread.
     """
     if wanted.is_empty():
         return
+    # The view `texts` has assistant messages among all messages.
     kind_of_texts = MeasuredOn.MESSAGES if kind is MeasuredOn.ASSISTANT_MESSAGES else kind
     wanted_ids = wanted.select("content_id").with_row_index("number")
     is_found = np.zeros(wanted.height, bool)
     for places in store.batches(_WITH_TEXTS, wanted_ids=wanted_ids, kind=kind_of_texts, versions=_frame(versions)):
-        first_places = places.unique("number", keep="first", maintain_order=True)
-        new = first_places.filter(pl.Series(~is_found[first_places["number"].to_numpy()]))
-        is_found[new["number"].to_numpy()] = True
-        yield wanted[new["number"]].with_columns(new["text"])
+        places_of_rows = places.unique("number", keep="first", maintain_order=True)
+        unseen = places_of_rows.filter(pl.Series(~is_found[places_of_rows["number"].to_numpy()]))
+        is_found[unseen["number"].to_numpy()] = True
+        yield wanted[unseen["number"]].with_columns(unseen["text"])
 
 
 def all_texts(store: Store, texts: Texts, versions: Versions) -> dict[str, str]:
@@ -102,12 +105,12 @@ def all_texts(store: Store, texts: Texts, versions: Versions) -> dict[str, str]:
 
 def texts_of_images(store: Store, versions: Versions) -> pl.DataFrame:
     """image_id, text_id and text of every image in which the version in use read text."""
-    none = pl.DataFrame(schema=dict.fromkeys(["image_id", "text_id", "text"], pl.String))
-    return pl.concat([none, *store.batches(_TEXTS_OF_IMAGES, versions=_frame(versions))])
+    empty = pl.DataFrame(schema=dict.fromkeys(["image_id", "text_id", "text"], pl.String))
+    return pl.concat([empty, *store.batches(_TEXTS_OF_IMAGES, versions=_frame(versions))])
 
 
 def require_redactions(store: Store) -> None:
-    """Raises BadInput when a redaction that a decision names is missing, as after a run that was killed before it."""
+    """Raises BadInput when a redaction that a decision names is missing, as after a run that was killed too early."""
     if store.ask(_MISSING_REDACTIONS).height:
         raise BadInput(f"store {store.root!r} lacks redactions that its decisions name; run `curate decide` again")
 
