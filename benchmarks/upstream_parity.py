@@ -29,7 +29,7 @@ from tasks.providers import Providers
 from tasks.signals.registry import signal_of
 from tasks.signals.run import measure_items
 from tasks.signals.steps import signal_versions
-from tasks.storage.queries.texts import Form, Texts, all_texts
+from tasks.storage.queries.texts import ConversationForm, Texts, all_texts
 from tasks.storage.records import SUPERSEDED, line_outcomes
 from tasks.storage.tables import Store
 
@@ -76,7 +76,7 @@ def decided(records: Records, folder: Path, excluded: Sequence[str] = ()) -> Sto
     read_new(store, source_files(logs), logs, workers=1)
     assemble_store(store, workers=1)
     signal = signal_of("upstream_words", Providers())
-    texts = all_texts(store, Texts(Form.LOGGED, MeasuredOn.MESSAGES), {})
+    texts = all_texts(store, Texts(ConversationForm.LOGGED, MeasuredOn.MESSAGES), {})
     measure_items(store, signal, list(texts), lambda ids: [texts[i] for i in ids], workers=1, now=datetime.now(UTC))
     shipped = Path(policy_file.__file__).parent / "policies" / "upstream.yaml"
     listed = yaml.safe_load(shipped.read_text(encoding="utf-8")) | {"excluded_models": list(excluded)}

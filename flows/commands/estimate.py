@@ -221,7 +221,7 @@ def _of(settings: Settings, known: "Store", source: "Store", folder: str) -> lis
     from tasks.signals.registry import image_signals
     from tasks.signals.steps import KINDS_OF_TEXT, OF_ORIGINALS, conversations_to_describe, shown_on
     from tasks.storage.queries.released import logged_on
-    from tasks.storage.queries.texts import Form, Texts, all_texts
+    from tasks.storage.queries.texts import ConversationForm, Texts, all_texts
     from tasks.topics.cluster import members_min
 
     providers, prices, count = Providers(settings.providers), load_prices(settings.prices), tokens_in()
@@ -229,7 +229,9 @@ def _of(settings: Settings, known: "Store", source: "Store", folder: str) -> lis
     images, redacted = _sizes(source), _sizes(source, "redacted_images")
     originals = {each: size for each, size in _sizes(source, "images").items() if shown is None or each in shown}
     of_images = [*image_signals(providers)]
-    texts_of_kinds = {kind: Texts(Form.LOGGED, kind, settings.since, settings.until) for kind in KINDS_OF_TEXT}
+    texts_of_kinds = {
+        kind: Texts(ConversationForm.LOGGED, kind, settings.since, settings.until) for kind in KINDS_OF_TEXT
+    }
     # No version of a signal is in use here: what was read in images is counted below.
     texts = {kind: all_texts(source, of_kind, {}) for kind, of_kind in texts_of_kinds.items()}
     texts[MeasuredOn.MESSAGES] |= texts_on_bench(known) if settings.with_answers else {}
@@ -252,9 +254,9 @@ def _of(settings: Settings, known: "Store", source: "Store", folder: str) -> lis
 def _texts_of_images(seen: "Store", providers: "Providers", images: Collection[str]) -> dict[str, str]:
     """Text id -> text of these images; of those that are not in `seen`, as many texts as there on average."""
     from tasks.signals.steps import signal_versions
-    from tasks.storage.queries.texts import texts_of_images
+    from tasks.storage.queries.texts import texts_read_in_images
 
-    read = texts_of_images(seen, signal_versions(providers))
+    read = texts_read_in_images(seen, signal_versions(providers))
     of_images = read.filter(read["image_id"].is_in(list(images)))
     known = set(seen.read("images", ["image_id"])["image_id"])
     anywhere = read.unique("text_id").sort("text_id")["text"]

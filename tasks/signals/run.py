@@ -25,7 +25,7 @@ from tasks.runtime.parallel import ShardRunner, batch_of, map_ordered
 from tasks.runtime.progress import Advance, Measured, progress, silent
 from tasks.signals.registry import Item, Signal, image_signals, signal_of
 from tasks.storage.parts import listed_in_batches
-from tasks.storage.queries.signals import StoredImages, Versions, lacking, missing_ids, signal_values, table_name
+from tasks.storage.queries.signals import StoredImages, Versions, lacking_ids, missing_ids, signal_values, table_name
 from tasks.storage.queries.texts import Texts, lacking_texts, with_texts
 from tasks.storage.tables import Store, frame_schema
 
@@ -44,7 +44,7 @@ Load = Callable[[Sequence[str]], Sequence[Item]]
 """Returns the items of these content ids, in order."""
 
 
-def versions_of(signals: Mapping[str, Signal[Any]]) -> Versions:
+def versions_by_name(signals: Mapping[str, Signal[Any]]) -> Versions:
     """Signal -> its version."""
     return {name: signal.version for name, signal in signals.items()}
 
@@ -215,7 +215,7 @@ class ImageItems:
 
 
 def _shards_of(items: TextItems | ImageItems, wanted: pl.DataFrame, for_other_processes: bool) -> Iterator[Shard]:
-    """Shards of the items that `lacking` names. What is sent to another process holds the items of its shard alone."""
+    """Shards of items that lack a signal. What is sent to another process holds the items of its shard alone."""
     for (names,), rows in sorted(wanted.partition_by("signals", as_dict=True).items()):
         for ids in cut(items.ordered(rows["content_id"]), items.part_items):
             items_of_shard = items.only(ids) if for_other_processes else items
@@ -223,7 +223,7 @@ def _shards_of(items: TextItems | ImageItems, wanted: pl.DataFrame, for_other_pr
 
 
 def _shards_of_texts(rows_of_texts: Iterable[pl.DataFrame]) -> Iterator[Shard]:
-    """Shards of texts in the order in which they come. Rows have content_id, text and the `signals` of `lacking`."""
+    """Shards of texts in the order in which they come. Rows have content_id, text and `signals`."""
     # Signals, joined by commas -> content id -> text; each has less texts than a part.
     waiting = dict[str, dict[str, str]]()
     for rows in rows_of_texts:
@@ -267,7 +267,7 @@ class Measurer(NamedTuple):
         What is not more than one part stays in this process. Ids that are not stored are passed over.
         """
         wanted_ids, total = pl.DataFrame({"content_id": pl.Series([*content_ids], dtype=pl.String)}), Measured()
-        for wanted in lacking(store, versions_of(signals), _WANTED_IDS, {"wanted_ids": wanted_ids}):
+        for wanted in lacking_ids(store, versions_by_name(signals), _WANTED_IDS, {"wanted_ids": wanted_ids}):
             chosen_runner = runner if wanted.height > items.part_items else None
             shards = _shards_of(items, wanted, for_other_processes=chosen_runner is not None)
             total.add(self._measure_shards(store, shards, wanted.height, signals, workers, chosen_runner))
@@ -287,7 +287,7 @@ class Measurer(NamedTuple):
         `versions` are those of all signals in use, for `lacking_texts`.
         """
         total = Measured()
-        for wanted in lacking_texts(store, texts, versions_of(signals), versions):
+        for wanted in lacking_texts(store, texts, versions_by_name(signals), versions):
             chosen_runner = runner if wanted.height > TEXTS_A_PART else None
             shards = _shards_of_texts(with_texts(store, wanted, texts.kind, versions))
             total.add(self._measure_shards(store, shards, wanted.height, signals, workers, chosen_runner))

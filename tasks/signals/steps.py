@@ -18,11 +18,11 @@ from tasks.runtime.steps import step
 from tasks.signals.documents import stored_documents
 from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight, once_more
 from tasks.signals.registry import Signal, chosen_signals, image_signals, signal_of, text_signals
-from tasks.signals.run import ImageItems, Measurer, TextItems, measure_items, missing, versions_of
+from tasks.signals.run import ImageItems, Measurer, TextItems, measure_items, missing, versions_by_name
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.released import conversations_as_released, kept_conversations, logged_on
-from tasks.storage.queries.signals import StoredImages, Versions, lacking
-from tasks.storage.queries.texts import Form, Texts, require_redactions
+from tasks.storage.queries.signals import StoredImages, Versions, lacking_ids
+from tasks.storage.queries.texts import ConversationForm, Texts, require_redactions
 from tasks.storage.tables import Store
 
 OF_ORIGINALS = frozenset({"nsfw", "image_hash", "image_colour", "image_moderation"})
@@ -37,7 +37,7 @@ DECIDED_MIN = 100
 def signal_versions(providers: Providers) -> Versions:
     """The version of every signal under the chosen providers. Loads no model."""
     of_documents = chosen_signals(providers, MeasuredOn.DOCUMENTS, MeasuredOn.FAILURES, screens=False)
-    return versions_of({**image_signals(providers), **text_signals(providers), **of_documents})
+    return versions_by_name({**image_signals(providers), **text_signals(providers), **of_documents})
 
 
 @step
@@ -54,7 +54,7 @@ def catch_up_images(settings: Settings, providers: Providers) -> StageReport:
 @step
 def measure_texts(settings: Settings, providers: Providers, stage: str, kept_only: bool) -> StageReport:
     """Measure text signals: screening ones on all conversations, or descriptive ones on those the policy keeps."""
-    store, form = Store.open(settings.store), Form.KEPT if kept_only else Form.LOGGED
+    store, form = Store.open(settings.store), ConversationForm.KEPT if kept_only else ConversationForm.LOGGED
     total = Measured()
     for kind in KINDS_OF_TEXT:
         texts = Texts(form, kind, settings.since, settings.until)
@@ -83,7 +83,7 @@ def measure_redacted(settings: Settings, providers: Providers) -> StageReport:
     total = _measure_missing(settings, store, providers, items, signals, stored)
     for kind in KINDS_OF_TEXT:
         signals_of_kind = chosen_signals(providers, kind, screens=True)
-        total.add(_measure_texts(settings, store, providers, Texts(Form.REDACTED, kind), signals_of_kind))
+        total.add(_measure_texts(settings, store, providers, Texts(ConversationForm.REDACTED, kind), signals_of_kind))
     return report("measure_redacted", total)
 
 
@@ -161,7 +161,7 @@ def measure_documents(settings: Settings, providers: Providers) -> StageReport:
     require_redactions(store)
     window: dict[str, Any] = {"since": settings.since, "until": settings.until}
     conversations = [store.empty("conversations", _OF_DOCUMENTS)]
-    for wanted in lacking(store, versions_of(signals), _KEPT_DOCUMENTS, window):
+    for wanted in lacking_ids(store, versions_by_name(signals), _KEPT_DOCUMENTS, window):
         if wanted.height:
             conversations.extend(store.batches(_LACKING_DOCUMENTS, wanted=wanted, **window))
     in_order = pl.concat(conversations).sort("tstamp", "conversation_id")

@@ -22,7 +22,7 @@ from schemas.signals import MeasuredOn
 from tasks.ingest.log_files import source_files
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.rating_tables import within
-from tasks.storage.queries.texts import Form, Texts, all_texts
+from tasks.storage.queries.texts import ConversationForm, Texts, all_texts
 from tasks.storage.tables import Store
 from tasks.upkeep.standing import expected
 from tests.tasks.ingest.logs import NOON, chat, ingested, state, vote, write
@@ -159,7 +159,7 @@ def _rated_file(store: Store, texts: bool) -> set[str]:
 
 
 def _texts(store: Store, kind: MeasuredOn) -> set[str]:
-    return {*all_texts(store, Texts(Form.LOGGED, kind, DAY, DAY), {}).values()}
+    return {*all_texts(store, Texts(ConversationForm.LOGGED, kind, DAY, DAY), {}).values()}
 
 
 CHOSEN: dict[str, Callable[[Store], set[str]]] = {

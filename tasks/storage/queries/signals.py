@@ -91,7 +91,7 @@ def outdated(store: Store, versions: Versions) -> dict[str, int]:
 
 
 LACKING_AT_ONCE = 1_000_000
-"""Content ids in a frame of `lacking`."""
+"""Content ids in a frame of `lacking_ids`."""
 _LACKING = """
     -- a row is one of the wanted ids that lack a value of the versions in use, with the signals of which it has one, as
     -- bits
@@ -110,7 +110,7 @@ _LACKING = """
 _STORED_IDS = "SELECT content_id, false, {bit} FROM {signal_table} WHERE version = $version_{bit}"
 
 
-def lacking(
+def lacking_ids(
     store: Store, signals: Versions, wanted_ids: str, values: Mapping[str, Any], at_once: int = LACKING_AT_ONCE
 ) -> Iterator[pl.DataFrame]:
     """content_id of what lacks a value of some of these signals, and the `signals` that it lacks, joined by commas.
@@ -138,7 +138,7 @@ def lacking(
 def missing_ids(store: Store, signal: str, version: str, content_ids: Iterable[str]) -> list[str]:
     """The content ids, sorted, that have no stored value of this version."""
     wanted_ids = pl.DataFrame({"content_id": pl.Series([*content_ids], dtype=pl.String)})
-    frames = lacking(store, {signal: version}, "SELECT content_id FROM wanted_ids", {"wanted_ids": wanted_ids})
+    frames = lacking_ids(store, {signal: version}, "SELECT content_id FROM wanted_ids", {"wanted_ids": wanted_ids})
     return [content_id for rows in frames for content_id in rows["content_id"]]
 
 

@@ -15,25 +15,25 @@ import polars as pl
 
 from schemas.errors import BadInput
 from schemas.signals import MeasuredOn
-from tasks.storage.queries.signals import Versions, lacking
+from tasks.storage.queries.signals import Versions, lacking_ids
 from tasks.storage.tables import Store
 
 
-class Form(StrEnum):
-    """Form of conversations, as in the view `forms`."""
+class ConversationForm(StrEnum):
+    """ConversationForm of conversations, as in the view `forms`."""
 
     LOGGED = "logged"
-    """As they were logged."""
+    """Conversations as they were logged."""
     KEPT = "kept"
-    """As they are released, of those that the first pass of the policy keeps."""
+    """Conversations as they are released, of those that the first pass of the policy keeps."""
     REDACTED = "redacted"
-    """As each policy redacted them."""
+    """Conversations as each policy redacted them."""
 
 
 class Texts(NamedTuple):
-    """Which texts of a store are meant: none of them is held here."""
+    """A choice among the texts of a store; it holds none of them."""
 
-    form: Form
+    form: ConversationForm
     kind: MeasuredOn
     """Messages, assistant messages or prompts; or images, for what was read in them (OCR)."""
     since: date | None = None
@@ -68,12 +68,12 @@ _TEXTS_OF_IMAGES = """
 
 
 def lacking_texts(store: Store, texts: Texts, signals: Versions, versions: Versions) -> Iterator[pl.DataFrame]:
-    """Which of these texts lack some of `signals`: content_id and the names of what it lacks, as `lacking` gives them.
+    """The rows of `lacking_ids` about these texts: content_id, and the names of those of `signals` that it lacks.
 
     `versions` are those of all signals in use; they say which text counts as read in an image. Raises BadInput when,
     for texts of kept conversations, a decision names a redaction that is not stored.
     """
-    return lacking(store, signals, _TEXT_IDS, _values(store, texts, versions))
+    return lacking_ids(store, signals, _TEXT_IDS, _values(store, texts, versions))
 
 
 def with_texts(store: Store, wanted: pl.DataFrame, kind: MeasuredOn, versions: Versions) -> Iterator[pl.DataFrame]:
@@ -103,7 +103,7 @@ def all_texts(store: Store, texts: Texts, versions: Versions) -> dict[str, str]:
     return {content_id: text for rows in frames for content_id, text in rows.iter_rows()}
 
 
-def texts_of_images(store: Store, versions: Versions) -> pl.DataFrame:
+def texts_read_in_images(store: Store, versions: Versions) -> pl.DataFrame:
     """image_id, text_id and text of every image in which the version in use read text."""
     empty = pl.DataFrame(schema=dict.fromkeys(["image_id", "text_id", "text"], pl.String))
     return pl.concat([empty, *store.batches(_TEXTS_OF_IMAGES, versions=_frame(versions))])
@@ -116,7 +116,7 @@ def require_redactions(store: Store) -> None:
 
 
 def _values(store: Store, texts: Texts, versions: Versions) -> dict[str, Any]:
-    if texts.form is Form.KEPT:
+    if texts.form is ConversationForm.KEPT:
         require_redactions(store)
     return texts._asdict() | {"versions": _frame(versions)}
 

@@ -22,7 +22,7 @@ from tasks.providers.capabilities import Thought, TokensUsed
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import Tombstones, store_key
 from tasks.storage.queries.explain import explain_item
-from tasks.storage.queries.texts import Form, Texts, all_texts
+from tasks.storage.queries.texts import ConversationForm, Texts, all_texts
 from tasks.takedown.sweep import live
 from tests.built_arena import VISIT, Scripted
 from tests.tasks.ingest.logs import ingested
@@ -143,7 +143,9 @@ def test_thinking_is_logged_apart_and_is_no_part_of_the_answer(build, tmp_path):
     assert (told["input_tokens"], told["output_tokens"]) == (12, 34)
     assert rows["second-model"]["served"][0]["output_tokens"] is None
     screened = {text_id(text): text for text in ("Hmm, well. ", "Let me see")}
-    assert all_texts(store, Texts(Form.LOGGED, MeasuredOn.ASSISTANT_MESSAGES), {}).items() >= screened.items()
+    assert (
+        all_texts(store, Texts(ConversationForm.LOGGED, MeasuredOn.ASSISTANT_MESSAGES), {}).items() >= screened.items()
+    )
     stays = live(store, Tombstones(store, store_key(store))).contents.hold(pl.col("id"))
     assert pl.DataFrame({"id": [*screened]}).filter(stays).height == 2, "their signals stay until they are taken down"
     (row,) = explain_item(store, rows["good-model"]["conversation_id"])["served"]

@@ -86,14 +86,14 @@ from flows.products import item_findings
 from tasks.policy.steps import decide_items
 from tasks.signals.registry import signal_of
 from tasks.signals.run import measure_items, missing
-from tasks.storage.queries.texts import Form, Texts, all_texts
+from tasks.storage.queries.texts import ConversationForm, Texts, all_texts
 from tasks.providers import Providers
 from tests.builders import NOON, conversation, store_with
 
 folder, providers = Path(sys.argv[1]), Providers()
 chats = [conversation("loud", "What is this!!!", "A cat."), conversation("calm", "What is this?", "A dog!!!")]
 store = store_with(folder / "store", conversations=chats)
-texts = all_texts(store, Texts(Form.LOGGED, SIGNAL_ENTRIES["exclamation_marks"].on), {})
+texts = all_texts(store, Texts(ConversationForm.LOGGED, SIGNAL_ENTRIES["exclamation_marks"].on), {})
 signal = signal_of("exclamation_marks", providers)
 for _ in range(2):
     load = lambda ids: [texts[each] for each in ids]

@@ -12,8 +12,8 @@ from schemas.items.conversation import Conversation, RedactedConversation, Serve
 from schemas.items.decision import Redaction
 from schemas.signals import MeasuredOn
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.signals import lacking
-from tasks.storage.queries.texts import Form, Texts, all_texts, lacking_texts, with_texts
+from tasks.storage.queries.signals import lacking_ids
+from tasks.storage.queries.texts import ConversationForm, Texts, all_texts, lacking_texts, with_texts
 from tasks.storage.tables import Store
 from tests.builders import NOON, battle, conversation, decision, facts_frame, sides, store_with
 
@@ -47,12 +47,12 @@ def drawn_store(folder, seed: int) -> tuple[Store, dict[Texts, dict[str, str]]]:
     words = ["", " ", "é", "yes", "yes\n\nno", "no", "'; --", "\x00", "same"]
     right = dict[Texts, dict[str, str]]()
 
-    def expect(form: Form, kind: MeasuredOn, day: datetime | None, text: str, content_id: str = "") -> None:
+    def expect(form: ConversationForm, kind: MeasuredOn, day: datetime | None, text: str, content_id: str = "") -> None:
         days = [None] if day is None else [None, day.date()]
         for of_day in days:
             right.setdefault(Texts(form, kind, of_day, of_day), {})[content_id or text_id(text)] = text
 
-    def expect_turns(form: Form, day: datetime, of: Conversation) -> None:
+    def expect_turns(form: ConversationForm, day: datetime, of: Conversation) -> None:
         for turn in of.turns:
             expect(form, MeasuredOn.MESSAGES, day, turn.content)
             if turn.role == "assistant":
@@ -75,33 +75,33 @@ def drawn_store(folder, seed: int) -> tuple[Store, dict[Texts, dict[str, str]]]:
         masked = [MASKED] if is_redacted else []
         reasons = [] if is_kept else ["moderation"]
         decisions.append(decision(of, *reasons, redactions=masked, policy_hash="new"))
-        expect_turns(Form.LOGGED, day, of)
+        expect_turns(ConversationForm.LOGGED, day, of)
         if of.served and thinking is not None:
-            expect(Form.LOGGED, MeasuredOn.MESSAGES, day, thinking)
-            expect(Form.LOGGED, MeasuredOn.ASSISTANT_MESSAGES, day, thinking)
+            expect(ConversationForm.LOGGED, MeasuredOn.MESSAGES, day, thinking)
+            expect(ConversationForm.LOGGED, MeasuredOn.ASSISTANT_MESSAGES, day, thinking)
         for image in images:
-            expect(Form.LOGGED, MeasuredOn.IMAGES, day, image_texts[image], image)
+            expect(ConversationForm.LOGGED, MeasuredOn.IMAGES, day, image_texts[image], image)
             if image_texts[image]:
-                expect(Form.LOGGED, MeasuredOn.MESSAGES, day, image_texts[image])
+                expect(ConversationForm.LOGGED, MeasuredOn.MESSAGES, day, image_texts[image])
         if is_kept:
-            expect_turns(Form.KEPT, day, redacted(of, "new") if is_redacted else of)
+            expect_turns(ConversationForm.KEPT, day, redacted(of, "new") if is_redacted else of)
             for image in images:
-                expect(Form.KEPT, MeasuredOn.IMAGES, day, image_texts[image], image)
+                expect(ConversationForm.KEPT, MeasuredOn.IMAGES, day, image_texts[image], image)
     for of in redactions:
-        expect_turns(Form.REDACTED, of.tstamp, of)
+        expect_turns(ConversationForm.REDACTED, of.tstamp, of)
         for image in of.image_ids:
-            expect(Form.REDACTED, MeasuredOn.IMAGES, of.tstamp, image_texts[image], image)
+            expect(ConversationForm.REDACTED, MeasuredOn.IMAGES, of.tstamp, image_texts[image], image)
     for text in filter(None, image_texts.values()):
-        expect(Form.LOGGED, MeasuredOn.MESSAGES, None, text)
-        expect(Form.REDACTED, MeasuredOn.MESSAGES, None, text)
+        expect(ConversationForm.LOGGED, MeasuredOn.MESSAGES, None, text)
+        expect(ConversationForm.REDACTED, MeasuredOn.MESSAGES, None, text)
     votes = []
     for number, day in enumerate(DAYS):
         reason = drawn.choice([None, "better", *words])
         votes.append(battle(*sides(f"b{number}"), tstamp=day, day=day.date(), vote_reason=reason,
                             vote_reason_id=None if reason is None else text_id(reason)))  # fmt: skip
         if reason is not None:
-            expect(Form.LOGGED, MeasuredOn.MESSAGES, day, reason)
-            expect(Form.KEPT, MeasuredOn.MESSAGES, day, reason)
+            expect(ConversationForm.LOGGED, MeasuredOn.MESSAGES, day, reason)
+            expect(ConversationForm.KEPT, MeasuredOn.MESSAGES, day, reason)
     store = store_with(folder, conversations=conversations, redacted_conversations=redactions, decisions=decisions,
                        battles=votes)  # fmt: skip
     store.append(
@@ -112,7 +112,7 @@ def drawn_store(folder, seed: int) -> tuple[Store, dict[Texts, dict[str, str]]]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", ConversationForm)
 def test_the_texts_of_each_form_kind_and_day_are_those_that_the_rule_of_the_store_says(tmp_path, form, seed):
     store, right = drawn_store(tmp_path, seed)
     for kind in KINDS:
@@ -123,15 +123,15 @@ def test_the_texts_of_each_form_kind_and_day_are_those_that_the_rule_of_the_stor
 
 def test_no_text_of_an_image_is_meant_where_no_version_is_in_use(tmp_path):
     store, _ = drawn_store(tmp_path, 0)
-    assert all_texts(store, Texts(Form.LOGGED, MeasuredOn.IMAGES), {}) == {}
+    assert all_texts(store, Texts(ConversationForm.LOGGED, MeasuredOn.IMAGES), {}) == {}
 
 
 def test_a_window_with_one_end_is_open_at_the_other(tmp_path):
     store, right = drawn_store(tmp_path, 1)
     days = [each.date() for each in DAYS]
-    of_days = [right[Texts(Form.LOGGED, MeasuredOn.PROMPT, day, day)] for day in days]
-    since = Texts(Form.LOGGED, MeasuredOn.PROMPT, since=days[1])
-    until = Texts(Form.LOGGED, MeasuredOn.PROMPT, until=days[1])
+    of_days = [right[Texts(ConversationForm.LOGGED, MeasuredOn.PROMPT, day, day)] for day in days]
+    since = Texts(ConversationForm.LOGGED, MeasuredOn.PROMPT, since=days[1])
+    until = Texts(ConversationForm.LOGGED, MeasuredOn.PROMPT, until=days[1])
     assert all_texts(store, since, VERSIONS) == of_days[1] | of_days[2]
     assert all_texts(store, until, VERSIONS) == of_days[0] | of_days[1]
 
@@ -141,7 +141,7 @@ def test_a_redaction_that_a_decision_names_and_that_is_not_stored_is_one_line(tm
     of = conversation("c")
     store = store_with(tmp_path, conversations=[of], decisions=[decision(of, redactions=masked)])
     with pytest.raises(BadInput, match="run `curate decide` again"):
-        list(lacking_texts(store, Texts(Form.KEPT, MeasuredOn.PROMPT), {"language": "1"}, VERSIONS))
+        list(lacking_texts(store, Texts(ConversationForm.KEPT, MeasuredOn.PROMPT), {"language": "1"}, VERSIONS))
 
 
 def ids_lacking(frames: Iterator[pl.DataFrame]) -> dict[str, str]:
@@ -162,19 +162,19 @@ def measured(tmp_path) -> Store:
 
 
 def test_only_what_has_no_value_of_this_version_lacks_a_signal(measured):
-    found = ids_lacking(lacking(measured, {"code": "1", "tokens": "1"}, WANTED, IDS))
+    found = ids_lacking(lacking_ids(measured, {"code": "1", "tokens": "1"}, WANTED, IDS))
     assert found == {"a": "tokens", "c": "code,tokens", "d": "code"}
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 4])
 def test_what_lacks_a_signal_is_the_same_however_many_ids_are_given_at_once(measured, at_once):
-    frames = [*lacking(measured, {"code": "1", "tokens": "1"}, WANTED, IDS, at_once)]
+    frames = [*lacking_ids(measured, {"code": "1", "tokens": "1"}, WANTED, IDS, at_once)]
     assert ids_lacking(iter(frames)) == {"a": "tokens", "c": "code,tokens", "d": "code"}
     assert max(frame.height for frame in frames) <= at_once
 
 
 def test_nothing_lacks_none_of_no_signals(measured):
-    assert [*lacking(measured, {}, WANTED, IDS)] == []
+    assert [*lacking_ids(measured, {}, WANTED, IDS)] == []
 
 
 def test_a_text_that_many_said_is_given_once_beside_the_other_columns_of_its_row(tmp_path):
