@@ -105,9 +105,10 @@ def measure_items(
     part_items: int = TEXTS_A_PART,
 ) -> Measured:
     """Load the items of the content ids, measure the signals on threads, and store the values, also where some are."""
-    signal_of_name = {each.name: each for each in ([signals] if isinstance(signals, Signal) else signals)}
-    shards = (Shard(tuple(signal_of_name), ids, load) for ids in cut(content_ids, part_items))
-    return _listed(store, _written(store, signal_of_name, shards, workers, now, advance))
+    signal_list = [signals] if isinstance(signals, Signal) else signals
+    signals_by_name = {signal.name: signal for signal in signal_list}
+    shards = (Shard(tuple(signals_by_name), ids, load) for ids in cut(content_ids, part_items))
+    return _listed(store, _written(store, signals_by_name, shards, workers, now, advance))
 
 
 def _written(
@@ -135,14 +136,16 @@ def _written(
 
     results = map_ordered(work, batches(), workers)
     for first_result in results:
-        rows, total = Rows(), Measured()
+        # A result is one batch: the rows of each signal, and the counts of the work. Those of a shard are neighbours.
         results_of_shard = chain([first_result], islice(results, batch_counts.popleft() - 1))
-        for rows_of_batch, done in results_of_shard:
-            total.add(done)
-            advance(max(done.calls.values(), default=0))
-            for name, some_rows in rows_of_batch.items():
-                rows.setdefault(name, []).extend(some_rows)
-        yield write_rows(store, rows), total
+        rows_of_shard, counts_of_shard = Rows(), Measured()
+        for rows_of_batch, counts_of_batch in results_of_shard:
+            counts_of_shard.add(counts_of_batch)
+            # Every signal of a shard sees every item, so the most calls are the items.
+            advance(max(counts_of_batch.calls.values(), default=0))
+            for name, rows_of_signal in rows_of_batch.items():
+                rows_of_shard.setdefault(name, []).extend(rows_of_signal)
+        yield write_rows(store, rows_of_shard), counts_of_shard
 
 
 def _listed(store: Store, results: Iterable[Written], advance: Advance = silent) -> Measured:
@@ -216,8 +219,9 @@ class ImageItems:
 
 def _shards_of(items: TextItems | ImageItems, wanted: pl.DataFrame, for_other_processes: bool) -> Iterator[Shard]:
     """Shards of items that lack a signal. What is sent to another process holds the items of its shard alone."""
-    for (names,), rows in sorted(wanted.partition_by("signals", as_dict=True).items()):
-        for ids in cut(items.ordered(rows["content_id"]), items.part_items):
+    # A group is the items that lack the same signals, whose names are joined by commas.
+    for (names,), group in sorted(wanted.partition_by("signals", as_dict=True).items()):
+        for ids in cut(items.ordered(group["content_id"]), items.part_items):
             items_of_shard = items.only(ids) if for_other_processes else items
             yield Shard(tuple(str(names).split(",")), ids, items_of_shard.load)
 

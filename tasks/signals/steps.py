@@ -77,10 +77,10 @@ def measure_redacted(settings: Settings, providers: Providers) -> StageReport:
     """Measure redacted images and texts, to check that nothing is left to redact and for later stages."""
     store = Store.open(settings.store)
     items = ImageItems(store, StoredImages(store, "redacted_images").part_of)
-    shown = store.ask(_IMAGES_OF_REDACTED)["image_id"]
-    stored = shown.filter(shown.is_in(list(items.part_of)))
+    shown_images = store.ask(_IMAGES_OF_REDACTED)["image_id"]
+    redacted_images = shown_images.filter(shown_images.is_in(list(items.part_of)))
     signals = {name: signal for name, signal in image_signals(providers).items() if name not in OF_ORIGINALS}
-    total = _measure_missing(settings, store, providers, items, signals, stored)
+    total = _measure_missing(settings, store, providers, items, signals, redacted_images)
     for kind in KINDS_OF_TEXT:
         signals_of_kind = chosen_signals(providers, kind, screens=True)
         total.add(_measure_texts(settings, store, providers, Texts(ConversationForm.REDACTED, kind), signals_of_kind))
@@ -114,8 +114,8 @@ def measure_written(settings: Settings, providers: Providers, texts: Sequence[st
     """Measure the screening signals of captions and references that a release may hold."""
     store, text_of = Store.open(settings.store), {text_id(text): text for text in texts}
     signals = chosen_signals(providers, MeasuredOn.MESSAGES, screens=True)
-    done = _measure_missing(settings, store, providers, TextItems(text_of), signals, text_of)
-    return report("measure_written", done)
+    counts = _measure_missing(settings, store, providers, TextItems(text_of), signals, text_of)
+    return report("measure_written", counts)
 
 
 @once_more
