@@ -1,9 +1,10 @@
 """Questions in SQL to the tables of a store: DuckDB over views, with the rows read by `Store`.
 
 In: a query over the tables of `schemas.tables` and the views of `views.sql`, and values for its `$names`; a value that
-is a polars frame is a table of that name. Out: a polars frame (`Engine.ask`), or frames of bounded size
-(`Engine.batches`). DuckDB opens no file itself: it asks for the columns that it needs, and gets the rows of the listed
-parts, with every checksum verified, as Arrow batches. A new view is a statement with one comment in `views.sql`.
+is a polars frame is a table of that name, and so is, for `batches`, an iterator of frames. Out: a polars frame
+(`Engine.ask`), or frames of bounded size (`Engine.batches`). DuckDB opens no file itself: it asks for the columns that
+it needs, and gets the rows of the listed parts, with every checksum verified, as Arrow batches. A new view is a
+statement with one comment in `views.sql`.
 """
 
 import re
@@ -11,6 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -66,7 +68,11 @@ class Engine:
             return self._whole(_Question(store, query, values, later_parts))
 
     def batches(self, store: "Store", query: str, rows: int, values: Mapping[str, Any]) -> Iterator[pl.DataFrame]:
-        """The rows of a query, at most `rows` at a time; raises as `ask` does, also for a part that was replaced."""
+        """The rows of a query, at most `rows` at a time; raises as `ask` does, also for a part that was replaced.
+
+        A value that is an iterator of frames is a table whose rows the query may read once; with ORDER BY, for example,
+        rows are sorted that are more than memory holds.
+        """
         question = _Question(store, query, values, _listed_parts(store, query))
         with question.errors():
             batches = question.run_on(self._database()).to_arrow_reader(rows)
@@ -131,15 +137,18 @@ class _Question:
     ) -> None:
         """A frame in `values` may take the place of a view, and of no table."""
         self.store, self._query, self._parts = store, query, parts
-        self._frames = {name: value for name, value in values.items() if isinstance(value, pl.DataFrame)}
+        self._frames = {name: value for name, value in values.items() if isinstance(value, pl.DataFrame | Iterator)}
         self._scalars = {name: value for name, value in values.items() if name not in self._frames}
         self._reading_error: Exception | None = None
 
     def run_on(self, database: _Database) -> duckdb.DuckDBPyRelation:
         """Make the tables and views that the query needs, and start it. The database stays as long as this object."""
         self._database, connection = database, database.cursor()
-        for name, frame in self._frames.items():
-            connection.register(name, frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
+        for name, rows in self._frames.items():
+            if isinstance(rows, pl.DataFrame):
+                connection.register(name, rows.to_arrow(compat_level=pl.CompatLevel.oldest()))
+            else:
+                connection.register(name, GivenFrames(rows, self._keep_error))
         named_queries = list[str]()
         for name in _needed(self._query):
             if name in TABLES:
@@ -191,18 +200,12 @@ def _frame(rows: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     return frame.with_columns(cs.datetime(time_zone="*").dt.convert_time_zone("UTC"))
 
 
-class ListedParts(ds.InMemoryDataset):  # type: ignore[misc]  # pyarrow is untyped
-    """A table as DuckDB sees it: its columns and, for each column of lists of structs, a list column a field.
+class _ScannedRows(ds.InMemoryDataset):  # type: ignore[misc]  # pyarrow is untyped
+    """Rows as DuckDB scans them: it takes this class for a dataset of Arrow, and calls `scanner` for a query."""
 
-    `turns.role` is the field `role` of the column `turns`; it is read without the other fields. DuckDB takes this class
-    for a dataset of Arrow, and calls `scanner` with the columns and the filter of a query.
-    """
-
-    def __init__(self, store: "Store", table: str, parts: Sequence[str], on_error: Callable[[Exception], None]) -> None:
-        columns = column_types(table)
-        super().__init__([], schema=pl.DataFrame(schema=columns).to_arrow(compat_level=pl.CompatLevel.oldest()).schema)
-        self._store, self._table, self._parts = store, table, parts
-        self._columns, self._on_error = columns, on_error
+    def __init__(self, schema: pa.Schema, on_error: Callable[[Exception], None]) -> None:
+        super().__init__([], schema=schema)
+        self._on_error = on_error
 
     def scanner(
         self, columns: Sequence[str] | None = None, filter: ds.Expression | None = None, **_: Any
@@ -215,18 +218,58 @@ class ListedParts(ds.InMemoryDataset):  # type: ignore[misc]  # pyarrow is untyp
     def _batches(
         self, names: Sequence[str], schema: pa.Schema, filter: ds.Expression | None
     ) -> Iterator[pa.RecordBatch]:
+        try:
+            for rows in self._frames(names):
+                table = rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema)
+                yield from (table if filter is None else table.filter(filter)).to_batches()
+        except Exception as error:
+            self._on_error(error)
+            raise
+
+    def _frames(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Frames of these columns."""
+        raise NotImplementedError
+
+
+class ListedParts(_ScannedRows):
+    """A table: its columns and, for each column of lists of structs, a list column a field.
+
+    `turns.role` is the field `role` of the column `turns`; it is read without the other fields.
+    """
+
+    def __init__(self, store: "Store", table: str, parts: Sequence[str], on_error: Callable[[Exception], None]) -> None:
+        self._columns = column_types(table)
+        super().__init__(_arrow_schema(self._columns), on_error)
+        self._store, self._table, self._parts = store, table, parts
+
+    def _frames(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
         paths = [name.replace(".", ".list.element.") for name in names]
         # A row is one of the table. Of `turns.role` it has a list with the role of each struct in `turns`.
         values = [_field(name) if "." in name else pl.col(name) for name in names]
         types = pl.Schema({name: self._columns[name] for name in names})
-        try:
-            for part in self._parts:
-                for rows in self._store.part_slices(self._table, part, paths):
-                    table = rows.select(values).cast(types).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema)
-                    yield from (table if filter is None else table.filter(filter)).to_batches()
-        except Exception as error:
-            self._on_error(error)
-            raise
+        for part in self._parts:
+            for rows in self._store.part_slices(self._table, part, paths):
+                yield rows.select(values).cast(types)
+
+
+class GivenFrames(_ScannedRows):
+    """The rows of an iterator of frames of one schema, of which there is at least one. A query may scan them once."""
+
+    def __init__(self, frames: Iterator[pl.DataFrame], on_error: Callable[[Exception], None]) -> None:
+        first = next(frames)
+        super().__init__(_arrow_schema(first.schema), on_error)
+        self._given = chain([first], frames)
+        self._is_scanned = False
+
+    def _frames(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
+        if self._is_scanned:
+            raise ValueError("a query names an iterator of frames twice; give it a frame, or name it once")
+        self._is_scanned = True
+        return (rows.select(names) for rows in self._given)
+
+
+def _arrow_schema(types: Mapping[str, Any]) -> pa.Schema:
+    return pl.DataFrame(schema=types).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
 
 
 class _Reading(NamedTuple):

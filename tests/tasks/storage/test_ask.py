@@ -364,3 +364,37 @@ def test_days_without_times_count_only_where_no_conversation_has_one(store):
     assert days(store) == [undated.date()]
     store.append("conversations", logged(later, earlier, later))
     assert days(store) == [earlier.date(), later.date()]
+
+
+def numbered_frames(rows: int):
+    """`number` from 0, and its text, three rows a frame; the first frame has none."""
+    numbers = pl.DataFrame({"number": range(rows)}).with_columns(text=pl.format("text {}", "number"))
+    yield numbers.clear()
+    yield from numbers.iter_slices(3)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 10_000])
+def test_an_iterator_of_frames_is_a_table_that_a_query_orders(store, rows):
+    batches = store.batches("SELECT text, number FROM given ORDER BY number DESC", 1_000, given=numbered_frames(rows))
+    numbers = [number for batch in batches for number in batch["number"]]
+    assert numbers == [*reversed(range(rows))]
+
+
+def test_only_the_columns_and_rows_that_are_asked_for_leave_an_iterator(store):
+    batches = store.batches("SELECT text FROM given WHERE number = $wanted", given=numbered_frames(9), wanted=4)
+    assert [row for batch in batches for row in batch.rows()] == [("text 4",)]
+
+
+def test_an_iterator_that_is_read_twice_is_an_error_and_not_half_an_answer(store):
+    question = "SELECT * FROM given UNION ALL SELECT * FROM given"
+    with pytest.raises(ValueError, match="twice"):
+        [*store.batches(question, given=numbered_frames(9))]
+
+
+def test_an_error_of_an_iterator_is_the_error_of_the_question(store):
+    def broken():
+        yield pl.DataFrame({"number": [1]})
+        raise BadInput("the log is broken")
+
+    with pytest.raises(BadInput, match="the log is broken"):
+        [*store.batches("SELECT * FROM given ORDER BY number", given=broken())]
