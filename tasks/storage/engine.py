@@ -68,20 +68,24 @@ class Engine:
             return self._whole(_Question(store, query, values, later_parts))
 
     def batches(self, store: "Store", query: str, rows: int, values: Mapping[str, Any]) -> Iterator[pl.DataFrame]:
-        """The rows of a query, at most `rows` at a time; raises as `ask` does, also for a part that was replaced.
+        """The rows of a query, at most `rows` at a time, in at least one frame; raises as `ask` does.
 
-        A value that is an iterator of frames is a table whose rows the query may read once; with ORDER BY, for example,
-        rows are sorted that are more than memory holds.
+        Raises also for a part that was replaced meanwhile. A value that is an iterator of frames is a table whose rows
+        the query may read once; with ORDER BY, for example, rows are sorted that are more than memory holds.
         """
         question = _Question(store, query, values, _listed_parts(store, query))
         with question.errors():
             batches = question.run_on(self._database()).to_arrow_reader(rows)
+        has_rows = False
         while True:
             with question.errors():
                 batch = next(batches, None)
             if batch is None:
-                return
+                break
+            has_rows = True
             yield _frame(batch)
+        if not has_rows:
+            yield _frame(batches.schema.empty_table())
 
     def _whole(self, question: "_Question") -> pl.DataFrame:
         with question.errors():

@@ -98,15 +98,14 @@ def with_texts(store: Store, wanted: pl.DataFrame, kind: MeasuredOn, versions: V
 def all_texts(store: Store, texts: Texts, versions: Versions) -> dict[str, str]:
     """Content id -> text of all these texts, in memory. Raises as `lacking_texts`."""
     ids = store.batches(_DISTINCT_TEXT_IDS, **_values(store, texts, versions))
-    wanted = pl.concat([pl.DataFrame(schema={"content_id": pl.String}), *ids])
+    wanted = pl.concat(ids)
     frames = with_texts(store, wanted, texts.kind, versions)
     return {content_id: text for rows in frames for content_id, text in rows.iter_rows()}
 
 
 def texts_read_in_images(store: Store, versions: Versions) -> pl.DataFrame:
     """image_id, text_id and text of every image in which the version in use read text."""
-    empty = pl.DataFrame(schema=dict.fromkeys(["image_id", "text_id", "text"], pl.String))
-    return pl.concat([empty, *store.batches(_TEXTS_OF_IMAGES, versions=_frame(versions))])
+    return pl.concat(store.batches(_TEXTS_OF_IMAGES, versions=_frame(versions)))
 
 
 def require_redactions(store: Store) -> None:

@@ -398,3 +398,8 @@ def test_an_error_of_an_iterator_is_the_error_of_the_question(store):
 
     with pytest.raises(BadInput, match="the log is broken"):
         [*store.batches("SELECT * FROM given ORDER BY number", given=broken())]
+
+
+def test_rows_that_do_not_exist_are_one_empty_frame_with_their_columns(store):
+    (frame,) = store.batches("SELECT conversation_id, tstamp FROM kept_texts", kept_texts=store.empty("conversations"))
+    assert (frame.height, frame.columns) == (0, ["conversation_id", "tstamp"])
