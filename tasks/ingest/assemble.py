@@ -2,8 +2,8 @@
 
 A sighting is one conversation as one log line shows it. Later lines repeat earlier ones (turn 3 repeats turns 1 and 2,
 a vote repeats both sides), so the last sighting of a conversation is its final state, in whatever order lines are read.
-DuckDB sorts the sightings without their texts and writes what is beyond its memory limit to a temporary folder; polars
-assembles some conversations at a time; texts are read for one part of `conversations` at a time.
+Queries order the sightings, without their texts, and the conversations; polars assembles some conversations at a time;
+texts are read for one part of a table at a time.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ import polars as pl
 from schemas.items.conversation import Battle, Conversation, IdentifiedTurn, RecordType, Role, ServedAnswer
 from tasks.runtime.parallel import map_ordered
 from tasks.storage.content_id import combined_id, text_id
-from tasks.storage.database import TemporaryDatabase
+from tasks.storage.parquet import compact
 from tasks.storage.tables import Store, frame_schema
 
 ROWS_A_PART = 16_384
@@ -27,66 +27,78 @@ ROWS_AT_ONCE = 131_072
 _MADE_FROM = "ingest/assembled_from"
 _COLUMNS = [
     "source", "line", "side", "record_type", "tstamp", "conv_id", "opening_id", "model", "num_messages", "images",
-    "image_places", "name_problems", "user_id", "anonymous", "winner", "vote_reason",
-    "served", "unread_parts",
+    "image_places", "name_problems", "user_id", "anonymous", "winner", "served", "unread_parts",
 ]  # fmt: skip
 _VOTES = [RecordType.LEFT_VOTE, RecordType.RIGHT_VOTE, RecordType.TIE_VOTE, RecordType.BOTH_BAD_VOTE]
 _BUTTONS = [RecordType.UPVOTE, RecordType.DOWNVOTE, RecordType.FLAG]
 _OF_VOTES = [
-    "conversation_id", "model", "turns", "source", "line", "side", "tstamp", "user_id", "anonymous", "winner",
-    "vote_reason",
+    "conversation_id", "model", "turns", "source", "line", "side", "tstamp", "user_id", "anonymous", "winner", "part",
+    "row",
 ]  # fmt: skip
 _SHOWN = frame_schema(IdentifiedTurn)["images"]
-_CONVERSATIONS = "SELECT * EXCLUDE place FROM conversations ORDER BY tstamp, conversation_id"
+_BY_CONV_ID = """
+    -- a row is one sighting without its texts, with the number of its part and of its row in it; all of one conv_id
+    -- follow each other, the last state last
+    SELECT * FROM numbered_sightings ORDER BY conv_id, tstamp, source, line, side
+"""
+_BY_TIME = """
+    -- a row is one conversation without its texts
+    SELECT * FROM assembled_conversations ORDER BY tstamp, conversation_id
+"""
 _BATTLES = Path(__file__).with_name("battles.sql").read_text(encoding="utf-8")
 
 
 def assemble_store(store: Store, workers: int) -> dict[str, int]:
     """Write both tables, unless they were already made from the same input parts. Returns the rows of each."""
     parts = store.parts("sightings")
-    seen = json.dumps([parts, store.parts("image_files")])
-    made_from = hashlib.blake2b(seen.encode()).hexdigest().encode()
+    inputs = json.dumps([parts, store.parts("image_files")])
+    made_from = hashlib.blake2b(inputs.encode()).hexdigest().encode()
     if store.read_bytes(_MADE_FROM) != made_from:
-        made = _assembled(store, parts)
-        battles = (store.write_part("battles", _battles(rows)) for rows in _slices(made, _BATTLES))
-        store.list_parts("battles", list(battles))
-        of_names = by_logged_name(store.read("image_files").unique("name", keep="last"))
-        last = (with_images(rows, of_names) for rows in _slices(made, _CONVERSATIONS))
-        write = partial(_write_conversations, store.root, parts)
-        store.list_parts("conversations", list(map_ordered(write, last, workers)))
+        assembly = _Assembly(store, parts)
+        _write_conversations(store, parts, assembly.conversations(), workers)
+        _write_battles(store, parts, pl.concat(assembly.votes))
         store.write_bytes(_MADE_FROM, made_from)
     return {table: store.height(table) for table in ("conversations", "battles")}
 
 
-def _assembled(store: Store, parts: Sequence[str]) -> TemporaryDatabase:
-    """A database with the tables `conversations` (without texts) and `votes` (one row a side)."""
-    seen, made = TemporaryDatabase(), TemporaryDatabase()
-    numbered = (store.read_part("sightings", part, _COLUMNS) for part in parts)
-    empty = store.empty("sightings", _COLUMNS)
-    seen.load("seen", (_numbered(rows, part) for part, rows in enumerate(chain(numbered, [empty]))))
-    for number, rows in enumerate(_by_conv_id(seen)):
-        for name, frame in zip(("conversations", "votes"), assembled(rows), strict=True):
-            made.append(name, frame) if number else made.load(name, [frame])
-    return made
+class _Assembly:
+    """The conversations of a store without their texts, and what its votes are about."""
 
+    def __init__(self, store: Store, parts: Sequence[str]) -> None:
+        """`parts` are those of `sightings`."""
+        self._store, self._parts = store, parts
+        self.votes: list[pl.DataFrame] = []
+        """The sides of all votes; whole as soon as the first conversations are given. Memory: 250 bytes a side."""
 
-def _numbered(rows: pl.DataFrame, part: int) -> pl.DataFrame:
-    """Sightings with their part number and row number; of how an answer came, only whether the log says it."""
-    told = pl.col("served").is_not_null()
-    return rows.with_row_index("row").with_columns(part=pl.lit(part, pl.Int32), served=told)
+    def conversations(self) -> Iterator[pl.DataFrame]:
+        """The conversations ordered by time, ROWS_A_PART at a time; an empty frame where there are none."""
+        return self._store.batches(_BY_TIME, ROWS_A_PART, assembled_conversations=self._assembled())
 
+    def _assembled(self) -> Iterator[pl.DataFrame]:
+        """Conversations ordered by conv_id; the sides of their votes are put aside."""
+        for sightings in self._by_conv_id():
+            conversations, votes = assembled(sightings)
+            self.votes.append(compact(votes))
+            yield conversations
 
-def _by_conv_id(seen: TemporaryDatabase) -> Iterator[pl.DataFrame]:
-    """Sightings ordered by conv_id and time, some conversations at a time; no conv_id is in two frames."""
-    query = "SELECT * EXCLUDE place FROM seen ORDER BY conv_id, tstamp, source, line, side"
-    held = [seen.read(f"{query} LIMIT 0")]
-    for rows in seen.read_batches(query, ROWS_AT_ONCE):
-        last = pl.col("conv_id") == rows["conv_id"][-1]
-        if rows["conv_id"][0] != rows["conv_id"][-1]:
-            yield pl.concat([*held, rows.filter(~last)])
-            held = []
-        held.append(rows.filter(last))
-    yield pl.concat(held)
+    def _by_conv_id(self) -> Iterator[pl.DataFrame]:
+        """Sightings ordered by conv_id and time, some conversations at a time; no conv_id is in two frames."""
+        is_of_last = pl.col("conv_id") == pl.col("conv_id").last()
+        incomplete = list[pl.DataFrame]()
+        for rows in self._store.batches(_BY_CONV_ID, ROWS_AT_ONCE, numbered_sightings=self._numbered()):
+            of_earlier = rows.filter(~is_of_last)
+            if of_earlier.height:
+                yield pl.concat([*incomplete, of_earlier])
+                incomplete = []
+            incomplete.append(rows.filter(is_of_last))
+        yield pl.concat(incomplete)
+
+    def _numbered(self) -> Iterator[pl.DataFrame]:
+        """Sightings with their part number and row number; of how an answer came, only whether the log says it."""
+        frames = (self._store.read_part("sightings", part, _COLUMNS) for part in self._parts)
+        is_served = pl.col("served").is_not_null()
+        for part, rows in enumerate(chain(frames, [self._store.empty("sightings", _COLUMNS)])):
+            yield rows.with_row_index("row").with_columns(part=pl.lit(part, pl.Int32), served=is_served)
 
 
 def assembled(seen: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -143,14 +155,15 @@ def _identified(seen: pl.DataFrame) -> pl.DataFrame:
     return seen.with_columns(conversation_id=pl.concat_str("conv_id", suffix, ignore_nulls=True))
 
 
-def _slices(made: TemporaryDatabase, query: str) -> Iterator[pl.DataFrame]:
-    """The rows of a query, ROWS_A_PART at a time; no rows give one empty slice."""
-    slices = made.read_batches(query, ROWS_A_PART)
-    yield next(slices, made.read(f"{query} LIMIT 0"))
-    yield from slices
+def _write_conversations(store: Store, parts: Sequence[str], frames: Iterator[pl.DataFrame], workers: int) -> None:
+    """Write the table of assembled conversations, a part for each frame; `parts` are those of `sightings`."""
+    of_names = by_logged_name(store.read("image_files").unique("name", keep="last"))
+    last = (with_images(rows, of_names) for rows in frames)
+    write = partial(_write_part, store.root, parts)
+    store.list_parts("conversations", list(map_ordered(write, last, workers)))
 
 
-def _write_conversations(root: str, parts: Sequence[str], last: pl.DataFrame) -> str:
+def _write_part(root: str, parts: Sequence[str], last: pl.DataFrame) -> str:
     """Write the conversations of some last sightings as a part; called on several threads.
 
     `parts` are those of `sightings`; `last` has the columns that `with_images` adds.
@@ -160,9 +173,24 @@ def _write_conversations(root: str, parts: Sequence[str], last: pl.DataFrame) ->
     return store.write_part("conversations", _as_rows(rows, Conversation))
 
 
-def _battles(rows: pl.DataFrame) -> pl.DataFrame:
-    ids = [None if text is None else text_id(text) for text in rows["vote_reason"]]
-    return _as_rows(rows.with_columns(vote_reason_id=pl.Series(ids, dtype=pl.String)), Battle)
+def _write_battles(store: Store, parts: Sequence[str], votes: pl.DataFrame) -> None:
+    """Write the table of battles; `parts` are those of `sightings`, and `votes` has both sides of each vote."""
+    written = list[str]()
+    for rows in store.batches(_BATTLES, ROWS_A_PART, votes=votes):
+        battles = _with_column(store, parts, rows, "vote_reason")
+        ids = [None if text is None else text_id(text) for text in battles["vote_reason"]]
+        battles = battles.with_columns(vote_reason_id=pl.Series(ids, dtype=pl.String))
+        written.append(store.write_part("battles", _as_rows(battles, Battle)))
+    store.list_parts("battles", written)
+
+
+def _with_column(store: Store, parts: Sequence[str], rows: pl.DataFrame, column: str) -> pl.DataFrame:
+    """Rows with a column of the sightings whose numbers of part and row they have."""
+    frames = [rows.clear().with_row_index("number").with_columns(store.empty("sightings", [column])[column])]
+    for (part,), rows_of_part in rows.with_row_index("number").partition_by("part", as_dict=True).items():
+        values = store.read_part("sightings", parts[int(str(part))], [column])[column]
+        frames.append(rows_of_part.with_columns(values.gather(rows_of_part["row"])))
+    return pl.concat(frames).sort("number").drop("number")
 
 
 def _as_rows(rows: pl.DataFrame, row: type[Battle] | type[Conversation]) -> pl.DataFrame:
@@ -189,11 +217,7 @@ def _with_served(store: Store, parts: Sequence[str], last: pl.DataFrame) -> pl.D
     each = each.unnest("served").filter(pl.col("turn") < pl.col("num_messages"))
     if each.is_empty():
         return last.with_columns(served=None)
-    found = [
-        rows.with_columns(store.read_part("sightings", parts[int(str(part))], ["served"])["served"].gather(rows["row"]))
-        for (part,), rows in each.partition_by("part", as_dict=True).items()
-    ]
-    told = pl.concat(found).unnest("served").sort("conversation_id", "turn")
+    told = _with_column(store, parts, each, "served").unnest("served").sort("conversation_id", "turn")
     ids = [None if text is None else text_id(text) for text in told["thinking"]]
     told = told.with_columns(thinking_id=pl.Series(ids, dtype=pl.String))
     by_conversation = told.group_by("conversation_id").agg(served=pl.struct(*ServedAnswer.model_fields))

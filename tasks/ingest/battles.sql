@@ -1,7 +1,7 @@
--- The last vote on each pair of conversations.
+-- a row is one battle: the last vote on a pair of conversations; its sighting has the reason, which is a text
 SELECT a.conversation_id AS battle_id, a.conversation_id AS conversation_a, b.conversation_id AS conversation_b,
     a.model AS model_a, b.model AS model_b, a.winner, a.anonymous, a.turns AS turns_a, b.turns AS turns_b, a.tstamp,
-    a.tstamp AS first_tstamp, a.user_id AS judge, a.vote_reason, a.source, a.line
+    a.tstamp AS first_tstamp, a.user_id AS judge, a.part, a.row, a.source, a.line
 FROM votes AS a JOIN votes AS b ON a.source = b.source AND a.line = b.line AND a.side = 0 AND b.side = 1
 QUALIFY row_number() OVER (
     PARTITION BY conversation_a, conversation_b ORDER BY a.tstamp DESC, a.source DESC, a.line DESC
