@@ -18,7 +18,6 @@ import json
 import os
 import pwd
 import threading
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -36,7 +35,6 @@ from schemas.run import DropCounts, Funnel, StageReport
 from schemas.settings import Settings
 from schemas.upkeep import Audited, AuditEntry
 from tasks.runtime.untrusted import read_yaml
-from tasks.storage.database import TemporaryDatabase
 from tasks.storage.keyed_ids import pseudonym
 from tasks.storage.tables import Store
 
@@ -247,13 +245,45 @@ REPEATS = {
     SHARE: "a shared link; it repeats conversations that other lines hold",
 }
 """Reasons of dropped lines that repeat other lines -> what they mean."""
-_OUTCOMES = Path(__file__).with_name("line_outcomes.sql")
+_LINE_OUTCOMES = """
+    -- a row is one input line
+    SELECT source, line, outcome, reason FROM line_outcomes ORDER BY source, line
+"""
+_LINES_OF_OUTCOMES = """
+    -- a row is one outcome with one reason: the number of lines that have it, how many of these wait only for a review,
+    -- and how many have a second outcome, which would be an error
+    SELECT
+        outcome,
+        reason,
+        count(*) AS number,
+        count(*) FILTER (held) AS held,
+        count(*) FILTER (outcomes > 1) AS with_two
+    FROM (
+        SELECT first(outcome) AS outcome, first(reason) AS reason, bool_or(held) AS held, count(*) AS outcomes
+        FROM line_outcomes
+        GROUP BY source, line
+    )
+    GROUP BY outcome, reason
+    ORDER BY number DESC, reason
+"""
+_HELD_CONVERSATIONS = """
+    -- the number of conversations that wait only for a review
+    SELECT count(*) FROM decisions WHERE held AND item_kind = 'conversation'
+"""
+_UNREAD_PARTS = """
+    -- a row is one kind of parts that were not read, and the number of such parts
+    SELECT kind, count(*) AS number
+    FROM (SELECT unnest(unread_parts) AS kind FROM conversations)
+    WHERE kind IS NOT NULL
+    GROUP BY kind
+    ORDER BY number DESC, kind
+"""
 _SAID: dict[str, dict[str, str]] = read_yaml(Path(__file__).with_name("rule_words.yaml"))
 
 
 def line_outcomes(store: Store) -> pl.DataFrame:
     """source, line, outcome (kept, dropped, rejected) and reason (null when kept) of every line, once each."""
-    return _outcomes(store).read("SELECT source, line, outcome, reason FROM outcomes ORDER BY source, line")
+    return pl.concat(store.batches(_LINE_OUTCOMES))
 
 
 def funnel(store: Store) -> Funnel:
@@ -261,14 +291,9 @@ def funnel(store: Store) -> Funnel:
 
     Raises AssertionError when the counts do not add up; nothing may be released then.
     """
-    database = _outcomes(store)
-    counts = database.read(
-        "SELECT outcome, reason, count(*) AS number FROM outcomes GROUP BY ALL ORDER BY number DESC, reason"
-    )
-    lines = database.read("SELECT count(DISTINCT (source, line)) FROM outcomes").item()
-    held = database.read("SELECT count(*) FROM outcomes WHERE held").item()
-    waiting = database.read("SELECT count(*) FROM decisions WHERE held AND item_kind = 'conversation'").item()
-    assert counts["number"].sum() == lines, "a line has two outcomes"
+    counts = store.ask(_LINES_OF_OUTCOMES)
+    assert counts["with_two"].sum() == 0, "a line has two outcomes"
+    held_conversations = store.ask(_HELD_CONVERSATIONS).item()
     totals = {
         outcome: int(counts.filter(outcome=outcome)["number"].sum()) for outcome in ("kept", "dropped", "rejected")
     }
@@ -276,27 +301,13 @@ def funnel(store: Store) -> Funnel:
         f"{outcome}_by": dict(counts.filter(outcome=outcome).select("reason", "number").iter_rows())
         for outcome in ("dropped", "rejected")
     }
-    return Funnel(lines=lines, **totals, **by_reason, held=held, held_conversations=waiting)
+    lines, held = counts["number"].sum(), counts["held"].sum()
+    return Funnel(lines=lines, **totals, **by_reason, held=held, held_conversations=held_conversations)
 
 
 def unread_parts(store: Store) -> dict[str, int]:
     """Kind -> number of parts of conversations that were not read, the most first."""
-    counts = Counter[str]()
-    for rows in store.read_slices("conversations", ["unread_parts"]):
-        counts.update(rows["unread_parts"].explode().drop_nulls())
-    return dict(sorted(counts.items(), key=lambda kind: (-kind[1], kind[0])))
-
-
-def _outcomes(store: Store) -> TemporaryDatabase:
-    """A database with the table `outcomes`."""
-    database = TemporaryDatabase()
-    database.load_table(store, "sightings", ["source", "line", "record_type"])
-    database.load_table(store, "rejects", ["source", "line", "reason"])
-    database.load_table(store, "conversations", ["conversation_id", "source", "line"])
-    database.load_table(store, "battles", ["battle_id", "source", "line"])
-    database.load_table(store, "decisions", ["item_id", "item_kind", "keep", "reasons", "held"])
-    database.run(_OUTCOMES.read_text())
-    return database
+    return dict(store.ask(_UNREAD_PARTS).iter_rows())
 
 
 def reason_texts(policy: Policy) -> dict[str, str]:

@@ -101,3 +101,30 @@ SELECT 'prompt' AS kind, prompt_id AS content_id, array_to_string(
     [content FOR content, number IN "turns.content" IF "turns.role"[number] = 'user'], E'\n\n'
 ) AS text
 FROM (SELECT * FROM conversations UNION ALL BY NAME SELECT * FROM redacted_conversations);
+
+-- one input line: its outcome (kept, dropped or rejected), the first reason of one that is not kept, and whether it
+-- waits only for a review. A chat line has the outcome of the conversation whose last state it is, a vote line that of
+-- its battle
+CREATE VIEW line_outcomes AS
+WITH lines AS (
+    SELECT source, line, first(record_type) AS record_type FROM sightings GROUP BY source, line
+), items AS (
+    SELECT 'conversation' AS item_kind, conversation_id AS item_id, source, line FROM conversations
+    UNION ALL
+    SELECT 'battle' AS item_kind, battle_id AS item_id, source, line FROM battles
+), decided AS (
+    SELECT lines.source, lines.line, record_type, item_id, keep, reasons[1] AS reason, held
+    FROM lines
+    LEFT JOIN items ON items.source = lines.source AND items.line = lines.line AND items.item_kind =
+        CASE WHEN record_type IN ('leftvote', 'rightvote', 'tievote', 'bothbad_vote')
+        THEN 'battle' ELSE 'conversation' END
+    LEFT JOIN decisions USING (item_kind, item_id)
+), judged AS ( -- a share line may be the source of two conversations; it is kept when one of them is
+    SELECT DISTINCT ON (source, line) * FROM decided ORDER BY source, line, keep DESC NULLS LAST, item_id
+)
+SELECT source, line, if(keep, 'kept', 'dropped') AS outcome, coalesce(held, false) AS held,
+    CASE WHEN coalesce(keep, false) THEN NULL WHEN reason IS NOT NULL THEN reason
+    WHEN record_type = 'share' THEN 'share_record' ELSE 'superseded' END AS reason
+FROM judged
+UNION ALL
+SELECT source, line, 'rejected' AS outcome, false AS held, reason FROM rejects WHERE line IS NOT NULL;

@@ -1,5 +1,8 @@
 """Every line has one outcome with an account of it, and the counts add up."""
 
+import random
+from collections import Counter
+
 import polars as pl
 import pytest
 
@@ -8,7 +11,7 @@ from schemas.items.image import NearImage, SemanticImage
 from schemas.items.reject import Reject, RejectReason
 from schemas.policy import Policy, Rename
 from tasks.storage.queries.explain import explain_item
-from tasks.storage.records import SHARE, SUPERSEDED, funnel, line_outcomes
+from tasks.storage.records import SHARE, SUPERSEDED, funnel, line_outcomes, unread_parts
 from tasks.storage.tables import frame_of, frame_schema
 from tests.builders import (
     battle,
@@ -94,6 +97,81 @@ def test_a_line_without_a_decision_is_not_kept(tmp_path):
 def test_an_image_that_was_rejected_is_no_line(tmp_path):
     reject = Reject(source="a.png", line=None, reason=RejectReason.IMAGE_EMPTY, evidence="0 bytes")
     assert funnel(store_with(tmp_path, rejects=[reject])).lines == 0
+
+
+OUTCOMES = ["kept", "dropped", "rejected"]
+RECORDS = ["chat", "leftvote", "bothbad_vote", "upvote", "share"]
+
+
+def drawn_lines(folder, seed):
+    """A store drawn by rule, and of each line its outcome, reason, and whether it waits only for a review."""
+    drawn = random.Random(seed)
+    lines, items, decisions, rejects, right = {}, {"conversations": [], "battles": []}, [], [], {}
+    for line in range(1, 60):
+        record, number_of_items = drawn.choice([*RECORDS, "rejected"]), drawn.randint(0, 2)
+        if record == "rejected":
+            rejects.append(Reject(source=SOURCE, line=line, reason="not_json", evidence=""))
+            right[line] = ("rejected", "not_json", False)
+            continue
+        lines.setdefault(record, []).extend([line] * drawn.randint(1, 2))
+        of_line = []
+        for number in range(number_of_items):
+            left, right_side = sides(f"i{line}-{number}", line=line)
+            item = battle(left, right_side) if record.endswith("vote") and record != "upvote" else left
+            items["battles" if item is not left else "conversations"].append(item)
+            reasons = drawn.choice([[], ["face"], ["pii_text", "face"]])
+            is_held = bool(reasons) and drawn.random() < 0.3
+            if drawn.random() < 0.9:
+                decisions.append(decision(item, *reasons, held=is_held))
+                of_line.append((bool(reasons), reasons[0] if reasons else None, is_held))
+            else:
+                of_line.append((2, None, False))  # without a decision
+            # Of an item of the other kind with the same line, the line does not have the outcome.
+            other = left if item is not left else battle(left, right_side)
+            if drawn.random() < 0.3:
+                items["conversations" if other is left else "battles"].append(other)
+                decisions.append(decision(other, *drawn.choice([[], ["nsfw"]])))
+        # Items have ids in the order of their numbers; one that is kept comes first, one without a decision last.
+        rank, reason, is_held = min(of_line, default=(2, None, False), key=lambda item: item[0])
+        repeats = SHARE if record == "share" else SUPERSEDED
+        right[line] = ("kept", None, is_held) if rank == 0 else ("dropped", reason or repeats, is_held)
+    rejects.append(Reject(source="a.png", line=None, reason=RejectReason.IMAGE_EMPTY, evidence="0 bytes"))
+    store = store_with(folder, **items, decisions=decisions, rejects=rejects)
+    return with_lines(store, **lines), right
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_each_line_of_a_drawn_store_has_the_outcome_that_the_rule_says(tmp_path, seed):
+    store, right = drawn_lines(tmp_path, seed)
+    rows = line_outcomes(store)
+    assert rows["line"].to_list() == [*right]
+    assert outcomes(store) == {line: of_line[:2] for line, of_line in right.items()}
+    counted = funnel(store)
+    by_outcome = Counter(outcome for outcome, _, _ in right.values())
+    reasons = Counter((outcome, reason) for outcome, reason, _ in right.values())
+    assert (counted.kept, counted.dropped, counted.rejected) == (*(by_outcome[o] for o in OUTCOMES),)
+    assert Counter({("dropped", reason): count for reason, count in counted.dropped_by.items()}) == Counter(
+        {key: count for key, count in reasons.items() if key[0] == "dropped"}
+    )
+    assert [*counted.dropped_by] == sorted(counted.dropped_by, key=lambda each: (-counted.dropped_by[each], each))
+    assert counted.held == sum(is_held for _, _, is_held in right.values())
+    held = store.read("decisions").filter(held=True, item_kind="conversation")
+    assert (counted.lines, counted.held_conversations) == (len(right), held.height)
+
+
+def test_a_line_with_two_outcomes_ends_the_run(tmp_path):
+    kept = conversation("a", line=1)
+    reject = Reject(source=SOURCE, line=1, reason=RejectReason.NOT_JSON, evidence="")
+    store = store_with(tmp_path, conversations=[kept], decisions=[decision(kept)], rejects=[reject])
+    with pytest.raises(AssertionError, match="a line has two outcomes"):
+        funnel(with_lines(store, chat=[1]))
+
+
+def test_parts_that_were_not_read_are_counted_by_kind_the_most_first(tmp_path):
+    kinds = [["video", "audio"], [], ["page", "audio", "audio"], ["page"]]
+    rows = [conversation(f"c{number}", unread_parts=parts) for number, parts in enumerate(kinds)]
+    store = store_with(tmp_path, conversations=rows)
+    assert [*unread_parts(store).items()] == [("audio", 3), ("page", 2), ("video", 1)]
 
 
 def test_a_dropped_conversation_shows_its_reasons_and_the_signals_of_every_part(tmp_path):
