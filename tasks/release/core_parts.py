@@ -33,7 +33,6 @@ from tasks.release.registered import (
     write_table,
 )
 from tasks.release.shards import shard_files
-from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
 from tasks.storage.queries.bench import best_first
 from tasks.storage.queries.released import released_slices
@@ -61,16 +60,8 @@ _EARLIER_RUNNERS = {
 """SHA-256 of those files of 0.1 that are others now; a version that changes one adds what the last one wrote."""
 _RUNNERS_SINCE = 5
 """Releases of an earlier layout have no files for other runners."""
-_UNSAID = (
-    "UPDATE rows SET topic_id = points.topic_id FROM points WHERE rows.config IN ('battle', 'failures') "
-    "AND points.config = rows.config AND rows.id = points.id"
-)
-"""Battles and failures are released without a topic."""
-_ELSEWHERE = "SELECT count(*) FROM points ANTI JOIN rows USING (config, id, topic_id)"
-_LACKING = "SELECT count(*) FROM (SELECT * FROM rows WHERE topic_id IS NOT NULL) r ANTI JOIN points USING (config, id)"
-_TWO_PLACES = "SELECT count(*) FROM (SELECT id FROM points GROUP BY id HAVING count(DISTINCT (topic_id, x, y)) > 1)"
-"""`question_id` is the id of a conversation, which is often in chat or in battle, too."""
-_MOVED = "SELECT count(*) FROM old JOIN new USING (config, id) WHERE old.x <> new.x OR old.y <> new.y"
+_WITHOUT_TOPICS = ["battle", "failures"]
+"""Configurations that are released without topics; those of their rows are known from their points."""
 
 
 def write_leaderboards(ratings: pl.DataFrame, release: Path) -> None:
@@ -130,17 +121,24 @@ def wrong_points(release: OpenRelease) -> Iterator[str]:
     except READ_ERRORS as error:
         yield f"{MAP}: it is missing, or its pages cannot be read ({type(error).__name__})"
         return
-    database = TemporaryDatabase()
-    database.load("points", [_no_points(), *points])
-    database.load("rows", _rows(folder))
-    if count := database.read(_TWO_PLACES).item():
-        yield f"{MAP}: {count:,} rows have another point or topic than the same conversation in another configuration"
-    database.run(_UNSAID)
-    if count := database.read(_ELSEWHERE).item():
-        yield f"{MAP}: {count:,} points are of no released row, or of another topic"
-    if count := database.read(_LACKING).item():
-        yield f"{MAP}: {count:,} released rows with a topic have no point"
+    yield from wrong_places(pl.concat([_no_points(), *points]), pl.concat(_rows(folder)))
     yield from _names_of_topics(folder)
+
+
+def wrong_places(points: pl.DataFrame, rows: pl.DataFrame) -> Iterator[str]:
+    """Problems of points (config, id, topic_id, x, y) beside the released rows (config, id, topic_id)."""
+    # A row is one place of a conversation. `question_id` is the id of a conversation, which is often in chat or in
+    # battle, too.
+    places = points.unique(["id", "topic_id", "x", "y"])
+    if count := places.group_by("id").len().filter(pl.col("len") > 1).height:
+        yield f"{MAP}: {count:,} rows have another point or topic than the same conversation in another configuration"
+    points_of_rows = points.unique(["config", "id"], keep="first").select("config", "id", topic_of_point="topic_id")
+    topic = pl.when(pl.col("config").is_in(_WITHOUT_TOPICS)).then("topic_of_point").otherwise("topic_id")
+    rows = rows.join(points_of_rows, on=["config", "id"], how="left").with_columns(topic_id=topic)
+    if count := points.join(rows, on=["config", "id", "topic_id"], how="anti").height:
+        yield f"{MAP}: {count:,} points are of no released row, or of another topic"
+    if count := rows.drop_nulls("topic_id").join(points, on=["config", "id"], how="anti").height:
+        yield f"{MAP}: {count:,} released rows with a topic have no point"
 
 
 def _names_of_topics(folder: Path) -> Iterator[str]:
@@ -158,10 +156,13 @@ def moved_points(old: Path, new: Path) -> Iterator[str]:
     """One sentence when rows of both releases have another place on the map; nothing when a release has no map."""
     if not ((old / MAP).is_file() and (new / MAP).is_file()):
         return
-    database = TemporaryDatabase()
-    for name, folder in (("old", old), ("new", new)):
-        database.load(name, [_no_points(), *read_parquet_groups(folder / MAP)])
-    if count := database.read(_MOVED).item():
+    old_points, new_points = (
+        pl.concat([_no_points(), *read_parquet_groups(folder / MAP, _no_points().columns)]) for folder in (old, new)
+    )
+    # A row is one that both releases have, with both of its places.
+    both = old_points.join(new_points, on=["config", "id"], suffix="_new")
+    is_moved = (pl.col("x") != pl.col("x_new")) | (pl.col("y") != pl.col("y_new"))
+    if count := both.filter(is_moved).height:
         yield f"topic map: {count:,} rows of both releases have another place"
 
 

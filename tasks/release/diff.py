@@ -19,14 +19,13 @@ from tasks.release.core_parts import CORE_PARTS
 from tasks.release.fetched import read_manifest
 from tasks.release.registered import OpenRelease, PartsOf
 from tasks.release.shards import shard_files
-from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import parquet_rows, read_parquet_groups, read_parquet_schema
 from tasks.storage.records import rule_text
 
 _TOLD_APART = {"rules", "licence", "contact", "banned_users", "about", "drift"}
 """Parts of a policy that are compared separately, or that do not change what is kept."""
 _BATCH_ROWS = 65_536
-"""Differing rows held in memory at once."""
+"""Differing rows whose reasons are looked up at once."""
 _SEMANTIC = re.compile(r"\d+\.\d+\.\d+")
 _DAY = re.compile(r"(?P<day>\d{4}(?P<sign>[.-])\d{2}(?P=sign)\d{2})(?:\.(?P<again>\d+))?")
 _FITTED_ANEW = "topics were fitted anew"
@@ -145,7 +144,8 @@ def _columns(config: str, old: pa.Schema, new: pa.Schema) -> tuple[list[str], li
 class _Compared:
     """The rows of shards of both releases by id, as 64-bit hashes of every value. Images are compared by content id.
 
-    Shards that are one file in both, as a release that was made after another shares them, are not read.
+    Shards that are one file in both, as a release that was made after another shares them, are not read. Memory: 8
+    bytes for each value of both releases while they are compared, then those rows that differ.
     """
 
     def __init__(self, config: str, old: Sequence[Path], new: Sequence[Path]) -> None:
@@ -156,43 +156,55 @@ class _Compared:
         names = [[{*read_parquet_schema(path).names} for path in paths[:1]] for paths in sides]
         both = sorted(set.intersection(*names[0], *names[1]) - {KEYS[config]}) if names[0] or names[1] else ["images"]
         self._columns = both
-        self._database = TemporaryDatabase()
-        for name, paths in zip(("old", "new"), sides, strict=True):
-            self._database.load(name, _digests(paths, config, both))
-        pairs = [f"old.c{number} IS DISTINCT FROM new.c{number}" for number in range(len(both))]  # `images` at least
-        self._database.run(f"""CREATE TABLE compared AS
-            SELECT coalesce(old.id, new.id) AS id,
-                CASE WHEN new.id IS NULL THEN 'removed' WHEN old.id IS NULL THEN 'added'
-                WHEN {" OR ".join(pairs)} THEN 'changed' ELSE 'same' END AS change,
-                [{", ".join(pairs)}] AS differ
-            FROM old FULL JOIN new ON old.id = new.id""")  # noqa: S608 - columns are named by number
-        of_change = self._database.read("SELECT change, count(*) FROM compared GROUP BY change")
-        self.counts = Counter[str](dict(of_change.iter_rows()))
+        key = KEYS[config]
+        old_digests, new_digests = (pl.concat(_digests(paths, config, both)) for paths in sides)
+        # A row is one of either release: its id and the numbers of its rows in the two, null where it is not there.
+        old_rows, new_rows = (
+            old_digests.select(key).with_row_index("old"),
+            new_digests.select(key).with_row_index("new"),
+        )
+        rows = old_rows.join(new_rows, on=key, how="full", coalesce=True)
+        is_other = [
+            old_digests[name].gather(rows["old"]).ne_missing(new_digests[name].gather(rows["new"])) for name in both
+        ]
+        change = (
+            pl.when(pl.col("new").is_null())
+            .then(pl.lit("removed"))
+            .when(pl.col("old").is_null())
+            .then(pl.lit("added"))
+            .when(pl.any_horizontal(is_other))
+            .then(pl.lit("changed"))
+            .otherwise(pl.lit("same"))
+        )
+        compared = rows.select(key, change.alias("change"), *is_other)
+        self._differing = compared.filter(pl.col("change") != "same").sort(key, nulls_last=True)
+        """A row is one that differs: its id, its `change`, and for each column whether its value is another one."""
+        self.counts = Counter[str](dict(compared["change"].value_counts().iter_rows()))
         """added, removed, changed or same -> rows."""
         self.counts["same"] += sum(parquet_rows(held[0][place]) for place in shared)
 
     def changes(self, why: Why, known: Mapping[str, str]) -> Iterator[RowChange]:
         """Every row that differs, ordered by id."""
-        query = "SELECT id, change, differ FROM compared WHERE change <> 'same' ORDER BY id"
-        for rows in self._database.read_batches(query, _BATCH_ROWS):
-            removed = rows.filter(change="removed")["id"].to_list()
+        for rows in self._differing.iter_slices(_BATCH_ROWS):
+            removed = rows.filter(change="removed")[KEYS[self._config]].to_list()
             reasons = why(self._config, removed) if removed else {}
-            for key, change, differ in rows.iter_rows():
+            for key, change, *is_other in rows.iter_rows():
                 names, causes = [], reasons.get(key, [])
                 if change == "changed":
-                    names = [name for name, other in zip(self._columns, differ, strict=True) if other]
+                    names = [name for name, other in zip(self._columns, is_other, strict=True) if other]
                     causes = list(dict.fromkeys(known[name] for name in names if name in known))
                 yield RowChange(config=self._config, id=key, change=change, columns=names, why=causes)
 
 
 def _digests(shards: Sequence[Path], config: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-    named = pl.col("images").list.eval(pl.element().struct.field("path"))
-    read = [KEYS[config], *("images.list.element.path" if name == "images" else name for name in columns)]
-    digests = [pl.struct(name).struct.json_encode().hash().alias(f"c{n}") for n, name in enumerate(columns)]
-    yield pl.DataFrame(schema={"id": pl.String, **{f"c{n}": pl.UInt64 for n in range(len(columns))}})
+    """Frames of the id of each row, and for each of `columns` a hash (UInt64) of its value."""
+    key, paths = KEYS[config], pl.col("images").list.eval(pl.element().struct.field("path"))
+    read = [key, *("images.list.element.path" if name == "images" else name for name in columns)]
+    digests = [pl.struct(name).struct.json_encode().hash().alias(name) for name in columns]
+    yield pl.DataFrame(schema={key: pl.String, **dict.fromkeys(columns, pl.UInt64)})
     for shard in shards:
         for group in read_parquet_groups(shard, read):
-            yield group.with_columns(named).select(pl.col(KEYS[config]).alias("id"), *digests)
+            yield group.with_columns(paths).select(key, *digests)
 
 
 def since_earlier(earlier: EarlierRelease, sealed: Manifest, folder: Path) -> list[str]:

@@ -36,7 +36,6 @@ from tasks.release.registered import OpenRelease, PartsOf, ReleasePart, table_of
 from tasks.release.shards import shard_files
 from tasks.runtime.parallel import map_in_processes
 from tasks.runtime.progress import Advance, progress
-from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import FRAME_BYTES, compact, read_parquet_groups
 from tasks.storage.queries.conversation_features import COUNTED, Tallies
 from tasks.storage.tables import Store
@@ -125,8 +124,8 @@ def _unchecked(manifest: Manifest, parts: Sequence[ReleasePart]) -> Iterator[str
 def _config(folder: Path, config: str, manifest: Manifest, found: VerifiedRows, advance: Advance) -> list[str]:
     """Problems of the rows of a configuration. Every row group is read once, and counted in `found`."""
     problems: list[str] = []
-    key, rows, ids, shards = KEYS[config], 0, TemporaryDatabase(), shard_files(folder, config)
-    ids.run("CREATE TABLE ids (id VARCHAR)")
+    key, rows, shards = KEYS[config], 0, shard_files(folder, config)
+    ids_of_groups = [pl.Series(key, dtype=pl.String)]
     work = partial(wrong_groups, config, forbidden_data(Policy.model_validate(manifest.policy)))
     many = manifest.counts[config] > ROWS_ALONE
     checked = map_in_processes(work, shards, min(4, os.cpu_count() or 1)) if many else map(work, shards)
@@ -134,7 +133,7 @@ def _config(folder: Path, config: str, manifest: Manifest, found: VerifiedRows, 
         try:
             for group, wrong in zip(sound_groups(shard), wrong_in, strict=True):
                 rows += group.height
-                ids.append("ids", group.select(id=key))
+                ids_of_groups.append(group[key])
                 advance(group.height)
                 problems += [f"{config}/{shard.name}: {problem}" for problem in (*wrong, *found.add(config, group))]
         except READ_ERRORS as error:
@@ -142,8 +141,9 @@ def _config(folder: Path, config: str, manifest: Manifest, found: VerifiedRows, 
     problems += [f"{config}: {problem}" for problem in found.count(config)]
     if rows != manifest.counts[config]:
         return [*problems, f"{config}: {rows} rows, the manifest says {manifest.counts[config]}"]
-    twice = ids.read("SELECT id FROM ids GROUP BY id HAVING count(*) > 1 LIMIT 1")["id"]
-    return [*problems, *(f"{config}: {key} {name!r} is there more than once" for name in twice)]
+    ids = pl.concat(ids_of_groups)
+    repeated = ids.filter(ids.is_duplicated()).head(1)
+    return [*problems, *(f"{config}: {key} {name!r} is there more than once" for name in repeated)]
 
 
 def _funnel(manifest: Manifest) -> Iterator[str]:

@@ -12,7 +12,7 @@ from babel import Locale, UnknownLocaleError
 
 from schemas.signals import Markdown
 from schemas.tags import TAGS, Categories, Criteria, TagCount, Taxonomy
-from tasks.storage.content_id import Distinct, number_of
+from tasks.storage.content_id import number_of
 from tasks.storage.queries.signals import Versions, signal_facts
 from tasks.storage.tables import Store
 
@@ -224,12 +224,13 @@ _FROM_MODEL = (pl.element().struct.field("role") == "assistant").cast(pl.Int64)
 class Tallies:
     """Numbers of rows by configuration and by the values of some columns.
 
-    Memory: each combination of values once, and 8 bytes for each user and image.
+    Memory: each combination of values once, and about 100 bytes for each user and image.
     """
 
     def __init__(self) -> None:
         self.rows = dict.fromkeys(COUNTED, 0)
-        self.users, self.images = Distinct(), Distinct()
+        self.users, self.images = set[int](), set[int]()
+        """64-bit hashes of their ids."""
         self.failures: list[str] = []
         """Ids of the released failures, which leave out what is hidden."""
         self._counts: dict[tuple[str, tuple[str, ...]], pl.DataFrame] = {}
@@ -241,8 +242,8 @@ class Tallies:
         if config not in self.rows:
             return
         self.rows[config] += rows.height
-        self.users.add(rows["user_id" if config == CHAT else "judge"])
-        self.images.add(rows["image_ids"].explode())
+        self.users.update(rows["user_id" if config == CHAT else "judge"].drop_nulls().unique().hash())
+        self.images.update(rows["image_ids"].explode().drop_nulls().unique().hash())
         counted = _with_columns(config, rows)
         for columns in _KEYS[config]:
             self._sum(config, columns, tallied(counted, columns))

@@ -1,5 +1,6 @@
 """What `curate diff` says of two releases: rows, columns, causes, places on the map, and the next version."""
 
+import random
 import shutil
 
 import polars as pl
@@ -12,7 +13,7 @@ from schemas.errors import BadInput
 from schemas.policy import policy_hash, released_policy
 from schemas.publication import Bump
 from tasks.release import diff
-from tasks.release.core_parts import MAP
+from tasks.release.core_parts import MAP, moved_points, wrong_places
 from tasks.release.diff import diff_releases
 from tasks.storage.queries.explain import removal_reasons
 from tests.small_store import POLICY, manifest_of
@@ -249,3 +250,105 @@ def test_every_row_with_a_topic_has_a_place_and_one_that_moved_is_told(release, 
         in diff_releases(release, own_release, parts_of_release).rules
     )
     assert diff_releases(release, release, parts_of_release).rules == []
+
+
+IMAGE = pl.List(pl.Struct({"path": pl.String, "bytes": pl.Binary}))
+ROW = {"conversation_id": pl.String, "images": IMAGE, "model": pl.String, "num_turns": pl.Int64}
+
+
+def drawn_rows(drawn):
+    """Row of chat by id, some without values; the bytes of an image differ from those of its path."""
+    ids = drawn.sample([f"c{number}" for number in range(12)] + ["é", "C", "𐀀", ""], 10)
+    rows = {}
+    for conversation_id in ids:
+        paths = drawn.choice([[], ["a"], ["b"], ["a", "b"]])
+        images = [{"path": path, "bytes": drawn.randbytes(3)} for path in paths]
+        rows[conversation_id] = {"images": images, "model": drawn.choice(["x", "y", None]),
+                                 "num_turns": drawn.choice([1, None])}  # fmt: skip
+    return rows
+
+
+def written_shards(folder, rows):
+    """Two shards of row groups of three rows."""
+    frame = pl.DataFrame([{"conversation_id": key} | row for key, row in rows.items()], schema=ROW)
+    paths = [folder / "0.parquet", folder / "1.parquet"]
+    folder.mkdir()
+    for path, part in zip(paths, (frame[:4], frame[4:]), strict=True):
+        part.write_parquet(path, row_group_size=3)
+    return paths
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_drawn_rows_differ_as_the_rule_says(tmp_path, seed):
+    drawn = random.Random(seed)
+    old, new = drawn_rows(drawn), drawn_rows(drawn)
+    compared = diff._Compared("chat", written_shards(tmp_path / "old", old), written_shards(tmp_path / "new", new))
+    right, same = [], 0
+    for key in sorted({*old, *new}):
+        if key not in new:
+            right.append((key, "removed", [], ["why"]))
+        elif key not in old:
+            right.append((key, "added", [], []))
+        else:
+            paths = [[image["path"] for image in row["images"]] for row in (old[key], new[key])]
+            columns = ["images"] if paths[0] != paths[1] else []
+            columns += [name for name in ("model", "num_turns") if old[key][name] != new[key][name]]
+            if columns:
+                right.append((key, "changed", columns, ["renamed"] if "model" in columns else []))
+            else:
+                same += 1
+    changes = compared.changes(lambda _, removed: {key: ["why"] for key in removed}, {"model": "renamed"})
+    assert [(row.id, row.change, row.columns, row.why) for row in changes] == right
+    assert compared.counts["same"] == same and sum(compared.counts.values()) == len({*old, *new})
+
+
+POINT = {"config": pl.String, "id": pl.String, "topic_id": pl.Int32, "x": pl.Float32, "y": pl.Float32}
+
+
+def drawn_points(drawn):
+    """A point by configuration and id."""
+    keys = [(config, f"c{number}") for config in ("chat", "battle", "bench", "failures") for number in range(6)]
+    return {key: (drawn.randint(0, 1), drawn.choice([0.0, 1.5]), 0.5) for key in drawn.sample(keys, 15)}
+
+
+def points_frame(points):
+    return pl.DataFrame([(*key, *point) for key, point in points.items()], schema=POINT, orient="row")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_drawn_points_that_are_not_those_of_the_rows_are_counted(seed):
+    drawn = random.Random(seed)
+    points = drawn_points(drawn)
+    rows = {}
+    for key in sorted({*drawn_points(drawn), *drawn.sample([*points], 8)}):
+        is_without = key[0] in ("battle", "failures")
+        rows[key] = None if is_without or drawn.random() < 0.2 else drawn.randint(0, 1)
+    places = {}
+    for (_, name), point in points.items():
+        places.setdefault(name, set()).add(point)
+    two_places = sum(len(of_id) > 1 for of_id in places.values())
+    strange = sum(
+        key not in rows or (rows[key] != point[0] and key[0] not in ("battle", "failures"))
+        for key, point in points.items()
+    )
+    lacking = sum(topic is not None and key not in points for key, topic in rows.items())
+    right = [
+        (two_places, "rows have another point or topic than the same conversation in another configuration"),
+        (strange, "points are of no released row, or of another topic"),
+        (lacking, "released rows with a topic have no point"),
+    ]
+    frame = pl.DataFrame([(*key, topic) for key, topic in rows.items()], schema=[*POINT.items()][:3], orient="row")
+    problems = [*wrong_places(points_frame(points), frame)]
+    assert problems == [f"{MAP}: {count} {words}" for count, words in right if count]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_drawn_points_that_moved_are_counted(tmp_path, seed):
+    drawn = random.Random(seed)
+    old, new = drawn_points(drawn), drawn_points(drawn)
+    for name, points in (("old", old), ("new", new)):
+        (tmp_path / name / MAP).parent.mkdir(parents=True)
+        points_frame(points).write_parquet(tmp_path / name / MAP)
+    moved = sum(old[key][1:] != new[key][1:] for key in old.keys() & new.keys())
+    lines = [f"topic map: {moved} rows of both releases have another place"] if moved else []
+    assert [*moved_points(tmp_path / "old", tmp_path / "new")] == lines
