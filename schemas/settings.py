@@ -243,7 +243,7 @@ class Settings(Row):
     """Threads, and processes that read logs; with Dask or Ray, processes that measure. By default one per core."""
     memory_gb: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Memory of a join in GB; what exceeds it is written to `TMPDIR`. By default a tenth of what the machine or the
-    container has, from 0.25 to 1."""
+    container has, from 0.25 to 0.5."""
     spill_gb: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Largest amount that a join may write to `TMPDIR`, in GB; null for what is free there."""
     task_runner: Literal["threads", "dask", "ray"] = THREADS

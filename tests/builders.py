@@ -27,9 +27,8 @@ from schemas.settings import BenchSettings
 from schemas.tables import SIGNAL_ENTRIES, SIGNALS, TABLES
 from tasks.images.decode import DecodedImage, open_image
 from tasks.providers.embedded.texts import Cl100k
-from tasks.release.gather import Gathered
+from tasks.release.gather import BLOCK_ROWS, Gathered
 from tasks.signals.run import Rows, write_rows
-from tasks.storage.blocks import BLOCK_ROWS
 from tasks.storage.content_id import combined_id, text_id
 from tasks.storage.tables import Store, frame_of
 

@@ -129,15 +129,13 @@ def show(settings: Settings, as_json: JsonOption = False) -> None:
 
 def _kept(settings: Settings) -> "pl.DataFrame":
     """Kept conversations with every tag. Raises BadInput for a store without decisions."""
-    from tasks.storage.queries.conversation_features import conversation_features, with_labels
-    from tasks.storage.queries.released import kept_conversations
+    from tasks.storage.queries.conversation_features import conversation_features
 
     store = existing(settings.store)
-    kept, versions = kept_conversations(store), measured_versions(settings)
-    if kept.is_empty():
+    kept_ids = store.ask("SELECT conversation_id FROM kept")["conversation_id"]
+    if kept_ids.is_empty():
         raise BadInput(f"store {settings.store!r} keeps no conversation; run `curate run` or `curate decide` first")
-    features = conversation_features(store, kept, versions)
-    return with_labels(store, kept, versions).join(features, on="conversation_id", maintain_order="left")
+    return conversation_features(store, kept_ids, measured_versions(settings))
 
 
 @takes("store", others=False)

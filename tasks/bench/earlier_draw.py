@@ -7,7 +7,6 @@ settings or another seed, or under the policy of the earlier draw, depends on no
 import hashlib
 from collections import Counter
 from dataclasses import dataclass
-from itertools import chain
 
 import polars as pl
 
@@ -52,13 +51,18 @@ def draw_now(store: Store, settings: Settings) -> BenchDraw:
     return BenchDraw(drawn_from=drawn_from, policy_hash=decided_hash(store), prompts=0)
 
 
+_DRAWN = """
+    -- a row is one drawn conversation that is still there, with its document as it was logged
+    SELECT conversation_id, conversations.document_id AS asked_id, bench.topic
+    FROM conversations JOIN bench USING (conversation_id)
+    ORDER BY conversation_id
+"""
+
+
 def earlier_draw(store: Store, now: BenchDraw) -> EarlierDraw | None:
     """The store's draw, if only the policy is another than `now`; None when the benchmark is drawn anew."""
     same = store.read(DRAWS).filter(drawn_from=now.drawn_from)
     about = [BenchDraw(**row) for row in same.iter_rows(named=True) if row["policy_hash"] != now.policy_hash]
     if not about:
         return None
-    bench, columns = store.read("bench", ["conversation_id", "topic"]), ["conversation_id", "document_id"]
-    slices = chain([store.empty("conversations", columns)], store.read_slices("conversations", columns))
-    prompts = pl.concat(rows.rename({"document_id": "asked_id"}).join(bench, on="conversation_id") for rows in slices)
-    return EarlierDraw(about[0], prompts.sort("conversation_id"))
+    return EarlierDraw(about[0], store.ask(_DRAWN))

@@ -4,27 +4,21 @@ In: kept battles, their prompts, what people, moderation and the tagger say of t
 `failure_rates`.
 """
 
-from collections.abc import Iterator, Mapping
-from itertools import chain
+from collections.abc import Mapping
 
 import polars as pl
 
 from schemas.benches.bench import Failure, FailureRate, FailureType
 from schemas.items.conversation import Winner
 from schemas.items.review import QueueName
-from schemas.tags import Categories, Taxonomy
-from tasks.bench.contamination.alike import PROMPT
 from tasks.bench.draw import draw
-from tasks.storage.content_id import Distinct
-from tasks.storage.parquet import compact
-from tasks.storage.queries.released import battles_as_released, kept_of, kept_slices, unsafe_documents
-from tasks.storage.queries.signals import Versions, signal_values
+from tasks.storage.queries.released import released_names, require_redactions, unsafe_documents
+from tasks.storage.queries.signals import Versions, signal_values, versions_in_use
 from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store, frame_schema
 
 _TAGGER = "failure_types"
 """Signal of a tagger that is asked for the type."""
-_TEXT_IDS = pl.col("turns").list.eval(pl.struct(text_id=pl.element().struct.field("text_id")))
 UNDECIDED, ALL = "undecided", "all"
 BOTH_BAD = pl.col("winner") == Winner.BOTH_BAD.value
 _WHERE = (
@@ -48,16 +42,32 @@ _NO_EXPERTISE = "Art and Design"
 """The subdomain of Expert images that takes no knowledge of a field to ask about."""
 
 
+_KEPT_BATTLES = """
+    -- a row is one kept battle whose left side is kept, too, with the document of that side; earliest first
+    SELECT
+        battle_id, conversation_a, battles.model_a, battles.model_b, winner, judge, battles.tstamp, kept.document_id
+    FROM battles
+    JOIN (SELECT item_id AS battle_id FROM decisions WHERE item_kind = 'battle' AND keep) AS decided USING (battle_id)
+    JOIN kept ON conversation_a = kept.conversation_id
+    ORDER BY battles.tstamp, battle_id
+"""
+_PROMPTS = """
+    -- a row is one kept conversation on one of the wanted documents, and its prompt
+    SELECT document_id, prompt
+    FROM prompts
+    JOIN (SELECT conversation_id, document_id FROM kept SEMI JOIN wanted USING (document_id)) AS on_documents
+        USING (conversation_id)
+"""
+_LABELS = """
+    -- a row is one of the wanted documents, if one of its labels was measured
+    SELECT * FROM document_facts SEMI JOIN wanted USING (document_id)
+"""
+
+
 def kept_battles(store: Store) -> pl.DataFrame:
     """Kept battles under released names, by time, with the `document_id` of their left side, which is kept too."""
-    decided = kept_of(store, "battle").rename({"item_id": "battle_id"})
-    battles = battles_as_released(store).join(decided, on="battle_id", how="semi")
-    lefts, names = Distinct(), ["conversation_id", "document_id"]
-    lefts.add(battles["conversation_a"])
-    slices = (rows.filter(lefts.hold(pl.col("conversation_id"))) for rows in kept_slices(store, names))
-    asked = pl.concat([store.empty("conversations", names), *map(compact, slices)])
-    asked = asked.rename({"conversation_id": "conversation_a"})
-    return battles.sort("tstamp", "battle_id").join(asked, on="conversation_a", maintain_order="left")
+    require_redactions(store)
+    return released_names(store, pl.concat(store.batches(_KEPT_BATTLES)))
 
 
 def described_prompts(store: Store, documents: pl.Series, versions: Versions) -> pl.DataFrame:
@@ -66,24 +76,16 @@ def described_prompts(store: Store, documents: pl.Series, versions: Versions) ->
     `spatial`: the prompt is about places and views in space. `unsafe`: moderation flags a message of a conversation on
     the prompt or did not measure one, or a rule about safety fired there and only tagged it.
     """
-    on_them = pl.concat(_said_on(store, documents))
-    known = on_them.select("document_id", "spatial").unique("document_id", keep="first", maintain_order=True)
-    for signal, columns in (("categories", Categories), ("taxonomy", Taxonomy)):
-        values = signal_values(store, signal, versions[signal], list(columns.model_fields), known["document_id"])
-        known = known.join(values, left_on="document_id", right_on="content_id", how="left", maintain_order="left")
-    unsafe = unsafe_documents(store, on_them, versions)
-    return known.with_columns(unsafe=pl.col("document_id").is_in(unsafe.implode()))
-
-
-def _said_on(store: Store, documents: pl.Series) -> Iterator[pl.DataFrame]:
-    """Kept conversations on these documents some at a time, with ids of their texts in `turns`, and `spatial`."""
-    wanted = Distinct()
-    wanted.add(documents)
-    said = (f"turns.list.element.{name}" for name in ("role", "content", "text_id"))
-    empty = store.empty("conversations", ["conversation_id", "document_id", "turns"])
-    for rows in chain([empty], kept_slices(store, ["conversation_id", "document_id", *said])):
-        some = rows.filter(wanted.hold(pl.col("document_id")))
-        yield compact(some.with_columns(turns=_TEXT_IDS, spatial=PROMPT.str.contains(_WHERE)))
+    wanted = pl.DataFrame({"document_id": documents.unique()}, schema={"document_id": pl.String})
+    # A row is a document; the prompt is the same in all conversations on it.
+    prompts = pl.concat(
+        rows.select("document_id", spatial=pl.col("prompt").str.contains(_WHERE))
+        for rows in store.batches(_PROMPTS, wanted=wanted)
+    ).unique("document_id", keep="first", maintain_order=True)
+    labels = pl.concat(store.batches(_LABELS, versions=versions_in_use(versions), wanted=prompts))
+    unsafe = unsafe_documents(store, prompts["document_id"], versions)
+    described = prompts.join(labels, on="document_id", how="left", maintain_order="left")
+    return described.with_columns(unsafe=pl.col("document_id").is_in(unsafe.implode()))
 
 
 def said_by_tagger(store: Store, failures: pl.DataFrame, versions: Versions) -> pl.DataFrame:

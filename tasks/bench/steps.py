@@ -2,7 +2,6 @@
 
 import math
 from functools import partial
-from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -31,21 +30,18 @@ from tasks.bench.pool import Rows, capped, draw_weights, eligible, first_of_alik
 from tasks.runtime.steps import step
 from tasks.storage.content_id import number_of
 from tasks.storage.queries.documents import embedded_documents
-from tasks.storage.queries.released import days, kept_rows, kept_slices, shown_presets
-from tasks.storage.queries.signals import Vectors, Versions, signal_facts
+from tasks.storage.queries.released import days, require_redactions
+from tasks.storage.queries.signals import Vectors, Versions, signal_facts, versions_in_use
 from tasks.storage.tables import Store, frame_of
 
 SIZE = 500
 """VisionArena-Bench has 500 prompts."""
-_ORIGINAL = ["conversation_id", "document_id", "image_ids"]
-_ABOUT = [*_ORIGINAL, "prompt_id", "num_turns", "model", "tstamp", "user_id"]
-_IMAGE = number_of(pl.col("image_ids").list.first()).fill_null(0)
 _COMPACT = {
     "prompt_id": number_of(pl.col("prompt_id")),
-    "image": _IMAGE,
-    "images": pl.col("image_ids").list.len(),
+    "image": number_of(pl.col("image")).fill_null(0),
     "model": pl.col("model").cast(pl.Categorical),
     "user_id": pl.col("user_id").cast(pl.Categorical),
+    "language": pl.col("language").cast(pl.Categorical),
 }
 """Columns that take less memory so: ids as numbers (no image is 0), and names that repeat."""
 SHARE = 5
@@ -136,31 +132,36 @@ def find_failures(settings: Settings, versions: Versions) -> StageReport:
     return StageReport(stage="bench_failures", counts=counts | dict(by_type))
 
 
+_KEPT = """
+    -- a row is one kept conversation, earliest first. Its image is the first one that was logged ('' for none);
+    -- asked_id is that of its document as it was logged, where a redacted one takes its place
+    SELECT
+        kept.conversation_id, kept.document_id, kept.prompt_id, kept.num_turns, kept.model, kept.tstamp, kept.user_id,
+        kept.preset_dataset, len(kept.image_ids)::UINTEGER AS images,
+        coalesce(logged.image_ids[1], '') AS image,
+        CASE WHEN named_redactions.conversation_id IS NOT NULL THEN logged.document_id END AS asked_id,
+        topics.topic, language
+    FROM kept
+    JOIN conversations AS logged USING (conversation_id)
+    LEFT JOIN named_redactions USING (conversation_id)
+    LEFT JOIN topics ON topics.document_id = kept.document_id
+    LEFT JOIN prompt_languages ON prompt_languages.prompt_id = kept.prompt_id
+    ORDER BY kept.tstamp, kept.conversation_id
+"""
+_IMAGES = """
+    -- a row is one of the wanted conversations, in their order, with its prompt and images as they are released
+    SELECT prompt_id, image_ids FROM kept JOIN wanted USING (conversation_id) ORDER BY number
+"""
+
+
 def _kept(store: Store, versions: Versions) -> pl.DataFrame:
-    """Kept conversations without texts, earliest first, with `place` (`kept_rows`), language and topic.
+    """Kept conversations without texts, earliest first, with language and topic.
 
     image, the first one, and asked_id, null where it is document_id, are those before redaction.
     """
-    redacted = store.read("redacted_conversations", ["conversation_id"]).unique()
-    originals = chain([store.empty("conversations", _ORIGINAL)], store.read_slices("conversations", _ORIGINAL))
-    before = pl.concat(rows.join(redacted, on="conversation_id", how="semi") for rows in originals)
-    members = chain([store.empty("topics")], store.read_slices("topics"))
-    topics = pl.concat(rows.select("topic", number=number_of(pl.col("document_id"))) for rows in members)
-    language = {"language": pl.col("language").cast(pl.Categorical)}
-    slices = chain([store.empty("conversations", _ABOUT)], kept_slices(store, _ABOUT))
-    before, presets = before.select("conversation_id", asked_id="document_id", was=_IMAGE), shown_presets(store)
-    few = (
-        rows.with_columns(**_COMPACT)
-        .drop("image_ids")
-        .join(presets, on="conversation_id", how="left", maintain_order="left")
-        .join(before, on="conversation_id", how="left", maintain_order="left")
-        for rows in slices
-    )
-    kept = pl.concat(few).with_row_index("place")
-    kept = kept.with_columns(image=pl.coalesce("was", "image"), number=number_of(pl.col("document_id"))).drop("was")
-    kept = kept.join(topics, on="number", how="left", maintain_order="left").drop("number")
-    spoken = signal_facts(store, "language", versions["language"], language).rename({"content_id": "prompt_id"})
-    return kept.join(spoken, on="prompt_id", how="left", maintain_order="left").sort("tstamp", "conversation_id")
+    require_redactions(store)
+    rows = store.batches(_KEPT, versions=versions_in_use(versions))
+    return pl.concat(conversations.with_columns(**_COMPACT) for conversations in rows)
 
 
 def _measured(
@@ -168,13 +169,13 @@ def _measured(
 ) -> list[BenchMeasure]:
     beside = settings.topics.model_copy(update={"document": "concatenated"})
     known = signal_facts(store, "text_embedding", versions.get("text_embedding", ""), {})
-    ordered = pool.select("document_id", "prompt_id", "topic", "place").sort("document_id")
+    ordered = pool.select("document_id", "prompt_id", "topic", "conversation_id").sort("document_id")
     ordered = ordered.join(known, left_on="prompt_id", right_on="content_id", how="semi", maintain_order="left")
     places = np.flatnonzero(ordered["document_id"].is_in(drawn["document_id"].implode()).to_numpy())
 
     def vectors_of(rows: Rows) -> Vectors:
-        some = ordered[rows].select("place").with_row_index("row").sort("place")
-        read = pl.concat(kept_rows(store, some["place"].to_numpy(), ["conversation_id", "prompt_id", "image_ids"]))
-        return embedded_documents(store, read[some["row"].arg_sort()], versions, beside, joint=False)[1]
+        wanted = ordered[rows].select("conversation_id").with_row_index("number")
+        documents = pl.concat(store.batches(_IMAGES, wanted=wanted))
+        return embedded_documents(store, documents, versions, beside, joint=False)[1]
 
     return measures(ordered["topic"].cast(pl.Int64).to_numpy(), vectors_of, places, settings.seed)

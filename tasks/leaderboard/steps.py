@@ -1,6 +1,5 @@
 """The Prefect task of ratings: leaderboards of anonymous battles, per slice and under style control."""
 
-from itertools import chain
 from pathlib import Path
 
 import polars as pl
@@ -16,20 +15,17 @@ from tasks.leaderboard.leaderboard import CATEGORY
 from tasks.leaderboard.rating_tables import STORED, RatingTables, StoredTables, method_of
 from tasks.leaderboard.votes import votes
 from tasks.runtime.steps import step
-from tasks.storage.content_id import Distinct, among
 from tasks.storage.parquet import compact
 from tasks.storage.queries.conversation_features import (
     CATEGORIES,
     MARKS,
-    PARTS,
     TAXONOMY,
     answers_of,
+    conversation_features,
     english_name,
-    features_of_parts,
     marks,
-    with_values,
 )
-from tasks.storage.queries.released import decided_policy, released_names, released_slices
+from tasks.storage.queries.released import decided_policy, released_names, require_redactions
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store, frame_of
 
@@ -76,26 +72,41 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
     return StageReport(stage="rate", counts=dict(zip(_COUNTS, counted, strict=True)))
 
 
+_TOPICS = """
+    -- a row is one rated battle, and the topic of its prompt as it is released
+    SELECT battle_id AS question_id, topics.topic
+    FROM battles
+    SEMI JOIN rated ON battle_id = question_id
+    JOIN released ON conversation_a = released.conversation_id
+    JOIN topics ON topics.document_id = released.document_id
+"""
+_KEPT_BATTLES = """
+    -- a row is one kept battle, and whether the image of its prompt is one of a public set
+    SELECT
+        battle_id, conversation_a, conversation_b, model_a, model_b, winner, anonymous, turns_a::BIGINT AS rounds,
+        tstamp, judge, vote_reason, coalesce(is_preset, false) AS is_preset
+    FROM battles
+    SEMI JOIN (SELECT item_id AS battle_id FROM decisions WHERE item_kind = 'battle' AND keep) AS decided
+        USING (battle_id)
+    LEFT JOIN (
+        SELECT item_id AS conversation_a, true AS is_preset
+        FROM decisions
+        WHERE item_kind = 'conversation' AND preset_dataset IS NOT NULL
+    ) AS presets USING (conversation_a)
+"""
+_MESSAGES = """
+    -- a row is one conversation of a side, as it is released, and its messages
+    SELECT conversation_id, turns FROM released SEMI JOIN wanted USING (conversation_id)
+"""
+
+
 def _bench_agreement(store: Store, rated: pl.DataFrame, seed: int) -> list[BenchAgreement]:
     """How well models are ranked by battles on the benchmark's topics."""
-    votes_on = _rows(store, "battles", ["battle_id", "conversation_a"], rated["question_id"])
-    asked = _rows(store, "conversations", ["conversation_id", "document_id"], votes_on["conversation_a"])
-    topics = asked.join(_rows(store, "topics", ["document_id", "topic"], asked["document_id"]), on="document_id")
-    known = rated.select("question_id").join(
-        votes_on.join(topics, left_on="conversation_a", right_on="conversation_id"),
-        left_on="question_id",
-        right_on="battle_id",
-        how="left",
-        maintain_order="left",
-    )
+    question_ids = rated.select("question_id")
+    topics = pl.concat(store.batches(_TOPICS, rated=question_ids))
+    topic = question_ids.join(topics, on="question_id", how="left", maintain_order="left")["topic"]
     seats = dict(store.read("bench", ["topic"]).group_by("topic").len().sort("topic").iter_rows())
-    return bench_agreement(votes(rated), known["topic"].fill_null(-1).cast(pl.Int64).to_numpy(), seats, seed)
-
-
-def _rows(store: Store, table: str, columns: list[str], ids: pl.Series) -> pl.DataFrame:
-    """Rows of a table, conversations in released form, whose first column is one of `ids`."""
-    slices = released_slices(store, columns) if table == "conversations" else store.read_slices(table, columns)
-    return pl.concat([store.empty(table, columns), *among(slices, pl.col(columns[0]), ids)])
+    return bench_agreement(votes(rated), topic.fill_null(-1).cast(pl.Int64).to_numpy(), seats, seed)
 
 
 def rated_battles(store: Store, versions: Versions, named: bool = False) -> pl.DataFrame:
@@ -105,7 +116,7 @@ def rated_battles(store: Store, versions: Versions, named: bool = False) -> pl.D
     """
     battles = _kept_battles(store, named).with_row_index("vote")
     known = _known_sides(store, battles, versions)
-    prompt = with_values(store, known.filter("left"), "document_id", "taxonomy", TAXONOMY, versions).select(
+    prompt = known.filter("left").select(
         *("vote", "language", "context_tokens", *TAXONOMY, "prompt_words", "asks_identity"),
         *(pl.col(name).alias(CATEGORY + name) for name in (*CATEGORIES, *_MORE)),
     )
@@ -123,20 +134,14 @@ def rated_battles(store: Store, versions: Versions, named: bool = False) -> pl.D
 
 def _kept_battles(store: Store, named: bool) -> pl.DataFrame:
     """Kept battles, with hashes of the words of their voters' reasons; texts are read some at a time."""
-    kept, presets = Distinct(), Distinct()
-    for rows in store.read_slices("decisions", ["item_kind", "item_id", "keep", "preset_dataset"]):
-        kept.add(rows.filter("keep", item_kind="battle")["item_id"])
-        presets.add(rows.filter(pl.col("preset_dataset").is_not_null(), item_kind="conversation")["item_id"])
-    slices = chain([store.empty("battles", _OF_BATTLES)], store.read_slices("battles", _OF_BATTLES))
-    found = (rows.filter(kept.hold(pl.col("battle_id"))) for rows in slices)
-    told = (compact(rows.hstack(wording(None, rows["vote_reason"])).drop("vote_reason")) for rows in found)
-    battles = released_names(store, pl.concat(told)).with_columns(
-        question_id="battle_id",
-        is_preset=presets.hold(pl.col("conversation_a")),
-        rounds=pl.col("turns_a").cast(pl.Int64),
-    )
-    battles = battles.with_columns(named=~pl.col("anonymous")) if named else battles.filter("anonymous")
-    return battles.drop("anonymous", "turns_a")
+    require_redactions(store)
+    frames = list[pl.DataFrame]()
+    for battles in store.batches(_KEPT_BATTLES):
+        frames.append(compact(battles.hstack(wording(None, battles["vote_reason"])).drop("vote_reason")))
+    in_order = pl.concat(frames).sort("tstamp", "battle_id")
+    kept = released_names(store, in_order).with_columns(question_id="battle_id")
+    kept = kept.with_columns(named=~pl.col("anonymous")) if named else kept.filter("anonymous")
+    return kept.drop("anonymous")
 
 
 def _known_sides(store: Store, battles: pl.DataFrame, versions: Versions) -> pl.DataFrame:
@@ -144,27 +149,21 @@ def _known_sides(store: Store, battles: pl.DataFrame, versions: Versions) -> pl.
     sides = pl.concat(
         battles.select("vote", *_MODELS, left=pl.lit(side == "a"), conversation_id=f"conversation_{side}")
         for side in ("a", "b")
-    ).with_row_index("side")
-    columns = ["conversation_id", *PARTS]
-    read = among(released_slices(store, columns), pl.col("conversation_id"), sides["conversation_id"])
-    found = []
-    for rows in chain([store.empty("conversations", columns)], read):
-        some = rows.join(sides, on="conversation_id")
-        opening = pl.when("left").then(pl.col("turns").list.first().struct.field("content"))
-        told = marks([pl.col(name) for name in _MODELS], answers_of(pl.col("turns")))
-        words = wording(some.select(opening).to_series(), None)
-        found.append(some.select("vote", "left", conversation_id="side", **told, **PARTS).hstack(words))
-    parts = pl.concat(found)
-    known = features_of_parts(store, parts, versions)
-    return parts.drop("num_turns", "prompt_id", "turns", "image_ids").hstack(known.drop("conversation_id"))
+    )
+    facts = conversation_features(store, sides["conversation_id"], versions)
+    opening = pl.when("left").then(pl.col("turns").list.first().struct.field("content"))
+    marks_of_answers = marks([pl.col(name) for name in _MODELS], answers_of(pl.col("turns")))
+    sides_with_words = list[pl.DataFrame]()
+    for conversations in store.batches(_MESSAGES, wanted=sides.select("conversation_id").unique()):
+        # A row is one side of one battle: a conversation may be a side of several.
+        of_sides = conversations.join(sides, on="conversation_id")
+        words = wording(of_sides.select(opening).to_series(), None)
+        sides_with_words.append(of_sides.select("vote", "left", "conversation_id", **marks_of_answers).hstack(words))
+    return pl.concat(sides_with_words).join(facts, on="conversation_id")
 
 
 _MORE = ("code", "multi_turn")
 _LANGUAGE = pl.col("language").map_elements(english_name, return_dtype=pl.String).replace("unknown", None)
 _MODELS = ("model_a", "model_b")
-_OF_BATTLES = [
-    "battle_id", "conversation_a", "conversation_b", *_MODELS, "winner", "anonymous", "turns_a", "tstamp", "judge",
-    "vote_reason",
-]  # fmt: skip
 _EITHER = ("refusal", *MARKS)
 """Facts of a side that hold for a vote when they hold for either side."""

@@ -35,7 +35,7 @@ from tasks.release.registered import (
 from tasks.release.shards import shard_files
 from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
 from tasks.storage.queries.bench import best_first
-from tasks.storage.queries.released import released_slices
+from tasks.storage.queries.released import require_redactions
 from tasks.storage.tables import frame_of
 
 BOARDS = {
@@ -207,6 +207,12 @@ def _wrong_runners(release: OpenRelease) -> Iterator[str]:
             yield f"{name}: not what this version writes; do not run it"
 
 
+_SERVED = """
+    -- a row is one conversation as it would be released, with what the log says of how its answers came
+    SELECT conversation_id, served FROM released WHERE served IS NOT NULL
+"""
+
+
 def _write_thinking(unsealed: Unsealed) -> Stated:
     if not unsealed.policy.release_thinking:
         return Stated()
@@ -218,11 +224,12 @@ def _write_thinking(unsealed: Unsealed) -> Stated:
     shown = [chat] + [
         battles.select("config", "id", side=pl.lit(letter), conversation_id=f"conversation_{letter}") for letter in "ab"
     ]
-    found = [frame_of(ReleasedThinking, [])]
-    for rows in released_slices(unsealed.store, ["conversation_id", "served"]):
-        told = rows.explode("served").drop_nulls("served").unnest("served").drop_nulls("thinking")
-        found.append(told.join(pl.concat(shown), on="conversation_id").select(found[0].columns))
-    write_table(unsealed.folder, _THINKING, pl.concat(found).sort("config", "id", "side", "turn"))
+    thoughts = [frame_of(ReleasedThinking, [])]
+    require_redactions(unsealed.store)
+    for rows in unsealed.store.batches(_SERVED):
+        thoughts_of_rows = rows.explode("served").drop_nulls("served").unnest("served").drop_nulls("thinking")
+        thoughts.append(thoughts_of_rows.join(pl.concat(shown), on="conversation_id").select(thoughts[0].columns))
+    write_table(unsealed.folder, _THINKING, pl.concat(thoughts).sort("config", "id", "side", "turn"))
     return Stated()
 
 

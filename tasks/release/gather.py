@@ -1,6 +1,8 @@
-"""Joins the tables of a store into the rows of the configurations, one block of conversations at a time.
+"""Joins the tables of a store into the rows of the configurations, some conversations or battles at a time.
 
-Only the columns of `schemas.release` are released. Rows have image ids; the images are added when shards are written.
+In: a store with decisions. Out: rows (`Gathered.rows`) with the columns of `schemas.release`, which are all that is
+released, and image ids; the images are added when shards are written. A further column is one in `_CONVERSATIONS`, or
+in the view `conversation_facts`, and one in `chat_rows` or its siblings.
 """
 
 from collections.abc import Collection, Iterator
@@ -11,44 +13,76 @@ from schemas.items.conversation import UNDATED_BEFORE
 from schemas.policy import Linkage
 from schemas.release import ReleasedCategories, SideMetadata
 from schemas.settings import BenchSettings
-from tasks.bench.contamination.guard import Guard, public_prompts
+from tasks.bench.contamination.guard import public_prompts, withheld_conversations
 from tasks.release.dataset_card import unlinked
-from tasks.storage.blocks import BLOCK_ROWS, battle_blocks, conversation_blocks
 from tasks.storage.parquet import compact
-from tasks.storage.queries.conversation_features import (
-    CATEGORIES,
-    CRITERIA,
-    TAXONOMY,
-    conversation_features,
-    english_name,
-    with_labels,
-)
-from tasks.storage.queries.released import (
-    battles_as_released,
-    conversations_as_released,
-    decided_policy,
-    kept_conversations,
-    unsafe_documents,
-)
-from tasks.storage.queries.signals import Versions
+from tasks.storage.queries.conversation_features import CATEGORIES, CRITERIA, TAXONOMY, english_name
+from tasks.storage.queries.released import decided_policy, released_names, require_redactions, unsafe_documents
+from tasks.storage.queries.signals import Versions, versions_in_use
 from tasks.storage.tables import Store
 
 WINNERS = {"model_a": "model_a", "model_b": "model_b", "tie": "tie", "tie_bothbad": "tie (bothbad)"}
 """Winner in our tables -> spelling of VisionArena-Battle."""
+BLOCK_ROWS = 4_096
+"""Conversations whose texts are in memory at a time, where the mean stored one has up to `ROW_BYTES`."""
+ROW_BYTES = 4_096
+"""Mean stored bytes of a conversation up to which a block has `BLOCK_ROWS` rows; of twice as long ones it has half."""
+_BLOCKS_A_BATTLE_BLOCK = 4
+"""A block has this many times fewer battles than conversations, because a battle is joined with two conversations."""
 
 _SECONDS = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then(pl.col("tstamp").dt.timestamp("us").cast(pl.Float64) / 1e6)
 _LANGUAGE = pl.col("language").map_elements(english_name, return_dtype=pl.String, skip_nulls=False)
 _SIDES = ("conversation_a", "conversation_b")
-_OF_BATTLES = 4
-"""A block has this many times fewer battles than conversations, because a battle is joined with two conversations."""
+
+_CONVERSATIONS = """
+    -- a row is one kept conversation and all that is known of it, without its messages; earliest first
+    SELECT facts.*, preset_dataset
+    FROM conversation_facts AS facts
+    JOIN (
+        SELECT item_id AS conversation_id, preset_dataset FROM decisions WHERE item_kind = 'conversation' AND keep
+    ) AS decided USING (conversation_id)
+    ORDER BY tstamp, conversation_id
+"""
+_MESSAGES = """
+    -- a row is one conversation of a block with its messages in released form; its time is joined, too, so that parts
+    -- of other times are not read
+    SELECT conversation_id, turns FROM released SEMI JOIN block USING (tstamp, conversation_id)
+"""
+_BATTLES = """
+    -- a row is one kept battle, and all that is known of the conversations of both sides (as structs), which must be
+    -- decided on, too; earliest first. They are materialized, because both sides are looked up in them
+    SELECT *
+    FROM (
+        WITH sides AS MATERIALIZED (
+            SELECT facts.*, preset_dataset
+            FROM conversation_facts AS facts
+            JOIN (
+                SELECT item_id AS conversation_id, preset_dataset FROM decisions WHERE item_kind = 'conversation'
+            ) AS decided USING (conversation_id)
+        )
+        SELECT
+            battle_id, conversation_a, conversation_b, battles.model_a, battles.model_b, winner, anonymous, turns_a,
+            battles.tstamp, judge, vote_reason_withheld, side_a, side_b
+        FROM battles
+        JOIN (
+            SELECT item_id AS battle_id, vote_reason_withheld FROM decisions WHERE item_kind = 'battle' AND keep
+        ) AS decided USING (battle_id)
+        JOIN sides AS side_a ON conversation_a = side_a.conversation_id
+        JOIN sides AS side_b ON conversation_b = side_b.conversation_id
+    )
+    ORDER BY tstamp, battle_id
+"""
+_VOTE_REASONS = """
+    -- a row is one battle of a block, and what its voter wrote
+    SELECT battle_id, vote_reason FROM battles SEMI JOIN block USING (tstamp, battle_id)
+"""
 
 
 class Gathered:
     """All rows of a release: kept by the decisions and not withheld for the benchmark.
 
-    `_placed` says where a kept conversation goes; the rest joins its row. Rows have `image_ids` in place of images;
-    chat rows also have token counts and labels, which are not released. Memory holds one block of conversations, the
-    benchmark, and the conversations similar to it.
+    Rows have `image_ids` in place of images; chat rows also have token counts and labels, which are not released.
+    Memory holds one block of conversations, the benchmark, and ids of what is withheld.
     """
 
     def __init__(
@@ -60,124 +94,101 @@ class Gathered:
         left_out: Collection[str] = (),
         block_rows: int = BLOCK_ROWS,
     ) -> None:
-        """`items`: conversations that are items of written or generated benchmarks, `left_out` those not released."""
+        """`items`: conversations that are items of written or generated benchmarks, `left_out` those not released.
+
+        Raises BadInput when a redaction that a decision names is missing.
+        """
         self.withheld_for_bench = 0
         """Number of kept conversations left out of chat because of the benchmark; set while chat rows are read."""
-        self._store, self._versions, self._block_rows = store, versions, block_rows
-        self._linkage = policy.linkage if (policy := decided_policy(store)) else Linkage()
+        self._store, self._versions = store, versions
+        self._block_rows = max(1, int(block_rows / conversation_weight(store)))
+        policy = decided_policy(store)
+        self._linkage = policy.linkage if policy else Linkage()
+        require_redactions(store)
         public = public_prompts(store, items)
         self._drawn = public.filter(~public.is_in(sorted(left_out)))
-        self._conversations = conversation_blocks(store, block_rows)
-        self._guard = Guard(store, versions, bench, items)
-        for block in self._conversations:
-            self._guard.learn(block, _kept(block))
-        self._conversations.divide(
-            ["signals/text_embedding"], "content_id", lambda block: self._guard.compared(block, _kept(block))
-        )
-        for block in self._conversations:
-            self._guard.compare(block, _kept(block))
+        self._withheld = withheld_conversations(store, versions, bench, public)
+        self._bench_rows = list[pl.DataFrame]()
+        self._failure_rows = list[pl.DataFrame]()
+        """Conversations of both configurations, collected while chat rows are read."""
+        self._failures = store.read("failures").filter("drawn").drop("document_id")
 
     def rows(self, config: str) -> Iterator[pl.DataFrame]:
-        """The rows of a configuration in order, in one or more frames."""
-        made = {"chat": self._chat, "battle": self._battle, "bench": self._bench, "failures": self._failures}
-        return (unlinked(rows, config, self._linkage) for rows in made[config]())
-
-    def _placed(self, block: Store) -> pl.DataFrame:
-        """The kept conversations of a block, in released form, with where they go.
-
-        `drawn`: its prompt is in `bench`. `on_bench`: on a prompt of `bench` or one alike, so not in `chat`, and marked
-        in `battle`. `hidden`: on a prompt of the hidden split, so nowhere.
-        """
-        kept, name = _kept(block), pl.col("conversation_id")
-        out = self._guard.withheld(block, kept)
-        return kept.with_columns(
-            drawn=name.is_in(self._drawn.implode()),
-            on_bench=name.is_in(list(out.bench)),
-            hidden=name.is_in(list(out.hidden)),
-        )
+        """The rows of a configuration in order, in one or more frames; those of chat must be read first."""
+        rows_of = {"chat": self._chat, "battle": self._battle, "bench": self._bench, "failures": self._failed}
+        return (unlinked(rows, config, self._linkage) for rows in rows_of[config]())
 
     def _chat(self) -> Iterator[pl.DataFrame]:
+        """The rows of chat. Rows of `bench` and `failures` are collected here, so that texts are read once for all."""
         self.withheld_for_bench = 0
-        for block in self._conversations:
-            placed = self._placed(block)
-            chat = placed.filter(~pl.col("on_bench"), ~pl.col("hidden"))
-            self.withheld_for_bench += placed.height - chat.height
-            labelled = with_labels(block, chat, self._versions)
-            yield chat_rows(_joined(block, labelled, self._versions))
+        self._bench_rows, self._failure_rows = [], []
+        in_use = versions_in_use(self._versions)
+        name = pl.col("conversation_id")
+        for block in self._store.batches(_CONVERSATIONS, self._block_rows, versions=in_use):
+            conversations = released_names(self._store, self._with_messages(block)).with_columns(
+                on_bench=name.is_in(self._withheld.bench.implode()), hidden=name.is_in(self._withheld.hidden.implode())
+            )
+            chat = conversations.filter(~pl.col("on_bench"), ~pl.col("hidden"))
+            self.withheld_for_bench += conversations.height - chat.height
+            public = conversations.filter(~pl.col("hidden"))
+            self._bench_rows.append(compact(bench_rows(public.filter(name.is_in(self._drawn.implode())))))
+            self._failure_rows.append(compact(public.join(self._failures, on="conversation_id", maintain_order="left")))
+            yield chat_rows(chat)
 
     def _bench(self) -> Iterator[pl.DataFrame]:
-        found: list[pl.DataFrame] = []
-        for block in self._conversations:
-            public = self._placed(block).filter("drawn", ~pl.col("hidden"))
-            if public.height or not found:
-                found.append(compact(bench_rows(_joined(block, public, self._versions))))
-        yield pl.concat(found).sort("question_id")
+        yield pl.concat(self._bench_rows).sort("question_id")
 
-    def _failures(self) -> Iterator[pl.DataFrame]:
+    def _failed(self) -> Iterator[pl.DataFrame]:
         """Drawn failures; those that became unsafe since the draw, by decisions made after it, stay out."""
-        drawn = self._store.read("failures").filter("drawn")
-        documents, unsafe = drawn["document_id"].implode(), set[str]()
-        drawn = drawn.drop("document_id")
-        found: list[pl.DataFrame] = []
-        for block in self._conversations:
-            shown = self._placed(block).filter(pl.col("document_id").is_in(documents))
-            unsafe |= set(unsafe_documents(block, shown, self._versions))
-            shown = shown.filter(pl.col("conversation_id").is_in(drawn["conversation_id"].implode()), ~pl.col("hidden"))
-            if shown.height or not found:
-                rows = _joined(block, shown.drop("drawn"), self._versions)
-                found.append(compact(rows.join(drawn, on="conversation_id", maintain_order="left")))
-        safe = pl.concat(found).filter(~pl.col("document_id").is_in(list(unsafe)))
-        yield failure_rows(safe)
+        failures = pl.concat(self._failure_rows)
+        unsafe = unsafe_documents(self._store, failures["document_id"], self._versions)
+        yield failure_rows(failures.filter(~pl.col("document_id").is_in(unsafe.implode())))
 
     def _battle(self) -> Iterator[pl.DataFrame]:
-        for block in battle_blocks(self._store, max(1, self._block_rows // _OF_BATTLES)):
-            places = self._placed(block).select("conversation_id", "on_bench", "hidden")
-            labelled = with_labels(block, conversations_as_released(block), self._versions)
-            sides = _joined(block, labelled, self._versions)
-            yield battle_rows(_battles(block, sides, places))
+        in_use = versions_in_use(self._versions)
+        rows = max(1, self._block_rows // _BLOCKS_A_BATTLE_BLOCK)
+        for block in self._store.batches(_BATTLES, rows, versions=in_use):
+            yield battle_rows(released_names(self._store, self._with_sides(block)))
 
+    def _with_messages(self, block: pl.DataFrame) -> pl.DataFrame:
+        """Conversations of a block, with their `turns`."""
+        places = block.select("tstamp", "conversation_id").unique()
+        messages = pl.concat(self._store.batches(_MESSAGES, block=places))
+        return block.join(messages, on="conversation_id", maintain_order="left")
 
-def _kept(block: Store) -> pl.DataFrame:
-    return kept_conversations(block).drop("preset_dataset")
-
-
-def _joined(block: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    decided = block.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"])
-    decisions = decided.filter(item_kind="conversation").select("keep", "preset_dataset", conversation_id="item_id")
-    topics = block.read("topics", ["document_id", "topic", "name", "x", "y"])
-    topics = topics.rename({"topic": "topic_id", "name": "topic"})
-    return (
-        conversations.join(decisions, on="conversation_id", maintain_order="left")
-        .join(conversation_features(block, conversations, versions), on="conversation_id", maintain_order="left")
-        .join(topics, on="document_id", how="left", maintain_order="left")
-    )
-
-
-def _battles(block: Store, conversations: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
-    """Kept battles joined with both sides, without those on hidden prompts. Prompt columns come from the left side.
-
-    `places`: conversation_id, on_bench and hidden of the kept conversations.
-    """
-    decided = block.read("decisions", ["item_kind", "item_id", "keep", "vote_reason_withheld"])
-    kept = decided.filter("keep", item_kind="battle").select("vote_reason_withheld", battle_id="item_id")
-    battles = battles_as_released(block).join(kept, on="battle_id", maintain_order="left")
-    shown = pl.col("vote_reason_withheld").list.len() == 0  # null when nothing was written or decided
-    battles = battles.with_columns(vote_reason=pl.when(shown).then("vote_reason"))
-    hidden = places.filter("hidden")["conversation_id"].implode()
-    battles = battles.filter(~pl.any_horizontal(pl.col(_SIDES).is_in(hidden)))
-    style = list(SideMetadata.model_fields)
-    for letter in ("a", "b"):
-        side = conversations.select(
-            pl.col("conversation_id").alias(f"conversation_{letter}"),
-            pl.col("turns").alias(f"turns_{letter}_side"),
-            *(pl.col(name).alias(f"{name}_{letter}") for name in style),
+    def _with_sides(self, block: pl.DataFrame) -> pl.DataFrame:
+        """Battles of a block with both sides, without those on hidden prompts; the prompt is that of the left side."""
+        hidden = self._withheld.hidden.implode()
+        battles = block.filter(~pl.any_horizontal(pl.col(_SIDES).is_in(hidden)))
+        reasons = pl.concat(self._store.batches(_VOTE_REASONS, block=battles.select("tstamp", "battle_id")))
+        is_shown = pl.col("vote_reason_withheld").list.len() == 0  # null when nothing was written or decided
+        battles = battles.join(reasons, on="battle_id", how="left", maintain_order="left").with_columns(
+            vote_reason=pl.when(is_shown).then("vote_reason"),
+            in_bench=pl.col("conversation_a").is_in(self._withheld.bench.implode()),
         )
-        battles = battles.join(side, on=f"conversation_{letter}", maintain_order="left")
-    own = [name for name in conversations.columns if name not in {*battles.columns, *style}]
-    prompt = conversations.select(own).rename({"conversation_id": "conversation_a"})
-    return battles.join(prompt, on="conversation_a", maintain_order="left").with_columns(
-        in_bench=pl.col("conversation_a").is_in(places.filter("on_bench")["conversation_id"].implode())
-    )
+        sides = pl.concat(battles[f"side_{letter}"].struct.unnest() for letter in "ab")
+        messages = self._with_messages(sides.select("tstamp", "conversation_id").unique()).select(
+            "conversation_id", "turns"
+        )
+        for letter in "ab":
+            of_side = messages.rename({"conversation_id": f"conversation_{letter}", "turns": f"turns_{letter}_side"})
+            battles = battles.join(of_side, on=f"conversation_{letter}", maintain_order="left")
+            style = [pl.col(f"side_{letter}").struct.field(name).alias(f"{name}_{letter}") for name in _STYLE]
+            battles = battles.with_columns(style)
+        prompt_names = [name for name in sides.columns if name not in {*battles.columns, *_STYLE}]
+        prompt = [pl.col("side_a").struct.field(name) for name in prompt_names]
+        return battles.with_columns(prompt)
+
+
+_STYLE = list(SideMetadata.model_fields)
+
+
+def conversation_weight(store: Store) -> float:
+    """Weight of a conversation: 1 if the mean stored one has up to `ROW_BYTES`, 2 if twice as many, and so on."""
+    sizes = store.part_sizes("conversations")
+    rows = sum(rows_of_part for rows_of_part, _ in sizes)
+    size_bytes = sum(bytes_of_part for _, bytes_of_part in sizes)
+    return max(1.0, size_bytes / max(1, rows) / ROW_BYTES)
 
 
 def _messages(column: str) -> pl.Expr:

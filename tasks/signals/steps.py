@@ -20,9 +20,14 @@ from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight, onc
 from tasks.signals.registry import Signal, chosen_signals, image_signals, signal_of, text_signals
 from tasks.signals.run import ImageItems, Measurer, TextItems, measure_items, missing, versions_by_name
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.released import conversations_as_released, kept_conversations, logged_on
+from tasks.storage.queries.released import (
+    conversations_as_released,
+    kept_conversations,
+    logged_on,
+    require_redactions,
+)
 from tasks.storage.queries.signals import StoredImages, Versions, lacking_ids
-from tasks.storage.queries.texts import ConversationForm, Texts, require_redactions
+from tasks.storage.queries.texts import ConversationForm, Texts
 from tasks.storage.tables import Store
 
 OF_ORIGINALS = frozenset({"nsfw", "image_hash", "image_colour", "image_moderation"})

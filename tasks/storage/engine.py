@@ -3,8 +3,9 @@
 In: a query over the tables of `schemas.tables` and the views of `views.sql`, and values for its `$names`; a value that
 is a polars frame is a table of that name, and so is, for `batches`, an iterator of frames. Out: a polars frame
 (`Engine.ask`), or frames of bounded size (`Engine.batches`). DuckDB opens no file itself: it asks for the columns that
-it needs, and gets the rows of the listed parts, with every checksum verified, as Arrow batches. A new view is a
-statement with one comment in `views.sql`.
+it needs, and gets the rows of the listed parts, with every checksum verified, as Arrow batches. A join is done as it is
+written: the left side streams, the right side is held in memory, so texts belong to the left. A new view is a statement
+with one comment in `views.sql`.
 """
 
 import re
@@ -23,6 +24,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from duckdb.func import ARROW
 from duckdb.sqltypes import VARCHAR
+from pyarrow.fs import LocalFileSystem
 
 from schemas.errors import BadInput, StoreUnwell
 from schemas.row import arrow_schema
@@ -38,6 +40,7 @@ ASK_BYTES = 256 * 1024 * 1024
 """Largest result of `Engine.ask`."""
 VIEWS_FILE = Path(__file__).with_name("views.sql")
 _VIEW = re.compile(r"^CREATE VIEW (?P<name>\w+) AS\n(?P<query>.*?);\n", re.MULTILINE | re.DOTALL)
+_MACRO = re.compile(r"^CREATE MACRO .*?;\n", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r'"(?P<quoted>[^"]+)"|(?P<word>\w+)')
 
 
@@ -86,6 +89,7 @@ class Engine:
             yield _frame(batch)
         if not has_rows:
             yield _frame(batches.schema.empty_table())
+        pa.default_memory_pool().release_unused()
 
     def _whole(self, question: "_Question") -> pl.DataFrame:
         with question.errors():
@@ -113,10 +117,14 @@ class _Database:
     """An empty DuckDB, whose one memory limit and temporary folder all open questions to a store share."""
 
     def __init__(self) -> None:
-        # With one thread, a query gives its rows in the same order each time. A stage may have a `TemporaryDatabase`
-        # beside this one, so half of the limit is left. The temporary folder is deleted with this object.
-        self._connection = new_connection(self, threads=1, memory_share=0.5)
+        # The temporary folder is deleted with this object.
+        self._connection = new_connection(self)
         self._connection.create_function("text_id", _text_ids, [VARCHAR], VARCHAR, type=ARROW)
+        # DuckDB cannot know how many rows a table has here, and would hold the texts of either side of a join. As joins
+        # are written, the left side streams and the right side is held.
+        self._connection.execute("SET disabled_optimizers = 'join_order, build_side_probe_side'")
+        for macro in _macros():
+            self._connection.execute(macro)
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection of its own for a question: a second question on one would end the rows of the first."""
@@ -223,22 +231,24 @@ class _ScannedRows(ds.InMemoryDataset):  # type: ignore[misc]  # pyarrow is unty
         self, names: Sequence[str], schema: pa.Schema, filter: ds.Expression | None
     ) -> Iterator[pa.RecordBatch]:
         try:
-            for rows in self._frames(names):
+            for rows in self._frames(names, filter):
                 table = rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema)
                 yield from (table if filter is None else table.filter(filter)).to_batches()
         except Exception as error:
             self._on_error(error)
             raise
 
-    def _frames(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """Frames of these columns."""
+    def _frames(self, names: Sequence[str], filter: ds.Expression | None) -> Iterator[pl.DataFrame]:
+        """Frames of these columns; rows that do not pass the filter may be left out."""
         raise NotImplementedError
 
 
 class ListedParts(_ScannedRows):
     """A table: its columns and, for each column of lists of structs, a list column a field.
 
-    `turns.role` is the field `role` of the column `turns`; it is read without the other fields.
+    `turns.role` is the field `role` of the column `turns`; it is read without the other fields. Parts that hold no row
+    of a query's times are not read: DuckDB makes bounds of the values that a join looks for, too, so a block of
+    conversations that is joined by `tstamp` and id reads the parts of its time.
     """
 
     def __init__(self, store: "Store", table: str, parts: Sequence[str], on_error: Callable[[Exception], None]) -> None:
@@ -246,14 +256,32 @@ class ListedParts(_ScannedRows):
         super().__init__(_arrow_schema(self._columns), on_error)
         self._store, self._table, self._parts = store, table, parts
 
-    def _frames(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
+    def _frames(self, names: Sequence[str], filter: ds.Expression | None) -> Iterator[pl.DataFrame]:
         paths = [name.replace(".", ".list.element.") for name in names]
         # A row is one of the table. Of `turns.role` it has a list with the role of each struct in `turns`.
         values = [_field(name) if "." in name else pl.col(name) for name in names]
         types = pl.Schema({name: self._columns[name] for name in names})
-        for part in self._parts:
+        for part in self._parts_with_rows(filter):
             for rows in self._store.part_slices(self._table, part, paths):
                 yield rows.select(values).cast(types)
+
+    def _parts_with_rows(self, filter: ds.Expression | None) -> Sequence[str]:
+        """The parts that may hold rows that pass the filter, if it bounds the column by which the table is ordered."""
+        column = TABLES[self._table].sort[0]
+        if filter is None or len(self._parts) == 1 or f"({column} " not in str(filter):
+            return self._parts
+        bounds = [self._store.bounds(self._table, part, column) for part in self._parts]
+        of_type, field = self.schema.field(column).type, ds.field(column)
+        within = [
+            ds.scalar(True) if pair is None
+            else (field >= pa.scalar(pair[0], of_type)) & (field <= pa.scalar(pair[1], of_type))
+            for pair in bounds
+        ]  # fmt: skip
+        # Arrow compares the filter with what is known of each part; the files are not opened here.
+        parts = ds.FileSystemDataset.from_paths(
+            self._parts, self.schema, ds.ParquetFileFormat(), LocalFileSystem(), within
+        )
+        return [part.path for part in parts.get_fragments(filter)]
 
 
 class GivenFrames(_ScannedRows):
@@ -265,7 +293,7 @@ class GivenFrames(_ScannedRows):
         self._given = chain([first], frames)
         self._is_scanned = False
 
-    def _frames(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
+    def _frames(self, names: Sequence[str], filter: ds.Expression | None) -> Iterator[pl.DataFrame]:
         if self._is_scanned:
             raise ValueError("a query names an iterator of frames twice; give it a frame, or name it once")
         self._is_scanned = True
@@ -310,6 +338,12 @@ def view_queries() -> dict[str, str]:
     """Name -> query of each view of `views.sql`."""
     text = VIEWS_FILE.read_text()
     return {view["name"]: view["query"] for view in _VIEW.finditer(text)}
+
+
+@cache
+def _macros() -> list[str]:
+    """The statements of `views.sql` that create macros."""
+    return _MACRO.findall(VIEWS_FILE.read_text())
 
 
 @cache

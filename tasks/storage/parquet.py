@@ -295,6 +295,19 @@ def read_footer(fs: AbstractFileSystem, path: str) -> pq.FileMetaData:
     return _checked(path, fs.cat_file(path, *span) if isinstance(fs, LocalFileSystem) else _kept(fs, path, *span))
 
 
+@lru_cache(maxsize=4096)
+def bounds(fs: AbstractFileSystem, path: str, column: str) -> tuple[Any, Any] | None:
+    """The least and the greatest value of a column in a part; None where the footer does not say or there is none."""
+    footer = read_footer(fs, path)
+    chunks = [
+        chunk for number in range(footer.num_row_groups) for chunk in chunks_of(footer.row_group(number), [column])
+    ]
+    statistics = [chunk.statistics for chunk in chunks]
+    if not statistics or not all(group is not None and group.has_min_max for group in statistics):
+        return None
+    return min(group.min for group in statistics), max(group.max for group in statistics)
+
+
 _footer_of_groups = lru_cache(maxsize=16)(read_footer)
 """The last few: images are read group by group, and the footer of a part with many takes ten times as long as one."""
 

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
     from tasks.storage.engine import Engine
 
 _LIST = "parts.json"
-SLICE_ROWS, SLICE_BYTES, PART_ROWS = 16_384, 16 * 1024 * 1024, 262_144
+SLICE_ROWS, SLICE_BYTES, PART_ROWS = 16_384, 4 * 1024 * 1024, 262_144
+AT_ONCE_BYTES = 16 * 1024 * 1024
+"""Columns of a part on an object store that take no more are fetched at once."""
 _UNKNOWN = Table(Row, (), {})
 """Stands for a table that this version does not know, of an earlier version or another package."""
 Reader = Callable[[Sequence[str] | None], pl.DataFrame]
@@ -252,6 +254,11 @@ class Store:
             footers = list(map_ordered(partial(parquet.read_footer, self.fs), paths, REQUESTS))
         return [(f.num_rows, sum(f.row_group(n).total_byte_size for n in range(f.num_row_groups))) for f in footers]
 
+    def bounds(self, table: str, part: str, column: str) -> tuple[Any, Any] | None:
+        """The least and the greatest value of a column in a part, by its footer; None where the footer does not say."""
+        with self._sound(table):
+            return parquet.bounds(self.fs, self._at(table, part), column)
+
     def read_parts(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """The table one part at a time."""
         if table in self._readers:
@@ -267,7 +274,7 @@ class Store:
     def read_slices(
         self, table: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS
     ) -> Iterator[pl.DataFrame]:
-        """The table in slices of at most `rows` rows and about 16 MB, however large its parts are."""
+        """The table in slices of at most `rows` rows and about 4 MB, however large its parts are."""
         if table in self._readers:
             return self.read(table, columns).iter_slices(rows)
         return (some for part in self.parts(table) for some in self.part_slices(table, part, columns, rows))
@@ -278,7 +285,7 @@ class Store:
         """One part in slices. `columns` may name nested ones: `turns.list.element.text_id` reads nothing else."""
         names = list(TABLES[table].row.model_fields) if columns is None else list(columns)
         with self._sound(table):
-            file = parquet.open_in_pieces(self.fs, self._at(table, part), SLICE_BYTES, names)
+            file = parquet.open_in_pieces(self.fs, self._at(table, part), AT_ONCE_BYTES, names)
             if file is None or any(part_differences(table, file.schema_arrow, names)):
                 yield from self.read_part(table, part, names).iter_slices(rows)
             else:
@@ -288,7 +295,7 @@ class Store:
         """One part in slices, with all columns that it has, whatever version wrote it and whatever the table is."""
         with self._sound(table):
             path = self._at(table, part)
-            file = parquet.open_in_pieces(self.fs, path, SLICE_BYTES) or parquet.open_part(self.fs, path)
+            file = parquet.open_in_pieces(self.fs, path, AT_ONCE_BYTES) or parquet.open_part(self.fs, path)
             yield from parquet.in_slices(file, file.schema_arrow.names, rows, SLICE_BYTES)
 
     def part_schema(self, table: str, part: str) -> pa.Schema:

@@ -1,7 +1,10 @@
 -- The tables of a store as queries ask for them. Above each view: what one of its rows is. A view begins with a line
--- CREATE VIEW name AS and ends with a semicolon, by which engine.py finds it. "turns.role" is a column of the table
--- conversations: of each struct in its column turns the field role, as a list. The other fields, such as texts, are
--- then not read. `SELECT *` hands such columns on.
+-- CREATE VIEW name AS (a macro with CREATE MACRO) and ends with a semicolon, by which engine.py finds it. "turns.role" is
+-- a column of the table conversations: of each struct in its column turns the field role, as a list. The other fields,
+-- such as texts, are then not read. `SELECT *` hands such columns on.
+--
+-- Views of what signals say need the frame `versions`, which who asks gives: the signal and version of all signals in
+-- use.
 
 -- one message of one conversation as it was logged, numbered from 0
 CREATE VIEW turns AS
@@ -44,8 +47,7 @@ SELECT 'redacted' AS form, * EXCLUDE (policy_hash, redactions, left_names) FROM 
 CREATE VIEW shown_images AS
 SELECT form, day, unnest(image_ids) AS image_id FROM forms;
 
--- one image, and what the version in use read in it: '' for nothing. Who asks gives the frame `versions`: the signal
--- and version of all signals in use
+-- one image, and what the version in use read in it: '' for nothing
 CREATE VIEW image_texts AS
 SELECT content_id AS image_id, text
 FROM "signals/image_text" SEMI JOIN (SELECT version FROM versions WHERE signal = 'image_text') USING (version);
@@ -101,6 +103,143 @@ SELECT 'prompt' AS kind, prompt_id AS content_id, array_to_string(
     [content FOR content, number IN "turns.content" IF "turns.role"[number] = 'user'], E'\n\n'
 ) AS text
 FROM (SELECT * FROM conversations UNION ALL BY NAME SELECT * FROM redacted_conversations);
+
+-- one conversation that the decisions keep, as it is released, and the public set of images that it shows (null for
+-- none)
+CREATE VIEW kept AS
+SELECT * FROM released JOIN (
+    SELECT item_id AS conversation_id, preset_dataset FROM decisions WHERE item_kind = 'conversation' AND keep
+) AS decided USING (conversation_id);
+
+-- one conversation as it would be released, and its prompt: all messages of the user, with a blank line between them
+CREATE VIEW prompts AS
+SELECT conversation_id, array_to_string(
+    [content FOR content, number IN "turns.content" IF "turns.role"[number] = 'user'], E'\n\n'
+) AS prompt
+FROM released;
+
+-- one text of one conversation as it would be released: a message, or a shown image in which text was read, whose
+-- `is_answer` is null; `content_id` is the id under which values are stored
+CREATE VIEW described_texts AS
+SELECT
+    conversation_id,
+    unnest("turns.text_id") AS content_id,
+    unnest("turns.role") = 'assistant' AS is_answer
+FROM released
+UNION ALL
+SELECT conversation_id, unnest(image_ids) AS content_id, NULL AS is_answer FROM released;
+
+-- one text or image, and what the versions in use say of it; null is not measured. any_value() because each column has
+-- one value, in the row of its signal; of a value that was stored twice it takes the first
+CREATE VIEW text_facts AS
+SELECT
+    content_id, any_value(tokens) AS tokens, any_value(is_code) AS is_code, any_value(refusal) AS refusal,
+    any_value(entities) AS entities,
+    any_value(h1) AS h1, any_value(h2) AS h2, any_value(h3) AS h3,
+    any_value(h4) AS h4, any_value(h5) AS h5, any_value(h6) AS h6,
+    any_value(ordered) AS ordered, any_value(unordered) AS unordered,
+    any_value(bold_stars) AS bold_stars, any_value(bold_underscores) AS bold_underscores
+FROM (
+    SELECT 'tokens' AS signal, content_id, version, tokens FROM "signals/tokens"
+    UNION ALL BY NAME
+    SELECT 'code' AS signal, content_id, version, is_code FROM "signals/code"
+    UNION ALL BY NAME
+    SELECT 'refusal' AS signal, content_id, version, refusal FROM "signals/refusal"
+    UNION ALL BY NAME
+    SELECT 'named_entities' AS signal, content_id, version, entities FROM "signals/named_entities"
+    UNION ALL BY NAME
+    SELECT 'markdown' AS signal, content_id, version, h1, h2, h3, h4, h5, h6, ordered, unordered, bold_stars,
+        bold_underscores
+    FROM "signals/markdown"
+) SEMI JOIN versions USING (signal, version)
+GROUP BY content_id;
+
+-- the sum over the rows for which `is_meant`; null where there is none, or one has no value: a part of a sum is wrong
+CREATE MACRO whole_sum(value, is_meant) AS
+CASE WHEN bool_and(value IS NOT NULL) FILTER (is_meant) THEN (sum(value) FILTER (is_meant))::BIGINT END;
+
+-- whether it holds for any of the rows for which `is_meant`; null where one has no value and it holds for none
+CREATE MACRO holds_for_any(value, is_meant) AS
+CASE
+    WHEN bool_or(value) FILTER (is_meant) THEN true
+    WHEN bool_and(value IS NOT NULL) FILTER (is_meant) THEN false
+END;
+
+-- one conversation as it would be released, and facts of its messages together; refusals, entities and Markdown are
+-- those of its answers, and code may be in an image
+CREATE VIEW message_facts AS
+SELECT
+    conversation_id,
+    holds_for_any(is_code, true) AS code,
+    holds_for_any(refusal, is_answer) AS refusal,
+    CASE WHEN bool_or(NOT is_answer) THEN whole_sum(tokens, NOT is_answer) ELSE 0 END AS context_tokens,
+    CASE WHEN bool_or(is_answer) THEN whole_sum(tokens, is_answer) ELSE 0 END AS assistant_tokens,
+    whole_sum(h1, is_answer) AS h1,
+    whole_sum(h2, is_answer) AS h2,
+    whole_sum(h3, is_answer) AS h3,
+    whole_sum(h4, is_answer) AS h4,
+    whole_sum(h5, is_answer) AS h5,
+    whole_sum(h6, is_answer) AS h6,
+    whole_sum(ordered, is_answer) AS ordered,
+    whole_sum(unordered, is_answer) AS unordered,
+    whole_sum(bold_stars, is_answer) AS bold_stars,
+    whole_sum(bold_underscores, is_answer) AS bold_underscores,
+    whole_sum(entities, is_answer) AS entities
+FROM described_texts LEFT JOIN text_facts USING (content_id)
+GROUP BY conversation_id;
+
+-- one message, and what moderation flags in it
+CREATE VIEW moderations AS
+SELECT content_id, first(flagged_categories) AS flagged_categories
+FROM "signals/moderation" SEMI JOIN (SELECT version FROM versions WHERE signal = 'moderation') USING (version)
+GROUP BY content_id;
+
+-- one prompt, and the language in which it is
+CREATE VIEW prompt_languages AS
+SELECT content_id AS prompt_id, first(language) AS language
+FROM "signals/language" SEMI JOIN (SELECT version FROM versions WHERE signal = 'language') USING (version)
+GROUP BY content_id;
+
+-- one document (a prompt with its images), the categories that the tagger gives it, the criteria of a good prompt that it
+-- meets, and its place in the taxonomy of questions and images; null is not measured
+CREATE VIEW document_facts AS
+SELECT
+    document_id,
+    any_value(captioning) AS captioning, any_value(creative_writing) AS creative_writing,
+    any_value(diagram) AS diagram, any_value(entity_recognition) AS entity_recognition,
+    any_value(homework) AS homework, any_value(humor) AS humor, any_value(ocr) AS ocr,
+    any_value(specificity) AS specificity, any_value(domain_knowledge) AS domain_knowledge,
+    any_value(complexity) AS complexity, any_value(problem_solving) AS problem_solving,
+    any_value(creativity) AS creativity, any_value(technical_accuracy) AS technical_accuracy,
+    any_value(real_world) AS real_world,
+    any_value(question_category) AS question_category, any_value(question_subcategory) AS question_subcategory,
+    any_value(image_domain) AS image_domain, any_value(image_subdomain) AS image_subdomain
+FROM (
+    SELECT 'categories' AS signal, content_id AS document_id, * EXCLUDE (content_id) FROM "signals/categories"
+    UNION ALL BY NAME
+    SELECT 'criteria' AS signal, content_id AS document_id, * EXCLUDE (content_id) FROM "signals/criteria"
+    UNION ALL BY NAME
+    SELECT 'taxonomy' AS signal, content_id AS document_id, * EXCLUDE (content_id) FROM "signals/taxonomy"
+) SEMI JOIN versions USING (signal, version)
+GROUP BY document_id;
+
+-- one conversation as it would be released, without its texts, and all that is known of it; null is not measured
+CREATE VIEW conversation_facts AS
+SELECT
+    released.conversation_id, model, user_id, tstamp, num_turns, prompt_id, document_id, image_ids,
+    language,
+    num_turns > 1 AS multi_turn,
+    message_facts.* EXCLUDE (conversation_id),
+    h1 + h2 + h3 + h4 + h5 + h6 AS headers,
+    ordered + unordered AS list_items,
+    bold_stars + bold_underscores AS bold,
+    document_facts.* EXCLUDE (document_id),
+    topics.topic AS topic_id, topics.name AS topic, topics.x, topics.y
+FROM released
+LEFT JOIN message_facts USING (conversation_id)
+LEFT JOIN prompt_languages USING (prompt_id)
+LEFT JOIN document_facts USING (document_id)
+LEFT JOIN topics USING (document_id);
 
 -- one input line: its outcome (kept, dropped or rejected), the first reason of one that is not kept, and whether it
 -- waits only for a review. A chat line has the outcome of the conversation whose last state it is, a vote line that of

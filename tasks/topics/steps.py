@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -14,11 +13,10 @@ from schemas.settings import Settings, TopicSettings
 from schemas.tags import TAGS
 from tasks.providers import Providers
 from tasks.runtime.steps import step
-from tasks.storage.parquet import compact
 from tasks.storage.queries.bench import fit_in_use
 from tasks.storage.queries.documents import embedded_documents
-from tasks.storage.queries.released import decided_hash, kept_conversations, with_released_turns
-from tasks.storage.queries.signals import Versions, signal_values, unload
+from tasks.storage.queries.released import decided_hash, require_redactions
+from tasks.storage.queries.signals import Versions, signal_values, unload, versions_in_use
 from tasks.storage.tables import Store, frame_schema
 from tasks.topics.cluster import TOPICS_NEED, members_min, too_few
 from tasks.topics.descriptions import (
@@ -32,7 +30,6 @@ from tasks.topics.descriptions import (
 )
 from tasks.topics.engines import Vectors
 from tasks.topics.fit import (
-    TABLE,
     AskedDocuments,
     Chosen,
     TopicDocuments,
@@ -42,16 +39,43 @@ from tasks.topics.fit import (
     topic_changes,
 )
 
-_ABOUT = ["conversation_id", "document_id", "prompt_id", "image_ids", "day", "num_turns", "user_id"]
+_KEPT = """
+    -- a row is one kept conversation, without its messages, and the language of its prompt; earliest first
+    SELECT conversation_id, document_id, kept.prompt_id, image_ids, day, num_turns, user_id, language, true AS kept
+    FROM kept LEFT JOIN prompt_languages USING (prompt_id)
+    ORDER BY tstamp, conversation_id
+"""
+_FITTED_ONCE = """
+    -- a row is one conversation as it was logged, on a document of a stored fit that is not kept any more
+    SELECT
+        conversation_id, document_id, conversations.prompt_id, image_ids, day, num_turns, user_id, language,
+        false AS kept
+    FROM conversations LEFT JOIN prompt_languages USING (prompt_id)
+    SEMI JOIN (SELECT document_id FROM topic_model ANTI JOIN kept USING (document_id)) AS fitted_once
+        USING (document_id)
+    ORDER BY tstamp, conversation_id
+"""
+_AS_LOGGED = """
+    -- a row is one conversation as it was logged, without its messages, and the language of its prompt
+    SELECT document_id, num_turns, len(image_ids)::UINTEGER AS images, day, language
+    FROM conversations LEFT JOIN prompt_languages USING (prompt_id)
+"""
+_MESSAGES = """
+    -- a row is one of the wanted conversations with its messages as they are released
+    SELECT conversation_id, turns FROM released SEMI JOIN wanted USING (conversation_id)
+"""
 
 
 @step
 def find_topics(settings: Settings, providers: Providers, versions: Versions) -> StageReport:
     """Put every kept document with an embedding into a topic, and name the topics."""
     store = Store.open(settings.store)
-    kept = kept_conversations(store, columns=_ABOUT).unique("document_id", keep="first")
-    both = pl.concat([kept.with_columns(kept=True), _fitted_once(store, kept)], how="diagonal").sort("document_id")
-    both = _with_language(store, both.with_columns(images=pl.col("image_ids").list.len()), versions)
+    require_redactions(store)
+    in_use = versions_in_use(versions)
+    # Documents that were fitted and are not kept any more have no topic, and still vote on those of others.
+    conversations = pl.concat([*store.batches(_KEPT, versions=in_use), *store.batches(_FITTED_ONCE, versions=in_use)])
+    both = conversations.unique("document_id", keep="first", maintain_order=True).sort("document_id")
+    both = both.with_columns(images=pl.col("image_ids").list.len())
     joint = providers.names["text_embedding"] == providers.names["image_embedding"] != "embedded"
     documents, vectors = embedded_documents(store, both, versions, settings.topics, joint)
     is_kept, kinds = documents["kept"].to_numpy(), _kinds(settings.topics)
@@ -77,7 +101,8 @@ def find_topics(settings: Settings, providers: Providers, versions: Versions) ->
     name = pl.col("topic").replace_strict(dict(names), return_dtype=pl.String).alias("name")
     members = pl.DataFrame(columns | positions).filter(pl.Series(is_kept)).with_columns(name)
     members = members.select(frame_schema(TopicMember).names())
-    notes = _notes(kept.height, members.height, len(rows), topics, too_few(of_fitted, settings.topics), settings)
+    kept_count = int(both["kept"].sum())
+    notes = _notes(kept_count, members.height, len(rows), topics, too_few(of_fitted, settings.topics), settings)
     notes += why_all + _write_changes(store, topics, members)
     notes += [f"{len(personal)} topics are untitled: their names held personal data"] if personal else []
     topics.write(store)
@@ -86,15 +111,6 @@ def find_topics(settings: Settings, providers: Providers, versions: Versions) ->
     outliers = members.filter(topic=-1).height
     counts = {"documents": members.height, "topics": len(names) - 1, "outliers": outliers, "fitted": len(labels)}
     return StageReport(stage="topics", counts=counts, notes=notes)
-
-
-def _fitted_once(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
-    """Documents of stored fits that are not kept any more. They have no topic, and still vote on those of others."""
-    fitted = store.read(TABLE, ["document_id"]).unique().join(kept, on="document_id", how="anti")["document_id"]
-    slices = store.read_slices("conversations", _ABOUT) if len(fitted) else ()
-    asked = (rows.filter(pl.col("document_id").is_in(fitted.implode())) for rows in slices)
-    documents = pl.concat([store.empty("conversations", _ABOUT), *asked]).unique("document_id", keep="first")
-    return documents.with_columns(kept=False)
 
 
 def _kinds(settings: TopicSettings) -> dict[str, pl.Expr]:
@@ -126,10 +142,7 @@ def _fittable(
 
 def _asked(store: Store, versions: Versions, kinds: Mapping[str, pl.Expr]) -> AskedDocuments:
     """Documents of these kinds as they were asked, kept or not, and what decided which are kept."""
-    columns = ["document_id", "prompt_id", "num_turns", "image_ids", "day"]
-    read = chain([store.empty("conversations", columns)], store.read_slices("conversations", columns))
-    counted = (rows.with_columns(images=pl.col("image_ids").list.len()).drop("image_ids") for rows in read)
-    conversations = _with_language(store, pl.concat(map(compact, counted)), versions)
+    conversations = pl.concat(store.batches(_AS_LOGGED, versions=versions_in_use(versions)))
     of_kinds = conversations.filter(pl.all_horizontal(pl.lit(value=True), *kinds.values()))
     documents = of_kinds.group_by("document_id").agg(pl.col("day").min()).sort("document_id")
     policy = decided_hash(store)
@@ -137,15 +150,11 @@ def _asked(store: Store, versions: Versions, kinds: Mapping[str, pl.Expr]) -> As
     return AskedDocuments(documents, hashlib.blake2b(decisive, digest_size=8).hexdigest(), policy)
 
 
-def _with_language(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """The rows with `language` of their prompts, null where it was not measured."""
-    measured = signal_values(store, "language", versions["language"], ["language"])
-    return conversations.join(measured, left_on="prompt_id", right_on="content_id", how="left", maintain_order="left")
-
-
 def _described(store: Store, documents: pl.DataFrame, versions: Versions) -> pl.DataFrame:
     """Text without personal data, person, language, and tags with taxonomy of each document."""
-    ids, documents = documents["document_id"], with_released_turns(store, documents)
+    ids = documents["document_id"]
+    messages = pl.concat(store.batches(_MESSAGES, wanted=documents.select("conversation_id")))
+    documents = documents.join(messages, on="conversation_id", how="left", maintain_order="left")
     tags = signal_values(store, "categories", versions["categories"], list(TAGS), ids)
     domain = ["image_domain", "image_subdomain", "question_subcategory"]
     places = signal_values(store, "taxonomy", versions["taxonomy"], domain, ids)

@@ -8,7 +8,7 @@ import polars as pl
 
 from tasks.bench.contamination.prompt_index import RunIndex, pieces, words_of_each
 from tasks.storage.content_id import id_of, number_of
-from tasks.storage.queries.released import decided_policy, kept_rows
+from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.signals import StoredVectors, Versions, unload
 from tasks.storage.tables import Store
 
@@ -21,16 +21,14 @@ COSINE = 0.9
 PAIRS_AT_ONCE = 4_096
 _ALIKE = {"document_id": pl.String, "other_id": pl.String}
 _ASKED = pl.element().filter(pl.element().struct.field("role") == "user").struct.field("content")
-_SAID = ["conversation_id", "turns.list.element.role", "turns.list.element.content"]
-PROMPT = pl.col("turns").list.eval(_ASKED).list.join("\n\n").alias("prompt")
-"""All user messages of a conversation, separated by blank lines."""
+_PROMPT = pl.col("turns").list.eval(_ASKED).list.join("\n\n").alias("prompt")
 
 
 class AskedPrompts:
     """Prompts of documents, one row each: document_id, and the numbers of prompt_id and of the first image, or 0."""
 
-    def __init__(self, about: pl.DataFrame, texts: Callable[[], Iterable[pl.Series]]) -> None:
-        """`texts` reads the prompt of each row of `about`, in order, some at a time."""
+    def __init__(self, about: pl.DataFrame, texts: Callable[[], Iterable[pl.DataFrame]]) -> None:
+        """`texts` reads document_id and prompt of each row of `about`, some at a time, in any order."""
         self.about = about.select("document_id", "prompt_id", "image")
         self._texts = texts
 
@@ -38,17 +36,19 @@ class AskedPrompts:
     def of(cls, rows: pl.DataFrame) -> "AskedPrompts":
         """Prompts of documents that are in memory, with `prompt`."""
         numbers = number_of(pl.col("prompt_id")), number_of(pl.col("image")).fill_null(0)
-        return cls(rows.with_columns(numbers), lambda: [rows["prompt"]])
+        return cls(rows.with_columns(numbers), lambda: [rows.select("document_id", "prompt")])
 
-    def words(self) -> Iterator[pl.Series]:
-        """The words of each prompt, list[str], some at a time; then `about` has `words`, a hash of them."""
-        hashes = [pl.Series("words", [], dtype=pl.UInt64)]
+    def words(self) -> Iterator[pl.DataFrame]:
+        """document_id and the `words` of its prompt, list[str], some at a time; then `about` has a hash of them."""
+        hashes = [pl.DataFrame(schema={"document_id": pl.String, "words": pl.UInt64})]
         for texts in self._texts():
-            for _, some in pieces(texts):
-                listed = words_of_each(some)
-                hashes.append(listed.list.join(" ").hash())
-                yield listed
-        self.about = self.about.with_columns(words=pl.concat(hashes))
+            for first, prompts in pieces(texts["prompt"]):
+                document_ids = texts["document_id"].slice(first, len(prompts))
+                words = words_of_each(prompts)
+                hashes.append(pl.DataFrame({"document_id": document_ids, "words": words.list.join(" ").hash()}))
+                yield pl.DataFrame({"document_id": document_ids, "words": words})
+        without_words = self.about.drop("words", strict=False)
+        self.about = without_words.join(pl.concat(hashes), on="document_id", maintain_order="left")
 
 
 def cosine_min_of(store: Store) -> float:
@@ -57,20 +57,40 @@ def cosine_min_of(store: Store) -> float:
     return policy.duplicates.prompt_cosine_min if policy and policy.duplicates else COSINE
 
 
-def original_documents(store: Store, conversations: pl.DataFrame) -> pl.DataFrame:
-    """`documents_of` conversations as released, but with image ids from before redaction: only those have hashes."""
-    original = store.read("conversations", ["conversation_id", "image_ids"])
-    return documents_of(conversations.drop("image_ids").join(original, on="conversation_id", maintain_order="left"))
+_KEPT_DOCUMENTS = """
+    -- a row is one kept conversation, earliest first: its document as it is released and as it was logged, and the
+    -- first image that was logged ('' for none), because only images as they were logged have hashes
+    SELECT
+        kept.conversation_id, kept.document_id, kept.prompt_id,
+        logged.document_id AS logged_document_id, coalesce(logged.image_ids[1], '') AS image
+    FROM kept JOIN conversations AS logged USING (conversation_id)
+    ORDER BY kept.tstamp, kept.conversation_id
+"""
+_PROMPTS = """
+    -- a row is one of the wanted documents, and its prompt
+    SELECT document_id, prompt FROM prompts JOIN wanted USING (conversation_id)
+"""
+
+
+def kept_documents(store: Store) -> pl.DataFrame:
+    """Every kept conversation, earliest first: conversation_id, document_id, logged_document_id, prompt_id and image.
+
+    The last two are numbers (`number_of`; no image is 0), and `image` is the first one before redaction.
+    """
+    rows = store.batches(_KEPT_DOCUMENTS)
+    numbers = number_of(pl.col("prompt_id")), number_of(pl.col("image")).fill_null(0)
+    return pl.concat(conversations.with_columns(numbers) for conversations in rows)
 
 
 def asked_in_store(store: Store, kept: pl.DataFrame) -> AskedPrompts:
     """The prompts of kept conversations, whose texts are read from the store.
 
-    `kept` has `place`, as `kept_rows` takes it, and `image` from before redaction. Earlier ones come first.
+    `kept` has conversation_id, document_id, and numbers of prompt_id and of `image` from before redaction. Of each
+    document, its first row counts.
     """
-    first = kept.unique("document_id", keep="first", maintain_order=True).sort("place")
-    places = first["place"].to_numpy()
-    return AskedPrompts(first, lambda: (some.select(PROMPT)["prompt"] for some in kept_rows(store, places, _SAID)))
+    documents = kept.unique("document_id", keep="first", maintain_order=True)
+    wanted = documents.select("conversation_id", "document_id")
+    return AskedPrompts(documents, lambda: store.batches(_PROMPTS, wanted=wanted))
 
 
 def documents_of(conversations: pl.DataFrame) -> pl.DataFrame:
@@ -81,7 +101,7 @@ def documents_of(conversations: pl.DataFrame) -> pl.DataFrame:
     return (
         conversations.sort("tstamp", "conversation_id")
         .unique("document_id", keep="first", maintain_order=True)
-        .select("document_id", "prompt_id", PROMPT, image=pl.col("image_ids").list.first().fill_null(""))
+        .select("document_id", "prompt_id", _PROMPT, image=pl.col("image_ids").list.first().fill_null(""))
     )
 
 
@@ -121,15 +141,21 @@ def alike(
 
 
 def _by_words(prompts: AskedPrompts, documents: AskedPrompts, overlap_min: float) -> pl.DataFrame:
-    index, first = RunIndex(prompts.words(), overlap_min), 0
-    found = [pl.DataFrame(schema=_ALIKE)]
-    for listed in documents.words():
-        pairs = index.find(listed)
-        document = documents.about["document_id"].slice(first, len(listed)).gather(pairs["row"])
-        both = pl.DataFrame([document, prompts.about["document_id"].gather(pairs["prompt"]).alias("other_id")])
-        found.append(_of_two(both))
-        first += len(listed)
-    return pl.concat(found)
+    ids_of_prompts = [pl.Series("document_id", [], dtype=pl.String)]
+
+    def words_of_prompts() -> Iterator[pl.Series]:
+        for rows in prompts.words():
+            ids_of_prompts.append(rows["document_id"])
+            yield rows["words"]
+
+    index = RunIndex(words_of_prompts(), overlap_min)
+    prompt_ids = pl.concat(ids_of_prompts)
+    pairs_of_all = [pl.DataFrame(schema=_ALIKE)]
+    for rows in documents.words():
+        pairs = index.find(rows["words"])
+        document_ids = rows["document_id"].gather(pairs["row"])
+        pairs_of_all.append(_of_two(pl.DataFrame([document_ids, prompt_ids.gather(pairs["prompt"]).alias("other_id")])))
+    return pl.concat(pairs_of_all)
 
 
 def _of_two(pairs: pl.DataFrame) -> pl.DataFrame:

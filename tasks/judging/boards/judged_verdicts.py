@@ -17,8 +17,8 @@ from tasks.judging.questions import prompts_of_draw
 from tasks.judging.visit_battles import ITEMS_DRAW, judged_answers
 from tasks.providers import Providers
 from tasks.storage.queries.bench import FAILURES
-from tasks.storage.queries.conversation_features import CATEGORIES, with_labels
-from tasks.storage.queries.signals import Versions, signal_values
+from tasks.storage.queries.conversation_features import CATEGORIES
+from tasks.storage.queries.signals import Versions, versions_in_use
 from tasks.storage.tables import Store
 
 VERDICT_COLUMNS = [
@@ -170,29 +170,21 @@ def on_versions(verdicts: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
     return verdicts
 
 
-def _asked(store: Store, question_ids: Sequence[str]) -> pl.DataFrame:
-    """conversation_id and document_id of the prompts, redacted where their decisions say so. Reads no texts."""
-    columns, chosen = ["conversation_id", "document_id"], pl.col("conversation_id").is_in(list(question_ids))
-    decided = store.read("decisions", ["item_id", "redactions", "policy_hash"])
-    redacted = decided.filter(pl.col("redactions").list.len() > 0).select("policy_hash", conversation_id="item_id")
-    made = store.read("redacted_conversations", [*columns, "policy_hash"]).filter(chosen)
-    made = made.join(redacted, on=["conversation_id", "policy_hash"], how="semi").select(columns)
-    originals = store.read("conversations", columns).filter(chosen)
-    return pl.concat([originals.join(made, on="conversation_id", how="anti"), made])
+_LABELS = """
+    -- a row is one of the wanted prompts in released form, with its categories, its place in the taxonomy and its topic
+    SELECT conversation_id, document_facts.*, topics.name AS topic
+    FROM released SEMI JOIN wanted USING (conversation_id)
+    LEFT JOIN document_facts USING (document_id)
+    LEFT JOIN topics ON topics.document_id = released.document_id AND topics.topic >= 0
+"""
 
 
 def _slices(store: Store, question_ids: Sequence[str], versions: Versions) -> pl.DataFrame:
     """conversation_id, and a bool column for every topic, tag, question category and image domain of the prompts."""
-    asked = _asked(store, question_ids)
-    tags = signal_values(store, "categories", versions["categories"], list(CATEGORIES))
-    topics = store.read("topics", ["document_id", "topic", "name"]).filter(pl.col("topic") >= 0)
-    prompts = (
-        with_labels(store, asked, versions)
-        .join(tags, left_on="document_id", right_on="content_id", how="left")
-        .join(topics, on="document_id", how="left")
-    )
+    wanted = pl.DataFrame({"conversation_id": question_ids}, schema={"conversation_id": pl.String})
+    prompts = store.ask(_LABELS, versions=versions_in_use(versions), wanted=wanted)
     chosen = [pl.col(tag).alias(f"category:{tag}") for tag in CATEGORIES]
-    for prefix, column in (("topic", "name"), ("question", "question_category"), ("image", "image_domain")):
+    for prefix, column in (("topic", "topic"), ("question", "question_category"), ("image", "image_domain")):
         chosen += [
             (pl.col(column) == name).alias(f"{prefix}:{name}") for name in sorted(set(prompts[column].drop_nulls()))
         ]

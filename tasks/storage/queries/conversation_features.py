@@ -12,8 +12,7 @@ from babel import Locale, UnknownLocaleError
 
 from schemas.signals import Markdown
 from schemas.tags import TAGS, Categories, Criteria, TagCount, Taxonomy
-from tasks.storage.content_id import number_of
-from tasks.storage.queries.signals import Versions, signal_facts
+from tasks.storage.queries.signals import Versions, versions_in_use
 from tasks.storage.tables import Store
 
 CATEGORIES = tuple(Categories.model_fields)
@@ -35,84 +34,21 @@ _UNSEEN = (
 )
 
 
-def _sum(counts: pl.Expr) -> pl.Expr:
-    """The sum, or null where a value is missing, because a partial sum would be wrong."""
-    return pl.when(counts.is_not_null().all()).then(counts.sum())
+_FACTS = """
+    -- a row is one of the wanted conversations, as it would be released, and all that is known of it
+    SELECT facts.* FROM conversation_facts AS facts SEMI JOIN wanted USING (conversation_id)
+"""
 
 
-_ANSWER = pl.col("answer")
-_TOKENS = pl.col("tokens").cast(pl.Int64)
-_OF_ANSWERS: dict[str, dict[str, pl.Expr]] = {
-    "refusal": {"refusal": pl.col("refusal").any(ignore_nulls=False)},
-    "markdown": {name: _sum(pl.col(name).cast(pl.Int64)) for name in MARKDOWN},
-    "named_entities": {"entities": _sum(pl.col("entities").cast(pl.Int64))},
-}
-_OF_TEXTS = _OF_ANSWERS | {
-    "code": {"code": pl.col("is_code").any(ignore_nulls=False)},
-    "tokens": {"context_tokens": _sum(_TOKENS.filter(~_ANSWER)), "assistant_tokens": _sum(_TOKENS.filter(_ANSWER))},
-}
-"""Signal of a text -> what is said of a conversation by the values of its texts, `answer` for the assistant's."""
-_TURN = pl.element().struct
-PARTS = {
-    "num_turns": pl.col("num_turns"),
-    "prompt_id": number_of(pl.col("prompt_id")),
-    "document_id": number_of(pl.col("document_id")),
-    "turns": pl.col("turns").list.eval(
-        pl.struct(answer=_TURN.field("role") == "assistant", content_id=number_of(_TURN.field("text_id")))
-    ),
-    "image_ids": pl.col("image_ids").list.eval(number_of(pl.element())),
-}
-"""Columns of a conversation that its features need, without texts and with ids as `number_of` gives them."""
+def conversation_features(store: Store, conversation_ids: pl.Series, versions: Versions) -> pl.DataFrame:
+    """The rows of the view `conversation_facts` of these conversations; null where a signal was not measured.
 
-
-def conversation_features(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """Features of each row of `conversations`, in the same order; null where a signal was not measured.
-
-    Columns: conversation_id, language, the seven categories, code, refusal, multi_turn, context_tokens and
-    assistant_tokens, the ten markdown counts of the assistant's messages, their entities, and headers, list_items
-    and bold.
+    Columns: those of a conversation without its texts; language, the seven categories, code, refusal, multi_turn,
+    context_tokens and assistant_tokens, the ten Markdown counts of the assistant's messages, their entities, and
+    headers, list_items and bold; criteria and taxonomy; topic_id, topic, x and y.
     """
-    return features_of_parts(store, conversations.select("conversation_id", **PARTS), versions)
-
-
-def features_of_parts(store: Store, parts: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """`conversation_features` of rows with `PARTS` and any key as `conversation_id`."""
-    known = parts.select("conversation_id", "prompt_id", "document_id", multi_turn=pl.col("num_turns") > 1)
-    known = with_values(store, known, "prompt_id", "language", ["language"], versions)
-    known = with_values(store, known, "document_id", "categories", CATEGORIES, versions)
-    turns = parts.select("conversation_id", "turns").explode("turns").unnest("turns")
-    shown = parts.select("conversation_id", content_id="image_ids").filter(pl.col("content_id").list.len() > 0)
-    shown = shown.explode("content_id")
-    turns = pl.concat([turns, shown], how="diagonal")
-    for signal, told in _OF_TEXTS.items():
-        columns = {name: None for fact in told.values() for name in fact.meta.root_names() if name != "answer"}
-        texts = turns.filter("answer") if signal in _OF_ANSWERS else turns
-        values = with_values(store, texts, "content_id", signal, list(columns), versions)
-        of_turns = values.group_by("conversation_id").agg(**told)
-        known = known.join(of_turns, on="conversation_id", how="left", maintain_order="left")
-    return known.drop("prompt_id", "document_id").with_columns(
-        headers=pl.sum_horizontal((f"h{level}" for level in range(1, 7)), ignore_nulls=False),
-        list_items=pl.col("ordered") + pl.col("unordered"),
-        bold=pl.col("bold_stars") + pl.col("bold_underscores"),
-    )
-
-
-def with_labels(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """The conversations with the columns of criteria and taxonomy; null where not measured."""
-    for signal, columns in (("criteria", CRITERIA), ("taxonomy", TAXONOMY)):
-        conversations = with_values(store, conversations, "document_id", signal, columns, versions)
-    return conversations
-
-
-def with_values(
-    store: Store, rows: pl.DataFrame, key: str, signal: str, columns: Sequence[str], versions: Versions
-) -> pl.DataFrame:
-    """The rows with columns of a signal of the text or document in column `key`, an id or its `number_of`."""
-    number = pl.col(key) if rows.schema[key] == pl.UInt128 else number_of(pl.col(key))
-    rows = rows.with_columns(_number=number)
-    known = signal_facts(store, signal, versions[signal], {name: pl.col(name) for name in columns}, rows["_number"])
-    known = known.rename({"content_id": "_number"})
-    return rows.join(known, on="_number", how="left", maintain_order="left").drop("_number")
+    wanted = pl.DataFrame({"conversation_id": conversation_ids.unique()}, schema={"conversation_id": pl.String})
+    return pl.concat(store.batches(_FACTS, versions=versions_in_use(versions), wanted=wanted))
 
 
 def tallied(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:

@@ -5,56 +5,69 @@ whether the decisions are up to date.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import date
-from itertools import chain
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 from pydantic import ValidationError
 
 from schemas.errors import BadInput
-from schemas.items.conversation import UNDATED_BEFORE, Conversation
+from schemas.items.conversation import UNDATED_BEFORE
 from schemas.policy import Policy, Rename
 from schemas.release import Unmeasured
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
-from tasks.storage.content_id import Distinct
-from tasks.storage.parquet import compact
-from tasks.storage.queries.signals import Versions, signal_values
-from tasks.storage.tables import Store, frame_schema
+from tasks.storage.queries.signals import Versions, lacking_ids, versions_in_use
+from tasks.storage.tables import Store
 
 _MODELS = ("model", "model_a", "model_b")
 
 
-def conversations_as_released(store: Store, columns: Sequence[str] | None = None) -> pl.DataFrame:
+_MISSING_REDACTIONS = """
+    -- a row is one redaction that a decision names and that is not stored
+    SELECT conversation_id FROM named_redactions ANTI JOIN redacted_conversations USING (conversation_id, policy_hash)
+"""
+_RELEASED = """
+    -- a row is one conversation as it would be released, also if it is dropped; without fields of lists as columns
+    SELECT COLUMNS('^[a-z_]+$') FROM released
+"""
+_KEPT = """
+    -- a row is one conversation that the decisions keep, as it is released
+    SELECT COLUMNS('^[a-z_]+$') FROM kept
+"""
+
+
+def conversations_as_released(store: Store) -> pl.DataFrame:
     """The table `conversations` with redacted conversations in place of their originals, also those that are dropped.
 
-    Raises BadInput when a redaction that a decision names is missing, as after a run that was killed between redacting
-    and deciding; nothing may be released then.
+    Raises as `released_rows`.
     """
-    names = frame_schema(Conversation).names() if columns is None else columns
-    read = list(dict.fromkeys([*names, "conversation_id", "tstamp", "model"]))  # what order and released names need
-    released = pl.concat([store.empty("conversations", read), *released_slices(store, read)])
-    return released_names(store, released.sort("tstamp", "conversation_id")).select(names)
+    return released_rows(store, _RELEASED)
 
 
-def released_slices(store: Store, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """Rows of `conversations_as_released` with models as logged, some at a time, redacted ones last; raises as it."""
-    decided = store.read_slices("decisions", ["item_kind", "item_id", "redactions", "policy_hash"])
-    wanted = pl.DataFrame(schema={"policy_hash": pl.String, "conversation_id": pl.String})
-    for rows in decided:
-        redacted = rows.filter(pl.col("redactions").list.len() > 0, item_kind="conversation")
-        wanted = wanted.vstack(redacted.select("policy_hash", conversation_id="item_id"))
-    for rows in store.read_slices("conversations", columns):
-        yield rows.join(wanted, on="conversation_id", how="anti", maintain_order="left")
-    made = 0
-    for rows in store.read_slices("redacted_conversations", [*columns, "policy_hash"]):
-        some = rows.join(wanted, on=["conversation_id", "policy_hash"], how="semi", maintain_order="left")
-        made += some.height
-        yield some.drop("policy_hash")
-    if made < wanted.height:
+def kept_conversations(store: Store) -> pl.DataFrame:
+    """Conversations that the policy keeps, in released form, with `preset_dataset`; raises as `released_rows`."""
+    return released_rows(store, _KEPT)
+
+
+def released_rows(store: Store, query: str, **values: Any) -> pl.DataFrame:
+    """All rows of a query over the views `released` or `kept`, earliest first, with models renamed.
+
+    The query gives `tstamp` and `conversation_id`, too. Raises BadInput when a redaction that a decision names is
+    missing.
+    """
+    require_redactions(store)
+    rows = pl.concat(store.batches(query, **values))
+    return released_names(store, rows.sort("tstamp", "conversation_id"))
+
+
+def require_redactions(store: Store) -> None:
+    """Raises BadInput when a redaction that a decision names is missing.
+
+    That is so after a run that was killed between redacting and deciding; nothing may be released then.
+    """
+    if store.ask(_MISSING_REDACTIONS).height:
         raise BadInput(f"store {store.root!r} lacks redactions that its decisions name; run `curate decide` again")
 
 
@@ -86,9 +99,11 @@ def release_version(store: Store, named: str | None) -> str:
 
 
 def decided_hash(store: Store) -> str | None:
-    """Hash of the policy that made the decisions; None when there are no decisions."""
-    hashes = (rows["policy_hash"] for rows in store.read_slices("decisions", ["policy_hash"], 1))
-    return next((str(of_rows[0]) for of_rows in hashes if len(of_rows)), None)
+    """Hash of the policy that made the decisions, all of which have it; None when there are no decisions."""
+    for decisions in store.read_parts("decisions", ["policy_hash"]):
+        if decisions.height:
+            return str(decisions["policy_hash"][0])
+    return None
 
 
 def decided_policy(store: Store) -> Policy | None:
@@ -140,68 +155,8 @@ def _name(column: str, renames: list[Rename]) -> pl.Expr:
 
 
 _MARK = "policies/decided_about.json"
-_IDS = {MeasuredOn.DOCUMENTS: "document_id", MeasuredOn.PROMPT: "prompt_id"}
-"""Items whose missing values become nulls in a release; other missing values drop the conversation."""
 _UNSAFE = ["moderation", "image_moderation", "nsfw_image"]
 """Reasons of rules that policies for internal use tag and others drop."""
-
-
-def kept_conversations(store: Store, by: str = "keep", columns: Sequence[str] | None = None) -> pl.DataFrame:
-    """Conversations that the policy keeps, in released form, earliest first, with their preset dataset.
-
-    `by` is the column of decisions that says so: `keep`, or `kept_by_screening` for those that its first pass keeps.
-    With `columns`, among them conversation_id, only these; without texts it takes a tenth of the memory.
-    """
-    kept = _kept(store, by)
-    return conversations_as_released(store, columns).join(kept, on="conversation_id", maintain_order="left")
-
-
-def kept_slices(store: Store, columns: Sequence[str], by: str = "keep") -> Iterator[pl.DataFrame]:
-    """The same some at a time, in the order of the store, with models as logged; `columns` has conversation_id."""
-    kept = Distinct()
-    for some in _each_kept(store, "conversation", by):
-        kept.add(some["item_id"])
-    for rows in released_slices(store, columns):
-        yield rows.filter(kept.hold(pl.col("conversation_id")))
-
-
-def kept_rows(store: Store, places: npt.NDArray[np.uint32], columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """The rows of `kept_slices` with these numbers, which are sorted, some at a time."""
-    start = 0
-    for rows in kept_slices(store, columns):
-        yield rows[places[slice(*np.searchsorted(places, [start, start + rows.height]))] - np.uint32(start)]
-        start += rows.height
-
-
-def with_released_turns(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
-    """Kept conversations with their `turns` in released form, which are read some at a time."""
-    columns, wanted = ["conversation_id", "turns"], kept["conversation_id"].implode()
-    read = (rows.filter(pl.col("conversation_id").is_in(wanted)) for rows in released_slices(store, columns))
-    turns = pl.concat([store.empty("conversations", columns), *map(compact, read)])
-    return kept.join(turns, on="conversation_id", how="left", maintain_order="left")
-
-
-def _kept(store: Store, by: str) -> pl.DataFrame:
-    """preset_dataset and conversation_id of what is kept."""
-    return kept_of(store, "conversation", by).rename({"item_id": "conversation_id"})
-
-
-def kept_of(store: Store, kind: str, by: str = "keep") -> pl.DataFrame:
-    """preset_dataset and item_id of what is kept, of one kind."""
-    return pl.concat(_each_kept(store, kind, by))
-
-
-def _each_kept(store: Store, kind: str, by: str) -> Iterator[pl.DataFrame]:
-    """The same some at a time."""
-    names = ["item_kind", "item_id", by, "preset_dataset"]
-    read = chain([store.empty("decisions", names)], store.read_slices("decisions", names))
-    return (rows.filter(by, item_kind=kind).select("preset_dataset", "item_id") for rows in read)
-
-
-def shown_presets(store: Store) -> pl.DataFrame:
-    """conversation_id and preset_dataset of kept conversations that show one."""
-    presets = (rows.drop_nulls("preset_dataset") for rows in _each_kept(store, "conversation", "keep"))
-    return pl.concat(presets).rename({"item_id": "conversation_id"})
 
 
 def logged_on(rows: pl.DataFrame, since: date | None, until: date | None) -> pl.DataFrame:
@@ -213,38 +168,56 @@ def logged_on(rows: pl.DataFrame, since: date | None, until: date | None) -> pl.
     )
 
 
-def unsafe_documents(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.Series:
-    """document_ids of the conversations that are unsafe.
+_UNSAFE_DOCUMENTS = """
+    -- a row is one of the wanted documents, of which a kept conversation has a message that moderation flags or did not
+    -- measure, or is dropped by none of the rules about safety because they only tag it
+    SELECT document_id
+    FROM (SELECT document_id, unnest("turns.text_id") AS content_id FROM kept SEMI JOIN wanted USING (document_id))
+    LEFT JOIN moderations USING (content_id)
+    WHERE flagged_categories IS NULL OR len(flagged_categories) > 0
+    UNION
+    SELECT document_id
+    FROM kept SEMI JOIN wanted USING (document_id)
+    JOIN decisions ON item_kind = 'conversation' AND item_id = conversation_id
+    WHERE list_has_any(tags, $unsafe_reasons)
+"""
+_KEPT_IDS = {
+    MeasuredOn.DOCUMENTS: "SELECT document_id AS content_id FROM kept",
+    MeasuredOn.PROMPT: "SELECT prompt_id AS content_id FROM kept",
+}
+"""Kind of item -> query for the ids of those that are kept. Their missing values become nulls in a release; other
+missing values drop the conversation."""
+_NUMBERS_OF_ITEMS = """
+    -- a row is a kind of item, and how many are kept
+    SELECT 'documents' AS kind, count(DISTINCT document_id) AS items FROM kept
+    UNION ALL
+    SELECT 'prompt', count(DISTINCT prompt_id) FROM kept
+"""
+
+
+def unsafe_documents(store: Store, documents: pl.Series, versions: Versions) -> pl.Series:
+    """Documents among the given ones on which a kept conversation is unsafe.
 
     Moderation flags a message or did not measure one, or a rule about safety fired and only tagged the conversation.
     """
-    said = conversations.select("document_id", "turns").explode("turns")
-    said = said.select("document_id", content_id=pl.col("turns").struct.field("text_id"))
-    flagged = signal_values(store, "moderation", versions["moderation"], ["flagged_categories"], said["content_id"])
-    harmful = pl.col("flagged_categories").is_null() | (pl.col("flagged_categories").list.len() > 0)
-    by_signal = said.join(flagged, on="content_id", how="left").filter(harmful)["document_id"]
-    tagged = store.read("decisions", ["item_kind", "item_id", "tags"]).filter(item_kind="conversation")
-    tagged = tagged.filter(pl.col("tags").list.eval(pl.element().is_in(_UNSAFE)).list.any())
-    by_rule = conversations.join(tagged, left_on="conversation_id", right_on="item_id", how="semi")["document_id"]
-    return pl.concat([by_signal, by_rule]).unique()
+    wanted = pl.DataFrame({"document_id": documents.unique()}, schema={"document_id": pl.String})
+    values = {"versions": versions_in_use(versions), "wanted": wanted, "unsafe_reasons": _UNSAFE}
+    return store.ask(_UNSAFE_DOCUMENTS, **values)["document_id"]
 
 
 def unmeasured(store: Store, versions: Versions, providers: Mapping[str, str]) -> dict[str, Unmeasured]:
     """Signal -> how many kept prompts or documents lack a value of a chosen provider, where some do."""
-    signals = {name: _IDS[entry.on] for name, entry in SIGNAL_ENTRIES.items() if name in providers and entry.on in _IDS}
-    if not signals:
-        return {}
-    kept = store.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="conversation")["item_id"]
-    released = conversations_as_released(store).filter(pl.col("conversation_id").is_in(kept.implode()))
-    found = {}
-    for name, column in signals.items():
-        ids = released[column].unique()
-        lacking = ids.len() - int(
-            ids.is_in(signal_values(store, name, versions[name], [])["content_id"].implode()).sum()
-        )
-        if lacking:
-            found[name] = Unmeasured(provider=providers[name], items=ids.len(), unmeasured=lacking)
-    return found
+    lacking = dict[str, Unmeasured]()
+    for name, provider in providers.items():
+        entry = SIGNAL_ENTRIES.get(name)
+        if entry is None or entry.on not in _KEPT_IDS:
+            continue
+        frames = lacking_ids(store, {name: versions[name]}, _KEPT_IDS[entry.on], {})
+        ids_lacking = sum(rows.height for rows in frames)
+        if ids_lacking:
+            items = store.ask(_NUMBERS_OF_ITEMS).filter(kind=entry.on.value)["items"][0]
+            lacking[name] = Unmeasured(provider=provider, items=items, unmeasured=ids_lacking)
+    return lacking
 
 
 def mark_decided(store: Store) -> None:

@@ -27,6 +27,12 @@ Versions = Mapping[str, str]
 """Signal name -> the version that this run uses."""
 
 
+def versions_in_use(versions: Versions) -> pl.DataFrame:
+    """The frame `versions` of the views: signal and version."""
+    rows = {"signal": [*versions], "version": [*versions.values()]}
+    return pl.DataFrame(rows, schema={"signal": pl.String, "version": pl.String})
+
+
 def table_name(signal: str) -> str:
     """Name of the table with a signal's values."""
     return f"signals/{signal}"

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from schemas.errors import BadInput
 from schemas.signals import MeasuredOn
-from tasks.storage.queries.signals import Versions, lacking_ids
+from tasks.storage.queries.released import require_redactions
+from tasks.storage.queries.signals import Versions, lacking_ids, versions_in_use
 from tasks.storage.tables import Store
 
 
@@ -57,10 +57,6 @@ _WITH_TEXTS = """
     -- a row is one place of a wanted text, with the number of its row in the frame `wanted_ids`
     SELECT number, text FROM texts JOIN wanted_ids USING (content_id) WHERE kind = $kind
 """
-_MISSING_REDACTIONS = """
-    -- a row is one redaction that a decision names and that is not stored
-    SELECT conversation_id FROM named_redactions ANTI JOIN redacted_conversations USING (conversation_id, policy_hash)
-"""
 _TEXTS_OF_IMAGES = """
     -- a row is one image in which text was read
     SELECT image_id, text_id(text) AS text_id, text FROM image_texts WHERE text <> ''
@@ -88,7 +84,9 @@ def with_texts(store: Store, wanted: pl.DataFrame, kind: MeasuredOn, versions: V
     kind_of_texts = MeasuredOn.MESSAGES if kind is MeasuredOn.ASSISTANT_MESSAGES else kind
     wanted_ids = wanted.select("content_id").with_row_index("number")
     is_found = np.zeros(wanted.height, bool)
-    for places in store.batches(_WITH_TEXTS, wanted_ids=wanted_ids, kind=kind_of_texts, versions=_frame(versions)):
+    for places in store.batches(
+        _WITH_TEXTS, wanted_ids=wanted_ids, kind=kind_of_texts, versions=versions_in_use(versions)
+    ):
         places_of_rows = places.unique("number", keep="first", maintain_order=True)
         unseen = places_of_rows.filter(pl.Series(~is_found[places_of_rows["number"].to_numpy()]))
         is_found[unseen["number"].to_numpy()] = True
@@ -105,22 +103,10 @@ def all_texts(store: Store, texts: Texts, versions: Versions) -> dict[str, str]:
 
 def texts_read_in_images(store: Store, versions: Versions) -> pl.DataFrame:
     """image_id, text_id and text of every image in which the version in use read text."""
-    return pl.concat(store.batches(_TEXTS_OF_IMAGES, versions=_frame(versions)))
-
-
-def require_redactions(store: Store) -> None:
-    """Raises BadInput when a redaction that a decision names is missing, as after a run that was killed too early."""
-    if store.ask(_MISSING_REDACTIONS).height:
-        raise BadInput(f"store {store.root!r} lacks redactions that its decisions name; run `curate decide` again")
+    return pl.concat(store.batches(_TEXTS_OF_IMAGES, versions=versions_in_use(versions)))
 
 
 def _values(store: Store, texts: Texts, versions: Versions) -> dict[str, Any]:
     if texts.form is ConversationForm.KEPT:
         require_redactions(store)
-    return texts._asdict() | {"versions": _frame(versions)}
-
-
-def _frame(versions: Versions) -> pl.DataFrame:
-    """The frame `versions` of the views: signal and version."""
-    rows = {"signal": [*versions], "version": [*versions.values()]}
-    return pl.DataFrame(rows, schema={"signal": pl.String, "version": pl.String})
+    return texts._asdict() | {"versions": versions_in_use(versions)}

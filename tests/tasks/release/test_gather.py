@@ -8,8 +8,7 @@ import pytest
 from schemas.items.conversation import UNDATED_BEFORE
 from schemas.items.image import NearImage
 from schemas.policy import Rename, policy_hash
-from tasks.storage import blocks
-from tasks.storage.blocks import Blocks, battle_blocks
+from tasks.release import gather
 from tasks.storage.queries.conversation_features import english_name
 from tasks.storage.queries.released import days
 from tests.builders import NOON, conversation, decision, drawn_image, gathered_rows, image, measure_clean, store_with
@@ -134,28 +133,19 @@ def test_parts_in_any_order_and_number_give_the_same_rows(tmp_path, whole):
         assert found.rows[config].equals(rows), config
 
 
-def test_few_votes_do_not_read_all_conversations_at_once(alike):
-    (block,) = battle_blocks(alike, 10)
-    assert block.read("conversations").height == 2 * block.read("battles").height < alike.read("conversations").height
-
-
 def test_blocks_of_long_conversations_hold_fewer_and_give_the_same_rows(alike, whole, monkeypatch):
     """A block's memory is bounded however long conversations are."""
-    before = Blocks(alike, "conversations", 8).number
-    assert Blocks(alike, "battles", 4).number == 2
-    ((rows, size),) = alike.part_sizes("conversations")
-    monkeypatch.setattr(blocks, "ROW_BYTES", size / rows / 4)
-    assert Blocks(alike, "conversations", 8).number > before
-    assert Blocks(alike, "battles", 4).number == alike.height("battles")
-    found = gathered_rows(alike, block_rows=8)
+    ((rows, size_bytes),) = alike.part_sizes("conversations")
+    monkeypatch.setattr(gather, "ROW_BYTES", size_bytes / rows / 4)
+    assert gather.conversation_weight(alike) == pytest.approx(4)
+    blocks = gathered_rows(alike, block_rows=8)
     for config, frame in whole.rows.items():
-        assert found.rows[config].equals(frame), config
+        assert blocks.rows[config].equals(frame), config
 
 
-def test_a_store_without_rows_is_one_block(tmp_path):
+def test_a_store_without_votes_has_no_rows_of_battles(tmp_path):
     alike = small_store(tmp_path)
     alike.replace("battles", alike.read("battles")[:0])
-    assert [block.read("battles").height for block in battle_blocks(alike)] == [0]
     assert gathered_rows(alike).rows["battle"].is_empty()
 
 
@@ -164,6 +154,5 @@ def test_a_store_without_rows_is_one_block(tmp_path):
 def test_what_is_alike_to_a_prompt_of_another_block_is_withheld(tmp_path, what, hidden):
     alike = alike_store(tmp_path, *ALIKE[what], hidden=hidden)
     found = gathered_rows(alike, block_rows=1)
-    assert Blocks(alike, "conversations", 1).number == 2
     assert found.rows["chat"].is_empty()
     assert found.rows["battle"]["in_bench"].all()

@@ -403,3 +403,60 @@ def test_an_error_of_an_iterator_is_the_error_of_the_question(store):
 def test_rows_that_do_not_exist_are_one_empty_frame_with_their_columns(store):
     (frame,) = store.batches("SELECT conversation_id, tstamp FROM kept_texts", kept_texts=store.empty("conversations"))
     assert (frame.height, frame.columns) == (0, ["conversation_id", "tstamp"])
+
+
+def test_the_left_side_of_a_join_streams_in_its_stored_order(store):
+    """Otherwise a join with a few ids would hold all texts: DuckDB does not know which side has more rows."""
+    with_texts(store, TEXTS)
+    wanted = pl.DataFrame({"conversation_id": [f"c{number:05}" for number in range(399, -1, -7)]})
+    question = "SELECT conversation_id, turns FROM conversations SEMI JOIN wanted USING (conversation_id)"
+    rows = pl.concat(store.batches(question, wanted=wanted))
+    assert rows["conversation_id"].to_list() == sorted(wanted["conversation_id"])
+    joined = pl.concat(store.batches(question.replace("SEMI JOIN", "JOIN"), wanted=wanted))
+    assert joined["conversation_id"].to_list() == rows["conversation_id"].to_list()
+
+
+def timed_store(store: Store) -> Store:
+    """Ten parts of conversations, one an hour."""
+    for hour in range(10):
+        times = [datetime(2024, 5, 1, hour, minute, tzinfo=UTC) for minute in range(0, 60, 20)]
+        rows = pl.DataFrame({"conversation_id": [f"c{hour}{minute}" for minute in range(3)], "tstamp": times})
+        empty = store.empty("conversations")
+        store.append("conversations", pl.concat([empty, rows.cast(empty.select(rows.columns).schema)], how="diagonal"))
+    return store
+
+
+TIMES = [datetime(2024, 5, 1, hour, minute, tzinfo=UTC) for hour in range(11) for minute in (0, 20, 50)]
+WITHIN = "SELECT conversation_id, tstamp FROM conversations WHERE tstamp BETWEEN $first AND $last"
+OF_BLOCK = "SELECT conversation_id, tstamp FROM conversations SEMI JOIN block USING (tstamp, conversation_id)"
+
+
+def damage_parts_without(store: Store, rows: pl.DataFrame) -> None:
+    """Damage the pages, and not the footer, of every part that holds none of the rows."""
+    for part in store.parts("conversations"):
+        if store.read_part("conversations", part).join(rows, on="conversation_id").is_empty():
+            path = Path(store.at(f"tables/conversations/{part}"))
+            content = bytearray(path.read_bytes())
+            content[4:200] = bytes(196)
+            path.write_bytes(content)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_parts_of_other_times_are_not_read_and_no_row_is_missed(store, seed):
+    timed_store(store)
+    chance = random.Random(seed)
+    first, last = sorted(chance.sample(TIMES, 2))
+    rows = store.read("conversations").select("conversation_id", "tstamp")
+    within = rows.filter(pl.col("tstamp").is_between(first, last))
+    damage_parts_without(store, within)
+    assert sorted(store.ask(WITHIN, first=first, last=last)["conversation_id"]) == sorted(within["conversation_id"])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_block_of_rows_is_joined_with_the_parts_of_its_times_alone(store, seed):
+    timed_store(store)
+    chance = random.Random(seed)
+    rows = store.read("conversations").select("conversation_id", "tstamp")
+    block = rows.slice(chance.randrange(25), chance.randint(1, 9))
+    damage_parts_without(store, block)
+    assert sorted(store.ask(OF_BLOCK, block=block)["conversation_id"]) == sorted(block["conversation_id"])

@@ -4,12 +4,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from schemas.errors import StoreUnwell
 from schemas.items.image import Image
 from schemas.items.reject import Reject
 from schemas.release import ReleasedConversation
 from schemas.row import arrow_schema
-from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import (
     conform,
     encode_parquet,
@@ -77,23 +75,3 @@ def test_a_file_is_read_in_the_groups_it_was_written_in(tmp_path):
 
 def _reject(line: int) -> Reject:
     return Reject(source="a.json", line=line, reason="not_json", evidence="")
-
-
-ROWS = pl.DataFrame({"id": ["a\0b", "𐀀", "", None], "vector": [[1.0, 2.0], None, [], [0.5]]})
-
-
-def test_rows_come_back_as_they_were_in_their_order():
-    database = TemporaryDatabase()
-    database.load("signals/x", [ROWS[:0], ROWS[:2], ROWS[2:]])
-    assert database.read('SELECT * EXCLUDE place FROM "signals/x" ORDER BY place').equals(ROWS)
-    batches = database.read_batches('SELECT id FROM "signals/x" ORDER BY place', 3)
-    assert pl.concat(batches)["id"].to_list() == ROWS["id"].to_list()
-
-
-def test_an_error_of_the_store_is_not_made_another_one():
-    def lost():
-        yield ROWS
-        raise StoreUnwell("the store is damaged")
-
-    with pytest.raises(StoreUnwell, match="damaged"):
-        TemporaryDatabase().load("rows", lost())

@@ -190,11 +190,13 @@ def test_slices_of_long_rows_hold_fewer(store, monkeypatch):
     rows = _rejects(*range(40)).with_columns(evidence=pl.Series([f"{n:01000d}" for n in range(40)]))
     store.append("rejects", rows)
     monkeypatch.setattr(tables, "SLICE_BYTES", 5_100)
+    monkeypatch.setattr(tables, "AT_ONCE_BYTES", 5_100)
     slices = list(store.read_slices("rejects"))
     assert pl.concat(slices).equals(rows)
     assert [each.height for each in slices] == [5] * 8 or [each.height for each in slices] == [4] * 10
     assert [each.height for each in store.read_slices("rejects", ["line"])] == [40]
     monkeypatch.setattr(tables, "SLICE_BYTES", 1)
+    monkeypatch.setattr(tables, "AT_ONCE_BYTES", 1)
     assert [each.height for each in store.read_slices("rejects", ["evidence"])] == [1] * 40
 
 

@@ -1,5 +1,7 @@
 """Features of a conversation are those of its messages, and a document's vector that of its prompt and images."""
 
+import random
+
 import numpy as np
 import polars as pl
 import pytest
@@ -11,6 +13,7 @@ from schemas.settings import TopicSettings
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.conversation_features import (
     CATEGORIES,
+    CRITERIA,
     MARKDOWN,
     TAXONOMY,
     conversation_features,
@@ -33,7 +36,7 @@ def text(talk, place):
 def features(tmp_path, conversations=(TALK, SHORT), **facts):
     store = store_with(tmp_path, conversations=conversations)
     measure_clean(store, conversations, **facts)
-    frame = conversation_features(store, store.read("conversations"), VERSIONS)
+    frame = conversation_features(store, store.read("conversations")["conversation_id"], VERSIONS)
     return {row["conversation_id"]: row for row in frame.iter_rows(named=True)}
 
 
@@ -78,11 +81,62 @@ def test_what_was_not_measured_and_a_sum_with_it_are_null(tmp_path):
     assert row["context_tokens"] == 10
 
 
-def test_rows_keep_their_order_and_number(tmp_path):
-    store = store_with(tmp_path, conversations=[TALK, SHORT])
-    measure_clean(store, [TALK, SHORT])
-    wanted = store.read("conversations").sort("conversation_id", descending=True)
-    assert conversation_features(store, wanted, VERSIONS)["conversation_id"].to_list() == ["talk", "short"]
+def sum_of_all(values):
+    """The sum; None where there is no value, or one was not measured."""
+    return None if None in values or not values else sum(values)
+
+
+def true_for_any(values):
+    """True where one is; None where there is none, or one was not measured and the others are not true."""
+    return True if True in values else None if None in values or not values else False
+
+
+def drawn_conversations(chance):
+    """Conversations of one to six messages, which repeat texts and images of each other."""
+    texts = [f"text {number}" for number in range(12)]
+    images = [text_id(f"image {number}") for number in range(4)]
+    for number in range(30):
+        messages = chance.choices(texts, k=chance.randint(1, 6))
+        yield conversation(f"c{number}", *messages, image_ids=chance.sample(images, chance.randint(0, 2)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_facts_of_drawn_conversations_are_what_plain_counting_says(tmp_path, seed):
+    chance = random.Random(seed)
+    conversations = [*drawn_conversations(chance)]
+    content_ids = {turn.text_id for each in conversations for turn in each.turns}
+    content_ids |= {image_id for each in conversations for image_id in each.image_ids}
+    values = {
+        "tokens": {one: {"tokens": chance.randint(0, 90)} for one in content_ids},
+        "code": {one: {"is_code": chance.random() < 0.3} for one in content_ids},
+        "refusal": {one: {"refusal": chance.random() < 0.3} for one in content_ids},
+        "named_entities": {one: {"entities": chance.randint(0, 9)} for one in content_ids},
+        "markdown": {one: {name: chance.randint(0, 3) for name in MARKDOWN} for one in content_ids},
+    }
+    for of_signal in values.values():
+        of_signal |= dict.fromkeys(chance.sample(sorted(content_ids), 3))
+    rows = features(tmp_path, conversations, **values)
+
+    def measured(signal, name, ids):
+        return [(values[signal][one] or {}).get(name) for one in ids]
+
+    for each in conversations:
+        row, answers = rows[each.conversation_id], [turn.text_id for turn in each.turns if turn.role == "assistant"]
+        prompts = [turn.text_id for turn in each.turns if turn.role == "user"]
+        everything = [*prompts, *answers, *each.image_ids]
+        assert row["code"] is true_for_any(measured("code", "is_code", everything))
+        assert row["refusal"] is true_for_any(measured("refusal", "refusal", answers))
+        assert row["context_tokens"] == sum_of_all(measured("tokens", "tokens", prompts))
+        assert row["assistant_tokens"] == (sum_of_all(measured("tokens", "tokens", answers)) if answers else 0)
+        assert row["entities"] == sum_of_all(measured("named_entities", "entities", answers))
+        marks = {name: sum_of_all(measured("markdown", name, answers)) for name in MARKDOWN}
+        assert {name: row[name] for name in MARKDOWN} == marks
+        assert row["bold"] == sum_of_all([marks["bold_stars"], marks["bold_underscores"]])
+        assert row["headers"] == sum_of_all([marks[f"h{level}"] for level in range(1, 7)])
+
+
+def test_every_declared_tag_and_mark_is_a_column(tmp_path):
+    assert {*CATEGORIES, *CRITERIA, *TAXONOMY, *MARKDOWN} < {*features(tmp_path)["talk"]}
 
 
 TAGS = ("code", "refusal")
