@@ -155,7 +155,6 @@ def _estimates(settings: Settings) -> list[Estimate]:
 def _scale(settings: Settings, as_json: bool) -> str:
     """Time and room of a first run over the logs. Their lines are read into a temporary store; no image is opened."""
     from tasks.ingest.steps import assemble, read_log_lines
-    from tasks.storage.content_id import Distinct
     from tasks.storage.tables import Store
     from tasks.upkeep.standing import expected
 
@@ -163,12 +162,15 @@ def _scale(settings: Settings, as_json: bool) -> str:
         elsewhere = settings.model_copy(update={"store": folder})
         read_log_lines.fn(elsewhere)
         assemble.fn(elsewhere)
-        store, images = Store.existing(folder), Distinct()
-        for rows in store.read_slices("sightings", ["images"]):
-            images.add(rows["images"].explode())
+        store = Store.existing(folder)
+        # the only row has the number of distinct names of images in the log lines
+        counts = store.ask(
+            "SELECT count(DISTINCT image) AS images FROM (SELECT unnest(images) AS image FROM sightings)"
+        )
+        images = int(counts["images"][0])
         read, turns = store.read("log_files", ["lines", "tail_lines"]), store.read("conversations", ["num_turns"])
         lines, messages = (int(sum(each.sum() or 0 for each in table.get_columns())) for table in (read, turns))
-        found = expected(lines, turns.height, 2 * messages, len(images), settings.workers)
+        found = expected(lines, turns.height, 2 * messages, images, settings.workers)
     if as_json:
         return found.model_dump_json()
     return (

@@ -82,12 +82,15 @@ def _named_in_the_explorer(store: "Store", address: str) -> str:
     from tasks.explore.listing import BATTLE, CONVERSATION, item_key
 
     if re.fullmatch("[0-9a-f]{16}", address):
-        kinds = {"conversations": ("conversation_id", CONVERSATION), "battles": ("battle_id", BATTLE)}
-        for table, (column, kind) in kinds.items():
-            for rows in store.read_slices(table, [column]):
-                found = next((name for name in rows[column] if item_key(kind, name) == address), None)
-                if found is not None:
-                    return str(found)
+        queries = {
+            CONVERSATION: "SELECT conversation_id AS item_id FROM conversations",
+            BATTLE: "SELECT battle_id AS item_id FROM battles",
+        }
+        for kind, query in queries.items():
+            for item_ids in store.batches(query):
+                for item_id in item_ids["item_id"]:
+                    if item_key(kind, item_id) == address:
+                        return str(item_id)
     return address
 
 

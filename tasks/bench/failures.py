@@ -1,7 +1,8 @@
 """Prompts that several people saw fail, the type of each failure, and how often each model fails prompts of a type.
 
-In: kept battles, their prompts, what people, moderation and the tagger say of them. Out: tables `failures` and
-`failure_rates`.
+In: kept battles, their prompts, what people, moderation and the tagger say of them. Out: the rows of `failures`,
+`failure_rates` and `failure_marks`. The step `find_failures` of bench/steps.py calls these functions in their order and
+writes the tables.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ _TAGGER = "failure_types"
 """Signal of a tagger that is asked for the type."""
 UNDECIDED, ALL = "undecided", "all"
 BOTH_BAD = pl.col("winner") == Winner.BOTH_BAD.value
-_WHERE = (
+_SPATIAL_WORDS = (
     r"(?i)\b(?:left|right|above|below|behind|in front|beside|direction|from the side"
     r"|upside|rotat\w*|mirror\w*|fold\w*)\b"
 )
@@ -79,7 +80,7 @@ def described_prompts(store: Store, documents: pl.Series, versions: Versions) ->
     wanted = pl.DataFrame({"document_id": documents.unique()}, schema={"document_id": pl.String})
     # A row is a document; the prompt is the same in all conversations on it.
     prompts = pl.concat(
-        rows.select("document_id", spatial=pl.col("prompt").str.contains(_WHERE))
+        rows.select("document_id", spatial=pl.col("prompt").str.contains(_SPATIAL_WORDS))
         for rows in store.batches(_PROMPTS, wanted=wanted)
     ).unique("document_id", keep="first", maintain_order=True)
     labels = pl.concat(store.batches(_LABELS, versions=versions_in_use(versions), wanted=prompts))
@@ -181,8 +182,9 @@ def failure_set(failures: pl.DataFrame, size: int, seed: int) -> pl.DataFrame:
 def failure_rates(battles: pl.DataFrame, prompts: pl.DataFrame) -> pl.DataFrame:
     """Rows of `FailureRate` over all battles, by model and type of prompt. `battles` as for `failure_pool`.
 
-    `prompts`: `described_prompts`. The rule says what type every one of them is, failed or not: people and taggers were
-    asked about failures alone, and their types would put failures only into the rate.
+    `prompts`: `described_prompts`. Moderation and the rule say what type every one of them is, failed or not: people
+    and taggers were asked about failures alone, and their types would put failures only into the rate. So the type of a
+    failure in `failures` may be another.
     """
     kinds = typed(prompts, _NOBODY).select("document_id", pl.col("failure_type").fill_null(UNDECIDED))
     seen = battles.join(kinds, on="document_id")

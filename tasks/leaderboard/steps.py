@@ -40,7 +40,8 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
     """Write `ratings`, the other rating tables and `bench_agreement`.
 
     With the folder of a release, the boards are those of its battle table, as `curate rate RELEASE` gives them;
-    otherwise those of all kept battles.
+    otherwise those of all kept battles. Battles with visible model names count for no board, only for what is told of
+    all votes (`StoredTables`).
     """
     store = Store.open(settings.store)
     if release is None:

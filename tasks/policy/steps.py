@@ -86,11 +86,17 @@ def screen_answers(settings: Settings, versions: Versions, texts: pl.DataFrame) 
     return StageReport(stage="screen_answers", counts=counts | dict(sorted(stopped.items())), notes=notes)
 
 
+_REASONS = """
+    -- a row is one decision, and the reasons for which it drops its item
+    SELECT item_kind, reasons, policy_hash FROM decisions
+"""
+
+
 @step
 def watch_drift(settings: Settings) -> StageReport:
     """Raise DriftHeld if a reason drops an unusual share of new conversations; else the run record gets the counts."""
     store = Store.open(settings.store)
-    now = drop_counts(store.read_slices("decisions", ["item_kind", "reasons", "policy_hash"]))
+    now = drop_counts(store.batches(_REASONS))
     applied = store.read_bytes(f"policies/{now.policy_hash}.json")
     earlier = [each for each in earlier_drops(store) if each.policy_hash == now.policy_hash]
     found = drift_lines(earlier, now, Policy.model_validate_json(applied).drift) if applied else []

@@ -1,8 +1,8 @@
 """Joins the tables of a store into the rows of the configurations, some conversations or battles at a time.
 
-In: a store with decisions. Out: rows (`Gathered.rows`) with the columns of `schemas.release`, which are all that is
-released, and image ids; the images are added when shards are written. A further column is one in `_CONVERSATIONS`, or
-in the view `conversation_facts`, and one in `chat_rows` or its siblings.
+In: a store with decisions. Out: rows (`Gathered.rows`) with image ids in place of images; `release/shards.py` adds the
+images and writes the columns that `schemas.release` declares, no others. A further column is one of the view
+`conversation_facts`, one of `chat_rows` or its siblings, and a field in `schemas.release`.
 """
 
 from collections.abc import Collection, Iterator
@@ -27,8 +27,8 @@ BLOCK_ROWS = 4_096
 """Conversations whose texts are in memory at a time, where the mean stored one has up to `ROW_BYTES`."""
 ROW_BYTES = 4_096
 """Mean stored bytes of a conversation up to which a block has `BLOCK_ROWS` rows; of twice as long ones it has half."""
-_BLOCKS_A_BATTLE_BLOCK = 4
-"""A block has this many times fewer battles than conversations, because a battle is joined with two conversations."""
+_CONVERSATIONS_A_BATTLE = 4
+"""A block has so many times fewer battles than conversations: a battle has two, whose texts are held twice."""
 
 _SECONDS = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then(pl.col("tstamp").dt.timestamp("us").cast(pl.Float64) / 1e6)
 _LANGUAGE = pl.col("language").map_elements(english_name, return_dtype=pl.String, skip_nulls=False)
@@ -79,10 +79,11 @@ _VOTE_REASONS = """
 
 
 class Gathered:
-    """All rows of a release: kept by the decisions and not withheld for the benchmark.
+    """All rows of a release: what the decisions keep. Prompts of the hidden split are in none of them.
 
-    Rows have `image_ids` in place of images; chat rows also have token counts and labels, which are not released.
-    Memory holds one block of conversations, the benchmark, and ids of what is withheld.
+    Prompts of the public split are in `bench`, not in `chat`, and marked in `battle`. Rows have `image_ids` in place of
+    images; chat rows also have token counts and labels, which card and report count and shards leave out. Memory holds
+    one block of conversations, the rows of `bench` and `failures`, and ids of what is withheld.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Gathered:
         left_out: Collection[str] = (),
         block_rows: int = BLOCK_ROWS,
     ) -> None:
-        """`items`: conversations that are items of written or generated benchmarks, `left_out` those not released.
+        """`items`: conversations that are items of written or generated benchmarks, `left_out` those not in `bench`.
 
         Raises BadInput when a redaction that a decision names is missing.
         """
@@ -146,7 +147,7 @@ class Gathered:
 
     def _battle(self) -> Iterator[pl.DataFrame]:
         in_use = versions_in_use(self._versions)
-        rows = max(1, self._block_rows // _BLOCKS_A_BATTLE_BLOCK)
+        rows = max(1, self._block_rows // _CONVERSATIONS_A_BATTLE)
         for block in self._store.batches(_BATTLES, rows, versions=in_use):
             yield battle_rows(released_names(self._store, self._with_sides(block)))
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import shutil
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -55,6 +54,16 @@ _RELEVANT = {"seed", "topics", "bench"} | {
 }  # fmt: skip
 
 
+_REASONS = """
+    -- a row is one decided conversation or battle, and the reasons for which it is dropped
+    SELECT reasons FROM decisions
+"""
+_KEPT_ITEMS = """
+    -- a row is a kind of item, and how many of it are kept
+    SELECT item_kind, count(*) AS items FROM decisions WHERE keep GROUP BY item_kind
+"""
+
+
 class Built(NamedTuple):
     """Shards in a staging folder."""
 
@@ -89,7 +98,7 @@ def check_providers(settings: Settings) -> StageReport:
             "--set failed_share_max=1"
         )
     measured_by = Providers(settings.providers).names
-    if line := mostly_unmeasured(store.read_slices("decisions", ["reasons"]), measured_by, settings.failed_share_max):
+    if line := mostly_unmeasured(store.batches(_REASONS), measured_by, settings.failed_share_max):
         raise ProviderHeld(
             f"held before the release: {line}; run `curate run` first, or `curate measure`, `curate decide` and, for "
             "what is kept then, `curate measure` again; --set failed_share_max=1 releases without these items"
@@ -140,7 +149,7 @@ def build_release(settings: Settings, versions: Versions, items: pl.Series, left
     Raises UnsafeName for names that would identify somebody.
     """
     store = Store.open(settings.store)
-    if all(rows.is_empty() for rows in store.read_slices("decisions", ["item_id"])):
+    if store.height("decisions") == 0:
         raise BadInput(f"store {settings.store!r} holds no decisions to release; run the stages before it first")
     if not is_decided(store):
         raise BadInput(
@@ -188,11 +197,9 @@ def build_release(settings: Settings, versions: Versions, items: pl.Series, left
 
 def _expected(store: Store) -> dict[str, int]:
     """Configuration -> about how many rows it will have; the same for the same tables."""
-    kept = Counter[str]()
-    for rows in store.read_slices("decisions", ["item_kind", "keep"]):
-        kept.update(rows.filter("keep")["item_kind"])
+    items_by_kind = dict(store.ask(_KEPT_ITEMS).iter_rows())
     drawn = {table: store.height(table) for table in ("bench", "failures")}
-    return {"chat": kept["conversation"], "battle": kept["battle"], **drawn}
+    return {"chat": items_by_kind.get("conversation", 0), "battle": items_by_kind.get("battle", 0), **drawn}
 
 
 @step

@@ -198,6 +198,12 @@ def _alike(rows: pl.DataFrame, bench: pl.DataFrame, index: PromptIndex) -> pl.Se
     return numbered.filter(pl.col("index").is_in(pl.concat([on_image, distinctive]).implode()))["key"]
 
 
+_RESERVED = """
+    -- a row is one conversation as it was logged whose prompt is reserved for the hidden split
+    SELECT conversation_id FROM conversations SEMI JOIN hidden USING (document_id)
+"""
+
+
 def hidden_leaks(folder: Path, store: Store | None) -> Iterator[str]:
     """Files named after a hidden split, and rows on prompts that a store reserves for its hidden split."""
     for path in sorted(folder.rglob("*")):
@@ -205,12 +211,9 @@ def hidden_leaks(folder: Path, store: Store | None) -> Iterator[str]:
             yield f"{path.relative_to(folder).as_posix()}: the hidden split is in no release"
     if store is None:
         return
-    reserved = store.read("hidden", ["document_id"])
-    names = ["conversation_id", "document_id"]
-    parts = (rows.join(reserved, on="document_id", how="semi") for rows in store.read_slices("conversations", names))
-    secret = pl.concat([store.empty("conversations", names), *map(compact, parts)])
+    reserved = pl.concat(store.batches(_RESERVED))
     for config, key in KEYS.items():
         for shard in shard_files(folder, config):
             ids = pl.concat([pl.Series([], dtype=pl.String), *(g[key] for g in read_parquet_groups(shard, [key]))])
-            for name in ids.filter(ids.is_in(secret["conversation_id"].implode())):
+            for name in ids.filter(ids.is_in(reserved["conversation_id"].implode())):
                 yield f"{config}/{shard.name}: {name!r} is reserved for the hidden split"

@@ -1,9 +1,7 @@
 """Builds the sections of the report from the tables of a store."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from itertools import chain
 
 import polars as pl
 
@@ -98,20 +96,36 @@ def head_numbers(tallies: Tallies, topics: pl.DataFrame, prompts: int) -> dict[s
     }  # fmt: skip
 
 
+_KEPT_ITEMS = """
+    -- the only row has numbers of kept items, and of kept battles whose voters' words are released or withheld
+    SELECT
+        count(*) FILTER (item_kind = 'conversation') AS conversations,
+        count(*) FILTER (item_kind = 'battle') AS battles,
+        count(*) FILTER (item_kind = 'battle' AND len(vote_reason_withheld) = 0) AS released_reasons,
+        count(*) FILTER (item_kind = 'battle' AND len(vote_reason_withheld) > 0) AS withheld_reasons
+    FROM decisions
+    WHERE keep
+"""
+_REDACTIONS = """
+    -- a row is one redaction of a kept conversation: in which part, of which type, and how many places of it
+    SELECT item_id, unnest(redactions, recursive := true)
+    FROM decisions
+    WHERE keep AND item_kind = 'conversation' AND len(redactions) > 0
+"""
+
+
 def _of_decisions(store: Store, tallies: Tallies) -> tuple[dict[str, int], dict[str, int]]:
     """Numbers of kept conversations and battles that are in no configuration, and of kept votes by their reason.
 
     Reasons are released or withheld; nothing where no voter wrote any.
     """
-    kept, reasons = Counter[str](), Counter[str]()
-    for rows in store.read_slices("decisions", ["item_kind", "keep", "vote_reason_withheld"]):
-        kept.update(rows.filter("keep")["item_kind"])
-        written = rows.filter("keep", item_kind="battle")["vote_reason_withheld"].drop_nulls().list.len()
-        reasons["vote reasons"] += int((written == 0).sum())
-        reasons["vote reasons withheld"] += int((written > 0).sum())
-    kinds = {"conversations": ("conversation", CHAT), "battles": ("battle", BATTLE)}
-    withheld = {name: kept[kind] - tallies.rows[config] for name, (kind, config) in kinds.items()}
-    return withheld, dict(reasons) if reasons.total() else {}
+    (counts,) = store.ask(_KEPT_ITEMS).iter_rows(named=True)
+    withheld = {
+        "conversations": counts["conversations"] - tallies.rows[CHAT],
+        "battles": counts["battles"] - tallies.rows[BATTLE],
+    }
+    reasons = {"vote reasons": counts["released_reasons"], "vote reasons withheld": counts["withheld_reasons"]}
+    return withheld, reasons if any(reasons.values()) else {}
 
 
 def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
@@ -131,17 +145,14 @@ def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
 
 def redactions_part(store: Store) -> Part | None:
     """Number of kept conversations by type of redaction; None without redactions."""
-    names = ["item_kind", "item_id", "keep", "redactions"]
-    slices = chain([store.empty("decisions", names)], store.read_slices("decisions", names))
-    kept = (rows.filter("keep", item_kind="conversation").select("item_id", "redactions") for rows in slices)
-    each = pl.concat(rows.explode("redactions").drop_nulls("redactions") for rows in kept).unnest("redactions")
-    if each.is_empty():
+    redactions = pl.concat(store.batches(_REDACTIONS))
+    if redactions.is_empty():
         return None
     conversations, replaced = pl.col("item_id").n_unique().cast(pl.Int64), pl.col("count").sum().cast(pl.Int64)
-    counts = each.group_by("part", "type").agg(conversations=conversations, replaced=replaced)
+    counts = redactions.group_by("part", "type").agg(conversations=conversations, replaced=replaced)
     table = counts.sort("conversations", "part", "type", descending=[True, False, False])
     figure = bars({f"{kind} ({part})": n for part, kind, n, _ in table.iter_rows()}, "conversations")
-    return part("redactions", table, figure, redacted=each["item_id"].n_unique())
+    return part("redactions", table, figure, redacted=redactions["item_id"].n_unique())
 
 
 def reviewed_part(store: Store) -> Part | None:

@@ -1,13 +1,11 @@
 """Content ids: 32 hex digits (BLAKE2b) that depend only on the content; and large sets of them in little memory."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-
-from tasks.storage.parquet import compact
 
 ID_DIGITS = 32
 """Hex digits of a content id."""
@@ -96,10 +94,3 @@ class Distinct:
 
     def _hashes(self, values: pl.Series) -> npt.NDArray[np.uint64]:
         return (values.cast(pl.String) if values.dtype == pl.Null else values).hash(self._seed).to_numpy()
-
-
-def among(slices: Iterable[pl.DataFrame], column: pl.Expr, values: pl.Series) -> Iterator[pl.DataFrame]:
-    """The rows of each slice whose `column` is one of `values`; the rest of the slice is not kept in memory."""
-    wanted = Distinct()
-    wanted.add(values)
-    return (compact(rows.filter(wanted.hold(column))) for rows in slices)

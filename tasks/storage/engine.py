@@ -59,8 +59,10 @@ class Engine:
 
         If a writer replaced a part meanwhile, the query runs once more on the new list of parts. Raises BadInput where
         the rows take more than ASK_BYTES or `memory_gb` is too little for the query, and StoreUnwell for a damaged part
-        or a full temporary folder.
+        or a full temporary folder; also TypeError for a value that is an iterator, which could not be read again.
         """
+        if any(isinstance(value, Iterator) for value in values.values()):
+            raise TypeError("an iterator of frames is a value for `batches` alone")
         parts = _listed_parts(store, query)
         try:
             return self._whole(_Question(store, query, values, parts))
@@ -191,8 +193,8 @@ class _Question:
 def _rows_of_parts(table: str) -> str:
     """The query that gives a table, from its parts as they are registered.
 
-    Each CASE gives its column unchanged. Without it, DuckDB would leave the comparisons of a query with that column, or
-    with a float in that struct, to the filter of `scanner`: to Arrow, where NaN is not greater than a number. In DuckDB
+    A CASE around a column of floats, or of structs, which may hold floats, gives it unchanged, and keeps DuckDB from
+    leaving comparisons with it to the filter of `scanner`: to Arrow, where NaN is not greater than a number. In DuckDB
     and polars it is.
     """
     values = list[str]()
@@ -288,7 +290,9 @@ class GivenFrames(_ScannedRows):
     """The rows of an iterator of frames of one schema, of which there is at least one. A query may scan them once."""
 
     def __init__(self, frames: Iterator[pl.DataFrame], on_error: Callable[[Exception], None]) -> None:
-        first = next(frames)
+        first = next(frames, None)
+        if first is None:
+            raise ValueError("an iterator of frames gives at least one, which may be empty, for the columns")
         super().__init__(_arrow_schema(first.schema), on_error)
         self._given = chain([first], frames)
         self._is_scanned = False
@@ -347,19 +351,20 @@ def _macros() -> list[str]:
 
 
 @cache
-def _needed(query: str, of_view: str = "") -> tuple[str, ...]:
+def _needed(query: str, of_views: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """Tables and views whose names stand in a query, each behind those that it needs itself.
 
-    Where the query is that of a view, the view's own name in it is a column.
+    `of_views`: the view whose query this is, and those that need it. Their names in it are those of columns, or stand
+    in comments.
     """
     # Any word counts, also the name of a column: a table that is registered and not asked costs no reading.
     needed = dict[str, None]()
     for match in _NAME.finditer(query):
         name = match["quoted"] or match["word"]
-        if name in needed or name == of_view:
+        if name in needed or name in of_views:
             continue
         if name in view_queries():
-            needed |= dict.fromkeys((*_needed(view_queries()[name], name), name))
+            needed |= dict.fromkeys((*_needed(view_queries()[name], of_views | {name}), name))
         elif name in TABLES:
             needed[name] = None
     return tuple(needed)

@@ -1,10 +1,15 @@
 -- The tables of a store as queries ask for them. Above each view: what one of its rows is. A view begins with a line
--- CREATE VIEW name AS (a macro with CREATE MACRO) and ends with a semicolon, by which engine.py finds it. "turns.role" is
--- a column of the table conversations: of each struct in its column turns the field role, as a list. The other fields,
--- such as texts, are then not read. `SELECT *` hands such columns on.
+-- CREATE VIEW name AS (a macro with CREATE MACRO) and ends with a semicolon, by which engine.py finds it. "turns.role"
+-- is a column of the table conversations: of each struct in its column turns the field role, as a list. The other
+-- fields, such as texts, are then not read. `SELECT *` hands such columns on.
 --
--- Views of what signals say need the frame `versions`, which who asks gives: the signal and version of all signals in
--- use.
+-- Views of what signals say need the frame `versions`, which who asks gives (`versions_in_use` of queries/signals.py):
+-- the signal and version of all signals in use.
+
+-- the prompt of a conversation: all messages of the user, with a blank line between them. prompt_id is the id of just
+-- this
+CREATE MACRO prompt_of(contents, roles) AS
+array_to_string([content FOR content, place IN contents IF roles[place] = 'user'], E'\n\n');
 
 -- one message of one conversation as it was logged, numbered from 0
 CREATE VIEW turns AS
@@ -22,9 +27,9 @@ SELECT item_id AS conversation_id, policy_hash
 FROM decisions
 WHERE item_kind = 'conversation' AND len(redactions) > 0;
 
--- one conversation in the form in which it would be released: redacted, where a decision says so. What is dropped is
--- there, too, and models are not renamed. One whose named redaction is not stored is left out: `require_redactions` of
--- queries/texts.py ends a run before that
+-- one conversation in the form that a release would show: redacted, where its decision says so. Also of conversations
+-- that are dropped (`kept` has the others), and with models under the names of the logs (released.py renames them). One
+-- whose redaction is not stored is left out: `require_redactions` of queries/released.py ends a run before that
 CREATE VIEW released AS
 SELECT * FROM conversations ANTI JOIN named_redactions USING (conversation_id)
 UNION ALL BY NAME
@@ -98,10 +103,8 @@ UNION ALL
 SELECT 'messages' AS kind, text_id(text) AS content_id, text FROM image_texts WHERE text <> ''
 UNION ALL
 SELECT 'images' AS kind, image_id AS content_id, text FROM image_texts
-UNION ALL -- prompt_id is the id of just this: all messages of the user, with a blank line between them
-SELECT 'prompt' AS kind, prompt_id AS content_id, array_to_string(
-    [content FOR content, number IN "turns.content" IF "turns.role"[number] = 'user'], E'\n\n'
-) AS text
+UNION ALL
+SELECT 'prompt' AS kind, prompt_id AS content_id, prompt_of("turns.content", "turns.role") AS text
 FROM (SELECT * FROM conversations UNION ALL BY NAME SELECT * FROM redacted_conversations);
 
 -- one conversation that the decisions keep, as it is released, and the public set of images that it shows (null for
@@ -111,15 +114,12 @@ SELECT * FROM released JOIN (
     SELECT item_id AS conversation_id, preset_dataset FROM decisions WHERE item_kind = 'conversation' AND keep
 ) AS decided USING (conversation_id);
 
--- one conversation as it would be released, and its prompt: all messages of the user, with a blank line between them
+-- one conversation as it would be released, and its prompt
 CREATE VIEW prompts AS
-SELECT conversation_id, array_to_string(
-    [content FOR content, number IN "turns.content" IF "turns.role"[number] = 'user'], E'\n\n'
-) AS prompt
-FROM released;
+SELECT conversation_id, prompt_of("turns.content", "turns.role") AS prompt FROM released;
 
--- one text of one conversation as it would be released: a message, or a shown image in which text was read, whose
--- `is_answer` is null; `content_id` is the id under which values are stored
+-- one text of one conversation as it would be released: a message, or a shown image, which stands for what was read in
+-- it and is no answer (null); `content_id` is the id under which values are stored
 CREATE VIEW described_texts AS
 SELECT
     conversation_id,
@@ -129,8 +129,8 @@ FROM released
 UNION ALL
 SELECT conversation_id, unnest(image_ids) AS content_id, NULL AS is_answer FROM released;
 
--- one text or image, and what the versions in use say of it; null is not measured. any_value() because each column has
--- one value, in the row of its signal; of a value that was stored twice it takes the first
+-- one text or image, and what the versions in use say of it; null is not measured. The rows of several signals become
+-- one, in which a column has the value of its signal: any_value() skips the nulls of the others
 CREATE VIEW text_facts AS
 SELECT
     content_id, any_value(tokens) AS tokens, any_value(is_code) AS is_code, any_value(refusal) AS refusal,
@@ -158,15 +158,16 @@ GROUP BY content_id;
 CREATE MACRO whole_sum(value, is_meant) AS
 CASE WHEN bool_and(value IS NOT NULL) FILTER (is_meant) THEN (sum(value) FILTER (is_meant))::BIGINT END;
 
--- whether it holds for any of the rows for which `is_meant`; null where one has no value and it holds for none
+-- whether it holds for any of the rows for which `is_meant`; null where there is none, or one has no value and it holds
+-- for none of the others
 CREATE MACRO holds_for_any(value, is_meant) AS
 CASE
     WHEN bool_or(value) FILTER (is_meant) THEN true
     WHEN bool_and(value IS NOT NULL) FILTER (is_meant) THEN false
 END;
 
--- one conversation as it would be released, and facts of its messages together; refusals, entities and Markdown are
--- those of its answers, and code may be in an image
+-- one conversation as it would be released, and facts of its messages together. Refusals, entities and Markdown are
+-- those of its answers: null without one, where tokens are 0. Code may be in an image
 CREATE VIEW message_facts AS
 SELECT
     conversation_id,
@@ -200,8 +201,8 @@ SELECT content_id AS prompt_id, first(language) AS language
 FROM "signals/language" SEMI JOIN (SELECT version FROM versions WHERE signal = 'language') USING (version)
 GROUP BY content_id;
 
--- one document (a prompt with its images), the categories that the tagger gives it, the criteria of a good prompt that it
--- meets, and its place in the taxonomy of questions and images; null is not measured
+-- one document (a prompt with its images), the categories that the tagger gives it, the criteria of a good prompt that
+-- it meets, and its place in the taxonomy of questions and images; null is not measured
 CREATE VIEW document_facts AS
 SELECT
     document_id,

@@ -57,14 +57,24 @@ def cosine_min_of(store: Store) -> float:
     return policy.duplicates.prompt_cosine_min if policy and policy.duplicates else COSINE
 
 
-_KEPT_DOCUMENTS = """
-    -- a row is one kept conversation, earliest first: its document as it is released and as it was logged, and the
-    -- first image that was logged ('' for none), because only images as they were logged have hashes
+_RELEASED_DOCUMENTS = """
+    -- a row is one conversation that is kept, or a side of a kept battle (a conversation may be dropped as a duplicate
+    -- while its vote counts), earliest first: its document as it is released and as it was logged, and the first image
+    -- that was logged ('' for none), because only images as they were logged have hashes
     SELECT
-        kept.conversation_id, kept.document_id, kept.prompt_id,
+        released.conversation_id, released.document_id, released.prompt_id,
         logged.document_id AS logged_document_id, coalesce(logged.image_ids[1], '') AS image
-    FROM kept JOIN conversations AS logged USING (conversation_id)
-    ORDER BY kept.tstamp, kept.conversation_id
+    FROM released
+    JOIN conversations AS logged USING (conversation_id)
+    SEMI JOIN (
+        SELECT item_id AS conversation_id FROM decisions WHERE item_kind = 'conversation' AND keep
+        UNION ALL
+        SELECT unnest([conversation_a, conversation_b]) AS conversation_id
+        FROM battles
+        SEMI JOIN (SELECT item_id AS battle_id FROM decisions WHERE item_kind = 'battle' AND keep) AS kept_battles
+            USING (battle_id)
+    ) AS in_release USING (conversation_id)
+    ORDER BY released.tstamp, released.conversation_id
 """
 _PROMPTS = """
     -- a row is one of the wanted documents, and its prompt
@@ -72,12 +82,13 @@ _PROMPTS = """
 """
 
 
-def kept_documents(store: Store) -> pl.DataFrame:
-    """Every kept conversation, earliest first: conversation_id, document_id, logged_document_id, prompt_id and image.
+def released_documents(store: Store) -> pl.DataFrame:
+    """Every conversation that is kept or is a side of a kept battle, earliest first.
 
-    The last two are numbers (`number_of`; no image is 0), and `image` is the first one before redaction.
+    Columns: conversation_id, document_id, logged_document_id, prompt_id and image. The last two are numbers
+    (`number_of`; no image is 0), and `image` is the first one before redaction.
     """
-    rows = store.batches(_KEPT_DOCUMENTS)
+    rows = store.batches(_RELEASED_DOCUMENTS)
     numbers = number_of(pl.col("prompt_id")), number_of(pl.col("image")).fill_null(0)
     return pl.concat(conversations.with_columns(numbers) for conversations in rows)
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from schemas.benches.written import AUTHOR
 from schemas.settings import BenchSettings
-from tasks.bench.contamination.alike import ALIKE_OVERLAP, alike_in_store, asked_in_store, kept_documents
+from tasks.bench.contamination.alike import ALIKE_OVERLAP, alike_in_store, asked_in_store, released_documents
 from tasks.storage.parquet import compact
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions
@@ -77,7 +77,7 @@ def may_be_reserved(bench: BenchSettings) -> pl.Expr:
 
 
 class Withheld(NamedTuple):
-    """Ids of kept conversations."""
+    """Ids of conversations that are kept, or sides of kept battles."""
 
     bench: pl.Series
     """On a prompt of the public split, or one alike: left out of chat and marked in battles."""
@@ -86,23 +86,25 @@ class Withheld(NamedTuple):
 
 
 def withheld_conversations(store: Store, versions: Versions, bench: BenchSettings, public: pl.Series) -> Withheld:
-    """The kept conversations that are withheld. `public`: those whose prompts a benchmark publishes.
+    """The conversations that are withheld, also those that are only sides of kept battles.
+
+    `public`: conversations whose prompts a benchmark publishes.
 
     Prompts that arrived since the last `sample`, and that the next one will reserve, are not in the table `hidden` yet.
     They are withheld too, because a prompt that was released cannot be hidden later.
     """
-    documents = kept_documents(store)
+    documents = released_documents(store)
     hidden = store.read("hidden", ["document_id", "drawn"])
     drawn_documents = hidden.filter("drawn")["document_id"].implode()
     reserved_documents = pl.concat([hidden["document_id"], _reserved_now(store, bench)]).implode()
     is_public = pl.col("conversation_id").is_in(public.implode())
     is_hidden = pl.col("logged_document_id").is_in(drawn_documents)
-    # A row is a kept document that is alike to the prompt `other_id` of one of the splits.
     prompts = asked_in_store(store, documents.filter(is_public | is_hidden))
+    # A row is a document that is alike to the prompt `other_id` of one of the splits.
     pairs = alike_in_store(store, versions, prompts, asked_in_store(store, documents), ALIKE_OVERLAP)
 
     def withheld_for(is_in_split: pl.Expr) -> pl.Expr:
-        """Whether a kept conversation is on a prompt of a split, or on one alike."""
+        """Whether a conversation is on a prompt of a split, or on one alike."""
         prompts_of_split = documents.filter(is_in_split)["document_id"]
         alike_documents = pairs.filter(pl.col("other_id").is_in(prompts_of_split.implode()))["document_id"]
         return pl.col("document_id").is_in(pl.concat([prompts_of_split, alike_documents]).implode())

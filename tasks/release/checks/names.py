@@ -62,10 +62,19 @@ class NamesFound:
         )
 
 
+_LINE_OF_BATTLE = """
+    -- a row is one battle with this id, and its log line
+    SELECT source, line FROM battles WHERE battle_id = $key
+"""
+_LINE_OF_CONVERSATION = """
+    -- a row is one conversation with this id, and its log line
+    SELECT source, line FROM conversations WHERE conversation_id = $key
+"""
+
+
 def _first_line(store: Store, place: _Place) -> str:
     """LOGFILE:LINE of a row."""
-    table, key = ("battles", "battle_id") if place.config == "battle" else ("conversations", "conversation_id")
-    for rows in store.read_slices(table, [key, "source", "line"]):
-        for source, line in rows.filter(pl.col(key) == place.key).select("source", "line").iter_rows():
-            return f"{one_line(source, 80)}:{line}"
-    return "line unknown"
+    lines = store.ask(_LINE_OF_BATTLE if place.config == "battle" else _LINE_OF_CONVERSATION, key=place.key)
+    if lines.is_empty():
+        return "line unknown"
+    return f"{one_line(lines['source'][0], 80)}:{lines['line'][0]}"

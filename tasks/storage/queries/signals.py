@@ -19,7 +19,7 @@ import polars as pl
 
 from schemas.errors import BadInput
 from schemas.tables import TABLES
-from tasks.storage.content_id import among, number_of
+from tasks.storage.content_id import number_of
 from tasks.storage.tables import Store, frame_schema
 
 Vectors = npt.NDArray[np.float32]
@@ -62,19 +62,15 @@ def signal_values(
     return rows.unique("content_id", keep="first", maintain_order=True).drop("version")
 
 
-def signal_facts(
-    store: Store, signal: str, version: str, facts: Mapping[str, pl.Expr], content_ids: pl.Series | None = None
-) -> pl.DataFrame:
+def signal_facts(store: Store, signal: str, version: str, facts: Mapping[str, pl.Expr]) -> pl.DataFrame:
     """`content_id`, as `number_of` gives it, and facts: expressions over the values of one signal and version.
 
-    One row for each content id, with `content_ids` only of these numbers. Values are read some at a time, and only the
-    facts are kept.
+    One row for each content id. Values are read some at a time, and only the facts are kept.
     """
     columns = {name: None for fact in facts.values() for name in fact.meta.root_names()}
     names, number = ["content_id", "version", *columns], number_of(pl.col("content_id"))
     every = chain([store.empty(table_name(signal), names)], store.read_slices(table_name(signal), names))
-    slices = every if content_ids is None else among(every, number, content_ids)
-    told = (rows.filter(version=version).select(number, **facts) for rows in slices)
+    told = (rows.filter(version=version).select(number, **facts) for rows in every)
     rows = pl.concat(told)
     again = rows["content_id"].n_unique() < rows.height  # which takes a tenth of the memory
     return rows.unique("content_id", keep="first") if again else rows

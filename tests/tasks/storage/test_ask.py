@@ -460,3 +460,10 @@ def test_a_block_of_rows_is_joined_with_the_parts_of_its_times_alone(store, seed
     block = rows.slice(chance.randrange(25), chance.randint(1, 9))
     damage_parts_without(store, block)
     assert sorted(store.ask(OF_BLOCK, block=block)["conversation_id"]) == sorted(block["conversation_id"])
+
+
+def test_an_iterator_is_for_batches_alone_and_gives_at_least_one_frame(store):
+    with pytest.raises(TypeError, match="`batches` alone"):
+        store.ask("SELECT * FROM given", given=numbered_frames(3))
+    with pytest.raises(ValueError, match="at least one"):
+        [*store.batches("SELECT * FROM given", given=iter(()))]

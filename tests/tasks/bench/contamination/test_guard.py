@@ -119,3 +119,13 @@ def test_a_prompt_in_both_splits_is_hidden(tmp_path):
     both = frame_of(HiddenItem, [HiddenItem(document_id=document, **about)])
     store.replace("hidden", store.read("hidden").vstack(both))
     assert gathered_rows(store).rows["bench"]["question_id"].to_list() == ["long"]
+
+
+@pytest.mark.parametrize("hidden", [False, True], ids=["public", "hidden"])
+@pytest.mark.parametrize("what", ALIKE)
+def test_a_battle_whose_sides_are_dropped_as_duplicates_is_marked_or_left_out_too(tmp_path, what, hidden):
+    store = alike_store(tmp_path, *ALIKE[what], hidden=hidden)
+    is_side = pl.col("item_id").is_in(["vote", "vote-right"]) & (pl.col("item_kind") == "conversation")
+    store.replace("decisions", store.read("decisions").with_columns(keep=pl.col("keep") & ~is_side))
+    battles = gathered_rows(store).rows["battle"]
+    assert battles["in_bench"].to_list() == ([] if hidden else [True])
