@@ -43,6 +43,10 @@ _CONVERSATIONS = """
     ) AS decided USING (conversation_id)
     ORDER BY tstamp, conversation_id
 """
+_NAMED_REDACTIONS = """
+    -- a row is one conversation whose redacted form is released, and the policy that made it
+    SELECT conversation_id, policy_hash FROM named_redactions
+"""
 _MESSAGES = """
     -- a row is one conversation of a block with its messages in released form; its time is joined, too, so that parts
     -- of other times are not read
@@ -106,6 +110,8 @@ class Gathered:
         policy = decided_policy(store)
         self._linkage = policy.linkage if policy else Linkage()
         require_redactions(store)
+        self._named_redactions = pl.concat(store.batches(_NAMED_REDACTIONS))
+        """Given to the questions about blocks in place of the view, which would read all decisions for each block."""
         public = public_prompts(store, items)
         self._drawn = public.filter(~public.is_in(sorted(left_out)))
         self._withheld = withheld_conversations(store, versions, bench, public)
@@ -154,7 +160,8 @@ class Gathered:
     def _with_messages(self, block: pl.DataFrame) -> pl.DataFrame:
         """Conversations of a block, with their `turns`."""
         places = block.select("tstamp", "conversation_id").unique()
-        messages = pl.concat(self._store.batches(_MESSAGES, block=places))
+        batches = self._store.batches(_MESSAGES, block=places, named_redactions=self._named_redactions)
+        messages = pl.concat(batches)
         return block.join(messages, on="conversation_id", maintain_order="left")
 
     def _with_sides(self, block: pl.DataFrame) -> pl.DataFrame:
