@@ -132,14 +132,18 @@ class Gathered:
         in_use = versions_in_use(self._versions)
         name = pl.col("conversation_id")
         for block in self._store.batches(_CONVERSATIONS, self._block_rows, versions=in_use):
+            # A row is a kept conversation with its messages, and whether a split of the benchmark withholds it.
             conversations = released_names(self._store, self._with_messages(block)).with_columns(
                 on_bench=name.is_in(self._withheld.bench.implode()), hidden=name.is_in(self._withheld.hidden.implode())
             )
             chat = conversations.filter(~pl.col("on_bench"), ~pl.col("hidden"))
             self.withheld_for_bench += conversations.height - chat.height
-            public = conversations.filter(~pl.col("hidden"))
-            self._bench_rows.append(compact(bench_rows(public.filter(name.is_in(self._drawn.implode())))))
-            self._failure_rows.append(compact(public.join(self._failures, on="conversation_id", maintain_order="left")))
+            # compact, because a few rows would keep the texts of the whole block in memory
+            not_hidden = conversations.filter(~pl.col("hidden"))
+            drawn = not_hidden.filter(name.is_in(self._drawn.implode()))
+            self._bench_rows.append(compact(bench_rows(drawn)))
+            failures = not_hidden.join(self._failures, on="conversation_id", maintain_order="left")
+            self._failure_rows.append(compact(failures))
             yield chat_rows(chat)
 
     def _bench(self) -> Iterator[pl.DataFrame]:
@@ -170,19 +174,23 @@ class Gathered:
         battles = block.filter(~pl.any_horizontal(pl.col(_SIDES).is_in(hidden)))
         reasons = pl.concat(self._store.batches(_VOTE_REASONS, block=battles.select("tstamp", "battle_id")))
         is_shown = pl.col("vote_reason_withheld").list.len() == 0  # null when nothing was written or decided
+        # A row is a battle, with what its voter wrote where that may be released.
         battles = battles.join(reasons, on="battle_id", how="left", maintain_order="left").with_columns(
             vote_reason=pl.when(is_shown).then("vote_reason"),
             in_bench=pl.col("conversation_a").is_in(self._withheld.bench.implode()),
         )
+        # A row is a conversation that is a side; one that is a side of several battles is there as often.
         sides = pl.concat(battles[f"side_{letter}"].struct.unnest() for letter in "ab")
         messages = self._with_messages(sides.select("tstamp", "conversation_id").unique()).select(
             "conversation_id", "turns"
         )
+        # Each battle gets the messages of both sides, and length and style of their answers.
         for letter in "ab":
             of_side = messages.rename({"conversation_id": f"conversation_{letter}", "turns": f"turns_{letter}_side"})
             battles = battles.join(of_side, on=f"conversation_{letter}", maintain_order="left")
             style = [pl.col(f"side_{letter}").struct.field(name).alias(f"{name}_{letter}") for name in _STYLE]
             battles = battles.with_columns(style)
+        # All else that is known of the left side is about the prompt, which both sides share.
         prompt_names = [name for name in sides.columns if name not in {*battles.columns, *_STYLE}]
         prompt = [pl.col("side_a").struct.field(name) for name in prompt_names]
         return battles.with_columns(prompt)

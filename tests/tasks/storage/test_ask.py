@@ -380,12 +380,12 @@ def test_an_iterator_of_frames_is_a_table_that_a_query_orders(store, rows):
     assert numbers == [*reversed(range(rows))]
 
 
-def test_only_the_columns_and_rows_that_are_asked_for_leave_an_iterator(store):
+def test_an_iterator_is_filtered_like_a_table(store):
     batches = store.batches("SELECT text FROM given WHERE number = $wanted", given=numbered_frames(9), wanted=4)
     assert [row for batch in batches for row in batch.rows()] == [("text 4",)]
 
 
-def test_an_iterator_that_is_read_twice_is_an_error_and_not_half_an_answer(store):
+def test_an_iterator_that_a_query_reads_twice_is_an_error(store):
     question = "SELECT * FROM given UNION ALL SELECT * FROM given"
     with pytest.raises(ValueError, match="twice"):
         [*store.batches(question, given=numbered_frames(9))]
@@ -442,7 +442,7 @@ def damage_parts_without(store: Store, rows: pl.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_parts_of_other_times_are_not_read_and_no_row_is_missed(store, seed):
+def test_all_rows_within_bounds_come_from_the_parts_of_those_times_alone(store, seed):
     timed_store(store)
     chance = random.Random(seed)
     first, last = sorted(chance.sample(TIMES, 2))
@@ -462,8 +462,11 @@ def test_a_block_of_rows_is_joined_with_the_parts_of_its_times_alone(store, seed
     assert sorted(store.ask(OF_BLOCK, block=block)["conversation_id"]) == sorted(block["conversation_id"])
 
 
-def test_an_iterator_is_for_batches_alone_and_gives_at_least_one_frame(store):
+def test_an_iterator_is_for_batches_alone(store):
     with pytest.raises(TypeError, match="`batches` alone"):
         store.ask("SELECT * FROM given", given=numbered_frames(3))
+
+
+def test_an_iterator_without_a_frame_is_an_error(store):
     with pytest.raises(ValueError, match="at least one"):
         [*store.batches("SELECT * FROM given", given=iter(()))]
