@@ -29,6 +29,8 @@ from tasks.storage.queries.released import decided_policy, released_names, requi
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store, frame_of
 
+_AT_ONCE = 4_096
+"""Conversations whose texts are in memory at a time."""
 _FEATURES = {"assistant_tokens": "tokens", **{name: name for name in ("headers", "list_items", "bold", "entities")}}
 """Column of `conversation_features` -> style covariate."""
 
@@ -155,7 +157,7 @@ def _known_sides(store: Store, battles: pl.DataFrame, versions: Versions) -> pl.
     opening = pl.when("left").then(pl.col("turns").list.first().struct.field("content"))
     marks_of_answers = marks([pl.col(name) for name in _MODELS], answers_of(pl.col("turns")))
     sides_with_words = list[pl.DataFrame]()
-    for conversations in store.batches(_MESSAGES, wanted=sides.select("conversation_id").unique()):
+    for conversations in store.batches(_MESSAGES, _AT_ONCE, wanted=sides.select("conversation_id").unique()):
         # A row is one side of one battle: a conversation may be a side of several.
         of_sides = conversations.join(sides, on="conversation_id")
         words = wording(of_sides.select(opening).to_series(), None)

@@ -12,20 +12,13 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 
 import duckdb
 import pyarrow as pa
 
 from schemas.errors import BadInput, CurateError, StoreUnwell
-from tasks.runtime.memory import limits
+from tasks.runtime.memory import MEMORY_GB, limits
 
-MEMORY_GB_MIN, MEMORY_GB_MAX = 0.25, 0.5
-"""Range of the memory limit where the setting gives none."""
-_MEMORY_SHARE = 0.1
-"""Share of the memory of the machine or container that is the limit, within this range."""
-_MEMORY_SHARE_OF_DUCKDB = 0.8
-"""Share that DuckDB takes as its own limit, from which the memory of the machine or container is known."""
 _NO_ROOM_WORDS = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
 """Words in errors about a folder without room."""
 
@@ -48,7 +41,7 @@ def new_connection(owner: object) -> duckdb.DuckDBPyConnection:
                 "python_enable_replacements": False,  # a name in a query is a table, never a Python variable
             },
         )
-        connection.execute(f"SET memory_limit = '{int(_memory_gb() * 1e9)}B'")
+        connection.execute(f"SET memory_limit = '{int(limits().memory_gb * 1e9)}B'")
         spill_gb = limits().spill_gb
         if spill_gb is not None:  # else 0.9 of what is free
             connection.execute(f"SET max_temp_directory_size = '{int(spill_gb * 1e9)}B'")
@@ -63,22 +56,6 @@ def temporary_folder(owner: object, prefix: str) -> str:
     return folder
 
 
-def _memory_gb() -> float:
-    """The memory limit of a database in GB (1e9 bytes): that of the settings, or the default."""
-    set_gb = limits().memory_gb
-    return _default_memory_gb() if set_gb is None else set_gb
-
-
-@cache
-def _default_memory_gb() -> float:
-    """`_MEMORY_SHARE` of the memory that the machine or container has, from MEMORY_GB_MIN to MEMORY_GB_MAX."""
-    with duckdb.connect(":memory:") as connection:
-        limit = connection.sql("SELECT parse_formatted_bytes(current_setting('memory_limit'))")
-        limit_bytes = int(limit.fetchall()[0][0])
-    machine_gb = limit_bytes / _MEMORY_SHARE_OF_DUCKDB / 1e9
-    return min(MEMORY_GB_MAX, max(MEMORY_GB_MIN, _MEMORY_SHARE * machine_gb))
-
-
 @contextmanager
 def engine_errors() -> Iterator[None]:
     """Raises one line, which names the setting and a value, for what DuckDB and a full temporary folder raise."""
@@ -91,8 +68,8 @@ def engine_errors() -> Iterator[None]:
 def _in_one_line(error: Exception) -> CurateError:
     """The error to raise for one of DuckDB, Arrow or the disk; these are told apart by words in it."""
     words = str(error)
-    limit_gb = _memory_gb()
-    more_memory = f"--set memory_gb={max(MEMORY_GB_MIN, 2 * limit_gb):g}"
+    limit_gb = limits().memory_gb
+    more_memory = f"--set memory_gb={max(MEMORY_GB, 2 * limit_gb):g}"
     if "max_temp_directory_size" in words:
         return _beyond_spill_gb()
     if "memory_limit" in words:

@@ -129,8 +129,9 @@ FROM released
 UNION ALL
 SELECT conversation_id, unnest(image_ids) AS content_id, NULL AS is_answer FROM released;
 
--- one text or image, and what the versions in use say of it; null is not measured. The rows of several signals become
--- one, in which a column has the value of its signal: any_value() skips the nulls of the others
+-- one text or image of a conversation in `released`, and what the versions in use say of it; null is not measured. The
+-- rows of several signals become one, in which a column has the value of its signal: any_value() skips the nulls of the
+-- others
 CREATE VIEW text_facts AS
 SELECT
     content_id, any_value(tokens) AS tokens, any_value(is_code) AS is_code, any_value(refusal) AS refusal,
@@ -152,6 +153,7 @@ FROM (
         bold_underscores
     FROM "signals/markdown"
 ) SEMI JOIN versions USING (signal, version)
+SEMI JOIN described_texts USING (content_id)
 GROUP BY content_id;
 
 -- the sum over the rows for which `is_meant`; null where there is none, or one has no value: a part of a sum is wrong

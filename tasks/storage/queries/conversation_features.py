@@ -34,9 +34,16 @@ _UNSEEN = (
 )
 
 
+_WITHOUT_TEXTS = """
+    -- a row is one of the wanted conversations, as it would be released, without its texts
+    SELECT
+        conversation_id, model, user_id, tstamp, num_turns, prompt_id, document_id, image_ids,
+        "turns.role", "turns.text_id"
+    FROM released SEMI JOIN wanted USING (conversation_id)
+"""
 _FACTS = """
-    -- a row is one of the wanted conversations, as it would be released, and all that is known of it
-    SELECT facts.* FROM conversation_facts AS facts SEMI JOIN wanted USING (conversation_id)
+    -- a row is one of the given conversations, and all that is known of it
+    SELECT * FROM conversation_facts
 """
 
 
@@ -48,7 +55,9 @@ def conversation_features(store: Store, conversation_ids: pl.Series, versions: V
     headers, list_items and bold; criteria and taxonomy; topic_id, topic, x and y.
     """
     wanted = pl.DataFrame({"conversation_id": conversation_ids.unique()}, schema={"conversation_id": pl.String})
-    return pl.concat(store.batches(_FACTS, versions=versions_in_use(versions), wanted=wanted))
+    # The wanted conversations take the place of the view, so that facts of the others are not computed.
+    released = pl.concat(store.batches(_WITHOUT_TEXTS, wanted=wanted))
+    return pl.concat(store.batches(_FACTS, versions=versions_in_use(versions), released=released))
 
 
 def tallied(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
