@@ -5,7 +5,7 @@ Also appends rows that arrive one by one.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,9 +21,9 @@ ROWS = 65_536
 """Parts with more rows are read, changed and written as several parts, so that memory does not grow with them."""
 
 
-def names_any(table: str, column: str, ids: Collection[str]) -> pl.Expr:
+def names_any(table: str, column: str, ids: Iterable[str]) -> pl.Expr:
     """Whether a row's `column`, or one value of a list column, is one of `ids`."""
-    wanted = pl.lit(pl.Series(sorted(ids), dtype=pl.String).implode())
+    wanted = pl.lit(pl.Series([*ids], dtype=pl.String).implode())
     if isinstance(frame_schema(TABLES[table].row)[column], pl.List):
         return pl.col(column).list.set_intersection(wanted).list.len() > 0
     return pl.col(column).is_in(wanted)

@@ -52,6 +52,16 @@ SELECT 'redacted' AS form, * EXCLUDE (policy_hash, redactions, left_names) FROM 
 CREATE VIEW shown_images AS
 SELECT form, day, unnest(image_ids) AS image_id FROM forms;
 
+-- one image file or preset (which have no digests), and the name that lines have for it; of several under one name the
+-- latest is in use, and a preset comes after files (`place`)
+CREATE VIEW logged_files AS
+SELECT
+    if(starts_with(name, 'preset:'), name, regexp_replace(name, '^(.+)\.[^.]*$', '\1', 's')) AS name,
+    image_id, md5, sha1, sha256, 0 AS place
+FROM image_files
+UNION ALL
+SELECT logged_name AS name, image_id, NULL AS md5, NULL AS sha1, NULL AS sha256, 1 AS place FROM presets;
+
 -- one image, and what the version in use read in it: '' for nothing
 CREATE VIEW image_texts AS
 SELECT content_id AS image_id, text

@@ -6,7 +6,7 @@ The data of a release is deleted; its manifest stays, so that no version is reus
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -17,7 +17,6 @@ from schemas.release import KEYS
 from tasks.export.destination import exports
 from tasks.publish.records import publications
 from tasks.release.build import MANIFEST, WITHDRAWN, staging_folder
-from tasks.storage.content_id import Distinct
 from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.tables import Store
 
@@ -27,6 +26,12 @@ _FOLDERS = ("tables", "releases", "exports")
 """Folders of a store with texts and images."""
 _WITHOUT_VERSIONS = {"NotImplemented", "MethodNotAllowed"}
 """Error codes of object stores without versioning."""
+_RELEASED_IDS = """
+    -- a row is one id in one release, of no conversation that stays
+    SELECT DISTINCT version, id FROM released_ids ANTI JOIN (
+        SELECT conversation_id AS id FROM conversations ANTI JOIN gone ON conversation_id = gone.id
+    ) AS staying USING (id)
+"""
 
 
 def withdraw_known(store: Store) -> list[str]:
@@ -34,26 +39,28 @@ def withdraw_known(store: Store) -> list[str]:
     state = hashlib.sha256(json.dumps(store.parts("quarantine")).encode()).hexdigest().encode()
     if store.read_bytes(_CHECKED) == state:
         return []
-    held = store.read("quarantine").filter(kind="conversation")["key"].implode()
-
-    def any_held(ids: pl.Series) -> bool:
-        stems = ids.str.replace(r"-[0-9a-f]{8}$", "")  # a conversation id may be a conv_id with a suffix
-        return bool((ids.is_in(held) | stems.is_in(held)).any())
-
-    versions = releases_holding(store, any_held) if held.list.len().item() else []
-    withdraw_releases(store, versions)
+    versions, held = set[str](), store.read("quarantine").filter(kind="conversation")["key"]
+    if len(held):
+        versions.update(_half_withdrawn(store))
+        stem = pl.col("id").str.replace(r"-[0-9a-f]{8}$", "")  # a conversation id may be a conv_id with a suffix
+        is_held = pl.col("id").is_in(held.implode()) | stem.is_in(held.implode())
+        for rows in _released_ids(store):
+            versions.update(rows.filter(is_held)["version"])
+    withdraw_releases(store, sorted(versions))
     store.write_bytes(_CHECKED, state)
-    return versions
+    return sorted(versions)
 
 
-def releases_with(store: Store, tombstones: Tombstones, stay: Distinct) -> list[str]:
-    """Versions with something taken down, or half withdrawn. Keyed hashes are computed only for ids not in `stay`."""
-    return releases_holding(store, lambda ids: bool(tombstones.conversations(ids.filter(~stay.has(ids)))))
+def releases_with(store: Store, tombstones: Tombstones, gone: pl.Series) -> list[str]:
+    """Versions with something taken down, or half withdrawn. Keyed hashes are computed of ids that do not stay alone.
 
-
-def releases_holding(store: Store, any_of: Callable[[pl.Series], bool]) -> list[str]:
-    """Versions with conversation ids for which `any_of` is true, or that are half withdrawn."""
-    return sorted(version for version in _versions(store) if _holds(store, version, any_of))
+    `gone`: conversations that do not stay.
+    """
+    versions = set(_half_withdrawn(store))
+    for rows in store.batches(_RELEASED_IDS, released_ids=_released_ids(store), gone=gone.to_frame("id")):
+        taken = tombstones.conversations(rows["id"])
+        versions.update(rows.filter(pl.col("id").is_in(sorted(taken)))["version"])
+    return sorted(versions)
 
 
 def withdraw_releases(store: Store, versions: list[str], why: str = TAKEDOWN) -> None:
@@ -123,12 +130,25 @@ def _folders(store: Store) -> Iterator[str]:
             yield path.rstrip("/")
 
 
-def _holds(store: Store, version: str, any_of: Callable[[pl.Series], bool]) -> bool:
-    data = store.at(f"releases/{version}")
-    if store.fs.exists(f"{data}/{WITHDRAWN}"):
-        return any(not path.endswith((MANIFEST, WITHDRAWN)) for path in store.fs.find(data))
-    paths = [(key, path) for config, key in KEYS.items() for path in store.fs.glob(f"{data}/{config}/data/*.parquet")]
-    return any(any_of(store.read_loose(path.removeprefix(f"{store.path}/"), [key])[key]) for key, path in paths)
+def _half_withdrawn(store: Store) -> Iterator[str]:
+    for version in _versions(store):
+        data = store.at(f"releases/{version}")
+        is_withdrawn = store.fs.exists(f"{data}/{WITHDRAWN}")
+        if is_withdrawn and any(not path.endswith((MANIFEST, WITHDRAWN)) for path in store.fs.find(data)):
+            yield version
+
+
+def _released_ids(store: Store) -> Iterator[pl.DataFrame]:
+    """Version and id of the rows of releases that are not withdrawn, one file at a time, after an empty frame."""
+    yield pl.DataFrame(schema={"version": pl.String, "id": pl.String})
+    for version in _versions(store):
+        data = store.at(f"releases/{version}")
+        if store.fs.exists(f"{data}/{WITHDRAWN}"):
+            continue
+        for config, key in KEYS.items():
+            for path in store.fs.glob(f"{data}/{config}/data/*.parquet"):
+                ids = store.read_loose(path.removeprefix(f"{store.path}/"), [key])[key]
+                yield pl.DataFrame({"version": version, "id": ids})
 
 
 def forget_versions(store: Store) -> str:

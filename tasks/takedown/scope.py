@@ -3,7 +3,6 @@
 import errno
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import polars as pl
@@ -16,8 +15,7 @@ from tasks.images.decode import ImageRejected, open_image
 from tasks.images.measures import image_hashes
 from tasks.ingest.image_files import logged_name
 from tasks.ingest.known_images import FileDigests, file_digests
-from tasks.ingest.quarantine import PRESET, quarantined
-from tasks.storage.content_id import Distinct
+from tasks.ingest.quarantine import quarantined
 from tasks.storage.keyed_ids import Pseudonyms, Tombstones, possible_conv_ids, store_key
 from tasks.storage.tables import Store
 
@@ -31,27 +29,74 @@ _HASHES = ["phash", "pdq", "grey"]
 Scope = Mapping[TakenDownKind, set[str]]
 """Ids that are removed: conv_ids, content ids and logged names of images, keyed hashes of users."""
 
+_FILES_ASKED = """
+    -- a row is one file that is asked for by its name, or by a digest of its bytes; those of a name oldest first
+    SELECT * FROM logged_files
+    WHERE name IN (FROM asked) OR md5 IN (FROM asked) OR sha1 IN (FROM asked) OR sha256 IN (FROM asked)
+"""
+_FILES_OF_IMAGES = """
+    -- a row is one file of a name under which one of the images has ever been; those of a name oldest first
+    SELECT * FROM logged_files
+    SEMI JOIN (SELECT name FROM logged_files SEMI JOIN asked ON image_id = asked.id) AS of_images USING (name)
+"""
+_SOURCES = """
+    -- a row is one redacted image that is asked for
+    SELECT image_id, source_image_id FROM redacted_images SEMI JOIN asked ON image_id = asked.id
+"""
+_KNOWN = """
+    -- a row is one id that is asked for, and what the store has under it
+    SELECT DISTINCT kind, id
+    FROM (
+        SELECT 'conversation' AS kind, key AS id FROM quarantine
+        UNION ALL
+        SELECT 'conversation', conv_id FROM sightings
+        UNION ALL
+        SELECT 'conversation', conversation_id FROM conversations
+        UNION ALL
+        SELECT 'user', user_id FROM sightings
+        UNION ALL
+        SELECT 'user', user_id FROM conversations
+        UNION ALL
+        SELECT 'user', judge FROM battles
+        UNION ALL
+        SELECT 'image', unnest(images) FROM sightings
+        UNION ALL
+        SELECT 'image', image_id FROM images
+        UNION ALL
+        SELECT 'image', image_id FROM image_files
+    ) SEMI JOIN asked USING (id)
+"""
+_OF_USERS = """
+    -- a row is one conversation of which one of the users wrote a line
+    SELECT DISTINCT conv_id FROM sightings SEMI JOIN users ON user_id = users.id
+"""
+_IMAGE_HASHES = """
+    -- a row is one image that goes (SEMI) or stays (ANTI), and its hashes
+    SELECT content_id AS image_id, phash, pdq, grey
+    FROM "signals/image_hash" {semi_or_anti} JOIN gone ON content_id = gone.id
+    WHERE phash IS NOT NULL AND pdq IS NOT NULL AND grey IS NOT NULL
+"""
+NEAR_AT_ONCE = 2_048
+"""Images that are compared at a time with those that go."""
+
 
 class Known:
     """Requested ids that a store has: conversations, users, images and image names."""
 
     def __init__(self, store: Store, asked: Iterable[str]) -> None:
         wanted = set(asked)
-        self.image_of = _images_of(store, wanted)
-        self.also = _also(store, wanted)
-        images = wanted | {self.image(each) for each in wanted}
-        self.image_of |= _images_of(store, _names_of(store, images))
-        self.names: set[str] = set()
-        self.conversations = _among(store, "quarantine", ["key"], wanted)
-        self.users: set[str] = set()
-        for rows in store.read_slices("sightings", ["conv_id", "user_id", "images"]):
-            self.conversations |= _in(rows["conv_id"], wanted)
-            self.users |= _in(rows["user_id"], wanted)
-            self.names |= _in(rows["images"].explode(), images)
-        self.conversations |= _among(store, "conversations", ["conversation_id"], wanted)
-        self.users |= _among(store, "conversations", ["user_id"], wanted) | _among(store, "battles", ["judge"], wanted)
-        self.image_ids = _among(store, "images", ["image_id"], images)
-        self.image_ids |= _among(store, "image_files", ["image_id"], images)
+        files = store.ask(_FILES_ASKED, asked=frame_of_ids(wanted)).sort("place", maintain_order=True)
+        self.image_of = _images_of(files.filter(pl.col("name").is_in(sorted(wanted))))
+        self.also = dict(store.ask(_SOURCES, asked=frame_of_ids(wanted)).iter_rows())
+        held_by = files.with_columns(held_by=pl.coalesce("image_id", "name"))
+        for kind in FileDigests._fields:
+            self.also |= dict(held_by.filter(pl.col(kind).is_in(sorted(wanted))).select(kind, "held_by").iter_rows())
+        images = frame_of_ids(wanted | {self.image(each) for each in wanted})
+        self.image_of |= _images_of(store.ask(_FILES_OF_IMAGES, asked=images).sort("place", maintain_order=True))
+        known = store.ask(_KNOWN, asked=images)
+        self.conversations, self.users, self.names_and_images = (
+            set(known.filter(kind=kind)["id"]) for kind in ("conversation", "user", "image")
+        )
 
     def conv_id(self, asked: str) -> str | None:
         """The conv_id of a conversation or battle id."""
@@ -65,53 +110,17 @@ class Known:
         """Content id and logged names of an image that is requested by any of them; empty when unknown."""
         image_id = self.image(asked)
         names = {name for name, image in self.image_of.items() if image == image_id}
-        return names | {each for each in (asked, image_id) if each in self.names or each in self.image_ids}
+        return names | {each for each in (asked, image_id) if each in self.names_and_images}
 
 
-def _in(column: pl.Series, wanted: AbstractSet[str]) -> set[str]:
-    return set(column.filter(column.is_in(sorted(wanted)).fill_null(False)))
+def _images_of(files: pl.DataFrame) -> dict[str, str]:
+    """Logged name -> content id of its latest image."""
+    return dict(files.select("name", "image_id").drop_nulls().iter_rows())
 
 
-def _among(store: Store, table: str, columns: Sequence[str], wanted: AbstractSet[str]) -> set[str]:
-    found = [_in(rows[name], wanted) for rows in store.read_slices(table, columns) for name in columns]
-    return set[str]().union(*found)
-
-
-def _files(store: Store) -> Iterator[pl.DataFrame]:
-    """key, image_id and digests of image files; then key and image_id of presets. A key is the logged image name."""
-    plain = pl.col("name").str.starts_with(PRESET)
-    key = pl.when(plain).then("name").otherwise(pl.col("name").str.replace(r"(?s)^(.+)\.[^.]*$", "${1}"))
-    for rows in store.read_slices("image_files", ["name", "image_id", *FileDigests._fields]):
-        yield rows.with_columns(key=key)
-    yield store.read("presets", ["logged_name", "image_id"]).rename({"logged_name": "key"})
-
-
-def _images_of(store: Store, keys: AbstractSet[str]) -> dict[str, str]:
-    """Key -> content id of its latest image."""
-    wanted, found = sorted(keys), dict[str, str]()
-    for rows in _files(store):
-        named = rows.filter(pl.col("key").is_in(wanted)).select("key", "image_id")
-        found |= dict(named.drop_nulls().iter_rows())
-    return found
-
-
-def _names_of(store: Store, images: AbstractSet[str]) -> set[str]:
-    """Keys of files that have ever contained one of the images."""
-    wanted = sorted(images)
-    return set().union(*(rows.filter(pl.col("image_id").is_in(wanted))["key"] for rows in _files(store)))
-
-
-def _also(store: Store, wanted: AbstractSet[str]) -> dict[str, str]:
-    """Redacted image id, or digest of a file -> content id, or the key of a file that is not an image."""
-    asked, found = sorted(wanted), dict[str, str]()
-    for rows in store.read_slices("redacted_images", ["image_id", "source_image_id"]):
-        found |= dict(rows.filter(pl.col("image_id").is_in(asked)).iter_rows())
-    for rows in _files(store):
-        held_by = rows.with_columns(held_by=pl.coalesce("image_id", "key"))
-        for kind in FileDigests._fields:
-            if kind in rows.columns:
-                found |= dict(held_by.filter(pl.col(kind).is_in(asked)).select(kind, "held_by").iter_rows())
-    return found
+def frame_of_ids(ids: Iterable[str]) -> pl.DataFrame:
+    """The ids as a table for questions."""
+    return pl.DataFrame({"id": pl.Series(sorted(ids), dtype=pl.String)})
 
 
 def find_scope(
@@ -235,12 +244,9 @@ def _file(asked: str) -> bytes | None:
 
 def _conversations(store: Store, scope: Scope) -> Iterator[str]:
     """conv_ids that are removed with a scope: those of its users and images, and the other sides of their votes."""
-    parts = store.parts("sightings")
-    theirs = set(scope[TakenDownKind.CONVERSATION])
-    for part in parts if scope[TakenDownKind.USER] else ():
-        rows = store.read_part("sightings", part, ["conv_id", "user_id"])
-        theirs |= set(rows.filter(pl.col("user_id").is_in(sorted(scope[TakenDownKind.USER])))["conv_id"])
-    held = quarantined(store, parts, theirs, scope[TakenDownKind.IMAGE])
+    of_users = store.ask(_OF_USERS, users=frame_of_ids(scope[TakenDownKind.USER]))["conv_id"]
+    theirs = scope[TakenDownKind.CONVERSATION].union(of_users)
+    held = quarantined(store, store.parts("sightings"), theirs, scope[TakenDownKind.IMAGE])
     yield from held.filter(kind="conversation")["key"]
 
 
@@ -251,20 +257,18 @@ def lookalikes(store: Store, content: bytes) -> list[NearCopy]:
     except ImageRejected:
         return []
     asked = pl.DataFrame({"image_id": [""], **{name: [hashed[name]] for name in _HASHES}})
-    return _near(asked, _hashed(store))
+    return _near(asked, _hashes_staying(store, pl.Series(dtype=pl.String)))
 
 
-def near_copies(store: Store, stay: Distinct) -> list[NearCopy]:
-    """Images that stay and are near-duplicates of one that is removed, nearest first."""
-    stays = stay.hold(pl.col("image_id"))
-    going = [rows.filter(~stays) for rows in _hashed(store)]
-    asked = pl.concat(going).unique("image_id", keep="last") if going else pl.DataFrame()
-    return [] if asked.is_empty() else _near(asked, (rows.filter(stays) for rows in _hashed(store)))
+def near_copies(store: Store, gone: pl.Series) -> list[NearCopy]:
+    """Images that stay and are near-duplicates of one that is removed, nearest first. `gone`: images that do not."""
+    hashes_of_gone = store.batches(_IMAGE_HASHES.format(semi_or_anti="SEMI"), gone=gone.to_frame("id"))
+    asked = pl.concat(hashes_of_gone).unique("image_id", keep="last")
+    return [] if asked.is_empty() else _near(asked, _hashes_staying(store, gone))
 
 
-def _hashed(store: Store) -> Iterator[pl.DataFrame]:
-    for rows in store.read_slices("signals/image_hash", ["content_id", *_HASHES]):
-        yield rows.drop_nulls().rename({"content_id": "image_id"}).unique("image_id", keep="last")
+def _hashes_staying(store: Store, gone: pl.Series) -> Iterator[pl.DataFrame]:
+    return store.batches(_IMAGE_HASHES.format(semi_or_anti="ANTI"), NEAR_AT_ONCE, gone=gone.to_frame("id"))
 
 
 def _near(asked: pl.DataFrame, stored: Iterable[pl.DataFrame]) -> list[NearCopy]:

@@ -18,6 +18,7 @@ import polars as pl
 from schemas.errors import BadInput, why_unreadable
 from schemas.items.reject import REQUESTS, NearCopy, Removed, TakenDownKind, Tombstone
 from schemas.publication import ExportKind
+from schemas.row import Held
 from schemas.upkeep import Audited
 from tasks.export.destination import is_moved, record_name
 from tasks.ingest.log_files import server_folders, source_name
@@ -29,6 +30,7 @@ from tasks.storage.queries.released import is_decided, mark_decided
 from tasks.storage.records import add_audit_entry
 from tasks.storage.reviews import take_in_journal
 from tasks.storage.tables import Store, frame_of
+from tasks.takedown.going import Going, going
 from tasks.takedown.releases import (
     forget_versions,
     perhaps_published,
@@ -37,8 +39,33 @@ from tasks.takedown.releases import (
     still_published,
     withdraw_releases,
 )
-from tasks.takedown.scope import Scope, find_scope, near_copies
-from tasks.takedown.sweep import Live, live, require_sweepable, sweep
+from tasks.takedown.scope import Scope, find_scope, frame_of_ids, near_copies
+from tasks.takedown.sweep import require_sweepable, sweep
+
+_LINES = """
+    -- a row is one log line of a conversation that is asked for
+    SELECT DISTINCT source, line
+    FROM sightings SEMI JOIN asked ON conv_id = asked.id
+    ANTI JOIN (SELECT 'generated/' || bench AS source FROM generated_benches) AS made USING (source)
+"""
+_IMAGE_NAMES = """
+    -- a row is one image that is asked for, or that a conversation which is asked for names
+    SELECT id FROM images_asked
+    UNION
+    SELECT unnest(images) AS id FROM sightings SEMI JOIN conversations_asked ON conv_id = conversations_asked.id
+"""
+_IMAGE_FILES = """
+    -- a row is one file of an image that is asked for, or of a name that no other conversation has
+    SELECT DISTINCT name
+    FROM image_files
+    ANTI JOIN (SELECT name || '.embedded' AS name FROM generated_images) AS made USING (name)
+    WHERE image_id IN (FROM images_asked) OR regexp_replace(name, '\\.[a-z]+$', '') IN (
+        SELECT id FROM named ANTI JOIN (
+            SELECT unnest(images) AS id
+            FROM sightings ANTI JOIN conversations_asked ON conv_id = conversations_asked.id
+        ) AS others USING (id)
+    )
+"""
 
 
 def take_down(
@@ -65,12 +92,12 @@ def take_down(
     begun = _begun(store, tombstones)
     scope = find_scope(store, asked, addresses, key, tombstones, conv_ids)
     new = pl.concat([begun, tombstones.add_for_now(scope, now)])
-    stay = live(store, tombstones)
-    lines, files, near = _lines(store, scope), _image_files(store, scope), near_copies(store, stay.images)
+    ids = going(store, tombstones)
+    lines, files, near = _lines(store, scope), _image_files(store, scope), near_copies(store, ids.gone[Held.CONTENT])
     hear(lines, files, near)
     if not dry_run:
         _begin(store, new, {kind: len(ids) for kind, ids in scope.items()}, reason)
-    rows, releases = _remove(store, tombstones, stay, now, dry_run)
+    rows, releases = _remove(store, tombstones, ids, now, dry_run)
     removed = Removed(
         rows=rows,
         releases=releases,
@@ -131,7 +158,7 @@ def finish(store: Store, now: datetime) -> dict[str, int]:
     tombstones = Tombstones(store, store_key(store))
     if (left := _begun(store, tombstones)).height:
         store.append("takedowns", left)
-    rows, releases = _remove(store, tombstones, live(store, tombstones), now, dry_run=False)
+    rows, releases = _remove(store, tombstones, going(store, tombstones), now, dry_run=False)
     _end(store, {"rows": rows, "releases": releases}, now)
     if hindered := forget_versions(store):
         tell(f"the bucket may keep earlier versions of what was taken down ({hindered}); remove them yourself")
@@ -139,13 +166,13 @@ def finish(store: Store, now: datetime) -> dict[str, int]:
 
 
 def _remove(
-    store: Store, tombstones: Tombstones, stay: Live, now: datetime, dry_run: bool
+    store: Store, tombstones: Tombstones, ids: Going, now: datetime, dry_run: bool
 ) -> tuple[dict[str, int], list[str]]:
-    releases = releases_with(store, tombstones, stay.conversations)
+    releases = releases_with(store, tombstones, ids.gone[Held.CONVERSATION])
     if not dry_run:
         withdraw_releases(store, releases)  # first: others may read them, and it frees the room to rewrite parts
     decided = is_decided(store)
-    rows = sweep(store, stay, tombstones, now, dry_run)
+    rows = sweep(store, ids, tombstones, now, dry_run)
     if not dry_run:
         if decided:  # what is left is as it was
             mark_decided(store)
@@ -155,34 +182,16 @@ def _remove(
 
 def _lines(store: Store, scope: Scope) -> list[str]:
     """Log lines of the scope's conversations. Items that were made here are in no log."""
-    made = [f"generated/{bench}" for bench in store.read("generated_benches", ["bench"])["bench"]]
-    found: set[tuple[str, int]] = set()
-    theirs = pl.col("conv_id").is_in(sorted(scope[TakenDownKind.CONVERSATION])) & ~pl.col("source").is_in(made)
-    for rows in store.read_slices("sightings", ["source", "line", "conv_id"]):
-        found |= set(rows.filter(theirs).select("source", "line").iter_rows())
-    return [f"{source}:{line}" for source, line in sorted(found)]
+    lines = store.ask(_LINES, asked=frame_of_ids(scope[TakenDownKind.CONVERSATION])).sort("source", "line")
+    return [f"{source}:{line}" for source, line in lines.iter_rows()]
 
 
 def _image_files(store: Store, scope: Scope) -> list[str]:
     """Files of the scope's images, and of images that only its conversations name. Images made here are in no file."""
-    made = store.read("generated_images", ["name"])["name"] + ".embedded"
-    ours = pl.col("conv_id").is_in(sorted(scope[TakenDownKind.CONVERSATION]))
-    asked = scope[TakenDownKind.IMAGE]
-    theirs = asked | _named(store, ours)
-    only = sorted(theirs - _named(store, ~ours, theirs))
-    wanted = pl.col("name").str.replace(r"\.[a-z]+$", "").is_in(only) | pl.col("image_id").is_in(sorted(asked))
-    wanted &= ~pl.col("name").is_in(made.implode())
-    files = [rows.filter(wanted)["name"] for rows in store.read_slices("image_files", ["name", "image_id"])]
-    return sorted(set().union(*files))
-
-
-def _named(store: Store, of: pl.Expr, among: Iterable[str] | None = None) -> set[str]:
-    """Image names in the sightings for which `of` holds; with `among`, only those."""
-    wanted, found = None if among is None else sorted(among), set[str]()
-    for rows in store.read_slices("sightings", ["conv_id", "images"]):
-        named = rows.filter(of)["images"].explode().drop_nulls()
-        found |= set(named if wanted is None else named.filter(named.is_in(wanted)))
-    return found
+    conversations, images = frame_of_ids(scope[TakenDownKind.CONVERSATION]), frame_of_ids(scope[TakenDownKind.IMAGE])
+    named = store.ask(_IMAGE_NAMES, conversations_asked=conversations, images_asked=images)
+    values = {"conversations_asked": conversations, "images_asked": images, "named": named}
+    return store.ask(_IMAGE_FILES, **values)["name"].sort().to_list()
 
 
 def requested(logs: Path) -> list[str]:

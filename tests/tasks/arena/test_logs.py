@@ -9,11 +9,11 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 
-import polars as pl
 import pytest
 
 from schemas.errors import BadInput
 from schemas.items.conversation import RecordType
+from schemas.row import Held
 from schemas.signals import MeasuredOn
 from tasks.arena.conversations import Mode
 from tasks.arena.entrance import Refused
@@ -23,7 +23,8 @@ from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import Tombstones, store_key
 from tasks.storage.queries.explain import explain_item
 from tasks.storage.queries.texts import ConversationForm, Texts, all_texts
-from tasks.takedown.sweep import live
+from tasks.takedown.going import going
+from tests.builders import facts_frame
 from tests.built_arena import VISIT, Scripted
 from tests.tasks.ingest.logs import ingested
 
@@ -146,10 +147,11 @@ def test_thinking_is_logged_apart_and_is_no_part_of_the_answer(build, tmp_path):
     assert (
         all_texts(store, Texts(ConversationForm.LOGGED, MeasuredOn.ASSISTANT_MESSAGES), {}).items() >= screened.items()
     )
-    stays = live(store, Tombstones(store, store_key(store))).contents.hold(pl.col("id"))
-    assert pl.DataFrame({"id": [*screened]}).filter(stays).height == 2, "their signals stay until they are taken down"
     (row,) = explain_item(store, rows["good-model"]["conversation_id"])["served"]
     assert (row["output_tokens"], row["signals"]) == (34, {}) and "thinking" not in row
+    store.append("signals/text_pii", facts_frame("text_pii", {each: {} for each in (*screened, "0" * 32)}))
+    gone = going(store, Tombstones(store, store_key(store))).gone[Held.CONTENT]
+    assert gone.to_list() == ["0" * 32], "what is known of thoughts stays until they are taken down"
 
 
 def test_an_answer_is_reported_while_it_comes_and_rated_beside_that(build, tmp_path):
