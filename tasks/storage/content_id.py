@@ -84,13 +84,5 @@ class Distinct:
         """`has` as a polars expression."""
         return column.map_batches(self.has, return_dtype=pl.Boolean)
 
-    def hold_all(self, column: pl.Expr) -> pl.Expr:
-        """Whether the set has all values of each list of a column; true for an empty list."""
-
-        def all_of(lists: pl.Series) -> pl.Series:
-            return pl.Series([bool(self.has(each).all()) for each in lists], dtype=pl.Boolean)
-
-        return column.map_batches(all_of, return_dtype=pl.Boolean)
-
     def _hashes(self, values: pl.Series) -> npt.NDArray[np.uint64]:
         return (values.cast(pl.String) if values.dtype == pl.Null else values).hash(self._seed).to_numpy()
