@@ -127,11 +127,11 @@ class Going(NamedTuple):
     taken: Mapping[Held, pl.Series]
     """Ids that were taken down. A row that names one goes from every table."""
     gone: Mapping[Held, pl.Series]
-    """These, and ids that nothing which stays holds. A row goes from a table that holds them."""
+    """Ids in `taken`, and ids that nothing which stays holds. A row goes from a table that holds one."""
 
 
 def going(store: Store, tombstones: Tombstones) -> Going:
-    """What goes, by the tables and the tombstones alone."""
+    """Ids by which rows go; they depend only on the tables and the tombstones."""
     taken = {kind: _taken(store, kind, tombstones) for kind in _TAKEN_DOWN}
     gone = {Held.LINE: _ids(taken_down_in(store, store.parts("sightings"), tombstones))}
     for kind in _STAYING:

@@ -76,7 +76,7 @@ _IMAGE_HASHES = """
     FROM "signals/image_hash" {semi_or_anti} JOIN gone ON content_id = gone.id
     WHERE phash IS NOT NULL AND pdq IS NOT NULL AND grey IS NOT NULL
 """
-NEAR_AT_ONCE = 2_048
+NEAR_AT_ONCE = 4_096
 """Images that are compared at a time with those that go."""
 
 
