@@ -5,7 +5,7 @@ matches. A pair at the limit is found with a probability of at least 0.999. Sign
 the same table.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -14,8 +14,11 @@ import polars as pl
 from rensa import RMinHash
 
 from schemas.items.decision import NearPrompt
-from tasks.storage.queries.signals import on_disk, unload
-from tasks.storage.tables import frame_schema
+from schemas.signals import MeasuredOn
+from tasks.storage.content_id import id_of
+from tasks.storage.queries.signals import Versions, on_disk, unload
+from tasks.storage.queries.texts import with_texts
+from tasks.storage.tables import Store, frame_schema
 
 GRAM = 5
 """Characters of an n-gram. Shorter ones occur in almost every text."""
@@ -36,32 +39,25 @@ _WITHOUT_BLANKS = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}])"
 """Scripts written without spaces. Their characters are doubled, because each means as much as several letters."""
 _PADDING = "  "
 _OUTSIDE_WORDS = r"[^\p{L}\p{M}\p{N}]+"
-_USERS = pl.element().filter(pl.element().struct.field("role") == "user").struct.field("content")
-_PROMPT = pl.col("turns").list.eval(_USERS).list.join("\n\n")
-"""All user messages of a conversation, joined by blank lines."""
 
 Rows = npt.NDArray[np.int64]
 Signatures = npt.NDArray[np.uint32]
 Texts = Callable[[Rows], Iterable[pl.DataFrame]]
 """Rows, from 0 -> `row` and `text` of each, some at a time."""
-RowsOf = Callable[[pl.DataFrame, Sequence[str]], Iterable[pl.DataFrame]]
-"""Rows with `place`, and columns -> `place` and the columns, with texts, some at a time."""
 
 
-def near_prompts(conversations: pl.DataFrame, rows_of: RowsOf, jaccard_min: float) -> pl.DataFrame:
+def near_prompts(store: Store, versions: Versions, conversations: pl.DataFrame, jaccard_min: float) -> pl.DataFrame:
     """The `near_prompts` table: conversations whose prompt is a near-duplicate of an earlier one.
 
     A prompt is matched to the most similar earlier representative, or becomes one itself; there are no chains.
-    `conversations` has `place`, which `rows_of` returns with the column `turns`.
+    `conversations` has `number_of` prompt_id.
     """
-    asked = conversations.sort("tstamp", "conversation_id").select("place", "conversation_id", "prompt_id")
+    asked = conversations.sort("tstamp", "conversation_id").select("conversation_id", "prompt_id")
     first = asked.unique("prompt_id", keep="first", maintain_order=True).with_row_index("row")
 
     def texts(rows: Rows) -> Iterator[pl.DataFrame]:
-        wanted = first[rows].sort("place")
-        for some in rows_of(wanted, ["turns"]):
-            found = wanted["place"].search_sorted(some["place"])
-            yield some.select(wanted["row"].gather(found), text=_PROMPT)
+        wanted = first[rows].select("row", content_id=pl.col("prompt_id").map_elements(id_of, pl.String))
+        return with_texts(store, wanted, MeasuredOn.PROMPT, versions)
 
     matches, jaccards = near_rows(texts, first.height, jaccard_min)
     tied = np.flatnonzero(matches >= 0)

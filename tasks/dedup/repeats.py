@@ -9,30 +9,47 @@ import polars as pl
 from schemas.policy import DuplicateRule, HotPromptRule
 from tasks.dedup.near_images import Vectors, cosine_pairs
 from tasks.storage.content_id import number_of, text_id
+from tasks.storage.parquet import compact
+from tasks.storage.tables import Store
 
-ASKED = pl.Schema({"place": pl.UInt32(), "asked": pl.UInt128()})
-"""The columns of `asked_ids`."""
+_SERVED_PRESETS = """
+    -- a row is one preset and one image that was served under its name
+    SELECT path, dataset, logged_name, files.image_id
+    FROM (SELECT image_id, name[:32] AS logged_name FROM image_files) AS files
+    JOIN (SELECT path, dataset, logged_name FROM presets) AS presets USING (logged_name)
+"""
+_FIRST_NAMES = """
+    -- a row is one state of a conversation in the logs, and the name of its first image, if presets have that name
+    SELECT conv_id, logged_name
+    FROM (SELECT conv_id, images[1] AS logged_name FROM sightings) SEMI JOIN presets USING (logged_name)
+"""
+_ASKED = """
+    -- a row is one of the wanted conversations, and the messages of its user
+    SELECT conversation_id, said_by('user', "turns.content", "turns.role") AS messages
+    FROM conversations SEMI JOIN wanted USING (conversation_id)
+"""
+_ROWS_WITH_TEXTS = 2_048
+"""Conversations with their messages that are in memory at a time."""
 VectorsOf = Callable[[pl.Series], Mapping[int, Vectors]]
 """Prompts, as `number_of` their ids -> number and embedding of those that have one."""
 
 
-def preset_datasets(
-    conversations: pl.DataFrame, sightings: Iterable[pl.DataFrame], presets: pl.DataFrame, pairs: pl.DataFrame
-) -> pl.Series:
+def preset_datasets(store: Store, conversations: pl.DataFrame) -> pl.Series:
     """The dataset of each conversation's first image if it is a preset, null for uploads.
 
     A preset is recognized by equal pixels or as a near-duplicate. Only if the conversation's image is missing, the
     logged name is used, because one conv_id can hold an upload and, after a reset, a preset.
     """
+    logged, pairs = store.read("presets"), store.read("near_images")
+    served = store.ask(_SERVED_PRESETS).select(logged.columns)
+    presets = pl.concat([logged, served])
     by_image: dict[str, str] = {}
     for dataset, image_id in presets.drop_nulls("image_id").select("dataset", "image_id").iter_rows():
         near = pairs.filter((pl.col("image_a") == image_id) | (pl.col("image_b") == image_id))
         for other in {image_id, *near["image_a"], *near["image_b"]}:
             by_image.setdefault(other, dataset)
     by_name = dict(presets.select("logged_name", "dataset").iter_rows())
-    logged = (rows.select("conv_id", pl.col("images").list.first()) for rows in sightings)
-    named = (rows.filter(pl.col("images").is_in(list(by_name))) for rows in logged)
-    by_conv_id = {c: by_name[p] for rows in named for c, p in rows.iter_rows()}
+    by_conv_id = {c: by_name[name] for rows in store.batches(_FIRST_NAMES) for c, name in rows.iter_rows()}
     first = conversations.select("conversation_id", pl.col("image_ids").list.first())
     values = [by_image.get(image) if image else by_conv_id.get(name) for name, image in first.iter_rows()]
     return pl.Series("preset_dataset", values, dtype=pl.String)
@@ -80,18 +97,17 @@ def _images(image_of: Mapping[str, str], rule: DuplicateRule) -> pl.Expr:
     return pl.col("image_ids").list.eval(image).list.join(" ")
 
 
-def asked_ids(conversations: pl.DataFrame) -> pl.DataFrame:
-    """`place` of each conversation, and as `asked` the number of the id of what `duplicates_of` compares of it."""
-    asked = pl.Series([text_id(text) for text in conversations.select(_asked()).to_series()], dtype=pl.String)
-    return conversations.select("place", asked=number_of(pl.lit(asked)))
+def asked_ids(store: Store, wanted: pl.DataFrame) -> pl.DataFrame:
+    """conversation_id of the wanted ones, and `asked`: the number of the id of what `duplicates_of` compares of it."""
+    frames = store.batches(_ASKED, _ROWS_WITH_TEXTS, wanted=wanted)
+    asked = (rows.select("conversation_id", asked=_plain("messages").map_elements(text_id, pl.String)) for rows in frames)
+    return pl.concat(compact(ids).with_columns(number_of(pl.col("asked"))) for ids in asked)
 
 
-def _asked() -> pl.Expr:
-    """All user messages as one text, without case, runs of blanks and closing punctuation."""
-    message = pl.element().struct
-    said = pl.element().filter(message.field("role") == "user").struct.field("content").str.normalize("NFC")
-    plain = said.str.to_lowercase().str.replace_all(r"\s+", " ").str.replace(r"(.)[ .?!…。？！]+$", "$1")
-    return pl.col("turns").list.eval(plain.str.strip_chars()).list.join("\0").alias("asked")
+def _plain(messages: str) -> pl.Expr:
+    """All messages as one text, without case, runs of blanks and closing punctuation."""
+    said = pl.element().str.normalize("NFC").str.to_lowercase().str.replace_all(r"\s+", " ")
+    return pl.col(messages).list.eval(said.str.replace(r"(.)[ .?!…。？！]+$", "$1").str.strip_chars()).list.join("\0")
 
 
 def near_by_embedding(

@@ -5,41 +5,39 @@ Rules about signals that describe an item decide in a second pass over what all 
 described; until it is, they drop it as not measured.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple
 
-import numpy as np
 import polars as pl
 
-from schemas.items.conversation import Conversation
 from schemas.items.decision import Decision, ItemKind, NearPrompt
 from schemas.policy import Action, Over, Policy, Rule, RuleOverSet, Scope, policy_hash
 from tasks.dedup.near_images import representatives
 from tasks.dedup.near_prompts import near_prompts
-from tasks.dedup.repeats import ASKED, asked_ids, by_embedding, duplicates_of, hot_battles, preset_datasets
+from tasks.dedup.repeats import asked_ids, by_embedding, duplicates_of, hot_battles, preset_datasets
 from tasks.policy.redact_step import repeated_words, unproven
 from tasks.policy.rules import (
     FIRED,
-    PART_COLUMNS,
     STOPS,
     TEXT_COLUMNS,
     Step,
-    about_present,
     battle_columns,
     conversation_columns,
     describes,
     fired,
-    held_reviews,
     hit_columns,
     image_text_parts,
+    logged_parts,
     of_models,
-    parts,
+    parts_as_redacted,
+    present_verdicts,
     reasons_of,
     reviewed,
+    thought_parts,
 )
 from tasks.storage.content_id import id_of, number_of, text_id
+from tasks.storage.parquet import compact
 from tasks.storage.queries.released import renamed
 from tasks.storage.queries.signals import StoredVectors, Vectors, Versions, signal_facts, signal_values
 from tasks.storage.tables import Store, frame_schema
@@ -47,9 +45,21 @@ from tasks.storage.tables import Store, frame_schema
 ItemFindings = Callable[[Store, pl.Series], pl.DataFrame]
 """(store, conversation ids) -> ITEM_COLUMNS of each, in order; no columns when the store has no written items."""
 
-_LEFT_OUT = ("turns", "served", "source", "line", "day", "document_id")
-_TEXTLESS = [name for name in Conversation.model_fields if name not in _LEFT_OUT]
-_OF_SET = ["place", "conversation_id", "prompt_id", "image_ids", "num_turns", "tstamp", "voted"]
+_CONVERSATIONS = """
+    -- a row is one conversation with what rules use of it; its messages are for TEXT_COLUMNS alone
+    SELECT conversation_id, model, num_turns, null_turns, prompt_id, image_ids, image_problems, unread_parts, tstamp,
+        user_id, voted, feedback, turns
+    FROM conversations
+"""
+_ROWS_WITH_TEXTS = 2_048
+"""Conversations with their messages that are in memory at a time."""
+_LEFT_NAMES = """
+    -- a row is one conversation as redacted by this policy, with its messages, in which names stay
+    SELECT conversation_id, turns, left_names
+    FROM redacted_conversations
+    WHERE policy_hash = $policy_hash AND len(left_names) > 0
+"""
+_OF_SET = ["conversation_id", "prompt_id", "image_ids", "num_turns", "tstamp", "voted"]
 """Columns that rules over the whole set need."""
 
 
@@ -67,65 +77,32 @@ class StoredSignals:
     def conversations(self) -> pl.DataFrame:
         """Table `conversations` without its texts, with TEXT_COLUMNS, `preset_dataset` and findings on written items.
 
-        `place` numbers the rows, in the order of the table; `prompt_id` is `number_of` it.
+        `prompt_id` is `number_of` it.
         """
-        store, presets = self.store, self.store.read("presets")
-        # read apart from the texts: polars keeps all columns that came together in memory, as long as one is in use
-        texts = store.read_slices("conversations", ["model", "num_turns", "turns"])
-        slices = chain([store.empty("conversations", _TEXTLESS)], store.read_slices("conversations", _TEXTLESS))
-        rows = pl.concat(some.with_columns(number_of(pl.col("prompt_id"))) for some in slices).with_row_index("place")
-        told = (some.select(**TEXT_COLUMNS) for some in chain([store.empty("conversations")], texts))
-        rows = rows.hstack(pl.concat(told))
-        named = pl.col("logged_name").is_in(presets["logged_name"].implode())
-        files = (
-            some.with_columns(logged_name=pl.col("name").str.slice(0, 32)).filter(named)
-            for some in store.read_slices("image_files", ["image_id", "name"])
-        )
-        served = [presets.drop("image_id").join(some, on="logged_name").select(presets.columns) for some in files]
-        sightings = store.read_slices("sightings", ["conv_id", "images"])
-        preset = preset_datasets(rows, sightings, pl.concat([presets, *served]), store.read("near_images"))
-        return rows.with_columns(preset, *self._findings(store, rows["conversation_id"]))
-
-    def rows_of(self, items: pl.DataFrame, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
-        """Rows of the table `conversations`, with `place`, for rows of `conversations`; some at a time."""
-        wanted, start = np.zeros(self.conversations.height, bool), 0
-        wanted[items["place"].to_numpy()] = True
-        for rows in self.store.read_slices("conversations", columns) if items.height else ():
-            end = start + rows.height
-            yield rows.with_row_index("place", start).filter(pl.Series(wanted[start:end]))
-            start = end
-
-    def named(self, ids: Iterable[str], columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
-        """Rows of the table `conversations` with these ids; some at a time."""
-        items = self.conversations.filter(pl.col("conversation_id").is_in(list(ids)))
-        return (rows.drop("place") for rows in self.rows_of(items, columns))
+        frames = self.store.batches(_CONVERSATIONS, _ROWS_WITH_TEXTS)
+        textless = (compact(rows.with_columns(**TEXT_COLUMNS).drop("turns")) for rows in frames)
+        rows = pl.concat(some.with_columns(number_of(pl.col("prompt_id"))) for some in textless)
+        preset = preset_datasets(self.store, rows)
+        return rows.with_columns(preset, *self._findings(self.store, rows["conversation_id"]))
 
     @cached_property
     def parts(self) -> Mapping[Over, pl.DataFrame]:
         """The parts of every conversation."""
-        return self._parts_of(self.store.read_slices("conversations", PART_COLUMNS))
+        return self._with_image_texts(logged_parts(self.store))
 
     def parts_to_screen(self, policy: Policy) -> Mapping[Over, pl.DataFrame]:
         """The parts of every conversation; thinking counts as an answer under a policy that releases it."""
         if not policy.release_thinking:
             return self.parts
-        served = self.store.read_slices("conversations", ["conversation_id", "served.list.element.thinking_id"])
-        thought = number_of(pl.col("served").struct.field("thinking_id"))
-        thoughts = [
-            rows.explode("served").select(item_id="conversation_id", content_id=thought).drop_nulls() for rows in served
-        ]
-        said = (Over.MESSAGES, Over.ASSISTANT_MESSAGES)
-        return {**self.parts, **{over: pl.concat([self.parts[over], *thoughts]) for over in said}}
+        thoughts, said = thought_parts(self.store), (Over.MESSAGES, Over.ASSISTANT_MESSAGES)
+        return {**self.parts, **{over: pl.concat([self.parts[over], thoughts]) for over in said}}
 
     def redacted_parts(self, policy: Policy) -> Mapping[Over, pl.DataFrame]:
         """The parts of conversations as redacted by this policy."""
-        slices = self.store.read_slices("redacted_conversations", [*PART_COLUMNS, "policy_hash"])
-        return self._parts_of(rows.filter(policy_hash=policy_hash(policy)) for rows in slices)
+        return self._with_image_texts(parts_as_redacted(self.store, policy_hash(policy)))
 
-    def _parts_of(self, conversations: Iterable[pl.DataFrame]) -> Mapping[Over, pl.DataFrame]:
-        found = [parts(rows) for rows in chain([self.store.empty("conversations")], conversations)]
-        whole = {over: pl.concat(each[over] for each in found) for over in found[0]}
-        return whole | {Over.IMAGE_TEXTS: image_text_parts(whole[Over.IMAGES], self._image_texts)}
+    def _with_image_texts(self, parts: Mapping[Over, pl.DataFrame]) -> Mapping[Over, pl.DataFrame]:
+        return {**parts, Over.IMAGE_TEXTS: image_text_parts(parts[Over.IMAGES], self._image_texts)}
 
     @cached_property
     def _image_texts(self) -> pl.DataFrame:
@@ -159,9 +136,7 @@ class StoredSignals:
 
     def with_left_names(self, policy: Policy) -> pl.DataFrame:
         """Conversations as redacted by this policy in which names stay, with their texts."""
-        named = (pl.col("left_names").list.len() > 0) & (pl.col("policy_hash") == policy_hash(policy))
-        slices = self.store.read_slices("redacted_conversations")
-        return pl.concat([self.store.empty("redacted_conversations"), *(rows.filter(named) for rows in slices)])
+        return pl.concat(self.store.batches(_LEFT_NAMES, policy_hash=policy_hash(policy)))
 
     def image_of(self, items: pl.DataFrame, semantic: bool = False) -> Mapping[str, str]:
         """Image id -> its representative, for items with `image_ids`, `tstamp` and `conversation_id`; earliest first.
@@ -194,7 +169,7 @@ class Verdicts(NamedTuple):
 
 def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
     """Apply a policy to every conversation and battle. Each step asks only about what the earlier ones leave."""
-    held, redacted = _present_verdicts(known), known.redacted(policy)
+    held, redacted = present_verdicts(known.store), known.redacted(policy)
 
     # rules about what is measured on everything; what they redact must be proven
     screening, alone = conversation_hits(known, policy)
@@ -234,13 +209,6 @@ def _decisions(items: pl.DataFrame, withheld: pl.DataFrame, policy: Policy) -> p
     stamped = stamped.with_columns(pl.col("kept_by_screening").fill_null(pl.col("keep")))
     stamped = stamped.join(withheld, on=["item_kind", "item_id"], how="left")
     return stamped.select(frame_schema(Decision).names())
-
-
-def _present_verdicts(known: StoredSignals) -> pl.DataFrame:
-    """Reviewers' verdicts on held conversations as they are now."""
-    reviews = held_reviews(known.store)
-    columns = ["conversation_id", "turns.list.element.text_id", "image_ids"]
-    return about_present(reviews, known.named(reviews["conversation_id"], columns))
 
 
 def _left(items: pl.DataFrame, *hits: pl.DataFrame, key: str = "conversation_id") -> pl.DataFrame:
@@ -288,16 +256,17 @@ def _repeats(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> M
     if policy.duplicates is None:
         return {}
     image_of = known.image_of(survivors, policy.duplicates.images == "semantic")
-    texts = known.rows_of(survivors.filter(~by_embedding(policy.duplicates)), ["turns"])
-    asked = pl.concat([pl.DataFrame(schema=ASKED), *map(asked_ids, texts)])
-    return duplicates_of(survivors.join(asked, on="place", how="left"), known.vectors, image_of, policy.duplicates)
+    compared = survivors.filter(~by_embedding(policy.duplicates)).select("conversation_id")
+    asked = asked_ids(known.store, compared)
+    survivors = survivors.join(asked, on="conversation_id", how="left")
+    return duplicates_of(survivors, known.vectors, image_of, policy.duplicates)
 
 
 def _near_prompts(known: StoredSignals, kept: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """The `near_prompts` table of the conversations that both passes keep."""
     if policy.near_prompts is None:
         return pl.DataFrame(schema=frame_schema(NearPrompt))
-    return near_prompts(kept, known.rows_of, policy.near_prompts.jaccard_min)
+    return near_prompts(known.store, known.versions, kept, policy.near_prompts.jaccard_min)
 
 
 def _of_conversations(
@@ -352,7 +321,7 @@ def _withheld_words(known: StoredSignals, redacted: pl.DataFrame, policy: Policy
     over = {Over.MESSAGES: written, Over.USER_MESSAGES: written}
     rules = [r for r in policy.rules if r.over in over and r.action is not Action.TAG and known.stands(r)]
     hits = fired(rules, over, known.facts, {})
-    hits = pl.concat([hits, repeated_words(known.battles, known.named, redacted, known.signal, policy)])
+    hits = pl.concat([hits, repeated_words(known.store, known.battles, redacted, known.signal, policy)])
     reasons = reasons_of(hits.with_columns(action=pl.lit(Action.DROP.value)), written["item_id"])
     battle = pl.lit(ItemKind.BATTLE.value).alias("item_kind")
     return reasons.select(battle, "item_id", vote_reason_withheld="reasons")

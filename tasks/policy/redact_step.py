@@ -3,7 +3,7 @@
 The proof: the finders have looked again at what is released, and no redact rule fires any more.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 import numpy as np
 import polars as pl
@@ -37,13 +37,19 @@ from tasks.storage.tables import Store, frame_of
 
 IMAGES_A_PART = 256
 
-Conversations = Callable[[Sequence[str], Sequence[str] | None], Iterable[pl.DataFrame]]
-"""Conversation ids and columns, None for all -> their rows, with texts."""
 _Keys = dict[tuple[str, tuple[Box, ...]], str]
+_LOGGED = """
+    -- a row is one of the wanted conversations as it was logged; without fields of lists as columns
+    SELECT COLUMNS('^[a-z_]+$') FROM conversations SEMI JOIN wanted USING (conversation_id)
+"""
+_SAID = """
+    -- a row is one of the wanted conversations, with its messages and images
+    SELECT conversation_id, turns, image_ids FROM conversations SEMI JOIN wanted USING (conversation_id)
+"""
 
 
 def redact_store(
-    store: Store, conversations: Conversations, hits: pl.DataFrame, policy: Policy, signals: Signals, workers: int
+    store: Store, hits: pl.DataFrame, policy: Policy, signals: Signals, workers: int
 ) -> dict[str, int]:
     """Redact every conversation that a rule redacts and no rule drops, and what its battles' other sides repeat of it.
 
@@ -52,8 +58,7 @@ def redact_store(
     dropped = _items(hits, Action.DROP)
     wanted = _items(hits, Action.REDACT) - dropped
     together = groups(wanted, store.read("battles", ["conversation_a", "conversation_b"]), dropped)
-    shown = conversations(sorted({i for group in together for i in group}), None)
-    rows = pl.concat([store.empty("conversations"), *shown])
+    rows = pl.concat(store.batches(_LOGGED, wanted=_wanted(i for group in together for i in group)))
     found = findings(policy, signals) if rows.height else Findings({}, {}, {}, {})
     images = _images(store, rows, found, workers)
     row_of = {row["conversation_id"]: row for row in rows.iter_rows(named=True)}
@@ -80,6 +85,10 @@ def groups(wanted: Set[str], battles: pl.DataFrame, dropped: Set[str]) -> list[l
     for each, number in zip(shown, connected_components(edges, directed=False)[1].tolist(), strict=True):
         of_group.setdefault(number, []).append(each)
     return [group for group in of_group.values() if not wanted.isdisjoint(group)]
+
+
+def _wanted(conversation_ids: Iterable[str]) -> pl.DataFrame:
+    return pl.DataFrame({"conversation_id": pl.Series([*conversation_ids], dtype=pl.String)})
 
 
 def _items(hits: pl.DataFrame, action: Action) -> set[str]:
@@ -185,7 +194,7 @@ def _fired_on_left_names(named: pl.DataFrame, signals: Signals, policy: Policy) 
 
 
 def repeated_words(
-    battles: pl.DataFrame, conversations: Conversations, redacted: pl.DataFrame, signals: Signals, policy: Policy
+    store: Store, battles: pl.DataFrame, redacted: pl.DataFrame, signals: Signals, policy: Policy
 ) -> pl.DataFrame:
     """Redact rules as fired on battles whose voter wrote a value that is redacted in one of the sides."""
     sides = ["conversation_a", "conversation_b"]
@@ -195,9 +204,8 @@ def repeated_words(
         return pl.DataFrame(schema=FIRED)
     found, rows = findings(policy, signals), list[tuple[str, Step, int, str, str]]()
     names = {side for row in written.select(sides).iter_rows() for side in row}
-    columns = ["conversation_id", "turns", "image_ids"]
-    asked = (rows.select(columns) for rows in conversations(sorted(names), columns))
-    said = {name: (turns, ids) for rows in asked for name, turns, ids in rows.iter_rows()}
+    frames = store.batches(_SAID, wanted=_wanted(names))
+    said = {name: (turns, ids) for rows in frames for name, turns, ids in rows.iter_rows()}
     for battle_id, a, b, words in written.iter_rows():
         shown = [said[side] for side in (a, b) if side in said]
         turns = [turn for turns, _ in shown for turn in turns]

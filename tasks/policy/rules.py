@@ -22,7 +22,6 @@ from tasks.storage.queries.released import renamed
 from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store, frame_of
 
-_ROLE = pl.col("turns").struct.field("role")
 _LENGTHS = pl.element().struct.field("content").str.len_chars()
 
 TEXT_COLUMNS: dict[str, pl.Expr] = {
@@ -176,28 +175,56 @@ def stated_types() -> dict[str, pl.Schema]:
     }
 
 
-PART_COLUMNS = [
-    *("conversation_id", "turns.list.element.role", "turns.list.element.text_id"),
-    *("prompt_id", "document_id", "image_ids"),
-]
-"""Columns of conversations that say what their parts are."""
+_PARTS = """
+    -- a row is one conversation, and of each kind of its parts the content ids
+    SELECT
+        conversation_id AS item_id,
+        image_ids AS images,
+        said_by('user', "turns.text_id", "turns.role") AS user_messages,
+        said_by('assistant', "turns.text_id", "turns.role") AS assistant_messages,
+        [prompt_id] AS prompt,
+        [document_id] AS document
+    FROM {conversations}
+"""
+_THOUGHTS = """
+    -- a row is one conversation, and the content ids of what its model thought before its answers
+    SELECT conversation_id AS item_id, "served.thinking_id" AS thoughts FROM conversations
+"""
 
 
-def parts(conversations: pl.DataFrame) -> dict[Over, pl.DataFrame]:
-    """For each kind of part, one row per part of a conversation: `item_id` and `content_id` (`number_of`)."""
-    conversations = conversations.with_columns(compact(conversations.select(item_id="conversation_id"))["item_id"])
-    turns = conversations.select("turns", "item_id").explode("turns")
-    spoken = turns.select("item_id", role=_ROLE, content_id=number_of(pl.col("turns").struct.field("text_id")))
-    said = {role: spoken.filter(role=role).drop("role") for role in ("user", "assistant")}
-    shown = conversations.select("item_id", content_id="image_ids").explode("content_id")
-    return {
-        Over.IMAGES: shown.drop_nulls("content_id").with_columns(number_of(pl.col("content_id"))),
-        Over.MESSAGES: pl.concat(said.values()),
-        Over.USER_MESSAGES: said["user"],
-        Over.ASSISTANT_MESSAGES: said["assistant"],
-        Over.PROMPT: conversations.select("item_id", content_id=number_of(pl.col("prompt_id"))),
-        Over.DOCUMENT: conversations.select("item_id", content_id=number_of(pl.col("document_id"))),
-    }
+def logged_parts(store: Store) -> dict[Over, pl.DataFrame]:
+    """The parts of conversations as they were logged, but for the texts in images, which `image_text_parts` gives.
+
+    For each kind of part, one row per part of a conversation: `item_id` and `content_id` (`number_of`).
+    """
+    return _with_messages(_parts(store.batches(_PARTS.format(conversations="conversations"))))
+
+
+def parts_as_redacted(store: Store, policy_hash: str) -> dict[Over, pl.DataFrame]:
+    """The parts, as in `logged_parts`, of conversations as redacted by this policy."""
+    redacted = _PARTS.format(conversations="redacted_conversations WHERE policy_hash = $policy_hash")
+    return _with_messages(_parts(store.batches(redacted, policy_hash=policy_hash)))
+
+
+def thought_parts(store: Store) -> pl.DataFrame:
+    """What models thought, as parts of their conversations."""
+    return _parts(store.batches(_THOUGHTS))["thoughts"]
+
+
+def _with_messages(said: Mapping[str, pl.DataFrame]) -> dict[Over, pl.DataFrame]:
+    messages = pl.concat([said[Over.USER_MESSAGES], said[Over.ASSISTANT_MESSAGES]])
+    return {Over.MESSAGES: messages, **{Over(kind): rows for kind, rows in said.items()}}
+
+
+def _parts(conversations: Iterable[pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Kind -> parts, of conversations with a list of content ids for each kind."""
+    frames: dict[str, list[pl.DataFrame]] = {}
+    for rows in conversations:
+        items = compact(rows.select("item_id"))  # the parts of a conversation share one copy of its id
+        for kind in rows.drop("item_id"):
+            of_kind = items.with_columns(content_id=kind).explode("content_id").drop_nulls("content_id")
+            frames.setdefault(kind.name, []).append(of_kind.with_columns(number_of(pl.col("content_id"))))
+    return {kind: pl.concat(some) for kind, some in frames.items()}
 
 
 def image_text_parts(images: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
@@ -300,32 +327,33 @@ def reasons_of(fired_rules: pl.DataFrame, item_ids: pl.Series) -> pl.DataFrame:
     )
 
 
-def content_of(conversation: Mapping[str, Any]) -> str:
-    """Content id of all messages and images of a row of `conversations`; a new turn changes it."""
-    texts = [turn["text_id"] for turn in conversation["turns"]]
-    return combined_id("reviewed", [*texts, *conversation["image_ids"]])
+_CONTENTS = """
+    -- a row is one of the wanted conversations, and the content ids of all its messages and images
+    SELECT conversation_id, "turns.text_id" || image_ids AS content_ids
+    FROM conversations SEMI JOIN wanted USING (conversation_id)
+"""
 
 
-def held_reviews(store: Store) -> pl.DataFrame:
-    """The verdicts on held conversations."""
-    return reviews_of(store).filter(queue=QueueName.HELD.value)
+def reviewed_contents(store: Store, conversation_ids: Iterable[str]) -> dict[str, str]:
+    """conversation_id -> content id of all its messages and images; a new turn changes it."""
+    wanted = pl.DataFrame({"conversation_id": pl.Series([*conversation_ids], dtype=pl.String)})
+    frames = store.batches(_CONTENTS, wanted=wanted)
+    return {item: combined_id("reviewed", ids) for rows in frames for item, ids in rows.iter_rows()}
 
 
-def about_present(reviews: pl.DataFrame, conversations: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Verdicts on what the conversations are now: item_id, reason, and `dropped`, which one reviewer is enough for."""
-    rows = (row for some in conversations for row in some.iter_rows(named=True))
-    content = pl.DataFrame(
-        [(row["conversation_id"], content_of(row)) for row in rows],
-        schema={"conversation_id": pl.String, "content_id": pl.String},
-        orient="row",
+def present_verdicts(store: Store) -> pl.DataFrame:
+    """Verdicts on what held conversations are now: item_id, reason, and `dropped`, which one reviewer is enough for."""
+    reviews = reviews_of(store).filter(queue=QueueName.HELD.value)
+    content = reviewed_contents(store, reviews["conversation_id"].unique())
+    valid = reviews.filter(
+        pl.col("content_id") == pl.col("conversation_id").replace_strict(content, default=None, return_dtype=pl.String)
     )
-    valid = reviews.join(content, on=["conversation_id", "content_id"])
     seen = valid.explode("reasons").select("verdict", item_id="conversation_id", reason="reasons")
     return seen.group_by("item_id", "reason").agg(dropped=(pl.col("verdict") == HeldVerdict.DROP.value).any())
 
 
 def reviewed(hits: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
-    """Apply verdicts (`about_present`) to fired rules: a released hold becomes a tag, a dropped hold becomes a drop."""
+    """Apply verdicts (`present_verdicts`) to fired rules: a released hold becomes a tag, a dropped hold becomes a drop."""
     is_hold = pl.col("action") == Action.HOLD.value
     verdict = pl.when("dropped").then(pl.lit(Action.DROP.value)).otherwise(pl.lit(Action.TAG.value))
     action = pl.when(is_hold & pl.col("dropped").is_not_null()).then(verdict).otherwise("action")

@@ -41,7 +41,7 @@ def redact_items(settings: Settings, versions: Versions, findings: ItemFindings)
     policy = load_policy(settings.policy)
     known = StoredSignals(store, versions, findings)
     hits, _ = conversation_hits(known, policy)
-    counts = redact_store(store, known.named, hits, policy, known.signal, settings.workers)
+    counts = redact_store(store, hits, policy, known.signal, settings.workers)
     return StageReport(stage="redact", counts=counts)
 
 

@@ -2,17 +2,13 @@
 
 from collections.abc import Collection
 
-import polars as pl
-
 from schemas.items.decision import ItemKind
 from schemas.items.review import Choice, HeldVerdict, QueueName, Waiting
-from tasks.policy.rules import content_of
+from tasks.policy.rules import reviewed_contents
 from tasks.review.review_queue import ReviewQueue
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.records import reason_texts
 from tasks.storage.tables import Store
-
-_CONTENT = ["conversation_id", "turns.list.element.text_id", "image_ids"]
 
 
 class HeldQueue(ReviewQueue):
@@ -34,13 +30,9 @@ class HeldQueue(ReviewQueue):
         policy = decided_policy(store)
         meaning = reason_texts(policy) if policy else {}
         wanted = reasons if among is None else among
-        slices = store.read_slices("conversations", _CONTENT)
-        found = [rows.filter(pl.col("conversation_id").is_in(list(wanted))) for rows in slices]
-        rows = sorted((row for each in found for row in each.iter_rows(named=True)), key=lambda row: row[_CONTENT[0]])
         waiting = []
-        for row in rows:
-            own = row["conversation_id"]
+        for own, content_id in sorted(reviewed_contents(store, wanted).items()):
             held_by = tuple(sorted(reasons.get(own, [])))
             why = "; ".join(f"{reason}: {meaning[reason]}" for reason in held_by if reason in meaning)
-            waiting.append(Waiting(own, content_of(row), own, "Release it?", reasons=held_by, why=why))
+            waiting.append(Waiting(own, content_id, own, "Release it?", reasons=held_by, why=why))
         return waiting

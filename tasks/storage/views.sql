@@ -6,10 +6,14 @@
 -- Views of what signals say need the frame `versions`, which who asks gives (`versions_in_use` of queries/signals.py):
 -- the signal and version of all signals in use.
 
+-- what one speaker, 'user' or 'assistant', said in a conversation: those of its texts, or of their ids, that are theirs
+CREATE MACRO said_by(speaker, texts, roles) AS
+[text FOR text, place IN texts IF roles[place] = speaker];
+
 -- the prompt of a conversation: all messages of the user, with a blank line between them. prompt_id is the id of just
 -- this
 CREATE MACRO prompt_of(contents, roles) AS
-array_to_string([content FOR content, place IN contents IF roles[place] = 'user'], E'\n\n');
+array_to_string(said_by('user', contents, roles), E'\n\n');
 
 -- one message of one conversation as it was logged, numbered from 0
 CREATE VIEW turns AS

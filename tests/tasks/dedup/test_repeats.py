@@ -160,8 +160,7 @@ def test_laws_of_repeats(chats, copies_max, seed):
         for n, (prompt, image, minute, voted) in enumerate(chats)
     ]
     rule = DuplicateRule(copies_max=copies_max)
-    frame = frame_of(Conversation, rows).with_row_index("place")
-    frame = frame.join(asked_ids(frame), on="place").with_columns(number_of(pl.col("prompt_id")))
+    frame = frame_of(Conversation, rows).with_columns(number_of(pl.col("prompt_id"))).with_columns(asked="prompt_id")
     repeats = duplicates_of(frame, lambda _: {}, {}, rule)
     assert repeats == duplicates_of(frame.sample(fraction=1, shuffle=True, seed=seed), lambda _: {}, {}, rule)
     by_name = {row.conversation_id: row for row in rows}

@@ -26,8 +26,8 @@ def _some():
 
 
 def test_how_many_rows_are_read_at_a_time_decides_nothing(deciding, monkeypatch):
-    first, whole = deciding.given(*_some()).decide(), Store.read_slices
-    monkeypatch.setattr(Store, "read_slices", lambda self, table, columns=None: whole(self, table, columns, 2))
+    first, batches = deciding.given(*_some()).decide(), Store.batches
+    monkeypatch.setattr(Store, "batches", lambda self, query, rows=2, **values: batches(self, query, 2, **values))
     assert deciding.decide() == first and any(row["duplicate_of"] for row in first.values())
 
 
