@@ -14,10 +14,8 @@ import polars as pl
 from rensa import RMinHash
 
 from schemas.items.decision import NearPrompt
-from schemas.signals import MeasuredOn
-from tasks.storage.content_id import id_of
-from tasks.storage.queries.signals import Versions, on_disk, unload
-from tasks.storage.queries.texts import with_texts
+from tasks.storage.queries.signals import on_disk, unload
+from tasks.storage.queries.texts import TEXTS_AT_ONCE
 from tasks.storage.tables import Store, frame_schema
 
 GRAM = 5
@@ -46,18 +44,22 @@ Texts = Callable[[Rows], Iterable[pl.DataFrame]]
 """Rows, from 0 -> `row` and `text` of each, some at a time."""
 
 
-def near_prompts(store: Store, versions: Versions, conversations: pl.DataFrame, jaccard_min: float) -> pl.DataFrame:
+_PROMPTS = """
+    -- a row is one of the wanted conversations, by its number, and its prompt
+    SELECT wanted.row, prompt_of("turns.content", "turns.role") AS text
+    FROM conversations JOIN wanted USING (conversation_id)
+"""
+
+
+def near_prompts(store: Store, conversations: pl.DataFrame, jaccard_min: float) -> pl.DataFrame:
     """The `near_prompts` table: conversations whose prompt is a near-duplicate of an earlier one.
 
-    A prompt is matched to the most similar earlier representative, or becomes one itself; there are no chains.
-    `conversations` has `number_of` prompt_id.
-    """
+    A prompt is matched to the most similar earlier representative, or becomes one itself; there are no chains.    """
     asked = conversations.sort("tstamp", "conversation_id").select("conversation_id", "prompt_id")
     first = asked.unique("prompt_id", keep="first", maintain_order=True).with_row_index("row")
 
     def texts(rows: Rows) -> Iterator[pl.DataFrame]:
-        wanted = first[rows].select("row", content_id=pl.col("prompt_id").map_elements(id_of, pl.String))
-        return with_texts(store, wanted, MeasuredOn.PROMPT, versions)
+        return store.batches(_PROMPTS, TEXTS_AT_ONCE, wanted=first[rows].select("row", "conversation_id"))
 
     matches, jaccards = near_rows(texts, first.height, jaccard_min)
     tied = np.flatnonzero(matches >= 0)

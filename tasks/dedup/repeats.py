@@ -10,6 +10,7 @@ from schemas.policy import DuplicateRule, HotPromptRule
 from tasks.dedup.near_images import Vectors, cosine_pairs
 from tasks.storage.content_id import number_of, text_id
 from tasks.storage.parquet import compact
+from tasks.storage.queries.texts import TEXTS_AT_ONCE
 from tasks.storage.tables import Store
 
 _SERVED_PRESETS = """
@@ -28,8 +29,6 @@ _ASKED = """
     SELECT conversation_id, said_by('user', "turns.content", "turns.role") AS messages
     FROM conversations SEMI JOIN wanted USING (conversation_id)
 """
-_ROWS_WITH_TEXTS = 2_048
-"""Conversations with their messages that are in memory at a time."""
 VectorsOf = Callable[[pl.Series], Mapping[int, Vectors]]
 """Prompts, as `number_of` their ids -> number and embedding of those that have one."""
 
@@ -99,7 +98,7 @@ def _images(image_of: Mapping[str, str], rule: DuplicateRule) -> pl.Expr:
 
 def asked_ids(store: Store, wanted: pl.DataFrame) -> pl.DataFrame:
     """conversation_id of the wanted ones, and `asked`: the number of the id of what `duplicates_of` compares of it."""
-    frames = store.batches(_ASKED, _ROWS_WITH_TEXTS, wanted=wanted)
+    frames = store.batches(_ASKED, TEXTS_AT_ONCE, wanted=wanted)
     asked = (rows.select("conversation_id", asked=_plain("messages").map_elements(text_id, pl.String)) for rows in frames)
     return pl.concat(compact(ids).with_columns(number_of(pl.col("asked"))) for ids in asked)
 

@@ -39,6 +39,7 @@ from tasks.policy.rules import (
 from tasks.storage.content_id import id_of, number_of, text_id
 from tasks.storage.parquet import compact
 from tasks.storage.queries.released import renamed
+from tasks.storage.queries.texts import TEXTS_AT_ONCE
 from tasks.storage.queries.signals import StoredVectors, Vectors, Versions, signal_facts, signal_values
 from tasks.storage.tables import Store, frame_schema
 
@@ -51,8 +52,6 @@ _CONVERSATIONS = """
         user_id, voted, feedback, turns
     FROM conversations
 """
-_ROWS_WITH_TEXTS = 2_048
-"""Conversations with their messages that are in memory at a time."""
 _LEFT_NAMES = """
     -- a row is one conversation as redacted by this policy, with its messages, in which names stay
     SELECT conversation_id, turns, left_names
@@ -79,7 +78,7 @@ class StoredSignals:
 
         `prompt_id` is `number_of` it.
         """
-        frames = self.store.batches(_CONVERSATIONS, _ROWS_WITH_TEXTS)
+        frames = self.store.batches(_CONVERSATIONS, TEXTS_AT_ONCE)
         textless = (compact(rows.with_columns(**TEXT_COLUMNS).drop("turns")) for rows in frames)
         rows = pl.concat(some.with_columns(number_of(pl.col("prompt_id"))) for some in textless)
         preset = preset_datasets(self.store, rows)
@@ -266,7 +265,7 @@ def _near_prompts(known: StoredSignals, kept: pl.DataFrame, policy: Policy) -> p
     """The `near_prompts` table of the conversations that both passes keep."""
     if policy.near_prompts is None:
         return pl.DataFrame(schema=frame_schema(NearPrompt))
-    return near_prompts(known.store, known.versions, kept, policy.near_prompts.jaccard_min)
+    return near_prompts(known.store, kept, policy.near_prompts.jaccard_min)
 
 
 def _of_conversations(

@@ -18,6 +18,9 @@ from tasks.storage.queries.released import require_redactions
 from tasks.storage.queries.signals import Versions, lacking_ids, versions_in_use
 from tasks.storage.tables import Store
 
+TEXTS_AT_ONCE = 2_048
+"""Conversations with their texts that a question gives at a time."""
+
 
 class ConversationForm(StrEnum):
     """ConversationForm of conversations, as in the view `forms`."""
