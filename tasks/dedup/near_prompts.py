@@ -54,7 +54,8 @@ _PROMPTS = """
 def near_prompts(store: Store, conversations: pl.DataFrame, jaccard_min: float) -> pl.DataFrame:
     """The `near_prompts` table: conversations whose prompt is a near-duplicate of an earlier one.
 
-    A prompt is matched to the most similar earlier representative, or becomes one itself; there are no chains.    """
+    A prompt is matched to the most similar earlier representative, or becomes one itself; there are no chains.
+    """
     asked = conversations.sort("tstamp", "conversation_id").select("conversation_id", "prompt_id")
     first = asked.unique("prompt_id", keep="first", maintain_order=True).with_row_index("row")
 

@@ -99,7 +99,9 @@ def _images(image_of: Mapping[str, str], rule: DuplicateRule) -> pl.Expr:
 def asked_ids(store: Store, wanted: pl.DataFrame) -> pl.DataFrame:
     """conversation_id of the wanted ones, and `asked`: the number of the id of what `duplicates_of` compares of it."""
     frames = store.batches(_ASKED, TEXTS_AT_ONCE, wanted=wanted)
-    asked = (rows.select("conversation_id", asked=_plain("messages").map_elements(text_id, pl.String)) for rows in frames)
+    asked = (
+        rows.select("conversation_id", asked=_plain("messages").map_elements(text_id, pl.String)) for rows in frames
+    )
     return pl.concat(compact(ids).with_columns(number_of(pl.col("asked"))) for ids in asked)
 
 

@@ -48,9 +48,7 @@ _SAID = """
 """
 
 
-def redact_store(
-    store: Store, hits: pl.DataFrame, policy: Policy, signals: Signals, workers: int
-) -> dict[str, int]:
+def redact_store(store: Store, hits: pl.DataFrame, policy: Policy, signals: Signals, workers: int) -> dict[str, int]:
     """Redact every conversation that a rule redacts and no rule drops, and what its battles' other sides repeat of it.
 
     Returns counts for the stage report.

@@ -6,7 +6,6 @@ Every threshold comes from the policy.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
-from typing import Any
 
 import polars as pl
 
@@ -353,7 +352,7 @@ def present_verdicts(store: Store) -> pl.DataFrame:
 
 
 def reviewed(hits: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
-    """Apply verdicts (`present_verdicts`) to fired rules: a released hold becomes a tag, a dropped hold becomes a drop."""
+    """Apply `present_verdicts` to fired rules: a released hold becomes a tag, a dropped hold becomes a drop."""
     is_hold = pl.col("action") == Action.HOLD.value
     verdict = pl.when("dropped").then(pl.lit(Action.DROP.value)).otherwise(pl.lit(Action.TAG.value))
     action = pl.when(is_hold & pl.col("dropped").is_not_null()).then(verdict).otherwise("action")

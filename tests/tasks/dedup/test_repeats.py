@@ -12,7 +12,7 @@ from schemas.items.conversation import Conversation
 from schemas.policy import DuplicateRule
 from tasks.dedup import near_images
 from tasks.dedup.near_images import close_rows, cosine_pairs
-from tasks.dedup.repeats import asked_ids, duplicates_of
+from tasks.dedup.repeats import duplicates_of
 from tasks.storage.content_id import number_of
 from tasks.storage.tables import frame_of
 from tests.builders import NOON, battle, conversation, sides
