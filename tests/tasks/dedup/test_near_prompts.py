@@ -1,5 +1,6 @@
 """Prompts that are nearly the same are tied to one earlier prompt, and of a hot one few battles are kept."""
 
+import random
 from collections import Counter
 from datetime import timedelta
 
@@ -14,8 +15,10 @@ from schemas.policy import HotPromptRule
 from tasks.dedup import near_prompts
 from tasks.dedup.near_prompts import PERMUTATIONS, RECALL_MIN, _bands, near_texts
 from tasks.dedup.repeats import hot_battles
+from tasks.storage.content_id import number_of
 from tasks.storage.queries.explain import explain_item
-from tests.builders import NOON, battle, clean_value, conversation, sides
+from tasks.storage.tables import frame_of
+from tests.builders import NOON, battle, clean_value, conversation, sides, store_with
 
 ASKED = "Describe this image in detail."
 NEARLY = "describe this image in details"
@@ -142,6 +145,30 @@ def test_a_conversation_that_is_dropped_stands_for_nobody(deciding):
     decided = deciding.given(chats, facts={"text_pii": leak}).decide()
     assert _tagged(decided) == ["c"]
     assert explain_item(deciding.store, "c")["near_prompt"]["conversation_b"] == "b"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_prompts_that_are_asked_of_the_table_are_tied_as_those_in_memory(tmp_path, seed):
+    chance = random.Random(seed)
+    said = [" ".join(chance.choices(["describe", "this", "image", "in", "detail"], k=9)) for _ in range(4)]
+    said += [chance.choice(said)[:-1] for _ in range(8)]
+    times = [NOON + timedelta(minutes=minute) for minute in range(20)]
+    # The second message of a conversation is the model's, and no part of its prompt.
+    chats = [conversation(f"{time:%M}", *chance.sample(said, chance.randint(1, 3)), tstamp=time) for time in times]
+    kept = [chat for chat in chats if chance.random() < 0.8]
+    first_of = dict[str, Conversation]()
+    for chat in kept:
+        first_of.setdefault(chat.prompt_id, chat)
+    first = [*first_of.values()]
+    prompts = ["\n\n".join(turn.content for turn in chat.turns[::2]) for chat in first]
+    matches, _ = near_texts(pl.Series(prompts), 0.7)
+    match_of = {chat.prompt_id: match for chat, match in zip(first, matches.tolist(), strict=True) if match >= 0}
+    right = {chat.conversation_id: first[match_of[chat.prompt_id]] for chat in kept if chat.prompt_id in match_of}
+    store = store_with(tmp_path, conversations=chats)
+    rows = frame_of(Conversation, kept).with_columns(number_of(pl.col("prompt_id")))
+    found = near_prompts.near_prompts(store, rows.sample(fraction=1, shuffle=True, seed=seed), 0.7)
+    ties = dict(found.select("conversation_a", "conversation_b").iter_rows())
+    assert right and ties == {own: chat.conversation_id for own, chat in right.items()}
 
 
 def test_a_policy_says_how_near_and_whether_at_all(deciding):

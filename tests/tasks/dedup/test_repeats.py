@@ -1,5 +1,6 @@
 """Conversations that repeat another: which go, which stays for them, whatever order the rows are in."""
 
+import random
 from datetime import timedelta
 
 import numpy as np
@@ -12,10 +13,10 @@ from schemas.items.conversation import Conversation
 from schemas.policy import DuplicateRule
 from tasks.dedup import near_images
 from tasks.dedup.near_images import close_rows, cosine_pairs
-from tasks.dedup.repeats import duplicates_of
-from tasks.storage.content_id import number_of
+from tasks.dedup.repeats import asked_ids, duplicates_of
+from tasks.storage.content_id import id_of, number_of, text_id
 from tasks.storage.tables import frame_of
-from tests.builders import NOON, battle, conversation, sides
+from tests.builders import NOON, battle, conversation, sides, store_with
 
 IMAGE, OTHER = "1" * 32, "2" * 32
 RULE = "name: mine\nrules: []\nduplicates: {{{}}}"
@@ -145,6 +146,22 @@ def test_the_order_of_rows_decides_nothing(deciding, shuffled, seed):
         shuffled(deciding.store, table, seed)
     assert deciding.decide() == first
     assert len(_matches(first)) > 5
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_compared_is_the_wanted_users_messages_without_case_blanks_and_closing_signs(tmp_path, seed):
+    chance = random.Random(seed)
+    words = {"Who? ": "who", "who": "who", "a  b!!": "a b", "": "", "?": "?", "É\u0301": "é\u0301", "a\nb …": "a b"}
+    texts = [chance.choices([*words], k=chance.randint(1, 5)) for _ in range(12)]
+    chats = [conversation(f"c{number}", *some) for number, some in enumerate(texts)]
+    right = {
+        chat.conversation_id: text_id("\0".join(words[text] for text in some[::2]))
+        for chat, some in zip(chats, texts, strict=True)
+        if chance.random() < 0.7
+    }
+    store = store_with(tmp_path, conversations=chats)
+    found = asked_ids(store, pl.DataFrame({"conversation_id": [*right, "gone"]}))
+    assert {own: id_of(number) for own, number in found.iter_rows()} == right
 
 
 CHATS = st.lists(

@@ -1,5 +1,6 @@
-"""Rules over facts, against a plain reading of what they say, and which conversations started from an example."""
+"""Rules over facts, against a plain reading of what they say; what they are about, as it is asked of the tables."""
 
+import random
 from typing import Any
 
 import polars as pl
@@ -7,13 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.items.conversation import Conversation
+from schemas.items.conversation import Conversation, RedactedConversation, ServedAnswer
 from schemas.items.image import ImageFile, NearImage, Preset
 from schemas.policy import Over, Rule
 from tasks.dedup.repeats import preset_datasets
-from tasks.policy.rules import FIRED, Step, fired, reasons_of
-from tasks.storage.tables import frame_of
-from tests.builders import conversation
+from tasks.policy.rules import (
+    FIRED,
+    Step,
+    fired,
+    logged_parts,
+    parts_as_redacted,
+    reasons_of,
+    reviewed_contents,
+    thought_parts,
+)
+from tasks.storage.content_id import combined_id, id_of, text_id
+from tasks.storage.tables import Store, frame_of
+from tests.builders import conversation, store_with
 
 SIGNALS = {"score": pl.Float32, "flag": pl.Boolean, "word": pl.String, "words": pl.List(pl.String)}
 WORDS = st.sampled_from(["a", "b", "c"])
@@ -120,6 +131,7 @@ def test_a_fact_of_the_tables_that_is_unknown_counts_as_not_measured():
     assert hits.select("item_id", "reason", "action").rows() == [("2", "unmeasured_conversation", "drop")]
 
 
+IMAGES = {"conv_id": pl.String, "images": pl.List(pl.String)}
 SHOWN, STORED, COPY, UPLOAD = "a" * 32, "b" * 32, "c" * 32, "d" * 32
 PRESETS = [
     Preset(path="llava/1.png", dataset="LLaVA-Bench", logged_name="1" * 32, image_id=SHOWN),
@@ -127,32 +139,49 @@ PRESETS = [
 ]
 
 
-def _datasets(conversations: list[Conversation], logged: dict[str, list[str]], near: tuple = ()) -> list[str | None]:
+@pytest.fixture
+def store(tmp_path) -> Store:
+    return store_with(tmp_path, presets=PRESETS)
+
+
+def _datasets(
+    store: Store, conversations: list[Conversation], logged: dict[str, list[str]], near: tuple = ()
+) -> list[str | None]:
     """`logged` gives the image names that the log shows under a conv_id."""
-    images = {"conv_id": pl.String, "images": pl.List(pl.String)}
-    sightings = pl.DataFrame(list(logged.items()), schema=images, orient="row")
+    sightings = pl.DataFrame({"conv_id": [*logged], "images": [*logged.values()]}, schema_overrides=IMAGES)
+    store.replace("sightings", pl.concat([store.empty("sightings"), sightings], how="diagonal"))
     pairs = [NearImage(image_a=a, image_b=b, phash_distance=1, pdq_distance=1, grey_correlation=0.9) for a, b in near]
-    found = preset_datasets(
-        frame_of(Conversation, conversations), [sightings], frame_of(Preset, PRESETS), frame_of(NearImage, pairs)
-    )
+    store.replace("near_images", frame_of(NearImage, pairs))
+    found = preset_datasets(store, frame_of(Conversation, conversations))
     assert found.name == "preset_dataset"
     return found.to_list()
 
 
-def test_a_preset_is_known_by_the_pixels_of_the_first_image():
-    assert _datasets([conversation("c", image_ids=[SHOWN])], {}) == ["LLaVA-Bench"]
+def test_a_preset_is_known_by_the_pixels_of_the_first_image(store):
+    assert _datasets(store, [conversation("c", image_ids=[SHOWN])], {}) == ["LLaVA-Bench"]
     chats = [conversation("p", image_ids=[SHOWN, UPLOAD]), conversation("u", image_ids=[UPLOAD, SHOWN])]
-    assert _datasets(chats, {"p": ["1" * 32, "3" * 32], "u": ["3" * 32, "1" * 32]}) == ["LLaVA-Bench", None]
+    assert _datasets(store, chats, {"p": ["1" * 32, "3" * 32], "u": ["3" * 32, "1" * 32]}) == ["LLaVA-Bench", None]
 
 
 @pytest.mark.parametrize("pair", [(SHOWN, COPY), (COPY, SHOWN)])
-def test_a_preset_is_known_by_a_copy_that_looks_the_same(pair):
-    assert _datasets([conversation("c", image_ids=[COPY])], {}, (pair,)) == ["LLaVA-Bench"]
+def test_a_preset_is_known_by_a_copy_that_looks_the_same(store, pair):
+    assert _datasets(store, [conversation("c", image_ids=[COPY])], {}, (pair,)) == ["LLaVA-Bench"]
 
 
 @pytest.mark.parametrize(("name", "dataset"), [("1" * 32, "LLaVA-Bench"), ("2" * 32, "Lost"), ("3" * 32, None)])
-def test_a_preset_whose_image_is_lost_is_known_by_the_name_the_server_logs(name, dataset):
-    assert _datasets([conversation("c", image_ids=[])], {"c": [name]}) == [dataset]
+def test_a_preset_whose_image_is_lost_is_known_by_the_name_the_server_logs(store, name, dataset):
+    assert _datasets(store, [conversation("c", image_ids=[])], {"c": [name]}) == [dataset]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_conversations_without_an_image_have_the_dataset_of_the_first_logged_name(store, seed):
+    chance = random.Random(seed)
+    names = ["1" * 32, "2" * 32, "3" * 32]
+    logged = {f"c{number}": chance.sample(names, chance.randrange(4)) for number in range(20)}
+    chats = [conversation(f"c{number}", image_ids=[]) for number in range(25)]
+    of_name = {preset.logged_name: preset.dataset for preset in PRESETS}
+    right = [of_name.get(next(iter(logged.get(chat.conversation_id, [])), None)) for chat in chats]
+    assert _datasets(store, chats, logged) == right
 
 
 def test_a_preset_is_known_by_the_file_the_server_made_of_it(deciding):
@@ -164,10 +193,79 @@ def test_a_preset_is_known_by_the_file_the_server_made_of_it(deciding):
     assert {name: row["preset_dataset"] for name, row in decided.items()} == {"c": "LLaVA-Bench", "u": None}
 
 
-def test_an_upload_is_no_preset_because_a_later_conversation_of_the_session_uses_one():
+def test_an_upload_is_no_preset_because_a_later_conversation_of_the_session_uses_one(store):
     """A new image under one conv_id starts another conversation; the first keeps the bare id."""
     chats = [conversation("c", image_ids=[UPLOAD]), conversation("c-0a1b2c3d", image_ids=[SHOWN])]
-    sightings = pl.DataFrame({"conv_id": ["c", "c"], "images": [["3" * 32], ["1" * 32]]})
-    presets, pairs = frame_of(Preset, PRESETS), frame_of(NearImage, [])
-    found = preset_datasets(frame_of(Conversation, chats), [sightings], presets, pairs)
-    assert found.to_list() == [None, "LLaVA-Bench"]
+    assert _datasets(store, chats, {"c": ["1" * 32]}) == [None, "LLaVA-Bench"]
+
+
+def _drawn(chance: random.Random) -> list[Conversation]:
+    """Conversations with several messages, images and thoughts, of which some are equal; also some without."""
+    words = ["", "yes", "no", "é", "'; --"]
+    chats = []
+    for number in range(chance.randint(1, 12)):
+        texts = chance.choices(words, k=chance.randint(1, 5))
+        images = [text_id(word) for word in chance.choices(words, k=chance.randrange(3))]
+        numbers = dict.fromkeys(("first_token_seconds", "first_word_seconds", "input_tokens", "output_tokens"))
+        thoughts = chance.choices([None, "so", "hm"], k=chance.randrange(3))
+        served = [
+            ServedAnswer(turn=1, thinking=thought, thinking_id=None if thought is None else text_id(thought), **numbers)
+            for thought in thoughts
+        ]
+        chats.append(conversation(f"c{number}", *texts, image_ids=images, served=chance.choice([served, None])))
+    return chats
+
+
+def _right_parts(chats: list[Conversation]) -> dict[str, list[tuple[str, str]]]:
+    """Kind of part -> (conversation, content id) of every part, sorted."""
+    of_kind: dict[str, list[tuple[str, str]]] = {over: [] for over in Over if over not in ("conversation", "battle")}
+    del of_kind["image_texts"]
+    for chat in chats:
+        own = chat.conversation_id
+        for turn in chat.turns:
+            of_kind["messages"].append((own, turn.text_id))
+            of_kind[f"{turn.role.value}_messages"].append((own, turn.text_id))
+        of_kind["images"] += [(own, image_id) for image_id in chat.image_ids]
+        of_kind["prompt"].append((own, chat.prompt_id))
+        of_kind["document"].append((own, chat.document_id))
+    return {kind: sorted(parts) for kind, parts in of_kind.items()}
+
+
+def _found(parts: pl.DataFrame) -> list[tuple[str, str]]:
+    return sorted((item, id_of(number)) for item, number in parts.select("item_id", "content_id").iter_rows())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_parts_of_conversations_are_those_of_their_rows(tmp_path, seed):
+    chats = _drawn(random.Random(seed))
+    store = store_with(tmp_path, conversations=chats)
+    assert {kind: _found(parts) for kind, parts in logged_parts(store).items()} == _right_parts(chats)
+    thoughts = [(chat.conversation_id, each.thinking_id) for chat in chats for each in chat.served or ()]
+    assert _found(thought_parts(store)) == sorted(thought for thought in thoughts if thought[1] is not None)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_redacted_parts_are_those_of_the_forms_that_this_policy_made(tmp_path, seed):
+    forms = dict[str, list[RedactedConversation]]()
+    for number, policy in enumerate(("ours", "theirs")):
+        chats = _drawn(random.Random(2 * seed + number))
+        changes = {"redactions": [], "left_names": [], "policy_hash": policy}
+        forms[policy] = [RedactedConversation(**chat.model_dump() | changes) for chat in chats]
+    store = store_with(tmp_path, redacted_conversations=[form for of_policy in forms.values() for form in of_policy])
+    for policy, of_policy in forms.items():
+        parts = parts_as_redacted(store, policy)
+        assert {kind: _found(some) for kind, some in parts.items()} == _right_parts(of_policy)
+    assert all(some.is_empty() for some in parts_as_redacted(store, "nobody").values())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_was_reviewed_is_all_messages_and_images_of_the_wanted_conversations(tmp_path, seed):
+    chance = random.Random(seed)
+    chats = _drawn(chance)
+    wanted = chance.sample(chats, chance.randint(0, len(chats)))
+    right = {
+        chat.conversation_id: combined_id("reviewed", [*(turn.text_id for turn in chat.turns), *chat.image_ids])
+        for chat in wanted
+    }
+    store = store_with(tmp_path, conversations=chats)
+    assert reviewed_contents(store, [*right, "gone"]) == right

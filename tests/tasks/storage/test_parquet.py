@@ -9,6 +9,7 @@ from schemas.items.reject import Reject
 from schemas.release import ReleasedConversation
 from schemas.row import arrow_schema
 from tasks.storage.parquet import (
+    compact,
     conform,
     encode_parquet,
     parquet_options,
@@ -21,6 +22,18 @@ from tasks.storage.tables import frame_of
 from tests.builders import drawn_image, image
 
 SCHEMA = arrow_schema(Reject)
+
+
+def test_a_compact_frame_has_the_rows_and_shares_no_memory_with_what_they_came_from():
+    columns = {"number": [1, None, 3], "text": ["a" * 50, None, ""], "list": [[1, 2], [], None], "flag": [True] * 3}
+    taken = pl.DataFrame(columns)
+    copied = compact(taken)
+    assert copied.equals(taken) and copied.schema == taken.schema
+    buffers = [
+        {each.address for column in frame.to_arrow().columns for each in column.chunk(0).buffers() if each}
+        for frame in (taken, copied)
+    ]
+    assert buffers[0].isdisjoint(buffers[1])
 
 
 def _frame(**columns) -> pl.DataFrame:
