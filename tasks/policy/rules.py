@@ -174,7 +174,7 @@ def stated_types() -> dict[str, pl.Schema]:
     }
 
 
-_PARTS = """
+_IDS_OF_PARTS = """
     -- a row is one conversation, and of each kind of its parts the content ids
     SELECT
         conversation_id AS item_id,
@@ -196,12 +196,12 @@ def logged_parts(store: Store) -> dict[Over, pl.DataFrame]:
 
     For each kind of part, one row per part of a conversation: `item_id` and `content_id` (`number_of`).
     """
-    return _with_messages(_parts(store.batches(_PARTS.format(conversations="conversations"))))
+    return _with_messages(_parts(store.batches(_IDS_OF_PARTS.format(conversations="conversations"))))
 
 
 def parts_as_redacted(store: Store, policy_hash: str) -> dict[Over, pl.DataFrame]:
     """The parts, as in `logged_parts`, of conversations as redacted by this policy."""
-    redacted = _PARTS.format(conversations="redacted_conversations WHERE policy_hash = $policy_hash")
+    redacted = _IDS_OF_PARTS.format(conversations="redacted_conversations WHERE policy_hash = $policy_hash")
     return _with_messages(_parts(store.batches(redacted, policy_hash=policy_hash)))
 
 
