@@ -206,7 +206,7 @@ def parts_as_redacted(store: Store, policy_hash: str) -> dict[Over, pl.DataFrame
 
 
 def thought_parts(store: Store) -> pl.DataFrame:
-    """What models thought, as parts of their conversations."""
+    """Parts of conversations: what their models thought before they answered."""
     return _parts(store.batches(_THOUGHTS))["thoughts"]
 
 
