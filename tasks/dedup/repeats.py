@@ -10,6 +10,7 @@ from schemas.policy import DuplicateRule, HotPromptRule
 from tasks.dedup.near_images import Vectors, cosine_pairs
 from tasks.storage.content_id import number_of, text_id
 from tasks.storage.parquet import compact
+from tasks.storage.queries.signals import unload
 from tasks.storage.queries.texts import TEXTS_AT_ONCE
 from tasks.storage.tables import Store
 
@@ -119,7 +120,9 @@ def near_by_embedding(
     near: dict[int, list[int]] = {}
     if len(known) < 2:
         return near
-    earlier_rows, later_rows, _ = cosine_pairs(np.stack([vectors[prompt] for prompt in known]), cosine_min)
+    matrix = np.stack([vectors[prompt] for prompt in known])
+    unload(vectors[known[0]])  # else memory would hold the file with the vectors of all groups at last
+    earlier_rows, later_rows, _ = cosine_pairs(matrix, cosine_min)
     for earlier, later in zip(earlier_rows.tolist(), later_rows.tolist(), strict=True):
         near.setdefault(known[later], []).append(known[earlier])
     return near
