@@ -1,21 +1,70 @@
 """Whether what the detectors of faces and personal data found is there: queues over a sample of what they found."""
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from schemas.items.review import Choice, Finding, QueueName, ShownText, Stretch, Waiting
 from schemas.policy import Over
 from tasks.review.review_queue import DrawnQueue
-from tasks.storage.content_id import text_id
 from tasks.storage.queries.repeated_values import Span, with_repeats
+from tasks.storage.queries.signals import latest_query
 from tasks.storage.reviews import found_faces, of_policy, personal_spans, reviews_of
 from tasks.storage.tables import Store
 
 CONTEXT_CHARACTERS = 200
 """Characters of a message on each side of a stretch that are shown."""
+_READ_IN_IMAGES = f"""
+    -- a row is one of the wanted texts that was read in one image
+    SELECT image_id, content_id, text
+    FROM (
+        SELECT content_id AS image_id, text_id(text) AS content_id, text
+        FROM ({latest_query("image_text", ["text"])})
+        WHERE text <> ''
+    )
+    SEMI JOIN wanted USING (content_id)
+"""  # noqa: S608 - a query of our own
+_FIRST_OF_IMAGES = """
+    -- a row is one of the wanted images, and the first conversation that shows it
+    SELECT image_id, arg_min(conversation_id, (tstamp, conversation_id)) AS conversation_id
+    FROM (SELECT tstamp, conversation_id, unnest(image_ids) AS image_id FROM conversations)
+    SEMI JOIN wanted USING (image_id)
+    GROUP BY image_id
+"""
+_FIRST_OF_MESSAGES = """
+    -- a row is one of the wanted texts that is a message, and the first conversation that has it
+    SELECT content_id, arg_min(conversation_id, (tstamp, conversation_id)) AS conversation_id
+    FROM (SELECT tstamp, conversation_id, unnest("turns.text_id") AS content_id FROM conversations)
+    SEMI JOIN wanted USING (content_id)
+    GROUP BY content_id
+"""
+_FIRST_OF_READ_TEXTS = f"""
+    -- a row is one of the wanted texts that was read in an image: the first conversation that shows such an image, the
+    -- image, and the text
+    SELECT
+        content_id,
+        arg_min(conversation_id, (tstamp, conversation_id, image_id)) AS conversation_id,
+        arg_min(image_id, (tstamp, conversation_id, image_id)) AS image_id,
+        any_value(text) AS text
+    FROM (SELECT tstamp, conversation_id, unnest(image_ids) AS image_id FROM conversations)
+    JOIN ({_READ_IN_IMAGES}) AS read_in_images USING (image_id)
+    GROUP BY content_id
+"""  # noqa: S608 - a query of our own
+_MESSAGES = """
+    -- a row is one of the wanted conversations as it was logged: the ids and the texts of its messages
+    SELECT conversation_id, "turns.text_id" AS text_ids, "turns.content" AS texts
+    FROM conversations SEMI JOIN wanted USING (conversation_id)
+"""
+_TEXTS = f"""
+    -- a row is one of the wanted texts: a message, or what was read in an image
+    SELECT content_id, text
+    FROM (SELECT unnest("turns.text_id") AS content_id, unnest("turns.content") AS text FROM conversations)
+    SEMI JOIN wanted USING (content_id)
+    UNION
+    SELECT content_id, text FROM ({_READ_IN_IMAGES})
+"""  # noqa: S608 - a query of our own
 _CHOICES = (Choice("y", Finding.CONFIRMED.value, "Yes"), Choice("x", Finding.FALSE_ALARM.value, "No, a false alarm"))
 
 
@@ -31,7 +80,9 @@ class FacesQueue(DrawnQueue):
 
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """A sample of the images, drawn by hash."""
-        shown = _shown(store, set(found_faces(store)["item_id"]))
+        faces = found_faces(store).select(image_id="item_id")
+        first_conversations = pl.concat(store.batches(_FIRST_OF_IMAGES, wanted=faces))
+        shown = dict(first_conversations.iter_rows())
         return [
             Waiting(image, image, shown[image], "Does a box hold a human face?", image_ids=(image,))
             for image in self.drawn(shown, among)
@@ -52,15 +103,11 @@ class PersonalDataQueue(DrawnQueue):
         """A sample of the stretches of each type in messages, drawn by hash."""
         every = personal_spans(store)
         asked = of_policy(store, every)
-        messages = dict(_messages(store, set(asked["content_id"])))
-        there = asked.filter(pl.col("content_id").is_in(list(messages)))
-        chosen = _of_each_type(there, self, among)
-        rows = {row["item_id"]: row for row in there.iter_rows(named=True)}
-        places = [messages[rows[item]["content_id"]] for item in chosen]
-        spans = _masked(store, every, {conversation_id for conversation_id, _ in places})
+        first_conversations = pl.concat(store.batches(_FIRST_OF_MESSAGES, wanted=asked.select("content_id").unique()))
+        stretches = _of_each_type(asked.join(first_conversations, on="content_id"), self, among)
+        texts = _masked_messages(store, every, stretches)
         return [
-            _stretch(rows[item], *place, spans[place[0], rows[item]["content_id"]])
-            for item, place in zip(chosen, places, strict=True)
+            _stretch(row, texts[row["conversation_id"], row["content_id"]], "Part of a message") for row in stretches
         ]
 
 
@@ -75,21 +122,16 @@ class ImageTextsQueue(DrawnQueue):
     tables = ("decisions", "conversations", "images", "signals/text_pii", "signals/image_text")
 
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
-        """A sample of the stretches of each type, drawn by hash; each in the first image with that text."""
+        """A sample of the stretches of each type, drawn by hash; each in the first conversation with such an image."""
         every = personal_spans(store)
         asked = of_policy(store, every, Over.IMAGE_TEXTS)
-        read = dict(_image_texts(store, set(asked["content_id"])))
-        shown = _shown(store, {image_id for image_id, _ in read.values()})
-        there = asked.filter(pl.col("content_id").is_in([name for name, (image, _) in read.items() if image in shown]))
-        rows = {row["item_id"]: row for row in there.iter_rows(named=True)}
-        found = _by_text(every.filter(pl.col("content_id").is_in(list(read))).iter_rows(named=True))
-        chosen = _of_each_type(there, self, among)
-        waiting = []
-        for item in chosen:
-            image_id, text = read[rows[item]["content_id"]]
-            of_text = found[rows[item]["content_id"]]
-            stretch = _stretch(rows[item], shown[image_id], text, of_text, "Text of the image")
-            waiting.append(stretch._replace(image_ids=(image_id,)))
+        first_images = pl.concat(store.batches(_FIRST_OF_READ_TEXTS, wanted=asked.select("content_id").unique()))
+        stretches = _of_each_type(asked.join(first_images, on="content_id"), self, among)
+        spans_of = _by_text(every, [row["content_id"] for row in stretches])
+        waiting = list[Waiting]()
+        for row in stretches:
+            masked = _MaskedText(row["text"], spans_of[row["content_id"]])
+            waiting.append(_stretch(row, masked, "Text of the image")._replace(image_ids=(row["image_id"],)))
         return waiting
 
 
@@ -106,86 +148,70 @@ def alarm_labels(store: Store) -> pl.DataFrame:
     asked = pl.col("queue").is_in([PersonalDataQueue.name, ImageTextsQueue.name])
     said = reviews_of(store).filter(asked).group_by("item_id").agg(pl.col("verdict").unique())
     agreed = said.filter(pl.col("verdict").list.len() == 1).select("item_id", pl.col("verdict").list.first())
-    rows = personal_spans(store).join(agreed, on="item_id")
-    ids = set(rows["content_id"])
-    texts = {name: text for name, (_, text) in (*_messages(store, ids), *_image_texts(store, ids))}
-    labels = {name: text_hash(text) for name, text in texts.items()}
+    judged = personal_spans(store).join(agreed, on="item_id")
+    texts = pl.concat(store.batches(_TEXTS, wanted=judged.select("content_id").unique()))
+    hashes = texts.select("content_id", text=pl.col("text").map_elements(text_hash, return_dtype=pl.String))
     personal = pl.when(pl.col("verdict") == Finding.CONFIRMED.value).then(pl.lit("yes")).otherwise(pl.lit("no"))
-    text = pl.col("content_id").replace_strict(labels, return_dtype=pl.String).alias("text")
-    found = rows.filter(pl.col("content_id").is_in(list(labels)))
-    return found.select(text, "start", "end", personal=personal).unique().sort("text", "start", "end")
+    labels = judged.join(hashes, on="content_id").select("text", "start", "end", personal=personal)
+    return labels.unique().sort("text", "start", "end")
 
 
-def _of_each_type(found: pl.DataFrame, queue: DrawnQueue, among: Collection[str] | None) -> list[str]:
-    of_types = found.sort("type").partition_by("type", maintain_order=True)
-    return [item for of_type in of_types for item in queue.drawn(of_type["item_id"], among)]
+def _of_each_type(found: pl.DataFrame, queue: DrawnQueue, among: Collection[str] | None) -> list[dict[str, Any]]:
+    """The rows of the stretches that a queue asks about: of each type a sample, or those `among` others."""
+    of_types = found.select("item_id", "type").sort("type").partition_by("type", maintain_order=True)
+    items = [item for of_type in of_types for item in queue.drawn(of_type["item_id"], among)]
+    rows = found.filter(pl.col("item_id").is_in(items)).iter_rows(named=True)
+    row_of = {row["item_id"]: row for row in rows}
+    return [row_of[item] for item in items]
 
 
-def _image_texts(store: Store, text_ids: set[str]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """(text id, (image id, text)) of what was read in images, for these ids."""
-    rows = store.read("signals/image_text", ["content_id", "text", "measured_at"]).sort("measured_at", "content_id")
-    last = rows.unique("content_id", keep="last", maintain_order=True)
-    for image_id, text in last.select("content_id", "text").iter_rows():
-        if text and (name := text_id(text)) in text_ids:
-            yield name, (image_id, text)
+class _MaskedText(NamedTuple):
+    text: str
+    spans: Sequence[Span]
+    """What is masked in it."""
 
 
-def _shown(store: Store, image_ids: set[str]) -> dict[str, str]:
-    """Image -> the first conversation that shows it."""
-    shown: dict[str, str] = {}
-    for rows in store.read_slices("conversations", ["conversation_id", "image_ids"]):
-        for conversation_id, ids in rows.iter_rows():
-            shown |= {each: conversation_id for each in ids if each in image_ids and each not in shown}
-    return shown
+def _masked_messages(
+    store: Store, every: pl.DataFrame, stretches: Sequence[Mapping[str, Any]]
+) -> dict[tuple[str, str], _MaskedText]:
+    """(conversation id, text id) -> the message, for all messages of the conversations of some stretches.
 
-
-def _messages(store: Store, text_ids: set[str]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """(text id, (conversation id, text)) of the messages with these ids, each once."""
-    seen: set[str] = set()
-    for rows in store.read_slices("conversations", ["conversation_id", "turns"]):
-        turn = pl.col("turns").struct
-        text_id, text = turn.field("text_id").alias("text_id"), turn.field("content").alias("text")
-        turns = rows.explode("turns").select("conversation_id", text_id, text)
-        wanted = turns.filter(pl.col("text_id").is_in(sorted(text_ids - seen)))
-        for conversation_id, found, content in wanted.unique("text_id", maintain_order=True).iter_rows():
-            seen.add(found)
-            yield found, (conversation_id, content)
-
-
-def _masked(store: Store, every: pl.DataFrame, conversations: set[str]) -> dict[tuple[str, str], list[Span]]:
-    """(conversation id, text id) -> what is masked there: what was found, wherever the conversation has it."""
-    masked: dict[tuple[str, str], list[Span]] = {}
-    for rows in store.read_slices("conversations", ["conversation_id", "turns"]):
-        for conversation_id, turns in rows.filter(pl.col("conversation_id").is_in(sorted(conversations))).iter_rows():
-            texts = {turn["text_id"]: turn["content"] for turn in turns}
-            found = _by_text(every.filter(pl.col("content_id").is_in(list(texts))).iter_rows(named=True))
-            repeated = with_repeats([(text, found.get(text_id, [])) for text_id, text in texts.items()])
-            masked |= {(conversation_id, text_id): spans or [] for text_id, spans in zip(texts, repeated, strict=True)}
+    What was found in one message of a conversation is masked wherever the conversation has it.
+    """
+    conversation_ids = sorted({row["conversation_id"] for row in stretches})
+    wanted = pl.DataFrame({"conversation_id": conversation_ids}, {"conversation_id": pl.String})
+    masked = dict[tuple[str, str], _MaskedText]()
+    for conversations in store.batches(_MESSAGES, wanted=wanted):
+        for conversation_id, text_ids, texts in conversations.iter_rows():
+            text_of = dict(zip(text_ids, texts, strict=True))
+            spans_of = _by_text(every, text_ids)
+            repeated = with_repeats([(text, spans_of.get(text_id, [])) for text_id, text in text_of.items()])
+            for (text_id, text), spans in zip(text_of.items(), repeated, strict=True):
+                masked[conversation_id, text_id] = _MaskedText(text, spans or [])
     return masked
 
 
-def _by_text(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
+def _by_text(spans: pl.DataFrame, text_ids: Collection[str]) -> dict[str, list[Span]]:
+    """Text id -> its spans, for those of the texts that have some."""
+    found = dict[str, list[Span]]()
+    for row in spans.filter(pl.col("content_id").is_in(list(text_ids))).iter_rows(named=True):
         found.setdefault(row["content_id"], []).append(row)
     return found
 
 
-def _stretch(
-    row: Mapping[str, Any], conversation_id: str, text: str, spans: list[Span], heading: str = "Part of a message"
-) -> Waiting:
+def _stretch(row: Mapping[str, Any], shown: _MaskedText, heading: str) -> Waiting:
     """The stretch with what surrounds it; other findings beside it stay masked."""
     start, end = max(0, row["start"] - CONTEXT_CHARACTERS), row["end"] + CONTEXT_CHARACTERS
     kind = row["type"].replace("_", " ")
-    parts = tuple(_parts(text, row, spans, start, end))
+    parts = tuple(_parts(shown, row, start, end))
     why = f"Found by {row['provider']} as {kind}, with confidence {row['confidence']:.2f}"
     question, texts = f"Is the marked stretch personal data, of type {kind}?", (ShownText(heading, parts),)
-    return Waiting(row["item_id"], row["content_id"], conversation_id, question, why=why, texts=texts)
+    return Waiting(row["item_id"], row["content_id"], row["conversation_id"], question, why=why, texts=texts)
 
 
-def _parts(text: str, row: Mapping[str, Any], spans: list[Span], start: int, end: int) -> Iterator[Stretch]:
-    at = start
-    others = [each for each in spans if each["end"] <= row["start"] or each["start"] >= row["end"]]
+def _parts(shown: _MaskedText, row: Mapping[str, Any], start: int, end: int) -> Iterator[Stretch]:
+    text, at = shown.text, start
+    others = [each for each in shown.spans if each["end"] <= row["start"] or each["start"] >= row["end"]]
     for span in sorted([row, *others], key=lambda each: int(each["start"])):
         first, last = max(at, span["start"]), min(end, span["end"])
         if first >= last:

@@ -23,6 +23,7 @@ from schemas.items.review import DetectorPrecision, Finding, QueueName, Review
 from schemas.policy import Over
 from tasks.runtime.progress import tell
 from tasks.storage.queries.released import decided_policy
+from tasks.storage.queries.signals import latest_query
 from tasks.storage.tables import Store, frame_of
 
 JOURNAL = "reviews/waiting"
@@ -208,10 +209,7 @@ def of_policy(store: Store, spans: pl.DataFrame, over: Over | None = None) -> pl
 
 def _last(store: Store, signal: str, columns: list[str]) -> pl.DataFrame:
     """content_id, provider and columns of the value that was measured last, for each content id."""
-    names = ["content_id", "provider", "measured_at", *columns]
-    frames = [store.empty(f"signals/{signal}", names), *store.read_slices(f"signals/{signal}", names)]
-    last = pl.concat(frames).sort("measured_at", maintain_order=True)
-    return last.unique("content_id", keep="last", maintain_order=True).drop("measured_at")
+    return pl.concat(store.batches(latest_query(signal, ["provider", *columns])))
 
 
 def detector_precisions(store: Store) -> list[DetectorPrecision]:

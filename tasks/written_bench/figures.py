@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from schemas.benches.written import Split
 from schemas.row import Int32, Row
+from tasks.storage.queries.signals import latest_query
 from tasks.storage.tables import Store
 from tasks.written_bench.written_items import items_for_judging
 
@@ -97,9 +98,8 @@ def facts_of_store(store: Store, bench: str, released: bool = False) -> list[Ite
 
 def objects_of_images(store: Store, released: bool = False) -> dict[str, list[str]]:
     """Image -> names of its objects, as measured last; `released`: without those of the stand-in."""
-    rows = store.read("signals/objects", ["content_id", "names", "version", "measured_at"]).sort("measured_at")
-    last = rows.unique("content_id", keep="last", maintain_order=True)
-    return {name: names for name, names, version, _ in last.iter_rows() if not (released and _STAND_IN in version)}
+    last = store.ask(latest_query("objects", ["names", "version"]))
+    return {name: names for name, names, version in last.iter_rows() if not (released and _STAND_IN in version)}
 
 
 def in_images(seen: dict[str, list[str]], image_ids: Sequence[str]) -> list[str]:

@@ -62,6 +62,20 @@ def signal_values(
     return rows.unique("content_id", keep="first", maintain_order=True).drop("version")
 
 
+def latest_query(signal: str, columns: Iterable[str]) -> str:
+    """A query for `content_id` and columns of the value of a signal that was measured last, of any version.
+
+    Of values that were measured at the same time, the one that is stored last counts.
+    """
+    last_value = ", ".join(f'"{name}" := "{name}"' for name in columns)
+    return f"""
+        -- a row is one content id and its last value
+        SELECT content_id, unnest(arg_max(struct_pack({last_value}), (measured_at, place)))
+        FROM (SELECT *, row_number() OVER () AS place FROM "{table_name(signal)}")
+        GROUP BY content_id
+    """  # noqa: S608 - names of our own
+
+
 def signal_facts(store: Store, signal: str, version: str, facts: Mapping[str, pl.Expr]) -> pl.DataFrame:
     """`content_id`, as `number_of` gives it, and facts: expressions over the values of one signal and version.
 

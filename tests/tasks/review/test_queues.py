@@ -1,8 +1,9 @@
 """What people say of tags, findings, answers and items becomes labels, precision, kappa, verdicts and battles."""
 
 import json
+import random
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import polars as pl
@@ -12,17 +13,17 @@ from benchmarks.privacy_unseen import labels
 from flows.commands.review.kinds import OF_EVERY_STORE, figures_of, queues_of
 from flows.commands.tag_sources import sides_to_compare
 from schemas.errors import BadInput
-from schemas.items.review import Draws, QueueName, Review
+from schemas.items.review import Draws, QueueName, Review, Waiting
 from schemas.settings import Settings
 from tasks.generated_bench.items import generated_reviews, kept_items
 from tasks.report.content import reviewed_part
-from tasks.review.alarms import FacesQueue, PersonalDataQueue, text_hash
+from tasks.review.alarms import FacesQueue, ImageTextsQueue, PersonalDataQueue, alarm_labels, text_hash
 from tasks.review.battles import experts_of
 from tasks.storage.content_id import text_id
 from tasks.storage.reviews import add_reviews, reviews_of
 from tasks.storage.tables import Store
 from tasks.written_bench.findings import finding_tables, item_checks
-from tests.builders import NOON, facts_frame
+from tests.builders import NOON, conversation, facts_frame, store_with
 from tests.generated_bench import NAME
 from tests.looked_store import EMAIL, strict
 from tests.reviewed_store import reviewing, shown_of
@@ -86,6 +87,56 @@ def test_what_was_read_in_an_image_is_asked_about_beside_it_and_counts_apart(sto
     ada.give("confirmed", "image_text_pii")
     found = {row.detector: (row.type, row.confirmed, row.reviewed) for row in figures_of(store).precisions}
     assert found == {"image_text_pii": ("email", 1, 1)}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_drawn_finding_is_asked_about_in_the_first_conversation_that_shows_it(tmp_path, seed):
+    chance = random.Random(seed)
+    texts, images = [f"text {number}" for number in range(12)], [text_id(f"image {number}") for number in range(6)]
+    logged = []
+    for number in chance.sample(range(20), 20):
+        messages, hour = chance.choices(texts[:8], k=chance.randint(1, 4)), NOON + timedelta(hours=chance.randrange(6))
+        shown = chance.sample(images, chance.randint(0, 2))
+        logged.append(conversation(f"c{number:02}", *messages, image_ids=shown, tstamp=hour))
+    logged.sort(key=lambda each: (each.tstamp, each.conversation_id))
+    store = store_with(tmp_path, conversations=logged)
+    span = {"start": 0, "end": 4, "type": "person", "confidence": 1.0}
+    found = chance.sample(texts, 9)
+    store.replace("signals/text_pii", facts_frame("text_pii", {text_id(text): {"spans": [span]} for text in found}))
+    # What was read in an image counts as it was read last.
+    readings = [
+        facts_frame("image_text", {image: {"text": chance.choice(["", *texts])} for image in images}, f"{time}")
+        .with_columns(measured_at=NOON + timedelta(days=time))
+        for time in chance.sample(range(3), 3)
+    ]  # fmt: skip
+    store.replace("signals/image_text", pl.concat(readings))
+    last_readings = max(readings, key=lambda rows: rows["measured_at"][0])
+    text_of = dict(last_readings.select("content_id", "text").iter_rows())
+
+    def shown_first(text, of_conversation):
+        return next((each.conversation_id for each in logged if text in of_conversation(each)), None)
+
+    def read_in(each):
+        return {text_of[image] for image in each.image_ids}
+
+    in_messages = {text_id(text): shown_first(text, lambda each: {t.content for t in each.turns}) for text in found}
+    in_images = {text_id(text): shown_first(text, read_in) for text in found}
+    asked = {each.content_id: each.conversation_id for each in PersonalDataQueue(99, 0).waiting(store)}
+    assert asked == {name: first for name, first in in_messages.items() if first}
+    of_images = ImageTextsQueue(99, 0).waiting(store)
+    asked = {each.content_id: each.conversation_id for each in of_images}
+    assert asked == {name: first for name, first in in_images.items() if first}
+    assert all(text_id(text_of[each.image_ids[0]]) == each.content_id for each in of_images)
+    add_reviews(store, [_confirmed(each) for each in of_images])
+    labelled = {text_hash(text) for text in found if in_images[text_id(text)]}
+    assert {*alarm_labels(store)["text"]} == labelled
+
+
+def _confirmed(item: Waiting) -> Review:
+    subject = {"conversation_id": item.conversation_id, "content_id": item.content_id, "item_id": item.item_id}
+    return Review(
+        **subject, reasons=[], verdict="confirmed", queue=ImageTextsQueue.name, reviewer="Ada", reviewed_at=NOON
+    )
 
 
 def test_reviewers_who_disagree_about_a_finding_do_not_count_in_its_precision(store):
