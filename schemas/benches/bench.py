@@ -152,7 +152,7 @@ class Failure(Row):
     judges: Int32
     """People who voted so; votes without a voter count none."""
     both_bad: Int32
-    """Their votes."""
+    """The votes of these people; `failure_marks` counts votes without a voter, too."""
     models: list[str]
     """Models of these votes, by name."""
     failure_type: FailureType | None

@@ -22,11 +22,44 @@ _TAGGER = "failure_types"
 """Signal of a tagger that is asked for the type."""
 UNDECIDED, ALL = "undecided", "all"
 BOTH_BAD = pl.col("winner") == Winner.BOTH_BAD.value
-_SPATIAL_WORDS = (
-    r"(?i)\b(?:left|right|above|below|behind|in front|beside|direction|from the side"
-    r"|upside|rotat\w*|mirror\w*|fold\w*)\b"
-)
-"""Words of prompts about places and views in space; linear in the length of the prompt."""
+_OTHER_MEANINGS = r"""(?xi)
+    \b right \s+ (?: now | away | here | ahead | side \s+ of \s+ history )\b
+    | \b (?: on | to | at | in ) \s+ the \s+ right \s+ (?: track | path | foot | page | place | time | moment | way
+        | order | answers? | solution | conclusion | choice | words? | things? | persons? | people | course | road
+        | direction | level | angle | price | speed | temperature | topic )\b
+    | \b (?: what (?: 's | \s+ is | \s+ was | \s+ are )? | nothing | anything | something ) \s+ left \b
+    | \b how \s+ (?: much | many ) (?: \s+ \w+ )? \s+ (?: is | are | was | were ) \s+ left \b
+    | \b (?: meaning | ideas? | story | reason (?: s | ing )? | logic | concept | history | science | message | joke
+        | intention | thoughts? | theory | motivation | symbolism ) \s+ behind \b
+    | \b beside \s+ the \s+ point \b
+"""
+"""Phrases in which a word of `_SPATIAL_PHRASES` is about no place: "on the right track", "what is left of it"."""
+_SPATIAL_PHRASES = r"""(?xi) \b (?:
+    (?: on | to | at | from | towards? ) \s+ (?: the | its | his | her | their | my | your | our ) \s+ (?: far \s+ )?
+        (?: left | right )
+    | (?: on | from | at | to ) \s+ left
+    | (?: on | from ) \s+ right
+    | (?: upper | top | lower | bottom | middle | cent (?: er | re ) ) [\s-]+ (?: left | right )
+    | (?: left | right ) (?: most | wards? )
+    | (?: left | right ) [\s-]+ (?: side | hand | half | corner | edge | margin | border | end | panel | column | lane
+        | wheel | turn | arm | leg | foot | eye | ear | wing | shoulder | knee ) s?
+    | left \s+ (?: image | picture | photo | figure | graph | one )
+    | (?: turn | fac | point | mov ) (?: e | s | es | ed | ing )?
+        \s+ (?: left | right )
+    | left \s* (?: \s or | \s and | \s to | \s vs\.? | \s versus | , | / | & ) \s* right
+    | right \s* (?: \s or | \s and | \s to | \s vs\.? | \s versus | , | / | & ) \s* left
+    | left \s+ of \s+ (?: the | a | an | it | him | her | them | his | its | their | my | your | this | that )
+    | (?: above | below ) \s+
+        (?: the | a | an | it | him | her | them | his | its | their | my | your | this | that | each )
+    | (?: from | directly | just | right | immediately ) \s+ (?: above | below )
+    | (?: above | below ) \s+ (?: and | or ) \s+ (?: above | below )
+    | behind | in \s+ front | beside | direction | from \s+ the \s+ side
+    | upside | rotat\w* | mirror\w* | fold\w*
+) \b """
+"""Phrases of prompts about places and views in space; linear in the length of the prompt.
+
+`left`, `right`, `above` and `below` alone are more often about other things: "is that right?", "the text above".
+"""
 _OF_SUBCATEGORY = {
     "Mathematical Reasoning": FailureType.VISUAL_REASONING,
     "Data Analysis": FailureType.VISUAL_REASONING,
@@ -65,6 +98,11 @@ _LABELS = """
 """
 
 
+def is_spatial(prompt: pl.Expr) -> pl.Expr:
+    """Whether a prompt is about places and views in space."""
+    return prompt.str.replace_all(_OTHER_MEANINGS, " ").str.contains(_SPATIAL_PHRASES)
+
+
 def kept_battles(store: Store) -> pl.DataFrame:
     """Kept battles under released names, by time, with the `document_id` of their left side, which is kept too."""
     require_redactions(store)
@@ -80,7 +118,7 @@ def described_prompts(store: Store, documents: pl.Series, versions: Versions) ->
     wanted = pl.DataFrame({"document_id": documents.unique()}, schema={"document_id": pl.String})
     # A row is a document; the prompt is the same in all conversations on it.
     prompts = pl.concat(
-        rows.select("document_id", spatial=pl.col("prompt").str.contains(_SPATIAL_WORDS))
+        rows.select("document_id", spatial=is_spatial(pl.col("prompt")))
         for rows in store.batches(_PROMPTS, wanted=wanted)
     ).unique("document_id", keep="first", maintain_order=True)
     labels = pl.concat(store.batches(_LABELS, versions=versions_in_use(versions), wanted=prompts))
@@ -111,7 +149,9 @@ def types_of_reviewers(store: Store) -> pl.DataFrame:
 def failure_pool(battles: pl.DataFrame, judges_min: int) -> pl.DataFrame:
     """The prompts that at least `judges_min` people voted both bad, with the columns of `Failure` but types and draw.
 
-    `battles`: kept ones, by time, with the `document_id` of their prompt.
+    `battles`: kept ones, by time, with the `document_id` of their prompt. Votes without a voter count nowhere here, not
+    in `both_bad` either: they may all be of one person. `failure_rates` and `failure_marks` are about models, not about
+    how many people saw a failure, and count them.
     """
     seats = pl.concat_list("model_a", "model_b")
     failed = battles.filter(BOTH_BAD & pl.col("judge").is_not_null())

@@ -11,6 +11,7 @@ from schemas.benches.judging import Answer, Verdict
 from schemas.errors import BadInput
 from schemas.policy import policy_hash
 from schemas.settings import EvaluateSettings, Settings
+from tasks.bench.failures import is_spatial
 from tasks.bench.steps import find_failures
 from tasks.explore.listing import item_key
 from tasks.judging.sources import bench_of
@@ -102,6 +103,37 @@ def find(store, versions=None, **bench):
     """The table after the task, and its counts."""
     report = find_failures.fn(Settings(store=store.root, bench=bench), versions or BY_RULE)
     return store.read("failures"), report.counts
+
+
+ABOUT_PLACES = [
+    "What is to the right of the car?", "Who is on the left?", "Describe the left side.", "See the upper right corner",
+    "What stands on the left of the tree?", "the man on the right wearing a hat", "From left to right, name them.",
+    "Is the ball left or right of the box?", "which ball is left of the cup?", "the bottom-left panel", "Turn right?",
+    "the leftmost door", "his left hand", "What is on her right", "What hangs above the sofa?", "the cat below it",
+    "Seen from above, what is it?", "the lamp directly above", "who stands behind the door", "Rotate the cube.",
+    "What is in front of the house?", "Which of these folded shapes fits?", "the label at the right?",
+]  # fmt: skip
+ABOUT_OTHER_THINGS = [
+    "What is happening right now?", "You are right.", "is that right?", "What can I cook with what is left over?",
+    "what is left", "Is this at the right angle?", "Above all, be brief.", "There is a left over slice",
+    "All right, go on", "Am I on the right track?", "Which is the right answer?", "He left the room.",
+    "Solve the problem above.", "Answer the question below.",
+    "How much money is left?", "the right to vote", "come at the right time", "What is left of the pizza?",
+    "Explain the meaning behind this meme", "Put them in the right order", "Does this look right to you?",
+    "That is beside the point", "What remains, nothing left", "A right triangle has sides 3 and 4.",
+    "Use the above text.",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_prompts_about_places_are_told_from_the_same_words_about_other_things(seed):
+    random = Random(seed)
+    phrases = [*ABOUT_PLACES, *ABOUT_OTHER_THINGS]
+    begins, ends = ["", "Hello! ", "In this picture:\n"], ["", " Say why.", "\nThanks"]
+    prompts = [f"{random.choice(begins)}{phrase}{random.choice(ends)}" for phrase in phrases]
+    written = [random.choice([str, str.upper, str.lower])(prompt) for prompt in prompts]
+    found = pl.DataFrame({"phrase": phrases, "prompt": written}).filter(is_spatial(pl.col("prompt")))
+    assert found["phrase"].to_list() == ABOUT_PLACES
 
 
 def test_the_pool_is_what_was_planted_and_the_set_even_over_types_without_safety(arena):
