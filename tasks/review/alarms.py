@@ -168,7 +168,7 @@ def _of_each_type(found: pl.DataFrame, queue: DrawnQueue, among: Collection[str]
 class _MaskedText(NamedTuple):
     text: str
     spans: Sequence[Span]
-    """What is masked in it."""
+    """Spans of it that are masked."""
 
 
 def _masked_messages(
