@@ -124,14 +124,6 @@ def decided_policy(store: Store) -> Policy | None:
         ) from None
 
 
-def require_decided_policy(store: Store) -> Policy:
-    """The policy that made the decisions. Raises BadInput without it: models would have the names of the logs."""
-    policy = decided_policy(store)
-    if policy is None:
-        raise BadInput(f"store {store.root!r} lacks the policy that made its decisions; run `curate decide` again")
-    return policy
-
-
 def released_names(store: Store, items: pl.DataFrame) -> pl.DataFrame:
     """Rows of `conversations` or `battles` with models renamed by the policy that made the decisions."""
     policy = decided_policy(store)
@@ -234,12 +226,9 @@ def mark_decided(store: Store) -> None:
 
 
 def is_decided(store: Store) -> bool:
-    """Whether no conversation or battle has come, changed or gone since `mark_decided`.
-
-    False where nothing was ever decided, and for decisions of 0.1, which say not what they are about.
-    """
+    """Whether no conversation or battle has come, changed or gone since `mark_decided`; true before the first."""
     mark = store.read_bytes(_MARK)
-    return mark is not None and json.loads(mark) == _parts(store)
+    return mark is None or json.loads(mark) == _parts(store)
 
 
 def _parts(store: Store) -> dict[str, list[str]]:
