@@ -16,7 +16,13 @@ from schemas.settings import BenchSettings
 from tasks.bench.contamination.guard import public_prompts, withheld_conversations
 from tasks.release.dataset_card import unlinked
 from tasks.storage.parquet import compact
-from tasks.storage.queries.conversation_features import CATEGORIES, CRITERIA, TAXONOMY, english_name
+from tasks.storage.queries.conversation_features import (
+    CATEGORIES,
+    CRITERIA,
+    TAXONOMY,
+    english_name,
+    released_without_texts,
+)
 from tasks.storage.queries.released import decided_policy, released_names, require_redactions, unsafe_documents
 from tasks.storage.queries.signals import Versions, versions_in_use
 from tasks.storage.tables import Store
@@ -52,9 +58,17 @@ _MESSAGES = """
     -- of other times are not read
     SELECT conversation_id, turns FROM released SEMI JOIN block USING (tstamp, conversation_id)
 """
+_SIDE_IDS = """
+    -- a row is one conversation that is a side of a kept battle, once for each of its battles
+    SELECT unnest([conversation_a, conversation_b]) AS conversation_id
+    FROM battles
+    SEMI JOIN (SELECT item_id AS battle_id FROM decisions WHERE item_kind = 'battle' AND keep) AS decided
+        USING (battle_id)
+"""
 _BATTLES = """
     -- a row is one kept battle, and all that is known of the conversations of both sides (as structs), which must be
-    -- decided on, too; earliest first. They are materialized, because both sides are looked up in them
+    -- decided on, too; earliest first. They are materialized, because both sides are looked up in them, and `released` is
+    -- a frame of sides alone
     SELECT *
     FROM (
         WITH sides AS MATERIALIZED (
@@ -158,7 +172,9 @@ class Gathered:
     def _battle(self) -> Iterator[pl.DataFrame]:
         in_use = versions_in_use(self._versions)
         rows = max(1, self._block_rows // _CONVERSATIONS_A_BATTLE)
-        for block in self._store.batches(_BATTLES, rows, versions=in_use):
+        side_ids = pl.concat(self._store.batches(_SIDE_IDS))["conversation_id"]
+        sides = released_without_texts(self._store, side_ids)
+        for block in self._store.batches(_BATTLES, rows, versions=in_use, released=sides):
             yield battle_rows(released_names(self._store, self._with_sides(block)))
 
     def _with_messages(self, block: pl.DataFrame) -> pl.DataFrame:
