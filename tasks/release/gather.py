@@ -67,8 +67,8 @@ _SIDE_IDS = """
 """
 _BATTLES = """
     -- a row is one kept battle, and all that is known of the conversations of both sides (as structs), which must be
-    -- decided on, too; earliest first. They are materialized, because both sides are looked up in them, and `released` is
-    -- a frame of sides alone
+    -- decided on, too; earliest first. They are materialized, because both sides are looked up in them, and `released`
+    -- is a frame of sides alone
     SELECT *
     FROM (
         WITH sides AS MATERIALIZED (
