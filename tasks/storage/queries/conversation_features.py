@@ -59,7 +59,7 @@ def conversation_features(store: Store, conversation_ids: pl.Series, versions: V
 
 
 def released_without_texts(store: Store, conversation_ids: pl.Series) -> pl.DataFrame:
-    """These conversations as they would be released, without their texts, in about 350 bytes each.
+    """Rows of the view `released` of these conversations, without their texts, in about 350 bytes each.
 
     Given to a question as `released`, in place of that view, so that facts of other conversations are not computed.
     """
