@@ -229,10 +229,11 @@ def _unwanted_elsewhere(keys: Iterable[str], ids: Going) -> pl.Expr:
     where no conversation is named: a person's verdict may be about a text that nothing else has.
     """
     kinds = {name: _KEYS[name] for name in keys}
+    has_conversations = any(BY_NAME.get(name) is Held.CONVERSATION for name in kinds)  # a conv_id is of a line
     tests = [pl.lit(False)]
     for name, kind in kinds.items():
         if kind in (Held.CONVERSATION, Held.USER):
             tests.append(pl.col(name).is_in(ids.taken[kind].implode()))
-        elif kind is Held.IMAGE or Held.CONVERSATION not in kinds.values():
+        elif kind is Held.IMAGE or not has_conversations:
             tests.append(pl.col(name).is_in(ids.gone[kind].implode()))
     return pl.any_horizontal(tests)

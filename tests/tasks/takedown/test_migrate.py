@@ -228,6 +228,20 @@ def test_facts_of_a_package_that_is_not_installed_any_more_go_with_their_text(st
     assert "signals/mood" in out
 
 
+@pytest.mark.parametrize(("column", "texts_left"), [("conv_id", {"bob"}), ("conversation_id", {"ann", "bob"})])
+def test_a_text_that_goes_leaves_unknown_tables_unless_they_name_conversations(store, takedown, column, texts_left):
+    texts = {name: text_of(store, name) for name in ("ann", "bob")}
+    add_table(store, "notes", [{column: conv_id("bob"), "content_id": each} for each in texts.values()])
+    assert takedown(conv_id("ann"))[0] == 0
+    assert {row["content_id"] for row in written(store, "notes").to_pylist()} == {texts[name] for name in texts_left}
+
+
+def text_of(store: Store, name: str) -> str:
+    """The id of the first text of a conversation."""
+    turns = store.read("conversations").filter(conversation_id=conv_id(name))["turns"].item()
+    return turns[0]["text_id"]
+
+
 @pytest.mark.parametrize("stated", [True, False])
 @pytest.mark.parametrize(
     ("change", "said"),
