@@ -40,16 +40,17 @@ def preset_datasets(store: Store, conversations: pl.DataFrame) -> pl.Series:
     A preset is recognized by equal pixels or as a near-duplicate. Only if the conversation's image is missing, the
     logged name is used, because one conv_id can hold an upload and, after a reset, a preset.
     """
-    logged, pairs = store.read("presets"), store.read("near_images")
-    served = store.ask(_SERVED_PRESETS).select(logged.columns)
-    presets = pl.concat([logged, served])
+    fetched_presets, pairs = store.read("presets"), store.read("near_images")
+    served_presets = store.ask(_SERVED_PRESETS).select(fetched_presets.columns)
+    presets = pl.concat([fetched_presets, served_presets])
     by_image: dict[str, str] = {}
     for dataset, image_id in presets.drop_nulls("image_id").select("dataset", "image_id").iter_rows():
         near = pairs.filter((pl.col("image_a") == image_id) | (pl.col("image_b") == image_id))
         for other in {image_id, *near["image_a"], *near["image_b"]}:
             by_image.setdefault(other, dataset)
     by_name = dict(presets.select("logged_name", "dataset").iter_rows())
-    by_conv_id = {c: by_name[name] for rows in store.batches(_FIRST_NAMES) for c, name in rows.iter_rows()}
+    names_of_states = pl.concat(store.batches(_FIRST_NAMES))
+    by_conv_id = {conv_id: by_name[name] for conv_id, name in names_of_states.iter_rows()}
     first = conversations.select("conversation_id", pl.col("image_ids").list.first())
     values = [by_image.get(image) if image else by_conv_id.get(name) for name, image in first.iter_rows()]
     return pl.Series("preset_dataset", values, dtype=pl.String)
@@ -99,17 +100,19 @@ def _images(image_of: Mapping[str, str], rule: DuplicateRule) -> pl.Expr:
 
 def asked_ids(store: Store, wanted: pl.DataFrame) -> pl.DataFrame:
     """conversation_id of the wanted ones, and `asked`: the number of the id of what `duplicates_of` compares of it."""
-    frames = store.batches(_ASKED, TEXTS_AT_ONCE, wanted=wanted)
-    asked = (
-        rows.select("conversation_id", asked=_plain("messages").map_elements(text_id, pl.String)) for rows in frames
-    )
-    return pl.concat(compact(ids).with_columns(number_of(pl.col("asked"))) for ids in asked)
+    asked_frames = list[pl.DataFrame]()
+    for conversations in store.batches(_ASKED, TEXTS_AT_ONCE, wanted=wanted):
+        # A row is one conversation and the id of its messages; compact, because the frame would hold the messages too.
+        ids = conversations.select("conversation_id", asked=_plain("messages").map_elements(text_id, pl.String))
+        asked_frames.append(compact(ids).with_columns(number_of(pl.col("asked"))))
+    return pl.concat(asked_frames)
 
 
 def _plain(messages: str) -> pl.Expr:
     """All messages as one text, without case, runs of blanks and closing punctuation."""
-    said = pl.element().str.normalize("NFC").str.to_lowercase().str.replace_all(r"\s+", " ")
-    return pl.col(messages).list.eval(said.str.replace(r"(.)[ .?!…。？！]+$", "$1").str.strip_chars()).list.join("\0")
+    spaced_message = pl.element().str.normalize("NFC").str.to_lowercase().str.replace_all(r"\s+", " ")
+    plain_message = spaced_message.str.replace(r"(.)[ .?!…。？！]+$", "$1").str.strip_chars()
+    return pl.col(messages).list.eval(plain_message).list.join("\0")
 
 
 def near_by_embedding(

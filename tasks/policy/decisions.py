@@ -78,11 +78,15 @@ class StoredSignals:
 
         `prompt_id` is `number_of` it.
         """
-        frames = self.store.batches(_CONVERSATIONS, TEXTS_AT_ONCE)
-        textless = (compact(rows.with_columns(**TEXT_COLUMNS).drop("turns")) for rows in frames)
-        rows = pl.concat(some.with_columns(number_of(pl.col("prompt_id"))) for some in textless)
-        preset = preset_datasets(self.store, rows)
-        return rows.with_columns(preset, *self._findings(self.store, rows["conversation_id"]))
+        textless_frames = list[pl.DataFrame]()
+        for with_texts in self.store.batches(_CONVERSATIONS, TEXTS_AT_ONCE):
+            # A row is one conversation; compact, because the frame would hold the messages too.
+            textless = compact(with_texts.with_columns(**TEXT_COLUMNS).drop("turns"))
+            textless_frames.append(textless.with_columns(number_of(pl.col("prompt_id"))))
+        conversations = pl.concat(textless_frames)
+        preset_of_each = preset_datasets(self.store, conversations)
+        item_findings = self._findings(self.store, conversations["conversation_id"])
+        return conversations.with_columns(preset_of_each, *item_findings)
 
     @cached_property
     def parts(self) -> Mapping[Over, pl.DataFrame]:
@@ -93,8 +97,11 @@ class StoredSignals:
         """The parts of every conversation; thinking counts as an answer under a policy that releases it."""
         if not policy.release_thinking:
             return self.parts
-        thoughts, said = thought_parts(self.store), (Over.MESSAGES, Over.ASSISTANT_MESSAGES)
-        return {**self.parts, **{over: pl.concat([self.parts[over], thoughts]) for over in said}}
+        thoughts = thought_parts(self.store)
+        with_thoughts = {
+            over: pl.concat([self.parts[over], thoughts]) for over in (Over.MESSAGES, Over.ASSISTANT_MESSAGES)
+        }
+        return {**self.parts, **with_thoughts}
 
     def redacted_parts(self, policy: Policy) -> Mapping[Over, pl.DataFrame]:
         """The parts of conversations as redacted by this policy."""

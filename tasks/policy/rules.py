@@ -1,6 +1,10 @@
 """Policy rules: the columns and parts of items that they can use, and which items each rule fires on.
 
-Every threshold comes from the policy.
+In: the rules of a policy, facts of conversations and battles, and ids of their parts (`logged_parts`). Out: a row for
+each rule and item it fires on (`fired`), and the reasons of each item (`reasons_of`). Every threshold comes from the
+policy. A rule over another fact of an item is an entry in CONVERSATION_COLUMNS (in TEXT_COLUMNS, too, if it needs the
+texts) or BATTLE_COLUMNS; over another kind of part, a column of `_IDS_OF_PARTS` and an entry of `_PARTS`; another
+comparison is a case in `fires`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -210,20 +214,22 @@ def thought_parts(store: Store) -> pl.DataFrame:
     return _parts(store.batches(_THOUGHTS))["thoughts"]
 
 
-def _with_messages(said: Mapping[str, pl.DataFrame]) -> dict[Over, pl.DataFrame]:
-    messages = pl.concat([said[Over.USER_MESSAGES], said[Over.ASSISTANT_MESSAGES]])
-    return {Over.MESSAGES: messages, **{Over(kind): rows for kind, rows in said.items()}}
+def _with_messages(parts_by_kind: Mapping[str, pl.DataFrame]) -> dict[Over, pl.DataFrame]:
+    """The parts of each kind, and as `Over.MESSAGES` those of users and models together."""
+    messages = pl.concat([parts_by_kind[Over.USER_MESSAGES], parts_by_kind[Over.ASSISTANT_MESSAGES]])
+    return {Over.MESSAGES: messages, **{Over(kind): rows for kind, rows in parts_by_kind.items()}}
 
 
 def _parts(conversations: Iterable[pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Kind -> parts, of conversations with a list of content ids for each kind."""
     frames: dict[str, list[pl.DataFrame]] = {}
-    for rows in conversations:
+    for rows in conversations:  # at least one frame, which may be empty, so that every kind is there
         items = compact(rows.select("item_id"))  # the parts of a conversation share one copy of its id
         for kind in rows.drop("item_id"):
+            # A row is one part of this kind of one conversation.
             of_kind = items.with_columns(content_id=kind).explode("content_id").drop_nulls("content_id")
             frames.setdefault(kind.name, []).append(of_kind.with_columns(number_of(pl.col("content_id"))))
-    return {kind: pl.concat(some) for kind, some in frames.items()}
+    return {kind: pl.concat(parts_of_kind) for kind, parts_of_kind in frames.items()}
 
 
 def image_text_parts(images: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
@@ -290,13 +296,14 @@ def _hit_and_unknown(
     place: int, rule: Rule, parts: Mapping[Over, pl.DataFrame], known: pl.DataFrame, stated: Mapping[Over, pl.DataFrame]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The items, once for each part, on which a rule fires and for which it has no value."""
-    fires, told = _asked(place, rule)
+    questions = _asked(place, rule)
+    does_fire, has_value = questions  # the names of its two columns
     if rule.over in stated:
-        said = stated[rule.over].select("item_id", **_asked(place, rule))
-        return said.filter(fires), said.filter(~pl.col(told))
+        answers = stated[rule.over].select("item_id", **questions)
+        return answers.filter(does_fire), answers.filter(~pl.col(has_value))
     of_items = parts[rule.over]
-    hit = of_items.join(known.filter(fires), on="content_id", how="semi")
-    return hit, of_items.join(known.filter(told), on="content_id", how="anti")
+    hit = of_items.join(known.filter(does_fire), on="content_id", how="semi")
+    return hit, of_items.join(known.filter(has_value), on="content_id", how="anti")
 
 
 def hit_columns(step: Step, place: int, reason: str, action: Action) -> dict[str, pl.Expr]:
@@ -336,12 +343,12 @@ _CONTENTS = """
 def reviewed_contents(store: Store, conversation_ids: Iterable[str]) -> dict[str, str]:
     """conversation_id -> content id of all its messages and images; a new turn changes it."""
     wanted = pl.DataFrame({"conversation_id": pl.Series([*conversation_ids], dtype=pl.String)})
-    frames = store.batches(_CONTENTS, wanted=wanted)
-    return {item: combined_id("reviewed", ids) for rows in frames for item, ids in rows.iter_rows()}
+    contents = pl.concat(store.batches(_CONTENTS, wanted=wanted))
+    return {conversation_id: combined_id("reviewed", ids) for conversation_id, ids in contents.iter_rows()}
 
 
 def present_verdicts(store: Store) -> pl.DataFrame:
-    """Verdicts on what held conversations are now: item_id, reason, and `dropped`, which one reviewer is enough for."""
+    """Verdicts on what held conversations are now: item_id, reason, and `dropped`, true if any reviewer says so."""
     reviews = reviews_of(store).filter(queue=QueueName.HELD.value)
     content = reviewed_contents(store, reviews["conversation_id"].unique())
     valid = reviews.filter(

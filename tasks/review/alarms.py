@@ -145,9 +145,10 @@ def alarm_labels(store: Store) -> pl.DataFrame:
 
     `personal` is yes or no. Stretches that reviewers disagree about are left out.
     """
-    asked = pl.col("queue").is_in([PersonalDataQueue.name, ImageTextsQueue.name])
-    said = reviews_of(store).filter(asked).group_by("item_id").agg(pl.col("verdict").unique())
-    agreed = said.filter(pl.col("verdict").list.len() == 1).select("item_id", pl.col("verdict").list.first())
+    of_stretches = pl.col("queue").is_in([PersonalDataQueue.name, ImageTextsQueue.name])
+    # A row is one stretch and the verdicts that reviewers gave about it, each once; then, those with one verdict.
+    verdicts = reviews_of(store).filter(of_stretches).group_by("item_id").agg(pl.col("verdict").unique())
+    agreed = verdicts.filter(pl.col("verdict").list.len() == 1).select("item_id", pl.col("verdict").list.first())
     judged = personal_spans(store).join(agreed, on="item_id")
     texts = pl.concat(store.batches(_TEXTS, wanted=judged.select("content_id").unique()))
     hashes = texts.select("content_id", text=pl.col("text").map_elements(text_hash, return_dtype=pl.String))
@@ -158,11 +159,12 @@ def alarm_labels(store: Store) -> pl.DataFrame:
 
 def _of_each_type(found: pl.DataFrame, queue: DrawnQueue, among: Collection[str] | None) -> list[dict[str, Any]]:
     """The rows of the stretches that a queue asks about: of each type a sample, or those `among` others."""
-    of_types = found.select("item_id", "type").sort("type").partition_by("type", maintain_order=True)
-    items = [item for of_type in of_types for item in queue.drawn(of_type["item_id"], among)]
-    rows = found.filter(pl.col("item_id").is_in(items)).iter_rows(named=True)
-    row_of = {row["item_id"]: row for row in rows}
-    return [row_of[item] for item in items]
+    # A frame has the stretches of one type.
+    stretches_by_type = found.select("item_id", "type").sort("type").partition_by("type", maintain_order=True)
+    drawn_ids = [item_id for of_type in stretches_by_type for item_id in queue.drawn(of_type["item_id"], among)]
+    drawn_rows = found.filter(pl.col("item_id").is_in(drawn_ids)).iter_rows(named=True)
+    row_of = {row["item_id"]: row for row in drawn_rows}
+    return [row_of[item_id] for item_id in drawn_ids]
 
 
 class _MaskedText(NamedTuple):
@@ -183,6 +185,7 @@ def _masked_messages(
     masked = dict[tuple[str, str], _MaskedText]()
     for conversations in store.batches(_MESSAGES, wanted=wanted):
         for conversation_id, text_ids, texts in conversations.iter_rows():
+            # A message that stands twice in a conversation has one text id, and is masked once.
             text_of = dict(zip(text_ids, texts, strict=True))
             spans_of = _by_text(every, text_ids)
             repeated = with_repeats([(text, spans_of.get(text_id, [])) for text_id, text in text_of.items()])
@@ -193,10 +196,10 @@ def _masked_messages(
 
 def _by_text(spans: pl.DataFrame, text_ids: Collection[str]) -> dict[str, list[Span]]:
     """Text id -> its spans, for those of the texts that have some."""
-    found = dict[str, list[Span]]()
-    for row in spans.filter(pl.col("content_id").is_in(list(text_ids))).iter_rows(named=True):
-        found.setdefault(row["content_id"], []).append(row)
-    return found
+    spans_by_text = dict[str, list[Span]]()
+    for span in spans.filter(pl.col("content_id").is_in(list(text_ids))).iter_rows(named=True):
+        spans_by_text.setdefault(span["content_id"], []).append(span)
+    return spans_by_text
 
 
 def _stretch(row: Mapping[str, Any], shown: _MaskedText, heading: str) -> Waiting:

@@ -2,7 +2,9 @@
 
 In: the tables and the tombstones of a store, and nothing else, so what a killed sweep left goes with the next one. Out:
 `Going`, and for a table the condition on the rows that go (`unwanted_rows`). A further place that keeps ids from going
-is a SELECT in `_STAYING`.
+is a SELECT in `_STAYING`; a further table says in `schemas.tables` which of its columns hold or mention a kind of id. A
+further kind is a value of `schemas.row.Held` with an entry in `_STAYING`, and in `_TAKEN_DOWN` if it is taken down
+itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,7 +27,8 @@ _NAMED_IDS = """
     SELECT DISTINCT id FROM ({named_ids}) WHERE id IS NOT NULL
 """
 _UNHELD_IDS = """
-    -- a row is one id of a kind that a table holds, and nothing that stays; presets are of no line
+    -- a row is one id of a kind that a table holds, and nothing that stays; the names of presets stay, although no line
+    -- holds them
     SELECT DISTINCT id FROM ({named_ids}) AS held ANTI JOIN ({staying}) AS staying ON {logged_id} = stays
     WHERE NOT starts_with(id, $preset)
 """
@@ -53,7 +56,7 @@ _STAYING = {
     Held.CONVERSATION: "SELECT conversation_id AS stays FROM conversations",
     Held.IMAGE_NAME: """
         SELECT unnest(images) AS stays FROM sightings ANTI JOIN gone_lines ON conv_id = gone_lines.id
-        UNION ALL -- no line names what a model drew
+        UNION ALL -- no line names what a model drew; an item may be of no stored conversation, so it goes only if taken
         SELECT name FROM generated_images ANTI JOIN (
             SELECT description_id FROM generated_items SEMI JOIN taken_conversations ON item_id = taken_conversations.id
         ) AS gone_items USING (description_id)
@@ -84,7 +87,7 @@ _STAYING = {
         FROM "signals/image_text" ANTI JOIN gone_images ON content_id = gone_images.id
         WHERE text <> ''
         UNION ALL
-        SELECT text_id(text)
+        SELECT text_id(text) -- a question may be of no stored conversation, so its texts go only if it is taken
         FROM (
             SELECT question_id, text FROM answers
             UNION ALL
@@ -118,7 +121,7 @@ _TAKEN_DOWN: dict[Held, Callable[[Tombstones, Iterable[str]], set[str]]] = {
 }
 """Kind -> a function that returns those of some ids that were taken down."""
 _KEYS = {**BY_NAME, "conv_id": Held.CONVERSATION, "judge": Held.USER}
-"""Name of a column of a table that this version does not know -> what it names; voters were judges."""
+"""Name of a column of a table that this version does not know -> what it names; `judge` is a voter, so a user."""
 
 
 class Going(NamedTuple):
@@ -135,6 +138,7 @@ def going(store: Store, tombstones: Tombstones) -> Going:
     taken = {kind: _taken(store, kind, tombstones) for kind in _TAKEN_DOWN}
     gone = {Held.LINE: _ids(taken_down_in(store, store.parts("sightings"), tombstones))}
     for kind in _STAYING:
+        # Each frame has the ids of an earlier kind that go, by which this kind's query leaves out what goes.
         frames = {name: gone[kept_by].to_frame("id") for kept_by, name in _FRAMES.items() if kept_by in gone}
         frames["taken_conversations"] = taken[Held.CONVERSATION].to_frame("id")
         frames["taken_images"] = taken[Held.IMAGE].to_frame("id")
@@ -170,6 +174,7 @@ def _ids(ids: Iterable[str]) -> pl.Series:
 
 def _named_ids(kind: Held, mentioned: bool) -> str:
     """A query for the ids of a kind that tables hold or, with `mentioned`, mention as well; some are there often."""
+    # A SELECT gives the ids of one column of a table.
     selects = ["SELECT id FROM elsewhere", *([_FURTHER_IDS[kind]] if kind in _FURTHER_IDS else [])]
     for table, declared in TABLES.items():
         for column in declared.named(kind):
@@ -191,7 +196,7 @@ def _ids_elsewhere(store: Store, kind: Held) -> Iterator[pl.DataFrame]:
 
 
 def known_keys(store: Store, table: str) -> list[str]:
-    """Columns by which a table that this version does not know is searched; all its parts have them."""
+    """Columns by which a table that this version does not know is searched; its parts have the same ones."""
     return [name for part in store.parts(table)[:1] for name in keys_of_part(store, table, part)]
 
 
@@ -206,6 +211,7 @@ def unwanted_rows(store: Store, table: str, ids: Going) -> pl.Expr | None:
     if table not in TABLES:
         return _unwanted_elsewhere(known_keys(store, table), ids)
     declared = TABLES[table]
+    # A test says for each row whether one of its columns names something that goes.
     tests = [_unheld_row(table, column, kind, ids) for column, kind in declared.holds.items()]
     mentions = {column: kind for column, kind in declared.mentions.items() if kind in ids.taken}
     tests += [names_any(table, column, ids.taken[kind]) for column, kind in mentions.items()]
@@ -229,7 +235,8 @@ def _unwanted_elsewhere(keys: Iterable[str], ids: Going) -> pl.Expr:
     where no conversation is named: a person's verdict may be about a text that nothing else has.
     """
     kinds = {name: _KEYS[name] for name in keys}
-    has_conversations = any(BY_NAME.get(name) is Held.CONVERSATION for name in kinds)  # a conv_id is of a line
+    # A row with a conv_id alone is about a line of a log, not about a conversation that may keep its text.
+    has_conversations = any(BY_NAME.get(name) is Held.CONVERSATION for name in kinds)
     tests = [pl.lit(False)]
     for name, kind in kinds.items():
         if kind in (Held.CONVERSATION, Held.USER):

@@ -85,17 +85,20 @@ class Known:
 
     def __init__(self, store: Store, asked: Iterable[str]) -> None:
         wanted = set(asked)
+        # A row is a file that is asked for by name or digest, presets last: the last of a name counts.
         files = store.ask(_FILES_ASKED, asked=frame_of_ids(wanted)).sort("place", maintain_order=True)
         self.image_of = _images_of(files.filter(pl.col("name").is_in(sorted(wanted))))
         self.also = dict(store.ask(_SOURCES, asked=frame_of_ids(wanted)).iter_rows())
-        held_by = files.with_columns(held_by=pl.coalesce("image_id", "name"))
-        for kind in FileDigests._fields:
-            self.also |= dict(held_by.filter(pl.col(kind).is_in(sorted(wanted))).select(kind, "held_by").iter_rows())
+        # A row is a file with what a digest of it stands for: its image, or the name of a file that is no image.
+        files_with_content = files.with_columns(content=pl.coalesce("image_id", "name"))
+        for digest in FileDigests._fields:
+            of_digest = files_with_content.filter(pl.col(digest).is_in(sorted(wanted)))
+            self.also |= dict(of_digest.select(digest, "content").iter_rows())
         images = frame_of_ids(wanted | {self.image(each) for each in wanted})
         self.image_of |= _images_of(store.ask(_FILES_OF_IMAGES, asked=images).sort("place", maintain_order=True))
-        known = store.ask(_KNOWN, asked=images)
+        known_ids = store.ask(_KNOWN, asked=images)
         self.conversations, self.users, self.names_and_images = (
-            set(known.filter(kind=kind)["id"]) for kind in ("conversation", "user", "image")
+            set(known_ids.filter(kind=kind)["id"]) for kind in ("conversation", "user", "image")
         )
 
     def conv_id(self, asked: str) -> str | None:
