@@ -92,6 +92,12 @@ PAGE = _FROM_PYTHON.partition("\n## ")[0]
 CHECKS = """
 assert set(dropped_by["reasons"]) == {"face", "pii_text", "duplicate", "same_model"}
 assert faces.columns == ["content_id", "confidence_max"] and faces.height > 0
+kept = decisions.filter("keep", item_kind="conversation")["item_id"]
+of_wanted = store.read("conversations").filter(
+    pl.col("conversation_id").is_in(kept.implode()), pl.col("model").is_in(wanted["model"].implode())
+)
+assert kept_by_model["conversations"].sum() == len(kept)
+assert characters == sum(len(turn["content"]) for turns in of_wanted["turns"] for turn in turns) > 0
 assert dict(board.select("model", "rank").iter_rows()) == {"a": 1, "b": 1}
 assert board.filter(model="b")["rating"].item() == 1100
 assert chat.height > 0 and chart.svg.startswith("<svg") and ">German<" in chart.svg

@@ -34,8 +34,11 @@ def versions_in_use(versions: Versions) -> pl.DataFrame:
 
 
 def table_name(signal: str) -> str:
-    """Name of the table with a signal's values."""
-    return f"signals/{signal}"
+    """Name of the table with a signal's values, which queries have in quotes. Raises KeyError for what is no signal."""
+    name = f"signals/{signal}"
+    if name not in TABLES:
+        raise KeyError(name)
+    return name
 
 
 def signal_values(
@@ -90,6 +93,7 @@ def signal_facts(store: Store, signal: str, version: str, facts: Mapping[str, pl
     return rows.unique("content_id", keep="first") if again else rows
 
 
+# A table's name cannot be a value of a query, so it is put into the text; `table_name` gives names of tables only.
 _OUTDATED = """
     -- a row is one content id that has values, none of them of this version; the answer is how many there are
     SELECT count(*) AS outdated_ids
@@ -123,6 +127,7 @@ _LACKING = """
     ORDER BY content_id
     LIMIT $most
 """
+# As in `_OUTDATED`; a bit is a number that `lacking_ids` made.
 _STORED_IDS = "SELECT content_id, false, {bit} FROM {signal_table} WHERE version = $version_{bit}"
 
 
