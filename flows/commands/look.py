@@ -1,6 +1,7 @@
 """`curate inspect`, `curate duplicates` and `curate explain`: inspect items without running the pipeline."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,22 +115,35 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Why an item was kept or dropped, in at most five lines; --json has every signal used."""
+    from tasks.storage.readable import ReadableStore
+
+    of_store = ReadableStore.existing(settings.store, any_layout=True)
+    try:
+        lines = of_store.again(lambda: _account_lines(of_store, item, as_json))
+    finally:
+        for problem in of_store.problems:
+            note(problem)
+    for line in lines:
+        print(line)
+
+
+def _account_lines(store: "Store", item: str, as_json: bool) -> list[str]:
+    """The account of an item in sentences, or in one line of JSON. Raises BadInput when the store does not have it."""
+    from schemas.tables import SIGNALS
     from tasks.policy.explained import explained
     from tasks.storage.queries.explain import explain_item
-    from tasks.storage.tables import Store
+    from tasks.storage.queries.stored_items import StoredItems
     from tasks.takedown.scope import known_as, taken_down
 
-    of_store = Store.existing(settings.store, any_layout=True)
-    account = explain_item(of_store, item) or explain_item(of_store, _named_in_the_explorer(of_store, item))
-    if account is None:
-        names = known_as(of_store, item)
-        account = next(filter(None, (explain_item(of_store, name) for name in names)), None)
-        if account is None:
-            absent = f"is not in store {settings.store!r}"
-            gone = "was taken down from this store" if taken_down(of_store, names) else absent
-            raise BadInput(f"{item!r} {gone}; give an ID that `curate takedown` takes, or LOGFILE:LINE")
-    if as_json:
-        print(json_text(account))
-        return
-    for line in explained(of_store, account):
-        print(line)
+    def names() -> Iterator[str]:
+        yield item
+        if (listed := _named_in_the_explorer(store, item)) != item:
+            yield listed
+        yield from (name for name in known_as(store, item) if name != item)
+
+    for name in names():
+        if account := explain_item(store, name, SIGNALS if as_json else ()):
+            return [json_text(account)] if as_json else explained(StoredItems(store, [name]), account)
+    absent = f"is not in store {store.root!r}"
+    gone = "was taken down from this store" if taken_down(store, known_as(store, item)) else absent
+    raise BadInput(f"{item!r} {gone}; give an ID that `curate takedown` takes, or LOGFILE:LINE")

@@ -3,13 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import polars as pl
-
 from schemas.benches.judging import verdict_words
 from schemas.benches.written import PEOPLE
-from tasks.explore.masking import PII_TABLE, masked_parts, searched_now, spans_found
+from tasks.explore.masking import PII_TABLE, MaskedStore, masked_parts, searched_now, spans_found
 from tasks.explore.source import Section, Text
-from tasks.explore.tolerant import TolerantTables
 from tasks.generated_bench.wordings import named_letters
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.repeated_values import with_repeats
@@ -23,15 +20,14 @@ VERDICTS_MAX = 200
 class _Masked:
     """Texts of a store, masked unless somebody asked for them."""
 
-    def __init__(self, store: Store, opened: bool) -> None:
+    def __init__(self, store: MaskedStore, opened: bool) -> None:
         self._store, self._opened = store, opened
 
     def texts(self, given: list[tuple[str, str, str]]) -> list[Text]:
         """`given` has label, note and text."""
         said = {text_id(text): text for _, _, text in given}
-        tables = TolerantTables(self._store)
-        spans = spans_found(tables, pl.Series(list(said), dtype=pl.String))
-        if PII_TABLE not in tables.damaged:
+        spans = spans_found(self._store, said)
+        if PII_TABLE not in self._store.damaged:
             found = {key: searched_now(text) for key, text in said.items() if key not in spans}
             spans |= {key: each for key, each in found.items() if each is not None}
         repeated = with_repeats([(text, spans.get(key)) for key, text in said.items()])
@@ -41,28 +37,65 @@ class _Masked:
         ]
 
 
-def sections_of_item(store: Store, narrow: Store, conversation_id: str, opened: bool) -> list[Section]:
+_WRITTEN_ITEMS = """
+    -- a row is one benchmark of which the conversation is an item
+    SELECT * FROM bench_items WHERE item_id = $item_id
+"""
+_FORMS = """
+    -- a row is one form of the item: as it was logged, or as a policy redacted it
+    SELECT conversation_id AS item_id, document_id FROM conversations WHERE conversation_id = $item_id
+    UNION ALL
+    SELECT conversation_id AS item_id, document_id FROM redacted_conversations WHERE conversation_id = $item_id
+"""
+_MADE_ITEMS = """
+    -- a row is one benchmark made on demand of which the conversation is an item
+    SELECT * FROM generated_items WHERE item_id = $item_id
+"""
+_DESCRIPTIONS = """
+    -- a row is one description of an image
+    SELECT description FROM generated_descriptions WHERE description_id = $description_id
+"""
+_ALIGNMENTS = """
+    -- a row is one attempt at the image, and how well it shows what it was to show
+    SELECT score, answers FROM alignments
+    WHERE description_id = $description_id AND image_id = $image_id
+    ORDER BY attempt
+"""
+_ANSWERS = """
+    -- a row is one model's answer to a form of the item
+    SELECT model, version, state, text
+    FROM answers
+    WHERE question_id = $item_id
+    ORDER BY model, version, document_id NULLS FIRST
+"""
+_VERDICTS = """
+    -- a row is one verdict on two answers to a form of the item
+    SELECT judge, judge_version, model_a, model_b, protocol, label, text
+    FROM verdicts
+    WHERE question_id = $item_id
+    ORDER BY judge, judge_version, model_a, model_b
+"""
+
+
+def sections_of_item(store: MaskedStore, conversation_id: str, opened: bool) -> list[Section]:
     """The sections of a conversation that is an item of a benchmark; none for others.
 
-    `narrow` holds the conversation alone. Answers and verdicts are those on any form of it, redacted or not.
+    Answers and verdicts are those on any form of it, redacted or not.
     """
     masked = _Masked(store, opened)
     return [
-        *_written(narrow, conversation_id, masked),
-        *_generated(narrow, store, conversation_id, masked),
-        *_answers(narrow, masked),
-        *_verdicts(narrow, masked),
+        *_written(store, conversation_id, masked),
+        *_generated(store, conversation_id, masked),
+        *_answers(store, conversation_id, masked),
+        *_verdicts(store, conversation_id, masked),
     ]
 
 
-def _written(narrow: Store, item_id: str, masked: _Masked) -> Iterator[Section]:
-    rows = narrow.read("bench_items")
-    # as it was logged, and as the policy redacted it
-    tables = ("conversations", "redacted_conversations")
-    logged = [narrow.read(table, ["conversation_id", "document_id"]) for table in tables]
-    forms = pl.concat(logged).filter(conversation_id=item_id).rename({"conversation_id": "item_id"})
-    captions = current(narrow, "captions", forms, ["item_id", "place"]).sort("place")
-    references = current(narrow, "references", forms, ["item_id"])
+def _written(store: Store, item_id: str, masked: _Masked) -> Iterator[Section]:
+    rows = store.ask(_WRITTEN_ITEMS, item_id=item_id)
+    forms = store.ask(_FORMS, item_id=item_id)
+    captions = current(store, "captions", forms, ["item_id", "place"]).sort("place")
+    references = current(store, "references", forms, ["item_id"])
     texts = [(f"Caption of image {row['place'] + 1}", _by(row["provider"]), row["text"]) for row in captions.to_dicts()]
     texts += [("Reference", _by(row["provider"]), row["text"]) for row in references.to_dicts()]
     for row in rows.iter_rows(named=True):
@@ -79,12 +112,11 @@ def _by(provider: str) -> str:
     return "by people" if provider == PEOPLE else f"by {provider}"
 
 
-def _generated(narrow: Store, store: Store, item_id: str, masked: _Masked) -> Iterator[Section]:
-    for row in narrow.read("generated_items").iter_rows(named=True):
-        named = pl.col("description_id") == row["description_id"]
-        tables = TolerantTables(store)
-        described = tables.read("generated_descriptions", ["description_id", "description"]).filter(named)
-        aligned = tables.read("alignments").filter(named, image_id=row["image_id"]).sort("attempt").to_dicts()
+def _generated(store: Store, item_id: str, masked: _Masked) -> Iterator[Section]:
+    for row in store.ask(_MADE_ITEMS, item_id=item_id).iter_rows(named=True):
+        description_id, image_id = row["description_id"], row["image_id"]
+        described = store.ask(_DESCRIPTIONS, description_id=description_id)
+        aligned = store.ask(_ALIGNMENTS, description_id=description_id, image_id=image_id).to_dicts()
         failed = [each["element"] for each in aligned[-1]["answers"] if not each["right"]] if aligned else []
         facts = [(name, row[column]) for name, column in _GENERATED.items()]
         facts += [("Alignment", f"{aligned[-1]['score']:.2f}")] if aligned else []
@@ -103,8 +135,8 @@ _GENERATED = {
 }
 
 
-def _answers(narrow: Store, masked: _Masked) -> Iterator[Section]:
-    rows = narrow.read("answers").sort("model", "version", "document_id").to_dicts()
+def _answers(store: Store, item_id: str, masked: _Masked) -> Iterator[Section]:
+    rows = store.ask(_ANSWERS, item_id=item_id).to_dicts()
     if rows:
         versions = _numbered(rows, "model", "version")
         yield Section(
@@ -119,8 +151,8 @@ def _answers(narrow: Store, masked: _Masked) -> Iterator[Section]:
         )
 
 
-def _verdicts(narrow: Store, masked: _Masked) -> Iterator[Section]:
-    rows = narrow.read("verdicts").sort("judge", "judge_version", "model_a", "model_b").to_dicts()
+def _verdicts(store: Store, item_id: str, masked: _Masked) -> Iterator[Section]:
+    rows = store.ask(_VERDICTS, item_id=item_id).to_dicts()
     if not rows:
         return
     versions, shown = _numbered(rows, "judge", "judge_version"), rows[:VERDICTS_MAX]

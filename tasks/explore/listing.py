@@ -1,29 +1,25 @@
 """The listing: one row for each conversation, battle and benchmark prompt that can be shown, newest first."""
 
 import hashlib
-from collections.abc import Callable, Mapping
-from itertools import chain
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import compress
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from schemas.items.conversation import UNDATED_BEFORE
 from schemas.tags import TAGS
-from tasks.explore.masking import NOT_SEARCHED, masked_text
-from tasks.explore.tolerant import TolerantTables
-from tasks.storage.content_id import Distinct
+from tasks.explore.masking import MaskedStore, masked_text
 from tasks.storage.parquet import compact
 from tasks.storage.queries.conversation_features import english_name, marks
-from tasks.storage.queries.repeated_values import with_repeats
+from tasks.storage.queries.repeated_values import Span, with_repeats
+from tasks.storage.queries.signals import latest_query
 
-_CONVERSATION = [
-    "conversation_id", "model", "turns", "num_turns", "prompt_id", "document_id", "image_ids", "tstamp", "day",
-]  # fmt: skip
 _SECONDS = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then(pl.col("tstamp").dt.timestamp("us").cast(pl.Float64) / 1e6)
 _LOGGED_DAY = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then(pl.col("day").cast(pl.String))
 IMAGE_ID = r"^([0-9a-f]{32})\.[a-z]+$"
 """Names of other forms, which no release of ours has, name no image: they become addresses and file names."""
-ROWS = 16_384
+ROWS = 4_096
 """Conversations whose texts are in memory at a time."""
 SNIPPET_CHARACTERS = 280
 """Characters of a prompt that a card shows."""
@@ -118,13 +114,19 @@ def finished(rows: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _typed(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with the types of `SCHEMA`, and `snippet` and `searched` in place of their texts."""
+    """The rows with the types of `SCHEMA`, and `snippet` and `searched` in place of their texts, if they have some."""
     typed = rows.with_columns(pl.col(name).cast(kind) for name, kind in SCHEMA.items() if name in rows.columns)
+    if "prompt" not in rows.columns:
+        return typed
     answers = pl.col("answers").fill_null("") if "answers" in rows.columns else pl.lit("")
-    return typed.with_columns(
-        snippet=pl.col("prompt").str.head(SNIPPET_CHARACTERS),
-        searched=pl.concat_str("prompt", pl.lit("\n"), answers).str.to_lowercase(),
-    ).drop("prompt", "answers", strict=False)
+    return typed.with_columns(snippet=_SNIPPET, searched=_searched(answers)).drop("prompt", "answers", strict=False)
+
+
+_SNIPPET = pl.col("prompt").str.head(SNIPPET_CHARACTERS)
+
+
+def _searched(answers: pl.Expr) -> pl.Expr:
+    return pl.concat_str("prompt", pl.lit("\n"), answers).str.to_lowercase()
 
 
 def _marks(models: list[pl.Expr]) -> pl.Expr:
@@ -226,150 +228,165 @@ _row_of: Mapping[str, Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]] = {
 }
 
 
-def store_listing(tables: TolerantTables, searched: bool = False) -> pl.DataFrame:
-    """The listing, without what is quarantined; only with `searched` it has that column, ten times all others."""
-    votes = tables.read("battles", ["conversation_a", "conversation_b", "model_a", "model_b"])
-    sides = [votes.select(conversation_id="conversation_a", other="model_b")]
-    sides += [votes.select(conversation_id="conversation_b", other="model_a")]
-    others = pl.concat(sides).unique("conversation_id")
-    described = _described(tables, _conversations(tables, others, searched))
-    outcomes = tables.read("decisions", ["item_kind", "item_id", "keep", "held", "reasons", "tags", "preset_dataset"])
-    side = pl.col("conversation_id").is_in(others["conversation_id"].implode())
-    kind = pl.when(side).then(pl.lit(SIDE)).otherwise(pl.lit(CONVERSATION))
-    tags = {"tags": pl.concat_list("tags", "marks")}
-    chats = _decided(described, outcomes.filter(item_kind="conversation"), "conversation_id").select(
-        *_SHOWN, id="conversation_id", models=pl.concat_list("model"), kind=kind, **tags
-    )
-    battles = _decided(_battles(tables, described), outcomes.filter(item_kind="battle"), "battle_id").select(
-        *_SHOWN, "vote", id="battle_id", models=pl.concat_list("model_a", "model_b"), kind=pl.lit(BATTLE), **tags
-    )
-    whole = finished([chats, battles])
+_DECIDED = """
+    SELECT item_id, keep, held, reasons, tags AS policy_tags, preset_dataset
+    FROM decisions WHERE item_kind = '{kind}'
+"""
+_FACTS = f"""
+    -- a row is one conversation, what it is about, where it is released and what was decided, without its texts
+    SELECT
+        conversation_id, model, num_turns, image_ids, tstamp, day, language,
+        topics.topic AS topic_id, topics.name AS topic, x, y, {", ".join(TAGS)},
+        coalesce(bench, CASE WHEN is_drawn THEN '{IN_BENCH}' ELSE '{NOT_IN_BENCH}' END) AS bench,
+        keep, held, reasons, policy_tags, preset_dataset
+    FROM conversations
+    LEFT JOIN (
+        SELECT content_id AS prompt_id, language FROM ({latest_query("language", ["language"])})
+    ) AS languages USING (prompt_id)
+    LEFT JOIN (
+        SELECT content_id AS document_id, * EXCLUDE (content_id) FROM ({latest_query("categories", TAGS)})
+    ) AS categories USING (document_id)
+    LEFT JOIN topics USING (document_id)
+    LEFT JOIN (
+        SELECT item_id AS conversation_id, last(bench) AS bench
+        FROM (SELECT item_id, bench FROM bench_items UNION ALL SELECT item_id, bench FROM generated_items)
+        GROUP BY item_id
+    ) AS items USING (conversation_id)
+    LEFT JOIN (SELECT DISTINCT conversation_id, true AS is_drawn FROM bench) AS drawn USING (conversation_id)
+    LEFT JOIN ({_DECIDED.format(kind="conversation")}) AS decided ON item_id = conversation_id
+"""  # noqa: S608 - queries and names of our own
+_TEXTS = f"""
+    -- a row is one conversation that is not quarantined, with its texts; `found` has the messages in which there is
+    -- personal data, or that nobody searched (spans is null), and is null where there are none, as in most. Contents
+    -- and roles of the messages are there for the others, to be masked
+    SELECT
+        conversation_id, model, other, found,
+        prompt_of("turns.content", "turns.role") AS prompt,
+        array_to_string(
+            [content FOR content, place IN "turns.content" IF "turns.role"[place] <> 'user'], E'\\n\\n'
+        ) AS answers,
+        CASE WHEN found IS NOT NULL THEN "turns.content" END AS contents,
+        CASE WHEN found IS NOT NULL THEN "turns.role" END AS roles
+    FROM conversations
+    ANTI JOIN (SELECT key AS conversation_id FROM quarantine) AS withheld USING (conversation_id)
+    LEFT JOIN (
+        SELECT conversation_id, list(struct_pack(number, spans)) AS found
+        FROM turns LEFT JOIN ({latest_query("text_pii", ["spans"])}) AS searched ON text_id = content_id
+        WHERE coalesce(len(spans) > 0, true)
+        GROUP BY conversation_id
+    ) AS masked USING (conversation_id)
+    LEFT JOIN (
+        SELECT conversation_id, first(other) AS other FROM (
+            SELECT conversation_a AS conversation_id, model_b AS other FROM battles
+            UNION ALL
+            SELECT conversation_b, model_a FROM battles
+        ) GROUP BY conversation_id
+    ) AS sides USING (conversation_id)
+"""  # noqa: S608 - queries of our own
+_BATTLES = f"""
+    -- a row is one battle and what was decided about it
+    SELECT
+        battle_id, conversation_a, conversation_b, model_a, model_b, winner AS vote, tstamp, day,
+        keep, held, reasons, policy_tags, preset_dataset
+    FROM battles LEFT JOIN ({_DECIDED.format(kind="battle")}) AS decided ON item_id = battle_id
+"""  # noqa: S608 - a query of our own
+
+
+def store_listing(store: MaskedStore, searched: bool = False) -> pl.DataFrame:
+    """The listing, without what is quarantined; only with `searched` it has that column, ten times all others.
+
+    Raises StoreUnwell when the quarantine cannot be read.
+    """
+    whole = store.again(lambda: finished([*_store_rows(store, searched)]))
     return whole if searched else whole.drop("searched")
 
 
-_SHOWN = [
-    "language", "topic", "topic_id", "x", "y", "preset", "bench", "image_ids", "prompt", "answers", "outcome",
-    "reasons", "turns", "tstamp", "day", "place",
-]  # fmt: skip
+_OF_LEFT = (
+    *("language", "topic", "topic_id", "x", "y", "categories", "bench", "image_ids", "turns"),
+    *("snippet", "searched"),
+)
+"""Columns that a battle has from its left side."""
+_SHOWN = (
+    *("language", "topic", "topic_id", "x", "y", "bench", "image_ids", "turns", "outcome", "reasons", "preset"),
+    *("tstamp", "day", "snippet", "searched"),
+)
+_TAGS_AND_MARKS = pl.concat_list("categories", "policy_tags", "marks")
 
 
-def _conversations(tables: TolerantTables, others: pl.DataFrame, searched: bool) -> pl.DataFrame:
-    """Conversations that are not quarantined, with masked texts, `marks`, and the number of their part as `place`.
-
-    `others` has the `other` model of sides of battles, for `battle_marks`. Texts are joined and masked some at a time,
-    and kept whole only when `searched`. Raises StoreUnwell when the quarantine cannot be read.
-    """
-    quarantined = tables.store.read("quarantine", ["key"])["key"]
-    spans, searched_texts = tables.latest("text_pii", ["spans"], strict=True), Distinct()
-    searched_texts.add(spans["content_id"])
-    found = spans.filter(pl.col("spans").list.len() > 0)
-    parts = [(0, tables.store.empty("conversations", _CONVERSATION))]
-    of_parts = (
-        (n, some) for n, rows in tables.parts("conversations", _CONVERSATION) for some in rows.iter_slices(ROWS)
-    )
-
-    def told(number: int, rows: pl.DataFrame) -> pl.DataFrame:
-        shown = rows.filter(~pl.col("conversation_id").is_in(quarantined.implode()))
-        texts = _with_texts(shown, found, searched_texts).join(
-            others, on="conversation_id", how="left", maintain_order="left"
-        )
-        own, both = _marks([pl.col("model")]), _marks([pl.col("model"), pl.col("other")])
-        texts = texts.lazy().with_columns(marks=own, battle_marks=both, place=pl.lit(number, pl.Int32)).collect()
-        some = {} if searched else {"prompt": pl.col("prompt").str.head(SNIPPET_CHARACTERS), "answers": pl.lit("")}
-        return compact(texts.with_columns(**some).drop("other"))
-
-    return pl.concat(told(number, rows) for number, rows in chain(parts, of_parts))
-
-
-def _with_texts(conversations: pl.DataFrame, found: pl.DataFrame, searched: Distinct) -> pl.DataFrame:
-    """`prompt` and `answers` in place of `turns`, masked; `found` has the `spans` of searched texts that have some."""
-    turn = pl.col("turns").struct
-    turns = conversations.select("conversation_id", "turns").explode("turns").drop_nulls("turns")
-    turns = turns.select("conversation_id", turn.field("role"), turn.field("content"), turn.field("text_id"))
-    turns = turns.join(found, left_on="text_id", right_on="content_id", how="left", maintain_order="left")
-    holds, none = turns.drop_nulls("spans")["conversation_id"], pl.lit([], turns.schema["spans"])
-    turns = turns.with_columns(searched=searched.hold(pl.col("text_id")))
-    turns = turns.with_columns(spans=pl.when("searched").then(pl.col("spans").fill_null(none)))
-    personal = turns.filter(pl.col("conversation_id").is_in(holds.implode())).unique(["conversation_id", "text_id"])
-    turns = turns.join(_masked(personal), on=["conversation_id", "text_id"], how="left", maintain_order="left")
-    known = pl.when("searched").then(pl.coalesce("masked", "content")).otherwise(pl.lit(f"[{NOT_SEARCHED}]"))
-    asked = pl.col("role") == "user"
-    texts = (
-        turns.select("conversation_id", "role", text=known)
-        .group_by("conversation_id", maintain_order=True)
-        .agg(
-            prompt=pl.col("text").filter(asked).str.join("\n\n"), answers=pl.col("text").filter(~asked).str.join("\n\n")
-        )
-    )
-    return conversations.drop("turns").join(texts, on="conversation_id", how="left", maintain_order="left")
-
-
-def _masked(personal: pl.DataFrame) -> pl.DataFrame:
-    """conversation_id, text_id and masked text of conversations in which personal data was found."""
-    rows = list[tuple[str, str, str]]()
-    for name, text_ids, *said in personal.group_by("conversation_id").agg("text_id", "content", "spans").iter_rows():
-        texts = list(zip(*said, strict=True))
-        masks = [masked_text(text, spans) for (text, _), spans in zip(texts, with_repeats(texts), strict=True)]
-        rows += [(name, *each) for each in zip(text_ids, masks, strict=True)]
-    return pl.DataFrame(rows, dict.fromkeys(("conversation_id", "text_id", "masked"), pl.String), orient="row")
-
-
-def _described(tables: TolerantTables, conversations: pl.DataFrame) -> pl.DataFrame:
-    """Conversations with language, topic, tags and whether they are in the benchmark."""
-    spoken = tables.latest("language", ["language"])
-    languages = pl.Series([english_name(code) for code in spoken["language"]], dtype=pl.String)
-    known = tables.latest("categories", TAGS)
-    tags = known.select(
-        "content_id", tags=pl.concat_list(pl.when(tag).then(pl.lit(tag)) for tag in TAGS).list.drop_nulls()
-    )
-    topics = tables.read("topics", ["document_id", "topic", "name", "x", "y"]).unique("document_id")
-    named = topics.select("document_id", "x", "y", topic="name", topic_id="topic")
-    drawn = tables.read("bench", ["conversation_id"])["conversation_id"]
-    in_bench = pl.col("conversation_id").is_in(drawn.implode())
-    named_items = [tables.read(table, ["item_id", "bench"]) for table in ("bench_items", "generated_items")]
-    benches = dict(pl.concat(named_items).iter_rows())
-    return (
-        conversations.join(
-            spoken.select("content_id", language=languages), left_on="prompt_id", right_on="content_id", how="left"
-        )
-        .join(tags, left_on="document_id", right_on="content_id", how="left")
-        .join(named, on="document_id", how="left")
-        .with_columns(
-            pl.col("topic").fill_null(NO_TOPIC),
-            bench=pl.col("conversation_id").replace_strict(
-                benches,
-                default=pl.when(in_bench).then(pl.lit(IN_BENCH)).otherwise(pl.lit(NOT_IN_BENCH)),
-                return_dtype=pl.String,
-            ),
-            turns=pl.col("num_turns").cast(pl.Int64),
-            day=_LOGGED_DAY,
-            tstamp=_SECONDS,
-        )
-    )
-
-
-def _battles(tables: TolerantTables, conversations: pl.DataFrame) -> pl.DataFrame:
-    """Votes with the columns of their left conversation and the answers of both sides."""
-    names = ["battle_id", "conversation_a", "conversation_b", "model_a", "model_b", "winner", "tstamp", "day"]
-    votes = tables.read("battles", names).with_columns(tstamp=_SECONDS, day=_LOGGED_DAY)
-    left = conversations.drop("model", "tstamp", "day").rename({"conversation_id": "conversation_a"})
-    right = conversations.select(conversation_b="conversation_id", right="answers", more="battle_marks")
-    both = votes.join(left, on="conversation_a").join(right, on="conversation_b")
-    return both.with_columns(
-        vote=pl.col("winner"),
-        answers=pl.concat_str("answers", pl.lit("\n"), pl.col("right"), ignore_nulls=True),
-        marks=pl.concat_list("battle_marks", "more").list.unique().list.sort(),
-    )
-
-
-def _decided(rows: pl.DataFrame, outcomes: pl.DataFrame, key: str) -> pl.DataFrame:
-    """The rows with `outcome`, `reasons`, where their image is from, and the policy's tags among `tags`."""
-    outcome = pl.when("keep").then(pl.lit("kept")).when("held").then(pl.lit("held")).otherwise(pl.lit("dropped"))
-    known = outcomes.select(
-        pl.col("item_id").alias(key), "reasons", "preset_dataset", outcome=outcome, told=pl.col("tags"),
+def _store_rows(store: MaskedStore, searched: bool) -> Iterator[pl.DataFrame]:
+    """Rows of conversations, then of battles, with columns of SCHEMA."""
+    facts = pl.concat(compact(_described(rows)) for rows in store.batches(_FACTS))
+    texts = pl.concat(compact(_masked(rows, searched)) for rows in store.batches(_TEXTS, ROWS))
+    conversations = facts.join(texts, on="conversation_id")
+    kind = pl.when("is_side").then(pl.lit(SIDE)).otherwise(pl.lit(CONVERSATION))
+    models = pl.concat_list("model")
+    yield conversations.select(*_SHOWN, id="conversation_id", kind=kind, models=models, tags=_TAGS_AND_MARKS)
+    left = conversations.select(*_OF_LEFT, "battle_marks", conversation_a="conversation_id")
+    right = conversations.select("side_answers", conversation_b="conversation_id", more_marks="battle_marks")
+    votes = _decided(pl.concat(store.batches(_BATTLES)))
+    battles = votes.join(left, on="conversation_a").join(right, on="conversation_b").with_columns(
+        searched=pl.concat_str("searched", pl.lit("\n"), "side_answers"),
+        marks=pl.concat_list("battle_marks", "more_marks").list.unique().list.sort(),
     )  # fmt: skip
-    return rows.join(known, on=key, how="left").with_columns(
-        pl.col("outcome").fill_null("not decided"),
-        tags=pl.concat_list(pl.col("tags").fill_null([]), pl.col("told").fill_null([])),
+    models = pl.concat_list("model_a", "model_b")
+    yield battles.select(*_SHOWN, "vote", id="battle_id", kind=pl.lit(BATTLE), models=models, tags=_TAGS_AND_MARKS)
+
+
+def _described(facts: pl.DataFrame) -> pl.DataFrame:
+    """Rows of _FACTS with the words that cards and facets show."""
+    categories = pl.concat_list(pl.when(tag).then(pl.lit(tag)) for tag in TAGS).list.drop_nulls()
+    return _decided(facts).with_columns(
+        pl.col("topic").fill_null(NO_TOPIC),
+        language=pl.col("language").map_elements(english_name, return_dtype=pl.String),
+        categories=categories,
+        turns=pl.col("num_turns").cast(pl.Int64),
+    ).drop(TAGS, "num_turns")  # fmt: skip
+
+
+def _decided(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with day and seconds of what has a time, `outcome`, and where their image is from."""
+    outcome = pl.when("keep").then(pl.lit("kept")).when("held").then(pl.lit("held")).otherwise(pl.lit("dropped"))
+    return rows.with_columns(
+        pl.col("policy_tags").fill_null([]),
+        outcome=pl.when(pl.col("keep").is_null()).then(pl.lit("not decided")).otherwise(outcome),
         preset=pl.col("preset_dataset").fill_null(UPLOAD),
-    )
+        tstamp=_SECONDS,
+        day=_LOGGED_DAY,
+    ).drop("keep", "held", "preset_dataset")
+
+
+def _masked(texts: pl.DataFrame, searched: bool) -> pl.DataFrame:
+    """What the listing has of rows of _TEXTS, masked, and the marks of their answers.
+
+    `battle_marks` and `side_answers` are those of a side: marks by which a voter may know one of both models, and the
+    answers as they are searched.
+    """
+    plain, hidden = texts.filter(pl.col("found").is_null()), texts.drop_nulls("found")
+    said = map(_as_shown, hidden.select("found", "contents", "roles").iter_rows(named=True))
+    hidden = hidden.with_columns(pl.DataFrame(said, {"prompt": pl.String, "answers": pl.String}))
+    shown = pl.concat([plain, hidden]).with_columns(is_side=pl.col("other").is_not_null())
+    nothing = pl.lit(None, pl.String)
+    told = {
+        "snippet": _SNIPPET,
+        "searched": _searched(pl.col("answers")) if searched else nothing,
+        "marks": _marks([pl.col("model")]),
+    }
+    of_side = {
+        "battle_marks": _marks([pl.col("model"), pl.col("other")]),
+        "side_answers": pl.col("answers").str.to_lowercase() if searched else nothing,
+    }
+    alone = shown.filter(~pl.col("is_side")).select("conversation_id", "is_side", **told)
+    sides = shown.filter("is_side").lazy().select("conversation_id", "is_side", **told, **of_side).collect()
+    return pl.concat([alone, sides], how="diagonal")
+
+
+def _as_shown(texts: Mapping[str, Any]) -> dict[str, str]:
+    """Prompt and answers of a conversation with what was `found` in its messages masked, there and in the others."""
+    spans: list[Sequence[Span] | None] = [[] for _ in texts["contents"]]
+    for message in texts["found"]:
+        spans[message["number"]] = message["spans"]
+    contents = list(zip(texts["contents"], spans, strict=True))
+    shown = [masked_text(text, of_text) for (text, _), of_text in zip(contents, with_repeats(contents), strict=True)]
+    asked = [role == "user" for role in texts["roles"]]
+    answered = [not each for each in asked]
+    return {"prompt": "\n\n".join(compress(shown, asked)), "answers": "\n\n".join(compress(shown, answered))}

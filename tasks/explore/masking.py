@@ -1,7 +1,7 @@
 """Masks personal data, blurs images that may show a person, and makes small copies of images."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,9 @@ import polars as pl
 
 from schemas.items.review import Stretch
 from schemas.signals import TextPii
-from tasks.explore.tolerant import TolerantTables
-from tasks.storage.content_id import text_id
 from tasks.storage.queries.repeated_values import Span
+from tasks.storage.queries.signals import latest_query, latest_values
+from tasks.storage.readable import ReadableStore
 
 NOT_SEARCHED = "not searched for personal data yet"
 if TYPE_CHECKING:  # slow to load, and pages without texts that nobody searched do not need it
@@ -26,6 +26,15 @@ SEARCHED_CHARACTERS_MAX = 100_000
 _SEARCH = Lock()
 NSFW_PROBABILITY_SAFE = 0.2
 """OpenNSFW's authors call images below it safe."""
+
+
+class MaskedStore(ReadableStore):
+    """A store of which nothing personal is shown: while a part of a measurement is lost, nothing of that one counts.
+
+    The part may hold a later value than the others.
+    """
+
+    whole_or_none = (PII_TABLE, "signals/nsfw", "signals/faces", "signals/image_text", "signals/image_moderation")
 
 
 def masked_parts(text: str, spans: Sequence[Span] | None, opened: bool) -> list[Stretch]:
@@ -46,13 +55,10 @@ def masked_text(text: str, spans: Sequence[Span] | None) -> str:
     return "".join(f"[{part.hidden}]" if part.hidden else part.text for part in masked_parts(text, spans, False))
 
 
-def spans_found(tables: TolerantTables, text_ids: pl.Series) -> dict[str, list[dict[str, Any]]]:
-    """Content id of a text -> the personal data found in it, for all texts that were searched.
-
-    Empty when a part of the table cannot be read.
-    """
-    found = tables.latest("text_pii", ["spans"], text_ids, strict=True)
-    return dict(found.select("content_id", "spans").iter_rows())
+def spans_found(store: MaskedStore, text_ids: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+    """Content id of a text -> the personal data found in it, for all texts that were searched."""
+    found = latest_values(store, "text_pii", text_ids, ["spans"])
+    return {name: value["spans"] for name, value in found.items()}
 
 
 @lru_cache(4_096)
@@ -78,32 +84,47 @@ def _finder() -> "PiiFinder":
     return finder
 
 
-def blurred_images(tables: TolerantTables) -> dict[str, str]:
+_MEASURED_IMAGES = f"""
+    -- a row is one image that was measured, with what speaks against showing it; an image may show a text in which
+    -- personal data was found, or that nobody searched
+    SELECT * FROM (
+        WITH read_texts AS (
+            SELECT content_id, CASE WHEN text <> '' THEN text_id(text) END AS text_id
+            FROM ({latest_query("image_text", ["text"])})
+        ), searched_texts AS (
+            SELECT content_id AS text_id, spans
+            FROM ({latest_query("text_pii", ["spans"], "SELECT text_id AS content_id FROM read_texts")})
+        )
+        SELECT
+            content_id, nsfw_probability, confidence_max,
+            text_id IS NOT NULL AND coalesce(len(spans) > 0, true) AS is_personal,
+            coalesce(len(flagged_categories) > 0, false) AS is_flagged
+        FROM ({latest_query("nsfw", ["nsfw_probability"])})
+        JOIN ({latest_query("faces", ["confidence_max"])}) USING (content_id)
+        JOIN read_texts USING (content_id)
+        LEFT JOIN searched_texts USING (text_id)
+        LEFT JOIN ({latest_query("image_moderation", ["flagged_categories"])}) USING (content_id)
+    )
+"""  # noqa: S608 - queries of our own
+
+
+def blurred_images(store: MaskedStore) -> dict[str, str]:
     """Image id -> why it is blurred; images that are not blurred have an empty text, and those not measured none.
 
-    Where a part of a table cannot be read, nothing counts as measured.
+    Where a part of a table of these measurements cannot be read, nothing counts as measured.
     """
-    nsfw = tables.latest("nsfw", ["nsfw_probability"], strict=True)
-    faces = tables.latest("faces", ["confidence_max"], strict=True)
-    read = tables.latest("image_text", ["text"], strict=True)
-    harmful = tables.latest("image_moderation", ["flagged_categories"])
-    if "signals/image_moderation" in tables.damaged:
+    images = store.ask(_MEASURED_IMAGES)
+    if not store.damaged.isdisjoint(store.whole_or_none):
         return {}
-    texts = {text_id(text): image_id for image_id, text in read.iter_rows() if text}
-    searched = spans_found(tables, pl.Series(list(texts), dtype=pl.String))
-    personal = {image_id for key, image_id in texts.items() if searched.get(key, True)}
-    flagged = set(harmful.filter(pl.col("flagged_categories").list.len() > 0)["content_id"])
-    measured = nsfw.join(faces, on="content_id").join(read.select("content_id"), on="content_id", how="semi")
-    why = {}
-    for image_id, probability, confidence in measured.iter_rows():
-        found = [
-            "perhaps nudity" if probability >= NSFW_PROBABILITY_SAFE else "",
-            "perhaps a face" if confidence > 0 else "",
-            "perhaps personal data in its text" if image_id in personal else "",
-            "flagged as harmful" if image_id in flagged else "",
-        ]
-        why[image_id] = ", ".join(filter(None, found))
-    return why
+    words = {
+        "perhaps nudity": pl.col("nsfw_probability") >= NSFW_PROBABILITY_SAFE,
+        "perhaps a face": pl.col("confidence_max") > 0,
+        "perhaps personal data in its text": pl.col("is_personal"),
+        "flagged as harmful": pl.col("is_flagged"),
+    }
+    said = (pl.when(speaks).then(pl.lit(word)) for word, speaks in words.items())
+    why = images.select("content_id", pl.concat_str(*said, separator=", ", ignore_nulls=True).alias("why"))
+    return dict(why.iter_rows())
 
 
 THUMB_SIDE_PIXELS = 256

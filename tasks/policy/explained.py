@@ -1,29 +1,32 @@
 """An account of `storage/queries/explain.py` in at most five lines: decision, rules, values, thresholds and where."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import polars as pl
 
-from schemas.items.decision import ItemKind
-from schemas.policy import Over, Policy, Rule
+from schemas.policy import Over, Rule
 from tasks.policy.rules import battle_columns, conversation_columns, fires
 from tasks.runtime.untrusted import one_line
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.explain import Account, explain_item
-from tasks.storage.queries.released import decided_policy
-from tasks.storage.queries.signals import table_name
-from tasks.storage.records import REPEATS, comparison, reason_texts
-from tasks.storage.tables import Store
+from tasks.storage.queries.explain import Account, conversation_account
+from tasks.storage.queries.stored_items import StoredItems, StoredRow
+from tasks.storage.records import comparison, reason_texts
 
 _DETAILS = 4
 """Lines below the first."""
 _SIDES = ("conversation_a", "conversation_b")
+_KEPT_OF = """
+    -- the number of the conversations showing an image that are kept
+    SELECT count(*) FROM decisions SEMI JOIN showing USING (item_id) WHERE item_kind = 'conversation' AND keep
+"""
 
 
-def explained(store: Store, account: Account) -> list[str]:
-    """One to five lines for people, without control characters; the account itself has everything else."""
-    policy = decided_policy(store) or Policy(name="none", rules=[])
+def explained(items: StoredItems, account: Account) -> list[str]:
+    """One to five lines for people, without control characters; the account itself has everything else.
+
+    `items` has the conversation or battle of the account.
+    """
     kind = next(iter(account))
     head, *details = {
         "conversation": _conversation,
@@ -33,7 +36,7 @@ def explained(store: Store, account: Account) -> list[str]:
         "user": _user,
         "quarantined": _quarantined,
         "logged_image": _logged_image,
-    }[kind](store, account, policy)
+    }[kind](items, account)
     rest = details[_DETAILS - 1 :]
     shown = details[: _DETAILS - 1] + (["; ".join(rest)] if rest else [])
     return [one_line(head, 400), *(f"  {one_line(detail, 400)}" for detail in shown)]
@@ -46,23 +49,23 @@ def _outcome(decision: Account | None) -> str:
     return f"{outcome} by policy {decision['policy']}"
 
 
-def _conversation(store: Store, account: Account, policy: Policy) -> Iterator[str]:
+def _conversation(items: StoredItems, account: Account) -> Iterator[str]:
     item, decision = account["conversation"], account["decision"]
     yield f"conversation {item} ({account['released_as']}, {account['source']}): {_outcome(decision)}"
     if decision:
-        yield from _reasons(store, item, decision, policy, account["twin"])
+        yield from _reasons(items, item, decision, account["twin"])
         if decision["redactions"]:
             removed = (f"{r['count']} {r['type']} in {_place(r['part'], r['place'])}" for r in decision["redactions"])
             yield f"redacted: {', '.join(removed)}"
     if battle := account["battle"]:
-        head, *why = _battle(store, battle, policy)
+        head, *why = _battle(items, battle)
         yield f"its {head}"
         yield from (each for each in why if not each.startswith(f"{item}: "))  # this side's own are listed already
     if decision and decision["tags"]:
         yield f"tags: {', '.join(decision['tags'])}"
 
 
-def _battle(store: Store, account: Account, policy: Policy) -> Iterator[str]:
+def _battle(items: StoredItems, account: Account) -> Iterator[str]:
     vote, decision = account["vote"], account["decision"]
     said = f"{vote['model_a']} against {vote['model_b']}, winner {vote['winner']}, {vote['source']}:{vote['line']}"
     yield f"battle {account['battle']} ({said}): {_outcome(decision)}"
@@ -71,26 +74,25 @@ def _battle(store: Store, account: Account, policy: Policy) -> Iterator[str]:
         theirs = account["sides"][side]
         for reason in [each for each in reasons if theirs and each in theirs["reasons"]]:
             reasons.remove(reason)
-            yield f"{vote[side]}: {_reason(store, vote[side], reason, policy)}"
-    frame = battle_columns(store.read("battles").filter(battle_id=account["battle"]))
+            yield f"{vote[side]}: {_reason(items, vote[side], reason)}"
+    frame = battle_columns(pl.DataFrame([vote], schema=items.store.empty("battles", [*vote]).schema))
     for reason in reasons:
-        rules = [rule for rule in policy.rules if rule.reason == reason and rule.over is Over.BATTLE]
+        rules = [rule for rule in items.policy.rules if rule.reason == reason and rule.over is Over.BATTLE]
         held = [_said(rule, "the battle", frame[rule.signal.partition(".")[2]].to_list()[0]) for rule in rules]
-        yield f"{reason}: {'; '.join(held) or reason_texts(policy).get(reason, 'a rule of an earlier policy')}"
+        yield f"{reason}: {'; '.join(held) or _meaning(items, reason)}"
     if decision and (withheld := decision["vote_reason_withheld"]) is not None:
         released = "released with the battle" if decision["keep"] else "not released, as the battle is not"
         outcome = f"withheld by {', '.join(withheld)}" if withheld else released
         yield f"what the voter wrote: {outcome}"
 
 
-def _image(store: Store, account: Account, policy: Policy) -> Iterator[str]:
+def _image(items: StoredItems, account: Account) -> Iterator[str]:
     row, shown = account["image"], account["conversations"]
-    kept = store.read("decisions", ["item_kind", "item_id", "keep"]).filter(
-        "keep", pl.col("item_id").is_in(shown), item_kind=ItemKind.CONVERSATION.value
-    )
+    showing = pl.DataFrame({"item_id": shown}, {"item_id": pl.String})
+    kept = items.store.ask(_KEPT_OF, showing=showing).item()
     size = f"{row['format']}, {row['width']} x {row['height']}"
-    yield f"image {row['image_id']} ({size}): shown by {len(shown):,} conversations, {kept.height:,} of them kept"
-    for rule in policy.rules:
+    yield f"image {row['image_id']} ({size}): shown by {len(shown):,} conversations, {kept:,} of them kept"
+    for rule in items.policy.rules:
         values = account["signals"].get(rule.signal.partition(".")[0])
         if rule.over is Over.IMAGES and values:
             value = values.get(rule.signal.partition(".")[2])
@@ -104,44 +106,46 @@ def _image(store: Store, account: Account, policy: Policy) -> Iterator[str]:
         yield f"near-duplicates, {near[0]['pdq_distance']} or more of 256 bits away: {_some(others)}"
 
 
-def _line(store: Store, account: Account, policy: Policy) -> Iterator[str]:
+def _line(items: StoredItems, account: Account) -> Iterator[str]:
     line, found = account["line"], account["conversations"]
     yield f"line {line['source']}:{line['line']}: {line['outcome']}"
     if line["reason"] and not found:
         found_in_it = f"; found: {row['evidence']}" if (row := account["rejected"]) and row["evidence"] else ""
-        meaning = (reason_texts(policy) | REPEATS).get(line["reason"], "a rule of an earlier policy")
-        yield f"{line['reason']}: {meaning}{found_in_it}"
+        yield f"{line['reason']}: {_meaning(items, line['reason'])}{found_in_it}"
     if successors := account["now"]:
         yield f"its conversation is now at {_some(successors)}"
+    of_line = StoredItems(items.store, found)
     for item in found:
-        yield from _conversation(store, explain_item(store, item) or {}, policy)
+        if each := conversation_account(of_line, item, ()):
+            yield from _conversation(of_line, each)
 
 
-def _user(store: Store, account: Account, policy: Policy) -> Iterator[str]:
+def _user(items: StoredItems, account: Account) -> Iterator[str]:
     mine = account["conversations"]
     yield f"user {account['user']}: {len(mine):,} conversations, {len(account['battles']):,} votes"
     if mine:
         yield f"conversations: {_some(mine)}"
 
 
-def _quarantined(store: Store, account: Account, policy: Policy) -> Iterator[str]:
+def _quarantined(items: StoredItems, account: Account) -> Iterator[str]:
     row = account["quarantined"]
     kind = "image" if row["kind"] == "image" else row["kind"]
     yield f"{kind} {row['key']}: quarantined, never opened ({row['cause']})"
 
 
-def _logged_image(store: Store, account: Account, policy: Policy) -> Iterator[str]:
+def _logged_image(items: StoredItems, account: Account) -> Iterator[str]:
     yield f"image name {account['logged_image']}: no image was read from it"
     for file in account["files"]:
-        yield f"{file['problem']}: {reason_texts(policy).get(file['problem'], 'its file is no image')}"
+        yield f"{file['problem']}: {reason_texts(items.policy).get(file['problem'], 'its file is no image')}"
     if account["lines"]:
         yield f"named by {_some(account['lines'])}"
 
 
-def _reasons(store: Store, item: str, decision: Account, policy: Policy, twin: Account | None) -> Iterator[str]:
+def _reasons(items: StoredItems, item: str, decision: Account, twin: Account | None) -> Iterator[str]:
+    duplicates = items.policy.duplicates
     for reason in decision["reasons"]:
-        repeats = policy.duplicates is not None and reason == policy.duplicates.reason
-        yield f"{reason}: {_repeat(decision, twin)}" if repeats else _reason(store, item, reason, policy)
+        repeats = duplicates is not None and reason == duplicates.reason
+        yield f"{reason}: {_repeat(decision, twin)}" if repeats else _reason(items, item, reason)
 
 
 def _repeat(decision: Account, twin: Account | None) -> str:
@@ -153,17 +157,20 @@ def _repeat(decision: Account, twin: Account | None) -> str:
     return f"repeats {twin['conversation']} ({twin['source']}): {alike}; {same}"
 
 
-def _reason(store: Store, item: str, reason: str, policy: Policy) -> str:
-    """The reason, with every part on which one of its rules fires."""
-    rules = [rule for rule in policy.rules if rule.reason == reason and rule.over is not Over.BATTLE]
-    row = store.read("conversations").filter(conversation_id=item)
+def _reason(items: StoredItems, item: str, reason: str) -> str:
+    """The reason, with every part of the conversation on which one of its rules fires."""
+    rules = [rule for rule in items.policy.rules if rule.reason == reason and rule.over is not Over.BATTLE]
     found = [
         _said(rule, where, value)
-        for rule in (rules if row.height else [])
-        for where, value in _values(store, row, rule, policy)
+        for rule in (rules if item in items.conversations else [])
+        for where, value in _values(items, item, rule)
         if _fires(rule, value)
     ]
-    return f"{reason}: {'; '.join(found) or reason_texts(policy).get(reason, 'a rule of an earlier policy')}"
+    return f"{reason}: {'; '.join(found) or _meaning(items, reason)}"
+
+
+def _meaning(items: StoredItems, reason: str) -> str:
+    return reason_texts(items.policy).get(reason, "a rule of an earlier policy")
 
 
 def _said(rule: Rule, where: str, value: Any) -> str:
@@ -183,42 +190,39 @@ def _fires(rule: Rule, value: Any) -> bool:
     )
 
 
-def _values(store: Store, row: pl.DataFrame, rule: Rule, policy: Policy) -> Iterator[tuple[str, Any]]:
+def _values(items: StoredItems, item: str, rule: Rule) -> Iterator[tuple[str, Any]]:
     """(part, latest value) of what a rule looks at in one conversation."""
     signal, _, column = rule.signal.partition(".")
     if rule.over is Over.CONVERSATION:
-        presets = store.read("decisions").filter(item_kind="conversation", item_id=row["conversation_id"][0])
-        stated = conversation_columns(row.with_columns(preset_dataset=presets["preset_dataset"]), policy)
+        row = items.whole_conversations.filter(conversation_id=item)
+        preset = items.decisions["conversation", item]["preset_dataset"]
+        stated = conversation_columns(row.with_columns(preset_dataset=pl.lit(preset, pl.String)), items.policy)
         yield "the conversation", stated[column].to_list()[0]
         return
-    parts = list(_parts(store, row.row(0, named=True), rule.over))
-    values = _latest(store, signal, column, [content_id for _, content_id in parts])
-    yield from ((where, values.get(content_id)) for where, content_id in parts)
+    values = items.values(signal)
+    for where, content_id in _parts(items, items.conversations[item], rule.over):
+        yield where, values[content_id][column] if content_id in values else None
 
 
-def _parts(store: Store, row: Mapping[str, Any], over: Over) -> Iterator[tuple[str, str]]:
+def _parts(items: StoredItems, row: StoredRow, over: Over) -> Iterator[tuple[str, str]]:
     """(name, content id) of every part that rules `over` look at; numbers start at 1."""
     if over is Over.PROMPT:
         yield "the prompt", row["prompt_id"]
     elif over is Over.DOCUMENT:
         yield "the prompt with its images", row["document_id"]
-    elif over in (Over.IMAGES, Over.IMAGE_TEXTS):
-        read = _latest(store, "image_text", "text", row["image_ids"]) if over is Over.IMAGE_TEXTS else {}
+    elif over is Over.IMAGES:
         for place, image_id in enumerate(row["image_ids"]):
-            if over is Over.IMAGES:
-                yield _place("image", place), image_id
-            elif text := read.get(image_id):
+            yield _place("image", place), image_id
+    elif over is Over.IMAGE_TEXTS:
+        read = items.values("image_text")
+        for place, image_id in enumerate(row["image_ids"]):
+            if image_id in read and (text := read[image_id]["text"]):
                 yield f"the text in {_place('image', place)}", text_id(text)
     else:
         role = {Over.USER_MESSAGES: "user", Over.ASSISTANT_MESSAGES: "assistant"}.get(over)
-        for place, turn in enumerate(row["turns"]):
-            if role in (None, turn["role"]):
-                yield _place("message", place), turn["text_id"]
-
-
-def _latest(store: Store, signal: str, column: str, content_ids: Sequence[str]) -> dict[str, Any]:
-    rows = store.read(table_name(signal)).filter(pl.col("content_id").is_in(content_ids))
-    return dict(rows.select("content_id", column).iter_rows())
+        for place, (author, content_id) in enumerate(zip(row["turns.role"], row["turns.text_id"], strict=True)):
+            if role in (None, author):
+                yield _place("message", place), content_id
 
 
 def _place(part: str, place: int) -> str:

@@ -7,12 +7,11 @@ first and list it last, so readers never see half a table, and a killed writer l
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from copy import copy
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import fsspec
 import polars as pl
@@ -47,8 +46,6 @@ AT_ONCE_BYTES = 16 * 1024 * 1024
 """Columns of a part on an object store that take no more are fetched at once."""
 _UNKNOWN = Table(Row, (), {})
 """Stands for a table that this version does not know, of an earlier version or another package."""
-Reader = Callable[[Sequence[str] | None], pl.DataFrame]
-"""Names of columns, None for all -> rows of a table."""
 HOLDS: dict[str, Callable[[], None]] = {}
 """Path of a store whose lease this process holds -> a function that raises when another run has taken it over."""
 LISTS: dict[tuple[str, str], list[str]] = {}
@@ -100,11 +97,10 @@ class Store:
         self.root = root
         self.fs: fsspec.AbstractFileSystem = fs
         self.path: str = path.rstrip("/")
-        self._readers: Mapping[str, Reader] = {}
         self._engine: Engine | None = None
 
     @classmethod
-    def open(cls, root: str, any_layout: bool = False) -> "Store":
+    def open(cls, root: str, any_layout: bool = False) -> Self:
         """Open a store for writing; it is created if it does not exist.
 
         Raises BadInput when it is not writable, is a release, or, without `any_layout`, has another layout.
@@ -124,7 +120,7 @@ class Store:
         return store
 
     @classmethod
-    def existing(cls, root: str, any_layout: bool = False) -> "Store":
+    def existing(cls, root: str, any_layout: bool = False) -> Self:
         """Open a store that already has tables. Raises BadInput otherwise, and for another layout as `open` does."""
         store = cls(root)
         store.any_layout = any_layout
@@ -137,15 +133,6 @@ class Store:
     def _require_readable(self) -> None:
         if not self.any_layout and (why := why_not_read(self)):
             raise BadInput(why)
-
-    def showing(self, readers: Mapping[str, Reader]) -> "Store":
-        """The store as if some tables held only the rows that their `readers` return; to read, not to write.
-
-        What takes a store then also works on a part of it.
-        """
-        view = copy(self)
-        view._readers, view._engine = readers, None
-        return view
 
     def ask(self, query: str, **values: Any) -> pl.DataFrame:
         """The rows of a query over tables and the views of `views.sql`; `values` are its `$names` and its own tables.
@@ -161,8 +148,6 @@ class Store:
     def _asked(self) -> "Engine":
         from tasks.storage.engine import Engine  # it reads this class's parts
 
-        if self._readers:
-            raise ValueError(f"a store that shows some rows of {', '.join(self._readers)} is read, not asked")
         if self._engine is None:
             self._engine = Engine()
         return self._engine
@@ -226,8 +211,6 @@ class Store:
 
     def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """The whole table; an empty frame with the same columns when nothing was written yet."""
-        if table in self._readers:
-            return self._readers[table](columns)
         names = list(TABLES[table].row.model_fields) if columns is None else columns
         parts = self.parts(table)
         try:  # part by part: polars copies what Arrow reads, so memory never holds the whole table twice
@@ -249,22 +232,21 @@ class Store:
 
     def part_sizes(self, table: str) -> list[tuple[int, int]]:
         """(rows, uncompressed bytes) of each part. Reads only the footers."""
-        with self._sound(table):
-            paths = [self._at(table, part) for part in self.parts(table)]
-            footers = list(map_ordered(partial(parquet.read_footer, self.fs), paths, REQUESTS))
+        footers = map_ordered(partial(self._footer, table), self.parts(table), REQUESTS)
         return [(f.num_rows, sum(f.row_group(n).total_byte_size for n in range(f.num_row_groups))) for f in footers]
+
+    def _footer(self, table: str, part: str) -> pq.FileMetaData:
+        with self._sound(table, part):
+            return parquet.read_footer(self.fs, self._at(table, part))
 
     def bounds(self, table: str, part: str, column: str) -> tuple[Any, Any] | None:
         """The least and the greatest value of a column in a part, by its footer; None where the footer does not say."""
-        with self._sound(table):
+        with self._sound(table, part):
             return parquet.bounds(self.fs, self._at(table, part), column)
 
     def read_parts(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """The table one part at a time."""
-        if table in self._readers:
-            yield self.read(table, columns)
-            return
-        yield from self._read_parts(table, self.parts(table), columns)
+        return self._read_parts(table, self.parts(table), columns)
 
     def _read_parts(self, table: str, parts: Sequence[str], columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
         """Parts in order; from an object store some at a time, because each waits for its requests."""
@@ -275,8 +257,6 @@ class Store:
         self, table: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS
     ) -> Iterator[pl.DataFrame]:
         """The table in slices of at most `rows` rows and about 4 MB, however large its parts are."""
-        if table in self._readers:
-            return self.read(table, columns).iter_slices(rows)
         return (some for part in self.parts(table) for some in self.part_slices(table, part, columns, rows))
 
     def part_slices(
@@ -284,7 +264,7 @@ class Store:
     ) -> Iterator[pl.DataFrame]:
         """One part in slices. `columns` may name nested ones: `turns.list.element.text_id` reads nothing else."""
         names = list(TABLES[table].row.model_fields) if columns is None else list(columns)
-        with self._sound(table):
+        with self._sound(table, part):
             file = parquet.open_in_pieces(self.fs, self._at(table, part), AT_ONCE_BYTES, names)
             if file is None or any(part_differences(table, file.schema_arrow, names)):
                 yield from self.read_part(table, part, names).iter_slices(rows)
@@ -293,29 +273,27 @@ class Store:
 
     def slices_as_written(self, table: str, part: str, rows: int = SLICE_ROWS) -> Iterator[pl.DataFrame]:
         """One part in slices, with all columns that it has, whatever version wrote it and whatever the table is."""
-        with self._sound(table):
+        with self._sound(table, part):
             path = self._at(table, part)
             file = parquet.open_in_pieces(self.fs, path, AT_ONCE_BYTES) or parquet.open_part(self.fs, path)
             yield from parquet.in_slices(file, file.schema_arrow.names, rows, SLICE_BYTES)
 
     def part_schema(self, table: str, part: str) -> pa.Schema:
         """The schema with which a part was written. Reads only the footer."""
-        with self._sound(table):
-            return parquet.read_footer(self.fs, self._at(table, part)).schema.to_arrow_schema().remove_metadata()
+        return self._footer(table, part).schema.to_arrow_schema().remove_metadata()
 
     def arrow_part(self, table: str, part: str) -> pa.Table:
         """One part with all columns that it has."""
-        with self._sound(table), parquet.open_part(self.fs, self._at(table, part), pre_buffer=True) as file:
+        with self._sound(table, part), parquet.open_part(self.fs, self._at(table, part), pre_buffer=True) as file:
             return file.read().replace_schema_metadata(None)
 
     def group_of_rows(self, table: str, part: str) -> pl.Series:
         """Number of the row group of each row of a part. Reads only the footer."""
-        with self._sound(table):
-            return parquet.group_of_rows(parquet.read_footer(self.fs, self._at(table, part)))
+        return parquet.group_of_rows(self._footer(table, part))
 
     def read_group(self, table: str, part: str, group: int, columns: Sequence[str]) -> pl.DataFrame:
         """One row group of a part."""
-        with self._sound(table), parquet.open_part(self.fs, self._at(table, part), columns, group) as file:
+        with self._sound(table, part), parquet.open_part(self.fs, self._at(table, part), columns, group) as file:
             rows = file.read_row_group(group, list(columns)).replace_schema_metadata(None)
             return cast(pl.DataFrame, pl.from_arrow(rows)).select(columns)
 
@@ -325,7 +303,7 @@ class Store:
     def read_part(self, table: str, part: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """One part of a table."""
         names = list(TABLES[table].row.model_fields) if columns is None else list(columns)
-        with self._sound(table):
+        with self._sound(table, part):
             return self._read_part(table, part, names)
 
     def replace(self, table: str, frame: pl.DataFrame) -> None:
@@ -379,7 +357,7 @@ class Store:
         for table in [*TABLES, *unknown_tables(self)]:
             try:
                 for part in self.parts(table):
-                    with self._sound(table):
+                    with self._sound(table, part):
                         content = parquet.whole_file(self.fs, self._at(table, part))
                     if not part.startswith(parquet.digest_of(content)):
                         raise self._damaged(table)
@@ -399,8 +377,8 @@ class Store:
         return rows.select(*dict.fromkeys(top_columns(names)))
 
     @contextmanager
-    def _sound(self, table: str) -> Iterator[None]:
-        """Raises StoreUnwell for what Arrow raises when a part is lost or broken."""
+    def _sound(self, table: str, part: str) -> Iterator[None]:
+        """Raises StoreUnwell for what Arrow raises when the part is lost or broken."""
         try:
             yield
         except (pa.ArrowException, FileNotFoundError, UnicodeDecodeError):

@@ -163,12 +163,18 @@ def current_references(store: Store, items: pl.DataFrame) -> dict[str, tuple[str
     return {item_id: (text, written_from) for item_id, text, written_from in rows.iter_rows()}
 
 
+_WRITTEN = """
+    -- a row is one caption or reference of one of the forms, whether it counts or not
+    SELECT * FROM {table} SEMI JOIN forms USING (item_id, document_id)
+"""
+
+
 def current(store: Store, table: str, items: pl.DataFrame, key: list[str]) -> pl.DataFrame:
     """Rows of `captions` or `references` that count: of this form of the item, people's first, then the latest.
 
     Those of the stand-in come last.
     """
-    rows = store.read(table).join(items.select(_FORM), on=_FORM, how="semi")
+    rows = store.ask(_WRITTEN.format(table=f'"{table}"'), forms=items.select(_FORM))
     rank = pl.col("written_by") == WrittenBy.PEOPLE.value, pl.col("provider") != STAND_IN
     return rows.sort(*rank, "written_at", "version").unique(key, keep="last", maintain_order=True)
 

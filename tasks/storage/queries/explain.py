@@ -1,6 +1,6 @@
 """Explains from the tables alone why an item is kept or dropped, and why a released row is not in a later release."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,9 +8,9 @@ import polars as pl
 
 from schemas.tables import SIGNALS
 from tasks.storage.keyed_ids import Tombstones, store_key
-from tasks.storage.queries.released import released_names
-from tasks.storage.queries.signals import table_name
-from tasks.storage.records import line_outcomes
+from tasks.storage.queries.released import renamed
+from tasks.storage.queries.signals import latest_values
+from tasks.storage.queries.stored_items import StoredItems, StoredRow, pairs_with, value_columns
 from tasks.storage.tables import Store
 
 Account = dict[str, Any]
@@ -18,82 +18,153 @@ Account = dict[str, Any]
 
 RELATIONS = {"perceptual": "near_images", "semantic": "semantic_images"}
 """How two different images can be alike -> the table with such pairs; the closer relation comes first."""
+_SIDES = ("conversation_a", "conversation_b")
 
 
-def explain_item(store: Store, item: str) -> Account | None:
+def explain_item(store: Store, item: str, signals: Collection[str] = SIGNALS) -> Account | None:
     """The explanation of a conversation, battle, image, user, logged image name, quarantined item or `LOGFILE:LINE`.
 
-    Its first key says which of them it is. None when the store does not have it.
+    Its first key says which of them it is. None when the store does not have it. `signals`: those whose values it has
+    of a conversation or battle.
     """
-    kinds = (_quarantined, _conversation, _battle, _image, _user, _line, _logged_image)
+    if quarantined := _quarantined(store, item):
+        return quarantined
+    items = StoredItems(store, [item])
+    if account := conversation_account(items, item, signals) or battle_account(items, item, signals):
+        return account
+    kinds = (_image, _user, _line, _logged_image)
     return next(filter(None, (kind(store, item) for kind in kinds)), None)
+
+
+def conversation_account(items: StoredItems, item: str, signals: Collection[str] = SIGNALS) -> Account | None:
+    """The account of a conversation among the items, with the values of these signals; None when it is not stored."""
+    row = items.conversations.get(item)
+    if row is None:
+        return None
+    decision = _decision(items, "conversation", item)
+    roles_and_ids = zip(row["turns.role"], row["turns.text_id"], strict=True)
+    messages = [{"role": role, "signals": items.values_of(text_id, signals)} for role, text_id in roles_and_ids]
+    logged_name = pl.DataFrame([row], schema=items.store.empty("conversations", ["model", "tstamp"]).schema)
+    return {
+        "conversation": item,
+        "decision": decision,
+        "twin": _duplicate_match(items, row, decision["duplicate_of"]) if decision else None,
+        "near_prompt": _without(items.near_prompts.get(item), "conversation_a"),
+        "model": row["model"],
+        "released_as": renamed(logged_name, items.policy.renames)["model"].item(),
+        "user_id": row["user_id"],
+        "source": f"{row['source']}:{row['line']}",
+        "name_problems": row["image_problems"],
+        "unread_parts": row["unread_parts"] or [],
+        "images": {image_id: items.values_of(image_id, signals) for image_id in row["image_ids"]},
+        "messages": messages,
+        "served": [
+            answer | {"signals": items.values_of(answer["thinking_id"], signals) if answer["thinking_id"] else {}}
+            for answer in _served(row)
+        ],
+        "prompt": items.values_of(row["prompt_id"], signals),
+        "document": items.values_of(row["document_id"], signals),
+        "battle": battle_account(items, item, signals),
+    }
+
+
+def _served(row: StoredRow) -> list[Account]:
+    """How each answer of a conversation came, without what the model thought."""
+    fields = {name.removeprefix("served."): each or [] for name, each in row.items() if name.startswith("served.")}
+    return [dict(zip(fields, answer, strict=True)) for answer in zip(*fields.values(), strict=True)]
+
+
+def battle_account(items: StoredItems, item: str, signals: Collection[str] = SIGNALS) -> Account | None:
+    """The account of the battle with this id, or of the one that has the conversation with this id as a side."""
+    vote = items.battle(item)
+    if vote is None:
+        return None
+    return {
+        "battle": vote["battle_id"],
+        "decision": _decision(items, "battle", vote["battle_id"]),
+        "vote": vote,
+        "vote_reason": items.values_of(vote["vote_reason_id"], signals) if vote["vote_reason_id"] else None,
+        "sides": {side: _decision(items, "conversation", vote[side]) for side in _SIDES},
+    }
+
+
+def _decision(items: StoredItems, kind: str, item: str) -> Account | None:
+    return _without(items.decisions.get((kind, item)), "item_kind", "item_id")
+
+
+def _without(row: StoredRow | None, *columns: str) -> Account | None:
+    return None if row is None else {name: value for name, value in row.items() if name not in columns}
+
+
+_QUARANTINED = """
+    -- a row is one quarantined item: kind, key and cause
+    SELECT * FROM quarantine WHERE key = $item
+"""
+_IMAGES = """
+    -- a row is one image
+    SELECT image_id, format, width, height FROM images WHERE image_id = $item
+"""
+_SHOWING = """
+    -- a row is one conversation that shows the image
+    SELECT conversation_id FROM conversations WHERE list_contains(image_ids, $item)
+"""
+_LINE_OUTCOMES = """
+    -- a row is the outcome of the line
+    SELECT source, line, outcome, reason FROM line_outcomes WHERE source = $source AND line = $line
+"""
+_REJECTED = """
+    -- a row is one reason for which the line was rejected
+    SELECT * FROM rejects WHERE source = $source AND line = $line
+"""
+_OF_LINE = """
+    -- a row is one conversation whose last state is in the line
+    SELECT conversation_id FROM conversations WHERE source = $source AND line = $line
+"""
+_NOW = """
+    -- a row is one line with the last state of a conversation of which the given line holds an earlier one
+    SELECT DISTINCT source, line
+    FROM conversations
+    SEMI JOIN (
+        SELECT source, line
+        FROM sightings
+        SEMI JOIN (SELECT conv_id, opening_id FROM sightings WHERE source = $source AND line = $line) AS earlier
+        USING (conv_id, opening_id)
+    ) AS states USING (source, line)
+    ORDER BY source, line
+"""
+_OF_USER = """
+    -- a row is one conversation of the user
+    SELECT conversation_id FROM conversations WHERE user_id = $item
+"""
+_OF_JUDGE = """
+    -- a row is one vote of the user
+    SELECT battle_id FROM battles WHERE judge = $item
+"""
+_FILES = """
+    -- a row is one image file that has the name, but for its ending
+    SELECT name, image_id, problem FROM image_files WHERE regexp_replace(name, '\\.[^.]*$', '') = $item
+"""
+_NAMING = """
+    -- a row is one line that names the image
+    SELECT DISTINCT source, line FROM sightings WHERE list_contains(images, $item) ORDER BY source, line
+"""
 
 
 def _row(frame: pl.DataFrame) -> Account | None:
     return frame.row(0, named=True) if frame.height else None
 
 
-def _decision(store: Store, kind: str, item: str) -> Account | None:
-    return _row(store.read("decisions").filter(item_kind=kind, item_id=item).drop("item_kind", "item_id"))
-
-
-def _conversation(store: Store, item: str) -> Account | None:
-    frame = store.read("conversations").filter(conversation_id=item)
-    row = _row(frame)
-    if row is None:
-        return None
-    decision = _decision(store, "conversation", item)
-    messages = [{"role": turn["role"], "signals": _signals(store, turn["text_id"])} for turn in row["turns"]]
-    return {
-        "conversation": item,
-        "decision": decision,
-        "twin": _duplicate_match(store, row, decision["duplicate_of"] if decision else None),
-        "near_prompt": _row(store.read("near_prompts").filter(conversation_a=item).drop("conversation_a")),
-        "model": row["model"],
-        "released_as": released_names(store, frame)["model"].item(),
-        "user_id": row["user_id"],
-        "source": f"{row['source']}:{row['line']}",
-        "name_problems": row["image_problems"],
-        "unread_parts": row["unread_parts"] or [],
-        "images": {image_id: _signals(store, image_id) for image_id in row["image_ids"]},
-        "messages": messages,
-        "served": [
-            {name: value for name, value in told.items() if name != "thinking"}
-            | {"signals": _signals(store, told["thinking_id"]) if told["thinking_id"] else {}}
-            for told in row["served"] or []
-        ],
-        "prompt": _signals(store, row["prompt_id"]),
-        "document": _signals(store, row["document_id"]),
-        "battle": _battle(store, item),
-    }
-
-
-def _battle(store: Store, item: str) -> Account | None:
-    """The battle with this id, or the battle that has the conversation with this id as one of its sides."""
-    sought = (pl.col("battle_id") == item) | (pl.col("conversation_a") == item) | (pl.col("conversation_b") == item)
-    row = _row(store.read("battles").filter(sought))
-    if row is None:
-        return None
-    sides = {side: _decision(store, "conversation", row[side]) for side in ("conversation_a", "conversation_b")}
-    battle_id = row["battle_id"]
-    words = _signals(store, row["vote_reason_id"]) if row["vote_reason_id"] else None
-    vote = {name: value for name, value in row.items() if name != "vote_reason"}
-    decision = _decision(store, "battle", battle_id)
-    return {"battle": battle_id, "decision": decision, "vote": vote, "vote_reason": words, "sides": sides}
-
-
 def _image(store: Store, item: str) -> Account | None:
-    row = _row(store.read("images", ["image_id", "format", "width", "height"]).filter(image_id=item))
+    row = _row(store.ask(_IMAGES, item=item))
     if row is None:
         return None
-    used = store.read("conversations", ["conversation_id", "image_ids"]).filter(pl.col("image_ids").list.contains(item))
-    paired = (pl.col("image_a") == item) | (pl.col("image_b") == item)
+    values = {signal: latest_values(store, signal, [item], value_columns(signal)).get(item) for signal in SIGNALS}
     return {
         "image": row,
-        "signals": _signals(store, item),
-        "conversations": used["conversation_id"].to_list(),
-        "near_duplicates": store.read("near_images").filter(paired).to_dicts(),
-        "semantic_duplicates": store.read("semantic_images").filter(paired).to_dicts(),
+        "signals": {signal: value for signal, value in values.items() if value is not None},
+        "conversations": store.ask(_SHOWING, item=item)["conversation_id"].to_list(),
+        "near_duplicates": pairs_with(store, "near_images", [item]).to_dicts(),
+        "semantic_duplicates": pairs_with(store, "semantic_images", [item]).to_dicts(),
     }
 
 
@@ -101,33 +172,28 @@ def _line(store: Store, item: str) -> Account | None:
     source, _, number = item.rpartition(":")
     if not number.isdecimal():
         return None
-    outcome = _row(line_outcomes(store).filter(source=source, line=int(number)))
+    named = {"source": source, "line": int(number)}
+    outcome = _row(store.ask(_LINE_OUTCOMES, **named))
     if outcome is None:
         return None
-    rejected = store.read("rejects").filter(source=source, line=int(number))
-    known = store.read("conversations", ["conversation_id", "source", "line"]).filter(source=source, line=int(number))
+    known = store.ask(_OF_LINE, **named)["conversation_id"].to_list()
     return {
         "line": outcome,
-        "rejected": _row(rejected),
-        "conversations": known["conversation_id"].to_list(),
-        "now": [] if known.height else _now(store, source, int(number)),
+        "rejected": _row(store.ask(_REJECTED, **named)),
+        "conversations": known,
+        "now": [] if known else _places(store.ask(_NOW, **named)),
     }
 
 
-def _now(store: Store, source: str, line: int) -> list[str]:
-    """LOGFILE:LINE of the lines that hold the latest state of the conversations in a line; empty when they are gone."""
-    said = store.read("sightings", ["source", "line", "conv_id", "opening_id"]).filter(source=source, line=line)
-    states = store.read("sightings", ["source", "line", "conv_id", "opening_id"]).join(
-        said.select("conv_id", "opening_id"), on=["conv_id", "opening_id"], how="semi"
-    )
-    latest = store.read("conversations", ["source", "line"]).join(states, on=["source", "line"], how="semi")
-    return [f"{source}:{line}" for source, line in latest.unique().sort("source", "line").iter_rows()]
+def _places(lines: pl.DataFrame) -> list[str]:
+    """LOGFILE:LINE of each line."""
+    return [f"{source}:{line}" for source, line in lines.iter_rows()]
 
 
 def _user(store: Store, item: str) -> Account | None:
     """Conversations and votes of a user or judge, by the keyed hash."""
-    mine = store.read("conversations", ["conversation_id", "user_id"]).filter(user_id=item)["conversation_id"]
-    votes = store.read("battles", ["battle_id", "judge"]).filter(judge=item)["battle_id"]
+    mine = store.ask(_OF_USER, item=item)["conversation_id"]
+    votes = store.ask(_OF_JUDGE, item=item)["battle_id"]
     if mine.is_empty() and votes.is_empty():
         return None
     return {"user": item, "conversations": mine.to_list(), "battles": votes.to_list()}
@@ -135,54 +201,41 @@ def _user(store: Store, item: str) -> Account | None:
 
 def _quarantined(store: Store, item: str) -> Account | None:
     """Kind, key and cause; nothing else of a quarantined item is ever read."""
-    row = _row(store.read("quarantine").filter(key=item))
+    row = _row(store.ask(_QUARANTINED, item=item))
     return row and {"quarantined": row}
 
 
 def _logged_image(store: Store, item: str) -> Account | None:
     """An image name of the logs from which no image was read: the problems of its files, and lines that name it."""
-    files = store.read("image_files", ["name", "image_id", "problem"])
-    files = files.filter(pl.col("name").str.replace(r"\.[^.]*$", "") == item)
-    rows = store.read("sightings", ["source", "line", "images"]).filter(pl.col("images").list.contains(item))
-    if files["image_id"].count() or (files.is_empty() and rows.is_empty()):
+    files, lines = store.ask(_FILES, item=item), store.ask(_NAMING, item=item)
+    if files["image_id"].count() or (files.is_empty() and lines.is_empty()):
         return None
-    lines = rows.select("source", "line").unique().sort("source", "line").iter_rows()
-    return {"logged_image": item, "files": files.to_dicts(), "lines": [f"{source}:{line}" for source, line in lines]}
+    return {"logged_image": item, "files": files.to_dicts(), "lines": _places(lines)}
 
 
-def _signals(store: Store, content_id: str) -> Account:
-    """Latest stored values of an image, text or document, by signal; vectors and thumbnails are left out."""
-    found: Account = {}
-    for name in SIGNALS:
-        rows = store.read(table_name(name)).filter(content_id=content_id)
-        if rows.height:
-            found[name] = rows.drop("content_id", "vector", "grey", strict=False).row(-1, named=True)
-    return found
-
-
-def _duplicate_match(store: Store, item: Account, match_id: str | None) -> Account | None:
-    """Similarity of the conversation `item` and the one that it repeats; None when that is not in the store."""
-    match = _row(store.read("conversations").filter(conversation_id=match_id)) if match_id else None
+def _duplicate_match(items: StoredItems, row: StoredRow, match_id: str | None) -> Account | None:
+    """Similarity of a conversation and the one that it repeats; None when that is not in the store."""
+    match = items.conversations.get(match_id) if match_id else None
     if match is None:
         return None
-    shown = zip(item["image_ids"], match["image_ids"], strict=False)
+    shown = zip(row["image_ids"], match["image_ids"], strict=False)
     return {
         "conversation": match_id,
         "source": f"{match['source']}:{match['line']}",
-        "images": [_alike(store, one, other) for one, other in shown],
-        "same_prompt": item["prompt_id"] == match["prompt_id"],
-        "prompt_cosine": _cosine(store, item["prompt_id"], match["prompt_id"]),
+        "images": [_alike(items, one, other) for one, other in shown],
+        "same_prompt": row["prompt_id"] == match["prompt_id"],
+        "prompt_cosine": _cosine(items, row["prompt_id"], match["prompt_id"]),
     }
 
 
-def _alike(store: Store, one: str, other: str) -> Account:
+def _alike(items: StoredItems, one: str, other: str) -> Account:
     """The relation of two images: equal, a stored pair, or both paired with a third image that represents them."""
     ends = {"image": one, "twin": other}
     if one == other:
         return ends | {"relation": "exact"}
     near: dict[str, set[str]] = {one: set(), other: set()}
     for relation, table in RELATIONS.items():
-        pairs = store.read(table)
+        pairs = items.pairs(table)
         direct = pairs.filter(image_a=min(one, other), image_b=max(one, other))
         if direct.height:
             return ends | {"relation": relation} | direct.drop("image_a", "image_b").row(0, named=True)
@@ -192,11 +245,11 @@ def _alike(store: Store, one: str, other: str) -> Account:
     return ends | {"relation": "through", "both_like": sorted(near[one] & near[other])}
 
 
-def _cosine(store: Store, one: str, other: str) -> float | None:
+def _cosine(items: StoredItems, one: str, other: str) -> float | None:
     """Cosine of the prompts' embeddings, of the latest version that has both; None when there is none."""
     if one == other:
         return 1.0
-    rows = store.read(table_name("text_embedding")).filter(pl.col("content_id").is_in([one, other]))
+    rows = items.vectors.filter(pl.col("content_id").is_in([one, other]))
     both = rows.unique(["content_id", "version"]).group_by("version").agg("vector", pl.col("measured_at").max())
     known = both.filter(pl.col("vector").list.len() == 2).sort("measured_at")
     if known.is_empty():
@@ -218,8 +271,8 @@ def removal_reasons(store: Store) -> Reasons:
     """
 
     def reasons(config: str, ids: Sequence[str]) -> dict[str, list[str]]:
-        battles = dict(_battles(store, ids)) if config == "battle" else {}
-        decided = dict(_decided(store, [*ids, *battles.values()]))
+        battles = _battle_ids(store, ids) if config == "battle" else {}
+        decided = _decided_reasons(store, [*ids, *battles.values()])
         gone = [key for key in ids if ("conversation", key) not in decided]
         known = gone and store.parts("takedowns")
         taken = Tombstones(store, store_key(store)).conversations(gone) if known else set()
@@ -236,13 +289,20 @@ def removal_reasons(store: Store) -> Reasons:
     return reasons
 
 
-def _battles(store: Store, ids: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """(conversation_a, which is the id of a released battle, battle_id)."""
-    for rows in store.read_slices("battles", ["conversation_a", "battle_id"]):
-        yield from rows.filter(pl.col("conversation_a").is_in(ids)).iter_rows()
+_BATTLE_IDS = """
+    -- a row is one battle, which a release names by its left side
+    SELECT conversation_a, battle_id FROM battles SEMI JOIN wanted ON conversation_a = item_id
+"""
+_DECIDED_REASONS = """
+    -- a row is one item and the reasons for which it is dropped or held
+    SELECT item_kind, item_id, reasons FROM decisions SEMI JOIN wanted USING (item_id)
+"""
 
 
-def _decided(store: Store, ids: Sequence[str]) -> Iterator[tuple[tuple[str, str], list[str]]]:
-    for rows in store.read_slices("decisions", ["item_kind", "item_id", "reasons"]):
-        for kind, key, reasons in rows.filter(pl.col("item_id").is_in(ids)).iter_rows():
-            yield (kind, key), reasons
+def _battle_ids(store: Store, ids: Sequence[str]) -> dict[str, str]:
+    return dict(store.ask(_BATTLE_IDS, wanted=pl.DataFrame({"item_id": ids}, {"item_id": pl.String})).iter_rows())
+
+
+def _decided_reasons(store: Store, ids: Sequence[str]) -> dict[tuple[str, str], list[str]]:
+    rows = store.ask(_DECIDED_REASONS, wanted=pl.DataFrame({"item_id": ids}, {"item_id": pl.String})).iter_rows()
+    return {(kind, item_id): reasons for kind, item_id, reasons in rows}

@@ -100,10 +100,8 @@ def release_version(store: Store, named: str | None) -> str:
 
 def decided_hash(store: Store) -> str | None:
     """Hash of the policy that made the decisions, all of which have it; None when there are no decisions."""
-    for decisions in store.read_parts("decisions", ["policy_hash"]):
-        if decisions.height:
-            return str(decisions["policy_hash"][0])
-    return None
+    hashes = store.ask("SELECT policy_hash FROM decisions LIMIT 1")["policy_hash"]
+    return hashes[0] if len(hashes) else None
 
 
 def decided_policy(store: Store) -> Policy | None:

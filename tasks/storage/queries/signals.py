@@ -65,18 +65,29 @@ def signal_values(
     return rows.unique("content_id", keep="first", maintain_order=True).drop("version")
 
 
-def latest_query(signal: str, columns: Iterable[str]) -> str:
+def latest_query(signal: str, columns: Iterable[str], wanted_ids: str = "") -> str:
     """A query for `content_id` and columns of the value of a signal that was measured last, of any version.
 
-    Of values that were measured at the same time, the one that is stored last counts.
+    `wanted_ids` is a query for the content ids that are meant, by default all. Of values that were measured at the
+    same time, the one that is stored last counts.
     """
     last_value = ", ".join(f'"{name}" := "{name}"' for name in columns)
+    among = f"SEMI JOIN ({wanted_ids}) AS wanted_ids USING (content_id)" if wanted_ids else ""
     return f"""
         -- a row is one content id and its last value
         SELECT content_id, unnest(arg_max(struct_pack({last_value}), (measured_at, place)))
-        FROM (SELECT *, row_number() OVER () AS place FROM "{table_name(signal)}")
+        FROM (SELECT *, row_number() OVER () AS place FROM "{table_name(signal)}" {among})
         GROUP BY content_id
     """  # noqa: S608 - names of our own
+
+
+def latest_values(
+    store: Store, signal: str, content_ids: Iterable[str], columns: Iterable[str]
+) -> dict[str, dict[str, Any]]:
+    """Content id -> columns of its value that was measured last, of those among the ids that have one."""
+    wanted = pl.DataFrame({"content_id": pl.Series(sorted({*content_ids}), dtype=pl.String)})
+    rows = store.ask(latest_query(signal, columns, "SELECT content_id FROM wanted"), wanted=wanted)
+    return {row.pop("content_id"): row for row in rows.iter_rows(named=True)}
 
 
 def signal_facts(store: Store, signal: str, version: str, facts: Mapping[str, pl.Expr]) -> pl.DataFrame:
