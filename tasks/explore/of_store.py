@@ -131,6 +131,9 @@ class OfStore:
         if found.is_empty():
             return None
         row = found.row(0, named=True)
+        return self._store.again(lambda: self._item(row, opened))
+
+    def _item(self, row: Mapping[str, Any], opened: bool) -> Item:
         items = StoredItems(self._store, [row["id"]])
         account = _account(items, row["kind"], row["id"])
         sides = _sides(items, row, opened)
@@ -143,7 +146,7 @@ class OfStore:
         sections = [] if row["kind"] == BATTLE else sections_of_item(self._store, row["id"], opened)
         masked = any(part.hidden for parts in every for part in parts)
         return Item(
-            key=key,
+            key=row["key"],
             kind=row["kind"],
             item_id=row["id"],
             sides=sides,
@@ -179,8 +182,12 @@ class OfStore:
 
     def evidence(self, ids: list[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
         """(kind, id) -> why it was dropped, in sentences."""
-        items = StoredItems(self._store, [item for _, item in ids])
-        return {(kind, item): self._sentences(items, _account(items, kind, item)) for kind, item in ids}
+
+        def sentences() -> dict[tuple[str, str], list[str]]:
+            items = StoredItems(self._store, [item for _, item in ids])
+            return {(kind, item): self._sentences(items, _account(items, kind, item)) for kind, item in ids}
+
+        return self._store.again(sentences)
 
     def boards(self) -> pl.DataFrame:
         """The table `ratings`."""

@@ -93,6 +93,13 @@ class Engine:
             yield _frame(batches.schema.empty_table())
         pa.default_memory_pool().release_unused()
 
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keeps the database for the questions inside: a new one takes longer than a question about one item."""
+        database = self._database()
+        yield
+        del database
+
     def _whole(self, question: "_Question") -> pl.DataFrame:
         with question.errors():
             reader = question.run_on(self._database()).to_arrow_reader()

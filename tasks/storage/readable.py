@@ -61,15 +61,17 @@ class ReadableStore(Store):
     def again(self, read: Callable[[], Answer]) -> Answer:
         """What `read` returns. It is called again when a part breaks, or is replaced, while it reads.
 
-        `batches` needs this: rows that it gave before a part broke cannot be taken back.
+        `batches` needs this: rows that it gave before a part broke cannot be taken back. Several questions about one
+        item need less time inside it.
         """
-        while True:
-            found = len(self._left_out), self._parts_gone
-            try:
-                return read()
-            except StoreUnwell:
-                if found == (len(self._left_out), self._parts_gone):
-                    raise
+        with self._asked().kept():
+            while True:
+                found = len(self._left_out), self._parts_gone
+                try:
+                    return read()
+                except StoreUnwell:
+                    if found == (len(self._left_out), self._parts_gone):
+                        raise
 
     @contextmanager
     def _sound(self, table: str, part: str) -> Iterator[None]:

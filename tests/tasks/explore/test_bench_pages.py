@@ -103,6 +103,16 @@ def test_two_versions_of_a_model_are_told_apart_without_naming_their_servers(sto
     assert "complete, version 2" in page and "10.0.0.7" not in page
 
 
+def test_an_item_that_repeats_another_one_has_nothing_of_the_other_ones_sections(store, tmp_path):
+    own = Store(str(shutil.copytree(store.root, tmp_path / "store")))
+    repeats = pl.when(pl.col("item_id") == "i0").then(pl.lit("i1")).otherwise("duplicate_of")
+    own.replace("decisions", own.read("decisions").with_columns(duplicate_of=repeats))
+    assert own.read("decisions").filter(item_id="i0", duplicate_of="i1").height == 1
+    page = _page(own, "i0")
+    assert "The reference of i0." in page and "The reference of i1." not in page
+    assert "Verdicts" not in page and "Item made on demand" not in page
+
+
 @pytest.fixture
 def release(small_release, tmp_path) -> tuple[Path, str]:
     """A release whose benchmark prompt is an item of every kind, and the prompt's id."""

@@ -1,5 +1,6 @@
 """The explorer of a store over HTTP: nothing without the token, personal data masked, hostile texts inert."""
 
+import json
 import re
 import shutil
 from datetime import UTC, datetime
@@ -208,6 +209,36 @@ def test_a_damaged_part_is_named_and_the_rest_is_shown(own, table):
     own.store.write_bytes(f"tables/{table}/{part}", b"broken")
     page = client(OfStore(own.store, explained)).get("/").text
     assert f"table {table}: a part is lost or broken" in page and own.store.root not in page
+
+
+ITEM_TABLES = [
+    *("battles", "decisions", "near_prompts", "bench_items", "captions", "references", "generated_items", "answers"),
+    *("verdicts", "images", "signals/text_embedding", "near_images"),
+]
+
+
+@pytest.mark.parametrize("item", ["c4", "personal", "twin", "b0"])
+def test_with_a_lost_part_in_its_tables_an_item_is_shown_as_before_and_each_is_named_once(own, item):
+    key = item_key("battle" if item == "b0" else "conversation", item)
+    before = client(OfStore(own.store, explained)).get(f"/items/{key}").text
+    for table in ITEM_TABLES:
+        listed = [*own.store.parts(table), f"{'0' * 20}-2000-1000.parquet"]
+        own.store.write_bytes(f"tables/{table}/parts.json", json.dumps(listed).encode())
+    source = OfStore(own.store, explained)
+    visitor = client(source)
+    page, again = visitor.get(f"/items/{key}").text, visitor.get(f"/items/{key}").text
+    assert page == again and source.problems == sorted({*source.problems}) and len(source.problems) > 4
+    problems = [line for line in page.splitlines() if "a part is lost or broken" in line]
+    assert [line for line in page.splitlines() if line not in problems] == before.splitlines()
+
+
+def test_an_item_whose_images_cannot_be_read_is_shown_without_them(own):
+    (part,) = own.store.parts("images")
+    own.store.write_bytes(f"tables/images/{part}", b"broken")
+    visitor = client(OfStore(own.store, explained))
+    page = visitor.get(f"/items/{item_key('conversation', 'c4')}")
+    assert page.status_code == 200 and "table images: a part is lost or broken" in page.text
+    assert visitor.get(f"/images/{own.plain}").status_code == 404
 
 
 def broken_last_part(own, table):

@@ -57,7 +57,7 @@ def test_it_serves_until_it_is_stopped_and_writes_no_log(store):
 
 
 def test_what_starts_the_explorer_imports_no_large_library_that_it_does_not_need(store, release):
-    places = repr([store.root, str(release)])
+    places = repr([store.root, str(release)])  # pandas is needed: pyarrow.dataset imports it, and DuckDB reads that
     code = (
         "import sys, uvicorn\nfrom flows.commands.view import opened\nfrom tasks.explore.server import explorer\n"
         f"for place in {places}:\n    with opened(place, None) as (source, _):\n        assert source.listing.height\n"

@@ -10,6 +10,7 @@ import pytest
 from schemas.items.conversation import Conversation, Sighting
 from schemas.items.image import ImageFile
 from schemas.items.reject import QuarantineCause, Quarantined, Reject, RejectReason
+from schemas.tables import TABLES
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.explain import explain_item
 from tasks.storage.tables import Store, frame_schema
@@ -136,6 +137,45 @@ def test_json_has_every_signal_on_one_line_and_an_unknown_id_is_one(curate, deci
     assert json.loads(out)["images"][FACE.image_id]["faces"]["confidence_max"] == 0.75
     err = refused("explain", "nothing", "--store", decided.root)
     assert "'nothing' is not in store" in err
+
+
+def lose_a_part(store: Store, table: str) -> None:
+    """List a part that is not there."""
+    listed = [*store.parts(table), f"{'0' * 20}-2000-1000.parquet"]
+    store.write_bytes(f"tables/{table}/parts.json", json.dumps(listed).encode())
+
+
+@pytest.mark.parametrize(
+    "item", ["mail", "again", "vote", FACE.image_id, "f" * 24, "2024-09-18-conv.json:20", "2" * 32]
+)
+def test_with_a_lost_part_in_every_table_the_rest_is_explained_and_each_table_is_named_once(curate, decided, item):
+    before = [curate("explain", item, "--store", decided.root, *more)[1] for more in ([], ["--json"])]
+    for table in set(TABLES) - {"quarantine"}:
+        lose_a_part(decided, table)
+    for told, more in zip(before, ([], ["--json"]), strict=True):
+        code, out, err = curate("explain", item, "--store", decided.root, *more)
+        assert (code, out) == (0, told)
+        named = [line.split()[2] for line in err.splitlines()]
+        assert named and sorted({*named}) == named
+        assert all(line.startswith("curate: table ") and "is left out" in line for line in err.splitlines())
+
+
+def test_an_item_of_a_lost_part_is_not_in_the_store_and_the_line_before_says_why(curate, decided):
+    alone = decided.read("conversations").filter(conversation_id="mail")
+    decided.replace("conversations", decided.read("conversations").filter(conversation_id="first"))
+    decided.append("conversations", alone)
+    *_, last = decided.parts("conversations")
+    decided.fs.rm_file(decided.at(f"tables/conversations/{last}"))
+    assert curate("explain", "first", "--store", decided.root)[1].startswith("conversation first")
+    code, out, err = curate("explain", "mail", "--store", decided.root)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[0].startswith("curate: table conversations: a part is lost") and "is not in store" in err
+
+
+def test_without_a_readable_quarantine_nothing_is_explained(curate, decided):
+    lose_a_part(decided, "quarantine")
+    code, out, err = curate("explain", "mail", "--store", decided.root)
+    assert code != 0 and out == "" and "table 'quarantine'" in err
 
 
 A, B, C = "a" * 32, "b" * 32, "c" * 32

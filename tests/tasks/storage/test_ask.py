@@ -270,13 +270,6 @@ def test_a_comparison_means_the_same_whether_parts_or_rows_are_filtered_by_it(st
     assert of_parts.equals(of_rows)
 
 
-def test_a_store_that_shows_some_rows_is_not_asked(store):
-    with pytest.raises(ValueError, match="shows some rows of"):
-        with_texts(store, TEXTS).showing({"conversations": lambda columns: store.empty("conversations", columns)}).ask(
-            "SELECT text_id FROM turns"
-        )
-
-
 def test_a_store_with_an_open_connection_can_be_pickled_and_asks_in_its_copy(store):
     with_texts(store, TEXTS)
     question = "SELECT count(*) AS messages FROM turns"
