@@ -20,7 +20,7 @@ NOT_SEARCHED = "not searched for personal data yet"
 if TYPE_CHECKING:  # slow to load, and pages without texts that nobody searched do not need it
     from tasks.providers.capabilities import PiiFinder
 
-PII_TABLE = "signals/text_pii"
+PII_TABLE, _MODERATION_TABLE = "signals/text_pii", "signals/image_moderation"
 SEARCHED_CHARACTERS_MAX = 100_000
 """Longer texts are not searched while somebody waits for the page."""
 _SEARCH = Lock()
@@ -34,7 +34,7 @@ class MaskedStore(ReadableStore):
     The part may hold a later value than the others.
     """
 
-    whole_or_none = (PII_TABLE, "signals/nsfw", "signals/faces", "signals/image_text", "signals/image_moderation")
+    whole_or_none = (PII_TABLE, "signals/nsfw", "signals/faces", "signals/image_text", _MODERATION_TABLE)
 
 
 def masked_parts(text: str, spans: Sequence[Span] | None, opened: bool) -> list[Stretch]:
@@ -111,10 +111,10 @@ _MEASURED_IMAGES = f"""
 def blurred_images(store: MaskedStore) -> dict[str, str]:
     """Image id -> why it is blurred; images that are not blurred have an empty text, and those not measured none.
 
-    Where a part of a table of these measurements cannot be read, nothing counts as measured.
+    Where a part of a table of images cannot be read, no image counts as measured.
     """
     images = store.ask(_MEASURED_IMAGES)
-    if not store.damaged.isdisjoint(store.whole_or_none):
+    if _MODERATION_TABLE in store.damaged:  # an image that it does not know counts as not flagged
         return {}
     words = {
         "perhaps nudity": pl.col("nsfw_probability") >= NSFW_PROBABILITY_SAFE,

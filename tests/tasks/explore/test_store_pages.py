@@ -270,6 +270,7 @@ def test_while_a_later_search_for_personal_data_is_lost_texts_are_masked(own):
     for address in ("/", f"/items/{item_key('conversation', 'c4')}"):
         page = visitor.get(address).text
         assert "not searched for personal data yet" in page and "evil.test/p.png" not in page
+    assert visitor.get(f"/images/{own.plain}").headers["content-type"] == "image/png"  # it shows no text
 
 
 def test_a_face_that_was_found_meanwhile_is_blurred_at_once(own):
