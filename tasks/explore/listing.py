@@ -1,4 +1,10 @@
-"""The listing: one row for each conversation, battle and benchmark prompt that can be shown, newest first."""
+"""The listing: one row for each conversation, battle and benchmark prompt that can be shown, newest first.
+
+In: row groups of a release (`release_rows`), or a store (`store_listing`). Out: frames with the columns of `SCHEMA`,
+which `finished` makes one sorted listing. A further configuration of a release is an entry of `_row_of`; a further kind
+of item in a store is a `yield` in `_store_rows`. A further filter is a line of `FACETS`, with its column in `SCHEMA`,
+in the queries of stores and in the functions of `_row_of`.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -103,11 +109,11 @@ def finished(rows: list[pl.DataFrame]) -> pl.DataFrame:
         "tstamp", "kind", "id", descending=[True, False, False], nulls_last=True
     )
     keys = [item_key(kind, item_id) for kind, item_id in whole.select("kind", "id").iter_rows()]
-    names = [facet.column for facet in FACETS if not facet.many]
-    lists = [facet.column for facet in FACETS if facet.many]
+    single_valued = [facet.column for facet in FACETS if not facet.many]
+    list_valued = [facet.column for facet in FACETS if facet.many]
     return whole.with_columns(
-        pl.col(names).cast(pl.Categorical()),
-        pl.col(lists).fill_null([]).cast(pl.List(pl.Categorical())),
+        pl.col(single_valued).cast(pl.Categorical()),
+        pl.col(list_valued).fill_null([]).cast(pl.List(pl.Categorical())),
         pl.col("image_ids").fill_null([]),
         key=pl.Series(keys, dtype=pl.String),
     )
@@ -115,7 +121,7 @@ def finished(rows: list[pl.DataFrame]) -> pl.DataFrame:
 
 def _typed(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with the types of `SCHEMA`, and `snippet` and `searched` in place of their texts, if they have some."""
-    typed = rows.with_columns(pl.col(name).cast(kind) for name, kind in SCHEMA.items() if name in rows.columns)
+    typed = rows.with_columns(pl.col(name).cast(dtype) for name, dtype in SCHEMA.items() if name in rows.columns)
     if "prompt" not in rows.columns:
         return typed
     answers = pl.col("answers").fill_null("") if "answers" in rows.columns else pl.lit("")
@@ -137,8 +143,8 @@ def _marks(models: list[pl.Expr]) -> pl.Expr:
 
 def with_marks(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with the `MARKS` of their answers among `tags`."""
-    both = [pl.col("models").list.first(), pl.col("models").list.last()]
-    return rows.with_columns(tags=pl.concat_list(pl.col("tags").fill_null([]), _marks(both)))
+    first_and_last = [pl.col("models").list.first(), pl.col("models").list.last()]
+    return rows.with_columns(tags=pl.concat_list(pl.col("tags").fill_null([]), _marks(first_and_last)))
 
 
 def release_rows(config: str, rows: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
@@ -153,27 +159,26 @@ def _text(column: str, role: str | None = None) -> pl.Expr:
     return pl.col(column).list.eval(chosen.struct.field("content")).list.join("\n\n")
 
 
-_TAGS = pl.col("categories")
 _DAY = pl.from_epoch(pl.col("tstamp").cast(pl.Int64), "s").dt.date().cast(pl.String)
 _EXAMPLE = pl.when("is_preset").then(pl.lit(EXAMPLE)).otherwise(pl.lit(UPLOAD))
 _IMAGES = pl.col("images").list.eval(pl.element().struct.field("path").str.extract(IMAGE_ID)).list.drop_nulls()
 
 
 def _tags(rows: pl.DataFrame) -> pl.Expr:
-    names = rows["categories"].struct.fields
-    told = [pl.when(_TAGS.struct.field(name)).then(pl.lit(name)) for name in names]
-    return pl.concat_list(told).list.drop_nulls()
+    categories = pl.col("categories").struct
+    tags = [pl.when(categories.field(tag)).then(pl.lit(tag)) for tag in rows["categories"].struct.fields]
+    return pl.concat_list(tags).list.drop_nulls()
 
 
 def _shared(rows: pl.DataFrame, key: str, kind: str, asked: str) -> dict[str, pl.Expr]:
     """Columns that all rows have; `asked` is the column with the user's messages."""
-    shown = {"id": pl.col(key), "kind": pl.lit(kind), "tags": _tags(rows), "image_ids": _IMAGES}
-    return shown | {"prompt": _text(asked, None if asked == "turns" else "user")}
+    prompt = _text(asked, None if asked == "turns" else "user")
+    return {"id": pl.col(key), "kind": pl.lit(kind), "tags": _tags(rows), "image_ids": _IMAGES, "prompt": prompt}
 
 
 def _placed(rows: pl.DataFrame, key: str, points: pl.DataFrame) -> pl.DataFrame:
-    known = points.select(pl.col("id").alias(key), "x", "y", point_topic="topic_id")
-    return rows.join(known, on=key, how="left", maintain_order="left")
+    on_map = points.select(pl.col("id").alias(key), "x", "y", point_topic="topic_id")
+    return rows.join(on_map, on=key, how="left", maintain_order="left")
 
 
 def _chat(rows: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
@@ -248,7 +253,7 @@ _FACTS = f"""
     ) AS categories USING (document_id)
     LEFT JOIN topics USING (document_id)
     LEFT JOIN (
-        SELECT item_id AS conversation_id, last(bench) AS bench
+        SELECT item_id AS conversation_id, max(bench) AS bench
         FROM (SELECT item_id, bench FROM bench_items UNION ALL SELECT item_id, bench FROM generated_items)
         GROUP BY item_id
     ) AS items USING (conversation_id)
@@ -256,28 +261,29 @@ _FACTS = f"""
     LEFT JOIN ({_DECIDED.format(kind="conversation")}) AS decided ON item_id = conversation_id
 """  # noqa: S608 - queries and names of our own
 _TEXTS = f"""
-    -- a row is one conversation that is not quarantined, with its texts; `found` has the messages in which there is
-    -- personal data, or that nobody searched (spans is null), and is null where there are none, as in most. Contents
-    -- and roles of the messages are there for the others, to be masked
+    -- a row is one conversation that is not quarantined, with its texts; `unsafe` has the messages (numbers from 0) in
+    -- which there is personal data, or that nobody searched (spans is null), and is null where there are none, as in
+    -- most. Only where it is not null are contents and roles of the messages there, to be masked
     SELECT
-        conversation_id, model, other, found,
+        conversation_id, model, other_model, unsafe,
         prompt_of("turns.content", "turns.role") AS prompt,
         array_to_string(
-            [content FOR content, place IN "turns.content" IF "turns.role"[place] <> 'user'], E'\\n\\n'
+            [content FOR content, number_from_1 IN "turns.content" IF "turns.role"[number_from_1] <> 'user'],
+            E'\\n\\n'
         ) AS answers,
-        CASE WHEN found IS NOT NULL THEN "turns.content" END AS contents,
-        CASE WHEN found IS NOT NULL THEN "turns.role" END AS roles
+        CASE WHEN unsafe IS NOT NULL THEN "turns.content" END AS contents,
+        CASE WHEN unsafe IS NOT NULL THEN "turns.role" END AS roles
     FROM conversations
     ANTI JOIN (SELECT key AS conversation_id FROM quarantine) AS withheld USING (conversation_id)
     LEFT JOIN (
-        SELECT conversation_id, list(struct_pack(number, spans)) AS found
-        FROM turns LEFT JOIN ({latest_query("text_pii", ["spans"])}) AS searched ON text_id = content_id
+        SELECT conversation_id, list(struct_pack(number := number, spans := spans)) AS unsafe
+        FROM turns LEFT JOIN ({latest_query("text_pii", ["spans"])}) AS pii ON text_id = content_id
         WHERE coalesce(len(spans) > 0, true)
         GROUP BY conversation_id
-    ) AS masked USING (conversation_id)
+    ) AS unsafe_messages USING (conversation_id)
     LEFT JOIN (
-        SELECT conversation_id, first(other) AS other FROM (
-            SELECT conversation_a AS conversation_id, model_b AS other FROM battles
+        SELECT conversation_id, min(other_model) AS other_model FROM (
+            SELECT conversation_a AS conversation_id, model_b AS other_model FROM battles
             UNION ALL
             SELECT conversation_b, model_a FROM battles
         ) GROUP BY conversation_id
@@ -345,10 +351,10 @@ def _described(facts: pl.DataFrame) -> pl.DataFrame:
 
 def _decided(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with day and seconds of what has a time, `outcome`, and where their image is from."""
-    outcome = pl.when("keep").then(pl.lit("kept")).when("held").then(pl.lit("held")).otherwise(pl.lit("dropped"))
+    of_decision = pl.when("keep").then(pl.lit("kept")).when("held").then(pl.lit("held")).otherwise(pl.lit("dropped"))
     return rows.with_columns(
         pl.col("policy_tags").fill_null([]),
-        outcome=pl.when(pl.col("keep").is_null()).then(pl.lit("not decided")).otherwise(outcome),
+        outcome=pl.when(pl.col("keep").is_null()).then(pl.lit("not decided")).otherwise(of_decision),
         preset=pl.col("preset_dataset").fill_null(UPLOAD),
         tstamp=_SECONDS,
         day=_LOGGED_DAY,
@@ -356,37 +362,38 @@ def _decided(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _masked(texts: pl.DataFrame, searched: bool) -> pl.DataFrame:
-    """What the listing has of rows of _TEXTS, masked, and the marks of their answers.
+    """Columns of the listing from rows of _TEXTS, masked, and the marks of their answers.
 
     `battle_marks` and `side_answers` are those of a side: marks by which a voter may know one of both models, and the
     answers as they are searched.
     """
-    plain, hidden = texts.filter(pl.col("found").is_null()), texts.drop_nulls("found")
-    said = map(_as_shown, hidden.select("found", "contents", "roles").iter_rows(named=True))
-    hidden = hidden.with_columns(pl.DataFrame(said, {"prompt": pl.String, "answers": pl.String}))
-    shown = pl.concat([plain, hidden]).with_columns(is_side=pl.col("other").is_not_null())
-    nothing = pl.lit(None, pl.String)
-    told = {
+    safe, unsafe = texts.filter(pl.col("unsafe").is_null()), texts.drop_nulls("unsafe")
+    masked = map(_masked_texts, unsafe.select("unsafe", "contents", "roles").iter_rows(named=True))
+    unsafe = unsafe.with_columns(pl.DataFrame(masked, {"prompt": pl.String, "answers": pl.String}))
+    conversations = pl.concat([safe, unsafe]).with_columns(is_side=pl.col("other_model").is_not_null())
+    no_text = pl.lit(None, pl.String)
+    columns = {
         "snippet": _SNIPPET,
-        "searched": _searched(pl.col("answers")) if searched else nothing,
+        "searched": _searched(pl.col("answers")) if searched else no_text,
         "marks": _marks([pl.col("model")]),
     }
-    of_side = {
-        "battle_marks": _marks([pl.col("model"), pl.col("other")]),
-        "side_answers": pl.col("answers").str.to_lowercase() if searched else nothing,
+    side_columns = {
+        "battle_marks": _marks([pl.col("model"), pl.col("other_model")]),
+        "side_answers": pl.col("answers").str.to_lowercase() if searched else no_text,
     }
-    alone = shown.filter(~pl.col("is_side")).select("conversation_id", "is_side", **told)
-    sides = shown.filter("is_side").lazy().select("conversation_id", "is_side", **told, **of_side).collect()
+    alone = conversations.filter(~pl.col("is_side")).select("conversation_id", "is_side", **columns)
+    sides = conversations.filter("is_side").select("conversation_id", "is_side", **columns, **side_columns)
     return pl.concat([alone, sides], how="diagonal")
 
 
-def _as_shown(texts: Mapping[str, Any]) -> dict[str, str]:
-    """Prompt and answers of a conversation with what was `found` in its messages masked, there and in the others."""
-    spans: list[Sequence[Span] | None] = [[] for _ in texts["contents"]]
-    for message in texts["found"]:
+def _masked_texts(conversation: Mapping[str, Any]) -> dict[str, str]:
+    """Prompt and answers of a row of _TEXTS with the personal data of its `unsafe` messages masked in every message."""
+    spans: list[Sequence[Span] | None] = [[] for _ in conversation["contents"]]
+    for message in conversation["unsafe"]:
         spans[message["number"]] = message["spans"]
-    contents = list(zip(texts["contents"], spans, strict=True))
-    shown = [masked_text(text, of_text) for (text, _), of_text in zip(contents, with_repeats(contents), strict=True)]
-    asked = [role == "user" for role in texts["roles"]]
-    answered = [not each for each in asked]
-    return {"prompt": "\n\n".join(compress(shown, asked)), "answers": "\n\n".join(compress(shown, answered))}
+    texts_and_spans = list(zip(conversation["contents"], spans, strict=True))
+    all_spans = with_repeats(texts_and_spans)
+    masked = [masked_text(text, of_text) for text, of_text in zip(conversation["contents"], all_spans, strict=True)]
+    by_user = [role == "user" for role in conversation["roles"]]
+    by_model = [not is_user for is_user in by_user]
+    return {"prompt": "\n\n".join(compress(masked, by_user)), "answers": "\n\n".join(compress(masked, by_model))}

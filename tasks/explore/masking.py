@@ -1,4 +1,9 @@
-"""Masks personal data, blurs images that may show a person, and makes small copies of images."""
+"""Masks personal data, blurs images that may show a person, and makes small copies of images.
+
+In: texts with the personal data found in them, a store, encoded images. Out: stretches of text, the reasons for which
+images are blurred, small copies. A further reason is a column of `_MEASURED_IMAGES` and an entry of `reasons`; its
+table goes into `MaskedStore.whole_or_none`, so that a lost part never makes an image count as safe.
+"""
 
 import io
 from collections.abc import Iterable, Sequence
@@ -23,7 +28,7 @@ if TYPE_CHECKING:  # slow to load, and pages without texts that nobody searched 
 PII_TABLE, _MODERATION_TABLE = "signals/text_pii", "signals/image_moderation"
 SEARCHED_CHARACTERS_MAX = 100_000
 """Longer texts are not searched while somebody waits for the page."""
-_SEARCH = Lock()
+_FINDER_LOCK = Lock()
 NSFW_PROBABILITY_SAFE = 0.2
 """OpenNSFW's authors call images below it safe."""
 
@@ -41,29 +46,30 @@ def masked_parts(text: str, spans: Sequence[Span] | None, opened: bool) -> list[
     """The text in stretches; personal data is left out unless `opened`. `spans` is None for a text not searched yet."""
     if spans is None:
         return [Stretch(text if opened else "", NOT_SEARCHED)]
-    parts, end = [], 0
+    stretches, position = list[Stretch](), 0
     for span in sorted(spans, key=lambda each: int(each["start"])):
-        start, stop = max(end, span["start"]), span["end"]
-        if stop > start:
-            parts += [Stretch(text[end:start]), Stretch(text[start:stop] if opened else "", span["type"])]
-            end = stop
-    return [part for part in [*parts, Stretch(text[end:])] if part.text or part.hidden]
+        start, end = max(position, span["start"]), span["end"]
+        if end > start:
+            stretches += [Stretch(text[position:start]), Stretch(text[start:end] if opened else "", span["type"])]
+            position = end
+    return [stretch for stretch in [*stretches, Stretch(text[position:])] if stretch.text or stretch.hidden]
 
 
 def masked_text(text: str, spans: Sequence[Span] | None) -> str:
     """The text with types of personal data in place of it, for cards and searches."""
-    return "".join(f"[{part.hidden}]" if part.hidden else part.text for part in masked_parts(text, spans, False))
+    stretches = masked_parts(text, spans, opened=False)
+    return "".join(f"[{stretch.hidden}]" if stretch.hidden else stretch.text for stretch in stretches)
 
 
 def spans_found(store: MaskedStore, text_ids: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
     """Content id of a text -> the personal data found in it, for all texts that were searched."""
-    found = latest_values(store, "text_pii", text_ids, ["spans"])
-    return {name: value["spans"] for name, value in found.items()}
+    searched = latest_values(store, "text_pii", text_ids, ["spans"])
+    return {content_id: value["spans"] for content_id, value in searched.items()}
 
 
 @lru_cache(4_096)
 def searched_now(text: str) -> list[dict[str, Any]] | None:
-    """Personal data in a text that no run has searched, by the embedded finder; None for a text that is too long.
+    """Personal data in a text that no run has searched, by the embedded finder; None for one that it cannot search.
 
     The first call loads the finder, which takes seconds.
     """
@@ -71,7 +77,7 @@ def searched_now(text: str) -> list[dict[str, Any]] | None:
 
     if len(text) > SEARCHED_CHARACTERS_MAX:
         return None
-    with _SEARCH:
+    with _FINDER_LOCK:
         (found,) = text_pii(_finder(), [text])
     return [span.model_dump() for span in found.spans] if isinstance(found, TextPii) else None
 
@@ -86,7 +92,7 @@ def _finder() -> "PiiFinder":
 
 _MEASURED_IMAGES = f"""
     -- a row is one image that was measured, with what speaks against showing it; an image may show a text in which
-    -- personal data was found, or that nobody searched
+    -- personal data was found, or that nobody searched. The engine puts views before a query, so WITH stands inside
     SELECT * FROM (
         WITH read_texts AS (
             SELECT content_id, CASE WHEN text <> '' THEN text_id(text) END AS text_id
@@ -109,22 +115,24 @@ _MEASURED_IMAGES = f"""
 
 
 def blurred_images(store: MaskedStore) -> dict[str, str]:
-    """Image id -> why it is blurred; images that are not blurred have an empty text, and those not measured none.
+    """Image id -> why it is blurred, "" for an image that is not; an image that was not measured has no entry.
 
     Where a part of a table of images cannot be read, no image counts as measured.
     """
     images = store.ask(_MEASURED_IMAGES)
-    if _MODERATION_TABLE in store.damaged:  # an image that it does not know counts as not flagged
+    if (
+        _MODERATION_TABLE in store.damaged
+    ):  # the question found it out; images that the table lacks count as not flagged
         return {}
-    words = {
+    reasons = {
         "perhaps nudity": pl.col("nsfw_probability") >= NSFW_PROBABILITY_SAFE,
         "perhaps a face": pl.col("confidence_max") > 0,
         "perhaps personal data in its text": pl.col("is_personal"),
         "flagged as harmful": pl.col("is_flagged"),
     }
-    said = (pl.when(speaks).then(pl.lit(word)) for word, speaks in words.items())
-    why = images.select("content_id", pl.concat_str(*said, separator=", ", ignore_nulls=True).alias("why"))
-    return dict(why.iter_rows())
+    texts = [pl.when(holds).then(pl.lit(reason)) for reason, holds in reasons.items()]
+    why = pl.concat_str(*texts, separator=", ", ignore_nulls=True)
+    return dict(images.select("content_id", why.alias("why")).iter_rows())
 
 
 THUMB_SIDE_PIXELS = 256

@@ -67,22 +67,21 @@ class OfStore:
 
     def __init__(self, store: Store, explained: Explained) -> None:
         self._written, self._explained, self.title = store, explained, PurePosixPath(store.root).name
-        self._parts: list[list[str]] = []
+        self._lists_of_parts: list[bytes | None] = []
         self.refresh()
 
     def refresh(self) -> None:
         """Read the listing again when tables have changed. Raises Gone while a takedown is unfinished."""
         if self._written.read_bytes(UNFINISHED) is not None:
             raise Gone("a takedown is under way, or was interrupted: finish it with `curate takedown`, then reload")
-        parts = [self._listed(table) for table in _TABLES]
-        if parts != self._parts:
-            self._store, self._parts = MaskedStore(self._written.root), parts
+        lists_of_parts = [self._list_of_parts(table) for table in _TABLES]
+        if lists_of_parts != self._lists_of_parts:
+            self._store, self._lists_of_parts = MaskedStore(self._written.root), lists_of_parts
             for name in ("listing", "searchable", "_blurred", "_images", "_shown_ids", "_reasons"):
                 self.__dict__.pop(name, None)
 
-    def _listed(self, table: str) -> list[str]:
-        content = self._written.read_bytes(f"tables/{table}/parts.json")
-        return [] if content is None else [content.decode(errors="replace")]
+    def _list_of_parts(self, table: str) -> bytes | None:
+        return self._written.read_bytes(f"tables/{table}/parts.json")
 
     @cached_property
     def listing(self) -> pl.DataFrame:
@@ -127,10 +126,10 @@ class OfStore:
 
     def item(self, key: str, opened: bool) -> Item | None:
         """A conversation or battle, with why it was kept or dropped."""
-        found = self.listing.filter(pl.col("key") == key)
-        if found.is_empty():
+        listed = self.listing.filter(pl.col("key") == key)
+        if listed.is_empty():
             return None
-        row = found.row(0, named=True)
+        row = listed.row(0, named=True)
         return self._store.again(lambda: self._item(row, opened))
 
     def _item(self, row: Mapping[str, Any], opened: bool) -> Item:
@@ -141,10 +140,10 @@ class OfStore:
         twin_ids = [each["twin"] for each in twin.get("images", [])]
         shown = {image.image_id: image for image in self._shown_images(items, {*row["image_ids"], *twin_ids})}
         images, twin_images = ([shown[image_id] for image_id in ids] for ids in (row["image_ids"], twin_ids))
-        written = _vote_reason(items, row, opened)
-        every = [*(message.parts for side in sides for message in side.messages), written]
+        vote_reason = _vote_reason(items, row, opened)
+        texts = [*(message.parts for side in sides for message in side.messages), vote_reason]
         sections = [] if row["kind"] == BATTLE else sections_of_item(self._store, row["id"], opened)
-        masked = any(part.hidden for parts in every for part in parts)
+        masked = any(stretch.hidden for text in texts for stretch in text)
         return Item(
             key=row["key"],
             kind=row["kind"],
@@ -152,7 +151,7 @@ class OfStore:
             sides=sides,
             images=images,
             vote=row["vote"] or "",
-            vote_reason=written,
+            vote_reason=vote_reason,
             facts=item_facts(row),
             evidence=self._sentences(items, account),
             twins=[(item_key(CONVERSATION, twin["conversation"]), _likeness(twin))] if twin else [],
@@ -238,19 +237,21 @@ def _account(items: StoredItems, kind: str, item: str) -> Account:
 def _sides(items: StoredItems, row: Mapping[str, Any], opened: bool) -> list[ShownSide]:
     battle = items.battle(row["id"]) if row["kind"] == BATTLE else None
     ids = [battle["conversation_a"], battle["conversation_b"]] if battle else [row["id"]]
-    stored = {each["conversation_id"]: each for each in items.whole_conversations.iter_rows(named=True)}
-    turns = {turn["text_id"]: turn["content"] for each in stored.values() for turn in each["turns"]}
-    repeated = with_repeats([(text, _spans(items, name)) for name, text in turns.items()])
-    masks = dict(zip(turns, repeated, strict=True))
+    rows = {side["conversation_id"]: side for side in items.whole_conversations.iter_rows(named=True)}
+    texts = {turn["text_id"]: turn["content"] for side in rows.values() for turn in side["turns"]}
+    spans = with_repeats([(text, _spans(items, content_id)) for content_id, text in texts.items()])
+    spans_of = dict(zip(texts, spans, strict=True))
     return [
-        _side(stored[name], items.decisions.get((CONVERSATION, name)), masks, opened) for name in ids if name in stored
+        _side(rows[side_id], items.decisions.get((CONVERSATION, side_id)), spans_of, opened)
+        for side_id in ids
+        if side_id in rows
     ]
 
 
-def _spans(items: StoredItems, name: str) -> list[dict[str, Any]] | None:
+def _spans(items: StoredItems, content_id: str) -> list[dict[str, Any]] | None:
     """The personal data that was found in a text; None for one that nobody searched."""
-    found = items.values("text_pii").get(name)
-    return None if found is None else found["spans"]
+    searched = items.values("text_pii").get(content_id)
+    return None if searched is None else searched["spans"]
 
 
 def _vote_reason(items: StoredItems, row: Mapping[str, Any], opened: bool) -> list[Stretch]:

@@ -94,7 +94,7 @@ class Engine:
         pa.default_memory_pool().release_unused()
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def kept_open(self) -> Iterator[None]:
         """Keeps the database for the questions inside: a new one takes longer than a question about one item."""
         database = self._database()
         yield

@@ -15,7 +15,7 @@ from schemas.errors import StoreUnwell
 from tasks.storage.tables import Store
 
 _NEEDED = ("quarantine",)
-"""Tables that are read whole or not at all: what they hold may never be shown."""
+"""Tables with what may never be shown: a read raises when a part of one is lost or broken."""
 Answer = TypeVar("Answer")
 
 
@@ -23,7 +23,7 @@ class ReadableStore(Store):
     """A store whose lost or broken parts are left out, each from the first read that finds it. It is not written."""
 
     whole_or_none: Collection[str] = ()
-    """Tables of which no part is read when one is left out: it may hold a later value than the others."""
+    """Tables, named by a subclass, that are read as empty when a part is left out: it may hold the latest values."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
@@ -59,18 +59,18 @@ class ReadableStore(Store):
         return self.again(lambda: ask(query, **values))
 
     def again(self, read: Callable[[], Answer]) -> Answer:
-        """What `read` returns. It is called again when a part breaks, or is replaced, while it reads.
+        """Result of `read`, which is called again when a part breaks, or is replaced, while it reads.
 
         `batches` needs this: rows that it gave before a part broke cannot be taken back. Several questions about one
         item need less time inside it.
         """
-        with self._asked().kept():
+        with self._asked().kept_open():
             while True:
-                found = len(self._left_out), self._parts_gone
+                before = len(self._left_out), self._parts_gone
                 try:
                     return read()
                 except StoreUnwell:
-                    if found == (len(self._left_out), self._parts_gone):
+                    if before == (len(self._left_out), self._parts_gone):
                         raise
 
     @contextmanager
@@ -79,10 +79,11 @@ class ReadableStore(Store):
             with super()._sound(table, part):
                 yield
         except StoreUnwell:
-            self._leave_out(table, part)
+            self._note_unread(table, part)
             raise
 
-    def _leave_out(self, table: str, part: str) -> None:
+    def _note_unread(self, table: str, part: str) -> None:
+        """The part is left out from now on, unless a writer has replaced it, or nothing may be shown without it."""
         if part not in super().parts(table):
             self._parts_gone += 1
         elif table not in _NEEDED:

@@ -1,7 +1,8 @@
 """Conversations and battles of a store with what is stored about them.
 
-In: a store and ids. Out: `StoredItems`, which asks each table once for all of the ids, when the first of its rows is
-needed. A further fact of an item is a property here; what is said of it is in `explain.py` and `policy/explained.py`.
+In: a store and ids of conversations and battles. Out: `StoredItems`, which asks each table once for all of the ids,
+when the first of its rows is needed. A further fact of an item is a query and a property here; what is said of it is in
+`explain.py` and `policy/explained.py`.
 """
 
 from collections.abc import Collection, Iterable
@@ -21,7 +22,7 @@ from tasks.storage.tables import Store
 StoredRow = dict[str, Any]
 """Values of a stored row, by column."""
 _LEFT_OUT = ("content_id", "vector", "grey")
-"""Columns of signals that no account has: the id, vectors and thumbnails."""
+"""Columns of signals that no explanation of an item has: the id, vectors and thumbnails."""
 _BATTLES = """
     -- a row is one battle that is wanted or that has a wanted side, without what its voter wrote
     SELECT * EXCLUDE (vote_reason)
@@ -29,7 +30,8 @@ _BATTLES = """
     WHERE battle_id IN (FROM wanted) OR conversation_a IN (FROM wanted) OR conversation_b IN (FROM wanted)
 """
 _DECISIONS = """
-    -- a row is the decision about one item; a conversation and a battle may have the same id
+    -- a row is the decision about one item; a conversation and a battle may have the same id. Columns with a dot are
+    -- single fields of other columns
     SELECT COLUMNS('^[a-z_]+$') FROM decisions SEMI JOIN wanted USING (item_id)
 """
 _CONVERSATIONS = """
@@ -75,41 +77,41 @@ class StoredItems:
         return self.store.ask(_BATTLES, wanted=_frame(self._wanted_ids)).to_dicts()
 
     def battle(self, item_id: str) -> StoredRow | None:
-        """The battle that has this id, or else a side with it, without what its voter wrote."""
+        """The battle that has this id, or else the one that has a side with it, without what its voter wrote."""
         of_id = (row for row in self._battles if row["battle_id"] == item_id)
         of_side = (row for row in self._battles if item_id in (row["conversation_a"], row["conversation_b"]))
         return next(chain(of_id, of_side), None)
 
     @cached_property
-    def _with_sides(self) -> set[str]:
+    def _ids_with_sides(self) -> set[str]:
         """Ids of what is wanted, and of the sides of its battles."""
         return self._wanted_ids | {row[side] for row in self._battles for side in ("conversation_a", "conversation_b")}
 
     @cached_property
     def decisions(self) -> dict[tuple[str, str], StoredRow]:
         """Kind and id of an item -> its decision."""
-        wanted = self._with_sides | {row["battle_id"] for row in self._battles}
-        rows = self.store.ask(_DECISIONS, wanted=_frame(wanted)).iter_rows(named=True)
+        item_ids = self._ids_with_sides | {row["battle_id"] for row in self._battles}
+        rows = self.store.ask(_DECISIONS, wanted=_frame(item_ids)).iter_rows(named=True)
         return {(row["item_kind"], row["item_id"]): row for row in rows}
 
     @cached_property
     def conversations(self) -> dict[str, StoredRow]:
         """Conversation id -> its row without texts; of `turns` it has the columns `turns.role` and `turns.text_id`."""
-        repeated = {row["duplicate_of"] for row in self.decisions.values()} - {None}
-        rows = self.store.ask(_CONVERSATIONS, wanted=_frame(self._with_sides | repeated)).iter_rows(named=True)
+        repeated_ids = {row["duplicate_of"] for row in self.decisions.values()} - {None}
+        item_ids = self._ids_with_sides | repeated_ids
+        rows = self.store.ask(_CONVERSATIONS, wanted=_frame(item_ids)).iter_rows(named=True)
         return {row["conversation_id"]: row for row in rows}
 
     @cached_property
     def whole_conversations(self) -> pl.DataFrame:
         """The rows of the conversations with their texts."""
-        times = [row["tstamp"] for row in self.conversations.values()]
-        wanted = {"tstamp": times, "conversation_id": [*self.conversations]}
-        types = self.store.empty("conversations", [*wanted]).schema
-        return self.store.ask(_WHOLE_CONVERSATIONS, wanted=pl.DataFrame(wanted, schema=types))
+        schema = self.store.empty("conversations", ["tstamp", "conversation_id"]).schema
+        wanted = pl.DataFrame([*self.conversations.values()], schema=schema)
+        return self.store.ask(_WHOLE_CONVERSATIONS, wanted=wanted)
 
     @cached_property
     def near_prompts(self) -> dict[str, StoredRow]:
-        """Conversation id -> the earliest conversation with almost the same prompt."""
+        """Conversation id -> the earliest conversation with almost the same prompt; not of the sides of battles."""
         rows = self.store.ask(_NEAR_PROMPTS, wanted=_frame(self._wanted_ids)).iter_rows(named=True)
         return {row["conversation_a"]: row for row in rows}
 
@@ -150,7 +152,7 @@ class StoredItems:
 
 
 def value_columns(signal: str) -> list[str]:
-    """The columns of a signal that accounts have."""
+    """The columns of a signal that an explanation of an item has."""
     return [name for name in TABLES[table_name(signal)].row.model_fields if name not in _LEFT_OUT]
 
 

@@ -1,16 +1,13 @@
 """Content ids depend on the content alone; people are keyed hashes, whose addresses are nowhere after ingest."""
 
-import random
-
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from schemas.errors import BadInput
-from tasks.storage.content_id import Distinct, combined_id, image_id, text_id
+from tasks.storage.content_id import combined_id, image_id, text_id
 from tasks.storage.keyed_ids import KEY_VARIABLE, Pseudonyms, store_key
 from tasks.storage.tables import Store
 from tests.tasks.ingest.logs import DAY, chat, ingested, line, vote, write
@@ -132,35 +129,3 @@ def test_kinds_of_ids_differ_and_never_change_between_versions_or_layouts_of_mem
     assert len({*ids, image_id(np.full((1, 1, 3), ord("a"), np.uint8))}) == 4
     pixels = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
     assert image_id(np.asfortranarray(pixels)) == image_id(pixels)
-
-
-def of(*ids: str | None) -> Distinct:
-    made = Distinct(7)
-    made.add(pl.Series(ids, dtype=pl.String))
-    return made
-
-
-def test_it_holds_what_was_added_in_however_many_shares():
-    made = Distinct(7)
-    for start in range(0, 600_000, 50_000):
-        made.add(pl.Series([f"{number:032x}" for number in range(start, start + 50_000)]))
-    asked = pl.Series([f"{number:032x}" for number in range(599_000, 601_000)])
-    assert made.has(asked).to_list() == [True] * 1000 + [False] * 1000
-    assert len(made) == 600_000 and sum(run.nbytes for run in made._runs) == 8 * 600_000
-
-
-@pytest.mark.parametrize("ids", [(), ("a",)])
-def test_null_is_never_in_it(ids):
-    rows = pl.DataFrame({"id": [None, "a"]}, schema={"id": pl.String})
-    assert rows.select(of(*ids, None).hold(pl.col("id")))["id"].to_list() == [False, "a" in ids]
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_values_that_come_again_in_shares_of_any_size_count_once(seed):
-    draw, made, added = random.Random(seed), Distinct(), set[str]()
-    for _ in range(40):
-        share = [str(draw.randrange(3_000)) for _ in range(draw.choice((0, 1, 30, 500)))]
-        assert made.has(pl.Series(share, dtype=pl.String)).to_list() == [value in added for value in share]
-        made.add(pl.Series(share, dtype=pl.String))
-        added |= {*share}
-        assert len(made) == len(added)
